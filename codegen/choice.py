@@ -40,6 +40,11 @@ SEED_REASONS = {
     "cuda": "any fixed number makes a run repeatable, on a GPU but for the order in which it adds up",
 }
 """By kind of device. Two runs of a small CNN on one GPU ended 5 % apart in their weights."""
+SEED_OF_THREADS = (
+    "any fixed number makes a run repeatable, in mode replicated without dropout alone: its replicas draw that in no "
+    "fixed order"
+)
+SEED_OF_ASYNC = "rows and first weights are the same again; the order of the updates, in mode async, is not"
 _LATER = ("accumulate", "staleness", "backup")
 """They follow from the batch and from the number of devices."""
 
@@ -180,7 +185,7 @@ def _training(
     for name, wish in wishes.items():
         if name in _LATER:
             continue
-        guess, reason = defaults.get(name, (DEFAULT_SEED, SEED_REASONS[facts.device]))
+        guess, reason = defaults.get(name, (DEFAULT_SEED, _seed_reason(spec, facts)))
         values[name] = notes.choose(f"training.{name}", wish, guess, reason)
     if values["batch_size"] > facts.train_rows:
         if batch_wish != "auto":
@@ -193,6 +198,13 @@ def _training(
     _check_task(values, facts, notes)
     notes.stop_if_wrong()
     return values
+
+
+def _seed_reason(spec: TaskSpec, facts: Facts) -> str:
+    if spec.mode == "async":
+        return SEED_OF_ASYNC
+    # torch has one generator for all threads on the CPU, and one for each GPU
+    return SEED_OF_THREADS if spec.mode == "replicated" and facts.device == "cpu" else SEED_REASONS[facts.device]
 
 
 def _check_task(values: dict[str, Any], facts: Facts, notes: Notes) -> None:

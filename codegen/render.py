@@ -26,6 +26,7 @@ PROJECT = Path(__file__).parent.parent
 RUNTIME = (
     "worker/__init__.py",
     "worker/events.py",
+    "worker/fence.py",
     "worker/loading.py",
     "worker/merit.py",
     "worker/pacing.py",

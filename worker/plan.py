@@ -22,10 +22,6 @@ EXIT_REPORTED = 65
 EXIT_PEER_LOST = 69
 """Exit code of a rank that only lost a sibling: the cause is with the other rank (EX_UNAVAILABLE)."""
 
-CHECKPOINT_FENCE = ".attempt"
-"""File beside the checkpoints: number of the newest attempt that works there. An older one, back from a lost node, may
-write nothing any more."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:

@@ -15,7 +15,10 @@ FIGURES = Path(__file__).parent / "measured/modes.json"
 """Written by `make bench-modes ARGS="--keep"`."""
 MODES = (
     ("single", "one", "the whole batch on one core or GPU", "it is the baseline for the others"),
-    ("replicated", "one", "shares the rows of a batch out over replicas of the model on its devices", "up to rounding"),
+    (
+        "replicated", "one", "shares the rows of a batch out over replicas of the model on its devices",
+        "up to rounding; on a CPU dropout is another each time",
+    ),
     ("sync", "one per device", "shares the rows out; gradients are averaged after every step", "up to rounding"),
     (
         "async", "one per device",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from harness.ids import new_id
 from harness.jobs.models import Job, JobAttempt, ModelExport, Prediction
 from harness.storage.sizes import SETTLED_AFTER
 from harness.store import UnsafePath, folder_beneath
+from worker.fence import DESK, LEFT
 from worker.plan import RunPaths
 from worker.states import TERMINAL, JobState
 from worker.trees import tree_remove
@@ -26,8 +28,9 @@ _ANSWER_YOUNG = timedelta(days=1)
 _ANSWERS: dict[str, type[Prediction] | type[ModelExport]] = {"predictions": Prediction, "exports": ModelExport}
 """Folders with one folder for each row of a table."""
 _log = logging.getLogger(__name__)
-_HALF = (".making-", ".gone-")
-"""So begin names of checkpoints that are being written or removed (`worker.runtime.checkpoint`)."""
+_HALF = ("step-", "gone-")
+"""So begin, on an attempt's desk, names of checkpoints that are being written or removed (`worker.runtime.checkpoint`).
+What else lies there returns with the next attempt."""
 
 
 def leftovers_remove(job_id: str) -> int:
@@ -68,7 +71,9 @@ def _found(paths: RunPaths) -> Iterator[tuple[str, str]]:
     if (paths.root / "incoming").is_dir():
         yield ".", "incoming"
     work = str(paths.checkpoints.relative_to(paths.root))
-    yield from ((work, name) for name in _names(paths.root, work) if name.startswith(_HALF))
+    for desk in (f"{work}/{name}" for name in _names(paths.root, work) if name.startswith((DESK, LEFT))):
+        with suppress(UnsafePath):
+            yield from ((desk, name) for name in _names(paths.root, desk) if name.startswith(_HALF))
     old_s = (timezone.now() - _ANSWER_YOUNG).timestamp()
     for place, model in _ANSWERS.items():
         known = set(model.objects.filter(job_id=paths.root.name).values_list("pk", flat=True))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 
@@ -17,12 +18,14 @@ from django.db import transaction
 
 from harness.datasets.content import disk_full_told, space_check
 from harness.errors import Conflict, Invalid, NotFound, TooLarge
+from harness.ids import new_id
 from harness.jobs.control.parts import nodes_of, ranks_on, unheard_nodes
 from harness.jobs.control.reading import event_read
 from harness.jobs.models import Checkpoint, Job, JobAttempt
 from harness.pool.models import Node
 from harness.store import UnsafePath, folder_beneath
 from harness.transfer import lending
+from harness.transfer.placing import checkpoint_place, checkpoints_claim, checkpoints_remove
 from harness.transfer.trees import MANIFEST, plain_open, tree_read
 from worker.events import EventKind
 from worker.plan import RunPaths
@@ -86,9 +89,15 @@ def sender_get(node: Node, job_id: str, token: int, *, lock: bool = False) -> Se
 
 
 def checkpoints_get(sender: Sender) -> dict[str, Tree]:
-    """Whole checkpoints of the job that control knows of, by name."""
+    """Whole checkpoints of the job that control knows of, by name: those that the attempt begins with.
+
+    Raises `Conflict`.
+    """
     names = Checkpoint.objects.filter(job_id=sender.attempt.job_id, removed_at=None).values_list("name", flat=True)
     found = {}
+    if sender.first:  # of others one may ask while the first saves
+        with _as_it_should_be():
+            checkpoints_claim(sender.paths.root, sender.checkpoints, sender.attempt.number)
     for name in sorted(name for name in names if CHECKPOINT_NAME.fullmatch(name)):
         with suppress(NotFound):
             tree = tree_read(sender.paths.root, f"work/checkpoints/{name}")
@@ -149,37 +158,44 @@ def tree_commit(node: Node, job_id: str, token: int, *, kind: str, name: str, tr
     """
     sender = sender_get(node, job_id, token)
     folder = sender.staged(kind, name)
-    if not folder.is_dir() and _is_placed(sender, kind, name, tree):
-        return
     if not all(CHECKPOINT_NAME.fullmatch(item) for item in removed):
         raise Invalid("A removed checkpoint has a name that none has.", field="removed")
-    taken = lending.uploads_take(sender, folder, tree)
-    there = any((sender.paths.checkpoints / item).exists() for item in removed if item != name)
-    if not there and _is_placed(sender, kind, name, tree):  # the node asked again, and the first commit is done
+    again = not folder.is_dir() and _is_placed(sender, kind, name, tree)
+    taken = {} if again else lending.uploads_take(sender, folder, tree)
+    if again or _is_placed(sender, kind, name, tree):  # what is removed may not have gone yet
         tree_remove(folder)
-        return
-    _staged_check(folder, tree)
-    _room_check(sender, tree)
-    gone = sender.incoming / "gone"
-    gone.mkdir(parents=True, exist_ok=True)
+    else:
+        _staged_check(folder, tree)
+        _room_check(sender, tree)
+    gone = settings.STORE.gone / f"{job_id}-{new_id()}"
+    gone.mkdir(parents=True)
     try:
-        with transaction.atomic():
+        with _as_it_should_be(), transaction.atomic():
             sender = sender_get(node, job_id, token, lock=True)
+            root, checkpoints = sender.paths.root, sender.checkpoints
             if not folder.is_dir():  # the same commit, sent twice, was faster
                 if not _is_placed(sender, kind, name, tree):
                     raise _mismatch()
             elif kind == CHECKPOINT:
-                _checkpoint_place(sender, folder, name, [item for item in removed if item != name], gone)
+                checkpoint_place(root, checkpoints, name, staged=folder, gone=gone)
             else:
                 _results_place(sender, folder, tree)
-    except UnsafePath as error:
-        raise Conflict(f"The run's folder in the store is not as it should be: {error}.") from error
+            if kind == CHECKPOINT:
+                checkpoints_remove(root, checkpoints, [item for item in removed if item != name], gone=gone)
     finally:
         tree_remove(gone)
     for path in sender.incoming.parent.iterdir():
         if int(path.name.partition("-")[0]) < token:
             tree_remove(path)
     lending.uploads_keep(sender, taken)
+
+
+@contextmanager
+def _as_it_should_be() -> Iterator[None]:
+    try:
+        yield
+    except UnsafePath as error:
+        raise Conflict(f"The run's folder in the store is not as it should be: {error}.") from error
 
 
 def _staged_check(folder: Path, tree: Tree) -> None:
@@ -216,15 +232,6 @@ def _is(folder: Path, file: TreeFile) -> bool:
             return False
         os.fsync(stream.fileno())
         return hashlib.file_digest(stream, "sha256").hexdigest() == file.sha256
-
-
-def _checkpoint_place(sender: Sender, folder: Path, name: str, removed: list[str], gone: Path) -> None:
-    with folder_beneath(sender.paths.root, sender.checkpoints) as place:
-        for item in [name, *removed]:
-            with suppress(FileNotFoundError):
-                os.rename(item, gone / item, src_dir_fd=place)
-        os.rename(folder, name, dst_dir_fd=place)
-        os.fsync(place)
 
 
 def _results_place(sender: Sender, folder: Path, tree: Tree) -> None:

@@ -179,6 +179,16 @@ def test_a_seed_promises_no_more_of_a_gpu_than_it_keeps(data, on_gpu):
     assert ("on a GPU" in seed.reason) == on_gpu
 
 
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [("replicated", "without dropout"), ("async", "order of the updates"), ("sync", "a run repeatable")],
+)
+def test_a_seed_promises_no_more_of_a_mode_than_it_keeps(mode, said):
+    guesses = resolve(spec_yaml.load(f"{{mode: {mode}, resources: {{device: cpu}}}}"), table(), TWO_CORES).guesses
+    (seed,) = [guess for guess in guesses if guess.field == "training.seed"]
+    assert said in seed.reason
+
+
 def test_the_batch_size_may_stand_among_the_knobs_of_the_cnn():
     spec = resolved("model: {family: cnn, params: {batch_size: 17, filters: 8}}", pictures())
     assert spec["training"]["batch_size"] == 17

@@ -16,15 +16,20 @@ from pathlib import Path
 _NAME = re.compile(r"before-attempt-([0-9]+)(?:-([0-9]+))?")
 
 
-def put_aside(folder: Path, names: Sequence[str], token: int) -> Path:
-    """Move these checkpoints of `folder` into a new folder in it, which is returned."""
+def put_aside(folder: Path, names: Sequence[str], token: int, *, desk: Path) -> Path:
+    """Move these checkpoints of `folder` into a new folder in it, which is returned.
+
+    They are brought together on the attempt's desk: where that was taken away, none moves. Raises `OSError`.
+    """
     name = f"before-attempt-{token}"
     # Off the platform every attempt is number 0.
     tried = (name if number == 1 else f"{name}-{number}" for number in itertools.count(1))
     aside = next(path for each in tried if not (path := folder / each).exists())
-    aside.mkdir()
+    made = desk / aside.name
+    made.mkdir()
     for each in names:
-        (folder / each).rename(aside / each)
+        (folder / each).rename(made / each)
+    made.rename(aside)
     return aside
 
 

@@ -1,8 +1,8 @@
 """Checkpoint folders: written so that a crash at any moment leaves the older ones good and no half one.
 
 `step-00000123/` holds `state.pt` (loadable with `weights_only=True`) and MANIFEST.json (sizes and sha256; written
-last). All is made in a temporary folder, flushed to disk, renamed, and the parent flushed. torch.load accepts a
-flipped bit silently, so every load checks the hash first.
+last). All is made on the attempt's own desk (`worker.fence`), flushed to disk, renamed, and the parent flushed.
+torch.load accepts a flipped bit silently, so every load checks the hash first.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
 import torch
 
-from worker.plan import CHECKPOINT_FENCE
-from worker.runtime.aside import purge_aside
+from worker.fence import LEFT, desk_name, fence_raise, newest_writer
+from worker.runtime.aside import purge_aside, put_aside
 from worker.runtime.exhausted import is_out_of_memory
 from worker.runtime.hashed import HashingFile, file_sha256
 from worker.runtime.manifest import FORMAT, MANIFEST_FILE, STATE_FILE, manifest_read
@@ -59,29 +59,44 @@ class CheckpointStore:
         self.larger_is_better = larger_is_better
         self._damaged: set[str] = set()
         """Names that were passed over: they must not push good ones out."""
+        self._works = False
+        """Whether this attempt has its desk here. Once it is taken away it gets no other."""
+
+    @property
+    def desk(self) -> Path:
+        """Where this attempt makes what it writes, and clears away what it removes."""
+        return self.folder / desk_name(self.token)
 
     def claim(self) -> None:
         """From now on no older attempt writes here; what one left half done is seen to.
 
         Raises `Superseded` where a newer one does.
         """
-        self.check()
+        self._works = False
+        self._enter()
         self._sweep()
-        if self.token:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            making = self.folder / f"{CHECKPOINT_FENCE}-{self.token}"
-            _write_text(making, str(self.token))
-            making.replace(self.folder / CHECKPOINT_FENCE)
-            _flush_folder(self.folder)
 
     def check(self) -> None:
         """Raise `Superseded` where a newer attempt works here."""
-        try:
-            newest = int((self.folder / CHECKPOINT_FENCE).read_text())
-        except (OSError, ValueError):
-            return
+        with suppress(OSError), _opened(self.folder) as folder:  # what counts is that the desk is there
+            self._check(newest_writer(folder))
+
+    def _check(self, newest: int) -> None:
         if 0 < self.token < newest:
             raise Superseded(f"attempt {newest} of the job works here by now, this is attempt {self.token}")
+
+    def _enter(self) -> None:
+        """Have a desk here. Raises `Superseded`."""
+        if self._works:
+            return
+        self.check()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if self.token:
+            with _opened(self.folder) as folder:
+                self._check(fence_raise(folder, self.token))
+        else:
+            self.desk.mkdir(exist_ok=True)
+        self._works = True
 
     def saved(self) -> list[Saved]:
         """All complete checkpoints, oldest first (their files are not read)."""
@@ -102,11 +117,11 @@ class CheckpointStore:
 
     def save(self, state: dict[str, Any], *, step: int, epoch: float, metric: float | None) -> Saved:
         """Write one checkpoint. Raises `OSError` (disk full, ...), `Superseded`; older ones stay as they were."""
+        self._enter()
         self.check()
         name = f"step-{step:08d}"
-        self.folder.mkdir(parents=True, exist_ok=True)
         self._sweep()
-        making = self.folder / f".making-{name}-{os.getpid()}"
+        making = self.desk / name
         try:
             making.mkdir()
             size, digest = _write_state(making / STATE_FILE, state)
@@ -118,8 +133,8 @@ class CheckpointStore:
             self._put(making, self.folder / name)
             self._damaged.discard(name)
         except BaseException:
-            shutil.rmtree(making, ignore_errors=True)
-            self.check()  # a newer attempt clears away what it finds half written: then that is the cause
+            _clear(self.desk, self.folder)
+            self.check()  # a newer attempt takes the desk away: then that is the cause
             raise
         return Saved(name=name, step=step, epoch=epoch, metric=metric, bytes=size)
 
@@ -134,6 +149,11 @@ class CheckpointStore:
             return self._purge()
         return []
 
+    def leave_behind(self, names: list[str]) -> Path:
+        """Put checkpoints aside; the folder they are in now. Raises `OSError`, which a newer attempt causes as well."""
+        self._enter()
+        return put_aside(self.folder, names, self.token, desk=self.desk)
+
     def _purge(self) -> list[str]:
         saved = self.saved()
         best = self.best()
@@ -142,7 +162,7 @@ class CheckpointStore:
         for item in saved:
             if item.name not in kept:
                 # out of sight first: a crash half-way must not leave a folder that looks complete
-                gone = self.folder / f".gone-{item.name}"
+                gone = self.desk / f"gone-{item.name}"
                 try:
                     (self.folder / item.name).rename(gone)
                 except OSError:
@@ -191,23 +211,36 @@ class CheckpointStore:
         return None
 
     def _put(self, making: Path, place: Path) -> None:
-        """Rename into place; a checkpoint of the same step is replaced without a moment in which neither is there."""
-        old = self.folder / f".old-{place.name}"
+        """Rename into place. One of the same step gives way for a moment; a kill in it is made good by `_sweep`."""
+        replaced = self.desk / "replaced"
         if place.exists():
-            shutil.rmtree(old, ignore_errors=True)
-            place.rename(old)
+            replaced.mkdir()
+            place.rename(replaced / place.name)
         making.rename(place)
         _flush_folder(self.folder)
-        shutil.rmtree(old, ignore_errors=True)
+        shutil.rmtree(replaced, ignore_errors=True)
 
     def _sweep(self) -> None:
         """Take back what a crash left: half-written folders go, a replaced one without successor returns."""
-        for path in self.folder.glob(".old-*"):
+        for path in self.folder.glob(".old-*"):  # control's: `harness.transfer.placing`, `harness.jobs.control.rescue`
             place = self.folder / path.name.removeprefix(".old-")
             if not place.exists():
                 path.rename(place)
-        for path in self.folder.glob(".*-step-*"):
             shutil.rmtree(path, ignore_errors=True)
+        for left in self.folder.glob(f"{LEFT}*"):
+            _clear(left, self.folder)
+            shutil.rmtree(left, ignore_errors=True)
+        _clear(self.desk, self.folder)
+
+
+def _clear(desk: Path, folder: Path) -> None:
+    """Empty a desk; checkpoints that were taken from their places, and are missed there, return."""
+    for path in desk.glob("*/step-*"):
+        if not (folder / path.name).exists():
+            with suppress(OSError):
+                path.rename(folder / path.name)
+    for path in desk.glob("*"):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _write_state(path: Path, state: dict[str, Any]) -> tuple[int, str]:
@@ -230,12 +263,18 @@ def _write_text(path: Path, text: str) -> None:
         os.fsync(file.fileno())
 
 
-def _flush_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
+        yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _flush_folder(path: Path) -> None:
+    with _opened(path) as folder:
+        os.fsync(folder)
 
 
 def _scalars_own(tree: dict[Any, Any] | list[Any]) -> None:

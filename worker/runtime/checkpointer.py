@@ -5,7 +5,6 @@ The first rank copies what is to be kept, and a thread of its own writes the cop
 
 from __future__ import annotations
 
-import io
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +15,6 @@ from torch import nn
 
 from worker.events import EventKind, FailureCode
 from worker.merit import larger_is_better
-from worker.runtime.aside import put_aside
 from worker.runtime.background import Background
 from worker.runtime.checkpoint import CheckpointStore, CorruptCheckpoint, Saved
 from worker.runtime.collective import gather_bytes
@@ -27,6 +25,7 @@ from worker.runtime.handing import state_handed
 from worker.runtime.loss_curve import check_weights
 from worker.runtime.memory import free_bytes
 from worker.runtime.nested import copied, tensor_bytes
+from worker.runtime.outline import packed, unpacked
 from worker.runtime.rng import restore_rng, rng_state
 
 if TYPE_CHECKING:
@@ -171,10 +170,7 @@ class Checkpointer:
         own = rng_state(run.device)
         ranks = [own]
         if run.group is not None:
-            buffer = io.BytesIO()
-            torch.save(own, buffer)
-            bodies = gather_bytes(run.group, buffer.getvalue())
-            ranks = [torch.load(io.BytesIO(body), weights_only=True) for body in bodies]
+            ranks = [unpacked(bytearray(body)) for body in gather_bytes(run.group, packed(own))]
         return {
             "parts": run.mode.state(self.parts),
             "position": run.position.state_dict() | {"elapsed_s": run.control.elapsed_s()},
@@ -238,7 +234,7 @@ class Checkpointer:
         """Put checkpoints after `step` aside: they belong to a course that is given up and must not be its best."""
         later = [saved.name for saved in self.store.saved() if saved.step > step]
         if later:
-            aside = put_aside(self.store.folder, later, self.run.settings.token)
+            aside = self.store.leave_behind(later)
             names = ", ".join(later)
             self.run.reporter.note(f"Put aside, as this run starts from an earlier point: {names} (in {aside.name}).")
 

@@ -271,7 +271,7 @@ def _await_listener(address: tuple[str, int], waiting: Waiting) -> None:
         time.sleep(LOOK_S)
 
 
-def gather_bytes(group: Group, body: bytes) -> list[bytes]:
+def gather_bytes(group: Group, body: bytes | bytearray) -> list[bytes]:
     """One body per rank, in rank order, known to all."""
     framed = struct.pack("<q", len(body)) + body
     whole = group.gather(torch.frombuffer(bytearray(framed), dtype=torch.uint8)).numpy().tobytes()

@@ -26,8 +26,9 @@ from harness.jobs.states import job_note
 from harness.store import UnsafePath, folder_beneath
 from worker.elastic.patience import RESCUE_MOST_S
 from worker.events import Event, EventKind
+from worker.fence import fence_raise
 from worker.merit import larger_is_better
-from worker.plan import CHECKPOINT_FENCE, RunPaths
+from worker.plan import RunPaths
 from worker.transfer.tree import CHECKPOINT_NAME
 
 RETURN_S = 120.0
@@ -133,7 +134,8 @@ def _place(root: Path, node: str, names: Sequence[str], token: int) -> None:
     paths, part = RunPaths(root), RunPaths(root, node)
     source_path, place_path = (str(one.checkpoints.relative_to(root)) for one in (part, paths))
     with folder_beneath(root, source_path) as source, folder_beneath(root, place_path) as place:
-        _fence(place, token)
+        # A first node that was only cut off, and sees the store, must neither add to these checkpoints nor purge them.
+        fence_raise(place, token)
         for name in names:
             if checkpoint_is_whole(paths, name):
                 continue  # moved before, or the lost node had saved it itself
@@ -141,14 +143,3 @@ def _place(root: Path, node: str, names: Sequence[str], token: int) -> None:
                 os.rename(name, f".old-{name}", src_dir_fd=place, dst_dir_fd=place)
             os.rename(name, name, src_dir_fd=source, dst_dir_fd=place)
         os.fsync(place)
-
-
-def _fence(place: int, token: int) -> None:
-    """A first node that was only cut off, and sees the store, must neither add to these checkpoints nor purge them."""
-    making = f"{CHECKPOINT_FENCE}-{token}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with os.fdopen(os.open(making, flags, 0o644, dir_fd=place), "w") as stream:
-        stream.write(str(token))
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.rename(making, CHECKPOINT_FENCE, src_dir_fd=place, dst_dir_fd=place)

@@ -20,7 +20,8 @@ from harness.pool.services import pool_setting_update
 from harness.transfer.returns import sender_get
 from tests.harness.jobs.helpers import event, place_now, tick_later
 from worker.elastic.patience import RESCUE_MOST_S
-from worker.plan import CHECKPOINT_FENCE, RunPaths
+from worker.fence import desk_name
+from worker.plan import RunPaths
 
 pytestmark = pytest.mark.django_db
 KILLED = {"code": "node_lost", "message": "The process that watched over the run was ended from outside."}
@@ -232,7 +233,7 @@ def test_a_first_node_that_sees_the_store_and_comes_back_can_write_there_no_more
         stale.save({}, step=60, epoch=3.0, metric=None)
     assert stale.purge() == []
     new.claim()
-    assert (folder(attempt, "") / CHECKPOINT_FENCE).read_text() == "2"
+    assert [path.name for path in folder(attempt, "").glob(".*")] == [desk_name(2)]
 
 
 def test_a_run_that_was_to_pause_is_paused_with_what_was_saved(attempt, people):

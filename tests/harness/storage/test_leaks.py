@@ -159,10 +159,10 @@ def left_over(job, fill, node_make):
     node_make()
     place_now(job)
     fill(job, "work/checkpoints/step-00000005/state.pt", 1)
-    fill(job, "work/checkpoints/.old-step-00000005/state.pt", 1)
+    fill(job, "work/checkpoints/.writer-1/replaced/step-00000007/state.pt", 1)
     return job, [
-        fill(job, "work/checkpoints/.making-step-00000009-4711/state.pt", 1).parent,
-        fill(job, "work/checkpoints/.gone-step-00000001/state.pt", 1).parent,
+        fill(job, "work/checkpoints/.writer-1/step-00000009/state.pt", 1).parent,
+        fill(job, "work/checkpoints/.left-1-0a/gone-step-00000001/state.pt", 1).parent,
         fill(job, "incoming/1-node/checkpoint-step-00000009/state.pt", 1).parent.parent.parent,
     ]
 
@@ -177,7 +177,10 @@ def test_what_a_killed_run_left_half_written_goes_once_its_job_is_at_rest(left_o
     Job.objects.update(state="failed")
     assert leftovers_remove(job.pk) == 3
     assert not [path for path in half if path.exists()]
-    assert {path.name for path in store.job(job.pk).checkpoints.iterdir()} == {"step-00000005", ".old-step-00000005"}
+    assert {path.parent.name for path in store.job(job.pk).checkpoints.rglob("state.pt")} == {
+        "step-00000005",
+        "step-00000007",
+    }
     assert not list(store.gone.iterdir())
 
 
@@ -209,12 +212,12 @@ def test_a_folder_that_a_program_made_a_link_leads_nowhere(left_over, store, tmp
     settle(job, 2 * SETTLED_AFTER)
     Job.objects.update(state="failed")
     outside = tmp_path / "outside"
-    (outside / ".making-step-00000001-1").mkdir(parents=True)
+    (outside / ".writer-1" / "step-00000001").mkdir(parents=True)
     checkpoints = store.job(job.pk).checkpoints
     checkpoints.rename(checkpoints.with_name("aside"))
     checkpoints.symlink_to(outside)
     leftovers_remove(job.pk)
-    assert (outside / ".making-step-00000001-1").is_dir()
+    assert (outside / ".writer-1" / "step-00000001").is_dir()
 
 
 @pytest.mark.parametrize("file", ["predictions/nosuchpredic/input.csv", "exports/nosuchexport/model.onnx"])

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from harness.jobs.models import Checkpoint, Job, JobAttempt
-from harness.transfer import lending
+from harness.transfer import lending, returns
 from tests.harness.jobs.helpers import event
 from tests.harness.transfer.asking import (
     MANIFEST,
@@ -143,6 +143,47 @@ def test_the_same_checkpoint_made_again_still_removes_what_the_run_removed(node,
     send(node, attempt, files)
     assert commit(node, attempt, files, removed=["step-00000005"]).status_code == 200
     assert [path.name for path in paths(attempt).checkpoints.iterdir()] == ["step-00000010"]
+
+
+def test_a_commit_that_was_killed_before_the_removed_went_is_finished_when_it_is_asked_again(
+    node, attempt, monkeypatch
+):
+    files = {"state.pt": STATE, "MANIFEST.json": MANIFEST}
+    for name in ("step-00000005", "step-00000010"):
+        send(node, attempt, files, name=name)
+        if name == "step-00000010":
+            with monkeypatch.context() as patch:
+                patch.setattr(returns, "checkpoints_remove", lambda *_, **__: 1 / 0)
+                assert commit(node, attempt, files, removed=["step-00000005"]).status_code == 500
+            assert len(list(paths(attempt).checkpoints.iterdir())) == 2
+        assert commit(node, attempt, files, name=name, removed=["step-00000005"]).status_code == 200
+    assert [path.name for path in paths(attempt).checkpoints.iterdir()] == ["step-00000010"]
+
+
+def test_the_next_attempt_is_shown_a_checkpoint_that_a_kill_left_half_replaced(node, attempt):
+    files = {"state.pt": STATE, "MANIFEST.json": MANIFEST}
+    send(node, attempt, files)
+    commit(node, attempt, files)
+    place = paths(attempt).checkpoints / "step-00000010"
+    place.rename(place.with_name(f".old-{place.name}"))
+    Checkpoint.objects.create(job=attempt.job, name=place.name, step=10, epoch=1.0, token=1)
+    shown = node.get(f"{base(attempt)}/checkpoints").json()["checkpoints"]
+    assert [row["name"] for row in shown] == [place.name] and place.is_dir()
+
+
+def test_an_older_attempt_that_sees_the_store_writes_there_no_more_once_the_next_has_begun(node, attempt):
+    from worker.runtime.checkpoint import CheckpointStore, Superseded
+
+    old = CheckpointStore(paths(attempt).checkpoints, keep=1, larger_is_better=True, token=1)
+    old.claim()
+    old.save({}, step=1, epoch=1.0, metric=None)
+    JobAttempt.objects.filter(pk=attempt.pk).update(number=2)
+    Job.objects.filter(pk=attempt.job_id).update(token=2)
+    attempt.refresh_from_db()
+    assert node.get(f"{base(attempt)}/checkpoints").status_code == 200
+    with pytest.raises(Superseded):
+        old.save({}, step=2, epoch=2.0, metric=None)
+    assert [saved.step for saved in old.saved()] == [1]
 
 
 def test_what_a_run_keeps_in_the_store_is_limited_too(node, attempt):

@@ -21,7 +21,7 @@ def given_up(folder: Path) -> list[str]:
 def test_of_all_that_was_ever_put_aside_the_newest_stay_as_many_as_the_run_keeps(tmp_path: Path) -> None:
     for attempt in (2, 9, 10, 10):
         store = CheckpointStore(tmp_path, keep=3, larger_is_better=True, token=attempt)
-        put_aside(tmp_path, [save(store, step) for step in (5, 6)], attempt)
+        put_aside(tmp_path, [save(store, step) for step in (5, 6)], attempt, desk=store.desk)
     (tmp_path / "before-attempt-of-mine").mkdir()  # nobody else's business
     assert len(given_up(tmp_path)) == 8
     save(store, 1)

@@ -168,7 +168,7 @@ def test_a_full_disk_is_told_as_such_and_older_ones_stay(
         store.save({"weight": torch.zeros(10_000)}, step=2, epoch=0, metric=None)
     assert caught.value.errno == errno.ENOSPC
     monkeypatch.undo()
-    assert [path.name for path in store.folder.iterdir()] == ["step-00000001"]
+    assert [path.parent.name for path in store.folder.rglob("state.pt")] == ["step-00000001"]
     assert store.newest_good(no_notes) is not None
 
 
@@ -176,16 +176,18 @@ def test_a_checkpoint_of_the_same_step_is_replaced(store: CheckpointStore) -> No
     save(store, 1)
     save(store, 1, 0.5)
     assert [saved.metric for saved in store.saved()] == [0.5]
-    assert [path.name for path in store.folder.iterdir()] == ["step-00000001"]
+    assert [path.parent.name for path in store.folder.rglob("state.pt")] == ["step-00000001"]
 
 
 def test_what_a_crash_left_is_cleared_away(store: CheckpointStore) -> None:
     save(store, 1)
     (store.folder / "step-00000001").rename(store.folder / ".old-step-00000001")
-    (store.folder / ".making-step-00000002-99").mkdir()
+    for name in ("step-00000002", "gone-step-00000000", "replaced/step-00000001"):
+        (store.desk / name).mkdir(parents=True)
+        (store.desk / name / "state.pt").touch()
     found = store.newest_good(no_notes)
     assert found is not None
-    assert [path.name for path in store.folder.iterdir()] == ["step-00000001"]
+    assert [path.parent.name for path in store.folder.rglob("state.pt")] == ["step-00000001"]
 
 
 def test_a_mapped_one_takes_memory_only_where_it_is_looked_at_and_lets_go_of_its_file(store: CheckpointStore) -> None:

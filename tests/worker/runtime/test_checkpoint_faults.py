@@ -156,7 +156,7 @@ def test_a_disk_that_is_really_full_keeps_the_last_good_one_and_takes_the_next_w
     with pytest.raises(OSError) as caught:
         store.save(state(2), step=2, epoch=0.2, metric=None)
     assert caught.value.errno == errno.ENOSPC
-    assert [path.name for path in store.folder.iterdir()] == ["step-00000001"]
+    assert [path.parent.name for path in store.folder.rglob("state.pt")] == ["step-00000001"]
     assert store.load("step-00000001")["step"] == 1
     filler.unlink()
     store.save(state(3), step=3, epoch=0.3, metric=None)

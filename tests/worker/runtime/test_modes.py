@@ -147,6 +147,29 @@ def test_replicas_average_their_batch_statistics_by_rows() -> None:
     assert int(net[0].num_batches_tracked) == 1
 
 
+def replicas_gradients(seed: int) -> list[Tensor]:
+    """Of a model that draws nothing, by four replicas."""
+    torch.manual_seed(seed)
+    net = nn.Sequential(nn.Linear(16, 64), nn.Tanh(), nn.Linear(64, 1))
+    inputs, targets = torch.randn(64, 16), torch.randn(64, 1)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(4)
+    try:
+        mode = Replicated(run_of(), 1)
+        mode.place(net)
+        mode.backward(net, (inputs,), targets, square)
+        mode.close()
+    finally:
+        torch.set_num_threads(threads)
+    return [weight.grad for weight in net.parameters() if weight.grad is not None]
+
+
+def test_replicas_of_a_model_without_dropout_give_the_same_bits_each_time() -> None:
+    first = replicas_gradients(3)
+    for _ in range(5):
+        assert all(torch.equal(one, again) for one, again in zip(first, replicas_gradients(3), strict=True))
+
+
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
 def test_rounded_messages_are_half_as_long_and_close(kind: torch.dtype) -> None:
     torch.manual_seed(0)

@@ -1,7 +1,8 @@
 """One process drives all local devices: each takes a share of the rows, gradients are added up in place.
 
 On a CPU the devices are cores: as many threads, each with a replica of the model that shares its weights but has
-batch statistics of its own, which are averaged by rows after the step as between ranks. On GPUs it is torch's
+batch statistics of its own, which are averaged by rows after the step as between ranks. All draw dropout from torch's
+one generator of the process, in no fixed order: with it no two runs are the same. On GPUs it is torch's
 DataParallel: the first one gathers the outputs, and its replica's batch statistics count.
 """
 
@@ -138,7 +139,8 @@ class Rounded(nn.Module):
 
 @torch.no_grad()
 def _add(weights: list[nn.Parameter], gradients: Gradients) -> None:
-    """In the order of the replicas, so that a run can be repeated."""
+    """In the order of the replicas, so that a run can be repeated, as far as its model draws nothing: on a CPU the
+    threads share one generator."""
     for weight, gradient in zip(weights, gradients, strict=True):
         if gradient is None:
             continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from torch.optim import Optimizer
 
 from worker.runtime.checkpoint import CorruptCheckpoint
 from worker.runtime.collective import PIECE_BYTES, Group, gather_bytes
+from worker.runtime.outline import packed, unpacked
 
 Tree = dict[str, Any]
 
@@ -132,9 +132,7 @@ def to_first(own: Tree, ranks: Sequence[int], device: torch.device) -> list[Tree
     if here not in ranks:
         return []
     if here != 0:
-        buffer = io.BytesIO()
-        torch.save(own, buffer)
-        body = torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8)
+        body = torch.frombuffer(packed(own), dtype=torch.uint8)
         dist.send(torch.tensor([len(body)], device=device), 0)
         for piece in torch.split(body, PIECE_BYTES):
             dist.send(piece.to(device), 0)
@@ -144,10 +142,10 @@ def to_first(own: Tree, ranks: Sequence[int], device: torch.device) -> list[Tree
         if rank != 0:
             length = torch.zeros(1, dtype=torch.int64, device=device)
             dist.recv(length, rank)
-            body = torch.empty(int(length), dtype=torch.uint8)
-            for piece in torch.split(body, PIECE_BYTES):
+            whole = bytearray(int(length))
+            for piece in torch.split(torch.frombuffer(whole, dtype=torch.uint8), PIECE_BYTES):
                 moved = torch.empty_like(piece, device=device)
                 dist.recv(moved, rank)
                 piece.copy_(moved)
-            found.append(torch.load(io.BytesIO(body.numpy().tobytes()), map_location="cpu", weights_only=True))
+            found.append(unpacked(whole))
     return found

@@ -32,7 +32,7 @@ class Kind(IntEnum):
     """Asked: number: the least version. Answer: number: the version; body: the shard."""
     PUSH = 4
     """Asked: number: the version the gradient was made at; first fraction: its share of the batch; body: learning
-    rates and gradient. Answer: number: its staleness."""
+    rates, a byte for each weight (0: it has no gradient), and gradient. Answer: number: its staleness."""
     BYE = 5
 
 

@@ -32,6 +32,8 @@ class Server:
         self.tickets = tickets
         self._rounds = tickets if isinstance(tickets, Rounds) else None
         self._waiting, self._weight, self._counted = torch.zeros_like(shard.flat), 0.0, 0
+        self._given = bytes(len(shard.masters))
+        """Of the gradients that wait: for each weight whether one of them has it."""
         self.staleness_sum = self.staleness_most = self.dropped = 0
         self._key = key
         self._lock = threading.Lock()
@@ -141,30 +143,34 @@ class Server:
             into.copy_(self.shard.flat)
             return self.shard.version
 
-    def push(self, gradient: torch.Tensor, rates: list[float], version: int, share: float) -> int:
-        """Take a gradient of `version` that stands for a share of the batch; returns how many updates came between."""
+    def push(self, gradient: torch.Tensor, given: bytes, rates: list[float], version: int, share: float) -> int:
+        """Take a gradient of `version` that stands for a share of the batch; returns how many updates came between.
+
+        `given`: for each weight whether it has one.
+        """
         with self._turn:
             staleness = self.shard.version - version
             if self._rounds is None:
                 self.staleness_sum += staleness
                 self.staleness_most = max(self.staleness_most, staleness)
-                self.shard.apply(self.shard.gradient_views(gradient), [rate * share for rate in rates])
+                self.shard.apply(self.shard.gradient_views(gradient), given, [rate * share for rate in rates])
             elif staleness == 0:
-                self._count(self._rounds, gradient, rates, share)
+                self._count(self._rounds, gradient, given, rates, share)
             else:
                 self.dropped += 1
             return staleness
 
-    def _count(self, rounds: Rounds, gradient: torch.Tensor, rates: list[float], share: float) -> None:
+    def _count(self, rounds: Rounds, gradient: torch.Tensor, given: bytes, rates: list[float], share: float) -> None:
         """One more gradient for the step under way; with the last that is needed the step is made."""
         self._waiting.add_(gradient, alpha=share)
+        self._given = bytes(one or other for one, other in zip(self._given, given, strict=True))
         self._weight += share
         self._counted += 1
         if self._counted < rounds.needed:
             return
-        self.shard.apply(self.shard.gradient_views(self._waiting.div_(self._weight)), rates)
+        self.shard.apply(self.shard.gradient_views(self._waiting.div_(self._weight)), self._given, rates)
         self._waiting.zero_()
-        self._weight, self._counted = 0.0, 0
+        self._given, self._weight, self._counted = bytes(len(self._given)), 0.0, 0
         rounds.round += 1
         self._turn.notify_all()
 
@@ -176,6 +182,7 @@ class _Window:
         self._server, self._connection, self._worker = server, connection, worker
         self._buffer = torch.zeros_like(server.shard.flat)
         self._rates = torch.zeros(server.shard.rates, dtype=torch.float64)
+        self._given = bytearray(len(server.shard.masters))
 
     def answer(self) -> bool:
         """One frame; False after the last. Raises `PeerLost`."""
@@ -187,10 +194,11 @@ class _Window:
         elif kind is Kind.PULL and size == 0:
             version = self._server.pull(self._buffer, number)
             frames.send(self._connection, kind, version, (0.0, 0.0, 0.0), frames.raw(self._buffer))
-        elif kind is Kind.PUSH and size == self._rates.nbytes + self._buffer.nbytes:
+        elif kind is Kind.PUSH and size == self._rates.nbytes + len(self._given) + self._buffer.nbytes:
             frames.fill(self._connection, frames.raw(self._rates))
+            frames.fill(self._connection, memoryview(self._given))
             frames.fill(self._connection, frames.raw(self._buffer))
-            staleness = self._server.push(self._buffer, self._rates.tolist(), number, fractions[0])
+            staleness = self._server.push(self._buffer, bytes(self._given), self._rates.tolist(), number, fractions[0])
             frames.send(self._connection, kind, staleness)
         elif kind is Kind.BYE:
             return False

@@ -68,10 +68,10 @@ class Shard:
         """A received gradient as the weights' own shapes."""
         return views(flat, self._weights, self.numbers)
 
-    def apply(self, gradients: Sequence[Tensor], rates: Sequence[float]) -> None:
-        """One update."""
-        for master, gradient in zip(self.masters, gradients, strict=True):
-            master.grad = gradient
+    def apply(self, gradients: Sequence[Tensor], given: Sequence[int], rates: Sequence[float]) -> None:
+        """One update. `given`: for each weight whether it has a gradient; the others stay where they are."""
+        for master, gradient, is_given in zip(self.masters, gradients, given, strict=True):
+            master.grad = gradient if is_given else None
         for group in self.optimizer.param_groups:
             group["lr"] = rates[group["number"]]
         self.optimizer.step()

@@ -68,18 +68,20 @@ class Worker:
     def push(self, rates: Sequence[float], share: float, version: int | None = None) -> None:
         """Send the gradients, each to the server of its weight. The answers are read before the next request.
 
+        A weight without one is named, and stays where it is: one of zeros would let momentum and decay move it.
         `share`: of the batch, that the gradient stands for. `version`: of the weights it was made at, where that is
         the same for all servers (updates in step); None: what each of them said at the pull.
         """
         self.settle()
         told = frames.raw(torch.tensor(rates, dtype=torch.float64))
         for place, server in enumerate(self._servers):
-            for view, number in zip(self._views[place], self._numbers[place], strict=True):
-                gradient = self._weights[number].grad
+            gradients = [self._weights[number].grad for number in self._numbers[place]]
+            for view, gradient in zip(self._views[place], gradients, strict=True):
                 view.zero_() if gradient is None else view.copy_(gradient)
+            given = bytes(gradient is not None for gradient in gradients)
             body = frames.raw(self._flats[place])
             made_at = self._versions[place] if version is None else version
-            frames.send(server, Kind.PUSH, made_at, (share, 0.0, 0.0), told, body)
+            frames.send(server, Kind.PUSH, made_at, (share, 0.0, 0.0), told, given, body)
         self._unanswered = True
 
     def settle(self) -> None:

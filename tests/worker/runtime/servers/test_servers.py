@@ -12,6 +12,7 @@ from torch import nn
 
 from worker.runtime.collective import PeerLost
 from worker.runtime.servers import frames
+from worker.runtime.servers.rounds import Rounds
 from worker.runtime.servers.server import Server
 from worker.runtime.servers.shard import Shard, owners, weights_of
 from worker.runtime.servers.tickets import Tickets
@@ -83,6 +84,72 @@ def test_shards_make_the_updates_of_one_optimizer(kind: str) -> None:
             torch.testing.assert_close(known[number][name], value, check_stride=False)
     worker.close()
     assert all(server.shard.version == 3 for server in servers)
+
+
+def parted(kind: str) -> tuple[list[nn.Parameter], torch.optim.Optimizer]:
+    """Four weights with a history in which all but the last had a gradient: in a step any may be without one."""
+    torch.manual_seed(0)
+    weights = [nn.Parameter(torch.randn(4)) for _ in range(4)]
+    kinds: dict[str, torch.optim.Optimizer] = {
+        "sgd": torch.optim.SGD(weights, lr=0.1, momentum=0.9, weight_decay=0.1),
+        "adam": torch.optim.Adam(weights, lr=0.1),
+        "adamw": torch.optim.AdamW(weights, lr=0.1, weight_decay=0.1, fused=True),
+    }
+    uneven(weights, 0, (0, 1, 2))
+    kinds[kind].step()
+    return weights, kinds[kind]
+
+
+def uneven(weights: list[nn.Parameter], seed: int, given: tuple[int, ...]) -> None:
+    """Gradients of these weights; the others have none."""
+    chance = torch.Generator().manual_seed(seed)
+    for number, weight in enumerate(weights):
+        gradient = torch.randn(4, generator=chance)
+        weight.grad = gradient if number in given else None
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adam", "adamw"])
+def test_a_weight_without_a_gradient_stays_where_it_is_as_in_one_process(kind: str) -> None:
+    (weights, optimizer), (twins, theirs) = parted(kind), parted(kind)
+    owner = owners([weight.numel() for weight in weights], 2)
+    servers = [Server(Shard(optimizer, owner, place), KEY, Tickets(workers=1, staleness=0)) for place in (0, 1)]
+    worker = Worker(0, [server.address for server in servers], KEY, weights, owner)
+    servers[0].open(0, 4)
+    for seed, given in enumerate(((0, 1, 2), (1,), (), (0, 2))):
+        worker.take((0.0, 0.0, 0.0))
+        worker.pull()
+        uneven(weights, seed, given)
+        worker.push([0.1], 1.0)
+        uneven(twins, seed, given)
+        theirs.step()
+    worker.pull()
+    for mine, other in zip(weights, twins, strict=True):
+        torch.testing.assert_close(mine, other)
+    worker.close()
+
+
+def test_in_step_a_weight_moves_where_one_of_the_gradients_that_count_has_it() -> None:
+    (weights, optimizer), (twins, theirs) = parted("sgd"), parted("sgd")
+    server = Server(Shard(optimizer, [0] * 4, 0), KEY, Rounds(workers=2, backup=0))
+    server.open(0, 4)
+    workers = [Worker(rank, [server.address], KEY, weights, [0] * 4) for rank in (0, 1)]
+    for step, (one, other) in enumerate((((0,), (0, 1)), ((), (2,)))):
+        for worker, given in zip(workers, (one, other), strict=True):
+            worker.take((0.0, 0.0, 0.0))
+            worker.pull(step)
+            uneven(weights, step, given)
+            worker.push([0.1], 0.5, step)
+            worker.settle()
+        uneven(twins, step, (*one, *other))
+        for number, twin in enumerate(twins):
+            if twin.grad is not None:
+                twin.grad *= ((number in one) + (number in other)) / 2
+        theirs.step()
+    workers[0].pull(2)
+    for mine, twin in zip(weights, twins, strict=True):
+        torch.testing.assert_close(mine, twin)
+    for worker in workers:
+        worker.close()
 
 
 def test_two_workers_train_at_the_same_time_within_the_bound() -> None:
