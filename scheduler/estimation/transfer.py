@@ -18,17 +18,17 @@ from scheduler.estimation.prior import prior_for
 from scheduler.estimation.values import Basis
 
 ALIKE = "cpu"
-"""Kinds of which any stands in for any other; the rest, GPUs, lie further apart than this can say: only for their like."""
+"""Of this kind any stands in for any other; GPUs lie further apart than this can say, and do for their model alone."""
 BETWEEN_DEVICES = 0.5
-"""Of cores: standard deviation of the logarithm of a step's time from core to core: a factor of 1.9 either way, 8 times in 10.
+"""Standard deviation of the logarithm of a step's time from core to core: a factor of 1.9 either way, 8 times in 10.
 
 Assumed, since one calibration cannot show it. Parts, each taken as uniform over what is in use and added in quadrature:
 clock from 2 to 5 GHz (0.26), vectors of half or twice the width where arithmetic counts (0.3), a neighbour on the same
 core or none (0.2), caches and memory of half or twice the speed where traffic counts (0.2).
 """
 BETWEEN_LIKE = 0.2
-"""The same of GPUs of one model: 48 programs on two H200, in two machines, were 5 % apart in the middle, 31 % at the 90th
-percentile."""
+"""The same of GPUs of one model: 48 programs on two H200, in two machines, were 5 % apart in the middle, 31 % at the
+90th percentile."""
 PEAKS_BETWEEN = 1.1
 """Factor on either end of peak memory: the same program and library allocate alike but for scratch space."""
 
@@ -36,7 +36,7 @@ PEAKS_BETWEEN = 1.1
 def nearest(known: Sequence[DeviceModel], kind: str, model_name: str) -> DeviceModel | None:
     """Of the calibrations in `known` the one to go by: with the same entry of the device table, then with most points.
 
-    None where there is none of this type, or only of too few points to tell their own error; GPUs go by the same entry only.
+    None where there is none of this type, or only of too few points to tell their own error; GPUs go by that entry.
     """
     own = figures_for(kind, model_name)
 
