@@ -100,6 +100,29 @@ def test_without_a_node_that_takes_work_the_answer_says_how_one_joins():
     assert "wait for a larger node" in larger.changes_that_would_help[0]
 
 
+def test_a_deadline_is_promised_on_idle_devices_though_busy_ones_would_be_better():
+    pool = SimPool.parse("1x1:A100,1x1:T4").view
+    fast, slow = (
+        Option(kind="cuda", model_name=name, count=1, rate_per_s=1 / run_s, power_w=200.0)
+        for name, run_s in (("A100", 600.0), ("T4", 3600.0))
+    )
+    other = JobView(
+        job_id="p", options=(replace(fast, rate_per_s=1 / 36_000.0),), submitted_s=0.0, deadline_s=1e6, promised=True
+    )
+    found = admit(JobView(job_id="a", options=(fast, slow), submitted_s=0.0, deadline_s=7200.0), [other], pool, 0.0)
+    assert found.accepted and found.earliest_finish_s == pytest.approx(3607.0)
+
+
+@pytest.mark.parametrize("hard", [frozenset(), frozenset({"cuda"})])
+def test_a_thriftier_way_above_the_quota_does_not_stand_before_one_within_it(hard):
+    one, two = (
+        Option(kind="cuda", count=count, rate_per_s=1 / run_s, power_w=power_w)
+        for count, run_s, power_w in ((1, 1000.0, 300.0), (2, 400.0, 500.0))
+    )
+    asked = JobView(job_id="a", options=(one, two), submitted_s=0.0, deadline_s=2000.0, project="p")
+    assert admit(asked, [], POOL, 0.0, quotas={"p": Quota(devices={"cuda": 1}, hard=hard)}).accepted
+
+
 def test_each_way_is_held_against_the_deadline_by_its_own_range():
     narrow = Option(kind="cuda", count=1, rate_per_s=1 / 1000, power_w=100.0, slowdown=1.05)
     wide = Option(kind="cuda", count=2, rate_per_s=1 / 700, power_w=200.0, slowdown=1.6)
@@ -148,6 +171,47 @@ def test_many_ways_asked_at_once_are_told_what_each_is_told_alone(others, quotas
                 assert admit(by, others, POOL, 0.0, quotas=quotas).accepted == (margin_s > 0)
         if told.accepted:
             assert found[option].start_s >= wait_s
+
+
+UNLIKE = SimPool.parse("1x2:A100,2x2:T4", spans_nodes=False).view
+NAMED = st.builds(
+    Option,
+    kind=st.just("cuda"),
+    model_name=st.sampled_from(["A100", "T4", ""]),
+    count=st.sampled_from([1, 2]),
+    rate_per_s=st.sampled_from([0.0, 1 / 600, 1 / 3600, 1 / 3600.1, 1 / 20_000]),
+    power_w=st.sampled_from([100.0, 250.0, 700.0]),
+    slowdown=st.sampled_from([0.0, 1.0, 1.5]),
+)
+BESIDE = st.builds(
+    lambda number, option, **fields: JobView(job_id=f"o{number}", options=(option,), **fields),
+    number=st.uuids(),
+    option=NAMED,
+    promised=st.booleans(),
+    deadline_s=st.sampled_from([5_000.0, 50_000.0]),
+    project=st.sampled_from(["", "p"]),
+    submitted_s=st.sampled_from([0.0, 0.0, -90_000.0]),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(NAMED, min_size=1, max_size=8),
+    st.lists(BESIDE, max_size=8),
+    st.sampled_from(
+        [{}, {"p": Quota(devices={"cuda": 1})}, {"p": Quota(devices={"cuda": 2}, hard=frozenset({"cuda"}))}]
+    ),
+)
+def test_whatever_one_of_many_ways_would_be_promised_the_job_is_promised(options, others, quotas):
+    asked = JobView(job_id="a", options=tuple(options), submitted_s=0.0, project="p", slowdown=1.2)
+    ends = [way.end_s for way in (promisable(asked, others, UNLIKE, 0.0, quotas=quotas) or {}).values()]
+    told = admit(replace(asked, deadline_s=1e9), others, UNLIKE, 0.0, quotas=quotas)
+    assert told.accepted == bool(ends)
+    if ends:
+        assert told.earliest_finish_s == pytest.approx(min(ends)), "nor is a later finish named than is needed"
+        for margin_s in (-0.01, 0.01):
+            by = replace(asked, deadline_s=min(ends) + margin_s)
+            assert admit(by, others, UNLIKE, 0.0, quotas=quotas).accepted == (margin_s > 0)
 
 
 def test_only_the_policy_that_promises_is_asked_of_many_ways():
