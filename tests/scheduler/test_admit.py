@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.admit import admit, promisable
+from scheduler.place import place
 from scheduler.policies import names
 from scheduler.simulate.pool import SimPool
 from scheduler.types import JobView, Option, PoolView, Quota
@@ -70,6 +72,23 @@ def test_fifo_refuses_what_would_come_too_late():
     others = [job(f"p{number}", widths=(4,)) for number in range(6)]
     found = admit(job("a", deadline_s=2_000.0, submitted_s=5.0), others, POOL, 5.0, policy="fifo")
     assert not found.accepted and found.earliest_finish_s is not None and found.earliest_finish_s > 2_000.0
+
+
+def test_a_promise_is_not_weakened_though_its_middle_would_still_be_in_time():
+    """The upper end of the promised job is 250 s; behind the other one it would be 350 s."""
+    one = SimPool.parse("1x1", spans_nodes=False).view
+    promised = job("p", 125.0, 260.0, widths=(1,), slowdown=2.0, promised=True)
+    urgent = job("a", 50.0, 200.0, widths=(1,), slowdown=2.0)
+    assert not admit(urgent, [promised], one, 0.0, policy="edf").accepted
+    assert admit(urgent, [replace(promised, deadline_s=351.0)], one, 0.0, policy="edf").accepted
+
+
+def test_a_promise_that_may_be_late_anyway_is_not_made_later():
+    one = SimPool.parse("1x1", spans_nodes=False).view
+    promised = job("p", 125.0, 240.0, widths=(1,), slowdown=2.0, promised=True)
+    urgent = job("a", 50.0, 200.0, widths=(1,))
+    assert not admit(urgent, [promised], one, 0.0, policy="edf").accepted
+    assert admit(replace(urgent, deadline_s=500.0), [promised], one, 0.0, policy="edf").accepted
 
 
 @pytest.mark.parametrize(
@@ -171,6 +190,32 @@ def test_many_ways_asked_at_once_are_told_what_each_is_told_alone(others, quotas
                 assert admit(by, others, POOL, 0.0, quotas=quotas).accepted == (margin_s > 0)
         if told.accepted:
             assert found[option].start_s >= wait_s
+
+
+def _upper_ends(jobs, policy):
+    """By what `place` tells: the job's upper end is so many times as far from its start as its middle."""
+    told = place(jobs, POOL, 0.0, policy=policy).expected
+    ends = {
+        view.job_id: start_s + (finish_s - start_s) * view.slowdown
+        for view in jobs
+        for start_s, finish_s in [told.get(view.job_id, (0.0, math.inf))]
+    }
+    return {view.job_id: max(ends[view.job_id], view.deadline_s) for view in jobs if view.promised}
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(OTHERS, max_size=8, unique_by=lambda other: other.job_id),
+    st.sampled_from([600.0, 3600.0]),
+    st.sampled_from([1_500.0, 4_500.0, 40_000.0]),
+    st.sampled_from(["fifo", "edf", "fair_share"]),
+)
+def test_no_promise_ends_later_past_its_deadline_for_a_job_that_is_accepted(others, run_s, deadline_s, policy):
+    others = [replace(other, slowdown=1.5) for other in others]
+    asked = job("a", run_s, deadline_s, widths=(4,), slowdown=1.2)
+    if admit(asked, others, POOL, 0.0, policy=policy).accepted:
+        before, after = _upper_ends(others, policy), _upper_ends([*others, asked], policy)
+        assert all(after[name] <= before[name] + 1e-6 for name in before)
 
 
 UNLIKE = SimPool.parse("1x2:A100,2x2:T4", spans_nodes=False).view
