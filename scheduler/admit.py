@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from scheduler.data_way import HERE, Travel
+from scheduler.data_way import Travel
 from scheduler.estimation.values import Interval
 from scheduler.offers.values import LEAST_CHANCE, Promisable
 from scheduler.offers.words import NO_PROMISE, chance_words
@@ -98,8 +98,8 @@ def _problem(job: JobView, now_s: float) -> str:
     return ""
 
 
-class _Soonest(NamedTuple):
-    """The way on which it would end first, by upper ends."""
+class _Ahead(NamedTuple):
+    """What is ahead of a job that a plan has a place for."""
 
     start_s: float
     data: Travel
@@ -117,22 +117,18 @@ class _Soonest(NamedTuple):
         return whole_s.chance(_deadline(job) - self.start_s)
 
 
-def _ask(
-    chosen: Policy, job: JobView, view: Shown, now_s: float, quotas: Quotas
-) -> tuple[float | None, _Soonest | None]:
-    """(middle of its finish if its deadline can be kept, the soonest that can be)."""
+def _ask(chosen: Policy, job: JobView, view: Shown, now_s: float, quotas: Quotas) -> tuple[float | None, _Ahead | None]:
+    """(middle of its finish if its deadline can be kept, the way on which it would end first, by upper ends)."""
     before = [other for other in view.jobs if other.job_id != job.job_id]
     if isinstance(chosen, DeadlineEnergy):
         finish_s, slot = chosen.offer(job, before, view.capacity, now_s, quotas)
-        return finish_s, _Soonest(slot.start_s, slot.data, job.left_s(slot.option), slot.end_s) if slot else None
+        return finish_s, _Ahead(slot.start_s, slot.data, job.left_s(slot.option), slot.end_s) if slot else None
     plan = chosen.plan(view.jobs, view.capacity, now_s, quotas)
-    times = plan.expected.get(job.job_id)
-    if times is None or _late(plan, before) - _late(chosen.plan(before, view.capacity, now_s, quotas), before):
+    found = _planned(plan, job, now_s)
+    if found is None or _weakens(plan, chosen.plan(before, view.capacity, now_s, quotas), before, now_s):
         return None, None
-    (start_s, finish_s), data = times, plan.data.get(job.job_id, HERE)
-    run_s = finish_s - start_s - data.mid_s
-    upper_s = start_s + data.high_s + run_s * job.slowdown_at(run_s)
-    return (finish_s if upper_s <= _deadline(job) else None), _Soonest(start_s, data, run_s, upper_s)
+    finish_s = found.start_s + found.data.mid_s + found.run_s
+    return (finish_s if found.end_s <= _deadline(job) else None), found
 
 
 class _Fastest(NamedTuple):
@@ -157,10 +153,24 @@ def _fastest(job: JobView, capacity: Capacity) -> _Fastest:
     return min(found)
 
 
-def _late(plan: Plan, jobs: Sequence[JobView]) -> set[str]:
-    """Promised jobs that the plan lets end late, or never."""
-    ends = {job.job_id: plan.expected.get(job.job_id, (math.inf, math.inf))[1] for job in jobs if job.promised}
-    return {job.job_id for job in jobs if job.promised and ends[job.job_id] > _deadline(job)}
+def _planned(plan: Plan, job: JobView, now_s: float) -> _Ahead | None:
+    """What is left of a job by a plan that tells times; None: nobody can tell."""
+    times = plan.expected.get(job.job_id)
+    if times is None:
+        return None
+    start_s, data = max(now_s, times[0]), plan.data.get(job.job_id, job.bringing)
+    run_s = times[1] - start_s - data.mid_s
+    return _Ahead(start_s, data, run_s, start_s + data.high_s + run_s * job.slowdown_at(run_s))
+
+
+def _weakens(plan: Plan, without: Plan, jobs: Sequence[JobView], now_s: float) -> bool:
+    """Whether by the plan a promised job may end after its deadline, and later than `without` the new one."""
+
+    def end_s(one: Plan, job: JobView) -> float:
+        found = _planned(one, job, now_s)
+        return found.end_s if found else math.inf
+
+    return any(end_s(plan, job) > max(_deadline(job), end_s(without, job)) for job in jobs if job.promised)
 
 
 def _deadline(job: JobView) -> float:
@@ -171,7 +181,7 @@ def _answer(
     job: JobView,
     seen: JobView,
     finish_s: float | None,
-    soonest: _Soonest | None,
+    soonest: _Ahead | None,
     fastest: _Fastest,
     now_s: float,
     quotas: Quotas,

@@ -230,9 +230,8 @@ class DeadlinePass:
 
     def _try(self, job: JobView) -> None:
         """A deadline that does not fit: use what is free, at most as much as it would need, so that it ends soonest."""
-        ways = self._ways[job.job_id]
-        enough, _ = ways.within((job.deadline_s or math.inf) - self._now_s)
-        self._start_now(job, [option for option in ways.by_end() if option.count <= enough.count])
+        left_s = (job.deadline_s or math.inf) - self._now_s
+        self._start_now(job, self._ways[job.job_id].by_end(left_s))
 
     def _start_now(self, job: JobView, options: Sequence[Option], *, borrow: bool = False) -> None:
         """Start on free devices. Who can be paused again holds nobody up, so it need not fit to its end."""

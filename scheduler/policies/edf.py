@@ -27,7 +27,7 @@ class Edf:
 
     def plan(self, jobs: Sequence[JobView], capacity: Capacity, now_s: float, quotas: Quotas) -> Plan:
         """See `Policy` and, for the bound on waiting, `scheduler.policies.queueing`."""
-        rules = OrderedRules(jobs, self.patience_s, lambda job: _key(job, now_s, self.patience_s), _goes_before)
+        rules = OrderedRules(jobs, self.patience_s, lambda job: _key(job, now_s, self.patience_s), _standing)
         return Queueing(jobs, capacity, now_s, quotas, rules).plan()
 
 
@@ -42,6 +42,6 @@ def _deadline_s(job: JobView) -> float:
     return math.inf if job.deadline_s is None else job.deadline_s
 
 
-def _goes_before(job: JobView, other: JobView) -> bool:
+def _standing(job: JobView) -> tuple[float, float]:
     """By priority, then by deadline: equals do not pause each other."""
-    return (-job.priority, _deadline_s(job)) < (-other.priority, _deadline_s(other))
+    return (job.priority, -_deadline_s(job))

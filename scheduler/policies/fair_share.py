@@ -114,6 +114,10 @@ class _Rules:
             found.append((victim.job_id not in borrowed, -self._shares.of(victim.project), len(found), victim))
         return [victim for *_, victim in sorted(found, key=lambda item: item[:3])]
 
+    def standing(self, job: JobView) -> tuple[float]:
+        """Its project stands as one; within it the priority counts."""
+        return (job.priority,)
+
     def moved(self, job: JobView, option: Option, sign: int) -> None:
         """Shares follow."""
         self._shares.add(job, option, sign)

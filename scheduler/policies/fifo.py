@@ -24,11 +24,9 @@ class Fifo:
 
     def plan(self, jobs: Sequence[JobView], capacity: Capacity, now_s: float, quotas: Quotas) -> Plan:
         """See `Policy` and, for the bound on waiting, `scheduler.policies.queueing`."""
-        rules = OrderedRules(
-            jobs, self.patience_s, lambda job: order_key(job, now_s, self.patience_s), _has_higher_priority
-        )
+        rules = OrderedRules(jobs, self.patience_s, lambda job: order_key(job, now_s, self.patience_s), _standing)
         return Queueing(jobs, capacity, now_s, quotas, rules).plan()
 
 
-def _has_higher_priority(job: JobView, other: JobView) -> bool:
-    return other.priority < job.priority
+def _standing(job: JobView) -> tuple[float]:
+    return (job.priority,)

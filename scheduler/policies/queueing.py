@@ -22,7 +22,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from scheduler.data_way import HERE, Travel
 from scheduler.placing.ledger import Ledger
@@ -59,9 +59,28 @@ class Rules(Protocol):
         """Running jobs that may be paused for the job, the first to go first."""
         ...
 
+    def standing(self, job: JobView) -> tuple[float, ...]:
+        """Of two jobs of a project that want the same devices, who stands no higher may pause nobody whom the other
+        may not."""
+        ...
+
     def moved(self, job: JobView, option: Option, sign: int) -> None:
         """A job starts (1) or is paused (-1)."""
         ...
+
+
+class _Tried(NamedTuple):
+    """A search for jobs to pause that found none."""
+
+    standing: tuple[float, ...]
+    left_s: float
+    memory_bytes: int
+
+    def covers(self, other: _Tried) -> bool:
+        """Whether the other one is in vain, too: it may pause no more jobs, for no less."""
+        return (
+            other.standing <= self.standing and other.left_s >= self.left_s and other.memory_bytes >= self.memory_bytes
+        )
 
 
 @dataclass
@@ -84,8 +103,8 @@ class Queueing:
         self._ledger = Ledger(jobs, capacity.pool, now_s)
         self._quotas = QuotaBook(jobs, quotas, now_s, rules.key)
         self._out = _Outcome()
-        self._hopeless: dict[tuple[object, ...], float] = {}
-        """Like jobs that could make no room -> upper time left of the shortest."""
+        self._hopeless: dict[tuple[object, ...], list[_Tried]] = {}
+        """Project and devices -> what could make no room for them."""
         self._searches = 0
         self._jobs = {job.job_id: job for job in jobs}
         for job in jobs:
@@ -139,13 +158,14 @@ class Queueing:
 
     def _start_by_pausing(self, job: JobView, ways: Sequence[_Way]) -> bool:
         for option, left_s in ways:
-            shape = (job.project, job.priority, job.minimum_sandbox_level, option.kind, option.model_name, option.count)
-            hopeless = shape in self._hopeless and left_s >= self._hopeless[shape]
-            if hopeless or self._searches >= MOST_SEARCHES:
+            shape = (job.project, job.minimum_sandbox_level, option.key, option.count, option.parts)
+            tried = _Tried(self._rules.standing(job), left_s, option.memory_bytes)
+            known = self._hopeless.get(shape, [])
+            if self._searches >= MOST_SEARCHES or any(other.covers(tried) for other in known):
                 continue
             found = self._victims(job, option)
             if found is None:
-                self._hopeless[shape] = left_s
+                self._hopeless[shape] = [other for other in known if not tried.covers(other)] + [tried]
                 continue
             self._hopeless.clear()
             place, names = found

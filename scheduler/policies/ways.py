@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from scheduler.types import JobView, Option
+from scheduler.types import DeviceKey, JobView, Option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +56,11 @@ _known: dict[int, tuple[tuple[Option, ...], _Worth]] = {}
 
 
 def worth_having(options: tuple[Option, ...]) -> tuple[Option, ...]:
-    """Options that no other beats in energy and upper time, the thriftiest (and slowest) first; none without an
-    estimate."""
+    """Options that no other beats in energy and upper time by a part of their devices, the thriftiest first; none
+    without an estimate.
+
+    Other devices, or more of them, beat nothing: they may be held, or above a quota, where these are free.
+    """
     return _worth(options).options
 
 
@@ -76,13 +79,21 @@ def _worth(options: tuple[Option, ...]) -> _Worth:
 
 
 def _worth_having(options: tuple[Option, ...]) -> tuple[Option, ...]:
-    best_rate, kept = 0.0, []
+    kept: list[Option] = []
+    alike: dict[tuple[object, ...], list[Option]] = {}
     for option in sorted((option for option in options if option.rate_per_s), key=_thrift):
-        rate_per_s = option.rate_per_s / (option.slowdown or 1.0)
-        if rate_per_s > best_rate * 1.0001:
+        # Who tells no range has that of its job, which is not known here.
+        thriftier = alike.setdefault((option.key, option.parts, bool(option.slowdown)), [])
+        if not any(_has_no_less(option, other) for other in thriftier):
+            thriftier.append(option)
             kept.append(option)
-            best_rate = rate_per_s
     return tuple(kept)
+
+
+def _has_no_less(option: Option, other: Option) -> bool:
+    """Whether `option`, on like devices, takes as long as the other one, and as many devices and as much memory."""
+    upper_s, other_s = option.run_s * (option.slowdown or 1.0), other.run_s * (other.slowdown or 1.0)
+    return upper_s >= other_s and option.count >= other.count and option.memory_bytes >= other.memory_bytes
 
 
 def watts(option: Option) -> float:
@@ -152,9 +163,15 @@ class Ways:
         run_s = min(self.seconds)
         return self.options[self.seconds.index(run_s)], run_s
 
-    def by_end(self) -> list[Option]:
-        """The options by when the job is done with each, the cost of changing over included."""
-        return [self.options[number] for number in sorted(range(len(self.seconds)), key=self.seconds.__getitem__)]
+    def by_end(self, left_s: float) -> list[Option]:
+        """The options by when the job is done with each, the cost of changing over included; of each kind of device at
+        most as many as it needs to be done in `left_s`."""
+        by_end = [self.options[number] for number in sorted(range(len(self.seconds)), key=self.seconds.__getitem__)]
+        in_time = [option for option, run_s in zip(self.options, self.seconds, strict=True) if run_s <= left_s]
+        enough: dict[DeviceKey, int] = {}
+        for option in (*in_time, *by_end):
+            enough.setdefault(option.key, option.count)
+        return [option for option in by_end if option.count <= enough[option.key]]
 
     def by_energy(self, stay: float) -> Iterator[tuple[Option, float]]:
         """(option, its seconds): those with the least modelled energy of the rest of the run first, the cost of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.admit import admit, promisable
+from scheduler.place import place
 from scheduler.policies import names
 from scheduler.simulate.pool import SimPool
 from scheduler.types import JobView, Option, PoolView, Quota
@@ -72,6 +74,23 @@ def test_fifo_refuses_what_would_come_too_late():
     assert not found.accepted and found.earliest_finish_s is not None and found.earliest_finish_s > 2_000.0
 
 
+def test_a_promise_is_not_weakened_though_its_middle_would_still_be_in_time():
+    """The upper end of the promised job is 250 s; behind the other one it would be 350 s."""
+    one = SimPool.parse("1x1", spans_nodes=False).view
+    promised = job("p", 125.0, 260.0, widths=(1,), slowdown=2.0, promised=True)
+    urgent = job("a", 50.0, 200.0, widths=(1,), slowdown=2.0)
+    assert not admit(urgent, [promised], one, 0.0, policy="edf").accepted
+    assert admit(urgent, [replace(promised, deadline_s=351.0)], one, 0.0, policy="edf").accepted
+
+
+def test_a_promise_that_may_be_late_anyway_is_not_made_later():
+    one = SimPool.parse("1x1", spans_nodes=False).view
+    promised = job("p", 125.0, 240.0, widths=(1,), slowdown=2.0, promised=True)
+    urgent = job("a", 50.0, 200.0, widths=(1,))
+    assert not admit(urgent, [promised], one, 0.0, policy="edf").accepted
+    assert admit(replace(urgent, deadline_s=500.0), [promised], one, 0.0, policy="edf").accepted
+
+
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
@@ -98,6 +117,29 @@ def test_without_a_node_that_takes_work_the_answer_says_how_one_joins():
     assert "dlh node join" in found.changes_that_would_help[0]
     larger = admit(job("a", deadline_s=8_000.0, widths=(64,)), [], POOL, 0.0)
     assert "wait for a larger node" in larger.changes_that_would_help[0]
+
+
+def test_a_deadline_is_promised_on_idle_devices_though_busy_ones_would_be_better():
+    pool = SimPool.parse("1x1:A100,1x1:T4").view
+    fast, slow = (
+        Option(kind="cuda", model_name=name, count=1, rate_per_s=1 / run_s, power_w=200.0)
+        for name, run_s in (("A100", 600.0), ("T4", 3600.0))
+    )
+    other = JobView(
+        job_id="p", options=(replace(fast, rate_per_s=1 / 36_000.0),), submitted_s=0.0, deadline_s=1e6, promised=True
+    )
+    found = admit(JobView(job_id="a", options=(fast, slow), submitted_s=0.0, deadline_s=7200.0), [other], pool, 0.0)
+    assert found.accepted and found.earliest_finish_s == pytest.approx(3607.0)
+
+
+@pytest.mark.parametrize("hard", [frozenset(), frozenset({"cuda"})])
+def test_a_thriftier_way_above_the_quota_does_not_stand_before_one_within_it(hard):
+    one, two = (
+        Option(kind="cuda", count=count, rate_per_s=1 / run_s, power_w=power_w)
+        for count, run_s, power_w in ((1, 1000.0, 300.0), (2, 400.0, 500.0))
+    )
+    asked = JobView(job_id="a", options=(one, two), submitted_s=0.0, deadline_s=2000.0, project="p")
+    assert admit(asked, [], POOL, 0.0, quotas={"p": Quota(devices={"cuda": 1}, hard=hard)}).accepted
 
 
 def test_each_way_is_held_against_the_deadline_by_its_own_range():
@@ -148,6 +190,73 @@ def test_many_ways_asked_at_once_are_told_what_each_is_told_alone(others, quotas
                 assert admit(by, others, POOL, 0.0, quotas=quotas).accepted == (margin_s > 0)
         if told.accepted:
             assert found[option].start_s >= wait_s
+
+
+def _upper_ends(jobs, policy):
+    """By what `place` tells: the job's upper end is so many times as far from its start as its middle."""
+    told = place(jobs, POOL, 0.0, policy=policy).expected
+    ends = {
+        view.job_id: start_s + (finish_s - start_s) * view.slowdown
+        for view in jobs
+        for start_s, finish_s in [told.get(view.job_id, (0.0, math.inf))]
+    }
+    return {view.job_id: max(ends[view.job_id], view.deadline_s) for view in jobs if view.promised}
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(OTHERS, max_size=8, unique_by=lambda other: other.job_id),
+    st.sampled_from([600.0, 3600.0]),
+    st.sampled_from([1_500.0, 4_500.0, 40_000.0]),
+    st.sampled_from(["fifo", "edf", "fair_share"]),
+)
+def test_no_promise_ends_later_past_its_deadline_for_a_job_that_is_accepted(others, run_s, deadline_s, policy):
+    others = [replace(other, slowdown=1.5) for other in others]
+    asked = job("a", run_s, deadline_s, widths=(4,), slowdown=1.2)
+    if admit(asked, others, POOL, 0.0, policy=policy).accepted:
+        before, after = _upper_ends(others, policy), _upper_ends([*others, asked], policy)
+        assert all(after[name] <= before[name] + 1e-6 for name in before)
+
+
+UNLIKE = SimPool.parse("1x2:A100,2x2:T4", spans_nodes=False).view
+NAMED = st.builds(
+    Option,
+    kind=st.just("cuda"),
+    model_name=st.sampled_from(["A100", "T4", ""]),
+    count=st.sampled_from([1, 2]),
+    rate_per_s=st.sampled_from([0.0, 1 / 600, 1 / 3600, 1 / 3600.1, 1 / 20_000]),
+    power_w=st.sampled_from([100.0, 250.0, 700.0]),
+    slowdown=st.sampled_from([0.0, 1.0, 1.5]),
+)
+BESIDE = st.builds(
+    lambda number, option, **fields: JobView(job_id=f"o{number}", options=(option,), **fields),
+    number=st.uuids(),
+    option=NAMED,
+    promised=st.booleans(),
+    deadline_s=st.sampled_from([5_000.0, 50_000.0]),
+    project=st.sampled_from(["", "p"]),
+    submitted_s=st.sampled_from([0.0, 0.0, -90_000.0]),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(NAMED, min_size=1, max_size=8),
+    st.lists(BESIDE, max_size=8),
+    st.sampled_from(
+        [{}, {"p": Quota(devices={"cuda": 1})}, {"p": Quota(devices={"cuda": 2}, hard=frozenset({"cuda"}))}]
+    ),
+)
+def test_whatever_one_of_many_ways_would_be_promised_the_job_is_promised(options, others, quotas):
+    asked = JobView(job_id="a", options=tuple(options), submitted_s=0.0, project="p", slowdown=1.2)
+    ends = [way.end_s for way in (promisable(asked, others, UNLIKE, 0.0, quotas=quotas) or {}).values()]
+    told = admit(replace(asked, deadline_s=1e9), others, UNLIKE, 0.0, quotas=quotas)
+    assert told.accepted == bool(ends)
+    if ends:
+        assert told.earliest_finish_s == pytest.approx(min(ends)), "nor is a later finish named than is needed"
+        for margin_s in (-0.01, 0.01):
+            by = replace(asked, deadline_s=min(ends) + margin_s)
+            assert admit(by, others, UNLIKE, 0.0, quotas=quotas).accepted == (margin_s > 0)
 
 
 def test_only_the_policy_that_promises_is_asked_of_many_ways():

@@ -49,8 +49,24 @@ def test_it_is_known_by_name_with_and_without_energy():
 
 
 def test_ways_that_cost_more_and_are_no_faster_are_dropped():
-    slow_and_wide = Option(kind="cuda", count=8, rate_per_s=0.001, power_w=3200.0)
+    slow_and_wide = Option(kind="cuda", model_name="A100", count=8, rate_per_s=0.001, power_w=3200.0)
     assert slow_and_wide not in worth_having((*options(1000.0), slow_and_wide))
+
+
+@pytest.mark.parametrize(
+    "change", [{"model_name": "T4"}, {"count": 1}, {"memory_bytes": 0}, {"parts": (("A100", 1), ("T4", 1))}]
+)
+def test_a_way_is_not_dropped_for_one_that_needs_other_devices_or_more_of_anything(change):
+    better = Option(kind="cuda", model_name="A100", count=2, rate_per_s=0.01, power_w=400.0, memory_bytes=2**30)
+    worse = replace(better, rate_per_s=0.001)
+    assert worth_having((better, worse)) == (better,)
+    assert worth_having((better, replace(worse, **change))) == (better, replace(worse, **change))
+
+
+def test_a_way_without_a_range_of_its_own_is_not_dropped_for_one_that_has_none_either_way():
+    told = Option(kind="cuda", model_name="A100", count=1, rate_per_s=0.0009, power_w=400.0, slowdown=1.01)
+    untold = replace(told, rate_per_s=0.001, slowdown=0.0)
+    assert set(worth_having((told, untold))) == {told, untold}, "the job's own range may be wide"
 
 
 def test_a_way_whose_upper_end_is_early_is_kept_though_its_middle_is_beaten():
@@ -113,6 +129,29 @@ def test_a_deadline_without_room_for_doubt_starts_where_it_ends_soonest_the_star
     job = JobView(job_id="a", options=(two, four), deadline_s=441.0, submitted_s=0.0, slowdown=1.1, can_pause=True)
     policy = DeadlineEnergy(rescale=Rescale(fixed_s=0.0, per_doubling_s=5.0))
     assert counts(planned([job], policy)) == {"a": 2}
+
+
+def test_a_deadline_takes_idle_devices_that_keep_it_though_busy_ones_are_better_in_every_way():
+    """What the better devices hold ends after the deadline."""
+    holder = replace(
+        view("holder", 36_000.0, widths=(1,), can_pause=False),
+        running=Running(
+            option=options(36_000.0, (1,))[0], nodes=("p0n00000",), device_ids=("p0n00000d0",), started_s=0.0,
+            last_change_s=0.0,
+        ),
+    )  # fmt: skip
+    idle = Option(kind="cuda", model_name="T4", count=1, rate_per_s=1 / 3600.0, power_w=400.0)
+    for deadline_s, promised in ((7200.0, {"a"}), (2000.0, set())):
+        dated = view("a", 600.0, deadline_s, widths=(1,))
+        plan = planned([holder, replace(dated, options=(*dated.options, idle))], pool="1x1:A100,1x1:T4")
+        assert (plan.allotments["a"], set(plan.promised)) == (idle, promised), "luck may keep the earlier one, later on"
+
+
+def test_a_deadline_that_does_not_fit_takes_of_each_kind_no_more_than_it_needs():
+    narrow, wide = options(1000.0, (2, 4), power=0.9)
+    slow = [replace(option, model_name="T4", rate_per_s=option.rate_per_s / 4) for option in (narrow, wide)]
+    job = JobView(job_id="a", options=(narrow, wide, *slow), submitted_s=0.0)
+    assert Ways(job, FREE).by_end(600.0) == [narrow, slow[1], slow[0]]
 
 
 def test_a_deadline_gets_the_narrowest_width_that_keeps_it():

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from scheduler.place import place
+from scheduler.policies import queueing
 from scheduler.types import Quota
 from tests.scheduler.pools import hard_quota, held_by, job, node, pool, runs, way
 
@@ -166,3 +171,55 @@ def test_bad_input_is_refused_in_words():
 def test_a_clock_that_was_set_back_confuses_nobody():
     decision = decide([job("a", at=1e6), job("b", at=0.0)], pool(node(cpus=1)), now_s=-5.0)
     assert started(decision) == {"b"}
+
+
+def test_an_overdue_job_that_may_pause_nobody_stops_no_deadline_that_may():
+    view = pool(node(cpus=1))
+    day_s = 86_400.0
+    runner = runs(
+        job("runner", way(run_s=36_000), at=day_s - 5, can_pause=True, deadline_s=9e5), "n1", "cpu0", since=day_s
+    )
+    overdue = job("overdue", way(run_s=100), at=-100.0)
+    dated = job("dated", way(run_s=200), at=day_s, deadline_s=2 * day_s)
+    decision = decide([runner, overdue, dated], view, policy="edf", now_s=day_s)
+    assert paused(decision) == {"runner"} and started(decision) == {"dated"}
+
+
+@pytest.mark.parametrize("policy", ["fifo", "edf", "fair_share"])
+def test_a_job_whose_memory_cannot_be_freed_stops_no_job_that_asks_for_none(policy):
+    view = pool(node(cpus=2, memory_gib=16))
+    fixed = runs(job("fixed", way(run_s=50_000, memory_gib=12)), "n1", "cpu0")
+    low = runs(job("low", way(run_s=36_000), can_pause=True), "n1", "cpu1")
+    big, small = (
+        job(name, way(run_s=run_s, memory_gib=memory_gib), at=at, priority=1)
+        for name, run_s, memory_gib, at in (("big", 100, 8, 1.0), ("small", 200, 0, 2.0))
+    )
+    decision = decide([fixed, low, big, small], view, policy=policy)
+    assert paused(decision) == {"low"} and started(decision) == {"small"}
+
+
+def _rivals(seed):
+    """Jobs of one width on a full node: some may be paused, those that wait want more or less of everything."""
+    random = Random(seed)
+
+    def wish(name, **more):
+        option = way(run_s=random.choice([100, 200, 900]), memory_gib=random.choice([0, 0, 4, 9]))
+        dated = random.choice([None, 500.0, 900.0, 5000.0])
+        return job(name, option, priority=random.choice([0, 0, 1]), deadline_s=dated, **more)
+
+    running = [
+        runs(wish(f"r{at}", can_pause=random.random() < 0.7), "n1", f"cpu{at}") for at in range(random.randint(1, 3))
+    ]
+    waiting = [wish(f"w{at}", at=random.choice([-90_000.0, 1.0, 2.0])) for at in range(random.randint(2, 6))]
+    return [*running, *waiting], held_by(running, pool(node(cpus=len(running))))
+
+
+@settings(max_examples=250, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from(["fifo", "edf", "fair_share"]))
+def test_what_is_known_to_be_in_vain_spares_searches_and_changes_nothing(seed, policy):
+    jobs, view = _rivals(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(queueing, "MOST_SEARCHES", 10**6)
+        known = place(jobs, view, 200.0, policy=policy)
+        patch.setattr(queueing._Tried, "covers", lambda tried, other: False)
+        assert place(jobs, view, 200.0, policy=policy) == known
