@@ -20,6 +20,7 @@ from harness.estimates.offers import OFFERABLE, Asked, job_key, offer_make
 from harness.estimates.pricing import estimates_of
 from harness.estimates.probes import probes_of
 from harness.estimates.promising import option_of
+from harness.estimates.shown import shown_check
 from harness.jobs.admission import job_admit_again
 from harness.jobs.drafts import job_spec_update
 from harness.jobs.models import Job
@@ -45,7 +46,8 @@ def offer_accept(
     recommended one only such that run no longer. Without `promised` a line that may be late can be taken, too (None:
     the likeliest to be on time, where none is recommended).
     Raises `NotFound`, `Forbidden`, `Invalid` (no such line), `Conflict` (it cannot be taken, or would break the job's
-    promise; or devices or program changed since, then with a new offer: `details.offer`).
+    promise; or devices or program changed since, then with a new offer: `details.offer`; or a line is named by its
+    place, and the offer was priced anew since the person saw it).
     """
     job = offer.job
     if job is None:
@@ -54,6 +56,8 @@ def offer_accept(
     job.refresh_from_db()
     if job.state not in OFFERABLE:
         raise Conflict(f"{job.name} is {job.state}.", code="wrong_state", hint="Clone it to run it on other devices.")
+    if line is not None:
+        shown_check(user, offer)
     chosen = line_of(offer, line, promised=promised)
     _fresh(user, job, offer, chosen)
     priced = Offer.from_dict(offer.body)

@@ -166,6 +166,21 @@ class OfferOut(Schema):
     trace_s: float | None = Field(description="Seconds that reading the program took.")
     priced_s: float | None = Field(description="Seconds that pricing took.")
     created_at: datetime
+    made_at: datetime | None = Field(description="When it was priced last; null: it is not.")
+
+
+class ShownOut(Schema):
+    """An offer that you have seen priced."""
+
+    id: str
+    state: str = Field(description="As in the offer.")
+    wish: dict[str, Any]
+    deadline: datetime | None = Field(alias="deadline_at")
+    created_at: datetime
+    made_at: datetime | None = Field(description="When it was priced last.")
+    shown_at: datetime | None = Field(
+        description="`made_at` of what you saw; where it is another, a line of it cannot be taken by its number."
+    )
 
 
 class EstimateOut(Schema):

@@ -24,6 +24,7 @@ from harness.estimates.selectors import (
     offer_table,
 )
 from harness.estimates.services import Asked, offer_accept, offer_make, offer_probe, offer_refresh
+from harness.estimates.shown import offer_shown
 from harness.jobs.models import Job
 from harness.jobs.options import options_of
 from harness.jobs.queueing import options_words
@@ -43,7 +44,9 @@ _TAKEN = {
 
 
 def _fragment(request: HttpRequest, job: Job, offer: OfferRow, refused: HarnessError | None = None) -> HttpResponseBase:
-    may_change = can(person(request), job.project, Role.MEMBER)
+    user = person(request)
+    may_change = can(user, job.project, Role.MEMBER)
+    offer_shown(user=user, offer=offer)
     context = {"job": job, "may_change": may_change, "refused": refused, **offer_context(job, offer)}
     return show(request, "jobs/offer.html", context, status=part_status(refused))
 
