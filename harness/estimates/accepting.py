@@ -131,7 +131,8 @@ def _fresh(user: User, job: Job, offer: OfferRow, chosen: OfferLine) -> None:
 def offer_again(user: User, job: Job, offer: OfferRow) -> OfferRow:
     """A new offer for the same wish, on the pool and the program as they are now. Raises what `offer_make` does."""
     wish = {key: offer.wish.get(key) for key in ("kind", "model_name", "count", "mode")}
-    return offer_make(user=user, job=job, asked=Asked.of(deadline_at=offer.deadline_at, **wish))
+    asked = Asked.of(deadline_at=offer.deadline_at, names_deadline=job.state == JobState.DRAFT, **wish)
+    return offer_make(user=user, job=job, asked=asked)
 
 
 def _stale(user: User, job: Job, offer: OfferRow, text: str) -> Conflict:

@@ -15,7 +15,9 @@ from harness.api.schemas.jobs import SpecIn
 class AskedIn(Strict):
     """What is wanted of an offer. Deadline, device, count and mode that are left out are those of the spec."""
 
-    deadline: datetime | None = Field(None, description="Requested finish; null: none. Without a zone: UTC.")
+    deadline: datetime | None = Field(
+        None, description="Requested finish; null: none. Without a zone: UTC. Of a job that was submitted it stays."
+    )
     device: Literal["cpu", "cuda"] | None = Field(None, description="Fix the kind of device; null: any.")
     device_model: str | None = Field(None, max_length=120, description="Fix the device as its maker names it.")
     count: int | None = Field(None, ge=1, le=100_000, description="Fix the number of devices; null: any.")

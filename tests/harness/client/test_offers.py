@@ -219,6 +219,15 @@ def test_a_way_that_may_be_late_is_taken_and_submitted_without_a_promise(dlh: Dl
     assert (ended.code, job.state, job.promised_at) == (0, "queued", None)
 
 
+def test_a_deadline_for_a_job_that_waits_is_refused_with_its_field(dlh: Dlh, job: Any, node_make: Any) -> None:
+    node_make("node-1", cpus=1)
+    offer_make(job.owner, job)
+    assert dlh("jobs", "offer", job.pk, "--submit").code == 0
+    refused = dlh("jobs", "offer", job.pk, "--deadline", "2090-01-01T00:00", "--json")
+    assert (refused.code, refused.json["error"]["field"]) == (2, "deadline")
+    assert dlh("jobs", "offer", job.pk, "--deadline", "none").code == 0
+
+
 BY = f"{datetime.now(UTC).year + 1}-01-31T18:00:00"
 FIXED = {
     "budget": {"deadline": f"{BY}Z"}, "resources": {"device": "cpu", "count": 2}, "mode": "sync"

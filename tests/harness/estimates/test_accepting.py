@@ -71,6 +71,21 @@ def test_a_job_that_began_meanwhile_keeps_its_own_devices(job, node_make, offere
     assert job.options == before
 
 
+def test_another_deadline_for_a_job_that_waits_is_refused_and_not_replaced(job, node_make, offered):
+    node_make("node-1", cpus=2)
+    job = waiting(job)
+    assert offered(job).deadline_at == offered(job, deadline_at=job.deadline_at).deadline_at == job.deadline_at
+    for asked in ({"deadline_at": timezone.now() + timedelta(minutes=1)}, {"names_deadline": True}):
+        with pytest.raises(Invalid) as refused:
+            offered(job, **asked)
+        assert refused.value.field == "deadline"
+        assert "its deadline was fixed when it was submitted" in refused.value.message
+    Job.objects.filter(pk=job.pk).update(deadline_at=None)
+    job.refresh_from_db()
+    with pytest.raises(Invalid, match=r"submitted \(none\)"):
+        offered(job, deadline_at=timezone.now() + timedelta(minutes=1))
+
+
 def test_a_paused_job_goes_on_with_the_devices_of_another_line(job, node_make, offered):
     node_make("node-1", cpus=2)
     queue(job)
