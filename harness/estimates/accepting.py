@@ -16,7 +16,7 @@ from harness.accounts.models import Role, User
 from harness.errors import Conflict, Invalid
 from harness.estimates.groups import groups_read
 from harness.estimates.models import Inspection, JobEstimate, OfferRow, OfferState
-from harness.estimates.offers import OFFERABLE, Asked, job_key, offer_make
+from harness.estimates.offers import OFFERABLE, OFFERED, Asked, job_key, offer_make
 from harness.estimates.pricing import estimates_of
 from harness.estimates.probes import probes_of
 from harness.estimates.promising import option_of
@@ -167,11 +167,13 @@ def _ways(offer: Offer, chosen: OfferLine, *, elastic: bool) -> list[OfferLine]:
 
     Whoever takes another line than the recommended one wants it done sooner than that: only ways that run no longer
     are added, since the scheduler takes the thriftiest of all that keep the deadline. A model is cut into as many
-    stages as were chosen: such a job is not made wider or narrower.
+    stages as were chosen: such a job is not made wider or narrower. Nor does a job change its mode: only single and
+    sync are one, on one device and on several, for both take the same steps.
     """
     if not elastic or chosen.allocation.mode in STAGED:
         return [chosen]
     key = (chosen.allocation.kind, chosen.allocation.model_name)
+    modes = OFFERED if chosen.allocation.mode in OFFERED else {chosen.allocation.mode}
     is_best = chosen == (offer.chosen or offer.likeliest)
     most_s = math.inf if is_best else chosen.estimate.run_s.high
     others = [
@@ -180,6 +182,7 @@ def _ways(offer: Offer, chosen: OfferLine, *, elastic: bool) -> list[OfferLine]:
         if line != chosen
         and takes(line)
         and (line.allocation.kind, line.allocation.model_name) == key
+        and line.allocation.mode in modes
         and line.estimate.run_s.high <= most_s
     ]
     return [chosen, *sorted(others, key=lambda line: line.energy_j.mid)]

@@ -193,6 +193,18 @@ def test_the_recommended_line_may_become_any_other_number_of_its_devices(job, no
     assert {way.count for way in options_of(offer_accept(user=job.owner, offer=offer))} == {1, 2, 3, 4}
 
 
+@pytest.mark.parametrize(("asked", "modes"), [("async", {"async"}), ("sync", {"single", "sync"})])
+def test_the_scheduler_may_change_the_number_of_devices_and_never_the_mode(job, node_make, offered, asked, modes):
+    node_make("node-1", cpus=4)
+    offer = offered(job, kind="cpu", mode="async")
+    priced = offer_priced(offer)
+    fitting = [line for line in priced.lines if (line.allocation.count, line.allocation.mode) == (2, asked)]
+    taken = offer_accept(user=job.owner, offer=offer, line=priced.lines.index(fitting[0]))
+    options = options_of(taken)
+    assert {option.mode for option in options} <= modes
+    assert asked == "sync" or len({option.count for option in options}) > 1
+
+
 def test_the_chosen_way_keeps_its_own_range_however_wide_that_of_another_is(job, node_make, offered):
     node_make("node-1", cpus=2)
     offer = offered(job)
