@@ -98,8 +98,7 @@ class IntervalOut(Schema):
     high: float
     level: float = Field(
         examples=[0.8],
-        description="0.8 for times and energies; 0.88 for memory, of which 0.98 lie below the upper end. Of an estimate "
-        "that a job was submitted with before this was told apart: 0.8.",
+        description="0.8 for times and energies; 0.88 for memory, of which 0.98 lie below the upper end.",
     )
 
 
