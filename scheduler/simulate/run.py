@@ -72,6 +72,13 @@ def one_speed(jobs: Sequence[SimJob], pool: SimPool) -> list[str]:
     ]
 
 
+def rules_for(pool: SimPool, *, slot_s: float, overheads: bool, rescale_s: float | None) -> Rules:
+    """How time passes; see `simulate`. Raises `ValueError`."""
+    rules = Rules.published(pool.devices, slot_s=slot_s)
+    rules = rules if overheads else rules.without_overheads()
+    return rules if rescale_s is None else replace(rules, change_s=rescale_s)
+
+
 def policy_for(name: str, rules: Rules) -> Policy:
     """A policy by name that knows what a change costs under these rules. Raises `ValueError`."""
     policy = policy_of(name)
@@ -101,8 +108,6 @@ def simulate(
     `rescale_s`: what a start or a change of width costs for each doubling of it, and once more; None: as published.
     """
     jobs = sim_jobs(read_trace(trace) if isinstance(trace, Path) else trace, tables, pool, estimator=estimator)
-    rules = Rules.published(pool.devices, slot_s=slot_s)
-    rules = rules if overheads else rules.without_overheads()
-    rules = rules if rescale_s is None else replace(rules, change_s=rescale_s)
+    rules = rules_for(pool, slot_s=slot_s, overheads=overheads, rescale_s=rescale_s)
     chosen = policy_for(policy, rules) if isinstance(policy, str) else policy
     return Engine(jobs, pool, chosen, replace(rules, refuse_late=refuses(chosen))).run()

@@ -80,13 +80,17 @@ def _replays(
 ) -> tuple[list[Replay], list[str]]:
     """(a replay of each policy, what is to be said of all of them). Raises `ValueError`."""
     from scheduler.simulate.pool import SimPool
-    from scheduler.simulate.run import misfits, one_speed, sim_jobs
+    from scheduler.simulate.run import misfits, one_speed, policy_for, rules_for, sim_jobs
     from scheduler.simulate.run import simulate as replay_run
     from scheduler.simulate.tables import Tables
     from scheduler.simulate.traces import read_trace
 
-    jobs, known = read_trace(trace), Tables.read(tables) if tables else None
     place = SimPool.parse(pool, spans_nodes=span_nodes)
+    for name in policies:  # what is wrong with an option is said before what is wrong with a file
+        policy_for(
+            name, rules_for(place, slot_s=rules["slot_s"], overheads=rules["overheads"], rescale_s=rules["rescale_s"])
+        )
+    jobs, known = read_trace(trace), Tables.read(tables) if tables else None
     estimator = bool(rules["estimator"])
     told = sum(bool(job.ways) for job in jobs)
     if estimator and not told:
