@@ -19,7 +19,9 @@ class AskedIn(Strict):
         None, description="Requested finish; null: none. Without a zone: UTC. Of a job that was submitted it stays."
     )
     device: Literal["cpu", "cuda"] | None = Field(None, description="Fix the kind of device; null: any.")
-    device_model: str | None = Field(None, max_length=120, description="Fix the device as its maker names it.")
+    device_model: str | None = Field(
+        None, max_length=120, description="Fix the device as its maker names it; null: any."
+    )
     count: int | None = Field(None, ge=1, le=100_000, description="Fix the number of devices; null: any.")
     mode: Literal["single", "replicated", "sync", "async", "pipeline", "pipeline+sync"] | None = Field(
         None, description="How the devices work together; null: as in the spec. Unasked are single and sync alone."

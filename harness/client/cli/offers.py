@@ -43,6 +43,10 @@ DeadlineOption = Annotated[
     typer.Option(help="Deadline, such as 2030-01-31T18:00 (this machine's time), or none; default: as in the spec."),
 ]
 DeviceOption = Annotated[str, typer.Option(help="Fix the kind of device: cpu, cuda or any; default: as in the spec.")]
+DeviceModelOption = Annotated[
+    str,
+    typer.Option(help="Fix the model of device as `dlh pool` and the table name it, such as 'NVIDIA A100'; any: none."),
+]
 CountOption = Annotated[
     int | None, typer.Option(min=0, help="Fix the number of devices; 0: any; default: as in the spec.")
 ]
@@ -81,13 +85,14 @@ def offer(  # noqa: PLR0913  (typer: one parameter per option)
     ] = None,
     deadline: DeadlineOption = "",
     device: DeviceOption = "",
+    device_model: DeviceModelOption = "",
     count: CountOption = None,
     mode: ModeOption = "",
     csv: CsvOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """What a spec would cost on every kind of device, without making a job."""
-    body = _wishes(deadline, device, count, mode)
+    body = _wishes(deadline, device, device_model, count, mode)
     with open_client(context) as client:
         if workload is not None:
             body |= {"workload": _workload(workload), "project": client.project}
@@ -103,6 +108,7 @@ def job_offer(  # noqa: PLR0913
     job: JobArgument,
     deadline: DeadlineOption = "",
     device: DeviceOption = "",
+    device_model: DeviceModelOption = "",
     count: CountOption = None,
     mode: ModeOption = "",
     take: TakeOption = "",
@@ -117,7 +123,7 @@ def job_offer(  # noqa: PLR0913
 
     A number is of the offer that was shown last, or of the one that --offer names: nothing is priced anew for it.
     """
-    wishes = _wishes(deadline, device, count, mode)
+    wishes = _wishes(deadline, device, device_model, count, mode)
     taking.check(take, is_old=bool(offer), asks_anew=bool(wishes) or probe)
     with open_client(context) as client:
         if offer or take.isdecimal():
@@ -125,7 +131,7 @@ def job_offer(  # noqa: PLR0913
         else:
             found = _ready(client, client.send("POST", f"/jobs/{segment(job)}/offers", wishes))
         if probe:
-            client.send("POST", f"/offers/{segment(found['id'])}/probe", {"device": found["wish"].get("kind")})
+            client.send("POST", f"/offers/{segment(found['id'])}/probe", _probe_on(found["wish"]))
             found = _ready(client, found)
         if take or submit:
             found = taking.accept(client, found, take, submit=submit, promise=promise)
@@ -133,7 +139,7 @@ def job_offer(  # noqa: PLR0913
     _end(found, as_json=as_json, is_taken=bool(take or submit), is_seen=take.isdecimal())
 
 
-def _wishes(deadline: str, device: str, count: int | None, mode: str) -> Json:
+def _wishes(deadline: str, device: str, device_model: str, count: int | None, mode: str) -> Json:
     """What was given; null leaves open what the spec fixes. Raises `BadInput`."""
     body: Json = {}
     if deadline == "none":
@@ -147,11 +153,17 @@ def _wishes(deadline: str, device: str, count: int | None, mode: str) -> Json:
             ) from error
     if device:
         body["device"] = None if device == "any" else device
+    if device_model:
+        body["device_model"] = None if device_model == "any" else device_model
     if count is not None:
         body["count"] = count or None
     if mode:
         body["mode"] = mode
     return body
+
+
+def _probe_on(wish: Json) -> Json:
+    return {"device": wish.get("kind"), "device_model": wish.get("model_name")}
 
 
 def _workload(path: Path) -> Json:

@@ -17,7 +17,7 @@ def check(take: str, *, is_old: bool, asks_anew: bool) -> None:
     if asks_anew and (is_old or take.isdecimal()):
         what = "--offer names an offer that exists" if is_old else "A number is of the offer that was shown last"
         raise BadInput(
-            f"{what}; --deadline, --device, --count, --mode and --probe make another one.",
+            f"{what}; --deadline, --device, --device-model, --count, --mode and --probe make another one.",
             hint="Ask for it first, look at its table, then take a line by its number alone.",
         )
 

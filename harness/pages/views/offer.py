@@ -30,7 +30,7 @@ from harness.jobs.options import options_of
 from harness.jobs.queueing import options_words
 from harness.jobs.selectors import job_get
 from harness.jobs.services import job_submit
-from harness.pages.offer_view import offer_context
+from harness.pages.offer_view import device_read, offer_context
 from harness.pages.web import can, number_read, page, part_status, person, show
 from harness.responses import chunks_response
 
@@ -86,12 +86,14 @@ def _asked(request: HttpRequest, job: Job) -> Asked:
         raise Invalid(
             f"{count[:20]!r} is not a number of devices.", field="count", hint="Leave it empty, or give 1 or more."
         )
+    kind, model_name = device_read(given.get("kind", ""))
     mode = given.get("mode") or None
     if mode is not None and mode not in MODES:
         raise Invalid(f"{mode[:20]!r} is no mode.", field="mode", hint=f"Choose one of {', '.join(sorted(MODES))}.")
     return Asked.of(
         deadline_at=_deadline(given.get("deadline_utc") or given.get("deadline", "")),
-        kind=given.get("kind") or None,
+        kind=kind,
+        model_name=model_name,
         count=number_read(count),
         mode=mode,
     )

@@ -47,6 +47,17 @@ def test_a_mode_that_is_asked_for_is_the_one_that_is_priced(dlh: Dlh, node_make:
     assert dlh("offer", "--workload", str(file), "--mode", "fast").code != 0
 
 
+def test_a_model_of_device_is_fixed_by_its_name(dlh: Dlh, node_make: Any, tmp_path: Path) -> None:
+    node_make("node-1", cpus=2)
+    file = tmp_path / "trace.json"
+    file.write_text(json.dumps(workload_make().to_dict()))
+    ended = dlh("offer", "--workload", str(file), "--device-model", "core", "--json")
+    assert (ended.code, ended.json["wish"]["model_name"]) == (0, "core")
+    refused = dlh("offer", "--workload", str(file), "--device-model", "Tesla T4")
+    assert refused.code == 2 and "The pool has no device (Tesla T4) that takes work. It has core." in refused.out
+    assert dlh("offer", "--workload", str(file), "--device-model", "any").code == 0
+
+
 def test_the_table_of_an_offer_tells_energy_in_the_unit_of_the_sentence_above_it(
     dlh: Dlh, node_make: Any, tmp_path: Path
 ) -> None:
