@@ -71,7 +71,7 @@ def _memory(points: Points, prior: MemoryModel) -> dict[str, Any]:
 
 
 def _power(points: Points, fitted: DeviceModel, prior: PowerModel) -> dict[str, Any]:
-    """Watts of one device; no range is given."""
+    """Watts of one device; their range is told as a part of that of energy alone."""
     known = metered(points)
     folds, measured = _folds(known), device_w(known)
     if not _can_hold_out(folds):

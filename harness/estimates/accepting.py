@@ -16,10 +16,11 @@ from harness.accounts.models import Role, User
 from harness.errors import Conflict, Invalid
 from harness.estimates.groups import groups_read
 from harness.estimates.models import Inspection, JobEstimate, OfferRow, OfferState
-from harness.estimates.offers import OFFERABLE, Asked, job_key, offer_make
+from harness.estimates.offers import OFFERABLE, OFFERED, Asked, job_key, offer_make
 from harness.estimates.pricing import estimates_of
 from harness.estimates.probes import probes_of
 from harness.estimates.promising import option_of
+from harness.estimates.shown import shown_check
 from harness.jobs.admission import job_admit_again
 from harness.jobs.drafts import job_spec_update
 from harness.jobs.models import Job
@@ -45,7 +46,8 @@ def offer_accept(
     recommended one only such that run no longer. Without `promised` a line that may be late can be taken, too (None:
     the likeliest to be on time, where none is recommended).
     Raises `NotFound`, `Forbidden`, `Invalid` (no such line), `Conflict` (it cannot be taken, or would break the job's
-    promise; or devices or program changed since, then with a new offer: `details.offer`).
+    promise; or devices or program changed since, then with a new offer: `details.offer`; or a line is named by its
+    place, and the offer was priced anew since the person saw it).
     """
     job = offer.job
     if job is None:
@@ -54,6 +56,8 @@ def offer_accept(
     job.refresh_from_db()
     if job.state not in OFFERABLE:
         raise Conflict(f"{job.name} is {job.state}.", code="wrong_state", hint="Clone it to run it on other devices.")
+    if line is not None:
+        shown_check(user, offer)
     chosen = line_of(offer, line, promised=promised)
     _fresh(user, job, offer, chosen)
     priced = Offer.from_dict(offer.body)
@@ -127,7 +131,8 @@ def _fresh(user: User, job: Job, offer: OfferRow, chosen: OfferLine) -> None:
 def offer_again(user: User, job: Job, offer: OfferRow) -> OfferRow:
     """A new offer for the same wish, on the pool and the program as they are now. Raises what `offer_make` does."""
     wish = {key: offer.wish.get(key) for key in ("kind", "model_name", "count", "mode")}
-    return offer_make(user=user, job=job, asked=Asked.of(deadline_at=offer.deadline_at, **wish))
+    asked = Asked.of(deadline_at=offer.deadline_at, names_deadline=job.state == JobState.DRAFT, **wish)
+    return offer_make(user=user, job=job, asked=asked)
 
 
 def _stale(user: User, job: Job, offer: OfferRow, text: str) -> Conflict:
@@ -162,11 +167,13 @@ def _ways(offer: Offer, chosen: OfferLine, *, elastic: bool) -> list[OfferLine]:
 
     Whoever takes another line than the recommended one wants it done sooner than that: only ways that run no longer
     are added, since the scheduler takes the thriftiest of all that keep the deadline. A model is cut into as many
-    stages as were chosen: such a job is not made wider or narrower.
+    stages as were chosen: such a job is not made wider or narrower. Nor does a job change its mode: only single and
+    sync are one, on one device and on several, for both take the same steps.
     """
     if not elastic or chosen.allocation.mode in STAGED:
         return [chosen]
     key = (chosen.allocation.kind, chosen.allocation.model_name)
+    modes = OFFERED if chosen.allocation.mode in OFFERED else {chosen.allocation.mode}
     is_best = chosen == (offer.chosen or offer.likeliest)
     most_s = math.inf if is_best else chosen.estimate.run_s.high
     others = [
@@ -175,6 +182,7 @@ def _ways(offer: Offer, chosen: OfferLine, *, elastic: bool) -> list[OfferLine]:
         if line != chosen
         and takes(line)
         and (line.allocation.kind, line.allocation.model_name) == key
+        and line.allocation.mode in modes
         and line.estimate.run_s.high <= most_s
     ]
     return [chosen, *sorted(others, key=lambda line: line.energy_j.mid)]

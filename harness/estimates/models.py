@@ -127,6 +127,9 @@ class OfferRow(models.Model):
     """The allocation that was taken."""
     created_at = models.DateTimeField(auto_now_add=True)
     made_at = models.DateTimeField(null=True, blank=True)
+    """When it was priced."""
+    shown_at = models.DateTimeField(null=True, blank=True)
+    """`made_at` of what its owner saw last; see `harness.estimates.shown`."""
 
     class Meta:
         indexes = [models.Index(fields=["job", "-created_at"])]

@@ -51,13 +51,19 @@ class Asked:
     """What a person wants of an offer besides the program."""
 
     deadline_at: datetime | None = None
+    names_deadline: bool = False
+    """The person gave this deadline, or none; else it is the spec's."""
     wish: Wish = field(default_factory=Wish)
 
     @staticmethod
-    def of(*, deadline_at: datetime | None = None, **fixed: Any) -> Asked:
-        """With the parts of a `Wish` that are `fixed`. Raises `Invalid`."""
+    def of(*, deadline_at: datetime | None = None, names_deadline: bool | None = None, **fixed: Any) -> Asked:
+        """With the parts of a `Wish` that are `fixed`; a deadline is named unless it is told otherwise.
+
+        Raises `Invalid`.
+        """
+        named = deadline_at is not None if names_deadline is None else names_deadline
         try:
-            return Asked(deadline_at=deadline_at, wish=Wish(**fixed))
+            return Asked(deadline_at=deadline_at, names_deadline=named, wish=Wish(**fixed))
         except ValueError as error:
             raise Invalid(
                 f"{error}".capitalize() + ".", field="count", hint="Leave it out, or give 1 or more."
@@ -71,7 +77,8 @@ class Asked:
         """
         read = TaskSpec.model_validate(spec)
         fixed = {"kind": read.resources.device, "count": read.resources.count, "deadline_at": wanted_deadline(read)}
-        return Asked.of(**{**{name: None if value == "auto" else value for name, value in fixed.items()}, **given})
+        wishes = {**{name: None if value == "auto" else value for name, value in fixed.items()}, **given}
+        return Asked.of(**wishes, names_deadline="deadline_at" in given)
 
     def of_spec(self, spec: Mapping[str, Any]) -> Asked:
         """With the mode that the spec names, where several devices are fixed or where it is not offered unasked, and
@@ -121,7 +128,7 @@ def offer_make(*, user: User, job: Job, asked: Asked, again: bool = False) -> Of
         raise Conflict(f"{job.name} is {job.state}: there is nothing to offer.", hint="Clone it.")
     row = asked.of_spec(job.spec).row()
     if job.state != JobState.DRAFT:
-        row["deadline_at"] = job.deadline_at  # its promise was made at submit
+        row["deadline_at"] = _kept_deadline(job, asked)
     _waiting_check(user)
     files = programs.program_of(settings.STORE.job(job.pk)).files
     programs.program_syntax_check(files)
@@ -136,6 +143,17 @@ def offer_make(*, user: User, job: Job, asked: Asked, again: bool = False) -> Of
         memory_bytes=wanted_memory_bytes(job), **row,
     )  # fmt: skip
     return offer_settle(offer)
+
+
+def _kept_deadline(job: Job, asked: Asked) -> datetime | None:
+    """Of a job that was submitted: with it the promise was made. Raises `Invalid` where another one is asked for."""
+    if asked.names_deadline and utc(asked.deadline_at) != job.deadline_at:
+        has = f"{job.deadline_at:%Y-%m-%d %H:%M} UTC" if job.deadline_at else "none"
+        raise Invalid(
+            f"{job.name} is {job.state}: its deadline was fixed when it was submitted ({has}).",
+            field="deadline", hint="Leave it out; or clone the job, and give the clone another one.",
+        )  # fmt: skip
+    return job.deadline_at
 
 
 def _waiting_check(user: User) -> None:

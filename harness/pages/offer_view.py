@@ -109,9 +109,33 @@ def offer_context(job: Job, offer: OfferRow | None) -> dict[str, Any]:
         "may_try": priced is not None and _may_try(offer, priced),
         "lines": shown_lines(priced) if priced else [],
         "chart": offer_chart(job, offer, priced) if priced else None,
-        "kinds": sorted({line.allocation.kind for line in priced.lines}) if priced else [],
+        "devices": device_choices(priced) if priced else [],
         "modes": MODE_WORDS,
     }
+
+
+_KINDS = {"cpu": "CPU cores", "cuda": "GPUs"}
+
+
+def device_choices(priced: Offer) -> list[dict[str, Any]]:
+    """Devices that may be asked for: each kind, and below it each model by its name, as `device_read` reads them."""
+    keys = {(line.allocation.kind, line.allocation.model_name) for line in priced.lines if not line.allocation.parts}
+    wished = (priced.wish.kind or "", priced.wish.model_name or "")
+    found = {(kind, "") for kind, _ in keys} | {key for key in keys if key[1]} | ({wished} - {("", "")})
+    return [
+        {
+            "value": f"{kind}:{model}" if model else kind,
+            "words": ": ".join(filter(None, (_KINDS.get(kind, kind), model))),
+            "chosen": (kind, model) == wished,
+        }
+        for kind, model in sorted(found)
+    ]
+
+
+def device_read(value: str) -> tuple[str | None, str | None]:
+    """(kind, model) that a choice of devices fixes."""
+    kind, _, model = value.partition(":")
+    return kind or None, model or None
 
 
 def _may_try(offer: OfferRow, priced: Offer) -> bool:

@@ -1,7 +1,7 @@
 """`estimate`: time, memory and energy of one run of a program on one allocation, each with its range and its basis.
 
 run_s = start + epochs x (steps x step_s + evaluated rows x forward_row_s) + checkpoints + end
-energy_j = run_s x power of all devices
+energy_j = run_s x power of all devices, whose doubts are two
 """
 
 from __future__ import annotations
@@ -27,6 +27,11 @@ from scheduler.workload import Workload, totals_at_batch
 
 PROBE_MOVED_RANGE = 0.08
 """More of it where the probe ran on another allocation of the same kind of device: the rest of the formula counts."""
+PROBE_POWER_RANGE = 0.1
+"""Half width of the log range of watts read during a few steps: meters are off by some 5 %, and a run does more than
+steps. Not measured ..."""
+PROBE_POWER_MOVED_RANGE = 0.15
+"""... and nor is this: more of it on another allocation of the same kind of device."""
 PROBE_PEAK_HEADROOM = 1.1
 """A peak seen in a few steps is nearly the peak of the run: evaluation and checkpoints may need a little more."""
 BASIS_ORDER = (Basis.MEASURED, Basis.MODELLED, Basis.ASSUMED)
@@ -104,7 +109,7 @@ def _estimate(
     run_s = _run_interval(_run_parts(steps, allocation, model, time, step_s.mid, probed), model, step_s)
     # a probe holds the whole model, a rank of a pipeline one stage of it
     peak, memory_basis = _peak(model, time, allocation, None if allocation.mode in STAGED else probed)
-    device_w, power_basis = _device_power(model, allocation, time, probed)
+    device_w, power_half, power_basis = _device_power(model, allocation, time, probed)
     power_w = device_w * allocation.count
     return Estimate(
         allocation=allocation,
@@ -112,7 +117,8 @@ def _estimate(
         run_s=run_s,
         peak_bytes=peak,
         power_w=power_w,
-        energy_j=run_s.scaled(power_w),
+        power_half=power_half,
+        energy_j=run_s.times(power_w, power_half),
         fits=limit is None or peak.high <= limit,
         time_basis=time_basis,
         memory_basis=memory_basis,
@@ -211,24 +217,25 @@ def _start_s(workload: Workload, model: DeviceModel, ranks: int, probe: Probe | 
 
 
 def _peak(model: DeviceModel, time: StepTime, allocation: Allocation, probe: Probe | None) -> tuple[Interval, Basis]:
-    peak = peak_interval(model.memory, time.rank_totals, LEVEL)
+    peak = peak_interval(model.memory, time.rank_totals)
     if probe is None or probe.peak_bytes is None:
         return peak, model.memory.basis
     at_probe = totals_at_batch(time.rank_totals, rows_at_once(time.rank_totals, max(probe.allocation.batch_split)))
-    ratio = probe.peak_bytes / peak_interval(model.memory, at_probe, LEVEL).mid
+    ratio = probe.peak_bytes / peak_interval(model.memory, at_probe).mid
     mid = peak.mid * ratio
     same = max(probe.allocation.batch_split) == max(allocation.batch_split)
     high = mid * PROBE_PEAK_HEADROOM if same else max(mid * PROBE_PEAK_HEADROOM, mid * model.memory.high_ratio)
     low = mid / PROBE_PEAK_HEADROOM if same else mid * min(1 / PROBE_PEAK_HEADROOM, model.memory.low_ratio)
-    return Interval(low=low, mid=mid, high=high, level=LEVEL), Basis.MEASURED if same else Basis.MODELLED
+    return Interval(low=low, mid=mid, high=high, level=peak.level), Basis.MEASURED if same else Basis.MODELLED
 
 
 def _device_power(
     model: DeviceModel, allocation: Allocation, time: StepTime, probe: Probe | None
-) -> tuple[float, Basis]:
-    """Watts of one device while the program runs."""
+) -> tuple[float, float, Basis]:
+    """Watts of one device while the program runs, half of the range of their logarithm, and their basis."""
     if probe is None or probe.power_w is None:
-        return model.power.at(time.work_share), model.power.basis
-    return probe.power_w / probe.allocation.count, (
-        Basis.MEASURED if probe.allocation == allocation else Basis.MODELLED
-    )
+        return model.power.at(time.work_share), model.power.half, model.power.basis
+    device_w = probe.power_w / probe.allocation.count
+    if probe.allocation == allocation:
+        return device_w, PROBE_POWER_RANGE, Basis.MEASURED
+    return device_w, PROBE_POWER_RANGE + PROBE_POWER_MOVED_RANGE, Basis.MODELLED

@@ -28,6 +28,10 @@ PRIOR_SPREAD = {"state": 0.15, "activations": 0.3, "transient": 0.7, "data": 0.7
 LEAST_POINTS = 8
 CAREFUL = 0.98
 """Share of held-out peaks that lie below the upper end of an estimate."""
+BELOW = 0.1
+"""Share of held-out peaks that lie below the lower end."""
+PEAK_LEVEL = CAREFUL - BELOW
+"""Share inside: the range of a peak is not that of a time, since too little memory ends a run."""
 HEADROOM = 1.05
 FOLDS = 5
 
@@ -64,7 +68,7 @@ def ends(ratios: Vector) -> tuple[float, float]:
     """Lower and careful upper end of measured / predicted, from ratios of what was held out."""
     order = np.sort(ratios)
     rank = min(len(order) - 1, int(np.ceil(CAREFUL * (len(order) + 1))) - 1)
-    return float(min(1.0, np.quantile(ratios, 0.1))), float(max(1.0, order[rank]) * HEADROOM)
+    return float(min(1.0, np.quantile(ratios, BELOW))), float(max(1.0, order[rank]) * HEADROOM)
 
 
 def held_out_ratios(

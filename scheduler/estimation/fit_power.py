@@ -7,6 +7,7 @@ which step times tell. Both are fitted by least squares of relative error, none 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
@@ -17,8 +18,12 @@ import numpy.typing as npt
 from scheduler.estimation.calibration import LEAST_POINTS, CalibrationPoint
 from scheduler.estimation.device_model import DeviceModel, PowerModel
 from scheduler.estimation.features import Vector
+from scheduler.estimation.intervals import LEAST_SCORES, LEVEL
 from scheduler.estimation.predict import predict
 from scheduler.estimation.values import Basis
+
+LEAST_W = 1e-3
+"""No device draws less: keeps logarithms finite."""
 
 
 def metered(points: Sequence[CalibrationPoint]) -> list[CalibrationPoint]:
@@ -47,7 +52,22 @@ def fit_power(points: Sequence[CalibrationPoint], model: DeviceModel) -> PowerMo
     known = metered(points)
     if model.power.waiting_w is not None:  # several also wait for each other, which no share tells
         known = [point for point in known if point.count == 1] or known
-    return fitted_power(device_w(known), work_shares(model, known), model.power)
+    read_w, shares = device_w(known), work_shares(model, known)
+    half = _held_out_half(known, read_w, shares, model.power)
+    return replace(fitted_power(read_w, shares, model.power), held_out_half=half)
+
+
+def _held_out_half(
+    known: Sequence[CalibrationPoint], read_w: Vector, shares: Vector, prior: PowerModel
+) -> float | None:
+    """See `PowerModel.held_out_half`: each architecture is left out once."""
+    names, folds = np.unique([point.architecture for point in known], return_inverse=True)
+    if len(known) < LEAST_SCORES or len(names) < 2:
+        return None
+    told_w = np.maximum(held_out_w(read_w, shares, folds, prior), LEAST_W)
+    off = np.sort(np.abs(np.log(read_w / told_w)))
+    rank = math.ceil(LEVEL * (len(off) + 1))
+    return float(off[min(rank, len(off)) - 1])
 
 
 def fitted_power(read_w: Vector, shares: Vector, prior: PowerModel) -> PowerModel:

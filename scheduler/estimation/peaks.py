@@ -17,7 +17,7 @@ import numpy as np
 
 from scheduler.estimation.device_model import MemoryModel, PeakLessons
 from scheduler.estimation.features import Vector
-from scheduler.estimation.fit_memory import HEADROOM, PARTS, UNDER_WEIGHT, parts, predict_peak
+from scheduler.estimation.fit_memory import HEADROOM, PARTS, PEAK_LEVEL, UNDER_WEIGHT, parts, predict_peak
 from scheduler.estimation.values import Interval
 from scheduler.workload import Workload
 
@@ -77,11 +77,11 @@ def memory_taught(model: MemoryModel, seen: Sequence[PeakSeen]) -> MemoryModel:
     return replace(plain, lessons=lessons)
 
 
-def peak_interval(model: MemoryModel, workload: Workload, level: float) -> Interval:
+def peak_interval(model: MemoryModel, workload: Workload) -> Interval:
     """Peak of one rank; the upper end is meant to be kept below a limit."""
     added_up = predict_peak(model.coefficients, workload)
     low, mid, high = (added_up * math.exp(log) for log in _log_ends(model, workload))
-    return Interval(low=low, mid=mid, high=high, level=level)
+    return Interval(low=low, mid=mid, high=high, level=PEAK_LEVEL)
 
 
 def _makeup(model: MemoryModel, workload: Workload) -> Vector:

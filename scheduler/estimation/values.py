@@ -56,6 +56,17 @@ class Interval:
         """All three times `factor`."""
         return Interval(low=self.low * factor, mid=self.mid * factor, high=self.high * factor, level=self.level)
 
+    def times(self, factor: float, half: float) -> Interval:
+        """Times a factor that is doubtful by itself: `half` of the range of its logarithm, at the same level.
+
+        Doubts that have nothing to do with each other add up as squares of logarithms.
+        """
+        if not self.low:
+            return Interval(low=0.0, mid=self.mid * factor, high=self.high * factor * math.exp(half), level=self.level)
+        low, high = (math.hypot(math.log(end / self.mid), half) for end in (self.low, self.high))
+        mid = self.mid * factor
+        return Interval(low=mid * math.exp(-low), mid=mid, high=mid * math.exp(high), level=self.level)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Allocation:
@@ -98,6 +109,8 @@ class Estimate:
     time_basis: Basis
     memory_basis: Basis
     energy_basis: Basis
+    power_half: float = 0.0
+    """Half of the range of log(true / `power_w`), at the level of `energy_j`, which holds it."""
     note: str = ""
     """In words, what the figures rest on: number of calibration points, probe steps, finished jobs."""
 

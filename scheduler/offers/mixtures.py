@@ -229,9 +229,12 @@ class _Split:
 
 def _together(allocation: Allocation, each: Sequence[Estimate]) -> Estimate:
     """The worst of each figure: ranks wait for the slowest, and the run for the last to start."""
-    power_w = sum(
+    part_w = [
         one.power_w * count / one.allocation.count for one, (_, count) in zip(each, allocation.parts, strict=True)
-    )
+    ]
+    power_w = sum(part_w)
+    # As if all were off to the same side: tables and meters of one kind of device may well be.
+    power_half = sum(watts * one.power_half for watts, one in zip(part_w, each, strict=True)) / max(power_w, 1e-9)
     run_s = _latest([one.run_s for one in each])
     return Estimate(
         allocation=allocation,
@@ -239,7 +242,8 @@ def _together(allocation: Allocation, each: Sequence[Estimate]) -> Estimate:
         run_s=run_s,
         peak_bytes=_latest([one.peak_bytes for one in each]),
         power_w=power_w,
-        energy_j=run_s.scaled(power_w),
+        power_half=power_half,
+        energy_j=run_s.times(power_w, power_half),
         fits=all(one.fits for one in each),
         time_basis=worst(*(one.time_basis for one in each)),
         memory_basis=worst(*(one.memory_basis for one in each)),

@@ -149,8 +149,15 @@ def _missing_words(lines: Sequence[OfferLine], wish: Wish) -> str:
     alike = replace(devices, count=None)
     most = max((line.allocation.count for line in lines if alike.allows(line.allocation)), default=0)
     if not most:
-        return f"The pool has no {one}{of} that takes work."
+        models = sorted({line.allocation.model_name for line in lines if _may_be(line.allocation, wish)})
+        known = f" It has {', '.join(models)}." if wish.model_name and models else ""
+        return f"The pool has no {one}{of} that takes work.{known}"
     return f"The pool has no {wish.count} {many}{of} together that take work: {most} at most."
+
+
+def _may_be(allocation: Allocation, wish: Wish) -> bool:
+    """Whether it is of one named model, of the kind that is wished."""
+    return bool(allocation.model_name) and not allocation.parts and wish.kind in {None, allocation.kind}
 
 
 def changes_of(

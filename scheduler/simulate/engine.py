@@ -26,6 +26,8 @@ class SimJob:
     deadline_s: float | None = None
     project: str = ""
     priority: int = 0
+    power_told: bool = False
+    """The trace says what it draws; else that goes by the table, and by the model of the devices it gets."""
 
 
 @dataclass(slots=True)
@@ -204,24 +206,27 @@ class Engine:
         )
 
     def _sample(self, live: dict[str, _Live], now_s: float, replay: Replay) -> None:
-        held = [job.gang.option for job in live.values() if job.gang]
-        extra_w = sum(self._extra_w(option) for option in held)
-        busy = sum(option.count for option in held)
+        held = [(job, job.gang) for job in live.values() if job.gang]
+        extra_w = sum(self._extra_w(job, gang) for job, gang in held)
+        busy = sum(gang.option.count for _, gang in held)
         replay.samples.append(Sample(now_s, busy, self.pool.idle_w + extra_w, len(held), len(live) - len(held)))
 
-    def _extra_w(self, option: Option) -> float:
+    def _held_w(self, job: _Live, gang: Gang) -> float:
+        return self.pool.held_w(gang, told=job.outcome.job.power_told)
+
+    def _extra_w(self, job: _Live, gang: Gang) -> float:
         """What the devices of a gang draw above idle."""
-        return max(0.0, option.power_w - option.count * self.pool.idle_each_w(option))
+        return max(0.0, self._held_w(job, gang) - self.pool.idle_held_w(gang))
 
     def _progress(self, live: dict[str, _Live], now_s: float, next_s: float) -> None:
         """Devices are held until the next decision, also by a job that ends before it."""
         for job_id, job in list(live.items()):
             if job.gang is None:
                 continue
-            outcome, option = job.outcome, job.gang.option
+            outcome, gang, option = job.outcome, job.gang, job.gang.option
             outcome.device_s += option.count * (next_s - now_s)
-            outcome.energy_j += option.power_w * (next_s - now_s)
-            outcome.extra_j += self._extra_w(option) * (next_s - now_s)
+            outcome.energy_j += self._held_w(job, gang) * (next_s - now_s)
+            outcome.extra_j += self._extra_w(job, gang) * (next_s - now_s)
             if job.finish_s <= next_s + _EPSILON_S:
                 outcome.finished_s = job.finish_s
                 del live[job_id]

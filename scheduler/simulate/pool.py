@@ -60,6 +60,10 @@ class SimPool:
     spans_nodes: bool = True
     quotas: Quotas = field(default_factory=dict)
     view: PoolView = field(init=False)
+    _power_at: dict[str, Power] = field(init=False, repr=False)
+    """Of one device, by node."""
+    _unlike: frozenset[str] = field(init=False, repr=False)
+    """Kinds of which there are several models: a gang whose option names none may get any of them."""
 
     def __post_init__(self) -> None:
         """Name nodes and devices."""
@@ -69,6 +73,11 @@ class SimPool:
             _node(f"p{row}n{number:05d}", part) for row, part in enumerate(self.parts) for number in range(part.nodes)
         )
         self.view = PoolView(nodes=nodes, spans_nodes=self.spans_nodes)
+        powers = [(part.power, part.nodes) for part in self.parts]
+        each = [power for power, number in powers for _ in range(number)]
+        self._power_at = {node.name: power for node, power in zip(nodes, each, strict=True)}
+        models = {kind: {part.model for part in self.parts if part.kind == kind} for kind in ("cpu", "cuda")}
+        self._unlike = frozenset(kind for kind, names in models.items() if len(names) > 1)
 
     @staticmethod
     def parse(text: str, *, spans_nodes: bool = True) -> SimPool:
@@ -95,10 +104,27 @@ class SimPool:
         """Power of the whole pool while nothing runs."""
         return sum(part.nodes * part.each * part.power.idle_w for part in self.parts)
 
-    def idle_each_w(self, option: Option) -> float:
-        """Power of one idle device of the option's kind and model."""
-        fitting = (part for part in self.parts if part.kind == option.kind and option.model_name in {"", part.model})
-        return next((part.power.idle_w for part in fitting), 0.0)
+    def power(self, kind: str) -> Power:
+        """Of one device of the kind, in the mean of those there are: what a plan counts before it knows which."""
+        like = [(part.nodes * part.each, part.power) for part in self.parts if part.kind == kind]
+        count = sum(number for number, _ in like) or 1
+        return Power(
+            idle_w=sum(number * power.idle_w for number, power in like) / count,
+            busy_w=sum(number * power.busy_w for number, power in like) / count,
+        )
+
+    def held_w(self, gang: Gang, *, told: bool) -> float:
+        """What its devices draw. `told`: as its option says, else by the table where the option names no model."""
+        option = gang.option
+        if told or option.model_name or option.kind not in self._unlike:
+            return option.power_w
+        return sum(self._power_at[_node_of(device)].busy_w for device in gang.device_ids)
+
+    def idle_held_w(self, gang: Gang) -> float:
+        """What they would draw if nobody held them."""
+        if gang.option.kind not in self._unlike:
+            return gang.option.count * self._power_at[_node_of(gang.device_ids[0])].idle_w
+        return sum(self._power_at[_node_of(device)].idle_w for device in gang.device_ids)
 
     def most(self, kind: str, model: str = "") -> int:
         """Most devices of the kind that one gang can have."""
@@ -123,6 +149,11 @@ class SimPool:
         for start in decision.placements:
             gangs[start.job_id] = Gang(start.option, start.nodes, start.device_ids)
         return Decided(gangs, decision.promised)
+
+
+def _node_of(device_id: str) -> str:
+    """Of a device as `_node` names it."""
+    return device_id.rpartition("d")[0]
 
 
 def _node(name: str, part: Part) -> NodeView:

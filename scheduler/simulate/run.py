@@ -13,7 +13,7 @@ from scheduler.policies.ways import Rescale
 from scheduler.simulate.engine import Engine, Replay, SimJob
 from scheduler.simulate.pool import SimPool
 from scheduler.simulate.rules import SLOT_S, Rules
-from scheduler.simulate.tables import Power, Tables, as_it_ran, options_of
+from scheduler.simulate.tables import Tables, as_it_ran, options_of
 from scheduler.simulate.told import told_options
 from scheduler.simulate.traces import TraceJob, read_trace
 from scheduler.types import Policy
@@ -26,12 +26,10 @@ def sim_jobs(
 
     With `estimator` a job may also run as the estimator told, where the trace says what that was.
     """
-    powers: dict[str, Power] = {}
-    for part in pool.parts:
-        powers.setdefault(part.kind, part.power)
+    powers = {kind: pool.power(kind) for kind in {job.kind for job in trace}}
     jobs = []
     for job in trace:
-        power = powers.get(job.kind, Power(idle_w=0.0, busy_w=0.0))
+        power = powers[job.kind]
         if estimator and job.ways:
             options = told_options(as_it_ran(job, power), job.ways, pool)
         else:
@@ -44,6 +42,7 @@ def sim_jobs(
                 deadline_s=job.deadline_s,
                 project=job.project,
                 priority=job.priority,
+                power_told=bool(job.power_w),
             )
         )
     return jobs
@@ -59,6 +58,25 @@ def misfits(trace: Sequence[TraceJob], jobs: Sequence[SimJob], pool: SimPool) ->
     ]
     wide = len(lost) - kinds.total()
     return [*said, f"{wide:,} of {len(trace):,} jobs are too large for the pool"] if wide else said
+
+
+def one_speed(jobs: Sequence[SimJob], pool: SimPool) -> list[str]:
+    """In sentences: of which unlike devices a replay takes for granted that jobs run on them alike."""
+    open_kinds = {option.kind for job in jobs for option in job.options if not option.model_name}
+    models = {kind: sorted({part.model for part in pool.parts if part.kind == kind}) for kind in sorted(open_kinds)}
+    return [
+        f"{' and '.join(names)} are taken to be equally fast: tables and history have one speed of a job, and no model "
+        "of device"
+        for names in models.values()
+        if len(names) > 1
+    ]
+
+
+def rules_for(pool: SimPool, *, slot_s: float, overheads: bool, rescale_s: float | None) -> Rules:
+    """How time passes; see `simulate`. Raises `ValueError`."""
+    rules = Rules.published(pool.devices, slot_s=slot_s)
+    rules = rules if overheads else rules.without_overheads()
+    return rules if rescale_s is None else replace(rules, change_s=rescale_s)
 
 
 def policy_for(name: str, rules: Rules) -> Policy:
@@ -90,8 +108,6 @@ def simulate(
     `rescale_s`: what a start or a change of width costs for each doubling of it, and once more; None: as published.
     """
     jobs = sim_jobs(read_trace(trace) if isinstance(trace, Path) else trace, tables, pool, estimator=estimator)
-    rules = Rules.published(pool.devices, slot_s=slot_s)
-    rules = rules if overheads else rules.without_overheads()
-    rules = rules if rescale_s is None else replace(rules, change_s=rescale_s)
+    rules = rules_for(pool, slot_s=slot_s, overheads=overheads, rescale_s=rescale_s)
     chosen = policy_for(policy, rules) if isinstance(policy, str) else policy
     return Engine(jobs, pool, chosen, replace(rules, refuse_late=refuses(chosen))).run()

@@ -66,19 +66,33 @@ class Tables:
 
 def _table(path: Path) -> dict[int, dict[int, float]]:
     rows = list(csv.reader(io.StringIO(read_text(path))))
-    try:
-        widths = [int(cell) for cell in rows[0][1:]]
-    except (IndexError, ValueError):
-        raise TraceError(f"{path.name}, row 1: expected global_batch_size and device counts") from None
+    if not rows or len(rows[0]) < 2:
+        raise TraceError(f"{path.name}, row 1: expected global_batch_size and device counts")
+    widths = [
+        _whole(cell, "devices", f"{path.name}, row 1, column {column}")
+        for column, cell in enumerate(rows[0][1:], start=2)
+    ]
     table: dict[int, dict[int, float]] = {}
     for number, row in enumerate(rows[1:], start=2):
         if not row:
             continue
+        batch = _whole(row[0], "rows", f"{path.name}, row {number}, column global_batch_size")
         try:
-            table[int(row[0])] = _cells(widths, row[1:])
+            table[batch] = _cells(widths, row[1:])
         except ValueError as error:
             raise TraceError(f"{path.name}, row {number}: {error}") from None
     return table
+
+
+def _whole(cell: str, what: str, where: str) -> int:
+    """Raises `TraceError`."""
+    try:
+        found = int(cell)
+    except ValueError:
+        found = 0
+    if found < 1:
+        raise TraceError(f"{where}: {cell.strip()[:20]!r} is no number of {what}; from 1 on")
+    return found
 
 
 def _cells(widths: list[int], cells: list[str]) -> dict[int, float]:

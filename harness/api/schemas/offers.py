@@ -15,9 +15,13 @@ from harness.api.schemas.jobs import SpecIn
 class AskedIn(Strict):
     """What is wanted of an offer. Deadline, device, count and mode that are left out are those of the spec."""
 
-    deadline: datetime | None = Field(None, description="Requested finish; null: none. Without a zone: UTC.")
+    deadline: datetime | None = Field(
+        None, description="Requested finish; null: none. Without a zone: UTC. Of a job that was submitted it stays."
+    )
     device: Literal["cpu", "cuda"] | None = Field(None, description="Fix the kind of device; null: any.")
-    device_model: str | None = Field(None, max_length=120, description="Fix the device as its maker names it.")
+    device_model: str | None = Field(
+        None, max_length=120, description="Fix the device as its maker names it; null: any."
+    )
     count: int | None = Field(None, ge=1, le=100_000, description="Fix the number of devices; null: any.")
     mode: Literal["single", "replicated", "sync", "async", "pipeline", "pipeline+sync"] | None = Field(
         None, description="How the devices work together; null: as in the spec. Unasked are single and sync alone."
@@ -94,7 +98,10 @@ class IntervalOut(Schema):
     low: float
     mid: float
     high: float
-    level: float = Field(examples=[0.8])
+    level: float = Field(
+        examples=[0.8],
+        description="0.8 for times and energies; 0.88 for memory, of which 0.98 lie below the upper end.",
+    )
 
 
 class LineOut(Schema):
@@ -169,6 +176,21 @@ class OfferOut(Schema):
     trace_s: float | None = Field(description="Seconds that reading the program took.")
     priced_s: float | None = Field(description="Seconds that pricing took.")
     created_at: datetime
+    made_at: datetime | None = Field(description="When it was priced last; null: it is not.")
+
+
+class ShownOut(Schema):
+    """An offer that you have seen priced."""
+
+    id: str
+    state: str = Field(description="As in the offer.")
+    wish: dict[str, Any]
+    deadline: datetime | None = Field(alias="deadline_at")
+    created_at: datetime
+    made_at: datetime | None = Field(description="When it was priced last.")
+    shown_at: datetime | None = Field(
+        description="`made_at` of what you saw; where it is another, a line of it cannot be taken by its number."
+    )
 
 
 class EstimateOut(Schema):

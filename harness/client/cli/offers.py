@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from harness.client.cli import taking
 from harness.client.cli.common import (
     DataOption,
     JobArgument,
@@ -28,7 +29,6 @@ from harness.client.cli.output import (
     duration,
     json_print,
     notes,
-    number,
     size,
     table_print,
     when,
@@ -43,6 +43,10 @@ DeadlineOption = Annotated[
     typer.Option(help="Deadline, such as 2030-01-31T18:00 (this machine's time), or none; default: as in the spec."),
 ]
 DeviceOption = Annotated[str, typer.Option(help="Fix the kind of device: cpu, cuda or any; default: as in the spec.")]
+DeviceModelOption = Annotated[
+    str,
+    typer.Option(help="Fix the model of device as `dlh pool` and the table name it, such as 'NVIDIA A100'; any: none."),
+]
 CountOption = Annotated[
     int | None, typer.Option(min=0, help="Fix the number of devices; 0: any; default: as in the spec.")
 ]
@@ -54,6 +58,12 @@ ModeOption = Annotated[
     ),
 ]
 CsvOption = Annotated[Path | None, typer.Option("--csv", help="Write all lines with all figures to this file.")]
+TakeOption = Annotated[
+    str, typer.Option(help="Take a line: its number in the offer that was shown last, or `recommended`.")
+]
+OfferOption = Annotated[
+    str, typer.Option(help="Show or take from this offer again, by the id below its table; nothing is priced anew.")
+]
 ALL_LINES = 12
 _WAIT_S = 300.0
 _POLL_S = 0.5
@@ -75,13 +85,14 @@ def offer(  # noqa: PLR0913  (typer: one parameter per option)
     ] = None,
     deadline: DeadlineOption = "",
     device: DeviceOption = "",
+    device_model: DeviceModelOption = "",
     count: CountOption = None,
     mode: ModeOption = "",
     csv: CsvOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """What a spec would cost on every kind of device, without making a job."""
-    body = _wishes(deadline, device, count, mode)
+    body = _wishes(deadline, device, device_model, count, mode)
     with open_client(context) as client:
         if workload is not None:
             body |= {"workload": _workload(workload), "project": client.project}
@@ -97,33 +108,38 @@ def job_offer(  # noqa: PLR0913
     job: JobArgument,
     deadline: DeadlineOption = "",
     device: DeviceOption = "",
+    device_model: DeviceModelOption = "",
     count: CountOption = None,
     mode: ModeOption = "",
-    take: Annotated[str, typer.Option(help="Take a line: its number, or `recommended`.")] = "",
+    take: TakeOption = "",
+    offer: OfferOption = "",
     submit: Annotated[bool, typer.Option("--submit", help="Queue the job with the line that is taken.")] = False,
     promise: PromiseOption = True,
     probe: Annotated[bool, typer.Option("--probe", help="Try a few real steps on an idle device first.")] = False,
     csv: CsvOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """What a draft, or a job that waits or is paused, would cost on every kind of device; with --take it gets these."""
-    if take not in ("", "recommended") and not take.isdecimal():
-        raise BadInput(f"{take!r} is not a line of the offer.", hint="Give its number in the table, or `recommended`.")
+    """What a draft, or a job that waits or is paused, would cost on every kind of device; with --take it gets these.
+
+    A number is of the offer that was shown last, or of the one that --offer names: nothing is priced anew for it.
+    """
+    wishes = _wishes(deadline, device, device_model, count, mode)
+    taking.check(take, is_old=bool(offer), asks_anew=bool(wishes) or probe)
     with open_client(context) as client:
-        place = f"/jobs/{segment(job)}/offers"
-        found = _ready(client, client.send("POST", place, _wishes(deadline, device, count, mode)))
+        if offer or take.isdecimal():
+            found = taking.shown_before(client, job, offer, is_taken=bool(take or submit))
+        else:
+            found = _ready(client, client.send("POST", f"/jobs/{segment(job)}/offers", wishes))
         if probe:
-            client.send("POST", f"/offers/{segment(found['id'])}/probe", {"device": found["wish"].get("kind")})
+            client.send("POST", f"/offers/{segment(found['id'])}/probe", _probe_on(found["wish"]))
             found = _ready(client, found)
-        _csv_write(client, found, csv)
         if take or submit:
-            wish = {"line": int(take) if take.isdecimal() else None, "submit": submit, "promise": promise}
-            taken = client.send("POST", f"/offers/{segment(found['id'])}/accept", wish)
-            notes().print(f"Accepted; {taken['name']} is {taken['state']}.", markup=False)
-    _end(found, as_json=as_json, is_taken=bool(take or submit))
+            found = taking.accept(client, found, take, submit=submit, promise=promise)
+        _csv_write(client, found, csv)
+    _end(found, as_json=as_json, is_taken=bool(take or submit), is_seen=take.isdecimal())
 
 
-def _wishes(deadline: str, device: str, count: int | None, mode: str) -> Json:
+def _wishes(deadline: str, device: str, device_model: str, count: int | None, mode: str) -> Json:
     """What was given; null leaves open what the spec fixes. Raises `BadInput`."""
     body: Json = {}
     if deadline == "none":
@@ -137,11 +153,17 @@ def _wishes(deadline: str, device: str, count: int | None, mode: str) -> Json:
             ) from error
     if device:
         body["device"] = None if device == "any" else device
+    if device_model:
+        body["device_model"] = None if device_model == "any" else device_model
     if count is not None:
         body["count"] = count or None
     if mode:
         body["mode"] = mode
     return body
+
+
+def _probe_on(wish: Json) -> Json:
+    return {"device": wish.get("kind"), "device_model": wish.get("model_name")}
 
 
 def _workload(path: Path) -> Json:
@@ -183,10 +205,11 @@ def _csv_write(client: Client, found: Json, path: Path | None) -> None:
         notes().print(f"Wrote {path}.", markup=False)
 
 
-def _end(found: Json, *, as_json: bool, is_taken: bool = False) -> None:
+def _end(found: Json, *, as_json: bool, is_taken: bool = False, is_seen: bool = False) -> None:
+    """`is_seen`: the table has been shown before."""
     if as_json:
         json_print(found)
-    else:
+    elif not is_seen:
         _print(found)
     if found["recommended"] is None and not is_taken:
         raise typer.Exit(ExitCode.BAD_INPUT)
@@ -217,6 +240,8 @@ def _print(found: Json) -> None:
         notes().print(f"{len(shown)} of {len(found['lines'])} ways; --json or --csv shows all.")
     for note in found["notes"]:
         notes().print(note, markup=False)
+    if found["job"]:
+        out.print(Text(f"Offer {found['id']}; `dlh jobs offer {found['job']} --take N` takes the line # N of it."))
 
 
 def _row(line: Json, most_j: float) -> tuple[object, ...]:
@@ -226,7 +251,7 @@ def _row(line: Json, most_j: float) -> tuple[object, ...]:
         str(line["place"]), line["words"], when(line["finish"]) if line["finish"] else "never",
         f"{duration(run['mid'])} ({duration(run['low'])} to {duration(run['high'])})",
         f"{size(line['peak_bytes']['mid'])} of {size(line['memory_limit_bytes'])}",
-        _energy(line["energy_j"], most_j),
+        taking.energy_words(line["energy_j"], most_j),
         _basis(line),
     )  # fmt: skip
     return (*(Text(cell, style=style) for cell in cells), _why(line, style))
@@ -250,10 +275,3 @@ def _basis(line: Json) -> str:
     if len(set(bases.values())) == 1:
         return bases["time"]
     return ", ".join(f"{figure} {basis}" for figure, basis in bases.items())
-
-
-def _energy(found: Json, most_j: float) -> str:
-    """An estimate in the unit of the largest figure of its table, so that ways can be compared by eye."""
-    factor, unit = (1.0, "J") if most_j < 1000 else (3600.0, "Wh") if most_j < 3.6e6 else (3.6e6, "kWh")
-    low, mid, high = (number(found[name] / factor, 3) for name in ("low", "mid", "high"))
-    return f"{mid} {unit} ({low} to {high})"

@@ -80,21 +80,25 @@ def _replays(
 ) -> tuple[list[Replay], list[str]]:
     """(a replay of each policy, what is to be said of all of them). Raises `ValueError`."""
     from scheduler.simulate.pool import SimPool
-    from scheduler.simulate.run import misfits, sim_jobs
+    from scheduler.simulate.run import misfits, one_speed, policy_for, rules_for, sim_jobs
     from scheduler.simulate.run import simulate as replay_run
     from scheduler.simulate.tables import Tables
     from scheduler.simulate.traces import read_trace
 
-    jobs, known = read_trace(trace), Tables.read(tables) if tables else None
     place = SimPool.parse(pool, spans_nodes=span_nodes)
+    for name in policies:  # what is wrong with an option is said before what is wrong with a file
+        policy_for(
+            name, rules_for(place, slot_s=rules["slot_s"], overheads=rules["overheads"], rescale_s=rules["rescale_s"])
+        )
+    jobs, known = read_trace(trace), Tables.read(tables) if tables else None
     estimator = bool(rules["estimator"])
     told = sum(bool(job.ways) for job in jobs)
     if estimator and not told:
         raise ValueError(f"{trace.name} has no column ways, or nothing in it: none of its jobs has estimates")
     able = sim_jobs(jobs, known, place, estimator=estimator)
-    said = misfits(jobs, able, place)
+    said = misfits(jobs, able, place) + one_speed(able, place)
     if not any(job.options for job in able):
-        raise ValueError(f"{'; '.join(said)}: name a pool that fits with --pool")
+        raise ValueError(f"{'; '.join(misfits(jobs, able, place))}: name a pool that fits with --pool")
     if estimator:
         said.append(f"{told} of {len(jobs)} jobs may run as the estimator predicted, scaled by what they actually took")
     return [replay_run(jobs, place, name, tables=known, **rules) for name in policies], said

@@ -12,6 +12,7 @@ from django.urls import reverse
 from codegen.spec import TaskSpec
 from harness.accounts.models import Role, User
 from harness.errors import Conflict, HarnessError, NotFound
+from harness.estimates.shown import offer_shown
 from harness.jobs import services
 from harness.jobs.models import Job
 from harness.jobs.selectors import (
@@ -156,7 +157,10 @@ def spec_refused(request: HttpRequest, job: Job, text: str, error: HarnessError)
 
 
 def _cost(request: HttpRequest, job: Job) -> dict[str, Any]:
-    return cost_context(job)
+    context = cost_context(job)
+    if offer := context.get("offer"):
+        offer_shown(user=person(request), offer=offer)
+    return context
 
 
 def _events(request: HttpRequest, job: Job) -> dict[str, Any]:

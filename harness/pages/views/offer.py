@@ -24,12 +24,13 @@ from harness.estimates.selectors import (
     offer_table,
 )
 from harness.estimates.services import Asked, offer_accept, offer_make, offer_probe, offer_refresh
+from harness.estimates.shown import offer_shown
 from harness.jobs.models import Job
 from harness.jobs.options import options_of
 from harness.jobs.queueing import options_words
 from harness.jobs.selectors import job_get
 from harness.jobs.services import job_submit
-from harness.pages.offer_view import offer_context
+from harness.pages.offer_view import device_read, offer_context
 from harness.pages.web import can, number_read, page, part_status, person, show
 from harness.responses import chunks_response
 
@@ -43,7 +44,9 @@ _TAKEN = {
 
 
 def _fragment(request: HttpRequest, job: Job, offer: OfferRow, refused: HarnessError | None = None) -> HttpResponseBase:
-    may_change = can(person(request), job.project, Role.MEMBER)
+    user = person(request)
+    may_change = can(user, job.project, Role.MEMBER)
+    offer_shown(user=user, offer=offer)
     context = {"job": job, "may_change": may_change, "refused": refused, **offer_context(job, offer)}
     return show(request, "jobs/offer.html", context, status=part_status(refused))
 
@@ -83,12 +86,14 @@ def _asked(request: HttpRequest, job: Job) -> Asked:
         raise Invalid(
             f"{count[:20]!r} is not a number of devices.", field="count", hint="Leave it empty, or give 1 or more."
         )
+    kind, model_name = device_read(given.get("kind", ""))
     mode = given.get("mode") or None
     if mode is not None and mode not in MODES:
         raise Invalid(f"{mode[:20]!r} is no mode.", field="mode", hint=f"Choose one of {', '.join(sorted(MODES))}.")
     return Asked.of(
         deadline_at=_deadline(given.get("deadline_utc") or given.get("deadline", "")),
-        kind=given.get("kind") or None,
+        kind=kind,
+        model_name=model_name,
         count=number_read(count),
         mode=mode,
     )

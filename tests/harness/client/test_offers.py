@@ -10,8 +10,14 @@ from typing import Any
 
 import pytest
 
-from harness.client.cli.offers import _basis, _energy
+from harness.client.cli.offers import _basis
+from harness.client.cli.taking import energy_words
+from harness.estimates.models import OfferRow
+from harness.estimates.offers import offer_settle
+from harness.pool.models import Device
 from harness.storage.models import ContentSize
+from scheduler.offers.values import Offer
+from scheduler.offers.words import devices_words
 from tests.factory_offers import offer_make, workload_make
 from tests.harness.client.conftest import Dlh
 
@@ -41,6 +47,17 @@ def test_a_mode_that_is_asked_for_is_the_one_that_is_priced(dlh: Dlh, node_make:
     assert dlh("offer", "--workload", str(file), "--mode", "fast").code != 0
 
 
+def test_a_model_of_device_is_fixed_by_its_name(dlh: Dlh, node_make: Any, tmp_path: Path) -> None:
+    node_make("node-1", cpus=2)
+    file = tmp_path / "trace.json"
+    file.write_text(json.dumps(workload_make().to_dict()))
+    ended = dlh("offer", "--workload", str(file), "--device-model", "core", "--json")
+    assert (ended.code, ended.json["wish"]["model_name"]) == (0, "core")
+    refused = dlh("offer", "--workload", str(file), "--device-model", "Tesla T4")
+    assert refused.code == 2 and "The pool has no device (Tesla T4) that takes work. It has core." in refused.out
+    assert dlh("offer", "--workload", str(file), "--device-model", "any").code == 0
+
+
 def test_the_table_of_an_offer_tells_energy_in_the_unit_of_the_sentence_above_it(
     dlh: Dlh, node_make: Any, tmp_path: Path
 ) -> None:
@@ -55,9 +72,9 @@ def test_the_table_of_an_offer_tells_energy_in_the_unit_of_the_sentence_above_it
 
 def test_energies_of_one_table_have_one_unit_and_no_powers_of_ten() -> None:
     small, large = {"low": 238.0, "mid": 466.0, "high": 1003.0}, {"low": 605.0, "mid": 1195.0, "high": 2599.0}
-    assert _energy(small, 2599.0) == "0.129 Wh (0.0661 to 0.279)"
-    assert _energy(large, 2599.0) == "0.332 Wh (0.168 to 0.722)"
-    assert _energy({"low": 5e12, "mid": 6e12, "high": 9e12}, 9e12).startswith("1,666,667 kWh")
+    assert energy_words(small, 2599.0) == "0.129 Wh (0.0661 to 0.279)"
+    assert energy_words(large, 2599.0) == "0.332 Wh (0.168 to 0.722)"
+    assert energy_words({"low": 5e12, "mid": 6e12, "high": 9e12}, 9e12).startswith("1,666,667 kWh")
 
 
 def test_a_way_that_is_cheapest_and_too_late_is_told_to_be_both(dlh: Dlh, node_make: Any, tmp_path: Path) -> None:
@@ -109,6 +126,86 @@ def test_a_line_of_a_jobs_offer_is_taken(dlh: Dlh, job: Any, node_make: Any) -> 
     assert job.options
 
 
+def line_numbers(table: str, words: str) -> list[str]:
+    """Numbers of the lines of a printed table that hold these words."""
+    return [line.split()[0] for line in table.splitlines() if words in line and line.split()[0].isdecimal()]
+
+
+def test_a_number_takes_the_line_of_the_offer_that_was_shown_and_says_which_it_was(
+    dlh: Dlh, job: Any, node_make: Any
+) -> None:
+    node_make("node-1", cpus=3)
+    offer_make(job.owner, job)
+    shown = dlh("jobs", "offer", job.pk)
+    number = line_numbers(shown.out, "3 CPU cores")[-1]
+    offer = OfferRow.objects.latest("created_at")
+    way = Offer.from_dict(offer.body).lines[int(number)].allocation
+    assert f"Offer {offer.pk}" in shown.out
+    # Whatever a new offer would have in that place: none is made.
+    node_make("node-2", cpus=7)
+    ended = dlh("jobs", "offer", job.pk, "--take", number)
+    assert (ended.code, ended.out) == (0, "")
+    told = " ".join(ended.err.split())
+    assert told.startswith(f"Taken: line {number}, {devices_words(way)}, done by ")
+    assert f"{job.name} is draft." in told and " (" in told
+    assert OfferRow.objects.latest("created_at") == offer
+    job.refresh_from_db()
+    assert (job.spec["resources"]["count"], job.spec["mode"]) == (3, way.mode)
+
+
+def test_a_number_without_an_offer_that_was_shown_is_refused_in_plain_words(dlh: Dlh, job: Any, node_make: Any) -> None:
+    node_make("node-1", cpus=2)
+    offer_make(job.owner, job)
+    ended = dlh("jobs", "offer", job.pk, "--take", "1")
+    assert ended.code == 2
+    assert "No offer of this job has been shown to you yet." in ended.err
+    asked = dlh("jobs", "offer", job.pk, "--take", "1", "--count", "2")
+    assert asked.code == 2 and "A number is of the offer that was shown last" in asked.err
+
+
+def test_an_offer_that_was_priced_anew_since_it_was_shown_gives_none_of_its_lines_by_number(
+    dlh: Dlh, job: Any, node_make: Any
+) -> None:
+    node_make("node-1", cpus=2)
+    offer_make(job.owner, job)
+    offer_id = dlh("jobs", "offer", job.pk, "--json").json["id"]
+    OfferRow.objects.filter(pk=offer_id).update(state="waiting")
+    offer_settle(OfferRow.objects.get(pk=offer_id))
+    refused = dlh("jobs", "offer", job.pk, "--take", "1", "--submit")
+    assert refused.code == 2
+    assert "priced anew since you saw it" in refused.err and f"--offer {offer_id}" in refused.err
+    assert dlh("jobs", "offer", job.pk, "--offer", offer_id).code == 0
+    assert dlh("jobs", "offer", job.pk, "--take", "1").code == 0
+
+
+def test_an_older_offer_is_taken_by_its_id_and_one_of_another_job_is_not(
+    dlh: Dlh, job: Any, job_make: Any, node_make: Any
+) -> None:
+    node_make("node-1", cpus=2)
+    offer_make(job.owner, job)
+    first = dlh("jobs", "offer", job.pk, "--count", "2", "--json").json
+    dlh("jobs", "offer", job.pk, "--count", "1")
+    other = job_make()
+    assert dlh("jobs", "offer", other.pk, "--offer", first["id"]).code == 2
+    assert dlh("jobs", "offer", other.pk, "--offer", first["id"], "--take", "recommended").code == 2
+    ended = dlh("jobs", "offer", job.pk, "--offer", first["id"], "--take", "recommended")
+    assert ended.code == 0 and "2 CPU cores" in ended.err
+    job.refresh_from_db()
+    assert job.spec["resources"]["count"] == 2
+
+
+def test_devices_that_left_since_the_offer_was_shown_are_told_with_the_new_offer(
+    dlh: Dlh, job: Any, node_make: Any
+) -> None:
+    node_make("node-1", cpus=2)
+    offer_make(job.owner, job)
+    number = line_numbers(dlh("jobs", "offer", job.pk).out, "2 CPU cores")[0]
+    Device.objects.filter(kind="cpu", index=1).delete()
+    ended = dlh("jobs", "offer", job.pk, "--take", number)
+    assert ended.code == 2 and "they are no longer in the pool" in ended.err
+    assert f"--offer {OfferRow.objects.latest('created_at').pk}" in ended.err
+
+
 def test_the_table_names_the_way_of_the_data_to_a_node_that_does_not_have_them(
     dlh: Dlh, job: Any, node_make: Any
 ) -> None:
@@ -131,6 +228,15 @@ def test_a_way_that_may_be_late_is_taken_and_submitted_without_a_promise(dlh: Dl
     assert 0.5 < ended.json["lines"][0]["chance"] < 0.9
     job.refresh_from_db()
     assert (ended.code, job.state, job.promised_at) == (0, "queued", None)
+
+
+def test_a_deadline_for_a_job_that_waits_is_refused_with_its_field(dlh: Dlh, job: Any, node_make: Any) -> None:
+    node_make("node-1", cpus=1)
+    offer_make(job.owner, job)
+    assert dlh("jobs", "offer", job.pk, "--submit").code == 0
+    refused = dlh("jobs", "offer", job.pk, "--deadline", "2090-01-01T00:00", "--json")
+    assert (refused.code, refused.json["error"]["field"]) == (2, "deadline")
+    assert dlh("jobs", "offer", job.pk, "--deadline", "none").code == 0
 
 
 BY = f"{datetime.now(UTC).year + 1}-01-31T18:00:00"

@@ -54,6 +54,19 @@ def test_bad_input_is_said_in_words(trace, capsys, arguments, words):
     assert words in capsys.readouterr().err.replace("\n", " ")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"), [(["--policy", "luck"], "no policy is called"), (["--slot-s", "0"], "a slot of 0")]
+)
+def test_a_wrong_option_is_said_before_a_wrong_table(trace, tmp_path, capsys, arguments, words):
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "net.csv").write_text("global_batch_size,0\n4,1.0\n", "utf-8")
+    asked = ["simulate", str(trace), "--tables", str(tmp_path / "tables")]
+    assert run(asked) == 2
+    assert "net.csv, row 1, column 2" in capsys.readouterr().err.replace("\n", " ")
+    assert run([*asked, *arguments]) == 2
+    assert words in capsys.readouterr().err.replace("\n", " ")
+
+
 def test_jobs_that_no_device_of_the_pool_could_run_are_told_of(tmp_path, capsys):
     path = tmp_path / "history.csv"
     path.write_text("job_id,submitted_s,count,run_s,kind\na,0,1,30,cpu\nb,0,9,30,cuda\nc,0,1,30,cuda\n", "utf-8")

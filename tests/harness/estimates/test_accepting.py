@@ -71,6 +71,21 @@ def test_a_job_that_began_meanwhile_keeps_its_own_devices(job, node_make, offere
     assert job.options == before
 
 
+def test_another_deadline_for_a_job_that_waits_is_refused_and_not_replaced(job, node_make, offered):
+    node_make("node-1", cpus=2)
+    job = waiting(job)
+    assert offered(job).deadline_at == offered(job, deadline_at=job.deadline_at).deadline_at == job.deadline_at
+    for asked in ({"deadline_at": timezone.now() + timedelta(minutes=1)}, {"names_deadline": True}):
+        with pytest.raises(Invalid) as refused:
+            offered(job, **asked)
+        assert refused.value.field == "deadline"
+        assert "its deadline was fixed when it was submitted" in refused.value.message
+    Job.objects.filter(pk=job.pk).update(deadline_at=None)
+    job.refresh_from_db()
+    with pytest.raises(Invalid, match=r"submitted \(none\)"):
+        offered(job, deadline_at=timezone.now() + timedelta(minutes=1))
+
+
 def test_a_paused_job_goes_on_with_the_devices_of_another_line(job, node_make, offered):
     node_make("node-1", cpus=2)
     queue(job)
@@ -176,6 +191,18 @@ def test_the_recommended_line_may_become_any_other_number_of_its_devices(job, no
     node_make("node-1", cpus=4)
     offer = offered(job, deadline_at=timezone.now() + timedelta(days=300), kind="cpu")
     assert {way.count for way in options_of(offer_accept(user=job.owner, offer=offer))} == {1, 2, 3, 4}
+
+
+@pytest.mark.parametrize(("asked", "modes"), [("async", {"async"}), ("sync", {"single", "sync"})])
+def test_the_scheduler_may_change_the_number_of_devices_and_never_the_mode(job, node_make, offered, asked, modes):
+    node_make("node-1", cpus=4)
+    offer = offered(job, kind="cpu", mode="async")
+    priced = offer_priced(offer)
+    fitting = [line for line in priced.lines if (line.allocation.count, line.allocation.mode) == (2, asked)]
+    taken = offer_accept(user=job.owner, offer=offer, line=priced.lines.index(fitting[0]))
+    options = options_of(taken)
+    assert {option.mode for option in options} <= modes
+    assert asked == "sync" or len({option.count for option in options}) > 1
 
 
 def test_the_chosen_way_keeps_its_own_range_however_wide_that_of_another_is(job, node_make, offered):

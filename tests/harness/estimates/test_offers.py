@@ -232,7 +232,7 @@ def test_of_a_spec_and_what_is_given_beside_it_the_latter_counts():
     spec = {"budget": {"deadline": "2090-01-31T18:00:00"}, "resources": {"device": "cpu", "count": 2}, "mode": "sync"}
     fixed = Asked.wished(spec)
     assert (fixed.wish.kind, fixed.wish.count, str(fixed.deadline_at)) == ("cpu", 2, "2090-01-31 18:00:00+00:00")
-    assert Asked.wished(spec, count=None, deadline_at=None) == Asked.of(kind="cpu")
+    assert Asked.wished(spec, count=None, deadline_at=None) == Asked.of(kind="cpu", names_deadline=True)
     assert Asked.wished({}) == Asked()
     assert fixed.of_spec(spec).wish.mode == "sync"
     assert Asked.wished(spec, count=1).of_spec(spec).wish.mode is None, "one device has one mode only"

@@ -22,7 +22,7 @@ from harness.estimates.services import inspection_answer, measure_answer
 from harness.jobs.models import Allocation, Job
 from harness.moments import LATEST_S
 from harness.pages.offer_view import offer_chart, shown_lines
-from harness.pool.models import Node, NodeState
+from harness.pool.models import Device, Node, NodeState
 from scheduler.estimation.values import Interval
 from scheduler.offers.values import Hindrance, Mark
 from tests.factory_offers import workload_make
@@ -108,6 +108,31 @@ def test_a_mode_that_is_asked_for_is_priced_and_stays_chosen(owner: Client, draf
     draft.refresh_from_db()
     assert draft.spec["mode"] == "async"
     assert "<strong>as in the spec</strong>" in ask(owner, draft).content.decode()
+
+
+def test_a_model_of_device_is_chosen_by_its_name_and_stays_chosen(owner: Client, draft: Job, node_make: Any) -> None:
+    node_make("gpus", cpus=2)
+    node = Node.objects.get(name="gpus")
+    for index, model in enumerate(("NVIDIA A100", "Tesla T4")):
+        Device.objects.create(node=node, kind="cuda", index=index, model_name=model, memory_bytes=40 << 30)
+    text = ask(owner, draft).content.decode()
+    options = re.findall(r'<option value="([^"]*)"[^>]*>\s*([^<]*?)\s*</option>', text)
+    assert {("cuda", "GPUs"), ("cuda:NVIDIA A100", "GPUs: NVIDIA A100"), ("cuda:Tesla T4", "GPUs: Tesla T4")} < {
+        *options
+    }
+    assert ("cpu:core", "CPU cores: core") in options
+    text = ask(owner, draft, kind="cuda:Tesla T4").content.decode()
+    assert re.findall(r'<option value="([^"]*)" selected', text) == ["cuda:Tesla T4"]
+    priced = offer_priced(current(draft))
+    assert priced is not None and priced.chosen is not None
+    assert priced.chosen.allocation.model_name == "Tesla T4"
+    ask(owner, draft, kind="cuda:NVIDIA A1000")
+    priced = offer_priced(current(draft))
+    assert priced is not None and priced.text == (
+        "The pool has no GPU (NVIDIA A1000) that takes work. It has NVIDIA A100, Tesla T4."
+    )
+    kept = cost(owner, draft)
+    assert re.findall(r'<option value="([^"]*)" selected', kept) == ["cuda:NVIDIA A1000"]
 
 
 def test_each_line_says_its_mode(owner: Client, draft: Job) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, replace
 
 import pytest
@@ -16,7 +17,7 @@ from scheduler.estimation.link import allreduce_s, fit_link
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.steps import Steps
-from scheduler.estimation.values import Basis
+from scheduler.estimation.values import Basis, Interval
 from tests.scheduler.made_workloads import KIND, NAME, allocation, points, true_peak, true_step_s, workload
 
 PRIOR = prior_for(KIND, NAME)
@@ -139,6 +140,28 @@ def test_the_power_that_a_probe_read_counts_for_the_energy_and_is_called_measure
     assert on_two.energy_basis is not Basis.MEASURED, "nobody saw two of them"
     both = replace(probe, allocation=allocation(2, (32,), threads=2))
     assert estimate(work, here, PRIOR, probe=both).power_w == 1.75, "two cores drew it"
+
+
+def spread(interval: Interval) -> tuple[float, float]:
+    return math.log(interval.low / interval.mid), math.log(interval.high / interval.mid)
+
+
+def test_the_range_of_energy_holds_the_doubt_of_time_and_that_of_power(model) -> None:
+    work, here = workload(), allocation()
+    known = replace(model, power=replace(model.power, held_out_half=0.2, basis=Basis.MEASURED))
+    found = estimate(work, here, known)
+    for of_energy, of_run in zip(spread(found.energy_j), spread(found.run_s), strict=True):
+        assert abs(of_energy) == pytest.approx(math.hypot(of_run, 0.2))
+    assert found.energy_j.mid == found.run_s.mid * found.power_w
+
+
+def test_a_probe_without_a_meter_leaves_the_doubt_about_the_power() -> None:
+    work, here = workload(), allocation()
+    blind = Probe(allocation=here, step_s=(0.05, 0.05))
+    metered = replace(blind, power_w=3.5)
+    without, told = (estimate(work, here, PRIOR, probe=probe) for probe in (blind, metered))
+    assert spread(without.energy_j)[1] >= PRIOR.power.half > spread(told.energy_j)[1]
+    assert spread(told.energy_j)[1] > spread(told.run_s)[1]
 
 
 def test_the_words_say_that_the_power_was_read_during_the_real_steps() -> None:

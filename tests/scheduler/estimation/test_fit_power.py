@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler.estimation import fit_power as module
 from scheduler.estimation.calibration import LEAST_POINTS, CalibrationPoint
+from scheduler.estimation.device_model import POWER_HALF, DeviceModel
 from scheduler.estimation.estimate import estimate
 from scheduler.estimation.fit import fit_device_model
 from scheduler.estimation.fit_power import fit_power, fitted_power, held_out_w, work_shares
@@ -85,3 +86,28 @@ def test_what_is_held_out_is_told_by_the_others_alone() -> None:
     read_w[0] *= 3.0
     folds = np.array([0, 1, 1, 1, 1, 1, 1])
     assert held_out_w(read_w, SHARES, folds, GPU.power)[0] == pytest.approx(110.0)
+
+
+def test_the_doubt_about_watts_is_what_programs_left_out_of_the_fit_were_off_by() -> None:
+    told = [replace(point, power_w=4.0 * factor) for point, factor in zip(points(40), OFF, strict=True)]
+    power = fit_device_model(told).power
+    assert power.held_out_half == pytest.approx(np.log(1.5), rel=0.05)
+    assert power.half == power.held_out_half
+    held = [abs(np.log(factor)) <= power.half + 1e-9 for factor in OFF]
+    assert np.mean(held) >= 0.8
+
+
+OFF = (1.0, 1.2, 1 / 1.2, 1.5, 1 / 1.5) * 8
+"""Of 40 readings, over what is usual: 4 of 10 are off by half."""
+
+
+def test_where_too_few_were_read_the_basis_tells_the_doubt() -> None:
+    few = fit_power([replace(point, power_w=4.0) for point in points(5)], prior_for("cpu", "a core"))
+    assert (few.held_out_half, few.half) == (None, POWER_HALF[Basis.MEASURED])
+    assert GPU.power.half == POWER_HALF[Basis.ASSUMED] > POWER_HALF[Basis.MODELLED] > few.half
+
+
+def test_a_model_of_before_has_the_doubt_of_its_basis() -> None:
+    body = GPU.to_dict()
+    del body["power"]["held_out_half"]
+    assert DeviceModel.from_dict(body) == GPU

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from scheduler.estimation.device_model import DeviceModel, MemoryModel
 from scheduler.estimation.estimate import estimate
-from scheduler.estimation.fit_memory import predict_peak
+from scheduler.estimation.fit_memory import CAREFUL, HEADROOM, PEAK_LEVEL, ends, predict_peak
 from scheduler.estimation.learning import Finished, RanOut, corrected
 from scheduler.estimation.peaks import LOWEST, PeakSeen, memory_taught, peak_interval
 from scheduler.estimation.prior import prior_for
@@ -56,7 +56,7 @@ def seen(works: Sequence[Workload], factor: float, *, noise: float = 0.0, ran_ou
 
 def ratio(model: MemoryModel, work: Workload) -> Interval:
     """The estimate over what the parts add up to."""
-    return peak_interval(model, work, 0.8).scaled(1.0 / predict_peak(MODEL.coefficients, work))
+    return peak_interval(model, work).scaled(1.0 / predict_peak(MODEL.coefficients, work))
 
 
 def test_a_family_that_was_always_estimated_too_high_is_not_any_more() -> None:
@@ -89,7 +89,7 @@ def test_the_range_narrows_with_many_jobs_alike_and_holds_what_each_of_them_took
     before, after = ratio(few, work), ratio(many, work)
     assert after.high / after.low < before.high / before.low
     for job in jobs:
-        found = peak_interval(many, job.workload, 0.8)
+        found = peak_interval(many, job.workload)
         assert found.low < job.peak_bytes < found.high
 
 
@@ -103,11 +103,7 @@ def test_running_out_of_memory_shows_that_more_is_needed() -> None:
     works = pictures(12)
     limit = 1.3 * predict_peak(MODEL.coefficients, works[0])
     lost = PeakSeen(workload=works[0], peak_bytes=limit, ran_out=True)
-    assert (
-        peak_interval(MODEL, works[0], 0.8).high
-        < limit
-        < peak_interval(memory_taught(MODEL, [lost]), works[0], 0.8).high
-    )
+    assert peak_interval(MODEL, works[0]).high < limit < peak_interval(memory_taught(MODEL, [lost]), works[0]).high
     assert ratio(memory_taught(MODEL, [lost]), works[0]).mid > 1.0
 
 
@@ -210,3 +206,12 @@ def test_lessons_survive_json_and_older_models_have_none() -> None:
 def test_learning_again_replaces_the_lessons() -> None:
     before, after, _ = taught_by_jobs(ran_out=False)
     assert corrected(after, []).memory == before.memory
+
+
+def test_the_range_of_a_peak_says_its_own_level_and_not_that_of_a_time() -> None:
+    peaks = np.random.default_rng(1).lognormal(0.0, 0.2, 2000)
+    low, high = ends(peaks)
+    careful = high / HEADROOM
+    inside = float(np.mean((low <= peaks) & (peaks <= careful)))
+    assert ratio(MODEL, pictures(1)[0]).level == PEAK_LEVEL == pytest.approx(inside, abs=0.005)
+    assert np.mean(peaks <= careful) == pytest.approx(CAREFUL, abs=0.005)

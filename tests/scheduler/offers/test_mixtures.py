@@ -129,6 +129,8 @@ def test_a_mixture_is_timed_with_the_split_that_a_run_begins_with() -> None:
     assert alike < told.step_s.mid < alone
     assert told.power_w == pytest.approx(2 * FAST_MODEL.power.busy_w)
     assert told.energy_j.mid == pytest.approx(told.run_s.mid * told.power_w)
+    assert told.power_half == pytest.approx(FAST_MODEL.power.half)
+    assert told.energy_j.high / told.energy_j.mid > told.run_s.high / told.run_s.mid
 
 
 def test_even_shares_are_timed_by_the_slow_device() -> None:

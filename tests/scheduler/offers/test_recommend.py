@@ -112,7 +112,7 @@ def test_devices_that_the_pool_does_not_have_are_named():
     assert many.text == "The pool has no 5 CPU cores together that take work: 2 at most."
     assert any("Leave the devices open" in text for text in many.changes)
     named = offer([cpus(2), gpus(1)], wish=Wish(kind="cuda", model_name="A100"))
-    assert named.text == "The pool has no GPU (A100) that takes work."
+    assert named.text == "The pool has no GPU (A100) that takes work. It has H100."
 
 
 def test_no_figure_of_what_is_offered_stands_without_its_basis():

@@ -12,10 +12,10 @@ from scheduler.policies.edf_widest import EdfWidest
 from scheduler.policies.ways import Rescale
 from scheduler.simulate.engine import Engine, SimJob
 from scheduler.simulate.metrics import measure
-from scheduler.simulate.pool import SimPool
+from scheduler.simulate.pool import Gang, Part, SimPool
 from scheduler.simulate.report import report_html, ticks
 from scheduler.simulate.rules import Rules
-from scheduler.simulate.run import simulate
+from scheduler.simulate.run import one_speed, sim_jobs, simulate
 from scheduler.simulate.traces import TraceJob
 from scheduler.types import Option
 
@@ -149,6 +149,44 @@ def test_a_trace_of_our_own_history_is_replayed_as_it_ran():
     found = measure(simulate(trace, SimPool.parse("1x2:cpu", spans_nodes=False), "fifo", overheads=False))
     assert (found.finished, found.satisfaction) == (1, None)
     assert found.jct_mean_s == pytest.approx(100.0)
+
+
+@pytest.mark.parametrize("policy", ["fifo", "deadline_energy"])
+def test_unlike_devices_draw_what_each_of_them_draws_whichever_is_named_first(policy):
+    trace = [TraceJob(job_id=name, submitted_s=0, count=4, run_s=3600.0) for name in "ab"]
+
+    def kwh(pool):
+        return measure(simulate(trace, SimPool.parse(pool), policy, overheads=False)).energy_kwh
+
+    parts = ("1x4:A100", "1x4:V100")
+    alone = [Part(nodes=1, each=4, model=model).power.busy_w for model in ("A100", "V100")]
+    assert kwh(",".join(parts)) == kwh(",".join(parts[::-1])) == pytest.approx(4 * sum(alone) / 1000)
+
+
+def test_a_gang_over_unlike_devices_draws_what_they_draw_together():
+    trace = [TraceJob(job_id="a", submitted_s=0, count=2, run_s=3600.0)]
+    pool = SimPool.parse("1x4:A100,1x4:V100")
+    option = replace(sim_jobs(trace, None, pool)[0].options[0], count=2)
+    a100, v100 = (part.power for part in pool.parts)
+    gang = Gang(option, ("p0n00000", "p1n00000"), ("p0n00000d3", "p1n00000d0"))
+    assert pool.held_w(gang, told=False) == a100.busy_w + v100.busy_w
+    assert pool.held_w(gang, told=True) == option.power_w == 2 * pool.power("cuda").busy_w
+    assert pool.idle_held_w(gang) == a100.idle_w + v100.idle_w
+
+
+def test_power_that_the_trace_tells_counts_on_whatever_devices_it_runs():
+    trace = [TraceJob(job_id=name, submitted_s=0, count=4, run_s=3600.0, power_w=1000.0) for name in "ab"]
+    replay = simulate(trace, SimPool.parse("1x4:A100,1x4:V100"), "fifo", overheads=False)
+    assert [outcome.energy_j for outcome in replay.outcomes] == pytest.approx([3.6e6, 3.6e6])
+
+
+def test_that_unlike_devices_are_taken_to_be_equally_fast_is_said_where_it_is_so():
+    trace = [TraceJob(job_id="a", submitted_s=0, count=4, run_s=3600.0)]
+    mixed, alike = SimPool.parse("1x4:A100,1x4:V100,1x4:cpu"), SimPool.parse("2x4:A100")
+    (said,) = one_speed(sim_jobs(trace, None, mixed), mixed)
+    assert said.startswith("A100 and V100 are taken to be equally fast")
+    assert one_speed(sim_jobs(trace, None, alike), alike) == []
+    assert one_speed([made("named", 0.0, 100.0)], mixed) == []
 
 
 def test_on_one_node_per_gang_wide_gangs_do_not_start():

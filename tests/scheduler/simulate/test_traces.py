@@ -155,6 +155,21 @@ def test_a_row_that_no_table_knows_is_named(tmp_path):
         sim_jobs(trace, Tables.read(tmp_path / "tables"), SimPool.parse("1x8"))
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("global_batch_size,1,0\n4,1.0,2\n", "row 1, column 3: '0' is no number of devices"),
+        ("global_batch_size,one\n4,1.0\n", "row 1, column 2: 'one' is no number of devices"),
+        ("global_batch_size,1\n0,1.0\n", "row 2, column global_batch_size: '0' is no number of rows"),
+        ("", "row 1: expected global_batch_size and device counts"),
+    ],
+)
+def test_a_table_with_a_bad_width_or_batch_is_refused_with_file_row_and_column(tmp_path, text, words):
+    (tmp_path / "net.csv").write_text(text, "utf-8")
+    with pytest.raises(TraceError, match=rf"net\.csv, {words}"):
+        Tables.read(tmp_path)
+
+
 def test_a_table_with_a_bad_cell_is_refused_with_its_row(tmp_path):
     (tmp_path / "net.csv").write_text("global_batch_size,1,2\n4,1.0,-2\n", "utf-8")
     with pytest.raises(TraceError, match=r"net\.csv, row 2: column 2: -2 is not a rate"):

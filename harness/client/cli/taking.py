@@ -1,0 +1,77 @@
+"""Taking a line of an offer: of the one that was seen, and told in words afterwards."""
+
+from __future__ import annotations
+
+from harness.client.cli.output import notes, number, when
+from harness.client.client import Client, Json
+from harness.client.errors import ApiError, BadInput
+from harness.client.transport import segment
+
+RECOMMENDED = "recommended"
+
+
+def check(take: str, *, is_old: bool, asks_anew: bool) -> None:
+    """`asks_anew`: by a wish or a probe; `is_old`: of an offer that exists. Raises `BadInput`."""
+    if take not in ("", RECOMMENDED) and not take.isdecimal():
+        raise BadInput(f"{take!r} is not a line of the offer.", hint="Give its number in the table, or `recommended`.")
+    if asks_anew and (is_old or take.isdecimal()):
+        what = "--offer names an offer that exists" if is_old else "A number is of the offer that was shown last"
+        raise BadInput(
+            f"{what}; --deadline, --device, --device-model, --count, --mode and --probe make another one.",
+            hint="Ask for it first, look at its table, then take a line by its number alone.",
+        )
+
+
+def shown_before(client: Client, job: str, offer: str, *, is_taken: bool) -> Json:
+    """The named offer of a job, or the one that was shown last. Raises `BadInput`.
+
+    One that is about to be taken is not read again: who reads it has seen its lines as they stand now.
+    """
+    if offer and not is_taken:
+        found = client.get(f"/offers/{segment(offer)}")
+        if found["job"] != job:
+            raise BadInput(f"Offer {offer} is not of the job {job}.", hint=f"`dlh jobs offer {job}` makes one.")
+        return dict(found)
+    seen = [row for row in client.get(f"/jobs/{segment(job)}/offers") if offer in ("", row["id"])]
+    if not seen:
+        which = f"Offer {offer} of this job" if offer else "No offer of this job"
+        has = "has not been shown to you" if offer else "has been shown to you yet"
+        raise BadInput(f"{which} {has}.", hint=f"`dlh jobs offer {job}` shows one, with the numbers of its lines.")
+    return dict(seen[0])
+
+
+def accept(client: Client, found: Json, take: str, *, submit: bool, promise: bool) -> Json:
+    """Take a line of an offer, say which one it was, and return the offer as it is then. Raises `ApiError`."""
+    place = f"/offers/{segment(found['id'])}"
+    wish = {"line": int(take) if take.isdecimal() else None, "submit": submit, "promise": promise}
+    try:
+        job = client.send("POST", f"{place}/accept", wish)
+    except ApiError as error:
+        fresh = error.details.get("offer") if isinstance(error.details, dict) else None
+        if error.code == "offer_stale" and fresh:
+            error.hint = f"Nothing was taken. Look at it with `dlh jobs offer JOB --offer {fresh}`, then choose."
+        raise
+    taken: Json = client.get(place)
+    line = next((line for line in taken["lines"] if _is(line, taken["accepted"] or {})), None)
+    said = f"{_words(line)}; {job['name']} is {job['state']}." if line else f"{job['name']} is {job['state']}."
+    notes().print(f"Taken: {said}", markup=False, soft_wrap=True)
+    return taken
+
+
+def _is(line: Json, accepted: Json) -> bool:
+    pairs = (("device", "kind"), ("device_model", "model_name"), ("count", "count"), ("mode", "mode"))
+    return line["batch_split"] == accepted.get("batch_split") and all(
+        line[name] == accepted.get(other) for name, other in pairs
+    )
+
+
+def _words(line: Json) -> str:
+    done = f"done by {when(line['finish'])}" if line["finish"] else "done nobody knows when"
+    return f"line {line['place']}, {line['words']}, {done}, {energy_words(line['energy_j'], line['energy_j']['high'])}"
+
+
+def energy_words(found: Json, most_j: float) -> str:
+    """An estimate in the unit of the largest figure of its table, so that ways can be compared by eye."""
+    factor, unit = (1.0, "J") if most_j < 1000 else (3600.0, "Wh") if most_j < 3.6e6 else (3.6e6, "kWh")
+    low, mid, high = (number(found[name] / factor, 3) for name in ("low", "mid", "high"))
+    return f"{mid} {unit} ({low} to {high})"
