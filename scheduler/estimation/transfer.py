@@ -12,7 +12,7 @@ from dataclasses import replace
 from statistics import NormalDist
 
 from scheduler.estimation.calibration import LEAST_HELD_OUT
-from scheduler.estimation.device_model import Coefficients, DeviceModel, MemoryModel, Spread, Transfer
+from scheduler.estimation.device_model import Coefficients, DeviceModel, MemoryModel, PowerModel, Spread, Transfer
 from scheduler.estimation.device_table import figures_for
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.values import Basis
@@ -49,9 +49,13 @@ def nearest(known: Sequence[DeviceModel], kind: str, model_name: str) -> DeviceM
 
 
 def transferred(source: DeviceModel, prior: DeviceModel, digest: str = "") -> DeviceModel:
-    """`prior`, with step times and memory from the calibration `source`; power, links and starts stay assumed."""
+    """`prior`, with step times and memory from the calibration `source`; links and starts stay assumed.
+
+    So does power, but for that of a GPU: a core's was no reading of its own.
+    """
     return replace(
         prior,
+        power=prior.power if source.kind == ALIKE else _power(source.power, prior.power),
         members=_moved(source, prior),
         corrector=source.corrector,
         spread=_widened(source.spread, BETWEEN_DEVICES if source.kind == ALIKE else BETWEEN_LIKE),
@@ -70,6 +74,10 @@ def _moved(source: DeviceModel, prior: DeviceModel) -> tuple[Coefficients, ...]:
         {name: (row[0] + here[name][0] - there[name][0], *row[1:]) for name, row in member.items()}
         for member in source.members
     )
+
+
+def _power(source: PowerModel, prior: PowerModel) -> PowerModel:
+    return replace(source, basis=Basis.MODELLED) if source.basis is Basis.MEASURED else prior
 
 
 def _memory(source: MemoryModel) -> MemoryModel:

@@ -3,7 +3,7 @@
     python -m tests.benchmarks.bench_gpu [--points POINTS.json] [--jobs JOBS.jsonl]
     python -m tests.benchmarks.bench_gpu --measure [--budget 600] [--visits 1] [--visits-file FILE]
 
-Takes what was measured elsewhere, without a file of it on an H200, or measures the sweep of
+Takes what was measured elsewhere, without a file of it the calibration of an H200 that ships, or measures the sweep of
 `tests.benchmarks.gpu_points` on the GPU of this machine in one warm process, and judges as `bench_estimate` does a
 core: held-out architectures, held-out families, memory; then power, what a GPU that nobody has calibrated would be told
 by its data sheet alone, and whole jobs after a probe. The last line is JSON.
@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.calibration.shipped import FOLDER, POINTS_SUFFIX
 from scheduler.estimation.calibration import CalibrationPoint, from_json
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.fit import fit_device_model, folds_of
@@ -37,7 +38,7 @@ from tests.benchmarks.bench_estimate import (
 )
 from tests.benchmarks.gpu_points import MOST, gpu_of, join, measure
 
-MEASURED = Path(__file__).parent / "measured" / "nvidia-h200.points.json.gz"
+MEASURED = FOLDER / f"nvidia-h200{POINTS_SUFFIX}"
 Table = dict[str, Any]
 
 

@@ -4,9 +4,9 @@
     python -m tests.benchmarks.ship_calibration POINTS.json --ship --measured-on DAY --software WORDS --conditions WORDS
 
 POINTS.json is an export of `dlh pool calibration export` with points of one kind of device. Architectures are held out
-in five folds; each is foretold as on a core that nobody has calibrated: by the points of the others as a shipped
-calibration, and by the table of devices alone. What another core is like is not known from one, so the same is told of
-cores that take evenly FACTOR times as long. `--ship` writes both files into `harness/calibration/measured`.
+in five folds; each is foretold as on a device that nobody has calibrated: by the points of the others as a shipped
+calibration, and by the table of devices alone. What another device is like is not known from one, so the same is told of
+devices that take evenly FACTOR times as long. `--ship` writes both files into `harness/calibration/measured`.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def compared(found: Sequence[HeldOut]) -> dict[str, dict[str, dict[str, float]]]
     rows = {}
     for factor in FACTORS:
         facts = [one.point.typical_s * factor for one in found]
-        rows[f"step, core {factor:g} x as slow"] = {
+        rows[f"step, device {factor:g} x as slow"] = {
             way: told_of([one.step_s[way] for one in found], facts) for way in WAYS
         }
     peaks = [one for one in found if one.point.peak_bytes > 0]

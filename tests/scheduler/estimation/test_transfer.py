@@ -129,3 +129,13 @@ def test_gpus_of_one_model_are_nearer_to_each_other_than_cores(source: DeviceMod
     core = transferred(source, prior_for(KIND, OTHER)).spread
     gpu = transferred(replace(source, kind="cuda", model_name="NVIDIA H200"), prior_for("cuda", "NVIDIA H200")).spread
     assert source.spread.floor < gpu.floor < core.floor
+
+
+def test_a_gpu_s_power_is_taken_over_where_it_was_read(source: DeviceModel) -> None:
+    prior = prior_for("cuda", "NVIDIA H200")
+    read = replace(prior.power, waiting_w=111.0, basis=Basis.MEASURED, held_out_half=0.3)
+    gpu = replace(source, kind="cuda", model_name="NVIDIA H200", power=read)
+    assert transferred(gpu, prior).power == replace(read, basis=Basis.MODELLED)
+    assert transferred(replace(gpu, power=prior.power), prior).power == prior.power
+    core = prior_for(KIND, OTHER)
+    assert transferred(replace(source, power=read), core).power == core.power
