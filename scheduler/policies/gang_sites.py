@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from itertools import chain
 
@@ -16,18 +17,20 @@ from scheduler.policies.quota_lines import QuotaLines
 from scheduler.policies.site_groups import GangSite, Group, Parts, mixture_of
 from scheduler.policies.site_known import KnownSites
 from scheduler.policies.site_making import sites_of
-from scheduler.policies.site_reserved import Reservations
+from scheduler.policies.site_reserved import Reservations, Step
 from scheduler.policies.site_slot import Reach, Slot, first_slot
 from scheduler.policies.timeline import Brief, Load, Timeline
 from scheduler.policies.ways import same
 from scheduler.types import Capacity, DeviceKey, JobView, Option, Quotas
+
+_AS_THEY_ARE = nullcontext()
 
 
 class GangSites:
     """The pool over time. Mutable: it lives within one decision."""
 
     def __init__(self, capacity: Capacity, jobs: Sequence[JobView], quotas: Quotas, now_s: float) -> None:
-        """An idle pool, coming reservations aside; `jobs` say whose memory comes back."""
+        """An idle pool, reservations aside; `jobs` say whose memory comes back."""
         self.now_s = now_s
         sites = sites_of(capacity, jobs, now_s)
         self._reserved = Reservations(sites, capacity, jobs, now_s)
@@ -44,6 +47,8 @@ class GangSites:
         self._spans_nodes = capacity.spans_nodes
         self.totals = {key: sum(site.total for site in members) for key, members in by_key.items()}
         self._loads = {key: Load(now_s) for key in self.totals}
+        for site in self._reserved.idle:
+            self._loads[site.key].take(1, now_s, math.inf)
         self.quotas = QuotaLines(jobs, quotas, now_s)
         self._data = DataTimes(capacity.pool)
 
@@ -68,18 +73,27 @@ class GangSites:
         `by_s`: when it has to have ended, which tells more than `latest_s` where its data come first; `ends_first`: see
         `Reach`.
         """
-        if latest_s <= self.now_s and not self.may_start_now(option):
+        is_own = self._reserved.are_for(job.project)
+        if latest_s <= self.now_s and not is_own and not self.may_start_now(option):
             return None
         tokens = self.quotas.binding(job, option, borrow=borrow)
         find = self._find if job.data is None else partial(self._find_bringing, by_s, ends_first)
+
+        def seen() -> Slot | None:
+            with self._reserved.seen_by(job.project, self._changed) if is_own else _AS_THEY_ARE:
+                return find(job, option, run_s, latest_s, tokens, from_s)
+
         if job.running and self._reserved.bind(job) and same(job.running.option, option):
             soonest_s = max(self.now_s, from_s)
             self._reserved.lift(job, soonest_s, soonest_s + run_s)
-            slot = find(job, option, run_s, latest_s, tokens, from_s)
+            slot = seen()
             self._reserved.restore(job, soonest_s, soonest_s + run_s)
             if slot is not None and slot.start_s <= soonest_s:
                 return slot._replace(goes_on=True)
-        return find(job, option, run_s, latest_s, tokens, from_s)
+        return seen()
+
+    def _changed(self, site: GangSite) -> None:
+        self._groups[site.key].changed(site)
 
     def _find(
         self, job: JobView, option: Option, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float
@@ -162,7 +176,13 @@ class GangSites:
             fitting = [site for group in groups for site in group.fitting(width, level)]
             fitting.sort(key=lambda site: (job.avoid.get(site.name, 0), site.devices.floor, site.name not in data_on))
             return iter(fitting)
-        return chain.from_iterable([group.candidates(width, level, data_on) for group in groups])
+        found = chain.from_iterable([group.candidates(width, level, data_on) for group in groups])
+        kept = self._reserved.sites_for(job.project)
+        if not kept:
+            return found
+        keys = self._known.keys(option)
+        own = [site for site in kept if site.key in keys and site.level >= level and site.total >= width]
+        return chain(own, found)
 
     def _find_mixed(
         self, job: JobView, option: Option, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float
@@ -191,8 +211,12 @@ class GangSites:
         if slot.goes_on:
             self._reserved.lift(job, slot.start_s, slot.end_s)
         memory = slot.option.memory_bytes
+        running = job.running if job.is_running else None
+        stays = running is not None and slot.start_s <= self.now_s and same(running.option, slot.option)
         for site, width in slot.parts or ((slot.site, slot.option.count),):
-            self._move(job, site, slot.option, slot.start_s, slot.end_s, width=width, memory=memory)
+            start_s, end_s = slot.start_s, slot.end_s
+            steps = [(start_s, end_s, width)] if stays else self._reserved.use(job, site, width, start_s, end_s)
+            self._move(job, site, slot.option, start_s, end_s, width=width, memory=memory, steps=steps)
             memory = 0
 
     def hold(self, job: JobView, end_s: float) -> None:
@@ -207,7 +231,8 @@ class GangSites:
             for key, width in widths.items():
                 site = self._known.at(node, key)
                 if site:
-                    self._move(job, site, option, self.now_s, end_s, width=width, memory=memory)
+                    steps = [(self.now_s, end_s, width)]
+                    self._move(job, site, option, self.now_s, end_s, width=width, memory=memory, steps=steps)
                     memory = 0  # once per node, however many models the gang has there
 
     def room_to_grow(self, job: JobView, slot: Slot, width: int) -> bool:
@@ -215,11 +240,12 @@ class GangSites:
         if slot.parts:
             return False
         tokens = self.quotas.line(job, slot.option)
-        return slot.site.devices.free_now >= width and (tokens is None or tokens.free_now >= width)
+        free = slot.site.devices.free_now + self._reserved.own_now(job, slot.site)
+        return free >= width and (tokens is None or tokens.free_now >= width)
 
     def grow(self, job: JobView, slot: Slot, width: int) -> None:
         """Give more devices until the next decision: what is planned for later is not touched."""
-        slot.site.devices.lend(width)
+        slot.site.devices.lend(width - self._reserved.lend_own(job, slot.site, width))
         tokens = self.quotas.line(job, slot.option)
         if tokens:
             tokens.lend(width)
@@ -257,10 +283,14 @@ class GangSites:
         *,
         width: int,
         memory: int,
+        steps: Sequence[Step],
     ) -> None:
-        site.devices.take(width, start_s, end_s)
-        self._groups[site.key].changed(site)
-        self._loads[site.key].take(width, start_s, end_s)
+        """`steps`: what of `width` anybody could have had."""
+        for first_s, last_s, others in steps:
+            if others:
+                site.devices.take(others, first_s, last_s)
+                self._loads[site.key].take(others, first_s, last_s)
+        self._changed(site)
         if site.memory and option.memory_bytes:
             site.memory.take(memory, start_s, end_s)
         tokens = self.quotas.line(job, option)

@@ -7,7 +7,7 @@ or went elsewhere, the attempt fetches itself.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from django.conf import settings
 
@@ -31,19 +31,17 @@ _told: dict[str, tuple[tuple[str, ...], float]] = {}
 """Node -> what this process told it, and when (monotonic)."""
 
 
-def data_foreseen(facts: Facts, decisions: Sequence[Decision], starting: Collection[str]) -> dict[str, tuple[str, ...]]:
+def data_foreseen(facts: Facts, decision: Decision, starting: Collection[str]) -> dict[str, tuple[str, ...]]:
     """Node with a cache -> datasets that it is to have, the most urgent first.
 
-    `decisions`: those over a part of the pool first; `starting`: jobs that have their devices.
+    `starting`: jobs that have their devices.
     """
-    places: dict[str, tuple[str, ...]] = {}
-    for made in decisions if facts.caches else ():
-        for job_id, nodes in foreseen(facts.views, facts.pool, made, starting=starting).items():
-            if _is_soon(facts, made, job_id):
-                places.setdefault(job_id, nodes)
+    places = foreseen(facts.views, facts.pool, decision, starting=starting) if facts.caches else {}
     wished: dict[str, list[str]] = {name: [] for name in facts.caches}
     fetching: set[str] = set()
     for job_id, nodes in places.items():
+        if not _is_soon(facts, decision, job_id):
+            continue
         dataset = dataset_of(facts.jobs[job_id])
         for node in nodes:
             mine = wished.get(node)

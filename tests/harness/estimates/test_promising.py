@@ -14,6 +14,7 @@ from harness.jobs.control.tick import tick
 from harness.jobs.models import Job
 from harness.jobs.services import job_submit
 from harness.pool.models import Quota
+from harness.pool.reservations import reservation_create
 from tests.harness.jobs.helpers import estimated, queue, run_now
 
 HOUR = timedelta(hours=1)
@@ -81,3 +82,15 @@ def test_a_line_that_just_keeps_the_deadline_is_promised_and_one_that_just_does_
     offer = offered(job, deadline_at=timezone.now() + takes + timedelta(seconds=60))
     taken = job_submit(user=job.owner, job=offer_accept(user=job.owner, offer=offer))
     assert taken.promised_at == taken.deadline_at
+
+
+def test_a_finish_is_offered_and_promised_on_devices_kept_for_the_project(job, node_make, offered, people):
+    node_make("node-1", cpus=1)
+    reservation_create(
+        user=people.admin, node="node-1", ends_at=timezone.now() + 24 * HOUR, purpose="course", project=people.project
+    )
+    offer = offered(job, deadline_at=timezone.now() + timedelta(days=300))
+    assert offer_priced(offer).chosen is not None
+    taken = job_submit(user=job.owner, job=offer_accept(user=job.owner, offer=offer))
+    assert taken.promised_at == taken.deadline_at
+    assert tick() == 1
