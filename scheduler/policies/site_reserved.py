@@ -102,6 +102,8 @@ class Reservations:
         family = self._families.setdefault(id(site), _Family(site))
         for keep in device.reserved:
             end_s = keep.end_s
+            if end_s <= self._now_s:
+                continue
             if not holder and keep.holds(self._now_s):
                 # Others do not plan with it for after that either: who may use it now need not have left by then.
                 end_s = min(starts, default=math.inf)

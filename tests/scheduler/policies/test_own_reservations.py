@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from scheduler.admit import admit, promisable
 from scheduler.place import place
 from scheduler.types import ChangeKind, Reserved
-from tests.scheduler.pools import job, node, pool, runs, way
+from tests.scheduler.pools import carry_out, held_by, job, node, pool, runs, way
 
 POLICIES = ["fifo", "edf", "fair_share", "deadline_energy"]
 HOUR_S = 3600.0
@@ -94,6 +95,13 @@ def test_what_is_planned_on_kept_devices_holds_no_other_up():
     found = place([first, other, promised, wanted], there, NOW_S)
     assert found.warnings == {}
     assert found.expected["later"][0] == found.expected["theirs"][0] == NOW_S + HOUR_S
+
+
+@pytest.mark.parametrize("nodes", [1, 9])
+def test_what_is_over_keeps_nobody_off(nodes):
+    over = {"cpu0": kept(from_s=-2 * HOUR_S, until_s=0.0)}
+    there = pool(*(node(f"n{number}", cpus=1, reserved=over) for number in range(nodes)))
+    assert set(ids(place([theirs()], there, NOW_S))) == {"theirs"}
 
 
 def test_promises_on_kept_devices_are_counted_once():
@@ -196,17 +204,41 @@ def test_nothing_starts_on_what_is_kept_for_others_and_nothing_kept_is_idle_in_v
         assert not idle & waiting, seed
 
 
-@pytest.mark.parametrize("policy", ["deadline_energy"])
-def test_what_was_promised_beside_reservations_is_kept(policy):
-    """Promises are given one after the other; then each is planned in time, however they were asked for."""
+def _promised(jobs, there):
+    """Promises are asked for one after the other; then the jobs that have one, and those that want none."""
+    found = []
+    for view in jobs:
+        if view.deadline_s is not None and admit(view, found, there, NOW_S).accepted:
+            found.append(replace(view, promised=True))
+    return [*found, *(view for view in jobs if view.deadline_s is None)]
+
+
+def test_what_was_promised_beside_reservations_can_be_planned():
     for seed in range(150):
-        random = Random(seed)
-        there, jobs = _drawn(random)
-        promised = []
-        for view in jobs:
-            if view.deadline_s is not None and admit(view, promised, there, NOW_S, policy=policy).accepted:
-                promised.append(job(view.job_id, *view.options, at=view.submitted_s, project=view.project,
-                                    deadline_s=view.deadline_s, promised=True, can_pause=True))  # fmt: skip
-        rest = [view for view in jobs if view.deadline_s is None]
-        found = place([*promised, *rest], there, NOW_S, policy=policy)
-        assert found.warnings == {}, seed
+        there, jobs = _drawn(Random(seed))
+        assert place(_promised(jobs, there), there, NOW_S).warnings == {}, seed
+
+
+def test_what_was_promised_beside_reservations_is_kept_decision_after_decision():
+    kept_promises = 0
+    for seed in range(100):
+        there, drawn = _drawn(Random(seed))
+        jobs, now_s = [view for view in _promised(drawn, there) if view.options[0].rate_per_s], NOW_S
+        for _ in range(20):
+            for _ in range(4):
+                decision = place(jobs, there, now_s)
+                jobs, there = carry_out(decision, jobs, there, now_s)
+            running = [view for view in jobs if view.running]
+            next_s = min([now_s + view.left_s(view.running.option) for view in running], default=now_s + HOUR_S / 2)
+            older = [
+                replace(view, work_left=max(0.0, view.work_left - (next_s - now_s) * view.running.option.rate_per_s))
+                if view.running
+                else view
+                for view in jobs
+            ]
+            ended = [view for view in older if view.work_left <= 1e-9]
+            assert all(next_s <= view.deadline_s + 1.0 for view in ended if view.promised), seed
+            kept_promises += sum(view.promised for view in ended)
+            jobs, now_s = [view for view in older if view not in ended], next_s
+            there = held_by(jobs, there, older)
+    assert kept_promises > 50
