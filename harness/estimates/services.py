@@ -197,9 +197,9 @@ def measure_answer(report: dict[str, Any]) -> None:
             offer.refresh_from_db()
             offer_settle(offer)
         probe_told(probe, offer.job)
-    _estimate_waiting(probe.inspection)
     if probe.state == AskState.DONE:
         estimates_renew(inspection=probe.inspection)
+    _estimate_waiting(probe.inspection)
 
 
 def offer_refresh(offer: OfferRow) -> OfferRow:

@@ -127,12 +127,15 @@ def test_devices_that_are_reserved_meanwhile_leave_the_figures_as_they_are(job, 
 
 
 @pytest.mark.parametrize("state", [RunState.RUNNING, RunState.STOPPED])
-def test_the_last_fit_of_a_calibration_has_jobs_estimated_anew(tasks_sent: list[Any], state: RunState) -> None:
+def test_the_last_fit_of_a_calibration_has_jobs_estimated_anew(
+    tasks_sent: list[Any], django_capture_on_commit_callbacks: Any, state: RunState
+) -> None:
     run = CalibrationRun.objects.create(
         node_name="node-1", kind=KIND, model_name=NAME, budget_s=60.0, measured=7, state=state
     )
     measure(7)
-    model_fit(KIND, NAME, run.pk)
+    with django_capture_on_commit_callbacks(execute=True):
+        model_fit(KIND, NAME, run.pk)
     sent = [name for name, _, _ in tasks_sent]
     assert ("control.estimates_renew" in sent) is (state == RunState.STOPPED), "of a sweep that goes on at its end"
 
