@@ -24,6 +24,10 @@ class Reserved:
     purpose: str = ""
     """What for, in a few words: told to those who wait for it."""
 
+    def holds(self, now_s: float) -> bool:
+        """Whether it has begun and is not over."""
+        return self.start_s <= now_s < self.end_s
+
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceView:
@@ -36,6 +40,16 @@ class DeviceView:
     model_name: str = ""
     reserved: tuple[Reserved, ...] = ()
     """Present and coming: other jobs get the device only if they end before."""
+
+    def keeper(self, now_s: float) -> str | None:
+        """The project that alone may use it now, empty for none; None where no admin keeps it now."""
+        projects = {keep.project for keep in self.reserved if keep.holds(now_s)}
+        return (projects.pop() if len(projects) == 1 else "") if projects else None
+
+    def is_open(self, project: str, now_s: float, end_s: float) -> bool:
+        """Whether nothing that is kept for others than the project falls between now and `end_s`."""
+        others = (keep for keep in self.reserved if not keep.project or keep.project != project)
+        return not any(keep.start_s < end_s and keep.end_s > now_s for keep in others)
 
 
 @dataclass(frozen=True, kw_only=True)

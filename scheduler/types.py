@@ -118,14 +118,17 @@ class NodeSize(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Capacity:
-    """What may be planned with: devices of nodes that take work, without those that are reserved now."""
+    """What may be planned with: devices of nodes that take work, without those that no job may use now.
+
+    One that is kept for a project is there for its jobs alone: see `pool`.
+    """
 
     total: Mapping[DeviceKey, int]
     """Free, or held by a job that is shown to the policy as running."""
     nodes: tuple[NodeSize, ...] = ()
     spans_nodes: bool = False
     pool: PoolView = field(default_factory=PoolView)
-    """For policies that look at single devices (coming reservations)."""
+    """For policies that look at single devices (reservations)."""
 
     def devices(self, option: Option) -> int:
         """How many devices of the option's kind (and model, where it names one) there are."""

@@ -12,7 +12,7 @@ from harness.broker import publish_pool, task_send_on_commit
 from harness.calibration.exchange import points_of, points_read
 from harness.calibration.known import finished_of, ran_out_of
 from harness.calibration.links import link_of
-from harness.calibration.models import CalibrationRun, DeviceModelRow
+from harness.calibration.models import OPEN, CalibrationRun, DeviceModelRow
 from harness.calibration.report import report_of
 from harness.calibration.shipped import prior_of, shipped_for
 from harness.plain import plain
@@ -25,10 +25,17 @@ _log = logging.getLogger(__name__)
 
 
 def model_fit(kind: str, model_name: str, run_id: str = "") -> DeviceModelRow | None:
-    """Fit anew from all points of a kind of device and keep the model. None where there are no points."""
-    measured = CalibrationRun.objects.filter(pk=run_id).values_list("measured", flat=True).first() or 0
+    """Fit anew from all points of a kind of device and keep the model. None where there are no points.
+
+    Jobs that have not started are then estimated by it, of a sweep that goes on at its end.
+    """
+    run = CalibrationRun.objects.filter(pk=run_id).first()
+    measured = run.measured if run is not None else 0
     try:
-        return _fit(kind, model_name)
+        row = _fit(kind, model_name)
+        if row is not None and (run is None or run.state not in OPEN):
+            task_send_on_commit("control.estimates_renew")
+        return row
     finally:
         if run_id:
             CalibrationRun.objects.filter(pk=run_id).update(fitting_since=None, fitted_points=measured)

@@ -196,8 +196,9 @@ def _end(run: CalibrationRun) -> None:
     message = "Every point of the sweep is measured." if all_done else "The budget is used up."
     if run.refused and not run.measured:
         run_move(run, RunState.FAILED, message=f"No point could be measured: {run.refused[-1]['problem']}")
-    else:
-        run_move(run, RunState.FINISHED, message=message)
+    elif run_move(run, RunState.FINISHED, message=message) and run.measured:
+        # Its last fit is made by now.
+        task_send_on_commit("control.estimates_renew")
     requests_remove(run.pk)
 
 

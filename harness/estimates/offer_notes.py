@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from harness.accounts.models import Project
 from harness.calibration.known import device_models
-from harness.estimates.openings import Key, reservations_now
+from harness.estimates.openings import Key, Openings, reservations_now
 from harness.pool.models import Device, NodeState
 from scheduler.estimation.doubt import twice_words
 from scheduler.estimation.probe import Probe
@@ -19,6 +19,7 @@ from scheduler.kinds import real_name
 from scheduler.offers.recommend import reserved_offer
 from scheduler.offers.values import DeviceGroup, Offer
 from scheduler.offers.words import devices_words
+from scheduler.placing.obstacles import device_words
 from worker.words import counted
 
 LEFT = "Times and energy are of what is left of the run, {} of it, from its newest checkpoint."
@@ -33,6 +34,7 @@ _UNCALIBRATED = (
 )
 _SHEETS = "are assumed from data sheets"
 _SHIPPED = "come from a calibration of {} that ships with the harness"
+_OWN, _WAIT = "The project's own jobs hold", "can start only when some of them have ended."
 _ELSEWHERE = (
     "What this program takes is known only for {}, where a few real steps were tried, and not of what you asked for."
 )
@@ -64,6 +66,24 @@ def declared_notes(groups: Sequence[DeviceGroup]) -> list[str]:
         f"Emulated: {'; '.join(slow)}. Steps on these devices are stretched to that many times their length and "
         "estimated accordingly; their power is taken to be that of the busy device."
     ]
+
+
+def quota_notes(ways: Iterable[Allocation], openings: Openings, now_s: float) -> list[str]:
+    """Of which kinds of device the project may now hold no more, or too few for some of the ways."""
+    counts: dict[str, list[int]] = defaultdict(list)
+    for way in ways:
+        counts[way.kind].append(way.count)
+    said = []
+    for kind, limit in sorted(openings.quotas.items()):
+        used = openings.quota_used(kind, now_s)
+        if not used or used + max(counts[kind], default=-limit) <= limit:
+            continue
+        what, left = device_words(limit, kind), limit - used
+        if left > 0:
+            said.append(f"{_OWN} {used} of the {what} that its quota allows: more than {left} at once {_WAIT}")
+        else:
+            said.append(f"{_OWN} all that its quota allows ({what}): on such devices it {_WAIT}")
+    return said
 
 
 def reserved_notes(project: Project | None) -> list[str]:

@@ -13,10 +13,10 @@ from django.utils import timezone
 from harness.accounts.models import Project
 from harness.jobs.models import Allocation, Job
 from harness.jobs.options import options_of
-from harness.pool.models import Device, NodeState, Reservation
+from harness.pool.models import Device, NodeState, Quota, Reservation
 from scheduler.kinds import declared_name
 from scheduler.offers.values import DeviceGroup
-from scheduler.placing.openings import Holding
+from scheduler.placing.openings import Holding, earliest_together_s
 from worker.states import JobState
 
 UNKNOWN_LEAST_S = 600.0
@@ -25,6 +25,8 @@ UNKNOWN_LEAST_S = 600.0
 _PLANS = ("pk", "options", "expected_start_at", "expected_high_at")
 """Who has such times has options: the spec is hardly ever asked for."""
 _TIMES = ("pk", "state", "expected_high_at", "eta_s", "placed_at", "run_s")
+
+_QUOTA = "\0quota"
 
 Key = tuple[str, str]
 
@@ -35,8 +37,27 @@ class Openings:
 
     held: Mapping[Key, tuple[Holding, ...]] = field(default_factory=dict)
     capacity: Mapping[Key, int] = field(default_factory=dict)
+    quota_held: Mapping[str, tuple[Holding, ...]] = field(default_factory=dict)
+    """Kind of device -> what the project itself holds and is expected to hold of it, wherever that is."""
+    quotas: Mapping[str, int] = field(default_factory=dict)
+    """Kind -> what it may hold at once; missing where it may borrow, or has no quota."""
     guessed: bool = False
     """Some job's end is a guess."""
+
+    def earliest_s(self, wanted: Mapping[Key, int], run_s: float, now_s: float) -> float | None:
+        """Unix time from which such devices are free for `run_s` and the project may hold them; None: never."""
+        held, capacity, all_wanted = dict(self.held), dict(self.capacity), dict(wanted)
+        for (kind, _), count in wanted.items():
+            if kind in self.quotas:
+                # One more thing that each device takes one of; no device is called so.
+                share = (kind, _QUOTA)
+                held[share], capacity[share] = self.quota_held.get(kind, ()), self.quotas[kind]
+                all_wanted[share] = all_wanted.get(share, 0) + count
+        return earliest_together_s(held, capacity, all_wanted, run_s=run_s, now_s=now_s)
+
+    def quota_used(self, kind: str, now_s: float) -> int:
+        """Devices of the kind that the project holds now."""
+        return sum(item.count for item in self.quota_held.get(kind, ()) if item.start_s <= now_s < item.finish_s)
 
 
 def device_key(kind: str, model_name: str, slowdown: float) -> Key:
@@ -73,8 +94,7 @@ def openings_read(groups: Sequence[DeviceGroup], *, project: Project | None = No
         guessed |= not known
         for key, count in running[job.pk].items():
             held[key].append(Holding(start_s=now_s, finish_s=finish_s, count=count))
-    waiting = Job.objects.filter(~Q(pk=without), state=JobState.QUEUED, deleted_at=None).only(*_PLANS)
-    for job in waiting.exclude(expected_start_at=None).exclude(expected_high_at=None):
+    for job in _planned(without):
         option = options_of(job)[0]
         fitting = [key for key in capacity if key[0] == option.kind and option.takes(key[1])]
         counts = {(option.kind, name): count for name, count in option.parts}
@@ -85,7 +105,34 @@ def openings_read(groups: Sequence[DeviceGroup], *, project: Project | None = No
                 held[key].append(Holding(start_s=start_s, finish_s=max(start_s, end_s), count=count))
     for key, kept in _kept_later(project, now, usable):
         held[key].append(kept)
-    return Openings(held={key: tuple(items) for key, items in held.items()}, capacity=capacity, guessed=guessed)
+    quotas = {row.device_kind: row.devices for row in Quota.objects.filter(project=project, may_borrow=False)}
+    own, own_guessed = _own_held(project, without, now_s) if project and quotas else ({}, False)
+    return Openings(
+        held={key: tuple(items) for key, items in held.items()}, capacity=capacity, guessed=guessed or own_guessed,
+        quota_held=own, quotas=quotas,
+    )  # fmt: skip
+
+
+def _own_held(project: Project, without: str, now_s: float) -> tuple[dict[str, tuple[Holding, ...]], bool]:
+    """(kind -> what the project's jobs hold and are expected to hold, whether the end of some is a guess)."""
+    held: dict[str, list[Holding]] = defaultdict(list)
+    rows = Allocation.objects.filter(job__project=project).exclude(job_id=without)
+    running = Counter(rows.values_list("job_id", "device__kind"))
+    ends = {job.pk: _finish_s(job, now_s) for job in Job.objects.filter(pk__in={pk for pk, _ in running}).only(*_TIMES)}
+    for (job_id, kind), count in running.items():
+        held[kind].append(Holding(start_s=now_s, finish_s=ends[job_id][0], count=count))
+    for job in _planned(without).filter(project=project):
+        if job.expected_start_at and job.expected_high_at:
+            option, start_s = options_of(job)[0], job.expected_start_at.timestamp()
+            end_s = max(start_s, job.expected_high_at.timestamp())
+            held[option.kind].append(Holding(start_s=start_s, finish_s=end_s, count=option.count))
+    return {kind: tuple(items) for kind, items in held.items()}, not all(known for _, known in ends.values())
+
+
+def _planned(without: str) -> QuerySet[Job]:
+    """Waiting jobs that are expected to start some time."""
+    waiting = Job.objects.filter(~Q(pk=without), state=JobState.QUEUED, deleted_at=None).only(*_PLANS)
+    return waiting.exclude(expected_start_at=None).exclude(expected_high_at=None)
 
 
 def _usable(project: Project | None, now: datetime) -> dict[str, Key]:

@@ -24,6 +24,7 @@ from harness.estimates.offer_notes import (
     declared_notes,
     explained,
     looks_notes,
+    quota_notes,
     reserved_notes,
     source_notes,
 )
@@ -40,7 +41,6 @@ from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.mixtures import mixed_estimates
 from scheduler.offers.recommend import candidates, recommend
 from scheduler.offers.values import Candidate, DeviceGroup, Offer, Wish
-from scheduler.placing.openings import earliest_together_s
 from scheduler.workload import Workload
 from worker.words import percent_words
 
@@ -109,7 +109,7 @@ def offer_compute(
     def start_of(allocation: Allocation, run_s: float) -> float | None:
         parts = allocation.parts or ((allocation.model_name, allocation.count),)
         wanted = {(allocation.kind, name): count for name, count in parts}
-        return earliest_together_s(openings.held, openings.capacity, wanted, run_s=run_s, now_s=now_s)
+        return openings.earliest_s(wanted, run_s, now_s)
 
     rest = {way.allocation: estimates[way.allocation].of_share(left) for way in ways}
     ways = with_bringing(row, with_promises(row, ways, rest), groups)
@@ -124,6 +124,8 @@ def offer_compute(
     notes += [STAGED] if staged else []
     notes += source_notes(estimates, probes or {})
     notes += [GUESSED] if openings.guessed and any(way.promised is None for way in ways) else []
+    unasked = [way.allocation for way in ways if way.promised is None and way.within_quota]
+    notes += quota_notes([way for way in unasked if wish.allows(way)], openings, now_s)
     notes += declared_notes(groups) + link_notes(ways, links_read(ways), workload) + reserved_notes(project)
     return offer, notes + looks_notes(probes or {}) + tests_told(offer) + bringing_notes(offer.lines)
 

@@ -115,7 +115,7 @@ def _kept_on(probe: ProbeRow, now: datetime, *, limit_s: float) -> Reservation |
     if kept is None or kept.device is None:
         return None
     try:
-        reservation_prolong(kept, ends_at=now + timedelta(seconds=limit_s))
+        reservation_prolong(kept, ends_at=now + timedelta(seconds=limit_s), within=probe.project)
     except HarnessError:
         return None
     return kept

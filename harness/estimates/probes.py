@@ -74,7 +74,7 @@ def probe_begin(*, by: User, job: Job, inspection: Inspection, kind: str, model_
         )
         held = reservation_hold(
             target=device, ends_at=timezone.now() + timedelta(seconds=ANSWER_LIMIT_S),
-            purpose=PURPOSE, by=by,
+            purpose=PURPOSE, by=by, within=job.project,
         )  # fmt: skip
         probe = ProbeRow.objects.create(
             inspection=inspection, project=job.project, kind=device.kind, model_name=device.model_name,
@@ -119,7 +119,8 @@ def request_id(probe: ProbeRow) -> str:
 
 
 def idle_device(job: Job, kind: str, model_name: str) -> Device:
-    """An idle, unreserved device within the project's quota; a declared slowdown does not matter to a probe.
+    """An idle device within the project's quota that is kept for nobody else; a declared slowdown does not matter to a
+    probe.
 
     Raises `Unavailable`.
     """
@@ -131,6 +132,7 @@ def idle_device(job: Job, kind: str, model_name: str) -> Device:
     rows = rows.filter(model_name=real_name(model_name)[0]) if model_name else rows
     until = now + timedelta(seconds=ANSWER_LIMIT_S)
     live = Reservation.objects.filter(cancelled_at=None, starts_at__lt=until, ends_at__gt=now)
+    live = live.exclude(project=job.project)
     taken = {row.device_id or row.node_id for row in live}
     idle = [
         device for device in rows.order_by("node__name", "kind", "index") if not {device.pk, device.node_id} & taken

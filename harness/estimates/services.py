@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -12,10 +11,8 @@ from django.db.models import Max
 
 from harness.accounts.access import require
 from harness.accounts.models import Role, User
-from harness.broker import task_send_on_commit
 from harness.errors import HarnessError, Invalid, Unavailable
-from harness.estimates.accepting import estimate_fixed, offer_accept, offer_again
-from harness.estimates.groups import kinds_known, most_together, option_known, option_there
+from harness.estimates.accepting import estimate_fixed, offer_accept
 from harness.estimates.inspection import inspection_done, inspection_expire, inspection_request
 from harness.estimates.measuring import is_measured_instead, job_measure
 from harness.estimates.models import AskState, Inspection, JobEstimate, OfferRow, OfferState, ProbeRow
@@ -31,17 +28,15 @@ from harness.estimates.offers import (
 )
 from harness.estimates.probe_answers import probe_complete, probe_done, probe_expire
 from harness.estimates.probes import PREFIX, probe_request, probe_told, require_no_run
+from harness.estimates.renewing import estimates_renew, no_other_job_suffers
 from harness.estimates.selectors import offer_priced
 from harness.jobs import programs
 from harness.jobs.models import Job
-from harness.jobs.options import options_of
 from harness.jobs.services import minimum_sandbox_level
-from harness.jobs.states import job_note
 from scheduler.workload import Workload
 from worker.states import JobState
 
 _log = logging.getLogger(__name__)
-OFFER_LOST = "The devices of the accepted offer are no longer in the pool, or were redeclared."
 
 __all__ = [
     "PREFIX",
@@ -99,18 +94,9 @@ def _estimate_waiting(inspection: Inspection) -> None:
     for job in Job.objects.filter(
         state__in=_STILL_OPEN, deleted_at=None, estimate=None, dataset_sha256=inspection.dataset_sha256
     ):
-        with _no_other_job_suffers(job.pk):
+        with no_other_job_suffers(job.pk):
             if job_key(job) == inspection.key:
                 _estimate_read(job, inspection)
-
-
-@contextmanager
-def _no_other_job_suffers(job_id: str) -> Iterator[None]:
-    """What is wrong with one job, such as program files that are gone, keeps no other from its estimate."""
-    try:
-        yield
-    except (HarnessError, OSError, ValueError) as error:
-        _log.info("job %s cannot be estimated: %s", job_id, error)
 
 
 def _estimate_read(job: Job, inspection: Inspection) -> JobEstimate | None:
@@ -128,7 +114,7 @@ def job_estimate(job_id: str) -> JobEstimate | None:
     job = Job.objects.select_related("project", "dataset").filter(pk=job_id, state__in=_STILL_OPEN).first()
     if job is None:
         return None
-    with _no_other_job_suffers(job_id):
+    with no_other_job_suffers(job_id):
         if JobEstimate.objects.filter(job=job, inspection_key=job_key(job)).exists():
             return None
         inspection = inspection_request(
@@ -151,46 +137,6 @@ def jobs_estimate() -> int:
     keys = list(waiting.order_by("estimate_turn", "queued_at", "pk").values_list("pk", flat=True)[:JOBS_AT_ONCE])
     Job.objects.filter(pk__in=keys).update(estimate_turn=newest + 1)
     return sum(job_estimate(job_id) is not None for job_id in keys) + estimates_renew(lost_only=True)
-
-
-def estimates_renew(*, lost_only: bool = False) -> int:
-    """Estimate queued jobs again on the devices as they are declared now; return how many were.
-
-    What a person took from an offer stays as it is: a job whose devices are there no more waits, and gets a new offer.
-    `lost_only`: only jobs of whose devices the pool has none any more, drained nodes included.
-    """
-    known, most = kinds_known(), most_together()
-    renewed = 0
-    for kept in JobEstimate.objects.filter(job__state=JobState.QUEUED, job__deleted_at=None).select_related("job"):
-        options = options_of(kept.job)
-        if kept.offer is not None:
-            if not any(option_there(option, most) for option in options):
-                _offer_lost(kept.job, kept.offer)
-            continue
-        lost = not any(option_known(option, known) for option in options)
-        if lost_only and not lost:
-            continue
-        found = Inspection.objects.filter(key=kept.inspection_key).exclude(workload=None).first()
-        if found is None or not found.workload:
-            continue
-        with _no_other_job_suffers(kept.job_id):
-            renewed += estimate_fixed(kept.job, Workload.from_dict(found.workload)) is not None
-    if renewed:
-        task_send_on_commit("control.tick")
-    return renewed
-
-
-def _offer_lost(job: Job, offer: OfferRow) -> None:
-    """Tell that the devices of the offer that was taken are gone, once, and make a new one to look at."""
-    if job.events.filter(message__startswith=OFFER_LOST, data__offer_id=offer.pk).exists():
-        return
-    try:
-        fresh = offer_again(offer.owner, job, offer)
-    except HarnessError as error:
-        job_note(job, "note", f"{OFFER_LOST} Ask for a new offer. {error.message}", data={"offer_id": offer.pk})
-        return
-    told = f"{OFFER_LOST} A new offer is on the tab Cost; nothing is replaced without you."
-    job_note(job, "note", told, data={"offer_id": offer.pk, "offer": fresh.pk})
 
 
 def _paths(job: Job) -> Any:
@@ -233,7 +179,8 @@ def _probe_devices(offer: OfferRow) -> list[tuple[str, str]]:
 
 
 def measure_answer(report: dict[str, Any]) -> None:
-    """Take in a node's answer to a probe: of every job with its program the newest offer is priced anew."""
+    """Take in a node's answer to a probe: of every job with its program the newest offer is priced anew, and so is what
+    it takes where that was known before."""
     probe = probe_done(report)
     if probe is None:
         return
@@ -250,6 +197,8 @@ def measure_answer(report: dict[str, Any]) -> None:
             offer.refresh_from_db()
             offer_settle(offer)
         probe_told(probe, offer.job)
+    if probe.state == AskState.DONE:
+        estimates_renew(inspection=probe.inspection)
     _estimate_waiting(probe.inspection)
 
 

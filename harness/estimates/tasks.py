@@ -29,7 +29,7 @@ def estimate_waiting() -> None:
 
 @shared_task(name="control.estimates_renew")
 def estimates_renew() -> None:
-    """Devices were declared slower or faster: estimate queued jobs again."""
+    """Devices were declared slower or faster, or a calibration ended: estimate jobs again that have not started."""
     services.estimates_renew()
 
 

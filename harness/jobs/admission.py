@@ -104,6 +104,22 @@ def _catch_up(job: Job) -> bool:
     return fields["promised_at"] is not None
 
 
+def promise_ask_again(job: Job) -> bool:
+    """Ask again for the finish of a waiting job whose estimate is another now; one that is promised stays so.
+
+    Where it still cannot be, nothing is said: that was told before. Returns whether it is promised from now on.
+    """
+    if job.state != JobState.QUEUED or job.promised_at is not None or job.deadline_at is None:
+        return False
+    with transaction.atomic():
+        fields = job_admit_again(job)
+        waiting = Job.objects.filter(pk=job.pk, state=JobState.QUEUED, promised_at=None)
+        if fields["promised_at"] is None or not waiting.update(**fields):
+            return False
+        job_note(job, "note", f"Its estimate was renewed. {fields['promise']['text']}")
+    return True
+
+
 def unpromised_tell(job: Job, state: PromiseState, why: str = "") -> None:
     """Say of a waiting job without an estimate what becomes of its requested finish; the same is said once."""
     promise = promise_told(state, why)

@@ -9,14 +9,13 @@ from datetime import datetime
 
 from harness.accounts.access import require_admin
 from harness.accounts.models import User
-from harness.jobs.control.reserved_pool import own_part, projects_kept_for, with_started
 from harness.jobs.control.views import Facts, facts_read
 from harness.jobs.models import Allocation, Job
 from harness.moments import moment_of
 from harness.pool.models import Node
 from harness.pool.naming import node_named
 from scheduler.place import place
-from scheduler.types import ChangeKind, Decision, PoolView, WaitCode, WaitReason
+from scheduler.types import ChangeKind, PoolView, WaitCode, WaitReason
 
 STUCK = frozenset(
     {
@@ -70,20 +69,14 @@ class Outlook:
     """Ids of those that run now and would be paused."""
 
     @staticmethod
-    def of(decision: Decision, *own: Decision) -> Outlook:
-        """By a decision about the whole pool, and those about parts of it that are kept for projects."""
-        expected = dict(decision.expected)
-        for job_id, told in (item for made in own for item in made.expected.items()):
-            if job_id not in expected or told[1] < expected[job_id][1]:
-                expected[job_id] = told
-        placed = {start.job_id for made in own for start in made.placements}
-        served = {*placed, *(job_id for made in own for job_id in made.expected)}
-        changes = (change for made in (decision, *own) for change in made.changes)
+    def of(facts: Facts) -> Outlook:
+        """As control decides on these facts."""
+        decision = place(facts.views, facts.pool, facts.now_s, policy=facts.setting.policy, quotas=facts.quotas)
         return Outlook(
-            expected=expected,
-            waits={job_id: why for job_id, why in decision.waits.items() if job_id not in served},
-            starting={placement.job_id for placement in decision.placements} | placed,
-            paused={change.job_id for change in changes if change.kind is ChangeKind.PAUSE},
+            expected=decision.expected,
+            waits=decision.waits,
+            starting={placement.job_id for placement in decision.placements},
+            paused={change.job_id for change in decision.changes if change.kind is ChangeKind.PAUSE},
         )
 
 
@@ -107,7 +100,7 @@ def drain_consequences(*, user: User, name: str) -> Consequences:
     finishes = [there.finish_at for there in running]
     known = [finish for finish in finishes if finish is not None]
     drained = _drained(facts.pool, name)
-    found = affected(facts, _outlook(facts), _outlook(replace(facts, pool=drained)))
+    found = affected(facts, Outlook.of(facts), Outlook.of(replace(facts, pool=drained)))
     return Consequences(
         node=node,
         running=running,
@@ -131,18 +124,6 @@ def _running_on(node: Node) -> tuple[RunningThere, ...]:
 def _drained(pool: PoolView, name: str) -> PoolView:
     nodes = tuple(replace(node, takes_work=node.takes_work and node.name != name) for node in pool.nodes)
     return replace(pool, nodes=nodes)
-
-
-def _outlook(facts: Facts) -> Outlook:
-    """As control decides: on devices kept for a project its own jobs come first, then all on the rest."""
-    own = []
-    for project in projects_kept_for(facts):
-        views, pool, quotas = own_part(facts, project)
-        made = place(views, pool, facts.now_s, policy=facts.setting.policy, quotas=quotas)
-        own.append(made)
-        facts = with_started(facts, [start for start in made.placements if not start.waits_for])
-    whole = place(facts.views, facts.pool, facts.now_s, policy=facts.setting.policy, quotas=facts.quotas)
-    return Outlook.of(whole, *own)
 
 
 def affected(facts: Facts, before: Outlook, after: Outlook) -> tuple[Affected, ...]:

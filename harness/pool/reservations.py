@@ -89,13 +89,15 @@ def reservation_hold(
     starts_at: datetime | None = None,
     project: Project | None = None,
     by: User | None = None,
+    within: Project | None = None,
 ) -> Reservation:
-    """The same without asking who may: for the harness's own measurements. Raises `Invalid`, `Conflict`."""
+    """The same without asking who may: for the harness's own measurements; it may lie within what is kept for a
+    project already. Raises `Invalid`, `Conflict`."""
     starts_at, ends_at = reservation_span(starts_at, ends_at)
     node, device = (target, None) if isinstance(target, Node) else (None, target)
     with transaction.atomic():
         facts_change()  # nothing that is being decided on the facts before this starts there
-        _free_check(target, starts_at, ends_at)
+        _free_check(target, starts_at, ends_at, within=within)
         made = Reservation.objects.create(
             node=node, device=device, starts_at=starts_at, ends_at=ends_at, purpose=purpose, project=project, by=by
         )
@@ -103,12 +105,12 @@ def reservation_hold(
     return made
 
 
-def reservation_prolong(reservation: Reservation, *, ends_at: datetime) -> None:
-    """Have it end later. Raises `Conflict` where another begins before that."""
+def reservation_prolong(reservation: Reservation, *, ends_at: datetime, within: Project | None = None) -> None:
+    """Have it end later; `within`: as it was made. Raises `Conflict` where another begins before that."""
     with transaction.atomic():
         target = reservation.node or reservation.device
         assert target is not None  # noqa: S101 - a constraint of the table says so
-        _free_check(target, reservation.ends_at, ends_at, besides=reservation.pk)
+        _free_check(target, reservation.ends_at, ends_at, besides=reservation.pk, within=within)
         Reservation.objects.filter(pk=reservation.pk, cancelled_at=None).update(ends_at=ends_at)
 
 
@@ -154,14 +156,23 @@ def _device(node: Node, name: str) -> Device:
     return found
 
 
-def _free_check(target: Node | Device, starts_at: datetime, ends_at: datetime, *, besides: str = "") -> None:
-    """Pass where nothing is reserved meanwhile; whoever reserves on this node waits until our transaction is over.
+def _free_check(
+    target: Node | Device,
+    starts_at: datetime,
+    ends_at: datetime,
+    *,
+    besides: str = "",
+    within: Project | None = None,
+) -> None:
+    """Pass where nothing is reserved meanwhile but for the project `within`; whoever reserves on this node waits until
+    our transaction is over.
 
     Raises `Conflict`.
     """
     node_id = target.pk if isinstance(target, Node) else target.node_id
     Node.objects.select_for_update().filter(pk=node_id).first()
-    other = _overlapping(target, starts_at, ends_at).exclude(pk=besides).first()
+    rows = _overlapping(target, starts_at, ends_at).exclude(pk=besides)
+    other = (rows.exclude(project=within) if within is not None else rows).first()
     if other is not None:
         raise Conflict(
             f"{_target_words(other)} is reserved already for {other.purpose}, "

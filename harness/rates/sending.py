@@ -62,8 +62,9 @@ def rate_test_send(test: RateTest) -> None:
             return  # another process was faster
         device = idle_device(job, test.wish.get("kind") or "", "")
         held = reservation_hold(
-            target=device, ends_at=timezone.now() + timedelta(seconds=ANSWER_LIMIT_S), purpose=PURPOSE, by=test.by
-        )
+            target=device, ends_at=timezone.now() + timedelta(seconds=ANSWER_LIMIT_S), purpose=PURPOSE, by=test.by,
+            within=job.project,
+        )  # fmt: skip
         fields: dict[str, Any] = {
             "kind": device.kind, "model_name": device.model_name, "node_name": device.node.name,
             "reservation": str(held.pk), "sent_at": timezone.now(), "batch_size": step_rows(job),
@@ -152,7 +153,9 @@ def _trials_send(test: RateTest, fields: dict[str, Any]) -> RateTest | None:
                 return None  # its answer came twice at once
             reservation_release(held)
             ends_at = timezone.now() + timedelta(seconds=_trials_limit_s(plan))
-            longer = reservation_hold(target=held.device, ends_at=ends_at, purpose=PURPOSE, by=test.by)
+            longer = reservation_hold(
+                target=held.device, ends_at=ends_at, purpose=PURPOSE, by=test.by, within=test.job.project
+            )
             RateTest.objects.filter(pk=test.pk).update(reservation=str(longer.pk))
             more = {"centre": fields["found"]["centre"], "scale": plan["scale"], "budget_s": plan["limit_s"]}
             request = _request(test, held.device) | more

@@ -54,7 +54,7 @@ def shown(jobs: Sequence[JobView], pool: PoolView, now_s: float, quotas: Quotas)
     return view
 
 
-def _as_running(job: JobView, options: tuple[Option, ...], fixed: set[str]) -> JobView:
+def _as_running(job: JobView, options: tuple[Option, ...], fixed: Mapping[str, str | None]) -> JobView:
     """A running job; one that cannot be changed, or whose devices nobody else may have, stays as it is.
 
     `options`: those that it would have if it waited. Now it has no others but what it holds: else it would be planned
@@ -63,7 +63,7 @@ def _as_running(job: JobView, options: tuple[Option, ...], fixed: set[str]) -> J
     running = job.running
     if running is None:
         return job
-    if job.can_pause and not fixed.intersection(running.device_ids):
+    if job.can_pause and all(fixed.get(device, job.project) == job.project for device in running.device_ids):
         if len(options) == len(job.options):
             return job
         return replace(job, options=_with_held(job, options, running.option))
@@ -84,19 +84,18 @@ def _with_held(job: JobView, options: tuple[Option, ...], running: Option) -> tu
     return found if any(map(is_held, found)) else (*found, running)
 
 
-def _fixed_devices(pool: PoolView, now_s: float) -> set[str]:
-    """Devices that are of no use to anybody else now: their node drains or is down, or an admin keeps them."""
+def _fixed_devices(pool: PoolView, now_s: float) -> dict[str, str | None]:
+    """Devices that are of no use to most now: their node drains or is down, or an admin keeps them.
+
+    Each with the project that alone could use it; None: nobody could.
+    """
     return {
-        device.device_id
+        device.device_id: (device.keeper(now_s) or None) if node.takes_work else None
         for node in pool.nodes
         if not node.takes_work or node.is_kept
         for device in node.devices
-        if not node.takes_work or (device.reserved and _is_kept(device, now_s))
+        if not node.takes_work or device.keeper(now_s) is not None
     }
-
-
-def _is_kept(device: DeviceView, now_s: float) -> bool:
-    return any(keep.start_s <= now_s < keep.end_s for keep in device.reserved)
 
 
 def _allowed(job: JobView, option: Option, quotas: Quotas) -> bool:
@@ -222,7 +221,7 @@ def _usable(
     free = _counted(
         device
         for device in (node.devices if node.takes_work else ())
-        if device.free and device.device_id not in taken and not (device.reserved and _is_kept(device, now_s))
+        if device.free and device.device_id not in taken and device.keeper(now_s) != ""
     )
     both = _counted(device for device in node.devices if device.device_id in taken)
     _add(both, free)

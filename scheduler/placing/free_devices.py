@@ -94,6 +94,11 @@ class FreeDevices:
         nodes = self._index(free_of, option.key, zone).nodes
         return map(self.shelves.__getitem__, nodes.fewest_first(option.count, job.data_on))
 
+    def kept_for(self, job: JobView, zone: Zone = EVERYWHERE) -> Iterator[Shelf]:
+        """Nodes with devices that are kept for the job's project now."""
+        here = (shelf for shelf in self._kept if zone.has(shelf.node))
+        return (shelf for shelf in here if any(self._is_own(device, job) for device in shelf.node.devices))
+
     def with_coming(self, option: Option, zone: Zone = EVERYWHERE) -> Iterator[Shelf]:
         """Nodes with devices enough once those have left that leave."""
         if not self._somebody_leaves:
@@ -242,8 +247,13 @@ class FreeDevices:
         if shelf.node.is_kept:
             data_s = job.data.to(shelf.node.name).high_s if job.data is not None else 0.0
             end_s = self.now_s + data_s + job.left_high_s(option)
-            pairs = [pair for pair in pairs if _is_open(pair[1], job.project, self.now_s, end_s)]
+            pairs = [pair for pair in pairs if pair[1].is_open(job.project, self.now_s, end_s)]
+            # What is kept for its project is of use to nobody else.
+            pairs.sort(key=lambda pair: (pair[0] != "", not self._is_own(pair[1], job)))
         return sorted(pairs, key=lambda pair: pair[1].device_id not in own) if own else pairs
+
+    def _is_own(self, device: DeviceView, job: JobView) -> bool:
+        return bool(job.project) and device.keeper(self.now_s) == job.project
 
     def _memory_owners(self, shelf: Shelf, job: JobView, need_bytes: int) -> frozenset[str] | None:
         """Who must leave so that there is memory enough; None where that does not help."""
@@ -286,12 +296,3 @@ def _nodes_of(job: JobView) -> tuple[str, ...]:
 
 def _waiting(pairs: Sequence[tuple[str, DeviceView]]) -> int:
     return sum(1 for owner, _ in pairs if owner)
-
-
-def _is_open(device: DeviceView, project: str, now_s: float, end_s: float) -> bool:
-    """Whether no reservation for others falls between now and `end_s`."""
-    return not any(
-        keep.start_s < end_s and keep.end_s > now_s
-        for keep in device.reserved
-        if not keep.project or keep.project != project
-    )

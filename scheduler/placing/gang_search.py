@@ -82,6 +82,7 @@ class GangSearch:
             for shelves in (free.by_free(job, option, zone), free.with_coming(option, zone)):
                 yield from sorted(shelves, key=lambda shelf: job.avoid.get(shelf.node.name, 0))
             return
+        yield from free.kept_for(job, zone)
         yield from free.by_free(job, option, zone)
         yield from free.with_coming(option, zone)
 

@@ -59,6 +59,14 @@ class Ledger:
             for keep in device.reserved
             if keep.project
         }
+        self.keepers_now = {
+            project
+            for node in pool.nodes
+            if node.is_kept and node.takes_work
+            for device in node.devices
+            if (project := device.keeper(now_s))
+        }
+        """Projects that devices are kept for now."""
         self._lanes: dict[tuple[str, Want], Lane] = {}
         self._shapes: dict[tuple[object, ...], _Shape] = {}
         self._with_data: dict[frozenset[str], Mask] = {}
@@ -87,10 +95,10 @@ class Ledger:
             ways = self._ways[job.data] = self._data.high_to_each(job.data, [place.name for place in self.places])
         return float(ways[allowed].max(initial=0.0))
 
-    def fits_now(self, job: JobView, option: Option, end_s: float) -> int | None:
+    def fits_now(self, job: JobView, option: Option, end_s: float, *, own: bool = False) -> int | None:
         """A place where the job can run from now to `end_s` and delay nobody, of those the one where it was lost least;
-        None where there is none."""
-        shape, gate = self._shape(job, option), self._gates.get(option.kind)
+        None where there is none. `own`: only on what is kept for its project now."""
+        shape, gate = self._shape(job, option, own=own), self._gates.get(option.kind)
         allowed = shape.allowed if gate is None else shape.allowed & (gate >= end_s)
         fitting = (
             place
@@ -209,14 +217,14 @@ class Ledger:
             found = self._with_data[job.data_on] = np.array(names, dtype=np.bool_)
         return found
 
-    def _shape(self, job: JobView, option: Option) -> _Shape:
+    def _shape(self, job: JobView, option: Option, *, own: bool = False) -> _Shape:
         """What all jobs that ask for the same share."""
         project = job.project if job.project in self._keepers else ""
         level, memory_bytes = job.minimum_sandbox_level, option.memory_bytes
-        key = (option.kind, option.model_name, option.count, memory_bytes, level, project, option.parts)
+        key = (option.kind, option.model_name, option.count, memory_bytes, level, project, option.parts, own)
         found = self._shapes.get(key)
         if found is None:
-            want = Want("", project, option.parts) if option.parts else Want(option.model_name, project)
+            want = Want("" if option.parts else option.model_name, project, option.parts, own)
             lane = self._lane(option.kind, want)
             allowed = (self._levels >= level) & (lane.total >= option.count) & (self._memory >= memory_bytes)
             found = self._shapes[key] = _Shape(want, lane, allowed, bool(allowed.any()))

@@ -36,6 +36,10 @@ class Span:
     kept: tuple[Reserved, ...] = ()
     """Times over which an admin keeps it."""
 
+    def is_for(self, project: str, now_s: float) -> bool:
+        """Whether an admin keeps it for jobs of this project now."""
+        return any(keep.project == project and keep.holds(now_s) for keep in self.kept) if project else False
+
     def seen_by(self, project: str, now_s: float) -> Span:
         """The same as jobs of a project find it: reservations of others are promises like any."""
         others = [keep for keep in self.kept if keep.end_s > now_s and (not keep.project or keep.project != project)]
@@ -59,10 +63,12 @@ class Want:
     project: str = ""
     parts: Parts = ()
     """Of a mixture: (model, how many)."""
+    own: bool = False
+    """Only what is kept for the project now."""
 
     def alone(self) -> list[tuple[Want, int]]:
         """What the parts of a mixture want, each by itself."""
-        return [(Want(name, self.project), count) for name, count in self.parts]
+        return [(Want(name, self.project, own=self.own), count) for name, count in self.parts]
 
     def met_by(self, models: Collection[str]) -> bool:
         """Whether things of these models can be all that is wanted."""
@@ -97,6 +103,8 @@ class Row:
         if want.parts:
             whole = all(self.total(one) >= count for one, count in want.alone())
             return sum(count for _, count in want.parts) if whole else 0
+        if want.own:
+            return sum(seen.count for _, seen in self._seen(self.spans, want))
         return sum(span.count for span in self.spans if not want.model or self.plain or span.model == want.model)
 
     def usable(self, end_s: float, want: Want, victims: Collection[str] = NOBODY) -> int:
@@ -137,6 +145,8 @@ class Row:
             return self._steps_together(want)
         ready: list[float] = []
         gaps: list[float] = []
+        if self.plain and want.own:
+            return ready, gaps
         for seen in self.spans if self.plain else [seen for _, seen in self._seen(self.spans, want)]:
             ready += [seen.ready_s] * seen.count
             if not seen.holder:
@@ -147,17 +157,18 @@ class Row:
         return ready, gaps
 
     def start(self, width: int, end_s: float, want: Want, holder: str) -> None:
-        """Give `width` usable things to a job until `end_s`: the ones with the shortest gap that will do."""
+        """Give `width` usable things to a job until `end_s`: first those that are kept for its project, of these and
+        others the ones with the shortest gap that will do."""
         for one, count in want.alone():
             self.start(count, end_s, one, holder)
         if want.parts:
             return
         fitting = [
-            (seen.first_s, -seen.ready_s, number, span)
+            (not span.is_for(want.project, self.now_s), seen.first_s, -seen.ready_s, number, span)
             for number, (span, seen) in enumerate(self._seen(self.free, want))
             if seen.first_s >= end_s and not seen.holder
         ]
-        for *_, span in sorted(fitting, key=lambda item: item[:3]):
+        for *_, span in sorted(fitting, key=lambda item: item[:4]):
             taken = self._take(span, width)
             ready_s = end_s if math.isinf(span.first_s) else max(span.ready_s, end_s)
             self.add(Span(taken, ready_s, span.first_s, holder, span.model, span.kept))
@@ -217,11 +228,11 @@ class Row:
     def _seen(self, spans: list[Span], want: Want) -> Iterator[tuple[Span, Span]]:
         """Spans that the job may use, each with how the job sees it."""
         if self.plain:
-            return ((span, span) for span in spans)
+            return iter(()) if want.own else ((span, span) for span in spans)
         return (
             (span, span.seen_by(want.project, self.now_s))
             for span in spans
-            if not want.model or span.model == want.model
+            if (not want.model or span.model == want.model) and (not want.own or span.is_for(want.project, self.now_s))
         )
 
     def _take(self, span: Span, width: int) -> int:

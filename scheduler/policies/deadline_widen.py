@@ -47,7 +47,7 @@ class Widening:
         ways = self._ways[job.job_id]
         found = ways.next_faster(slot.option)
         # What is free now only becomes less.
-        if found is None or slot.site.devices.free_now < found[0].count - slot.option.count:
+        if found is None or not self._sites.room_to_grow(job, slot, found[0].count - slot.option.count):
             return
         option, worth = found
         # Shortly before its end a run loses more by the change than it gains.

@@ -13,8 +13,8 @@ from itertools import chain
 
 from scheduler.placing.data_times import DataTimes
 from scheduler.policies.quota_lines import QuotaLines
-from scheduler.policies.site_groups import GangSite, Group, Parts, mixture_of
-from scheduler.policies.site_known import KnownSites
+from scheduler.policies.site_groups import GangSite, Parts, mixture_of
+from scheduler.policies.site_known import SitesSeen
 from scheduler.policies.site_making import sites_of
 from scheduler.policies.site_reserved import Reservations
 from scheduler.policies.site_slot import Reach, Slot, first_slot
@@ -27,23 +27,24 @@ class GangSites:
     """The pool over time. Mutable: it lives within one decision."""
 
     def __init__(self, capacity: Capacity, jobs: Sequence[JobView], quotas: Quotas, now_s: float) -> None:
-        """An idle pool, coming reservations aside; `jobs` say whose memory comes back."""
+        """An idle pool, reservations aside; `jobs` say whose memory comes back."""
         self.now_s = now_s
         sites = sites_of(capacity, jobs, now_s)
         self._reserved = Reservations(sites, capacity, jobs, now_s)
-        by_key: dict[DeviceKey, list[GangSite]] = {}
-        self._at: dict[str, list[GangSite]] = {}
-        """Node, or level where gangs span nodes -> its sites."""
-        for site in sites:
-            by_key.setdefault(site.key, []).append(site)
-            self._at.setdefault(site.hint, []).append(site)
-        self._groups = {key: Group(members) for key, members in by_key.items()}
-        self._known = KnownSites(capacity, sites, by_key)
+        self._view = SitesSeen.of(sites, capacity)
+        """As jobs find them that nothing is kept for."""
+        self._views = {
+            project: SitesSeen.of([self._reserved.seen(site, project) for site in sites], capacity)
+            for project in self._reserved.projects
+        }
+        self._known = self._view.known
         self._refused: dict[DeviceKey, int] = {}
         """The same -> a count that no site has free now: nor has it more, nor later on."""
         self._spans_nodes = capacity.spans_nodes
-        self.totals = {key: sum(site.total for site in members) for key, members in by_key.items()}
+        self.totals = {key: sum(site.total for site in group.sites) for key, group in self._view.groups.items()}
         self._loads = {key: Load(now_s) for key in self.totals}
+        for site in self._reserved.idle:
+            self._loads[site.key].take(1, now_s, math.inf)
         self.quotas = QuotaLines(jobs, quotas, now_s)
         self._data = DataTimes(capacity.pool)
 
@@ -68,7 +69,7 @@ class GangSites:
         `by_s`: when it has to have ended, which tells more than `latest_s` where its data come first; `ends_first`: see
         `Reach`.
         """
-        if latest_s <= self.now_s and not self.may_start_now(option):
+        if latest_s <= self.now_s and job.project not in self._views and not self.may_start_now(option):
             return None
         tokens = self.quotas.binding(job, option, borrow=borrow)
         find = self._find if job.data is None else partial(self._find_bringing, by_s, ends_first)
@@ -81,12 +82,20 @@ class GangSites:
                 return slot._replace(goes_on=True)
         return find(job, option, run_s, latest_s, tokens, from_s)
 
+    def _seen(self, job: JobView) -> SitesSeen:
+        return self._views.get(job.project, self._view) if self._views else self._view
+
+    def _changed(self, site: GangSite) -> None:
+        self._view.groups[site.key].changed(self._reserved.seen(site, ""))
+        for project, view in self._views.items():
+            view.groups[site.key].changed(self._reserved.seen(site, project))
+
     def _find(
         self, job: JobView, option: Option, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float
     ) -> Slot | None:
         if option.parts:
             return self._find_mixed(job, option, run_s, latest_s, tokens, from_s)
-        here = self._known.here(job, option) if job.running else None
+        here = self._seen(job).known.here(job, option) if job.running else None
         if here:
             start_s = self._start(((here, option.count),), option, run_s, latest_s, tokens, from_s)
             if start_s <= self.now_s:
@@ -115,7 +124,7 @@ class GangSites:
         from_s: float,
     ) -> Slot | None:
         """Of a job whose data are not everywhere: where it runs it has them, elsewhere they come first."""
-        here = self._known.here(job, option) if job.running else None
+        here = self._seen(job).known.here(job, option) if job.running else None
         if here:
             start_s = self._start(((here, option.count),), option, run_s, latest_s, tokens, from_s)
             if start_s <= self.now_s:
@@ -136,7 +145,8 @@ class GangSites:
             yield ((site, option.count),)
         if job.data is not None:
             for key in self._known.keys(option):
-                for site in self._groups[key].quickest(option.count, job.minimum_sandbox_level, job.data, self._data):
+                group = self._seen(job).groups[key]
+                for site in group.quickest(option.count, job.minimum_sandbox_level, job.data, self._data):
                     yield ((site, option.count),)
 
     def may_start_now(self, option: Option) -> bool:
@@ -147,7 +157,7 @@ class GangSites:
         key = (option.kind, option.model_name)
         if option.count >= self._refused.get(key, math.inf):
             return False
-        if any(self._groups[one].may_start_now(option.count) for one in self._known.keys(option)):
+        if any(self._view.groups[one].may_start_now(option.count) for one in self._known.keys(option)):
             return True
         self._refused[key] = option.count
         return False
@@ -155,12 +165,18 @@ class GangSites:
     def _candidates(self, job: JobView, option: Option) -> Iterator[GangSite]:
         """Sites to try, in this order: the first that is free now is taken, else the one that is free soonest."""
         width, level, data_on = option.count, job.minimum_sandbox_level, job.data_on
-        groups = [self._groups[key] for key in self._known.keys(option)]
+        view = self._seen(job)
+        groups = [view.groups[key] for key in self._known.keys(option)]
         if job.avoid and not self._spans_nodes:
             fitting = [site for group in groups for site in group.fitting(width, level)]
             fitting.sort(key=lambda site: (job.avoid.get(site.name, 0), site.devices.floor, site.name not in data_on))
             return iter(fitting)
-        return chain.from_iterable([group.candidates(width, level, data_on) for group in groups])
+        found = chain.from_iterable([group.candidates(width, level, data_on) for group in groups])
+        if view is self._view:
+            return found
+        # The first that is free is taken: others have no use for these.
+        kept = (site for key in self._known.keys(option) for site in self._reserved.twins(job.project, key))
+        return chain((site for site in kept if site.level >= level and site.devices.free_now >= width), found)
 
     def _find_mixed(
         self, job: JobView, option: Option, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float
@@ -178,8 +194,9 @@ class GangSites:
     def _mixtures(self, job: JobView, option: Option) -> Iterator[Parts]:
         """Where a gang over several models could go."""
         mine = job.running.nodes if job.running else ()
-        for name in sorted(self._at, key=lambda name: (name not in mine, job.avoid.get(name, 0), name)):
-            sites = self._at[name]
+        at = self._seen(job).at
+        for name in sorted(at, key=lambda name: (name not in mine, job.avoid.get(name, 0), name)):
+            sites = at[name]
             parts = mixture_of(sites, option) if sites[0].level >= job.minimum_sandbox_level else ()
             if parts:
                 yield parts
@@ -189,8 +206,11 @@ class GangSites:
         if slot.goes_on:
             self._reserved.lift(job, slot.start_s, slot.end_s)
         memory = slot.option.memory_bytes
+        running = job.running if job.is_running else None
+        stays = running is not None and slot.start_s <= self.now_s and same(running.option, slot.option)
         for site, width in slot.parts or ((slot.site, slot.option.count),):
-            self._move(job, site, slot.option, slot.start_s, slot.end_s, width=width, memory=memory)
+            times_s = (slot.start_s, slot.end_s)
+            self._move(job, site, slot.option, *times_s, width=width, memory=memory, held=stays)
             memory = 0
 
     def hold(self, job: JobView, end_s: float) -> None:
@@ -205,7 +225,7 @@ class GangSites:
             for key, width in widths.items():
                 site = self._known.at(node, key)
                 if site:
-                    self._move(job, site, option, self.now_s, end_s, width=width, memory=memory)
+                    self._move(job, site, option, self.now_s, end_s, width=width, memory=memory, held=True)
                     memory = 0  # once per node, however many models the gang has there
 
     def room_to_grow(self, job: JobView, slot: Slot, width: int) -> bool:
@@ -217,7 +237,7 @@ class GangSites:
 
     def grow(self, job: JobView, slot: Slot, width: int) -> None:
         """Give more devices until the next decision: what is planned for later is not touched."""
-        slot.site.devices.lend(width)
+        self._reserved.lend(job, slot.site, width)
         tokens = self.quotas.line(job, slot.option)
         if tokens:
             tokens.lend(width)
@@ -255,10 +275,12 @@ class GangSites:
         *,
         width: int,
         memory: int,
+        held: bool,
     ) -> None:
-        site.devices.take(width, start_s, end_s)
-        self._groups[site.key].changed(site)
-        self._loads[site.key].take(width, start_s, end_s)
+        for first_s, last_s, count in self._reserved.take(job, site, width, start_s, end_s, held=held):
+            if count:
+                self._loads[site.key].take(count, first_s, last_s)
+        self._changed(site)
         if site.memory and option.memory_bytes:
             site.memory.take(memory, start_s, end_s)
         tokens = self.quotas.line(job, option)

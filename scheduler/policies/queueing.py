@@ -117,7 +117,8 @@ class Queueing:
     def plan(self) -> Plan:
         """Serve all; those above their quota come last, with what the owners leave."""
         queue = self._rules.queue(self._now_s)
-        later = [job for job in queue if not self._serve(job)]
+        begun = self._start_on_own(queue)
+        later = [job for job in queue if job.job_id not in begun and not self._serve(job)]
         waiting = [job for job in later if not self._borrow(job)]
         for job in waiting:
             self._foretell(job)
@@ -131,6 +132,20 @@ class Queueing:
             reasons=out.reasons,
             room_for=out.room_for,
         )
+
+    def _start_on_own(self, queue: Sequence[JobView]) -> set[str]:
+        """Start jobs on what is kept for their project, before anybody is promised it for after that: of each project
+        the first ones, as far as they fit there. Returns their ids."""
+        begun, closed = set(), set[str]()
+        for job in queue if self._ledger.keepers_now else ():
+            if job.project not in self._ledger.keepers_now or job.project in closed:
+                continue
+            ways = [(option, self._end_s(job, option)) for option in job.options]
+            if any(self._start_in_quota(job, option, end_s, own=True) for option, end_s in ways):
+                begun.add(job.job_id)
+            else:
+                closed.add(job.project)
+        return begun
 
     def _serve(self, job: JobView) -> bool:
         """Whether the job is done with; False: it may still start on what its project borrows."""
@@ -148,8 +163,9 @@ class Queueing:
             return True
         return self._promise(job, ways, overdue)
 
-    def _start_in_quota(self, job: JobView, option: Option, end_s: float) -> bool:
-        place = self._ledger.fits_now(job, option, end_s) if self._quotas.fits_now(job, option, end_s) else None
+    def _start_in_quota(self, job: JobView, option: Option, end_s: float, *, own: bool = False) -> bool:
+        allowed = self._quotas.fits_now(job, option, end_s)
+        place = self._ledger.fits_now(job, option, end_s, own=own) if allowed else None
         if place is None:
             return False
         self._quotas.start(job, option, end_s)

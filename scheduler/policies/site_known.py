@@ -1,11 +1,12 @@
-"""Which sites options and running jobs mean."""
+"""Which sites options and running jobs mean; all sites as some jobs find them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from scheduler.policies.site_groups import GangSite
+from scheduler.policies.site_groups import GangSite, Group
 from scheduler.types import Capacity, DeviceKey, JobView, Option, Running
 
 
@@ -72,3 +73,23 @@ class KnownSites:
             held = self._first_held[job.job_id] = found.most_common() if found else []
         sites = (self.at(node, key) for key, _ in held if key in keys)
         return next((site for site in sites if site and site.total >= option.count), None)
+
+
+class SitesSeen(NamedTuple):
+    """All sites as some jobs find them."""
+
+    groups: dict[DeviceKey, Group]
+    known: KnownSites
+    at: dict[str, list[GangSite]]
+    """Node, or level where gangs span nodes -> its sites."""
+
+    @staticmethod
+    def of(sites: Sequence[GangSite], capacity: Capacity) -> SitesSeen:
+        """Nothing is planned yet."""
+        by_key: dict[DeviceKey, list[GangSite]] = {}
+        at: dict[str, list[GangSite]] = {}
+        for site in sites:
+            by_key.setdefault(site.key, []).append(site)
+            at.setdefault(site.hint, []).append(site)
+        groups = {key: Group(members) for key, members in by_key.items()}
+        return SitesSeen(groups, KnownSites(capacity, sites, by_key), at)

@@ -1,30 +1,80 @@
-"""Reservations that come, as a plan sees them: they bind everybody but the run that holds the device now."""
+"""Reservations as a plan sees them: they bind everybody but the run that holds the device now, and the jobs of the
+project that it is kept for.
+
+A site is as most jobs find it. Of one where something is kept for a project there is a twin, as that project's jobs
+find it; what is planned on one is entered into all. What such a job takes of what is kept for it, others never had.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from scheduler.policies.site_groups import GangSite
-from scheduler.types import Capacity, JobView
+from scheduler.policies.timeline import Timeline
+from scheduler.types import Capacity, DeviceKey, DeviceView, JobView
+
+Step = tuple[float, float, float]
+"""(start, end, how many devices)."""
+
+
+class _Own(NamedTuple):
+    """A site as the jobs of one project find it."""
+
+    site: GangSite
+    left: Timeline
+    """How many devices of those that are kept for it nobody has, and nothing is planned on."""
+
+
+@dataclass(slots=True)
+class _Family:
+    """One site and its twins."""
+
+    base: GangSite
+    own: dict[str, _Own] = field(default_factory=dict)
+    """By project."""
+
+    def others(self, project: str) -> Iterator[GangSite]:
+        """As everybody but this project finds it."""
+        yield self.base
+        for name, own in self.own.items():
+            if name != project:
+                yield own.site
 
 
 class _Kept(NamedTuple):
     """One device of a site for a while."""
 
-    site: GangSite
+    family: _Family
     start_s: float
     end_s: float
+    project: str
+
+    def move(self, sign: int, from_s: float = -math.inf, until_s: float = math.inf) -> None:
+        """Keep the device from others (1), or leave it to them as well (-1), as long as it lasts in that time."""
+        start_s, end_s = max(self.start_s, from_s), min(self.end_s, until_s)
+        for site in self.family.others(self.project):
+            (site.devices.take if sign > 0 else site.devices.give)(1, start_s, end_s)
+        own = self.family.own.get(self.project)
+        if own is not None:
+            (own.left.give if sign > 0 else own.left.take)(1, start_s, end_s)
 
 
 class Reservations:
-    """Those of devices that are planned with; of devices that are free and kept now nothing is planned."""
+    """Those of devices that are planned with; of devices that are free and kept from all now nothing is planned."""
 
     def __init__(self, sites: Sequence[GangSite], capacity: Capacity, jobs: Sequence[JobView], now_s: float) -> None:
         """Enter all of them into the sites."""
         self._now_s = now_s
         self._on: dict[str, list[_Kept]] = {}
         """Running job -> those of its devices."""
+        self._families: dict[int, _Family] = {}
+        """Of each site with reservations, by the site and by its twins."""
+        self._twins: dict[tuple[str, DeviceKey], list[GangSite]] = {}
+        self.idle: list[GangSite] = []
+        """Of each free device that is kept for some project now."""
         kept = [(node, device) for node in capacity.pool.nodes if node.is_kept for device in node.devices]
         holders = {
             device_id: job.job_id
@@ -33,28 +83,102 @@ class Reservations:
             for device_id in job.running.device_ids
         }
         by_node = {(site.name, site.key): site for site in sites}
-        by_level = {(site.level, site.key): site for site in sites}
+        by_level = {(site.level, site.key): site for site in sites} if capacity.spans_nodes else {}
+        found: list[_Kept] = []
         for node, device in kept:
             key = (device.kind, device.model_name)
             site = by_level.get((node.sandbox_level, key)) if capacity.spans_nodes else by_node.get((node.name, key))
-            holder = holders.get(device.device_id, "")
-            if site is None or (not holder and any(keep.start_s <= now_s < keep.end_s for keep in device.reserved)):
+            if site is not None and node.takes_work:
+                found += self._enter(site, device, holders.get(device.device_id, ""))
+        for keep in found:  # all twins are there by now
+            keep.move(1)
+        self.projects = {keep.project for keep in found if keep.project}
+        """For whose jobs there are any."""
+
+    def _enter(self, site: GangSite, device: DeviceView, holder: str) -> Iterator[_Kept]:
+        if not holder and (not device.free or device.keeper(self._now_s) == ""):
+            return
+        starts = [keep.start_s for keep in device.reserved if keep.start_s > self._now_s]
+        family = self._families.setdefault(id(site), _Family(site))
+        for keep in device.reserved:
+            end_s = keep.end_s
+            if end_s <= self._now_s:
                 continue
-            for keep in device.reserved:
-                site.devices.take(1, keep.start_s, keep.end_s)
-                if holder:
-                    self._on.setdefault(holder, []).append(_Kept(site, keep.start_s, keep.end_s))
+            if not holder and keep.holds(self._now_s):
+                # Others do not plan with it for after that either: who may use it now need not have left by then.
+                end_s = min(starts, default=math.inf)
+                self.idle.append(site)
+            if keep.project and keep.project not in family.own:
+                line = type(site.devices)(self._now_s, site.total)
+                twin = replace(site, devices=line)
+                family.own[keep.project] = _Own(twin, Timeline(self._now_s, 0))
+                self._families[id(twin)] = family
+                self._twins.setdefault((keep.project, site.key), []).append(twin)
+            made = _Kept(family, keep.start_s, end_s, keep.project)
+            if holder:
+                self._on.setdefault(holder, []).append(made)
+            yield made
 
     def bind(self, job: JobView) -> bool:
         """Whether there are any on what it holds."""
         return job.job_id in self._on
 
+    def seen(self, site: GangSite, project: str) -> GangSite:
+        """The site as jobs of this project find it."""
+        family = self._families.get(id(site))
+        own = family.own.get(project) if family is not None else None
+        return own.site if own is not None else family.base if family is not None else site
+
+    def twins(self, project: str, key: DeviceKey) -> Sequence[GangSite]:
+        """Sites of this kind where something is kept for jobs of this project, as they find them."""
+        return self._twins.get((project, key), ())
+
     def lift(self, job: JobView, from_s: float, until_s: float) -> None:
         """What runs is stopped by none: its devices are its own meanwhile, whoever they are kept for."""
-        for site, start_s, end_s in self._on.get(job.job_id, ()):
-            site.devices.give(1, max(start_s, from_s), min(end_s, until_s))
+        for kept in self._on.get(job.job_id, ()):
+            kept.move(-1, from_s, until_s)
 
     def restore(self, job: JobView, from_s: float, until_s: float) -> None:
         """Undo `lift`."""
-        for site, start_s, end_s in self._on.get(job.job_id, ()):
-            site.devices.take(1, max(start_s, from_s), min(end_s, until_s))
+        for kept in self._on.get(job.job_id, ()):
+            kept.move(1, from_s, until_s)
+
+    def take(self, job: JobView, site: GangSite, width: int, start_s: float, end_s: float, *, held: bool) -> list[Step]:
+        """Plan so many devices, first on what is kept for its project, but for those that it holds: their reservations
+        are lifted. Returns what it takes of all others."""
+        family = self._families.get(id(site))
+        steps: list[Step] = [(start_s, end_s, width)]
+        if family is None:
+            site.devices.take(width, start_s, end_s)
+            return steps
+        own = family.own.get(job.project)
+        if own is not None:
+            own.site.devices.take(width, start_s, end_s)
+            if not held:
+                steps = _beyond(own.left, width, start_s, end_s)
+        for first_s, last_s, count in steps:
+            for other in family.others(job.project) if count else ():
+                other.devices.take(count, first_s, last_s)
+        return steps
+
+    def lend(self, job: JobView, site: GangSite, width: int) -> None:
+        """Give devices away until the next decision, once all is planned."""
+        family = self._families.get(id(site), _Family(site))
+        own, count = family.own.get(job.project), float(width)
+        if own is not None:
+            own.site.devices.lend(width)
+            used = max(0.0, min(count, own.left.free_now))
+            own.left.lend(used)
+            count -= used
+        for other in family.others(job.project):
+            other.devices.lend(count)
+
+
+def _beyond(left: Timeline, width: int, start_s: float, end_s: float) -> list[Step]:
+    """Take so many of what is left as far as there are; what is missing then."""
+    steps = left.steps(start_s, end_s)
+    used = [max(0.0, min(count, width)) for _, _, count in steps]
+    for (first_s, last_s, _), count in zip(steps, used, strict=True):
+        if count:
+            left.take(count, first_s, last_s)
+    return [(first_s, last_s, width - count) for (first_s, last_s, _), count in zip(steps, used, strict=True)]

@@ -85,6 +85,12 @@ class Timeline:
         self.take(-width, start_s, end_s)
         self._floor = min(floor, self._floor)
 
+    def steps(self, start_s: float, end_s: float) -> list[tuple[float, float, float]]:
+        """(start, end, how many are free) of each step between two moments."""
+        spans = zip(self._times, [*self._times[1:], math.inf], self._free[: len(self._times)], strict=True)
+        found = ((max(first_s, start_s), min(last_s, end_s), float(free)) for first_s, last_s, free in spans)
+        return [step for step in found if step[0] < step[1]]
+
     def lend(self, width: float) -> None:
         """Give things away until the next decision, once all is planned: they are free for nobody else now."""
         self.free_now -= width

@@ -33,19 +33,14 @@ _told: dict[str, tuple[tuple[str, ...], float]] = {}
 """Node -> what this process told it, and when (monotonic)."""
 
 
-def data_foreseen(facts: Facts, decisions: Sequence[Decision], starting: Collection[str]) -> dict[str, tuple[str, ...]]:
+def data_foreseen(facts: Facts, decision: Decision, starting: Collection[str]) -> dict[str, tuple[str, ...]]:
     """Node with a cache -> folders of the store that it is to have, those of the most urgent job first.
 
-    `decisions`: those over a part of the pool first; `starting`: jobs that have their devices.
+    `starting`: jobs that have their devices.
     """
-    places: dict[str, tuple[str, ...]] = {}
-    firsts: dict[str, str] = {}
-    for made in decisions if facts.caches else ():
-        firsts |= {start.job_id: start.node for start in made.placements}
-        for job_id, nodes in foreseen(facts.views, facts.pool, made, starting=starting).items():
-            if _is_soon(facts, made, job_id):
-                places.setdefault(job_id, nodes)
-    return _Wishes(facts, firsts).made(places)
+    places = foreseen(facts.views, facts.pool, decision, starting=starting) if facts.caches else {}
+    soon = {job_id: nodes for job_id, nodes in places.items() if _is_soon(facts, decision, job_id)}
+    return _Wishes(facts, {start.job_id: start.node for start in decision.placements}).made(soon)
 
 
 class _Wishes:

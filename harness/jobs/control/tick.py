@@ -7,7 +7,7 @@ claimed by compare-and-set on its state and attempt number, a device by the uniq
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 
@@ -22,7 +22,6 @@ from harness.jobs.control.disk import OnDisk, disk_read
 from harness.jobs.control.expectations import expectations_write
 from harness.jobs.control.losses import placed_words
 from harness.jobs.control.plans import plan_make
-from harness.jobs.control.reserved_pool import own_part, projects_kept_for, with_started
 from harness.jobs.control.views import Facts, facts_read
 from harness.jobs.control.widths import Answer, width_change
 from harness.jobs.failures import failure_of
@@ -43,7 +42,7 @@ from harness.pool.turn import (
     turn_take,
 )
 from scheduler.place import place
-from scheduler.types import Change, ChangeKind, Decision, JobView, Option, Placement, PoolView, Quotas
+from scheduler.types import Change, ChangeKind, Decision, Option, Placement
 from worker.events import FailureCode
 from worker.states import JobState
 
@@ -63,11 +62,11 @@ def tick() -> int:
         try:
             with keeper:
                 facts = facts_read()
-                decisions = _decide(facts) if facts.views else None
-                disks = _disks(facts, *decisions) if decisions else {}
-            if decisions:
-                started += _carry_out_all(keeper.turn, facts, disks, *decisions)
-                _data_ahead(facts, *decisions)
+                decision = _decide(facts) if facts.views else None
+                disks = _disks(facts, decision) if decision else {}
+            if decision:
+                started += _carry_out_all(keeper.turn, facts, disks, decision)
+                _data_ahead(facts, decision)
             if turn_end(keeper.turn):
                 return started
         except TurnLost:
@@ -82,22 +81,14 @@ def tick() -> int:
     return started
 
 
-def _decide(facts: Facts) -> tuple[Decision, list[Decision]]:
-    """(over the whole pool, over the parts of it that are kept for projects)."""
-    own = []
-    for project in projects_kept_for(facts):
-        views, pool, quotas = own_part(facts, project)
-        if views:
-            made = _place(facts, views, pool, quotas)
-            own.append(made)
-            facts = with_started(facts, [start for start in made.placements if _starts(facts, start)])
-    return _place(facts, facts.views, facts.pool, facts.quotas), own
+def _decide(facts: Facts) -> Decision:
+    return place(facts.views, facts.pool, facts.now_s, policy=facts.setting.policy, quotas=facts.quotas)
 
 
-def _disks(facts: Facts, decision: Decision, own: Sequence[Decision]) -> dict[str, OnDisk]:
+def _disks(facts: Facts, decision: Decision) -> dict[str, OnDisk]:
     """What lies on disk for each job that is to start; one whose disk does not answer starts in a later tick."""
     found = {}
-    for placement in (placement for made in (*own, decision) for placement in made.placements):
+    for placement in decision.placements:
         if _starts(facts, placement):
             try:
                 found[placement.job_id] = disk_read(facts.jobs[placement.job_id])
@@ -106,9 +97,7 @@ def _disks(facts: Facts, decision: Decision, own: Sequence[Decision]) -> dict[st
     return found
 
 
-def _carry_out_all(
-    turn: Turn, facts: Facts, disks: Mapping[str, OnDisk], decision: Decision, own: Sequence[Decision]
-) -> int:
+def _carry_out_all(turn: Turn, facts: Facts, disks: Mapping[str, OnDisk], decision: Decision) -> int:
     """All of it in one transaction, if the turn is still ours; return how many jobs were started."""
     with transaction.atomic():
         turn_hold(turn)
@@ -116,21 +105,15 @@ def _carry_out_all(
             _change(facts, decision, change)
         for job_id in sorted(decision.promised):
             promise_give(facts.jobs[job_id])
-        placements = [placement for made in (*own, decision) for placement in made.placements]
-        started = sum(_start(facts, disks, placement) for placement in placements)
+        started = sum(_start(facts, disks, placement) for placement in decision.placements)
         expectations_write(facts, decision)
     return started
 
 
-def _data_ahead(facts: Facts, decision: Decision, own: Sequence[Decision]) -> None:
+def _data_ahead(facts: Facts, decision: Decision) -> None:
     """Have data copied to where jobs are going to start; of those that start now the attempt sees to it itself."""
-    made = (*own, decision)
-    starting = {start.job_id for one in made for start in one.placements if _starts(facts, start)}
-    data_send_ahead(data_foreseen(facts, made, starting))
-
-
-def _place(facts: Facts, views: Sequence[JobView], pool: PoolView, quotas: Quotas) -> Decision:
-    return place(views, pool, facts.now_s, policy=facts.setting.policy, quotas=quotas)
+    starting = {start.job_id for start in decision.placements if _starts(facts, start)}
+    data_send_ahead(data_foreseen(facts, decision, starting))
 
 
 def _starts(facts: Facts, placement: Placement) -> bool:

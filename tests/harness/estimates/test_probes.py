@@ -11,13 +11,14 @@ from harness.errors import Conflict, Unavailable
 from harness.estimates import probe_answers, probes
 from harness.estimates.models import ProbeRow
 from harness.estimates.services import inspection_answer, measure_answer, offer_probe
+from harness.jobs.control.tick import tick
 from harness.jobs.services import program_file_write
 from harness.jobs.timelines import HIDDEN, use_rows, window_of
 from harness.pool.models import Device, Reservation, SchedulerTurn
 from harness.pool.quotas import quota_set
 from harness.pool.reservations import reservation_hold
 from scheduler.offers.values import Offer
-from tests.harness.jobs.helpers import place_now
+from tests.harness.jobs.helpers import estimated, place_now, queue
 
 DEEP: list = []
 for _ in range(100):
@@ -82,6 +83,22 @@ def test_a_device_that_is_reserved_in_a_moment_is_left_alone(job, people, node_m
     reservation_hold(target=first, starts_at=soon, ends_at=soon + timedelta(hours=1), purpose="Course")
     offer_probe(user=people.owner, offer=offer)
     assert Reservation.objects.filter(device__index=1).exists()
+
+
+def test_what_is_kept_for_the_project_is_tried_and_what_is_kept_for_another_is_not(job, people, node_make, offered):
+    node_make("node-1", cpus=1)
+    offer, device = offered(job), Device.objects.get()
+    keep = {"target": device, "ends_at": timezone.now() + timedelta(hours=1), "purpose": "Course"}
+    other = reservation_hold(**keep, project=people.elsewhere)
+    with pytest.raises(Unavailable):
+        offer_probe(user=people.owner, offer=offer)
+    other.delete()
+    reservation_hold(**keep, project=people.project)
+    assert offer_probe(user=people.owner, offer=offer).state == "waiting"
+    queued = queue(estimated(job, run_s=60))
+    assert tick() == 0, "nothing starts beside the steps"
+    queued.refresh_from_db()
+    assert queued.waiting_code == "reserved"
 
 
 def test_what_a_probe_used_is_a_row_of_its_own_and_its_projects(job, people, node_make, offered):

@@ -13,7 +13,8 @@ from harness.estimates.services import offer_accept
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Job
 from harness.jobs.services import job_submit
-from harness.pool.models import Quota
+from harness.pool.models import PoolSetting, Quota
+from harness.pool.reservations import reservation_create
 from tests.harness.jobs.helpers import estimated, queue, run_now
 
 HOUR = timedelta(hours=1)
@@ -56,6 +57,42 @@ def test_a_quota_that_the_projects_own_promises_use_up_counts(job, job_make, nod
     assert offer_priced(offered(job, deadline_at=late)).chosen is not None
 
 
+@pytest.mark.parametrize("policy", ["fifo", "fair_share", "edf", "deadline_energy"])
+def test_a_quota_that_is_used_up_delays_the_start_of_each_way(job, job_make, node_make, offered, policy):
+    PoolSetting.objects.update_or_create(pk=1, defaults={"policy": policy})
+    node_make("node-1", cpus=4)
+    Quota.objects.create(project=job.project, device_kind="cpu", devices=2, may_borrow=False)
+    run_now(estimated(job_make(name="first", training={"epochs": 7}), run_s=10 * 3600.0))
+    tick()  # tells when it is expected to end
+    offer = offered(job)
+    starts = {line.allocation.count: line.start_s for line in offer_priced(offer).lines if line.hindrance is None}
+    now_s = timezone.now().timestamp()
+    assert starts.keys() == {1, 2} and starts[1] < now_s + 60 and starts[2] > now_s + 9 * 3600
+    told = "hold 1 of the 2 CPU cores that its quota allows: more than 1 at once can start only when"
+    assert any(told in note for note in offer.notes)
+    Quota.objects.update(devices=1)
+    offer = offered(job)
+    assert offer_priced(offer).chosen.start_s > now_s + 9 * 3600
+    assert any("hold all that its quota allows (1 CPU core)" in note for note in offer.notes)
+    soon = offered(job, deadline_at=timezone.now() + HOUR)
+    # Only one policy pauses a job of the project for a promise.
+    assert (offer_priced(soon).chosen is not None) is (policy == "deadline_energy")
+    assert any("its quota allows" in note for note in soon.notes) is (policy != "deadline_energy")
+
+
+def test_a_quota_that_may_be_exceeded_or_that_others_use_delays_nothing(job, job_make, node_make, offered, people):
+    node_make("node-1", cpus=4)
+    quota = Quota.objects.create(project=job.project, device_kind="cpu", devices=1, may_borrow=True)
+    first = estimated(job_make(name="first", training={"epochs": 7}), run_s=10 * 3600.0)
+    run_now(first)
+    assert offer_priced(offered(job)).chosen.start_s < timezone.now().timestamp() + 60
+    Quota.objects.filter(pk=quota.pk).update(may_borrow=False)
+    Job.objects.filter(pk=first.pk).update(project=people.elsewhere)
+    offer = offered(job)
+    assert offer_priced(offer).chosen.start_s < timezone.now().timestamp() + 60
+    assert not any("quota" in note for note in offer.notes)
+
+
 def test_while_a_job_has_waited_too_long_nothing_is_offered_for_a_deadline(job, job_make, node_make, offered):
     node_make("node-1", cpus=1)
     promise(estimated(job_make(name="first"), run_s=3600.0), hours=2)
@@ -81,3 +118,15 @@ def test_a_line_that_just_keeps_the_deadline_is_promised_and_one_that_just_does_
     offer = offered(job, deadline_at=timezone.now() + takes + timedelta(seconds=60))
     taken = job_submit(user=job.owner, job=offer_accept(user=job.owner, offer=offer))
     assert taken.promised_at == taken.deadline_at
+
+
+def test_a_finish_is_offered_and_promised_on_devices_kept_for_the_project(job, node_make, offered, people):
+    node_make("node-1", cpus=1)
+    reservation_create(
+        user=people.admin, node="node-1", ends_at=timezone.now() + 24 * HOUR, purpose="course", project=people.project
+    )
+    offer = offered(job, deadline_at=timezone.now() + timedelta(days=300))
+    assert offer_priced(offer).chosen is not None
+    taken = job_submit(user=job.owner, job=offer_accept(user=job.owner, offer=offer))
+    assert taken.promised_at == taken.deadline_at
+    assert tick() == 1

@@ -201,7 +201,7 @@ def test_of_the_nodes_of_a_gang_the_first_alone_is_sent_the_checkpoints(
     names = saved_make(job, 10)
     monkeypatch.setattr(ahead, "foreseen", lambda *_, **__: {job.pk: ("node-2", "node-1")})
     start = SimpleNamespace(job_id=job.pk, node="node-2")
-    wished = ahead.data_foreseen(facts_read(), [SimpleNamespace(placements=[start], expected={})], ())
+    wished = ahead.data_foreseen(facts_read(), SimpleNamespace(placements=[start], expected={}), ())
     found = {node: [ahead_folder(folder) for folder in folders] for node, folders in wished.items()}
     assert found == {"node-2": needed(dataset, job, saved=names), "node-1": needed(dataset, job)}
 

@@ -1,4 +1,5 @@
-"""Devices that are kept for a project: its jobs are placed on them first, within its quota and the node's memory."""
+"""Devices that are kept for a project: its jobs are placed on them first, within its quota and the node's memory, and
+may be promised them."""
 
 from __future__ import annotations
 
@@ -9,10 +10,12 @@ from django.utils import timezone
 
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Allocation, Job
-from harness.pool.models import Node
+from harness.jobs.queueing import job_priority_set
+from harness.jobs.services import job_submit
+from harness.pool.models import Node, PoolSetting
 from harness.pool.quotas import quota_set
-from harness.pool.reservations import reservation_create
-from tests.harness.jobs.helpers import estimated, queue
+from harness.pool.reservations import reservation_cancel, reservation_create
+from tests.harness.jobs.helpers import estimated, queue, run_now, wish
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
 HOUR = timedelta(hours=1)
@@ -68,3 +71,72 @@ def test_kept_devices_serve_their_project_beside_what_it_holds_elsewhere(job_mak
         queue(estimated(job_make(name=name), run_s=60))
     assert (tick(), held()) == (2, 2)
     assert (tick(), held()) == (0, 2)
+
+
+def submitted(job_make, people, *, name, run_s, within):
+    job = estimated(job_make(name=name, **wish(timezone.now() + within)), run_s=run_s)
+    return job_submit(user=people.owner, job=job)
+
+
+def test_a_deadline_is_promised_on_devices_kept_for_the_project(job_make, people, node_make):
+    node_make(cpus=1)
+    keep(people, "cpu:0")
+    first = submitted(job_make, people, name="first", run_s=600, within=HOUR)
+    assert first.promised_at == first.deadline_at
+    assert (tick(), held()) == (1, 1)
+    second = submitted(job_make, people, name="second", run_s=600, within=2 * HOUR)
+    assert second.promised_at == second.deadline_at
+    tick()
+    second.refresh_from_db()
+    assert second.expected_start_at < timezone.now() + HOUR / 2
+
+
+def test_a_job_without_a_deadline_is_told_when_the_one_before_it_ends_there(job_make, people, node_make):
+    node_make(cpus=1)
+    reservation_create(
+        user=people.admin, node="node-1", ends_at=timezone.now() + 100 * 24 * HOUR, purpose="course",
+        project=people.project,
+    )  # fmt: skip
+    run_now(estimated(job_make(name="first"), run_s=3600))
+    second = queue(estimated(job_make(name="second"), run_s=60))
+    tick()
+    second.refresh_from_db()
+    assert second.expected_start_at < timezone.now() + 2 * HOUR
+
+
+def test_a_reservation_that_is_to_begin_does_not_hold_a_job_of_its_project_off(job_make, people, node_make):
+    node_make(cpus=1)
+    reservation_create(
+        user=people.admin, node="node-1", starts_at=timezone.now() + 2 * HOUR, ends_at=timezone.now() + 9 * HOUR,
+        purpose="course", project=people.project,
+    )  # fmt: skip
+    queue(estimated(job_make(), run_s=10 * 3600))
+    assert tick() == 1
+
+
+@pytest.mark.parametrize("policy", ["fifo", "deadline_energy"])
+def test_a_higher_priority_pauses_a_lesser_job_of_the_project_there(job_make, people, node_make, policy):
+    PoolSetting.objects.update_or_create(pk=1, defaults={"policy": policy})
+    node_make(cpus=1)
+    keep(people, "cpu:0")
+    lesser = estimated(job_make(name="lesser"), run_s=36000)
+    run_now(lesser)
+    urgent = queue(estimated(job_make(name="urgent"), run_s=60))
+    job_priority_set(user=people.admin, job=urgent, priority=50)
+    tick()
+    lesser.refresh_from_db()
+    assert (lesser.state, lesser.preempted) == ("pausing", True)
+
+
+def test_what_could_not_be_promised_is_promised_there_once_it_can_be(job_make, people, node_make):
+    node_make(cpus=1)
+    kept = {"user": people.admin, "node": "node-1", "ends_at": timezone.now() + HOUR, "purpose": "course"}
+    for_nobody = reservation_create(**kept)
+    late = estimated(job_make(name="late", **wish(timezone.now() + 1.5 * HOUR)), run_s=3600)
+    late = job_submit(user=people.owner, job=late, promised=False)
+    assert (tick(), late.promised_at) == (0, None)
+    reservation_cancel(user=people.admin, reservation_id=for_nobody.pk)
+    reservation_create(**kept, project=people.project)
+    assert tick() == 1
+    late.refresh_from_db()
+    assert late.promised_at == late.deadline_at

@@ -22,11 +22,12 @@ from tests.harness.rates.drafts import LONG, submit, told
 
 @pytest.fixture
 def waits_long(changed: Job, commit: Any, tasks_sent: list[Any], read: Callable[..., None]) -> tuple[Job, Reservation]:
-    """Its test is worth its time, but all devices are kept for its own project: they stay in the pool, none is idle."""
+    """Its test is worth its time, but all devices are kept in a moment: they stay in the pool, none is idle."""
     submit(changed, commit, tasks_sent)
     read()
     until = timezone.now() + timedelta(hours=1)
-    held = reservation_hold(target=Node.objects.get(), ends_at=until, purpose="a lesson", project=changed.project)
+    soon = timezone.now() + timedelta(minutes=1)
+    held = reservation_hold(target=Node.objects.get(), starts_at=soon, ends_at=until, purpose="a lesson")
     commit(rates_advance)
     test = changed.rate_tests.get()
     assert (test.state, test.sent_at) == ("waiting", None) and test.wish.get("worth")

@@ -1,0 +1,121 @@
+"""Estimates of jobs that have not started, made again when what they rest on has changed: devices, probe, calibration.
+
+Then a finish that could not be promised is asked for again. What was promised stays so, whatever is known since.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from harness.broker import task_send_on_commit
+from harness.errors import HarnessError
+from harness.estimates.accepting import estimate_fixed, estimate_keep, offer_again
+from harness.estimates.groups import groups_read, kinds_known, most_together, option_known, option_there
+from harness.estimates.models import Inspection, JobEstimate, OfferRow
+from harness.estimates.offers import OFFERED, job_key, probed_workload
+from harness.estimates.openings import Key
+from harness.estimates.pricing import estimates_of
+from harness.estimates.probes import probes_of
+from harness.jobs.admission import promise_ask_again
+from harness.jobs.models import Job
+from harness.jobs.options import options_of, wanted_memory_bytes
+from harness.jobs.states import job_note
+from scheduler.offers.recommend import candidates
+from scheduler.offers.values import Wish, allocation_from
+from scheduler.workload import Workload
+from worker.states import JobState
+
+_log = logging.getLogger(__name__)
+OFFER_LOST = "The devices of the accepted offer are no longer in the pool, or were redeclared."
+
+
+@contextmanager
+def no_other_job_suffers(job_id: str) -> Iterator[None]:
+    """What is wrong with one job, such as program files that are gone, keeps no other from its estimate."""
+    try:
+        yield
+    except (HarnessError, OSError, ValueError) as error:
+        _log.info("job %s cannot be estimated: %s", job_id, error)
+
+
+def estimates_renew(*, lost_only: bool = False, inspection: Inspection | None = None) -> int:
+    """Estimate jobs again that have not started, by what is known of devices and programs now; return how many were.
+
+    What a person took from an offer stays the same ways to run it, with new figures: a job whose devices are gone
+    waits, and gets a new offer.
+    `lost_only`: only jobs of whose devices the pool has none any more, drained nodes included.
+    `inspection`: only jobs with this program that have never run: a run says more of its job than a probe.
+    """
+    known, most = kinds_known(), most_together()
+    states = [JobState.QUEUED] if lost_only else [JobState.QUEUED, JobState.DRAFT]
+    rows = JobEstimate.objects.filter(job__state__in=states, job__deleted_at=None)
+    rows = rows.filter(inspection_key=inspection.key, job__token=0) if inspection is not None else rows
+    renewed = []
+    for kept in rows.select_related("job__project", "job__dataset", "offer").order_by("job__queued_at", "job_id"):
+        with no_other_job_suffers(kept.job_id):
+            if _renew(kept, known, most, lost_only=lost_only):
+                renewed.append(kept.job_id)
+    for job in Job.objects.filter(pk__in=renewed).order_by("queued_at", "pk").select_related("project", "dataset"):
+        with no_other_job_suffers(job.pk):
+            promise_ask_again(job)
+    if renewed:
+        task_send_on_commit("control.tick")
+    return len(renewed)
+
+
+def _renew(kept: JobEstimate, known: frozenset[Key], most: dict[Key, int], *, lost_only: bool) -> bool:
+    job, options = kept.job, options_of(kept.job)
+    is_draft = job.state == JobState.DRAFT
+    if kept.offer is not None and not any(option_there(option, most) for option in options):
+        if not is_draft:
+            _offer_lost(job, kept.offer)
+        return False
+    is_lost = kept.offer is None and not any(option_known(option, known) for option in options)
+    if lost_only and not is_lost:
+        return False
+    if is_draft and (not job.options or job_key(job) != kept.inspection_key):
+        return False  # it was changed since, and has no estimate until somebody asks
+    found = Inspection.objects.filter(key=kept.inspection_key).first()
+    if found is None:
+        return False
+    body, only = (found.workload, None) if found.workload else probed_workload(found)
+    if not body:
+        return False
+    workload = Workload.from_dict(body)
+    if kept.offer is None:
+        return estimate_fixed(job, workload, only) is not None
+    return _same_ways(kept, kept.offer, workload, found)
+
+
+def _same_ways(kept: JobEstimate, offer: OfferRow, workload: Workload, inspection: Inspection) -> bool:
+    """Price the ways that were taken anew; False where some cannot be told now, such as while devices are reserved."""
+    job, wish = kept.job, Wish(**offer.wish)
+    taken = [allocation_from(body["allocation"]) for body in (kept.estimate, *kept.ways)]
+    groups = groups_read(job.project, memory_bytes=wanted_memory_bytes(job))
+    # Modes that nobody asked for are among the candidates only where they are wished.
+    wishes = [replace(wish, mode=wish.mode if mode in OFFERED else mode) for mode in {way.mode for way in taken}]
+    ways = {way.allocation: way for one in wishes for way in candidates(workload, groups, wish=one)}
+    if not all(allocation in ways for allocation in taken):
+        return False
+    chosen = tuple(ways[allocation] for allocation in dict.fromkeys(taken))
+    priced = estimates_of(workload, chosen, probes_of(inspection), even=wish.even)
+    if not all(allocation in priced for allocation in taken):
+        return False
+    estimate_keep(job, priced[taken[0]], [priced[allocation] for allocation in taken[1:]], offer=offer)
+    return True
+
+
+def _offer_lost(job: Job, offer: OfferRow) -> None:
+    """Tell that the devices of the offer that was taken are gone, once, and make a new one to look at."""
+    if job.events.filter(message__startswith=OFFER_LOST, data__offer_id=offer.pk).exists():
+        return
+    try:
+        fresh = offer_again(offer.owner, job, offer)
+    except HarnessError as error:
+        job_note(job, "note", f"{OFFER_LOST} Ask for a new offer. {error.message}", data={"offer_id": offer.pk})
+        return
+    told = f"{OFFER_LOST} A new offer is on the tab Cost; nothing is replaced without you."
+    job_note(job, "note", told, data={"offer_id": offer.pk, "offer": fresh.pk})

@@ -1,0 +1,154 @@
+"""What is known better now counts for jobs that have not started: a probe, the end of a calibration."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from harness.calibration.fitting import model_fit
+from harness.calibration.models import CalibrationPointRow, CalibrationRun, RunState
+from harness.errors import Invalid
+from harness.estimates import probes
+from harness.estimates.models import Inspection, JobEstimate
+from harness.estimates.selectors import offer_priced
+from harness.estimates.services import (
+    estimates_renew,
+    inspection_answer,
+    job_estimate,
+    measure_answer,
+    offer_accept,
+    offer_probe,
+)
+from harness.jobs.models import Job, JobEvent
+from harness.jobs.options import options_of
+from harness.jobs.services import job_submit
+from harness.pool.reservations import reservation_create
+from tests.harness.calibration.test_fitting import measure
+from tests.harness.estimates.factories import answer
+from tests.harness.jobs.helpers import queue
+from tests.scheduler.made_workloads import KIND, NAME
+
+pytestmark = pytest.mark.django_db
+HOUR = timedelta(hours=1)
+
+
+def told(probe, *, step_s=0.01) -> None:
+    """A node's answer: so long a step."""
+    measure_answer({"request_id": f"{probes.PREFIX}{probe.pk}", "ok": True, "step_s": [step_s] * 3})
+    probe.refresh_from_db()
+    if probe.first_look:
+        again = f"{probes.PREFIX}{probe.pk}{probes.AGAIN}"
+        measure_answer({"request_id": again, "ok": True, "step_s": [step_s] * 3})
+
+
+def basis(job: Job) -> str:
+    return str(JobEstimate.objects.get(job=job).estimate["time_basis"])
+
+
+def fresh(job: Job) -> Job:
+    return Job.objects.get(pk=job.pk)
+
+
+def test_a_probe_refines_the_estimate_of_a_job_that_waits(job_make, node_make, people, offered):
+    node_make("node-1", cpus=2)
+    fixed = job_make(resources={"device": "cpu", "count": 1})
+    queue(fixed)
+    offer = offered(job_make(name="same program", resources={"device": "cpu", "count": 1}))
+    job_estimate(fixed.pk)
+    before = fresh(fixed)
+    assert basis(fixed) == "assumed" and before.slowdown > 2
+    told(offer_probe(user=people.owner, offer=offer))
+    after = fresh(fixed)
+    assert basis(fixed) == "measured" and after.slowdown < before.slowdown
+    assert options_of(after)[0].rate_per_s != options_of(before)[0].rate_per_s
+
+
+def test_a_probe_refines_the_ways_that_a_person_took_and_changes_none(job, node_make, people, offered):
+    node_make("node-1", cpus=2)
+    offer = offered(job)
+    taken = queue(offer_accept(user=people.owner, offer=offer))
+    before = [(option.key, option.count, option.mode) for option in options_of(taken)]
+    assert len(before) > 1 and basis(taken) == "assumed"
+    told(offer_probe(user=people.owner, offer=offer))
+    after = fresh(taken)
+    assert [(option.key, option.count, option.mode) for option in options_of(after)] == before
+    kept = JobEstimate.objects.get(job=taken)
+    assert basis(taken) == "measured" and kept.offer_id == offer.pk and after.slowdown < taken.slowdown
+
+
+def test_a_finish_that_was_refused_for_a_wide_range_is_promised_once_a_probe_narrows_it(
+    job, node_make, people, offered
+):
+    node_make("node-1", cpus=2)
+    line = offer_priced(offered(job, count=1)).lines[0]
+    within = timedelta(seconds=0.8 * line.estimate.run_s.high)
+    offer = offered(job, deadline_at=timezone.now() + within, count=1)
+    taken = offer_accept(user=people.owner, offer=offer, promised=False)
+    with pytest.raises(Invalid):
+        job_submit(user=people.owner, job=taken)
+    waits = job_submit(user=people.owner, job=taken, promised=False)
+    assert waits.promised_at is None
+    told(offer_probe(user=people.owner, offer=offer), step_s=0.0001)
+    promised = fresh(waits)
+    assert promised.promised_at == promised.deadline_at
+    assert JobEvent.objects.filter(job=waits, message__startswith="Its estimate was renewed.").count() == 1
+
+
+def test_a_promise_stays_where_the_job_turns_out_to_take_longer(job, node_make, people, offered):
+    node_make("node-1", cpus=2)
+    within = timedelta(seconds=1.2 * offer_priced(offered(job, count=1)).lines[0].estimate.run_s.high)
+    offer = offered(job, deadline_at=timezone.now() + within, count=1)
+    taken = job_submit(user=people.owner, job=offer_accept(user=people.owner, offer=offer))
+    assert taken.promised_at is not None
+    told(offer_probe(user=people.owner, offer=offer), step_s=1000.0)
+    after = fresh(taken)
+    assert basis(taken) == "measured" and options_of(after)[0].rate_per_s < options_of(taken)[0].rate_per_s
+    assert (after.promised_at, after.promise["state"]) == (taken.promised_at, "promised")
+
+
+def test_a_draft_that_was_changed_since_is_left_alone(job, node_make, people, offered):
+    from harness.jobs.services import job_spec_update
+
+    node_make("node-1", cpus=2)
+    offer = offered(job)
+    taken = offer_accept(user=people.owner, offer=offer)
+    job_spec_update(user=people.owner, job=taken, spec={**taken.spec, "resources": {"device": "cpu", "count": 2}})
+    assert estimates_renew() == 0 and fresh(taken).options == []
+
+
+def test_devices_that_are_reserved_meanwhile_leave_the_figures_as_they_are(job, node_make, people, offered):
+    node_make("node-1", cpus=2)
+    taken = queue(offer_accept(user=people.owner, offer=offered(job)))
+    reservation_create(user=people.admin, node="node-1", ends_at=timezone.now() + HOUR, purpose="upkeep")
+    assert estimates_renew() == 0 and fresh(taken).options == taken.options
+
+
+@pytest.mark.parametrize("state", [RunState.RUNNING, RunState.STOPPED])
+def test_the_last_fit_of_a_calibration_has_jobs_estimated_anew(
+    tasks_sent: list[Any], django_capture_on_commit_callbacks: Any, state: RunState
+) -> None:
+    run = CalibrationRun.objects.create(
+        node_name="node-1", kind=KIND, model_name=NAME, budget_s=60.0, measured=7, state=state
+    )
+    measure(7)
+    with django_capture_on_commit_callbacks(execute=True):
+        model_fit(KIND, NAME, run.pk)
+    sent = [name for name, _, _ in tasks_sent]
+    assert ("control.estimates_renew" in sent) is (state == RunState.STOPPED), "of a sweep that goes on at its end"
+
+
+def test_a_calibration_narrows_the_range_of_a_job_that_waits(job_make, node_make, people):
+    node_make("node-1", cpus=2)
+    waits = queue(job_make(resources={"device": "cpu", "count": 1}))
+    job_estimate(waits.pk)
+    inspection_answer(answer(Inspection.objects.get()))
+    wide = fresh(waits).slowdown
+    assert basis(waits) == "assumed"
+    measure(30)
+    CalibrationPointRow.objects.update(model_name="core")
+    model_fit("cpu", "core")
+    assert estimates_renew() == 1
+    assert basis(waits) == "modelled" and fresh(waits).slowdown < wide

@@ -1,0 +1,244 @@
+"""What is kept for a project is there for its jobs, under every policy, and for nobody else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from scheduler.admit import admit, promisable
+from scheduler.place import place
+from scheduler.types import ChangeKind, Reserved
+from tests.scheduler.pools import carry_out, held_by, job, node, pool, runs, way
+
+POLICIES = ["fifo", "edf", "fair_share", "deadline_energy"]
+HOUR_S = 3600.0
+DAY_S = 24 * HOUR_S
+NOW_S = 1e6
+
+
+def kept(*, project="p", from_s=0.0, until_s=100 * DAY_S):
+    return (Reserved(start_s=NOW_S + from_s, end_s=NOW_S + until_s, project=project, purpose="course"),)
+
+
+def mine(name="mine", *, run_s=HOUR_S, count=1, **more):
+    return job(name, way(count, run_s=run_s), at=NOW_S, project="p", **more)
+
+
+def theirs(name="theirs", *, run_s=HOUR_S, count=1, **more):
+    return job(name, way(count, run_s=run_s), at=NOW_S - 1, project="q", **more)
+
+
+def ids(decision):
+    return {start.job_id: start.device_ids for start in decision.placements}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_deadline_is_promised_on_what_is_kept_for_the_project(policy):
+    there = pool(node(cpus=1, reserved={"cpu0": kept()}))
+    wanted = mine(deadline_s=NOW_S + 2 * HOUR_S)
+    assert admit(wanted, [], there, NOW_S, policy=policy).accepted
+    other = theirs(deadline_s=NOW_S + 2 * HOUR_S)
+    assert not admit(other, [], there, NOW_S, policy=policy).accepted
+
+
+def test_each_way_of_an_offer_is_promised_there_too():
+    there = pool(node(cpus=1, reserved={"cpu0": kept()}))
+    wanted = mine(deadline_s=NOW_S + 2 * HOUR_S)
+    assert promisable(wanted, [], there, NOW_S)[wanted.options[0]].start_s == NOW_S
+    assert promisable(theirs(deadline_s=NOW_S + 2 * HOUR_S), [], there, NOW_S) == {}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_job_behind_another_of_its_project_is_told_when_that_ends(policy):
+    there = pool(node(cpus=1, reserved={"cpu0": kept()}))
+    first = runs(mine("first"), "n1", "cpu0", since=NOW_S)
+    found = place([first, mine("second")], there, NOW_S, policy=policy)
+    assert found.expected["second"] == (NOW_S + HOUR_S, NOW_S + 2 * HOUR_S)
+    wanted = mine("third", deadline_s=NOW_S + 2.1 * HOUR_S)
+    assert admit(wanted, [first], there, NOW_S, policy=policy).accepted
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_what_is_going_to_be_kept_for_a_project_keeps_only_others_off(policy):
+    there = pool(node(cpus=1, reserved={"cpu0": kept(from_s=2 * HOUR_S)}))
+    assert ids(place([mine(run_s=10 * HOUR_S)], there, NOW_S, policy=policy)) == {"mine": ("n1/cpu0",)}
+    assert not ids(place([theirs(run_s=10 * HOUR_S)], there, NOW_S, policy=policy))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("spans", [False, True])
+def test_what_is_kept_is_used_first_and_the_rest_is_left_to_others(policy, spans):
+    for names in (("n1", "n2"), ("n2", "n1")):
+        there = pool(node(names[0], cpus=1, reserved={"cpu0": kept()}), node(names[1], cpus=1), spans=spans)
+        found = ids(place([mine(), theirs()], there, NOW_S, policy=policy))
+        assert found == {"mine": (f"{names[0]}/cpu0",), "theirs": (f"{names[1]}/cpu0",)}
+    one = pool(node(cpus=2, reserved={"cpu1": kept()}), spans=spans)
+    assert ids(place([mine(), theirs()], one, NOW_S, policy=policy)) == {"mine": ("n1/cpu1",), "theirs": ("n1/cpu0",)}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_gang_lies_on_what_is_kept_and_what_is_not(policy):
+    there = pool(node(cpus=2, reserved={"cpu1": kept()}))
+    assert set(ids(place([mine(count=2)], there, NOW_S, policy=policy))) == {"mine"}
+    assert not ids(place([theirs(count=2)], there, NOW_S, policy=policy))
+
+
+def test_what_is_planned_on_kept_devices_holds_no_other_up():
+    there = pool(node(cpus=2, reserved={"cpu1": kept()}))
+    first = runs(mine("first"), "n1", "cpu1", since=NOW_S)
+    other = runs(theirs("other"), "n1", "cpu0", since=NOW_S)
+    promised = mine("later", deadline_s=NOW_S + 3 * HOUR_S, promised=True)
+    wanted = theirs(run_s=9 * HOUR_S, deadline_s=NOW_S + 10.5 * HOUR_S)
+    assert admit(wanted, [first, other, promised], there, NOW_S).accepted
+    found = place([first, other, promised, wanted], there, NOW_S)
+    assert found.warnings == {}
+    assert found.expected["later"][0] == found.expected["theirs"][0] == NOW_S + HOUR_S
+
+
+@pytest.mark.parametrize("nodes", [1, 9])
+def test_what_is_over_keeps_nobody_off(nodes):
+    over = {"cpu0": kept(from_s=-2 * HOUR_S, until_s=0.0)}
+    there = pool(*(node(f"n{number}", cpus=1, reserved=over) for number in range(nodes)))
+    assert set(ids(place([theirs()], there, NOW_S))) == {"theirs"}
+
+
+def test_promises_on_kept_devices_are_counted_once():
+    there = pool(node(cpus=1, reserved={"cpu0": kept()}))
+    first = mine("first", deadline_s=NOW_S + 1.5 * HOUR_S, promised=True)
+    assert not admit(mine(deadline_s=NOW_S + 1.5 * HOUR_S), [first], there, NOW_S).accepted
+    assert admit(mine(deadline_s=NOW_S + 2.5 * HOUR_S), [first], there, NOW_S).accepted
+
+
+def test_what_runs_of_others_on_a_kept_device_is_in_the_way_until_it_ends():
+    there = pool(node(cpus=1, reserved={"cpu0": kept()}))
+    other = runs(theirs(), "n1", "cpu0", since=NOW_S)
+    assert not admit(mine(deadline_s=NOW_S + 1.5 * HOUR_S), [other], there, NOW_S).accepted
+    assert admit(mine(deadline_s=NOW_S + 2.5 * HOUR_S), [other], there, NOW_S).accepted
+    urgent = place([other, mine(priority=50)], there, NOW_S)
+    assert urgent.running == ("theirs",) and not urgent.changes
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_job_of_higher_priority_pauses_a_lesser_one_of_its_project_there(policy):
+    there = pool(node(cpus=1, reserved={"cpu0": kept()}))
+    lesser = runs(mine("lesser", can_pause=True), "n1", "cpu0", since=NOW_S - HOUR_S)
+    found = place([lesser, mine("urgent", priority=50)], there, NOW_S, policy=policy)
+    assert [(change.job_id, change.kind) for change in found.changes] == [("lesser", ChangeKind.PAUSE)]
+    assert ids(found) == {"urgent": ("n1/cpu0",)}
+    other = place([lesser, theirs("urgent", priority=50)], there, NOW_S, policy=policy)
+    assert other.running == ("lesser",) and not other.changes
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("run_s", [0.0, 200 * DAY_S])
+def test_who_waits_for_the_end_of_a_reservation_keeps_nobody_of_its_project_off(policy, run_s):
+    there = pool(node(cpus=1, reserved={"cpu0": kept()}))
+    assert set(ids(place([theirs(), mine(run_s=run_s)], there, NOW_S, policy=policy))) == {"mine"}
+
+
+def test_one_kept_node_of_many_is_found_where_all_others_are_busy():
+    names = [f"n{number:02}" for number in range(20)]
+    nodes = [node(name, cpus=2, reserved={"cpu1": kept()} if name == "n17" else {}) for name in names]
+    busy = [
+        runs(theirs(name, run_s=DAY_S), name, *(["cpu0"] if name == "n17" else ["cpu0", "cpu1"]), since=NOW_S)
+        for name in names
+    ]
+    wanted = mine(deadline_s=NOW_S + 2 * HOUR_S)
+    assert admit(wanted, busy, pool(*nodes), NOW_S).accepted
+    assert ids(place([*busy, wanted], pool(*nodes), NOW_S)) == {"mine": ("n17/cpu1",)}
+
+
+def test_a_job_grows_onto_what_is_kept_for_its_project():
+    there = pool(node(cpus=2, reserved={"cpu1": kept()}))
+    ways = (way(1, run_s=10 * HOUR_S), way(2, run_s=5 * HOUR_S))
+    for project, count in (("p", 2), ("q", 1)):
+        wide = job("wide", *ways, at=NOW_S, project=project, can_pause=True)
+        (start,) = place([wide], there, NOW_S).placements
+        assert start.option.count == count
+
+
+def _drawn(random):
+    """A few nodes, some devices kept for p or q or for nobody, now or soon; jobs of both projects."""
+    nodes = []
+    for number in range(random.randint(1, 3)):
+        keeps = {}
+        for index in range(random.randint(1, 3)):
+            if random.random() < 0.6:
+                from_s = random.choice([-HOUR_S, HOUR_S, 3 * HOUR_S])
+                until_s = from_s + random.choice([2, 5, 200]) * HOUR_S
+                keeps[f"cpu{index}"] = kept(project=random.choice(["p", "q", ""]), from_s=from_s, until_s=until_s)
+        nodes.append(node(f"n{number}", cpus=random.randint(1, 3), reserved=keeps))
+    jobs = []
+    for number in range(random.randint(1, 6)):
+        run_s = random.choice([0.0, 0.5, 1, 4, 30]) * HOUR_S
+        deadline_s = NOW_S + random.choice([1, 5, 40]) * HOUR_S if run_s and random.random() < 0.5 else None
+        jobs.append(
+            job(
+                f"j{number}", way(random.choice([1, 1, 2]), run_s=run_s), at=NOW_S - number, can_pause=True,
+                project=random.choice(["p", "q"]), deadline_s=deadline_s,
+            )
+        )  # fmt: skip
+    return pool(*nodes, spans=random.random() < 0.3), jobs
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_nothing_starts_on_what_is_kept_for_others_and_nothing_kept_is_idle_in_vain(policy):
+    for seed in range(150):
+        there, jobs = _drawn(Random(seed))
+        found = place(jobs, there, NOW_S, policy=policy)
+        devices = {device.device_id: device for one in there.nodes for device in one.devices}
+        by_id = {view.job_id: view for view in jobs}
+        for start in found.placements:
+            view = by_id[start.job_id]
+            end_s = NOW_S + view.left_high_s(start.option)
+            for device in map(devices.__getitem__, start.device_ids):
+                for keep in device.reserved:
+                    assert keep.project == view.project or keep.end_s <= NOW_S or keep.start_s >= end_s, seed
+        taken = {device for start in found.placements for device in start.device_ids}
+        if any(view.deadline_s or view.options[0].count > 1 for view in jobs):
+            continue
+        idle = {device.keeper(NOW_S) for device in devices.values() if device.device_id not in taken}
+        waiting = {by_id[job_id].project for job_id in found.waits}
+        assert not idle & waiting, seed
+
+
+def _promised(jobs, there):
+    """Promises are asked for one after the other; then the jobs that have one, and those that want none."""
+    found = []
+    for view in jobs:
+        if view.deadline_s is not None and admit(view, found, there, NOW_S).accepted:
+            found.append(replace(view, promised=True))
+    return [*found, *(view for view in jobs if view.deadline_s is None)]
+
+
+def test_what_was_promised_beside_reservations_can_be_planned():
+    for seed in range(150):
+        there, jobs = _drawn(Random(seed))
+        assert place(_promised(jobs, there), there, NOW_S).warnings == {}, seed
+
+
+def test_what_was_promised_beside_reservations_is_kept_decision_after_decision():
+    kept_promises = 0
+    for seed in range(100):
+        there, drawn = _drawn(Random(seed))
+        jobs, now_s = [view for view in _promised(drawn, there) if view.options[0].rate_per_s], NOW_S
+        for _ in range(20):
+            for _ in range(4):
+                decision = place(jobs, there, now_s)
+                jobs, there = carry_out(decision, jobs, there, now_s)
+            running = [view for view in jobs if view.running]
+            next_s = min([now_s + view.left_s(view.running.option) for view in running], default=now_s + HOUR_S / 2)
+            older = [
+                replace(view, work_left=max(0.0, view.work_left - (next_s - now_s) * view.running.option.rate_per_s))
+                if view.running
+                else view
+                for view in jobs
+            ]
+            ended = [view for view in older if view.work_left <= 1e-9]
+            assert all(next_s <= view.deadline_s + 1.0 for view in ended if view.promised), seed
+            kept_promises += sum(view.promised for view in ended)
+            jobs, now_s = [view for view in older if view not in ended], next_s
+            there = held_by(jobs, there, older)
+    assert kept_promises > 50
