@@ -43,13 +43,13 @@ def device_models(keys: Collection[Key]) -> dict[Key, DeviceModel]:
     real = {(kind, name): real_name(name) for kind, name in keys}
     rows = DeviceModelRow.objects.filter(model_name__in={name for name, _ in real.values()})
     known = {(row.kind, row.model_name): DeviceModel.from_dict(row.model) for row in rows}
-    table = pool_setting_get().power_table
-    hosts = nodes_by_host() if any(kind == DeviceKind.CUDA for kind, _ in keys) else {}
+    setting = pool_setting_get()
+    hosts = nodes_by_host(setting) if any(kind == DeviceKind.CUDA for kind, _ in keys) else {}
     found = {}
     for key, (name, slowdown) in real.items():
         kind, _ = key
         model = known.get((kind, name)) or known.setdefault((kind, name), prior_of(kind, name))
-        model = replace(_powered(_of_pool(model), table), slowdown=max(1.0, slowdown))
+        model = replace(_powered(_of_pool(model), setting.power_table), slowdown=max(1.0, slowdown))
         found[key] = by_host(model, _host_words(hosts[name])) if kind == DeviceKind.CUDA and name in hosts else model
     return found
 
@@ -70,11 +70,11 @@ def _of_pool(model: DeviceModel) -> DeviceModel:
 
 
 def _powered(model: DeviceModel, table: Mapping[str, Any]) -> DeviceModel:
-    """With the watts that an admin entered, where none were measured: offers and bills count by the same table."""
-    entered = table_power(model.kind, model.model_name, table) if model.power.basis is Basis.ASSUMED else None
+    """With the watts that an admin entered, where none were measured here: offers and bills count by the same table."""
+    entered = table_power(model.kind, model.model_name, table) if model.power.basis is not Basis.MEASURED else None
     if entered is None:
         return model
-    power = replace(model.power, idle_w=entered.idle_w, busy_w=entered.busy_w, waiting_w=None, source=POOL_TABLE)
+    power = PowerModel(idle_w=entered.idle_w, busy_w=entered.busy_w, basis=Basis.ASSUMED, source=POOL_TABLE)
     return replace(model, power=power)
 
 
@@ -102,7 +102,7 @@ def finished_of(kind: str, model_name: str) -> list[Finished]:
     names = {name for one in ran.values() for name in one.nodes}
     links = links_known(set(Node.objects.filter(name__in=names).values_list("pk", flat=True)))
     # As these nodes add up now: what is installed there seldom changes.
-    hosts = frozenset(nodes_by_host().get(model_name, ()))
+    hosts = frozenset(nodes_by_host(pool_setting_get()).get(model_name, ()))
     found = (_finished(row, ran.get(row.job_id or "", _Ran()), links, hosts) for row in reversed(newest))
     return [job for job in found if job is not None]
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from harness.pool.models import Device, DeviceKind, NodeState
-from harness.pool.services import pool_setting_get
+from harness.pool.models import Device, DeviceKind, NodeState, PoolSetting
 
 
-def nodes_by_host() -> Mapping[str, tuple[str, ...]]:
+def nodes_by_host(setting: PoolSetting) -> Mapping[str, tuple[str, ...]]:
     """Model of GPU -> names of such nodes that have it and are up: their Horovod has no NCCL, as their agents say.
 
     An agent of an earlier release does not say. By `torch.distributed`, whose NCCL comes with PyTorch, there are none.
     """
-    if pool_setting_get().backend != "horovod":
+    if setting.backend != "horovod":
         return {}
     there = Device.objects.filter(kind=DeviceKind.CUDA, away_since=None, node__state=NodeState.UP)
     rows = there.filter(node__description__horovod_nccl=False).order_by("node__name")

@@ -7,7 +7,7 @@ import pytest
 from harness.calibration.known import device_model
 from harness.estimates.selectors import offer_priced
 from harness.pool.models import PoolSetting
-from harness.pool.services import node_drain
+from harness.pool.services import node_drain, pool_setting_get
 from harness.pool.sums import nodes_by_host
 from scheduler.estimation.prior import HOST_LINK
 
@@ -42,19 +42,19 @@ def test_an_offer_of_several_gpus_names_the_node_and_one_of_a_single_gpu_does_no
 def test_where_all_have_it_or_do_not_say_sums_go_from_gpu_to_gpu(job, gpus_make, offered):
     gpus_make("a", horovod_nccl=True)
     gpus_make("old")
-    assert nodes_by_host() == {} and "hosts" not in note_of(offered(job), 2)
+    assert nodes_by_host(pool_setting_get()) == {} and "hosts" not in note_of(offered(job), 2)
 
 
 def test_several_such_nodes_are_counted_and_those_that_take_no_work_are_not(gpus_make, people):
     for name in ("a", "b", "c"):
         gpus_make(name, horovod_nccl=False)
-    assert nodes_by_host() == {"gpu": ("a", "b", "c")}
+    assert nodes_by_host(pool_setting_get()) == {"gpu": ("a", "b", "c")}
     assert device_model("cuda", "gpu").host_why == "Horovod has no NCCL on a and 2 other nodes"
     node_drain(user=people.admin, name="b")
-    assert nodes_by_host() == {"gpu": ("a", "c")}
+    assert nodes_by_host(pool_setting_get()) == {"gpu": ("a", "c")}
 
 
 def test_torch_distributed_brings_an_nccl_of_its_own(gpus_make):
     gpus_make("a", horovod_nccl=False)
     PoolSetting.objects.update_or_create(pk=1, defaults={"backend": "torch"})
-    assert nodes_by_host() == {}
+    assert nodes_by_host(pool_setting_get()) == {}
