@@ -5,8 +5,8 @@
 
 POINTS.json is an export of `dlh pool calibration export` with points of one kind of device. Architectures are held out
 in five folds; each is foretold as on a device that nobody has calibrated: by the points of the others as a shipped
-calibration, and by the table of devices alone. What another device is like is not known from one, so the same is told of
-devices that take evenly FACTOR times as long. `--ship` writes both files into `harness/calibration/measured`.
+calibration, and by the table of devices alone. What another device is like is not known from one, so the same is told
+of devices that take evenly FACTOR times as long. `--ship` writes both files into `harness/calibration/measured`.
 """
 
 from __future__ import annotations
