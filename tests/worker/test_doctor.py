@@ -9,11 +9,12 @@ import socket
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from worker import address
+from worker import address, sandbox
 from worker.doctor import machine, network, portal
 from worker.doctor.findings import State
 from worker.sandbox.model import SandboxLevel
@@ -59,19 +60,37 @@ def test_a_horovod_without_nccl_is_named_where_gpus_are(tmp_path, monkeypatch, c
     assert ("host's memory" in found.meaning) == (state is State.WARN)
 
 
+@pytest.fixture
+def driver(monkeypatch) -> None:
+    """Of two GPUs."""
+    names = {"nvmlInit": None, "nvmlSystemGetDriverVersion": "580.1", "nvmlDeviceGetCount": 2}
+    answers = {name: lambda value=value: value for name, value in names.items()}
+    monkeypatch.setitem(sys.modules, "pynvml", SimpleNamespace(**answers))
+
+
 @pytest.mark.parametrize(("cuda", "horovod", "names"), [
     (True, "0.28.1", ["GPU driver", "sums between GPUs"]),
     (True, "", ["GPU driver"]),
     (False, "0.28.1", ["GPU driver"]),
 ])  # fmt: skip
-def test_sums_between_gpus_are_looked_at_where_pytorch_and_horovod_can_use_them(monkeypatch, cuda, horovod, names):
-    driver = SimpleNamespace(
-        nvmlInit=lambda: None, nvmlSystemGetDriverVersion=lambda: "580.1", nvmlDeviceGetCount=lambda: 2
-    )
-    monkeypatch.setitem(sys.modules, "pynvml", driver)
+def test_sums_between_gpus_are_looked_at_where_pytorch_and_horovod_can_use_them(
+    driver, monkeypatch, cuda, horovod, names
+):
     monkeypatch.setattr(machine, "_torch_has_cuda", lambda: cuda)
     monkeypatch.setattr(machine, "_version", lambda _: horovod)
     assert [line.name for line in machine.gpus()] == names
+
+
+@pytest.mark.parametrize("level", [SandboxLevel.L1, SandboxLevel.L2])
+@pytest.mark.parametrize("uid_reaches_python", [False, True])
+def test_a_sandbox_that_keeps_gpus_from_jobs_is_named(driver, monkeypatch, level, uid_reaches_python):
+    host = replace(sandbox.host(), level=level, uid_reaches_python=uid_reaches_python)
+    monkeypatch.setattr(sandbox, "host", lambda: host)
+    monkeypatch.setattr("worker.sandbox.probe.os.getuid", lambda: 0)
+    monkeypatch.setattr(machine, "_torch_has_cuda", lambda: True)
+    monkeypatch.setattr(machine, "_version", lambda _: "")
+    bad = [line.name for line in machine.gpus() if line.state is State.BAD]
+    assert bad == (["GPUs in the sandbox"] if level == SandboxLevel.L1 and not uid_reaches_python else [])
 
 
 def test_a_portal_that_is_none_is_named_and_the_rest_left_out():

@@ -86,9 +86,9 @@ def gpus() -> Iterator[Finding]:
         return
     yield ok(name, text)
     host = sandbox.host()
-    if host.level == sandbox.SandboxLevel.L1 and host.runs_as_root(host.level):
-        step = "Install bubblewrap (Debian/Ubuntu: apt-get install bubblewrap), or run the agent as another user."
-        text = "level L1, programs run as root"
+    if host.level == sandbox.SandboxLevel.L1 and not host.gives_uid(host.level):
+        step = "Install bubblewrap (Debian/Ubuntu: apt-get install bubblewrap)."
+        text = "level L1, programs without a user id of their own"
         yield bad("GPUs in the sandbox", text, "CUDA does not start there: jobs on GPUs fail.", step)
     if _version("horovod"):
         yield gpu_sums()

@@ -32,8 +32,8 @@ _READ_BELOW_L2 = (
 )
 _THREAD_NAMES = ("/proc",)
 """CUDA writes the names of its threads there and does not start where it may not (error 304); no rule of landlock can
-name the folders of processes to come. User ids guard what else is there, so root is not allowed to: its files are the
-settings of the kernel."""
+name the folders of processes to come. A user id of its own guards what else is there, so without one a program is not
+allowed to: root's files are the settings of the kernel, those of our user tell whom the kernel ends first."""
 _WRITE_BELOW_L2 = ("/dev/null", "/dev/zero", "/dev/shm", "/dev/tty")  # noqa: S108
 
 
@@ -89,11 +89,10 @@ def _landlock(
     if level == SandboxLevel.L1:
         read = [*_READ_BELOW_L2, *bwrap.python_folders(), *spec.readonly, _ENTER.parent]
         write = [*_WRITE_BELOW_L2, *bwrap.gpu_nodes(spec.gpus), scratch / "tmp", *spec.writable]
-        is_root = (os.getuid() if uid is None else uid) == 0
         return {
             "read": [str(path) for path in read],
             "write": [str(path) for path in write],
-            "rewrite": _THREAD_NAMES if spec.gpus and not is_root else (),
+            "rewrite": _THREAD_NAMES if spec.gpus and uid is not None else (),
             "tcp_ports": ports,
         }
     if level >= SandboxLevel.L2 and spec.share_network and host.landlock_abi >= PORTS_ABI:

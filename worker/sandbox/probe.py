@@ -42,9 +42,9 @@ class Host:
     tried: SandboxLevel = SandboxLevel.L0
     """The highest level of which nothing is missing; above `level` where trial runs failed, which may pass."""
 
-    def runs_as_root(self, level: SandboxLevel) -> bool:
-        """Whether programs at `level` run as root, though without capabilities, for want of a user id of their own."""
-        return os.getuid() == 0 and level < SandboxLevel.L2 and not self.uid_reaches_python
+    def gives_uid(self, level: SandboxLevel) -> bool:
+        """Whether each program at `level` runs with a user id of its own."""
+        return os.getuid() == 0 and (level >= SandboxLevel.L2 or self.uid_reaches_python)
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for a report."""
@@ -80,7 +80,7 @@ def look() -> Host:
             tried = level
         problem = missing or _trial(level)
         if not problem:
-            if found.runs_as_root(level):
+            if os.getuid() == 0 and not found.gives_uid(level):
                 reasons.append("programs run as root, without capabilities: no other user id reaches this Python")
             return replace(found, level=level, reason="; ".join(reasons), tried=tried or level)
         reasons.append(f"L{level}: {problem}")

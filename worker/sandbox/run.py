@@ -119,7 +119,7 @@ def start(
     """Start it. Raises `SandboxTooWeak` below `spec.minimum_level` and `SandboxError` or `OSError` on failure."""
     host = probe.host() if at_level is None else probe.ingredients()
     level = _level(spec, host, at_level)
-    own_uid = os.getuid() == 0 and not host.runs_as_root(level)
+    own_uid = host.gives_uid(level)
     with contextlib.ExitStack() as undo:
         uid, scratch, group, network = _surroundings(spec, own_uid, undo)
         writable = spec.writable if level >= SandboxLevel.L2 else (*spec.writable, _private_tmp(scratch))
