@@ -1,4 +1,4 @@
-"""Calibrations that ship with the harness: read-only files, the prior of CPU cores that nobody here has calibrated.
+"""Calibrations that ship with the harness: read-only files, the prior of devices that nobody here has calibrated.
 
 Of each device two files lie in `FOLDER`: `NAME.points.json.gz`, an export, packed, and `NAME.json`, the model fitted to
 those points, with where they come from. `tests/benchmarks/ship_calibration.py` writes the second from the first.

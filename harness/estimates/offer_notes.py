@@ -30,10 +30,10 @@ ONLY = (
 )
 GUESSED = "Start times are a guess: a job without an estimated end is using devices."
 _UNCALIBRATED = (
-    "No calibration of {} yet: its figures {}, with wide ranges. An admin can calibrate it on the pool page."
+    "Not calibrated here: {}. The figures {}, with wide ranges. An admin can calibrate such devices on the pool page."
 )
 _SHEETS = "are assumed from data sheets"
-_SHIPPED = "come from a calibration of {} that ships with the harness"
+_SHIPPED = "come from the calibration of {} that ships with the harness"
 _OWN, _WAIT = "The project's own jobs hold", "can start only when some of them have ended."
 _ELSEWHERE = (
     "What this program takes is known only for {}, where a few real steps were tried, and not of what you asked for."

@@ -17,7 +17,7 @@ MODES = (
     ("single", "one", "the whole batch on one core or GPU", "it is the baseline for the others"),
     (
         "replicated", "one", "shares the rows of a batch out over replicas of the model on its devices",
-        "up to rounding; on a CPU dropout is another each time",
+        "up to rounding; on a CPU dropout drops other values in every run, whatever the seed",
     ),
     ("sync", "one per device", "shares the rows out; gradients are averaged after every step", "up to rounding"),
     (

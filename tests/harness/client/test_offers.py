@@ -34,7 +34,7 @@ def test_a_workload_of_a_program_outside_the_portal_is_priced(dlh: Dlh, node_mak
     shown = dlh("offer", "--workload", str(file), "--device", "cpu", "--count", "2", "--csv", str(tmp_path / "all.csv"))
     assert "2 CPU cores (core)" in shown.out
     assert "recommended" in shown.out
-    assert "No calibration of core yet" in shown.err
+    assert "Not calibrated here: core" in shown.err
     assert len((tmp_path / "all.csv").read_text().splitlines()) == 4
 
 

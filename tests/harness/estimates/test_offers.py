@@ -93,14 +93,14 @@ def test_an_offer_prices_every_kind_and_count_of_the_pool(job, node_make, offere
 def test_an_uncalibrated_pool_is_said_to_be_assumed(job, node_make, offered):
     node_make("node-1")
     (note,) = offered(job).notes
-    assert note.startswith("No calibration of core yet: its figures are assumed")
+    assert note.startswith("Not calibrated here: core. The figures are assumed")
 
 
 def test_a_core_that_a_shipped_calibration_stands_in_for_is_said_to_rest_on_it(job, node_make, offered, folder):
     node_make("node-1", cpus=2, gpus=1)
     priced = offered(job)
     lent, sheets = priced.notes
-    assert lent.startswith("No calibration of core yet: its figures come from a calibration of Lending core that ships")
+    assert lent.startswith("Not calibrated here: core. The figures come from the calibration of Lending core that ships")
     assert "assumed from data sheets" in sheets and "of core" not in sheets
     bases = {(line.allocation.kind, line.allocation.count): line.estimate for line in offer_priced(priced).lines}
     assert bases["cpu", 1].time_basis == "modelled" and "ships with the harness" in bases["cpu", 1].note

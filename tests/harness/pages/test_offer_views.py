@@ -56,7 +56,7 @@ def test_a_priced_offer_shows_every_way_with_its_basis_and_its_csv(owner: Client
     assert text.count('name="line"') == len(priced.lines)
     assert priced.text in text
     assert text.count('based on">assumed</span>') == len(priced.lines)  # once a line, where all its figures rest on it
-    assert "No calibration of core yet" in text
+    assert "Not calibrated here: core" in text
     csv = owner.get(reverse("job_offer_csv", args=[draft.pk, offer.pk]))
     lines = b"".join(csv.streaming_content).decode().splitlines()  # type: ignore[attr-defined]
     assert len(lines) == len(priced.lines) + 1
