@@ -100,7 +100,7 @@ def test_a_core_that_a_shipped_calibration_stands_in_for_is_said_to_rest_on_it(j
     node_make("node-1", cpus=2, gpus=1)
     priced = offered(job)
     lent, sheets = priced.notes
-    assert lent.startswith("Not calibrated here: core. The figures come from the calibration of Lending core that ships")
+    assert lent.startswith("Not calibrated here: core. The figures come from the calibration of Lending core that")
     assert "assumed from data sheets" in sheets and "of core" not in sheets
     bases = {(line.allocation.kind, line.allocation.count): line.estimate for line in offer_priced(priced).lines}
     assert bases["cpu", 1].time_basis == "modelled" and "ships with the harness" in bases["cpu", 1].note
