@@ -18,6 +18,7 @@ import psutil
 import redis
 
 from tests.e2e.stack import ENDED, START_TIMEOUT_S, RunningStack, items, processes_of, wait_for
+from worker.fence import DESK
 
 REST_TIMEOUT_S = 120.0
 _ATTEMPTS, _SCRATCH = "attempts/*/*.json", "sandbox/{}-[0-9]*-*"
@@ -105,7 +106,7 @@ def held_at(stage: str, stack: RunningStack, job: str) -> Iterator[None]:
     work = job_folder(stack, job) / "work"
     there: Callable[[], bool] = {
         "starting": lambda: True,
-        "checkpointing": lambda: any((work / "checkpoints").glob(".making-*")),
+        "checkpointing": lambda: any((work / "checkpoints").glob(f"{DESK}*/step-*")),
         "ending": (work / "results" / "predictions.parquet").exists,
     }[stage]
     (rank,) = wait_for(lambda: stack.ranks(job), timeout_s=START_TIMEOUT_S, what=f"{job} has a rank")
