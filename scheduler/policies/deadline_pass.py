@@ -12,7 +12,7 @@ from scheduler.policies.deadline_widen import Widening
 from scheduler.policies.gang_sites import GangSites
 from scheduler.policies.order import is_overdue, order_key
 from scheduler.policies.site_slot import Slot
-from scheduler.policies.ways import Ways, anew_s
+from scheduler.policies.ways import Ways, anew_s, latest_start_s
 from scheduler.types import Capacity, JobView, Option, Plan, Quotas
 
 
@@ -26,15 +26,14 @@ class DeadlinePass:
         capacity: Capacity,
         now_s: float,
         quotas: Quotas,
+        turns: Mapping[str, int],
         *,
         settled_first: bool = True,
-        with_stays: bool = True,
+        with_stays: bool = False,
     ) -> None:
-        """Nothing is planned yet; `settled_first`: running jobs that were overdue keep what they have if they can;
-        `with_stays`: so do those that have just begun, for a while."""
-        self.has_settled = False
-        self._settled_first = settled_first
-        self._with_stays = with_stays
+        """What goes before any new promise is planned. `turns`: those of promised jobs that do not just go by their
+        deadline, which is turn 0; lower goes first. `settled_first`: running jobs that were overdue keep what they have
+        if they can; `with_stays`: so do those that have just begun, for a while."""
         self._set = settings
         self._now_s = now_s
         self._sites = GangSites(capacity, jobs, quotas, now_s)
@@ -42,64 +41,76 @@ class DeadlinePass:
         self._jobs = jobs
         self._ways: dict[str, Ways] = {}
         self._quotas = quotas
+        self._turns = turns
+        fixed, self._promised, self._dated, self._others = self._sorted()
+        self._lasting = Stays(settings, self._sites, self._out, now_s)
+        if with_stays:
+            self._lasting.begin(self._promised, [*self._dated, *self._others], self._others)
+        overdue = [job for job in self._others if self._is_overdue(job)]
+        self._settled = [job for job in overdue if job.is_running] if settled_first else []
+        self._begin(fixed, overdue)
+        slots = (self._out.slots.get(job.job_id) for job in overdue)
+        self._may_promise = not any(slot is not None and slot.start_s > now_s for slot in slots)
 
-    def plan(self) -> Plan:
-        """Serve everybody in turn."""
-        fixed, promised, dated, others = self._sorted()
-        lasting = Stays(self._set, self._sites, self._out, self._now_s)
-        if self._with_stays:
-            lasting.begin(promised, [*dated, *others], others)
-        stays, may_promise = self._out.stays, self._begin(fixed, promised, others)
-        for job in self._admit(dated, promised, may_promise=may_promise):
-            self._try(job)
-        for job in [job for job in others if not self._is_overdue(job)]:
-            if job.job_id in stays:
-                lasting.go_on(job, self._ways[job.job_id])
-            else:
-                self._serve(job)
-        self._lend([job for job in (*dated, *others) if job.job_id not in stays])
-        Widening(self._set, self._sites, self._out, self._jobs, self._ways).widen()
-        if self._quotas:
-            self._foretell([job for job in (*dated, *others) if job.job_id not in stays])
-        return plan_of(self._jobs, [*promised, *dated, *others], self._out, self._now_s)
+    def _begin(self, fixed: Sequence[JobView], overdue: Sequence[JobView]) -> None:
+        """Those that go before every deadline that is not promised."""
+        for job in fixed:
+            self._go_on(job)
+        for job in self._settled:
+            self._serve(job)
+        for job in self._promised:
+            self._keep(job)
+        for job in [job for job in overdue if job not in self._settled]:
+            self._serve(job)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether a promised job is late by this plan."""
+        return bool(self._out.warnings)
+
+    @property
+    def crowded_out(self) -> frozenset[str]:
+        """Promised jobs that are late by this plan, and would not be if the devices were free."""
+        late = [self._ways[job_id] for job_id in self._out.warnings]
+        return frozenset(ways.job.job_id for ways in late if self._now_s + ways.least_s <= (ways.job.deadline_s or 0.0))
 
     @property
     def has_stays(self) -> bool:
         """Whether a job goes on only because it has just begun."""
         return bool(self._out.stays)
 
-    def _begin(self, fixed: Sequence[JobView], promised: Sequence[JobView], others: Sequence[JobView]) -> bool:
-        """Those that go before every deadline that is not promised. Returns whether anything new may be promised: not
-        while an overdue job has not started, so that its turn comes."""
-        overdue = [job for job in others if self._is_overdue(job)]
-        for job in fixed:
-            self._go_on(job)
-        settled = [job for job in overdue if job.is_running] if self._settled_first else []
-        self.has_settled = bool(settled)
-        for job in settled:
-            self._serve(job)
-        for job in promised:
-            self._keep(job)
-        for job in [job for job in overdue if job not in settled]:
-            self._serve(job)
-        slots = (self._out.slots.get(job.job_id) for job in overdue)
-        return not any(slot is not None and slot.start_s > self._now_s for slot in slots)
+    @property
+    def has_settled(self) -> bool:
+        """Whether a job goes before the promises because it was overdue and runs."""
+        return bool(self._settled)
+
+    def plan(self) -> Plan:
+        """Serve everybody else in turn."""
+        stays, dated, others = self._out.stays, self._dated, self._others
+        for job in self._admit(dated, self._promised):
+            self._try(job)
+        for job in [job for job in others if not self._is_overdue(job)]:
+            if job.job_id in stays:
+                self._lasting.go_on(job, self._ways[job.job_id])
+            else:
+                self._serve(job)
+        self._lend([job for job in (*dated, *others) if job.job_id not in stays])
+        Widening(self._set, self._sites, self._out, self._jobs, self._ways).widen()
+        if self._quotas:
+            self._foretell([job for job in (*dated, *others) if job.job_id not in stays])
+        return plan_of(self._jobs, [*self._promised, *dated, *others], self._out, self._now_s)
 
     def offer(self, job: JobView) -> tuple[Slot | None, Slot | None]:
         """(slot that keeps the deadline beside all promises, slot with the earliest upper end); see `admit`."""
-        fixed, promised, _, others = self._sorted()
-        if not self._begin(fixed, promised, others):
+        if not self._may_promise:
             return None, None
         ways = self._ways[job.job_id] = Ways(job, self._set.rescale)
         return self._in_time(job), self._soonest(job, ways.options, ends_first=True)
 
     def slots(self, job: JobView, ready_s: Mapping[Option, float]) -> dict[Option, Slot]:
         """The first slot of each option by itself, beside all promises, from when it is ready; see `promisable`."""
-        fixed, promised, _, others = self._sorted()
-        if not self._begin(fixed, promised, others):
-            return {}
         found = {}
-        for option in job.options:
+        for option in job.options if self._may_promise else ():
             if option.rate_per_s and self._sites.quotas.fit(job, option):
                 run_s, from_s = anew_s(job, option, self._set.rescale), ready_s.get(option, self._now_s)
                 slot = self._sites.find(job, option, run_s, math.inf, from_s=from_s, ends_first=True)
@@ -124,7 +135,7 @@ class DeadlinePass:
             else:
                 ways.share = self._share(ways)
                 dated.append(job)
-        promised.sort(key=lambda job: (job.deadline_s, job.job_id))
+        promised.sort(key=lambda job: (self._turns.get(job.job_id, 0), job.deadline_s, job.job_id))
         dated.sort(key=lambda job: (-job.priority, job.rank, self._ways[job.job_id].share, job.job_id))
         others.sort(key=lambda job: order_key(job, self._now_s, self._set.patience_s))
         return fixed, promised, dated, others
@@ -170,14 +181,14 @@ class DeadlinePass:
     ) -> Slot | None:
         """The first slot that ends by `by_s`. Who runs and would go on later has to start again, which takes longer:
         else it would be paused for a slot that it does not fit any more, start on what is free, and be paused again."""
-        find, latest_s = self._sites.find, _latest_s(by_s, run_s)
+        find, latest_s = self._sites.find, latest_start_s(by_s, run_s)
         slot = find(job, option, run_s, latest_s, borrow=borrow, by_s=by_s, ends_first=ends_first)
         if slot is None or slot.start_s <= self._now_s or not job.is_running:
             return slot
         anew_s = self._ways[job.job_id].anew_s(option)
         if anew_s <= run_s:
             return slot
-        latest_s = _latest_s(by_s, anew_s)
+        latest_s = latest_start_s(by_s, anew_s)
         if latest_s < self._now_s:
             return None
         return find(job, option, anew_s, latest_s, borrow=borrow, by_s=by_s, ends_first=ends_first)
@@ -206,7 +217,7 @@ class DeadlinePass:
         if slot:
             self._enter(job, slot)
 
-    def _admit(self, dated: Sequence[JobView], promised: Sequence[JobView], *, may_promise: bool) -> list[JobView]:
+    def _admit(self, dated: Sequence[JobView], promised: Sequence[JobView]) -> list[JobView]:
         """Plan deadlines around what is promised, and promise some; return those that do not fit."""
         shares = sorted(
             [self._ways[job.job_id].share for job in dated] + [self._share(self._ways[job.job_id]) for job in promised]
@@ -219,7 +230,7 @@ class DeadlinePass:
                 left.append(job)
                 continue
             self._enter(job, slot)
-            if not may_promise:
+            if not self._may_promise:
                 continue
             if self._set.promise_at_once or self._ways[job.job_id].share <= small or self._is_light(job, slot):
                 self._out.promised.add(job.job_id)
@@ -288,8 +299,3 @@ class DeadlinePass:
             if slot and slot.start_s > self._now_s:
                 self._sites.take(job, slot)
                 self._out.foretold[job.job_id] = slot
-
-
-def _latest_s(by_s: float, run_s: float) -> float:
-    """When it has to start to be done by then; who may end at any time may start at any time, however long it runs."""
-    return by_s if math.isinf(by_s) else by_s - run_s

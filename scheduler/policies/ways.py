@@ -115,6 +115,11 @@ def anew_s(job: JobView, option: Option, rescale: Rescale) -> float:
     return job.left_high_s(option) + rescale.cost_s(option.count)
 
 
+def latest_start_s(by_s: float, run_s: float) -> float:
+    """When it has to start to be done by then; who may end at any time may start at any time, however long it runs."""
+    return by_s if math.isinf(by_s) else by_s - run_s
+
+
 class Ways:
     """The options of one job at one moment, with the rescale overhead in the account."""
 
