@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from scheduler.data_way import Travel
 from scheduler.estimation.values import Interval
-from scheduler.offers.values import LEAST_CHANCE, Promisable
+from scheduler.offers.promisable import Promisable
+from scheduler.offers.values import LEAST_CHANCE
 from scheduler.offers.words import NO_PROMISE, chance_words
 from scheduler.placing.capacity import Shown, shown
 from scheduler.placing.obstacles import HOW_TO_JOIN

@@ -14,6 +14,16 @@ from contextlib import suppress
 DESK = ".writer-"
 LEFT = ".left-"
 """So begins the name of a desk that was taken away; whoever works there next clears it."""
+STEP, GONE = "step-", "gone-"
+"""So begin the names of checkpoints, and on a desk of those that are being removed."""
+OLD = ".old-"
+"""So begins the name of a checkpoint that gives way to another of its name which control puts in place: one that a kill
+left without a successor, whoever works there next takes back."""
+
+
+def step_name(step: int) -> str:
+    """Folder of the checkpoint that was made after this step."""
+    return f"{STEP}{step:08d}"
 
 
 def desk_name(token: int) -> str:

@@ -2,7 +2,7 @@
 
 Started by `harness.backup.restoring`; lines of JSON say how many rows are done, the last one is the answer.
 Where it fails, its last line of errors says why. PostgreSQL stays marked until `--finish`; `--empty` empties a database
-that is marked.
+that is marked, and `--look` says whether one is.
 """
 
 from __future__ import annotations
@@ -106,14 +106,16 @@ def main() -> int:
 
     django.setup()
     from harness.backup.archive import BackupError
-    from harness.backup.marking import unmark
+    from harness.backup.marking import UNFINISHED, marked, unmark
 
-    told: dict[str, int] = {}
+    told: dict[str, Any] = {}
     try:
         if sys.argv[1] == "--empty":
             empty()
         elif sys.argv[1] == "--finish":
             unmark()
+        elif sys.argv[1] == "--look":
+            told = {"unfinished": UNFINISHED if marked() else ""}
         else:
             told = load(Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text()))
     except BackupError as error:

@@ -10,10 +10,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -21,19 +17,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from harness.backup.archive import MANIFEST, BackupError, archive_extract, archive_verify
-from harness.backup.ending import Terminated
+from harness.backup.process import LoadingError, loading_run
 from harness.backup.staging import Staging, staging
 from harness.env import env_text
 from harness.progress import Tell, nobody
 from harness.release import release
 from worker.words import size_words
 
-REPOSITORY = Path(__file__).resolve().parent.parent.parent
 DATABASE = "database.jsonl"
-NO_BROKER = "redis://127.0.0.1:1/0"
-"""Nobody listens there: what the rows' loading would tell others is for nobody."""
-EMPTIED_S = 20.0
-"""So long the database may take to be emptied again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +126,7 @@ def _finish(places: _Places) -> None:
             part.take_back()
         _database(["--empty"], places)
         raise
-    for part in places.parts:
+    for part in reversed(places.parts):  # the home's last: `harness.backup.unfinished` goes by it
         part.keep()
 
 
@@ -161,30 +152,7 @@ def _database(arguments: list[str], places: _Places) -> None:
 
 
 def _loading(arguments: list[str], home: Path, places: _Places, hear: Callable[[str], None]) -> None:
-    """In a process of its own, whose home this is. Raises `BackupError`."""
-    environment = {
-        **os.environ,
-        "DLH_HOME": str(home),
-        "DLH_STORE": str(places.inner()),
-        "DLH_REDIS_URL": NO_BROKER,
-        "DJANGO_SETTINGS_MODULE": "harness.settings",
-    }
-    for name in ("DLH_HOME_FILE", "DLH_STORE_FILE", "DLH_REDIS_URL_FILE"):
-        environment.pop(name, None)
-    command = [sys.executable, "-m", "harness.backup.loading", *arguments]
-    with tempfile.TemporaryFile("w+") as trouble:
-        with subprocess.Popen(
-            command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, stderr=trouble, text=True,
-            pass_fds=places.locks,
-        ) as loading:  # fmt: skip
-            try:
-                for line in loading.stdout or ():
-                    hear(line)
-            except Terminated:
-                loading.send_signal(signal.SIGINT)
-                loading.wait(EMPTIED_S)
-                raise
-        if loading.returncode != 0:
-            trouble.seek(0)
-            tail = trouble.read().strip().splitlines()[-1:] or ["(it says nothing)"]
-            raise BackupError(f"the database cannot be filled: {tail[0]}")
+    try:
+        loading_run(arguments, home=home, store=places.inner(), hear=hear, locks=places.locks)
+    except LoadingError as error:
+        raise BackupError(f"the database cannot be filled: {error}") from error

@@ -13,7 +13,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -102,17 +102,33 @@ class Staging:
         self._moved.unlink(missing_ok=True)
 
 
-def settle(folder: Path) -> None:
-    """Before anything works in this folder: what a restore has moved there belongs to it from now on.
+def settle(folder: Path, check: Callable[[Staging], None] = lambda one: None) -> None:
+    """Before anything works in this folder: what a restore has moved there belongs to it from now on, what else it has
+    left goes.
 
-    Raises `BackupError` where only a part of it was moved.
+    Raises `BackupError` where a restore goes on, where only a part was moved, or where `check` does; all is as it was
+    then.
     """
-    one = Staging(folder)
-    if not one.whole():
-        raise BackupError(f"a restore into {folder} was not finished: run it again, or empty the folder")
-    if one.names:
+    own = folder / FOLDER
+    try:
+        lock = (own / "lock").open("a")
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise BackupError(f"{folder} cannot be used: {error.strerror}") from error
+    with lock:
+        _lock(lock.fileno(), own)
+        one = Staging(folder)
+        if not one.whole():
+            raise BackupError(unfinished(folder))
+        check(one)
         one.keep()
-        shutil.rmtree(one.own, ignore_errors=True)
+        shutil.rmtree(own, ignore_errors=True)
+
+
+def unfinished(folder: Path) -> str:
+    """What to do where a restore was killed."""
+    return f"a restore into {folder} was not finished: run it again, or empty the folder"
 
 
 @contextmanager

@@ -107,9 +107,7 @@ def offer_compute(
     now_s = timezone.now().timestamp()
 
     def start_of(allocation: Allocation, run_s: float) -> float | None:
-        parts = allocation.parts or ((allocation.model_name, allocation.count),)
-        wanted = {(allocation.kind, name): count for name, count in parts}
-        return openings.earliest_s(wanted, run_s, now_s)
+        return openings.earliest_s(_wanted(allocation), run_s, now_s)
 
     rest = {way.allocation: estimates[way.allocation].of_share(left) for way in ways}
     ways = with_bringing(row, with_promises(row, ways, rest), groups)
@@ -128,6 +126,12 @@ def offer_compute(
     notes += quota_notes([way for way in unasked if wish.allows(way)], openings, now_s)
     notes += declared_notes(groups) + link_notes(ways, links_read(ways), workload) + reserved_notes(project)
     return offer, notes + looks_notes(probes or {}) + tests_told(offer) + bringing_notes(offer.lines)
+
+
+def _wanted(allocation: Allocation) -> dict[Key, int]:
+    """Devices of each model."""
+    parts = allocation.parts or ((allocation.model_name, allocation.count),)
+    return {(allocation.kind, name): count for name, count in parts}
 
 
 def _priced(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from harness.backup.archive import BackupError
-from harness.backup.staging import settle
+from harness.backup.unfinished import home_settle
 from harness.env import env_path, env_text, secret_read_or_make
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
@@ -52,13 +52,17 @@ class StackHome:
     @property
     def jobs(self) -> Path:
         """Run folders of the jobs (`harness.store.StorePaths.jobs`)."""
-        return env_path("DLH_STORE", self.root / "store") / "jobs"
+        return self._store / "jobs"
+
+    @property
+    def _store(self) -> Path:
+        return env_path("DLH_STORE", self.root / "store")
 
     def make_folders(self) -> None:
         """Create the folders. Raises `StackError` where that is not allowed, or a restore into it was not finished."""
         try:
             self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-            settle(self.root)
+            home_settle(self.root, self._store)
             for folder in (self.run, self.logs, self.broker, self.root / "secrets"):
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:

@@ -18,7 +18,7 @@ from harness.ids import new_id
 from harness.jobs.models import Job, JobAttempt, ModelExport, Prediction
 from harness.storage.sizes import SETTLED_AFTER
 from harness.store import UnsafePath, folder_beneath
-from worker.fence import DESK, LEFT
+from worker.fence import DESK, GONE, LEFT, STEP
 from worker.plan import RunPaths
 from worker.states import TERMINAL, JobState
 from worker.trees import tree_remove
@@ -28,7 +28,7 @@ _ANSWER_YOUNG = timedelta(days=1)
 _ANSWERS: dict[str, type[Prediction] | type[ModelExport]] = {"predictions": Prediction, "exports": ModelExport}
 """Folders with one folder for each row of a table."""
 _log = logging.getLogger(__name__)
-_HALF = ("step-", "gone-")
+_HALF = (STEP, GONE)
 """So begin, on an attempt's desk, names of checkpoints that are being written or removed (`worker.runtime.checkpoint`).
 What else lies there returns with the next attempt."""
 

@@ -1,4 +1,4 @@
-"""A checkpoint that a node returned is put in place: an older one goes only when the newer lies there for good.
+"""A checkpoint that a node made is put in place: an older one goes only when the newer lies there for good.
 
 A kill at any point leaves one of them in place, or the one of the same name as `.old-NAME`, which whoever comes next
 takes back (`worker.runtime.checkpoint` does so with its own).
@@ -13,10 +13,8 @@ from pathlib import Path
 
 from harness.ids import new_id
 from harness.store import folder_beneath
-from worker.fence import fence_raise
+from worker.fence import OLD, fence_raise
 from worker.transfer.tree import CHECKPOINT_NAME
-
-_OLD = ".old-"
 
 
 def checkpoint_place(root: Path, checkpoints: str, name: str, *, staged: Path, gone: Path) -> None:
@@ -24,20 +22,29 @@ def checkpoint_place(root: Path, checkpoints: str, name: str, *, staged: Path, g
 
     One of that name moves to `gone` afterwards; it stays where this fails. Raises `OSError`, `UnsafePath`.
     """
-    old = f"{_OLD}{name}"
     _flush(staged)
     with folder_beneath(root, checkpoints) as place:
         _take_back(place, gone)
-        with suppress(FileNotFoundError):
-            os.rename(name, old, src_dir_fd=place, dst_dir_fd=place)
-        try:
-            os.rename(staged, name, dst_dir_fd=place)
-        except OSError:
-            with suppress(OSError):
-                os.rename(old, name, src_dir_fd=place, dst_dir_fd=place)
-            raise
+        old = checkpoint_exchange(place, name, staged)
         os.fsync(place)
         _move(place, [old], gone)
+
+
+def checkpoint_exchange(place: int, name: str, new: Path | str, *, new_in: int | None = None) -> str:
+    """Rename `new` (in the folder `new_in`, if it is given) to `name` in the folder `place`, by their descriptors.
+
+    One of that name gives way; returns what it is called then. It is back where this fails. Raises `OSError`.
+    """
+    old = f"{OLD}{name}"
+    with suppress(FileNotFoundError):
+        os.rename(name, old, src_dir_fd=place, dst_dir_fd=place)
+    try:
+        os.rename(new, name, src_dir_fd=new_in, dst_dir_fd=place)
+    except OSError:
+        with suppress(OSError):
+            os.rename(old, name, src_dir_fd=place, dst_dir_fd=place)
+        raise
+    return old
 
 
 def checkpoints_remove(root: Path, checkpoints: str, names: Iterable[str], *, gone: Path) -> None:
@@ -63,7 +70,7 @@ def checkpoints_claim(root: Path, checkpoints: str, token: int) -> None:
 def _take_back(place: int, gone: Path | None) -> None:
     """One whose successor is there is not needed any more, and moves to `gone`."""
     for old in os.listdir(place):
-        name = old.removeprefix(_OLD)
+        name = old.removeprefix(OLD)
         if name == old or not CHECKPOINT_NAME.fullmatch(name):
             continue
         try:

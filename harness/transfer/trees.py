@@ -14,6 +14,8 @@ from django.conf import settings
 from harness.bucket.wanted import wanted_check
 from harness.errors import NotFound
 from harness.jobs.models import Checkpoint
+from harness.jobs.services import minimum_sandbox_level
+from harness.pool.models import Node, NodeState
 from harness.store import UnsafePath, open_beneath
 from harness.transfer.hashes import Hashes
 from worker.states import JobState
@@ -25,21 +27,23 @@ _MEMO = "packed.tree.json"
 _hashes = Hashes()
 
 
-def folder_check(folder: str) -> str:
-    """A folder of the store that joined nodes may read. Raises `NotFound`."""
+def folder_check(folder: str, node: Node) -> str:
+    """A folder of the store that this joined node may read. Raises `NotFound`."""
     program = folder.endswith(PROGRAM) and JOB_FOLDER.fullmatch(folder.removesuffix(PROGRAM))
-    if not program and not DATASET_FOLDER.fullmatch(folder) and not _is_awaited(folder):
+    if not program and not DATASET_FOLDER.fullmatch(folder) and not _is_awaited(folder, node):
         raise _missing()
     return folder
 
 
-def _is_awaited(folder: str) -> bool:
-    """Whether it is a checkpoint that goes ahead of a run: of a job that waits, and only as long as it does."""
-    if not CHECKPOINT_FOLDER.fullmatch(folder):
+def _is_awaited(folder: str, node: Node) -> bool:
+    """Whether it is a checkpoint that goes ahead of a run: of a job that waits, and only as long as it does, to a node
+    that could run it."""
+    if node.state != NodeState.UP or not CHECKPOINT_FOLDER.fullmatch(folder):
         return False
     _, job_id, _, _, name = folder.split("/")
-    rows = Checkpoint.objects.filter(job_id=job_id, name=name, removed_at=None)
-    return rows.filter(job__state=JobState.QUEUED).exists()
+    rows = Checkpoint.objects.filter(job_id=job_id, name=name, removed_at=None, job__state=JobState.QUEUED)
+    row = rows.select_related("job").first()
+    return row is not None and minimum_sandbox_level(row.job) <= node.sandbox_level
 
 
 def _missing() -> NotFound:
@@ -48,10 +52,11 @@ def _missing() -> NotFound:
     )
 
 
-def tree_get(folder: str) -> Tree:
-    """A program, a packed dataset or a checkpoint of a job that waits. Raises `NotFound`, `Unavailable`."""
+def tree_get(folder: str, node: Node) -> Tree:
+    """A program, a packed dataset or a checkpoint ahead of a run, for this node. Raises `NotFound`, `Unavailable`."""
     root: Path = settings.STORE.root
-    is_dataset, is_checkpoint = DATASET_FOLDER.fullmatch(folder_check(folder)), CHECKPOINT_FOLDER.fullmatch(folder)
+    folder_check(folder, node)
+    is_dataset, is_checkpoint = DATASET_FOLDER.fullmatch(folder), CHECKPOINT_FOLDER.fullmatch(folder)
     unit, _, part = folder.rpartition("/")
     if not is_checkpoint:
         wanted_check(unit, part)  # a node must not take what is left of a folder for the whole
@@ -104,9 +109,9 @@ def _memo_write(memo: Path, rows: list[dict[str, Any]]) -> None:
         draft.replace(memo)
 
 
-def file_open(folder: str, name: str) -> BufferedReader:
+def file_open(folder: str, name: str, node: Node) -> BufferedReader:
     """One file of what `tree_get` lists. Raises `NotFound`."""
-    return plain_open(settings.STORE.root, folder_check(folder), name)
+    return plain_open(settings.STORE.root, folder_check(folder, node), name)
 
 
 def plain_open(root: Path, folder: str, name: str) -> BufferedReader:

@@ -9,11 +9,11 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
-from scheduler.data_way import HERE, Travel
 from scheduler.estimation.values import Allocation, Basis, Estimate, Interval, values_of
 from scheduler.offers.bringing import Bringing
+from scheduler.offers.promisable import Promisable
 from scheduler.rates.worth import NOTHING, RangeCost
 
 
@@ -113,18 +113,6 @@ class Wish:
     def open(self) -> bool:
         """Any devices will do."""
         return self == Wish(stages=self.stages, even=self.even)
-
-
-class Promisable(NamedTuple):
-    """The first run of one way that the scheduler would promise."""
-
-    start_s: float
-    end_s: float
-    """Upper end, by which it is held against the deadline."""
-    data: Travel = HERE
-    """Of which its data are on their way there."""
-    node: str = ""
-    """Where that is; empty: of several nodes it is not decided which."""
 
 
 @dataclass(frozen=True, kw_only=True)

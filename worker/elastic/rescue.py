@@ -16,6 +16,7 @@ from pathlib import Path
 
 from worker.elastic.member import LocalProcess
 from worker.elastic.patience import SAVE_LIMIT_S, stand_limit_s
+from worker.fence import STEP
 from worker.plan import RunPaths
 from worker.telemetry.tail import open_below
 
@@ -23,7 +24,7 @@ RESCUE_FILE = "rescue"
 """Request of control that the processes leave the first node, which it calls lost, and save what they hold."""
 MEET_LIMIT_S = 10.0
 """From then on those that stand still may save; before that all are waited for, as one may hold a newer copy."""
-RESCUE_NAME = re.compile(r"step-[0-9]{8,18}")
+RESCUE_NAME = re.compile(rf"{STEP}[0-9]{{8,18}}")
 OFFERED_MAX = 2
 """The newest copy, and the best epoch so far."""
 _MANIFEST_BYTES_MAX = 1 << 20
@@ -79,7 +80,7 @@ def rescued(paths: RunPaths) -> list[str]:
     """Names of the whole checkpoints in the folder of a node that is not the first, the newest first."""
     if not paths.part:
         return []
-    names = sorted((path.name for path in paths.checkpoints.glob("step-*")), reverse=True)
+    names = sorted((path.name for path in paths.checkpoints.glob(f"{STEP}*")), reverse=True)
     return [name for name in names if RESCUE_NAME.fullmatch(name) and _is_whole(paths.work, name)][:OFFERED_MAX]
 
 

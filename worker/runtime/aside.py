@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from worker.fence import STEP
+
 _NAME = re.compile(r"before-attempt-([0-9]+)(?:-([0-9]+))?")
 
 
@@ -37,7 +39,7 @@ def purge_aside(folder: Path, keep: int) -> None:
     """Remove all but the newest `keep` of those that were ever put aside. Never raises."""
     with suppress(OSError):
         courses = sorted((_order(path), path) for path in folder.glob("before-attempt-*") if _NAME.fullmatch(path.name))
-        saved = [path for _, course in courses for path in sorted(course.glob("step-*"))]
+        saved = [path for _, course in courses for path in sorted(course.glob(f"{STEP}*"))]
         for path in saved[: max(0, len(saved) - keep)]:
             shutil.rmtree(path, ignore_errors=True)
         for _, course in courses:

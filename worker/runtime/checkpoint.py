@@ -19,7 +19,7 @@ from typing import IO, Any, cast
 
 import torch
 
-from worker.fence import LEFT, desk_name, fence_raise, newest_writer
+from worker.fence import GONE, LEFT, OLD, STEP, desk_name, fence_raise, newest_writer, step_name
 from worker.runtime.aside import purge_aside, put_aside
 from worker.runtime.exhausted import is_out_of_memory
 from worker.runtime.hashed import HashingFile, file_sha256
@@ -101,7 +101,7 @@ class CheckpointStore:
     def saved(self) -> list[Saved]:
         """All complete checkpoints, oldest first (their files are not read)."""
         found = []
-        for path in sorted(self.folder.glob("step-*")):
+        for path in sorted(self.folder.glob(f"{STEP}*")):
             manifest = manifest_read(path)
             if manifest is not None and path.name not in self._damaged:
                 size = sum(int(entry["bytes"]) for entry in manifest["files"].values())
@@ -119,7 +119,7 @@ class CheckpointStore:
         """Write one checkpoint. Raises `OSError` (disk full, ...), `Superseded`; older ones stay as they were."""
         self._enter()
         self.check()
-        name = f"step-{step:08d}"
+        name = step_name(step)
         self._sweep()
         making = self.desk / name
         try:
@@ -162,7 +162,7 @@ class CheckpointStore:
         for item in saved:
             if item.name not in kept:
                 # out of sight first: a crash half-way must not leave a folder that looks complete
-                gone = self.desk / f"gone-{item.name}"
+                gone = self.desk / f"{GONE}{item.name}"
                 try:
                     (self.folder / item.name).rename(gone)
                 except OSError:
@@ -201,7 +201,7 @@ class CheckpointStore:
         `mapped`: as in `load`.
         """
         self._sweep()
-        names = [path.name for path in self.folder.glob("step-[0-9]*")]
+        names = [path.name for path in self.folder.glob(f"{STEP}[0-9]*")]
         for name in sorted(names, key=lambda name: (len(name), name), reverse=True):
             try:
                 return name, self.load(name, mapped=mapped)
@@ -222,8 +222,8 @@ class CheckpointStore:
 
     def _sweep(self) -> None:
         """Take back what a crash left: half-written folders go, a replaced one without successor returns."""
-        for path in self.folder.glob(".old-*"):  # control's: `harness.transfer.placing`, `harness.jobs.control.rescue`
-            place = self.folder / path.name.removeprefix(".old-")
+        for path in self.folder.glob(f"{OLD}*"):  # control's: `harness.transfer.placing`
+            place = self.folder / path.name.removeprefix(OLD)
             if not place.exists():
                 path.rename(place)
             shutil.rmtree(path, ignore_errors=True)
@@ -235,7 +235,7 @@ class CheckpointStore:
 
 def _clear(desk: Path, folder: Path) -> None:
     """Empty a desk; checkpoints that were taken from their places, and are missed there, return."""
-    for path in desk.glob("*/step-*"):
+    for path in desk.glob(f"*/{STEP}*"):
         if not (folder / path.name).exists():
             with suppress(OSError):
                 path.rename(folder / path.name)

@@ -7,6 +7,8 @@ import math
 from pathlib import Path
 from typing import Any
 
+from worker.fence import step_name
+
 FORMAT = 1
 STATE_FILE = "state.pt"
 MANIFEST_FILE = "MANIFEST.json"
@@ -17,7 +19,7 @@ def manifest_read(folder: Path) -> dict[str, Any] | None:
     try:
         body = dict(json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8")))
         files, metric = body["files"], body["metric"]
-        good = body["format"] == FORMAT and folder.name == f"step-{body['step']:08d}" and STATE_FILE in files
+        good = body["format"] == FORMAT and folder.name == step_name(body["step"]) and STATE_FILE in files
         good = good and math.isfinite(body["epoch"]) and (metric is None or math.isfinite(metric))
         good = good and all(entry["bytes"] >= 0 and len(entry["sha256"]) > 0 for entry in files.values())
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):

@@ -66,13 +66,7 @@ def probe(
     Nothing of `net`, not even batch statistics or random states, changes.
     Raises `ProgramFailure` (model_wrong_shape) if the output is not [rows, outputs], and where nothing can be trained.
     """
-    if not isinstance(net, nn.Module):
-        message = f"build(spec) in model.py returned {type(net).__name__}, not a torch.nn.Module."
-        raise ProgramFailure(FailureCode.MODEL_NO_BUILD, message, "Return the model itself from build(spec).")
-    if not any(weight.requires_grad for weight in net.parameters()):
-        message = "The model has no parameter that can be trained."
-        hint = "Keep layers as attributes or in nn.ModuleList: those in a plain list or dict are not found."
-        raise ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint)
+    _check_trainable(net)
     rows = max(LEAST_ROWS, min(rows, len(part)))
     give_back_freed_memory()
     # before the try: the allocator does not give everything back
@@ -89,6 +83,16 @@ def probe(
             raise
     tell(found)
     return found
+
+
+def _check_trainable(net: object) -> None:
+    if not isinstance(net, nn.Module):
+        message = f"build(spec) in model.py returned {type(net).__name__}, not a torch.nn.Module."
+        raise ProgramFailure(FailureCode.MODEL_NO_BUILD, message, "Return the model itself from build(spec).")
+    if not any(weight.requires_grad for weight in net.parameters()):
+        message = "The model has no parameter that can be trained."
+        hint = "Keep layers as attributes or in nn.ModuleList: those in a plain list or dict are not found."
+        raise ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint)
 
 
 def _probe(net: nn.Module, part: Part, outputs: int, device: torch.device, rows: int, room_bytes: float) -> Probe:

@@ -41,16 +41,14 @@ def _rows(tree: Tree) -> list[dict[str, object]]:
 @router.get("/trees", response=TreeOut, exclude_defaults=True, summary="Files of a program, dataset or checkpoint")
 def tree(request: HttpRequest, folder: str) -> TreeOut:
     """Names, sizes and SHA-256, by which a node finds them in its cache. For joined nodes; checkpoints only while their
-    job waits."""
-    node_of(request)
-    return TreeOut.model_validate({"files": _rows(trees.tree_get(folder))})
+    job waits, and for nodes that could run it."""
+    return TreeOut.model_validate({"files": _rows(trees.tree_get(folder, node_of(request)))})
 
 
 @router.get("/files", summary="Bytes of a program, dataset or checkpoint")
 def file(request: HttpRequest, folder: str, name: str) -> HttpResponseBase:
     """One file of the folder; honours `Range`. For joined nodes."""
-    node_of(request)
-    return file_response(request, trees.file_open(folder, name), filename=name)
+    return file_response(request, trees.file_open(folder, name, node_of(request)), filename=name)
 
 
 @router.get(

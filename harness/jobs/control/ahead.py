@@ -57,7 +57,8 @@ class _Wishes:
         for job_id, nodes in places.items():
             job = self._facts.jobs[job_id]
             for node in nodes:
-                if node in self._jobs and self._has_dataset(node, dataset_of(job)) and len(self._jobs[node]) < PER_NODE:
+                has_room = node in self._jobs and len(self._jobs[node]) < PER_NODE
+                if has_room and self._has_dataset(node, dataset_of(job)):
                     self._jobs[node].append(job)
         saved = _saved({job.pk for jobs in self._jobs.values() for job in jobs})
         return {node: tuple(self._folders(node, jobs, saved)) for node, jobs in self._jobs.items() if jobs}

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -24,9 +23,10 @@ from harness.jobs.control.telemetry import count_of, number_of
 from harness.jobs.models import Checkpoint, Job, JobAttempt
 from harness.jobs.states import job_note
 from harness.store import UnsafePath, folder_beneath
+from harness.transfer.placing import checkpoint_exchange
 from worker.elastic.patience import RESCUE_MOST_S
 from worker.events import Event, EventKind
-from worker.fence import fence_raise
+from worker.fence import fence_raise, step_name
 from worker.merit import larger_is_better
 from worker.plan import RunPaths
 from worker.transfer.tree import CHECKPOINT_NAME
@@ -102,7 +102,7 @@ def _saved(root: Path, node: str, names: Sequence[str]) -> list[_Saved]:
     for name in names:
         there = (RunPaths(root, node), RunPaths(root))
         manifest = next((body for paths in there if (body := checkpoint_manifest(paths, name))), None)
-        if manifest is None or name != f"step-{(step := count_of(manifest.get('step'))):08d}":
+        if manifest is None or name != step_name(step := count_of(manifest.get("step"))):
             continue
         epoch, metric = number_of(manifest.get("epoch")) or 0.0, number_of(manifest.get("metric"))
         size = sum(count_of(entry["bytes"]) for entry in manifest["files"].values())
@@ -139,7 +139,5 @@ def _place(root: Path, node: str, names: Sequence[str], token: int) -> None:
         for name in names:
             if checkpoint_is_whole(paths, name):
                 continue  # moved before, or the lost node had saved it itself
-            with suppress(FileNotFoundError):
-                os.rename(name, f".old-{name}", src_dir_fd=place, dst_dir_fd=place)
-            os.rename(name, name, src_dir_fd=source, dst_dir_fd=place)
+            checkpoint_exchange(place, name, name, new_in=source)
         os.fsync(place)

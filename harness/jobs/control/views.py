@@ -197,24 +197,7 @@ def _running(job: Job, option: Option, held: Sequence[Held], now: datetime) -> R
 
 def pool_view(now: datetime, setting: PoolSetting, holding: Sequence[Held]) -> PoolView:
     """Nodes, devices, and what is reserved from now on."""
-    of_node, of_device = _reserved(now)
-    memory, taken = _memory_held(holding), {one.device_id for one in holding}
-    devices: dict[str, list[DeviceView]] = defaultdict(list)
-    columns = ("pk", "node_id", "kind", "index", "away_since", "model_name", "slowdown")
-    # One that is away is there for who holds it alone.
-    rows = list(Device.objects.filter(Q(away_since=None) | Q(allocation__isnull=False)).values_list(*columns))
-    names = names_at_start(holding, {row[0]: declared_name(*row[5:]) for row in rows})
-    for device_id, node_id, kind, index, away_since, *_ in rows:
-        devices[node_id].append(
-            DeviceView(
-                device_id=device_id,
-                kind=kind,
-                index=index,
-                free=device_id not in taken,
-                model_name=names[device_id],
-                reserved=(*of_node[node_id], *of_device[device_id], *(_AWAY if away_since else ())),
-            )
-        )
+    memory, devices = _memory_held(holding), _devices(now, holding)
     nodes = list(Node.objects.defer("description", "running", "check_result"))
     apart = gang_problem(nodes, setting) if setting.span_nodes else ""
     view = PoolView(
@@ -236,6 +219,29 @@ def pool_view(now: datetime, setting: PoolSetting, holding: Sequence[Held]) -> P
     )
     needed = (setting.minimum_sandbox_level_own_code, setting.minimum_sandbox_level_generated)
     return view.levelled(needed) if view.spans_nodes else view
+
+
+def _devices(now: datetime, holding: Sequence[Held]) -> Mapping[str, list[DeviceView]]:
+    """By node id."""
+    of_node, of_device = _reserved(now)
+    taken = {one.device_id for one in holding}
+    devices: dict[str, list[DeviceView]] = defaultdict(list)
+    columns = ("pk", "node_id", "kind", "index", "away_since", "model_name", "slowdown")
+    # One that is away is there for who holds it alone.
+    rows = list(Device.objects.filter(Q(away_since=None) | Q(allocation__isnull=False)).values_list(*columns))
+    names = names_at_start(holding, {row[0]: declared_name(*row[5:]) for row in rows})
+    for device_id, node_id, kind, index, away_since, *_ in rows:
+        devices[node_id].append(
+            DeviceView(
+                device_id=device_id,
+                kind=kind,
+                index=index,
+                free=device_id not in taken,
+                model_name=names[device_id],
+                reserved=(*of_node[node_id], *of_device[device_id], *(_AWAY if away_since else ())),
+            )
+        )
+    return devices
 
 
 def _memory_held(holding: Sequence[Held]) -> Mapping[str, int]:

@@ -42,6 +42,8 @@ backup_restore(pathlib.Path(file), home=pathlib.Path(home), store=pathlib.Path(s
 UNPACKED = ("restoring", "_database_load", 1)
 FILLING = ("", "Filling the database", 0)
 MOVING = ("path", "rename", 3)  # the store's folder is where it belongs, and the first of the home
+STORE_MOVED = ("staging", "move_up", 2)  # the home's turn comes
+ALL_MOVED = ("restoring", "_database", 1)  # what marks the database is to go
 MOVED = ("staging", "keep", 3)  # after one for each folder at the beginning
 
 
@@ -91,6 +93,39 @@ def test_a_database_that_was_half_filled_is_emptied_and_filled_and_nothing_start
         assert kept == [row[:2] for row in users(home)]
 
 
+def test_who_starts_before_the_database_is_finished_is_refused_and_the_restore_comes_to_its_end(
+    home, backup, tmp_path, monkeypatch
+):
+    import psycopg
+
+    new, store = tmp_path / "new", tmp_path / "disk"
+    with server() as url:
+        settings = {"DLH_HOME": new, "DLH_STORE": store, "DLH_DATABASE_URL": url}
+        for name, value in settings.items():
+            monkeypatch.setenv(name, str(value))
+        for point in (FILLING, ALL_MOVED):
+            killed(backup, new, store, point, DLH_DATABASE_URL=url)
+            there = {path.name for path in new.iterdir()}
+            with pytest.raises(StackError, match="restore into this database was not finished: run it again"):
+                StackHome(new).make_folders()
+            assert {path.name for path in new.iterdir()} == there, "else the next restore refused it"
+        done = call("harness.backup", "restore", backup, **settings)
+        assert done.returncode == 0, done.stderr
+        StackHome(new).make_folders()
+        with psycopg.connect(host=url.partition("host=")[2], user="dlh", dbname="postgres") as database:
+            kept = database.execute("SELECT username, password FROM accounts_user").fetchall()
+        assert kept == [row[:2] for row in users(home)]
+
+
+def test_a_database_that_cannot_be_asked_keeps_a_start_from_what_a_restore_left(backup, tmp_path, monkeypatch):
+    new = tmp_path / "new"
+    killed(backup, new, tmp_path / "disk", UNPACKED)
+    monkeypatch.setenv("DLH_DATABASE_URL", f"postgresql:///postgres?host={tmp_path}")
+    with pytest.raises(StackError, match="the database does not tell whether a restore was finished"):
+        StackHome(new).make_folders()
+    assert [path.name for path in new.iterdir()] == [FOLDER]
+
+
 def test_what_cannot_be_moved_to_its_place_leaves_folders_and_database_empty(backup, tmp_path, monkeypatch):
     import psycopg
 
@@ -135,3 +170,36 @@ def test_a_folder_in_which_a_restore_moved_all_is_taken_as_it_is(tmp_path):
     assert (tmp_path / "new" / FOLDER).exists()  # as after a kill: the note is there
     settle(tmp_path / "new")
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["store"]
+
+
+def test_what_a_restore_unpacked_and_never_moved_is_gone_when_the_installation_starts_without_it(
+    backup, tmp_path, monkeypatch
+):
+    new, store = tmp_path / "new", tmp_path / "disk"
+    monkeypatch.setenv("DLH_STORE", str(store))
+    killed(backup, new, store, UNPACKED)
+    assert any((store / FOLDER).rglob("model"))
+    StackHome(new).make_folders()
+    settle(store)
+    assert not (new / FOLDER).exists() and list(store.iterdir()) == []
+
+
+def test_the_store_of_a_backup_alone_is_not_started_on(backup, tmp_path, monkeypatch):
+    new, store = tmp_path / "new", tmp_path / "disk"
+    monkeypatch.setenv("DLH_STORE", str(store))
+    killed(backup, new, store, STORE_MOVED)
+    assert (store / "jobs").is_dir()
+    with pytest.raises(StackError, match="was not finished: run it again"):
+        StackHome(new).make_folders()
+    done = call("harness.backup", "restore", backup, DLH_HOME=new, DLH_STORE=store)
+    assert done.returncode == 0, done.stderr
+
+
+def test_nothing_starts_where_a_restore_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(staging, "LOCK_S", 0.0)
+    new = tmp_path / "new"
+    with staging.staging(new) as (part, _):
+        part.begin()
+        with pytest.raises(StackError, match="goes on; wait until it has ended"):
+            StackHome(new).make_folders()
+        assert part.tree.is_dir() and [path.name for path in new.iterdir()] == [FOLDER]

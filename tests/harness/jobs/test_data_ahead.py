@@ -162,6 +162,24 @@ def test_few_nodes_fetch_at_once_and_few_datasets_are_kept_on_each(
     assert {name for name, _ in later} == {"node-1", "node-2"}, "what is there already is kept there"
 
 
+def test_a_job_for_which_a_node_has_no_room_takes_no_turn_from_other_nodes(job_make, monkeypatch):
+    monkeypatch.setattr(ahead, "NODES_MOST", 1)
+    monkeypatch.setattr(ahead, "PER_NODE", 2)
+    jobs = {job.pk: job for job in (job_make() for _ in range(4))}
+    *two, refused, other = jobs
+    for number, job in enumerate(jobs.values()):
+        job.dataset_sha256 = f"{number:064x}"
+    caches = {
+        "node-1": SimpleNamespace(datasets={jobs[pk].dataset_sha256 for pk in two}),
+        "node-2": SimpleNamespace(datasets=set()),
+    }
+    monkeypatch.setattr(jobs[two[1]], "dataset_sha256", jobs[two[0]].dataset_sha256)
+    places = {**dict.fromkeys((*two, refused), ("node-1",)), other: ("node-2",)}
+    made = ahead._Wishes(SimpleNamespace(jobs=jobs, caches=caches), {}).made(places)
+    assert any(other in folder for folder in made["node-2"])
+    assert not any(refused in folder for folders in made.values() for folder in folders)
+
+
 def saved_make(job, *steps):
     """The names of checkpoints that it has made, the newest one first."""
     for step in steps:

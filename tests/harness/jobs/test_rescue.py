@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from datetime import datetime, timedelta
 
 import pytest
@@ -179,6 +181,23 @@ def test_a_link_is_not_followed(attempt, tmp_path):
     attempt = ended(attempt, "node-2", rescue=[NEW])
     attempt = ended(attempt, "node-3")
     assert names(attempt) == [(OLD,)]
+
+
+def test_a_disk_that_refuses_what_was_saved_leaves_in_place_what_lies_there(attempt, monkeypatch):
+    attempt = ended(attempt, "node-1", failure=KILLED)
+    write(attempt, "", NEW, files={"state.pt": {"bytes": 6}})
+    rename = os.rename
+
+    def refused(source, target, **more):
+        if source == target == NEW:
+            raise OSError(errno.EIO, "Input/output error")
+        rename(source, target, **more)
+
+    monkeypatch.setattr(os, "rename", refused)
+    attempt = rescued(attempt)
+    attempt = ended(attempt, "node-3")
+    assert (attempt.job.state, names(attempt)) == ("queued", [(OLD,)])
+    assert {path.name for path in folder(attempt, "").glob("*step-*")} == {OLD, NEW}
 
 
 def test_a_node_that_does_not_save_in_time_is_ended_and_all_is_as_without(

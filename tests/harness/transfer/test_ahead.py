@@ -8,6 +8,7 @@ import os
 import pytest
 
 from harness.jobs.models import Checkpoint, Job
+from harness.pool.models import Node, PoolSetting
 from tests.harness.transfer.asking import API, code
 from worker.transfer.ahead import Ahead
 from worker.transfer.folders import Folders
@@ -72,6 +73,8 @@ def test_a_checkpoint_that_became_damaged_in_the_cache_comes_anew(depot, plan, h
 
 
 def test_nodes_may_read_a_checkpoint_ahead_only_while_its_job_waits(stranger, plan, store, saved):
+    Node.objects.update(state="up", sandbox_level=3)
+
     def asked(folder=saved):
         return stranger.get(f"{API}/trees", query_params={"folder": folder})
 
@@ -88,3 +91,14 @@ def test_nodes_may_read_a_checkpoint_ahead_only_while_its_job_waits(stranger, pl
     Job.objects.filter(pk=plan.job_id).update(state="queued")
     Checkpoint.objects.update(removed_at="2026-01-01T00:00Z")
     assert code(asked()) == "not_found"
+
+
+def test_nodes_that_could_not_run_the_job_may_not_read_its_checkpoints(stranger, saved):
+    def asked():
+        return stranger.get(f"{API}/trees", query_params={"folder": saved})
+
+    PoolSetting.objects.update_or_create(pk=1, defaults={"minimum_sandbox_level_generated": 2})
+    for state, level, may in (("up", 2, True), ("up", 1, False), ("drain", 2, False), ("down", 2, False)):
+        Node.objects.filter(name="node-9").update(state=state, sandbox_level=level)
+        answer = asked()
+        assert answer.status_code == 200 if may else code(answer) == "not_found", (state, level)

@@ -10,8 +10,9 @@ import pytest
 from scheduler.data_way import AHEAD_LAG_S, Travel
 from scheduler.estimation.values import Basis
 from scheduler.offers.bringing import Bringing
+from scheduler.offers.promisable import Promisable
 from scheduler.offers.recommend import candidates, recommend
-from scheduler.offers.values import Mark, Offer, Promisable
+from scheduler.offers.values import Mark, Offer
 from scheduler.offers.words import bringing_words
 from tests.scheduler.offers.ways import GIB, NOW_S, cpus, gpus, offer, priced, workload
 
