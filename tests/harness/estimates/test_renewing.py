@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.utils import timezone
 
 from harness.calibration.fitting import model_fit
 from harness.calibration.models import CalibrationPointRow, CalibrationRun, RunState
 from harness.errors import Invalid
-from harness.estimates import probes
+from harness.estimates import probes, renewing
 from harness.estimates.models import Inspection, JobEstimate
 from harness.estimates.selectors import offer_priced
 from harness.estimates.services import (
@@ -22,6 +24,7 @@ from harness.estimates.services import (
     offer_accept,
     offer_probe,
 )
+from harness.jobs.drafts import program_file_write
 from harness.jobs.models import Job, JobEvent
 from harness.jobs.options import options_of
 from harness.jobs.services import job_submit
@@ -124,6 +127,51 @@ def test_devices_that_are_reserved_meanwhile_leave_the_figures_as_they_are(job, 
     taken = queue(offer_accept(user=people.owner, offer=offered(job)))
     reservation_create(user=people.admin, node="node-1", ends_at=timezone.now() + HOUR, purpose="upkeep")
     assert estimates_renew() == 0 and fresh(taken).options == taken.options
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, change: Callable[[], Any]) -> None:
+    """Have something happen once, while a job is priced."""
+    compute, changes = renewing._priced, [change]
+
+    def priced(*args: Any, **options: Any) -> Any:
+        found = compute(*args, **options)
+        if changes:
+            changes.pop()()
+        return found
+
+    monkeypatch.setattr(renewing, "_priced", priced)
+
+
+def test_an_offer_that_is_accepted_while_its_job_is_priced_is_not_overwritten(
+    job, node_make, people, offered, monkeypatch
+):
+    node_make("node-1", cpus=2)
+    taken = queue(offer_accept(user=people.owner, offer=offered(job)))
+    other = offered(job, count=2)
+    meanwhile(monkeypatch, lambda: offer_accept(user=people.owner, offer=other, elastic=False))
+    assert estimates_renew() == 1
+    assert JobEstimate.objects.get(job=taken).offer_id == other.pk
+    assert [option.count for option in options_of(fresh(taken))] == [2]
+
+
+def test_a_job_that_starts_while_it_is_priced_keeps_its_options(job, node_make, people, offered, monkeypatch):
+    node_make("node-1", cpus=2)
+    taken = queue(offer_accept(user=people.owner, offer=offered(job)))
+    Job.objects.filter(pk=taken.pk).update(slowdown=7.0)
+    meanwhile(monkeypatch, lambda: Job.objects.filter(pk=taken.pk).update(state="placed"))
+    assert estimates_renew() == 0
+    assert (fresh(taken).options, fresh(taken).slowdown) == (taken.options, 7.0)
+
+
+def test_a_draft_whose_program_is_edited_while_it_is_priced_has_no_estimate(
+    job, node_make, people, offered, monkeypatch
+):
+    node_make("node-1", cpus=2)
+    taken = offer_accept(user=people.owner, offer=offered(job))
+    text = settings.STORE.job(job.pk).program.joinpath("train.py").read_text() + "\n# mine\n"
+    edit = {"user": people.owner, "job": taken, "name": "train.py", "text": text}
+    meanwhile(monkeypatch, lambda: program_file_write(**edit))
+    assert estimates_renew() == 0 and fresh(taken).options == []
 
 
 @pytest.mark.parametrize("state", [RunState.RUNNING, RunState.STOPPED])
