@@ -24,9 +24,11 @@ from harness.estimates.services import (
     offer_accept,
     offer_probe,
 )
+from harness.jobs.admission import promise_ask_again
 from harness.jobs.drafts import program_file_write
 from harness.jobs.models import Job, JobEvent
 from harness.jobs.options import options_of
+from harness.jobs.promises import PromiseState, promise_told
 from harness.jobs.services import job_submit
 from harness.pool.reservations import reservation_create
 from tests.harness.calibration.test_fitting import measure
@@ -53,6 +55,11 @@ def basis(job: Job) -> str:
 
 def fresh(job: Job) -> Job:
     return Job.objects.get(pk=job.pk)
+
+
+def notes(job: Job) -> list[str]:
+    """What was said of its finish, as events."""
+    return list(JobEvent.objects.filter(job=job, message__contains="promised").values_list("message", flat=True))
 
 
 def test_a_probe_refines_the_estimate_of_a_job_that_waits(job_make, node_make, people, offered):
@@ -98,6 +105,35 @@ def test_a_finish_that_was_refused_for_a_wide_range_is_promised_once_a_probe_nar
     promised = fresh(waits)
     assert promised.promised_at == promised.deadline_at
     assert JobEvent.objects.filter(job=waits, message__startswith="Its estimate was renewed.").count() == 1
+
+
+def test_a_finish_that_is_refused_again_is_told_by_the_new_estimate_and_makes_no_event(job, node_make, people, offered):
+    node_make("node-1", cpus=2)
+    line = offer_priced(offered(job, count=1)).lines[0]
+    within = timedelta(seconds=0.8 * line.estimate.run_s.high)
+    offer = offered(job, deadline_at=timezone.now() + within, count=1)
+    taken = offer_accept(user=people.owner, offer=offer, promised=False)
+    waits = job_submit(user=people.owner, job=taken, promised=False)
+    Job.objects.filter(pk=waits.pk).update(promise=promise_told(PromiseState.NOT_PROMISED, "As of then."))
+    before = notes(waits)
+    told(offer_probe(user=people.owner, offer=offer), step_s=1000.0)
+    after = fresh(waits)
+    assert after.promised_at is None and after.promise["state"] == "not_promised"
+    assert "The earliest finish that can be promised is" in after.promise["text"]
+    assert notes(waits) == before
+
+
+def test_the_first_answer_to_a_finish_is_left_to_be_told_with_an_event(job, node_make, people, offered):
+    node_make("node-1", cpus=2)
+    run_s = offer_priced(offered(job, count=1)).lines[0].estimate.run_s
+    offer = offered(job, deadline_at=timezone.now() + timedelta(seconds=0.8 * run_s.high), count=1)
+    waits = job_submit(
+        user=people.owner, job=offer_accept(user=people.owner, offer=offer, promised=False), promised=False
+    )
+    awaits = promise_told(PromiseState.NO_ESTIMATE)
+    Job.objects.filter(pk=waits.pk).update(promise=awaits)
+    assert not promise_ask_again(fresh(waits))
+    assert fresh(waits).promise == awaits
 
 
 def test_a_promise_stays_where_the_job_turns_out_to_take_longer(job, node_make, people, offered):
