@@ -13,6 +13,7 @@ from codegen.modes import STAGED, without_effect
 from codegen.spec import TaskSpec
 from harness.accounts.access import require
 from harness.accounts.models import Role, User
+from harness.calibration.known import fitted_since
 from harness.errors import Conflict, Invalid
 from harness.estimates.groups import groups_read
 from harness.estimates.models import Inspection, JobEstimate, OfferRow, OfferState
@@ -46,8 +47,8 @@ def offer_accept(
     recommended one only such that run no longer. Without `promised` a line that may be late can be taken, too (None:
     the likeliest to be on time, where none is recommended).
     Raises `NotFound`, `Forbidden`, `Invalid` (no such line), `Conflict` (it cannot be taken, or would break the job's
-    promise; or devices or program changed since, then with a new offer: `details.offer`; or a line is named by its
-    place, and the offer was priced anew since the person saw it).
+    promise; or devices, their calibration or the program changed since, then with a new offer: `details.offer`; or a
+    line is named by its place, and the offer was priced anew since the person saw it).
     """
     job = offer.job
     if job is None:
@@ -120,12 +121,19 @@ def line_of(offer: OfferRow, place: int | None, *, promised: bool = True) -> Off
 
 
 def _fresh(user: User, job: Job, offer: OfferRow, chosen: OfferLine) -> None:
-    """Pass if devices and program are what they were when the offer was made. Raises `Conflict` with a new offer."""
+    """Pass if devices, what is known of them and program are what they were when the offer was made.
+
+    Raises `Conflict` with a new offer.
+    """
     if offer.inspection is None or job_key(job) != offer.inspection.key:
         raise _stale(user, job, offer, "The program has changed since this offer was made.")
     way = chosen.allocation
     if not is_there(groups_read(job.project, memory_bytes=offer.memory_bytes), way):
         raise _stale(user, job, offer, f"{devices_words(way)}: they are no longer in the pool.")
+    names = [name for name, _ in way.parts] or [way.model_name]
+    if offer.made_at is not None and fitted_since(way.kind, names, offer.made_at):
+        told = f"{devices_words(way)}: a calibration has told since this offer was made what a run takes there."
+        raise _stale(user, job, offer, told)
 
 
 def offer_again(user: User, job: Job, offer: OfferRow) -> OfferRow:

@@ -12,9 +12,9 @@ from django.utils import timezone
 
 from harness.calibration.fitting import model_fit
 from harness.calibration.models import CalibrationPointRow, CalibrationRun, RunState
-from harness.errors import Invalid
+from harness.errors import Conflict, Invalid
 from harness.estimates import probes, renewing
-from harness.estimates.models import Inspection, JobEstimate
+from harness.estimates.models import Inspection, JobEstimate, OfferRow
 from harness.estimates.selectors import offer_priced
 from harness.estimates.services import (
     estimates_renew,
@@ -236,3 +236,25 @@ def test_a_calibration_narrows_the_range_of_a_job_that_waits(job_make, node_make
     model_fit("cpu", "core")
     assert estimates_renew() == 1
     assert basis(waits) == "modelled" and fresh(waits).slowdown < wide
+
+
+def test_an_offer_of_before_a_calibration_is_to_be_looked_at_again(job, node_make, people, offered):
+    node_make("node-1", cpus=2)
+    offer = offered(job)
+    measure(30)
+    CalibrationPointRow.objects.update(model_name="core")
+    model_fit("cpu", "core")
+    with pytest.raises(Conflict, match=r"a calibration has told since") as refused:
+        offer_accept(user=people.owner, offer=offer)
+    assert refused.value.code == "offer_stale"
+    taken = offer_accept(user=people.owner, offer=OfferRow.objects.get(pk=refused.value.details["offer"]))
+    assert basis(taken) == "modelled"
+
+
+def test_what_a_calibration_says_of_other_devices_does_not_matter(job, node_make, people, offered):
+    node_make("node-1", cpus=2)
+    offer = offered(job)
+    measure(30)
+    CalibrationPointRow.objects.update(model_name="another")
+    model_fit("cpu", "another")
+    assert basis(offer_accept(user=people.owner, offer=offer)) == "assumed"
