@@ -128,8 +128,6 @@ class OfferRow(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     made_at = models.DateTimeField(null=True, blank=True)
     """When it was priced: what is known of devices later is not in it."""
-    shown_at = models.DateTimeField(null=True, blank=True)
-    """`made_at` of what its owner saw last; see `harness.estimates.shown`."""
 
     class Meta:
         indexes = [models.Index(fields=["job", "-created_at"])]
