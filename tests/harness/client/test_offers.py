@@ -247,7 +247,7 @@ def test_the_table_names_the_way_of_the_data_to_a_node_that_does_not_have_them(
     node_make("far", cpus=1, description={"cache": {"datasets": []}})
     offer_make(job.owner, job)
     ended = dlh("jobs", "offer", job.pk)
-    assert "1 min to bring 600 MiB to node far (assumed)" in " ".join(ended.out.split())
+    assert "likely 1 min, to bring 600 MiB to node far (assumed)" in " ".join(ended.out.split())
     assert "Data come to node far at 10 MiB/s" in " ".join(ended.err.split())
 
 
