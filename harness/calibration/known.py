@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from harness.calibration.models import DeviceModelRow, FinishedJobRow, RanOutRow
@@ -36,6 +37,15 @@ def device_model(kind: str, model_name: str) -> DeviceModel:
     `model_name` as the scheduler names devices: a declared slowdown is part of it, and of the model.
     """
     return device_models([(kind, model_name)])[kind, model_name]
+
+
+def fitted_since(kind: str, names: Collection[str], moment: datetime) -> bool:
+    """Whether a calibration of one of these devices tells since then what it takes; `names` as the scheduler has them.
+
+    What finished jobs correct does not count: that goes on all day, and moves figures within their ranges.
+    """
+    rows = DeviceModelRow.objects.filter(kind=kind, model_name__in=[real_name(name)[0] for name in names])
+    return rows.filter(fitted_at__gt=moment, n_points__gt=0).exists()
 
 
 def device_models(keys: Collection[Key]) -> dict[Key, DeviceModel]:

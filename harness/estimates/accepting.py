@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
@@ -13,14 +14,14 @@ from codegen.modes import STAGED, without_effect
 from codegen.spec import TaskSpec
 from harness.accounts.access import require
 from harness.accounts.models import Role, User
+from harness.calibration.known import fitted_since
 from harness.errors import Conflict, Invalid
 from harness.estimates.groups import groups_read
 from harness.estimates.models import Inspection, JobEstimate, OfferRow, OfferState
-from harness.estimates.offers import OFFERABLE, OFFERED, Asked, job_key, offer_make
+from harness.estimates.offers import OFFERABLE, OFFERED, Asked, job_key, offer_make, utc
 from harness.estimates.pricing import estimates_of
 from harness.estimates.probes import probes_of
 from harness.estimates.promising import option_of
-from harness.estimates.shown import shown_check
 from harness.jobs.admission import job_admit_again
 from harness.jobs.drafts import job_spec_update
 from harness.jobs.models import Job
@@ -35,19 +36,29 @@ from scheduler.offers.words import devices_words, energy_told
 from scheduler.workload import Workload
 from worker.states import JobState
 
+_TOLD = timedelta(milliseconds=1)
+"""As exactly the API tells a moment."""
+
 
 def offer_accept(
-    *, user: User, offer: OfferRow, line: int | None = None, elastic: bool = True, promised: bool = True
+    *,
+    user: User,
+    offer: OfferRow,
+    line: int | None = None,
+    seen_at: datetime | None = None,
+    elastic: bool = True,
+    promised: bool = True,
 ) -> Job:
     """Give the job the devices of one line (its place in the offer; None: the recommended one).
 
+    `seen_at` is `made_at` of the offer as the person saw it; None: as it is.
     A draft's spec is changed; of a job that waits or is paused only what the scheduler may choose from. With `elastic`
     the scheduler may also use other numbers of the same devices, where that keeps promises; of a line that is not the
     recommended one only such that run no longer. Without `promised` a line that may be late can be taken, too (None:
     the likeliest to be on time, where none is recommended).
     Raises `NotFound`, `Forbidden`, `Invalid` (no such line), `Conflict` (it cannot be taken, or would break the job's
-    promise; or devices or program changed since, then with a new offer: `details.offer`; or a line is named by its
-    place, and the offer was priced anew since the person saw it).
+    promise; or devices, their calibration or the program changed since, then with a new offer: `details.offer`; or the
+    offer was priced anew since the person saw it).
     """
     job = offer.job
     if job is None:
@@ -56,8 +67,7 @@ def offer_accept(
     job.refresh_from_db()
     if job.state not in OFFERABLE:
         raise Conflict(f"{job.name} is {job.state}.", code="wrong_state", hint="Clone it to run it on other devices.")
-    if line is not None:
-        shown_check(user, offer)
+    _seen_check(offer, seen_at)
     chosen = line_of(offer, line, promised=promised)
     _fresh(user, job, offer, chosen)
     priced = Offer.from_dict(offer.body)
@@ -77,6 +87,19 @@ def offer_accept(
         job_note(job, "person", f"Offer accepted: {_line_words(chosen)}", actor=user, data={"offer_id": offer.pk})
     offer.refresh_from_db()
     return job
+
+
+def _seen_check(offer: OfferRow, seen_at: datetime | None) -> None:
+    """Pass if the lines are those that the person saw, in their order. Raises `Conflict`.
+
+    A few steps that somebody tries of the same program price an offer anew, and its lines may change places.
+    """
+    seen_at = utc(seen_at)
+    if seen_at is not None and (offer.made_at is None or abs(seen_at - offer.made_at) >= _TOLD):
+        raise Conflict(
+            "This offer has been priced anew since you saw it: its lines may stand in another order.",
+            code="offer_stale", hint="Look at it again, then choose.", details={"offer": offer.pk},
+        )  # fmt: skip
 
 
 def _hold(job: Job) -> None:
@@ -120,12 +143,19 @@ def line_of(offer: OfferRow, place: int | None, *, promised: bool = True) -> Off
 
 
 def _fresh(user: User, job: Job, offer: OfferRow, chosen: OfferLine) -> None:
-    """Pass if devices and program are what they were when the offer was made. Raises `Conflict` with a new offer."""
+    """Pass if devices, what is known of them and program are what they were when the offer was made.
+
+    Raises `Conflict` with a new offer.
+    """
     if offer.inspection is None or job_key(job) != offer.inspection.key:
         raise _stale(user, job, offer, "The program has changed since this offer was made.")
     way = chosen.allocation
     if not is_there(groups_read(job.project, memory_bytes=offer.memory_bytes), way):
         raise _stale(user, job, offer, f"{devices_words(way)}: they are no longer in the pool.")
+    names = [name for name, _ in way.parts] or [way.model_name]
+    if offer.made_at is not None and fitted_since(way.kind, names, offer.made_at):
+        told = f"{devices_words(way)}: a calibration has told since this offer was made what a run takes there."
+        raise _stale(user, job, offer, told)
 
 
 def offer_again(user: User, job: Job, offer: OfferRow) -> OfferRow:

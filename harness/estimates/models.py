@@ -127,9 +127,7 @@ class OfferRow(models.Model):
     """The allocation that was taken."""
     created_at = models.DateTimeField(auto_now_add=True)
     made_at = models.DateTimeField(null=True, blank=True)
-    """When it was priced."""
-    shown_at = models.DateTimeField(null=True, blank=True)
-    """`made_at` of what its owner saw last; see `harness.estimates.shown`."""
+    """When it was priced: what is known of devices later is not in it."""
 
     class Meta:
         indexes = [models.Index(fields=["job", "-created_at"])]

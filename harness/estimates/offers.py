@@ -250,13 +250,13 @@ def probed_workload(inspection: Inspection) -> tuple[dict[str, Any] | None, Allo
 
 
 def _priced(offer: OfferRow, workload: Workload, only: Allocation | None) -> OfferRow:
-    begun_s = time.perf_counter()
+    begun_at, begun_s = timezone.now(), time.perf_counter()
     made, notes = offer_compute(
         offer, workload, probes=probes_of(offer.inspection) if offer.inspection else None, only=only
     )
     _keep(
         offer, state=OfferState.READY, body=plain(made.to_dict()), notes=notes,
-        priced_s=time.perf_counter() - begun_s, made_at=timezone.now(),
+        priced_s=time.perf_counter() - begun_s, made_at=begun_at,
     )  # fmt: skip
     return offer
 

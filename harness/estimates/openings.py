@@ -6,23 +6,27 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
+from typing import NamedTuple
 
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from harness.accounts.models import Project
+from harness.estimates.kept import Kept, held_of_others, kept_of
 from harness.jobs.models import Allocation, Job
 from harness.jobs.options import options_of
 from harness.pool.models import Device, NodeState, Quota, Reservation
 from scheduler.kinds import declared_name
 from scheduler.offers.values import DeviceGroup
 from scheduler.placing.openings import Holding, earliest_together_s
+from scheduler.types import Option
 from worker.states import JobState
 
 UNKNOWN_LEAST_S = 600.0
 """A job that nobody has estimated is expected to hold its devices as long again as it has run, and at least this."""
 
-_PLANS = ("pk", "options", "expected_start_at", "expected_high_at")
+_PLANS = ("pk", "project", "options", "expected_start_at", "expected_high_at")
 """Who has such times has options: the spec is hardly ever asked for."""
 _TIMES = ("pk", "state", "expected_high_at", "eta_s", "placed_at", "run_s")
 
@@ -81,36 +85,77 @@ def openings_read(groups: Sequence[DeviceGroup], *, project: Project | None = No
     `project`: whose jobs may use what is reserved for them; `without`: id of the job that is priced.
     """
     now = timezone.now()
-    now_s, usable = now.timestamp(), _usable(project, now)
+    now_s, up = now.timestamp(), _devices_up()
+    reserved = [(row, _devices_in(row, up)) for row in _for_others(project).filter(ends_at__gt=now)]
+    kept_now = {pk for row, devices in reserved if row.starts_at <= now for pk in devices}
+    usable = {pk: device.key for pk, device in up.items() if pk not in kept_now}
     capacity = {(group.kind, group.model_name): sum(group.sizes) for group in groups}
-    held: dict[Key, list[Holding]] = defaultdict(list)
-    guessed = False
-    running: dict[str, dict[Key, int]] = defaultdict(lambda: defaultdict(int))
-    for job_id, device_id in Allocation.objects.exclude(job_id=without).values_list("job_id", "device_id"):
-        if device_id in usable:
-            running[job_id][usable[device_id]] += 1
-    for job in Job.objects.filter(pk__in=running).only(*_TIMES):
-        finish_s, known = _finish_s(job, now_s)
-        guessed |= not known
-        for key, count in running[job.pk].items():
-            held[key].append(Holding(start_s=now_s, finish_s=finish_s, count=count))
-    for job in _planned(without):
-        option = options_of(job)[0]
-        fitting = [key for key in capacity if key[0] == option.kind and option.takes(key[1])]
-        counts = {(option.kind, name): count for name, count in option.parts}
-        for key in fitting if option.parts else fitting[:1]:
-            if job.expected_start_at and job.expected_high_at:
-                start_s, end_s = job.expected_start_at.timestamp(), job.expected_high_at.timestamp()
-                count = counts.get(key, option.count)
-                held[key].append(Holding(start_s=start_s, finish_s=max(start_s, end_s), count=count))
-    for key, kept in _kept_later(project, now, usable):
-        held[key].append(kept)
+    running = _running(without, usable, now_s)
+    held = running.held
+    kept = kept_of(reserved, {pk: device.key for pk, device in up.items()}, usable, running.free_s)
+    for key, holding in _waiting_held(without, capacity, kept, now_s):
+        held[key].append(holding)
+    for row, devices in reserved:
+        if row.starts_at > now:  # whoever starts before it has to end before it
+            span = {"start_s": row.starts_at.timestamp(), "finish_s": row.ends_at.timestamp()}
+            for key, count in Counter(usable[pk] for pk in devices if pk in usable).items():
+                held[key].append(Holding(**span, count=count))
     quotas = {row.device_kind: row.devices for row in Quota.objects.filter(project=project, may_borrow=False)}
     own, own_guessed = _own_held(project, without, now_s) if project and quotas else ({}, False)
     return Openings(
-        held={key: tuple(items) for key, items in held.items()}, capacity=capacity, guessed=guessed or own_guessed,
-        quota_held=own, quotas=quotas,
+        held={key: tuple(items) for key, items in held.items()}, capacity=capacity,
+        guessed=running.guessed or own_guessed, quota_held=own, quotas=quotas,
     )  # fmt: skip
+
+
+class _Running(NamedTuple):
+    """What jobs hold now."""
+
+    held: dict[Key, list[Holding]]
+    """Of the devices that are offered."""
+    free_s: dict[str, float]
+    """Id of any device -> when it is given back."""
+    guessed: bool
+
+
+def _running(without: str, usable: Mapping[str, Key], now_s: float) -> _Running:
+    held: dict[Key, list[Holding]] = defaultdict(list)
+    free_s: dict[str, float] = {}
+    guessed = False
+    running: dict[str, list[str]] = defaultdict(list)
+    for job_id, device_id in Allocation.objects.exclude(job_id=without).values_list("job_id", "device_id"):
+        running[job_id].append(device_id)
+    for job in Job.objects.filter(pk__in=running).only(*_TIMES):
+        finish_s, known = _finish_s(job, now_s)
+        free_s |= dict.fromkeys(running[job.pk], finish_s)
+        counts = Counter(usable[pk] for pk in running[job.pk] if pk in usable)
+        guessed |= bool(counts) and not known
+        for key, count in counts.items():
+            held[key].append(Holding(start_s=now_s, finish_s=finish_s, count=count))
+    return _Running(held, free_s, guessed)
+
+
+def _waiting_held(
+    without: str, capacity: Mapping[Key, int], kept: Sequence[Kept], now_s: float
+) -> Iterator[tuple[Key, Holding]]:
+    """What waiting jobs are expected to hold, beside devices that are `kept` for their projects."""
+    for job in _planned(without).order_by("expected_start_at", "pk"):
+        if not (job.expected_start_at and job.expected_high_at):
+            continue
+        option, start_s = options_of(job)[0], job.expected_start_at.timestamp()
+        end_s = max(start_s, job.expected_high_at.timestamp())
+        fitting = [key for key in capacity if key[0] == option.kind and option.takes(key[1])]
+        counts = {(option.kind, name): count for name, count in option.parts}
+        for key in fitting if option.parts else fitting[:1]:
+            wanted = Holding(start_s=start_s, finish_s=end_s, count=counts.get(key, option.count))
+            own = partial(_is_part, option, key)
+            for left in held_of_others(kept, job.project_id, wanted, is_there=own, now_s=now_s):
+                yield key, left
+
+
+def _is_part(option: Option, part: Key, key: Key) -> bool:
+    """Whether devices of this kind may be those that the option takes as `part` of a mixture, or at all."""
+    return key == part if option.parts else key[0] == option.kind and option.takes(key[1])
 
 
 def _own_held(project: Project, without: str, now_s: float) -> tuple[dict[str, tuple[Holding, ...]], bool]:
@@ -135,27 +180,23 @@ def _planned(without: str) -> QuerySet[Job]:
     return waiting.exclude(expected_start_at=None).exclude(expected_high_at=None)
 
 
-def _usable(project: Project | None, now: datetime) -> dict[str, Key]:
-    """Devices that are offered, by id: of nodes that take work, without those that are reserved now for others."""
-    reserved = [row.node_id or row.device_id for row in reservations_now(project, now)]
+class _Up(NamedTuple):
+    """A device of a node that takes work."""
+
+    node_id: str
+    key: Key
+
+
+def _devices_up() -> dict[str, _Up]:
+    """By id, those that are reserved included."""
     there = Device.objects.filter(node__state=NodeState.UP, away_since=None)
-    rows = there.exclude(Q(pk__in=reserved) | Q(node__in=reserved))
-    columns = rows.values_list("pk", "kind", "model_name", "slowdown")
-    return {pk: device_key(kind, model_name, slowdown) for pk, kind, model_name, slowdown in columns}
+    columns = there.values_list("pk", "node", "kind", "model_name", "slowdown")
+    return {pk: _Up(node_id, device_key(kind, name, slowdown)) for pk, node_id, kind, name, slowdown in columns}
 
 
-def _kept_later(project: Project | None, now: datetime, usable: Mapping[str, Key]) -> Iterator[tuple[Key, Holding]]:
-    """Reservations to come: whoever starts before one has to end before it."""
-    rows = list(_for_others(project).filter(starts_at__gt=now))
-    on_node: dict[str, list[str]] = defaultdict(list)
-    nodes = [row.node_id for row in rows if row.node_id]
-    for pk, node_id in Device.objects.filter(node__in=nodes).values_list("pk", "node_id"):
-        on_node[node_id].append(pk)
-    for row in rows:
-        devices = on_node[row.node_id] if row.node_id else [row.device_id or ""]
-        for key, count in Counter(usable[pk] for pk in devices if pk in usable).items():
-            start_s, end_s = row.starts_at.timestamp(), row.ends_at.timestamp()
-            yield key, Holding(start_s=start_s, finish_s=end_s, count=count)
+def _devices_in(row: Reservation, up: Mapping[str, _Up]) -> list[str]:
+    """Ids of the devices of a reservation that take work."""
+    return [pk for pk, device in up.items() if row.device_id == pk or row.node_id == device.node_id]
 
 
 def _finish_s(job: Job, now_s: float) -> tuple[float, bool]:

@@ -6,13 +6,17 @@ Then a finish that could not be promised is asked for again. What was promised s
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
 
 from harness.broker import task_send_on_commit
 from harness.errors import HarnessError
-from harness.estimates.accepting import estimate_fixed, estimate_keep, offer_again
+from harness.estimates.accepting import estimate_keep, estimates_fixed, offer_again
 from harness.estimates.groups import groups_read, kinds_known, most_together, option_known, option_there
 from harness.estimates.models import Inspection, JobEstimate, OfferRow
 from harness.estimates.offers import OFFERED, job_key, probed_workload
@@ -23,6 +27,8 @@ from harness.jobs.admission import promise_ask_again
 from harness.jobs.models import Job
 from harness.jobs.options import options_of, wanted_memory_bytes
 from harness.jobs.states import job_note
+from harness.pool.turn import facts_change
+from scheduler.estimation.values import Estimate
 from scheduler.offers.recommend import candidates
 from scheduler.offers.values import Wish, allocation_from
 from scheduler.workload import Workload
@@ -30,6 +36,9 @@ from worker.states import JobState
 
 _log = logging.getLogger(__name__)
 OFFER_LOST = "The devices of the accepted offer are no longer in the pool, or were redeclared."
+_READ = ("job__project", "job__dataset", "offer")
+_TRIES = 3
+"""A person changes one job now and then, not three times while it is priced."""
 
 
 @contextmanager
@@ -54,10 +63,10 @@ def estimates_renew(*, lost_only: bool = False, inspection: Inspection | None = 
     rows = JobEstimate.objects.filter(job__state__in=states, job__deleted_at=None)
     rows = rows.filter(inspection_key=inspection.key, job__token=0) if inspection is not None else rows
     renewed = []
-    for kept in rows.select_related("job__project", "job__dataset", "offer").order_by("job__queued_at", "job_id"):
-        with no_other_job_suffers(kept.job_id):
-            if _renew(kept, known, most, lost_only=lost_only):
-                renewed.append(kept.job_id)
+    for job_id in list(rows.order_by("job__queued_at", "job_id").values_list("job_id", flat=True)):
+        with no_other_job_suffers(job_id):
+            if _renew(rows.filter(job=job_id), known, most, lost_only=lost_only):
+                renewed.append(job_id)
     for job in Job.objects.filter(pk__in=renewed).order_by("queued_at", "pk").select_related("project", "dataset"):
         with no_other_job_suffers(job.pk):
             promise_ask_again(job)
@@ -66,32 +75,70 @@ def estimates_renew(*, lost_only: bool = False, inspection: Inspection | None = 
     return len(renewed)
 
 
-def _renew(kept: JobEstimate, known: frozenset[Key], most: dict[Key, int], *, lost_only: bool) -> bool:
+def _renew(rows: QuerySet[JobEstimate], known: frozenset[Key], most: dict[Key, int], *, lost_only: bool) -> bool:
+    """Price the one job of `rows` and keep it, once more where a person changed it meanwhile."""
+    for _ in range(_TRIES):
+        kept = rows.select_related(*_READ).first()
+        if kept is None:
+            return False
+        before = _basis(kept)
+        priced = _priced(kept, known, most, lost_only=lost_only)
+        if not priced:
+            return False
+        if _replaced(rows, before, priced):
+            return True
+    return False
+
+
+def _basis(kept: JobEstimate) -> tuple[Any, ...]:
+    """What a price is of: who writes one looks whether it still is."""
+    job = kept.job
+    return job.state, job.spec, job.options, job_key(job), kept.inspection_key, kept.offer_id, kept.estimate, kept.ways
+
+
+def _replaced(rows: QuerySet[JobEstimate], before: tuple[Any, ...], priced: Sequence[Estimate]) -> bool:
+    """Keep what was priced; False where the job has started, or something else was taken or changed since."""
+    with transaction.atomic():
+        facts_change()  # nobody starts the job until this ends; nor edits a draft, whose row is held as well
+        Job.objects.select_for_update().filter(pk__in=rows.values("job")).first()
+        kept = rows.select_related(*_READ).first()
+        if kept is None or _basis(kept) != before:
+            return False
+        estimate_keep(kept.job, priced[0], priced[1:], offer=kept.offer)
+    return True
+
+
+def _priced(
+    kept: JobEstimate, known: frozenset[Key], most: dict[Key, int], *, lost_only: bool
+) -> Sequence[Estimate] | None:
+    """What the ways of a job cost now, the chosen one first; None where nothing is to be renewed, or can be."""
     job, options = kept.job, options_of(kept.job)
     is_draft = job.state == JobState.DRAFT
     if kept.offer is not None and not any(option_there(option, most) for option in options):
         if not is_draft:
             _offer_lost(job, kept.offer)
-        return False
+        return None
     is_lost = kept.offer is None and not any(option_known(option, known) for option in options)
     if lost_only and not is_lost:
-        return False
+        return None
     if is_draft and (not job.options or job_key(job) != kept.inspection_key):
-        return False  # it was changed since, and has no estimate until somebody asks
+        return None  # it was changed since, and has no estimate until somebody asks
     found = Inspection.objects.filter(key=kept.inspection_key).first()
     if found is None:
-        return False
+        return None
     body, only = (found.workload, None) if found.workload else probed_workload(found)
     if not body:
-        return False
+        return None
     workload = Workload.from_dict(body)
     if kept.offer is None:
-        return estimate_fixed(job, workload, only) is not None
+        return estimates_fixed(job, workload, only)
     return _same_ways(kept, kept.offer, workload, found)
 
 
-def _same_ways(kept: JobEstimate, offer: OfferRow, workload: Workload, inspection: Inspection) -> bool:
-    """Price the ways that were taken anew; False where some cannot be told now, such as while devices are reserved."""
+def _same_ways(
+    kept: JobEstimate, offer: OfferRow, workload: Workload, inspection: Inspection
+) -> Sequence[Estimate] | None:
+    """Price the ways that were taken anew; None where some cannot be told now, such as while devices are reserved."""
     job, wish = kept.job, Wish(**offer.wish)
     taken = [allocation_from(body["allocation"]) for body in (kept.estimate, *kept.ways)]
     groups = groups_read(job.project, memory_bytes=wanted_memory_bytes(job))
@@ -99,13 +146,12 @@ def _same_ways(kept: JobEstimate, offer: OfferRow, workload: Workload, inspectio
     wishes = [replace(wish, mode=wish.mode if mode in OFFERED else mode) for mode in {way.mode for way in taken}]
     ways = {way.allocation: way for one in wishes for way in candidates(workload, groups, wish=one)}
     if not all(allocation in ways for allocation in taken):
-        return False
+        return None
     chosen = tuple(ways[allocation] for allocation in dict.fromkeys(taken))
     priced = estimates_of(workload, chosen, probes_of(inspection), even=wish.even)
     if not all(allocation in priced for allocation in taken):
-        return False
-    estimate_keep(job, priced[taken[0]], [priced[allocation] for allocation in taken[1:]], offer=offer)
-    return True
+        return None
+    return [priced[allocation] for allocation in taken]
 
 
 def _offer_lost(job: Job, offer: OfferRow) -> None:

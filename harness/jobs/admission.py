@@ -107,14 +107,21 @@ def _catch_up(job: Job) -> bool:
 def promise_ask_again(job: Job) -> bool:
     """Ask again for the finish of a waiting job whose estimate is another now; one that is promised stays so.
 
-    Where it still cannot be, nothing is said: that was told before. Returns whether it is promised from now on.
+    Where it still cannot be, that is no event, for it was told before; its page says it by the estimate as it is now.
+    Returns whether it is promised from now on.
     """
     if job.state != JobState.QUEUED or job.promised_at is not None or job.deadline_at is None:
         return False
     with transaction.atomic():
         fields = job_admit_again(job)
         waiting = Job.objects.filter(pk=job.pk, state=JobState.QUEUED, promised_at=None)
-        if fields["promised_at"] is None or not waiting.update(**fields):
+        if fields["promised_at"] is None:
+            # Whoever has not been told yet is told with an event, by `promises_catch_up`.
+            told = waiting.filter(promise__state=PromiseState.NOT_PROMISED.value)
+            if fields["promise"] and told.update(promise=fields["promise"]):
+                job.promise = fields["promise"]
+            return False
+        if not waiting.update(**fields):
             return False
         job_note(job, "note", f"Its estimate was renewed. {fields['promise']['text']}")
     return True

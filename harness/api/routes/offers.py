@@ -7,7 +7,6 @@ from typing import Annotated, Any
 from django.http import HttpRequest, HttpResponseBase
 from ninja import Body, Router, Status
 
-from harness.accounts.models import User
 from harness.accounts.selectors import project_get
 from harness.api.auth import person
 from harness.api.routes.jobs import job_detail
@@ -20,7 +19,6 @@ from harness.api.schemas.offers import (
     OfferOut,
     ProbeIn,
     ProbeOut,
-    ShownOut,
     SpecOfferIn,
 )
 from harness.csv import csv_chunks
@@ -28,7 +26,6 @@ from harness.datasets.selectors import dataset_get
 from harness.errors import Conflict, NotFound
 from harness.estimates import selectors, services
 from harness.estimates.models import PROGRAM_FAULTS, Inspection, OfferRow, OfferState, ProbeRow
-from harness.estimates.shown import offer_shown, offers_shown
 from harness.jobs import services as job_services
 from harness.jobs.programs import spec_read
 from harness.jobs.selectors import job_get
@@ -65,7 +62,7 @@ def offer_make(request: HttpRequest, body: SpecOfferIn) -> Status[Any]:
         offer = services.offer_make_workload(
             user=user, workload=body.workload, project=project, title=body.title, asked=_asked(body, {})
         )
-        return Status(201, _shown(user, offer))
+        return Status(201, _out(offer))
     try:
         dataset = dataset_get(user=user, dataset_id=body.dataset or "")
     except NotFound as error:
@@ -74,14 +71,13 @@ def offer_make(request: HttpRequest, body: SpecOfferIn) -> Status[Any]:
     offer = services.offer_make_spec(
         user=user, dataset=dataset, spec=spec, own_model=body.model, asked=_asked(body, spec)
     )
-    return Status(201, _shown(user, offer))
+    return Status(201, _out(offer))
 
 
 @router.get("/{offer_id}", response=OfferOut, summary="An offer")
 def offer_get(request: HttpRequest, offer_id: str) -> dict[str, Any]:
     """Ask again while its `state` is `waiting`."""
-    user = person(request)
-    return _shown(user, services.offer_refresh(selectors.offer_get(user=user, offer_id=offer_id)))
+    return _out(services.offer_refresh(selectors.offer_get(user=person(request), offer_id=offer_id)))
 
 
 @router.get("/{offer_id}/lines.csv", summary="An offer as CSV")
@@ -101,13 +97,15 @@ def offer_accept(
 ) -> dict[str, Any]:
     """Put the line's devices, mode and deadline into the job's spec; with `submit` queue it.
 
-    Devices that have left the pool meanwhile, or a program that was changed, answer 409 `offer_stale` with the id of a
-    new offer in `details.offer`: nothing is ever replaced silently. So does a `line` of an offer of yours that was
-    priced anew since you asked for it last, with its own id: its lines may stand in another order.
+    Devices that have left the pool meanwhile or that a calibration has measured since, or a program that was changed,
+    answer 409 `offer_stale` with the id of a new offer in `details.offer`: nothing is ever replaced silently. So does,
+    with its own id, an offer that was priced anew since `made_at`: its lines may stand in another order.
     """
     user, body = person(request), body or AcceptIn.model_validate({})
     offer = selectors.offer_get(user=user, offer_id=offer_id)
-    job = services.offer_accept(user=user, offer=offer, line=body.line, elastic=body.elastic, promised=body.promise)
+    job = services.offer_accept(
+        user=user, offer=offer, line=body.line, seen_at=body.made_at, elastic=body.elastic, promised=body.promise
+    )
     if body.submit:
         job = job_services.job_submit(user=user, job=job, promised=body.promise)
     return job_detail(job)
@@ -130,15 +128,7 @@ def job_offer(request: HttpRequest, job_id: str, body: Annotated[JobOfferIn | No
     """What a draft, or a job that waits or is paused, would cost on every kind of device of the pool."""
     user, body = person(request), body or JobOfferIn.model_validate({})
     job = job_get(user=user, job_id=job_id)
-    offer = services.offer_make(user=user, job=job, asked=_asked(body, job.spec), again=body.again)
-    return Status(201, _shown(user, offer))
-
-
-@jobs_router.get("/{job_id}/offers", response=list[ShownOut], summary="Offers of a job that you have seen")
-def job_offers(request: HttpRequest, job_id: str) -> Any:
-    """Yours, on the page or through the API, priced when you saw them; the newest first. Their lines are not told."""
-    user = person(request)
-    return offers_shown(user=user, job=job_get(user=user, job_id=job_id))
+    return Status(201, _out(services.offer_make(user=user, job=job, asked=_asked(body, job.spec), again=body.again)))
 
 
 @jobs_router.get("/{job_id}/estimate", response=EstimateOut, summary="Predicted and actual cost")
@@ -193,11 +183,6 @@ _ESTIMATE_FIELDS = (
 def _problem(inspection: Inspection) -> dict[str, Any]:
     problem = inspection.problem or {}
     return {**problem, "at_fault": problem.get("code") in PROGRAM_FAULTS}
-
-
-def _shown(user: User, offer: OfferRow) -> dict[str, Any]:
-    offer_shown(user=user, offer=offer)
-    return _out(offer)
 
 
 def _out(offer: OfferRow) -> dict[str, Any]:

@@ -58,6 +58,11 @@ class AcceptIn(Strict):
     """Which line to take."""
 
     line: int | None = Field(None, ge=0, description="`place` of the line; null: the recommended one.")
+    made_at: datetime | None = Field(
+        None,
+        description="`made_at` of the offer that you look at; it has to be given with `line`. Where the offer was "
+        "priced anew since, nothing is taken.",
+    )
     elastic: bool = Field(
         True,
         description="The scheduler may use other numbers of the same devices for promises; of a line that is not the "
@@ -69,6 +74,12 @@ class AcceptIn(Strict):
         description="false: a line that may be late can be taken, too (null: the likeliest), and the job is queued "
         "although its deadline cannot be promised.",
     )
+
+    @model_validator(mode="after")
+    def _a_line_of_what_was_seen(self) -> AcceptIn:
+        if self.line is not None and self.made_at is None:
+            raise ValueError("with line give made_at of the offer that you look at: lines change places")
+        return self
 
 
 class ProbeIn(Strict):
@@ -177,20 +188,6 @@ class OfferOut(Schema):
     priced_s: float | None = Field(description="Seconds that pricing took.")
     created_at: datetime
     made_at: datetime | None = Field(description="When it was priced last; null: it is not.")
-
-
-class ShownOut(Schema):
-    """An offer that you have seen priced."""
-
-    id: str
-    state: str = Field(description="As in the offer.")
-    wish: dict[str, Any]
-    deadline: datetime | None = Field(alias="deadline_at")
-    created_at: datetime
-    made_at: datetime | None = Field(description="When it was priced last.")
-    shown_at: datetime | None = Field(
-        description="`made_at` of what you saw; where it is another, a line of it cannot be taken by its number."
-    )
 
 
 class EstimateOut(Schema):

@@ -59,7 +59,7 @@ ModeOption = Annotated[
 ]
 CsvOption = Annotated[Path | None, typer.Option("--csv", help="Write all lines with all figures to this file.")]
 TakeOption = Annotated[
-    str, typer.Option(help="Take a line: its number in the offer that was shown last, or `recommended`.")
+    str, typer.Option(help="Take a line: its number in the table that was shown here last, or `recommended`.")
 ]
 OfferOption = Annotated[
     str, typer.Option(help="Show or take from this offer again, by the id below its table; nothing is priced anew.")
@@ -121,13 +121,16 @@ def job_offer(  # noqa: PLR0913
 ) -> None:
     """What a draft, or a job that waits or is paused, would cost on every kind of device; with --take it gets these.
 
-    A number is of the offer that was shown last, or of the one that --offer names: nothing is priced anew for it.
+    A number is of the table that was shown here last, or of that of the offer that --offer names: where it was priced
+    anew since, nothing is taken.
     """
     wishes = _wishes(deadline, device, device_model, count, mode)
     taking.check(take, is_old=bool(offer), asks_anew=bool(wishes) or probe)
     with open_client(context) as client:
-        if offer or take.isdecimal():
-            found = taking.shown_before(client, job, offer, is_taken=bool(take or submit))
+        if take.isdecimal():
+            found = taking.shown_before(client, job, offer)
+        elif offer:
+            found = taking.named(client, job, offer)
         else:
             found = _ready(client, client.send("POST", f"/jobs/{segment(job)}/offers", wishes))
         if probe:
@@ -135,6 +138,8 @@ def job_offer(  # noqa: PLR0913
             found = _ready(client, found)
         if take or submit:
             found = taking.accept(client, found, take, submit=submit, promise=promise)
+        if not take.isdecimal():
+            taking.remember(client, found)
         _csv_write(client, found, csv)
     _end(found, as_json=as_json, is_taken=bool(take or submit), is_seen=take.isdecimal())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.client.cli.output import notes, number, when
 from harness.client.client import Client, Json
 from harness.client.errors import ApiError, BadInput
+from harness.client.shown import ShownOffer, ShownOffers
 from harness.client.transport import segment
 
 RECOMMENDED = "recommended"
@@ -15,35 +16,50 @@ def check(take: str, *, is_old: bool, asks_anew: bool) -> None:
     if take not in ("", RECOMMENDED) and not take.isdecimal():
         raise BadInput(f"{take!r} is not a line of the offer.", hint="Give its number in the table, or `recommended`.")
     if asks_anew and (is_old or take.isdecimal()):
-        what = "--offer names an offer that exists" if is_old else "A number is of the offer that was shown last"
+        what = "--offer names an offer that exists" if is_old else "A number is of the table that was shown last"
         raise BadInput(
             f"{what}; --deadline, --device, --device-model, --count, --mode and --probe make another one.",
             hint="Ask for it first, look at its table, then take a line by its number alone.",
         )
 
 
-def shown_before(client: Client, job: str, offer: str, *, is_taken: bool) -> Json:
-    """The named offer of a job, or the one that was shown last. Raises `BadInput`.
+def named(client: Client, job: str, offer: str) -> Json:
+    """The offer of this id, of the job. Raises `BadInput`."""
+    found: Json = client.get(f"/offers/{segment(offer)}")
+    if found["job"] != job:
+        raise BadInput(f"Offer {offer} is not of the job {job}.", hint=f"`dlh jobs offer {job}` makes one.")
+    return found
 
-    One that is about to be taken is not read again: who reads it has seen its lines as they stand now.
+
+def shown_before(client: Client, job: str, offer: str) -> Json:
+    """The offer of a job of which this machine's `dlh` showed a table last, or the named one: `id` and `made_at`.
+
+    What it is now is not asked for: the numbers are those of that table. Raises `BadInput`.
     """
-    if offer and not is_taken:
-        found = client.get(f"/offers/{segment(offer)}")
-        if found["job"] != job:
-            raise BadInput(f"Offer {offer} is not of the job {job}.", hint=f"`dlh jobs offer {job}` makes one.")
-        return dict(found)
-    seen = [row for row in client.get(f"/jobs/{segment(job)}/offers") if offer in ("", row["id"])]
-    if not seen:
-        which = f"Offer {offer} of this job" if offer else "No offer of this job"
-        has = "has not been shown to you" if offer else "has been shown to you yet"
-        raise BadInput(f"{which} {has}.", hint=f"`dlh jobs offer {job}` shows one, with the numbers of its lines.")
-    return dict(seen[0])
+    shown = ShownOffers().last(url=client.transport.url, job=job, offer=offer)
+    if shown is None:
+        which = f"Offer {offer} of this job has not been shown" if offer else "No offer of this job has been shown"
+        again = f"dlh jobs offer {job}{f' --offer {offer}' if offer else ''}"
+        raise BadInput(f"{which} by `dlh` here.", hint=f"`{again}` shows it, with the numbers of its lines.")
+    return {"id": shown.id, "made_at": shown.made_at}
+
+
+def remember(client: Client, found: Json) -> None:
+    """Keep that the table of an offer is shown now: its numbers are of it as it is priced."""
+    if not found["job"] or not found["made_at"]:
+        return
+    shown = ShownOffer(url=client.transport.url, job=found["job"], id=found["id"], made_at=found["made_at"])
+    try:
+        ShownOffers().write(shown)
+    except OSError as error:
+        notes().print(f"Lines cannot be taken by number: what is shown cannot be kept ({error}).", markup=False)
 
 
 def accept(client: Client, found: Json, take: str, *, submit: bool, promise: bool) -> Json:
     """Take a line of an offer, say which one it was, and return the offer as it is then. Raises `ApiError`."""
     place = f"/offers/{segment(found['id'])}"
-    wish = {"line": int(take) if take.isdecimal() else None, "submit": submit, "promise": promise}
+    line = int(take) if take.isdecimal() else None
+    wish = {"line": line, "made_at": found["made_at"], "submit": submit, "promise": promise}
     try:
         job = client.send("POST", f"{place}/accept", wish)
     except ApiError as error:
@@ -52,8 +68,8 @@ def accept(client: Client, found: Json, take: str, *, submit: bool, promise: boo
             error.hint = f"Nothing was taken. Look at it with `dlh jobs offer JOB --offer {fresh}`, then choose."
         raise
     taken: Json = client.get(place)
-    line = next((line for line in taken["lines"] if _is(line, taken["accepted"] or {})), None)
-    said = f"{_words(line)}; {job['name']} is {job['state']}." if line else f"{job['name']} is {job['state']}."
+    way = next((way for way in taken["lines"] if _is(way, taken["accepted"] or {})), None)
+    said = f"{_words(way)}; {job['name']} is {job['state']}." if way else f"{job['name']} is {job['state']}."
     notes().print(f"Taken: {said}", markup=False, soft_wrap=True)
     return taken
 

@@ -35,6 +35,11 @@ class Expected:
     high_s: float
 
 
+def told_again_s(left_s: float) -> float:
+    """Seconds by which the times of a job that is done in `left_s` move before they are told again."""
+    return max(TOLD_AGAIN_S, TOLD_AGAIN_SHARE * left_s)
+
+
 def expected_of(view: JobView, told: tuple[float, float], data: Travel, now_s: float) -> Expected | None:
     """The interval around what the policy expects; None where that is no time at all.
 
@@ -127,7 +132,7 @@ def _times(job: Job, expected: Expected | None, now_s: float) -> dict[str, Any]:
         return dict.fromkeys(names) if any(getattr(job, name) for name in names) else {}
     new_s = (expected.start_s, expected.finish_s, expected.low_s, expected.high_s)
     old = [getattr(job, name) for name in names]
-    enough_s = max(TOLD_AGAIN_S, TOLD_AGAIN_SHARE * (expected.finish_s - now_s))
+    enough_s = told_again_s(expected.finish_s - now_s)
     if all(at is not None and abs(at.timestamp() - at_s) < enough_s for at, at_s in zip(old, new_s, strict=True)):
         return {}
     return {name: datetime.fromtimestamp(at_s, UTC) for name, at_s in zip(names, new_s, strict=True)}

@@ -12,7 +12,6 @@ from django.urls import reverse
 from codegen.spec import TaskSpec
 from harness.accounts.models import Role, User
 from harness.errors import Conflict, HarnessError, NotFound
-from harness.estimates.shown import offer_shown
 from harness.jobs import services
 from harness.jobs.models import Job
 from harness.jobs.selectors import (
@@ -157,10 +156,7 @@ def spec_refused(request: HttpRequest, job: Job, text: str, error: HarnessError)
 
 
 def _cost(request: HttpRequest, job: Job) -> dict[str, Any]:
-    context = cost_context(job)
-    if offer := context.get("offer"):
-        offer_shown(user=person(request), offer=offer)
-    return context
+    return cost_context(job)
 
 
 def _events(request: HttpRequest, job: Job) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from harness.estimates.selectors import (
     offer_table,
 )
 from harness.estimates.services import Asked, offer_accept, offer_make, offer_probe, offer_refresh
-from harness.estimates.shown import offer_shown
 from harness.jobs.models import Job
 from harness.jobs.options import options_of
 from harness.jobs.queueing import options_words
@@ -44,9 +43,7 @@ _TAKEN = {
 
 
 def _fragment(request: HttpRequest, job: Job, offer: OfferRow, refused: HarnessError | None = None) -> HttpResponseBase:
-    user = person(request)
-    may_change = can(user, job.project, Role.MEMBER)
-    offer_shown(user=user, offer=offer)
+    may_change = can(person(request), job.project, Role.MEMBER)
     context = {"job": job, "may_change": may_change, "refused": refused, **offer_context(job, offer)}
     return show(request, "jobs/offer.html", context, status=part_status(refused))
 
@@ -139,7 +136,8 @@ def job_offer_take(request: HttpRequest, job_id: str, offer_id: str) -> HttpResp
         line = number_read(request.POST.get("line", ""))
         offer = _offer(request, job, offer_id)
         elastic, promised = bool(request.POST.get("elastic")), request.POST.get("submit") != UNPROMISED
-        job = offer_accept(user=user, offer=offer, line=line, elastic=elastic, promised=promised)
+        seen_at = _seen_at(request, line)
+        job = offer_accept(user=user, offer=offer, line=line, seen_at=seen_at, elastic=elastic, promised=promised)
         if not request.POST.get("submit") or job.state != "draft":
             messages.success(request, _TAKEN[job.state].format(devices=options_words(options_of(job))))
             return here
@@ -151,6 +149,17 @@ def job_offer_take(request: HttpRequest, job_id: str, offer_id: str) -> HttpResp
     told = f"Submitted to run on {options_words(options_of(job))}."
     messages.success(request, "Submitted without a promise." if is_tried else told)
     return redirect(reverse("job_page", args=[job_id]))
+
+
+def _seen_at(request: HttpRequest, line: int | None) -> datetime | None:
+    """When the offer was priced whose table was looked at. Raises `Invalid` where a line is of nobody knows which."""
+    try:
+        found = parse_datetime(request.POST.get("made_at", ""))
+    except ValueError:
+        found = None
+    if line is not None and found is None:
+        raise Invalid("This does not say which table the line is of.", hint="Look at the offer again, then choose.")
+    return found
 
 
 @page("POST")

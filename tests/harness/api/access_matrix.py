@@ -144,7 +144,6 @@ MATRIX: dict[tuple[str, str], str] = {
     ("POST", "/offers/{offer_id}/accept"): "write",
     ("POST", "/offers/{offer_id}/probe"): "write",
     ("POST", "/jobs/{job_id}/offers"): "write",
-    ("GET", "/jobs/{job_id}/offers"): "read",
     ("GET", "/jobs/{job_id}/estimate"): "read",
     ("POST", "/jobs/{job_id}/rates"): "write",
     ("GET", "/jobs/{job_id}/rates"): "read",

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from harness.client import ApiError, Client
 from harness.client.cli.offers import _basis
 from harness.client.cli.taking import energy_words
 from harness.estimates.models import OfferRow
@@ -158,9 +159,9 @@ def test_a_number_without_an_offer_that_was_shown_is_refused_in_plain_words(dlh:
     offer_make(job.owner, job)
     ended = dlh("jobs", "offer", job.pk, "--take", "1")
     assert ended.code == 2
-    assert "No offer of this job has been shown to you yet." in ended.err
+    assert "No offer of this job has been shown by `dlh` here." in " ".join(ended.err.split())
     asked = dlh("jobs", "offer", job.pk, "--take", "1", "--count", "2")
-    assert asked.code == 2 and "A number is of the offer that was shown last" in asked.err
+    assert asked.code == 2 and "A number is of the table that was shown last" in asked.err
 
 
 def test_an_offer_that_was_priced_anew_since_it_was_shown_gives_none_of_its_lines_by_number(
@@ -176,6 +177,38 @@ def test_an_offer_that_was_priced_anew_since_it_was_shown_gives_none_of_its_line
     assert "priced anew since you saw it" in refused.err and f"--offer {offer_id}" in refused.err
     assert dlh("jobs", "offer", job.pk, "--offer", offer_id).code == 0
     assert dlh("jobs", "offer", job.pk, "--take", "1").code == 0
+
+
+def test_what_is_seen_elsewhere_is_no_table_that_was_shown_here(
+    dlh: Dlh, client: Client, job: Any, node_make: Any, home: Path
+) -> None:
+    node_make("node-1", cpus=2)
+    offer_make(job.owner, job)
+    offer_id = dlh("jobs", "offer", job.pk, "--json").json["id"]
+    OfferRow.objects.filter(pk=offer_id).update(state="waiting")
+    offer_settle(OfferRow.objects.get(pk=offer_id))
+    seen = client.get(f"/offers/{offer_id}")  # as a page in a browser does
+    refused = dlh("jobs", "offer", job.pk, "--take", "1")
+    assert refused.code == 2 and "priced anew since you saw it" in refused.err
+    (home / "dlh" / "offers.json").unlink()
+    refused = dlh("jobs", "offer", job.pk, "--offer", offer_id, "--take", "1")
+    assert f"Offer {offer_id} of this job has not been shown by `dlh` here." in " ".join(refused.err.split())
+    with pytest.raises(ApiError) as blind:
+        client.send("POST", f"/offers/{offer_id}/accept", {"line": 1})
+    assert blind.value.status == 422
+    client.send("POST", f"/offers/{offer_id}/accept", {"line": 1, "made_at": seen["made_at"]})
+    job.refresh_from_db()
+    assert job.options
+
+
+def test_where_nothing_can_be_kept_the_table_is_shown_all_the_same(
+    dlh: Dlh, job: Any, node_make: Any, home: Path
+) -> None:
+    node_make("node-1", cpus=2)
+    offer_make(job.owner, job)
+    (home / "dlh" / "offers.json").mkdir(parents=True)
+    shown = dlh("jobs", "offer", job.pk)
+    assert shown.code == 0 and "CPU cores" in shown.out and "Lines cannot be taken by number" in shown.err
 
 
 def test_an_older_offer_is_taken_by_its_id_and_one_of_another_job_is_not(
@@ -214,7 +247,7 @@ def test_the_table_names_the_way_of_the_data_to_a_node_that_does_not_have_them(
     node_make("far", cpus=1, description={"cache": {"datasets": []}})
     offer_make(job.owner, job)
     ended = dlh("jobs", "offer", job.pk)
-    assert "up to 4 min, likely 1 min, to bring 600 MiB to node far (assumed)" in " ".join(ended.out.split())
+    assert "likely 1 min, to bring 600 MiB to node far (assumed)" in " ".join(ended.out.split())
     assert "Data come to node far at 10 MiB/s" in " ".join(ended.err.split())
 
 

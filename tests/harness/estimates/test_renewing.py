@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.utils import timezone
 
 from harness.calibration.fitting import model_fit
 from harness.calibration.models import CalibrationPointRow, CalibrationRun, RunState
-from harness.errors import Invalid
-from harness.estimates import probes
-from harness.estimates.models import Inspection, JobEstimate
+from harness.errors import Conflict, Invalid
+from harness.estimates import probes, renewing
+from harness.estimates.models import Inspection, JobEstimate, OfferRow
 from harness.estimates.selectors import offer_priced
 from harness.estimates.services import (
     estimates_renew,
@@ -22,8 +24,11 @@ from harness.estimates.services import (
     offer_accept,
     offer_probe,
 )
+from harness.jobs.admission import promise_ask_again
+from harness.jobs.drafts import program_file_write
 from harness.jobs.models import Job, JobEvent
 from harness.jobs.options import options_of
+from harness.jobs.promises import PromiseState, promise_told
 from harness.jobs.services import job_submit
 from harness.pool.reservations import reservation_create
 from tests.harness.calibration.test_fitting import measure
@@ -50,6 +55,11 @@ def basis(job: Job) -> str:
 
 def fresh(job: Job) -> Job:
     return Job.objects.get(pk=job.pk)
+
+
+def notes(job: Job) -> list[str]:
+    """What was said of its finish, as events."""
+    return list(JobEvent.objects.filter(job=job, message__contains="promised").values_list("message", flat=True))
 
 
 def test_a_probe_refines_the_estimate_of_a_job_that_waits(job_make, node_make, people, offered):
@@ -97,6 +107,35 @@ def test_a_finish_that_was_refused_for_a_wide_range_is_promised_once_a_probe_nar
     assert JobEvent.objects.filter(job=waits, message__startswith="Its estimate was renewed.").count() == 1
 
 
+def test_a_finish_that_is_refused_again_is_told_by_the_new_estimate_and_makes_no_event(job, node_make, people, offered):
+    node_make("node-1", cpus=2)
+    line = offer_priced(offered(job, count=1)).lines[0]
+    within = timedelta(seconds=0.8 * line.estimate.run_s.high)
+    offer = offered(job, deadline_at=timezone.now() + within, count=1)
+    taken = offer_accept(user=people.owner, offer=offer, promised=False)
+    waits = job_submit(user=people.owner, job=taken, promised=False)
+    Job.objects.filter(pk=waits.pk).update(promise=promise_told(PromiseState.NOT_PROMISED, "As of then."))
+    before = notes(waits)
+    told(offer_probe(user=people.owner, offer=offer), step_s=1000.0)
+    after = fresh(waits)
+    assert after.promised_at is None and after.promise["state"] == "not_promised"
+    assert "The earliest finish that can be promised is" in after.promise["text"]
+    assert notes(waits) == before
+
+
+def test_the_first_answer_to_a_finish_is_left_to_be_told_with_an_event(job, node_make, people, offered):
+    node_make("node-1", cpus=2)
+    run_s = offer_priced(offered(job, count=1)).lines[0].estimate.run_s
+    offer = offered(job, deadline_at=timezone.now() + timedelta(seconds=0.8 * run_s.high), count=1)
+    waits = job_submit(
+        user=people.owner, job=offer_accept(user=people.owner, offer=offer, promised=False), promised=False
+    )
+    awaits = promise_told(PromiseState.NO_ESTIMATE)
+    Job.objects.filter(pk=waits.pk).update(promise=awaits)
+    assert not promise_ask_again(fresh(waits))
+    assert fresh(waits).promise == awaits
+
+
 def test_a_promise_stays_where_the_job_turns_out_to_take_longer(job, node_make, people, offered):
     node_make("node-1", cpus=2)
     within = timedelta(seconds=1.2 * offer_priced(offered(job, count=1)).lines[0].estimate.run_s.high)
@@ -126,6 +165,51 @@ def test_devices_that_are_reserved_meanwhile_leave_the_figures_as_they_are(job, 
     assert estimates_renew() == 0 and fresh(taken).options == taken.options
 
 
+def meanwhile(monkeypatch: pytest.MonkeyPatch, change: Callable[[], Any]) -> None:
+    """Have something happen once, while a job is priced."""
+    compute, changes = renewing._priced, [change]
+
+    def priced(*args: Any, **options: Any) -> Any:
+        found = compute(*args, **options)
+        if changes:
+            changes.pop()()
+        return found
+
+    monkeypatch.setattr(renewing, "_priced", priced)
+
+
+def test_an_offer_that_is_accepted_while_its_job_is_priced_is_not_overwritten(
+    job, node_make, people, offered, monkeypatch
+):
+    node_make("node-1", cpus=2)
+    taken = queue(offer_accept(user=people.owner, offer=offered(job)))
+    other = offered(job, count=2)
+    meanwhile(monkeypatch, lambda: offer_accept(user=people.owner, offer=other, elastic=False))
+    assert estimates_renew() == 1
+    assert JobEstimate.objects.get(job=taken).offer_id == other.pk
+    assert [option.count for option in options_of(fresh(taken))] == [2]
+
+
+def test_a_job_that_starts_while_it_is_priced_keeps_its_options(job, node_make, people, offered, monkeypatch):
+    node_make("node-1", cpus=2)
+    taken = queue(offer_accept(user=people.owner, offer=offered(job)))
+    Job.objects.filter(pk=taken.pk).update(slowdown=7.0)
+    meanwhile(monkeypatch, lambda: Job.objects.filter(pk=taken.pk).update(state="placed"))
+    assert estimates_renew() == 0
+    assert (fresh(taken).options, fresh(taken).slowdown) == (taken.options, 7.0)
+
+
+def test_a_draft_whose_program_is_edited_while_it_is_priced_has_no_estimate(
+    job, node_make, people, offered, monkeypatch
+):
+    node_make("node-1", cpus=2)
+    taken = offer_accept(user=people.owner, offer=offered(job))
+    text = settings.STORE.job(job.pk).program.joinpath("train.py").read_text() + "\n# mine\n"
+    edit = {"user": people.owner, "job": taken, "name": "train.py", "text": text}
+    meanwhile(monkeypatch, lambda: program_file_write(**edit))
+    assert estimates_renew() == 0 and fresh(taken).options == []
+
+
 @pytest.mark.parametrize("state", [RunState.RUNNING, RunState.STOPPED])
 def test_the_last_fit_of_a_calibration_has_jobs_estimated_anew(
     tasks_sent: list[Any], django_capture_on_commit_callbacks: Any, state: RunState
@@ -152,3 +236,25 @@ def test_a_calibration_narrows_the_range_of_a_job_that_waits(job_make, node_make
     model_fit("cpu", "core")
     assert estimates_renew() == 1
     assert basis(waits) == "modelled" and fresh(waits).slowdown < wide
+
+
+def test_an_offer_of_before_a_calibration_is_to_be_looked_at_again(job, node_make, people, offered):
+    node_make("node-1", cpus=2)
+    offer = offered(job)
+    measure(30)
+    CalibrationPointRow.objects.update(model_name="core")
+    model_fit("cpu", "core")
+    with pytest.raises(Conflict, match=r"a calibration has told since") as refused:
+        offer_accept(user=people.owner, offer=offer)
+    assert refused.value.code == "offer_stale"
+    taken = offer_accept(user=people.owner, offer=OfferRow.objects.get(pk=refused.value.details["offer"]))
+    assert basis(taken) == "modelled"
+
+
+def test_what_a_calibration_says_of_other_devices_does_not_matter(job, node_make, people, offered):
+    node_make("node-1", cpus=2)
+    offer = offered(job)
+    measure(30)
+    CalibrationPointRow.objects.update(model_name="another")
+    model_fit("cpu", "another")
+    assert basis(offer_accept(user=people.owner, offer=offer)) == "assumed"

@@ -16,7 +16,7 @@ from django.utils import timezone
 from codegen.spec import MODE_WORDS
 from harness.calibration.models import FinishedJobRow
 from harness.estimates.models import Inspection, OfferRow, ProbeRow
-from harness.estimates.offers import offers_settle
+from harness.estimates.offers import offer_settle, offers_settle
 from harness.estimates.selectors import offer_of_job, offer_priced
 from harness.estimates.services import inspection_answer, measure_answer
 from harness.jobs.models import Allocation, Job
@@ -153,21 +153,44 @@ def test_nonsense_is_refused_in_words(owner: Client, draft: Job, given: dict[str
     assert 'role="alert"' in answer.content.decode()
 
 
+def seen_at(text: str) -> str:
+    """Of which pricing the table of a page is."""
+    (found,) = re.findall(r'name="made_at"\s+value="([^"]+)"', text)
+    return str(found)
+
+
 def test_taking_a_line_puts_its_devices_into_the_spec_and_submits(owner: Client, draft: Job) -> None:
     offer = current(draft)
     priced = offer_priced(offer)
     assert priced is not None
     place = next(index for index, line in enumerate(priced.lines) if line.allocation.count == 2 and line.feasible)
-    owner.post(reverse("job_offer_take", args=[draft.pk, offer.pk]), {"line": str(place)})
+    choice = {"line": str(place), "made_at": seen_at(cost(owner, draft))}
+    owner.post(reverse("job_offer_take", args=[draft.pk, offer.pk]), choice)
     draft.refresh_from_db()
     assert (draft.state, draft.spec["resources"]["count"]) == ("draft", 2)
     assert "taken" in cost(owner, draft)
-    choice = {"line": str(place), "submit": "1", "elastic": "1"}
+    choice |= {"submit": "1", "elastic": "1"}
     told = owner.post(reverse("job_offer_take", args=[draft.pk, offer.pk]), choice, follow=True).content.decode()
     assert "Submitted to run on 2 to 4 CPU cores." in told
     draft.refresh_from_db()
     assert draft.state == "queued"
     assert len(draft.options) > 1
+
+
+def test_a_line_of_a_table_that_was_priced_anew_since_is_not_taken_and_another_look_changes_nothing(
+    owner: Client, draft: Job
+) -> None:
+    offer, before = current(draft), seen_at(cost(owner, draft))
+    OfferRow.objects.filter(pk=offer.pk).update(state="waiting")
+    offer_settle(OfferRow.objects.get(pk=offer.pk))
+    assert seen_at(cost(owner, draft)) != before  # in another tab
+    place = reverse("job_offer_take", args=[draft.pk, offer.pk])
+    told = owner.post(place, {"line": "0", "made_at": before}, follow=True).content.decode()
+    assert "priced anew since you saw it" in told
+    told = owner.post(place, {"line": "0"}, follow=True).content.decode()
+    assert "does not say which table the line is of" in told
+    draft.refresh_from_db()
+    assert (draft.state, draft.options) == ("draft", [])
 
 
 def test_a_program_at_fault_is_told_so_and_not_tried_on_a_device(owner: Client, draft: Job) -> None:
