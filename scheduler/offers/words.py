@@ -132,10 +132,10 @@ def refusal_text(
     kinds = {line.hindrance for line in lines}
     if kinds == {Hindrance.MEMORY}:
         return "The job does not fit into the memory of any device."
+    if any(_lacks_quota_alone(line, now_s, deadline_s, wish) for line in lines):
+        return "The project's quota is too small for this job."
     if Hindrance.NOT_WISHED in kinds and kinds <= {Hindrance.NOT_WISHED, Hindrance.MEMORY, Hindrance.QUOTA}:
         return "The devices you asked for cannot run this job."
-    if Hindrance.QUOTA in kinds:
-        return "The project's quota is too small for this job."
     return "That many devices are not expected to be free."
 
 
@@ -181,12 +181,19 @@ def changes_of(
         found.append("Ask again later, or submit it without a deadline.")
     found += _unpromised(late, deadline_s)
     found += _other_devices(lines, deadline_s, wish)
-    if any(line.hindrance is Hindrance.QUOTA for line in lines):
+    if any(_lacks_quota_alone(line, now_s, deadline_s, wish) for line in lines):
         found.append("Ask an admin for a larger quota of the project.")
     found += _more_memory([line for line in lines if wish.allows(line.allocation)])
     if not lines:
         found.append(f"Start a node's agent, or have a drained node take work again. {HOW_TO_JOIN}")
     return tuple(found) or ("Ask for fewer devices, leave the devices open, or set a later deadline.",)
+
+
+def _lacks_quota_alone(line: OfferLine, now_s: float, deadline_s: float | None, wish: Wish) -> bool:
+    """Whether a larger quota would let it be offered: it is what the person asked for, and fits, on time if at once."""
+    soonest_s = now_s + line.before_s + line.bringing.high_s + line.estimate.run_s.high
+    in_time = deadline_s is None or soonest_s <= deadline_s
+    return line.hindrance is Hindrance.QUOTA and wish.allows(line.allocation) and in_time
 
 
 def _more_memory(lines: Sequence[OfferLine]) -> list[str]:

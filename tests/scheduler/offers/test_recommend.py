@@ -142,6 +142,28 @@ def test_more_than_the_quota_is_not_offered():
     assert any("quota" in text for text in found.changes)
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"wish": Wish(kind="cpu", count=5)},
+        {"wish": Wish(model_name="nobody has it")},
+        {"deadline_s": NOW_S - 60},
+        {"deadline_s": NOW_S + 1},
+        {"wish": Wish(kind="cuda")},
+    ],
+    ids=["more than there are", "unknown", "past", "too soon", "another kind"],
+)
+def test_a_larger_quota_is_not_advised_where_it_does_not_help(more):
+    found = offer([cpus(4, quota=1)], **more)
+    assert found.chosen is None and not any("quota" in text for text in (found.text, *found.changes))
+
+
+def test_a_larger_quota_is_advised_where_only_that_is_missing():
+    found = offer([cpus(4, quota=1)], wish=Wish(count=2))
+    assert found.text == "The project's quota is too small for this job."
+    assert "Ask an admin for a larger quota of the project." in found.changes
+
+
 def test_a_way_whose_devices_are_never_free_is_not_offered():
     found = offer([cpus(2)], start_of=lambda way, run_s: NOW_S if way.count == 1 else None)
     assert {line.allocation.count for line in found.lines if takes(line)} == {1}
