@@ -8,10 +8,11 @@ from dataclasses import replace
 
 from django.utils import timezone
 
+from codegen import modes
 from harness.accounts.models import Project
 from harness.calibration.known import device_models
 from harness.estimates.openings import Key, Openings, reservations_now
-from harness.pool.models import Device, NodeState
+from harness.pool.models import Device, DeviceKind, NodeState
 from scheduler.estimation.doubt import twice_words
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.values import Allocation
@@ -34,6 +35,10 @@ _UNCALIBRATED = (
 )
 _SHEETS = "are assumed from data sheets"
 _SHIPPED = "come from a calibration of {} that ships with the harness"
+_BY_HOST = (
+    "Several GPUs ({}) add up gradients through the memory of the hosts, over an assumed link: {}. "
+    "More of them may take longer than one."
+)
 _OWN, _WAIT = "The project's own jobs hold", "can start only when some of them have ended."
 _ELSEWHERE = (
     "What this program takes is known only for {}, where a few real steps were tried, and not of what you asked for."
@@ -50,6 +55,18 @@ def source_notes(ways: Iterable[Allocation], probes: Mapping[Key, Probe]) -> lis
         source = _SHIPPED.format(model.transferred.model_name) if model.transferred else _SHEETS
         by_source[source].append(name or kind)
     return [_UNCALIBRATED.format(", ".join(names), source) for source, names in by_source.items()]
+
+
+def host_notes(ways: Iterable[Allocation]) -> list[str]:
+    """Of which GPUs the ranks add up through their hosts, where ways with several of them are priced so, and why."""
+    summed = [way for way in ways if way.kind == DeviceKind.CUDA and len(way.batch_split) > 1]
+    summed = [way for way in summed if way.mode not in modes.STAGED]
+    keys = {(way.kind, name) for way in summed for name in ([part for part, _ in way.parts] or [way.model_name])}
+    by_why: dict[str, list[str]] = defaultdict(list)
+    for (kind, name), model in sorted(device_models(keys).items()):
+        if model.host_link is not None:
+            by_why[model.host_why].append(name or kind)
+    return [_BY_HOST.format(", ".join(names), why) for why, names in by_why.items()]
 
 
 def looks_notes(probes: Mapping[Key, Probe]) -> list[str]:
