@@ -141,18 +141,39 @@ def refusal_text(
 
 def _missing_words(lines: Sequence[OfferLine], wish: Wish) -> str:
     """Which devices that the person fixed the pool does not have; empty where it has them."""
-    devices = replace(wish, mode=None, stages=None)
-    if any(devices.allows(line.allocation) for line in lines):
+    most, (one, many), of = had_together(lines, wish), *_wished_words(wish)
+    if most is None:
         return ""
-    one, many = _KINDS.get(wish.kind or "", ("device", "devices"))
-    of = f" ({wish.model_name})" if wish.model_name else ""
-    alike = replace(devices, count=None)
-    most = max((line.allocation.count for line in lines if alike.allows(line.allocation)), default=0)
     if not most:
         models = sorted({line.allocation.model_name for line in lines if _may_be(line.allocation, wish)})
         known = f" It has {', '.join(models)}." if wish.model_name and models else ""
         return f"The pool has no {one}{of} that takes work.{known}"
     return f"The pool has no {wish.count} {many}{of} together that take work: {most} at most."
+
+
+def had_together(lines: Sequence[OfferLine], wish: Wish) -> int | None:
+    """How many of the devices that the person fixed can be had at once, at most; None: as many as were asked for."""
+    if any(replace(wish, mode=None, stages=None).allows(line.allocation) for line in lines):
+        return None
+    return max((line.allocation.count for line in lines if _alike(wish).allows(line.allocation)), default=0)
+
+
+def reserved_text(lines: Sequence[OfferLine], wish: Wish, until: str) -> str:
+    """The same as of devices that the pool does not have, where it has them, but reserved, the first `until` then."""
+    most, (one, many), of = had_together(lines, wish), *_wished_words(wish)
+    if not most:
+        return f"Every {one}{of} that this job could take is reserved for something else, the first until {until}."
+    return f"Of {wish.count} {many}{of} only {most} can be had now: others are reserved, the first until {until}."
+
+
+def _wished_words(wish: Wish) -> tuple[tuple[str, str], str]:
+    """((one device, many) of the kind, its model in brackets)."""
+    return _KINDS.get(wish.kind or "", ("device", "devices")), f" ({wish.model_name})" if wish.model_name else ""
+
+
+def _alike(wish: Wish) -> Wish:
+    """For any number of the same devices."""
+    return replace(wish, count=None, mode=None, stages=None)
 
 
 def _may_be(allocation: Allocation, wish: Wish) -> bool:
@@ -235,7 +256,8 @@ def _unpromised(late: Sequence[OfferLine], deadline_s: float | None) -> list[str
 
 
 def _other_devices(lines: Sequence[OfferLine], deadline_s: float | None, wish: Wish) -> list[str]:
-    """The cheapest way that the person's own choice of devices keeps out and that would be on time."""
+    """Ways that the person's own choice of devices keeps out and that would be on time: of the same devices the one
+    with most of those that there are too few of, and the cheapest of all."""
     if wish.open:
         return []
     kept = [
@@ -248,4 +270,13 @@ def _other_devices(lines: Sequence[OfferLine], deadline_s: float | None, wish: W
     if not kept:
         return []
     best = min(kept, key=lambda line: line.energy_j.mid)
-    return [f"Leave the devices open: {devices_words(best.allocation)} would do."]
+    fewer = [line for line in kept if line.allocation.count < (wish.count or 0)]
+    alike = [line for line in fewer if _alike(wish).allows(line.allocation)]
+    most = max(alike, key=lambda line: (line.allocation.count, -line.energy_j.mid), default=None)
+    said = [_ask_words(most.allocation, wish)] if most else []
+    return said if most is best else [*said, f"Leave the devices open: {devices_words(best.allocation)} would do."]
+
+
+def _ask_words(way: Allocation, wish: Wish) -> str:
+    mode = f" in mode {way.mode}" if wish.mode not in (None, way.mode) else ""
+    return f"Ask for {way.count}{mode}: {devices_words(way)} would do."

@@ -110,6 +110,9 @@ def test_devices_that_the_pool_does_not_have_are_named():
     assert offer([cpus(2)], wish=Wish(kind="cuda")).text == "The pool has no GPU that takes work."
     many = offer([cpus(2)], wish=Wish(kind="cpu", count=5))
     assert many.text == "The pool has no 5 CPU cores together that take work: 2 at most."
+    assert many.changes[0].startswith("Ask for 2: 2 CPU cores (Xeon)")
+    (fewer,) = offer([cpus(1)], wish=Wish(kind="cpu", count=2, mode="sync")).changes
+    assert fewer == "Ask for 1 in mode single: 1 CPU core (Xeon) would do."
     assert any("Leave the devices open" in text for text in many.changes)
     named = offer([cpus(2), gpus(1)], wish=Wish(kind="cuda", model_name="A100"))
     assert named.text == "The pool has no GPU (A100) that takes work. It has H100."
