@@ -19,13 +19,17 @@ from scheduler.offers.values import DeviceGroup
 from scheduler.types import Option
 
 
-def groups_read(project: Project | None, *, memory_bytes: int = 0) -> tuple[DeviceGroup, ...]:
+def groups_read(
+    project: Project | None, *, memory_bytes: int = 0, with_reserved: bool = False
+) -> tuple[DeviceGroup, ...]:
     """The kinds of device of nodes that take work, without devices reserved now for others, and the project's quota.
 
+    `with_reserved`: those as well.
     `memory_bytes`: what the person fixed for the whole run; 0: the share that goes with the devices.
     """
     now = timezone.now()
-    reserved = {row.node_id or row.device_id or "" for row in reservations_now(project, now)}
+    kept_off = [] if with_reserved else reservations_now(project, now)
+    reserved = {row.node_id or row.device_id or "" for row in kept_off}
     nodes: dict[Key, dict[str, list[Device]]] = defaultdict(lambda: defaultdict(list))
     up = Node.objects.filter(state=NodeState.UP).prefetch_related("devices")
     rows = [device for node in up for device in node.devices.all()]

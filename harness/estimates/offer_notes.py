@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from django.utils import timezone
 
+from codegen import modes
 from harness.accounts.models import Project
 from harness.calibration.known import device_models
-from harness.estimates.openings import Key, Openings, reservations_now
-from harness.pool.models import Device, NodeState
+from harness.estimates.groups import groups_read
+from harness.estimates.openings import Key, Openings, device_key, reservations_now
+from harness.pool.models import Device, DeviceKind, NodeState
 from scheduler.estimation.doubt import twice_words
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.values import Allocation
 from scheduler.kinds import real_name
-from scheduler.offers.recommend import reserved_offer
+from scheduler.offers.recommend import partly_reserved_offer, reserved_offer
 from scheduler.offers.values import DeviceGroup, Offer
-from scheduler.offers.words import devices_words
+from scheduler.offers.words import devices_words, had_together
 from scheduler.placing.obstacles import device_words
 from worker.words import counted
 
@@ -34,6 +37,10 @@ _UNCALIBRATED = (
 )
 _SHEETS = "are assumed from data sheets"
 _SHIPPED = "come from the calibration of {} that ships with the harness"
+_BY_HOST = (
+    "Several GPUs ({}) add up gradients through the memory of the hosts, over an assumed link: {}. "
+    "More of them may take longer than one."
+)
 _OWN, _WAIT = "The project's own jobs hold", "can start only when some of them have ended."
 _ELSEWHERE = (
     "What this program takes is known only for {}, where a few real steps were tried, and not of what you asked for."
@@ -50,6 +57,18 @@ def source_notes(ways: Iterable[Allocation], probes: Mapping[Key, Probe]) -> lis
         source = _SHIPPED.format(model.transferred.model_name) if model.transferred else _SHEETS
         by_source[source].append(name or kind)
     return [_UNCALIBRATED.format(", ".join(names), source) for source, names in by_source.items()]
+
+
+def host_notes(ways: Iterable[Allocation]) -> list[str]:
+    """Of which GPUs the ranks add up through their hosts, where ways with several of them are priced so, and why."""
+    summed = [way for way in ways if way.kind == DeviceKind.CUDA and len(way.batch_split) > 1]
+    summed = [way for way in summed if way.mode not in modes.STAGED]
+    keys = {(way.kind, name) for way in summed for name in ([part for part, _ in way.parts] or [way.model_name])}
+    by_why: dict[str, list[str]] = defaultdict(list)
+    for (kind, name), model in sorted(device_models(keys).items()):
+        if model.host_link is not None:
+            by_why[model.host_why].append(name or kind)
+    return [_BY_HOST.format(", ".join(names), why) for why, names in by_why.items()]
 
 
 def looks_notes(probes: Mapping[Key, Probe]) -> list[str]:
@@ -104,9 +123,27 @@ def explained(
     """The offer in other words where what it lacks has another reason than the pool itself."""
     if not groups and (until_s := _reserved_until_s(project)) is not None:
         offer = reserved_offer(offer, until_s)
+    elif groups and (until := _wished_until(offer, project)) is not None:
+        offer = partly_reserved_offer(offer, until.timestamp(), f"{until:%Y-%m-%d %H:%M} UTC")
     if only is not None and not offer.wish.allows(only):
         offer = replace(offer, text=_ELSEWHERE.format(devices_words(only)))
     return offer
+
+
+def _wished_until(offer: Offer, project: Project | None) -> datetime | None:
+    """First end of what keeps this project's jobs off the devices that were asked for; None: nothing does, or the pool
+    lacks them all the same."""
+    wish, is_past = offer.wish, offer.deadline_s is not None and offer.deadline_s <= offer.now_s
+    if is_past or had_together(offer.lines, wish) is None:
+        return None
+    all_of_them = groups_read(project, with_reserved=True)
+    keys = {(group.kind, group.model_name) for group in all_of_them if group.most >= (wish.count or 1)}
+    keys = {key for key in keys if wish.kind in (None, key[0]) and wish.model_name in (None, key[1])}
+    there = Device.objects.filter(node__state=NodeState.UP, away_since=None)
+    ours = [row for row in there if device_key(row.kind, row.model_name, row.slowdown) in keys]
+    ids = {row.pk for row in ours} | {row.node_id for row in ours}
+    ends = (row.ends_at for row in reservations_now(project, timezone.now()) if (row.node_id or row.device_id) in ids)
+    return next(ends, None)
 
 
 def _reserved_until_s(project: Project | None) -> float | None:

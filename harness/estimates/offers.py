@@ -19,6 +19,7 @@ from harness.broker import publish_job
 from harness.datasets.models import Dataset
 from harness.datasets.selectors import dataset_profile
 from harness.errors import Conflict, Invalid, TooMany
+from harness.estimates.groups import kinds_known
 from harness.estimates.inspection import ANSWER_LIMIT_S, content_key, inspection_request
 from harness.estimates.models import AskState, Inspection, OfferRow, OfferState
 from harness.estimates.pricing import offer_compute
@@ -73,11 +74,13 @@ class Asked:
     def wished(spec: Mapping[str, Any], **given: Any) -> Asked:
         """Kind and number of devices and deadline as the spec fixes them; what is `given` counts more, None is open.
 
-        Raises `Invalid`.
+        A model that is given without a kind brings its own. Raises `Invalid`.
         """
         read = TaskSpec.model_validate(spec)
         fixed = {"kind": read.resources.device, "count": read.resources.count, "deadline_at": wanted_deadline(read)}
         wishes = {**{name: None if value == "auto" else value for name, value in fixed.items()}, **given}
+        if given.get("model_name") and "kind" not in given:
+            wishes["kind"] = _kind_of(given["model_name"])
         return Asked.of(**wishes, names_deadline="deadline_at" in given)
 
     def of_spec(self, spec: Mapping[str, Any]) -> Asked:
@@ -96,6 +99,12 @@ class Asked:
         if deadline_at is not None:
             deadline_check(deadline_at, field="deadline")
         return {"deadline_at": deadline_at, "wish": asdict(self.wish)}
+
+
+def _kind_of(model_name: str) -> str | None:
+    """Of the devices of that name; None where the pool has none, or of several kinds."""
+    kinds = {kind for kind, name in kinds_known() if name == model_name}
+    return kinds.pop() if len(kinds) == 1 else None
 
 
 def utc(moment: datetime | None) -> datetime | None:

@@ -23,6 +23,7 @@ from harness.estimates.offer_notes import (
     STAGED,
     declared_notes,
     explained,
+    host_notes,
     looks_notes,
     quota_notes,
     reserved_notes,
@@ -121,6 +122,7 @@ def offer_compute(
     notes += [LEFT.format(percent_words(left, 0))] if left < 1.0 else []
     notes += [STAGED] if staged else []
     notes += source_notes(estimates, probes or {})
+    notes += host_notes(estimates)
     notes += [GUESSED] if openings.guessed and any(way.promised is None for way in ways) else []
     unasked = [way.allocation for way in ways if way.promised is None and way.within_quota]
     notes += quota_notes([way for way in unasked if wish.allows(way)], openings, now_s)

@@ -28,6 +28,7 @@ from harness.pages.words import JOB_ACTIONS
 from harness.pool.selectors import PoolOverview
 from harness.rates.selectors import job_rate, rate_test_first
 from scheduler.offers.words import energy_words
+from scheduler.placing.obstacles import NEVER
 from worker.states import TERMINAL, JobState
 
 ERROR_LINES = 30
@@ -82,6 +83,7 @@ def header(job: Job) -> dict[str, Any]:
         "has_devices": has_devices(job),
         "is_live": state not in TERMINAL and state not in {JobState.DRAFT, JobState.PAUSED},
         "slack_s": slack_s(job),
+        "never_starts": job.waiting_code in NEVER,
         "is_being_measured": is_being_measured(job),
         "finish_spreads": _finish_spreads(job),
         "borrows": job.expected_finish_at is not None and job.pk in borrowers([job]),

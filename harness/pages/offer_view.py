@@ -30,7 +30,7 @@ from harness.pages.charts import chart_card
 from harness.pages.job_view import elapsed_s
 from scheduler.estimation.values import Interval
 from scheduler.offers.recommend import takes
-from scheduler.offers.values import Mark, Offer, OfferLine
+from scheduler.offers.values import Hindrance, Mark, Offer, OfferLine
 from scheduler.offers.words import bringing_words, energy_range_words, energy_words
 from worker.states import TERMINAL, JobState
 from worker.words import duration_words, size_words, step_words
@@ -76,6 +76,8 @@ class Shown:
     energy_range: str
     basis: str
     """What all three figures rest on; empty where they do not rest on the same."""
+    takeable: bool
+    """It can be chosen and taken with a promise."""
     selected: bool
     is_wide: bool
     """Its latest finish is another minute than the expected one, and is told beside it."""
@@ -98,6 +100,7 @@ def offer_context(job: Job, offer: OfferRow | None) -> dict[str, Any]:
     if offer is None:
         return {"offer": None}
     priced = offer_priced(offer)
+    lines = shown_lines(priced) if priced else []
     probe = offer_probe_of(offer)
     problem = (offer.inspection.problem if offer.inspection else None) or {}
     return {
@@ -107,7 +110,8 @@ def offer_context(job: Job, offer: OfferRow | None) -> dict[str, Any]:
         "works": offer.state == "waiting" or probe_waiting(offer),
         "probe": probe,
         "may_try": priced is not None and _may_try(offer, priced),
-        "lines": shown_lines(priced) if priced else [],
+        "may_take": any(line.takeable for line in lines),
+        "lines": lines,
         "chart": offer_chart(job, offer, priced) if priced else None,
         "devices": device_choices(priced) if priced else [],
         "modes": MODE_WORDS,
@@ -173,6 +177,7 @@ def _shown(view: LineView, *, most_j: float, minor: bool) -> Shown:
         energy=energy_words(view.line.energy_j.mid, beside_j=most_j),
         energy_range=energy_range_words(view.line.energy_j.low, view.line.energy_j.high, beside_j=most_j),
         basis=str(cost.time_basis) if cost.time_basis == cost.memory_basis == view.line.energy_basis else "",
+        takeable=view.line.hindrance in (None, Hindrance.NOT_WISHED),
         selected=Mark.RECOMMENDED in view.line.marks,
         is_wide=(finish := view.line.finish_s) is not None and finish.high // 60 > finish.mid // 60,
         minor=minor,

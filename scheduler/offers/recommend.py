@@ -15,7 +15,7 @@ from scheduler.estimation.pipelines import FEWEST_STAGES, PIPELINE, PIPELINES, p
 from scheduler.estimation.values import Allocation, Estimate, Interval
 from scheduler.offers.mixtures import mixed_candidates
 from scheduler.offers.values import LEAST_CHANCE, Candidate, DeviceGroup, Hindrance, Mark, Offer, OfferLine, Wish
-from scheduler.offers.words import chance_words, changes_of, memory_words, refusal_text, way_words
+from scheduler.offers.words import chance_words, changes_of, memory_words, refusal_text, reserved_text, way_words
 from scheduler.workload import Workload
 from worker.words import duration_words
 
@@ -160,6 +160,14 @@ def reserved_offer(offer: Offer, until_s: float) -> Offer:
         text="Every device that this job could take is reserved for something else.",
         changes=(f"Ask again in {within}, when the first reservation ends, or have an admin release it.",),
     )
+
+
+def partly_reserved_offer(offer: Offer, until_s: float, until: str) -> Offer:
+    """The offer of a pool that has the devices asked for, but reserved: the first until `until_s`, `until` in words."""
+    within = duration_words(until_s - offer.now_s, up=True)
+    later = f"Ask again in {within}, when the first of these reservations ends, or have an admin release it."
+    text = reserved_text(offer.lines, offer.wish, until)
+    return replace(offer, text=text, changes=(later, *offer.changes))
 
 
 def takes(line: OfferLine) -> bool:

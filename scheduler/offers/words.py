@@ -132,27 +132,48 @@ def refusal_text(
     kinds = {line.hindrance for line in lines}
     if kinds == {Hindrance.MEMORY}:
         return "The job does not fit into the memory of any device."
+    if any(_lacks_quota_alone(line, now_s, deadline_s, wish) for line in lines):
+        return "The project's quota is too small for this job."
     if Hindrance.NOT_WISHED in kinds and kinds <= {Hindrance.NOT_WISHED, Hindrance.MEMORY, Hindrance.QUOTA}:
         return "The devices you asked for cannot run this job."
-    if Hindrance.QUOTA in kinds:
-        return "The project's quota is too small for this job."
     return "That many devices are not expected to be free."
 
 
 def _missing_words(lines: Sequence[OfferLine], wish: Wish) -> str:
     """Which devices that the person fixed the pool does not have; empty where it has them."""
-    devices = replace(wish, mode=None, stages=None)
-    if any(devices.allows(line.allocation) for line in lines):
+    most, (one, many), of = had_together(lines, wish), *_wished_words(wish)
+    if most is None:
         return ""
-    one, many = _KINDS.get(wish.kind or "", ("device", "devices"))
-    of = f" ({wish.model_name})" if wish.model_name else ""
-    alike = replace(devices, count=None)
-    most = max((line.allocation.count for line in lines if alike.allows(line.allocation)), default=0)
     if not most:
         models = sorted({line.allocation.model_name for line in lines if _may_be(line.allocation, wish)})
         known = f" It has {', '.join(models)}." if wish.model_name and models else ""
         return f"The pool has no {one}{of} that takes work.{known}"
     return f"The pool has no {wish.count} {many}{of} together that take work: {most} at most."
+
+
+def had_together(lines: Sequence[OfferLine], wish: Wish) -> int | None:
+    """How many of the devices that the person fixed can be had at once, at most; None: as many as were asked for."""
+    if any(replace(wish, mode=None, stages=None).allows(line.allocation) for line in lines):
+        return None
+    return max((line.allocation.count for line in lines if _alike(wish).allows(line.allocation)), default=0)
+
+
+def reserved_text(lines: Sequence[OfferLine], wish: Wish, until: str) -> str:
+    """The same as of devices that the pool does not have, where it has them, but reserved, the first `until` then."""
+    most, (one, many), of = had_together(lines, wish), *_wished_words(wish)
+    if not most:
+        return f"Every {one}{of} that this job could take is reserved for something else, the first until {until}."
+    return f"Of {wish.count} {many}{of} only {most} can be had now: others are reserved, the first until {until}."
+
+
+def _wished_words(wish: Wish) -> tuple[tuple[str, str], str]:
+    """((one device, many) of the kind, its model in brackets)."""
+    return _KINDS.get(wish.kind or "", ("device", "devices")), f" ({wish.model_name})" if wish.model_name else ""
+
+
+def _alike(wish: Wish) -> Wish:
+    """For any number of the same devices."""
+    return replace(wish, count=None, mode=None, stages=None)
 
 
 def _may_be(allocation: Allocation, wish: Wish) -> bool:
@@ -181,12 +202,19 @@ def changes_of(
         found.append("Ask again later, or submit it without a deadline.")
     found += _unpromised(late, deadline_s)
     found += _other_devices(lines, deadline_s, wish)
-    if any(line.hindrance is Hindrance.QUOTA for line in lines):
+    if any(_lacks_quota_alone(line, now_s, deadline_s, wish) for line in lines):
         found.append("Ask an admin for a larger quota of the project.")
     found += _more_memory([line for line in lines if wish.allows(line.allocation)])
     if not lines:
         found.append(f"Start a node's agent, or have a drained node take work again. {HOW_TO_JOIN}")
     return tuple(found) or ("Ask for fewer devices, leave the devices open, or set a later deadline.",)
+
+
+def _lacks_quota_alone(line: OfferLine, now_s: float, deadline_s: float | None, wish: Wish) -> bool:
+    """Whether a larger quota would let it be offered: it is what the person asked for, and fits, on time if at once."""
+    soonest_s = now_s + line.before_s + line.bringing.high_s + line.estimate.run_s.high
+    in_time = deadline_s is None or soonest_s <= deadline_s
+    return line.hindrance is Hindrance.QUOTA and wish.allows(line.allocation) and in_time
 
 
 def _more_memory(lines: Sequence[OfferLine]) -> list[str]:
@@ -228,7 +256,8 @@ def _unpromised(late: Sequence[OfferLine], deadline_s: float | None) -> list[str
 
 
 def _other_devices(lines: Sequence[OfferLine], deadline_s: float | None, wish: Wish) -> list[str]:
-    """The cheapest way that the person's own choice of devices keeps out and that would be on time."""
+    """Ways that the person's own choice of devices keeps out and that would be on time: of the same devices the one
+    with most of those that there are too few of, and the cheapest of all."""
     if wish.open:
         return []
     kept = [
@@ -241,4 +270,13 @@ def _other_devices(lines: Sequence[OfferLine], deadline_s: float | None, wish: W
     if not kept:
         return []
     best = min(kept, key=lambda line: line.energy_j.mid)
-    return [f"Leave the devices open: {devices_words(best.allocation)} would do."]
+    fewer = [line for line in kept if line.allocation.count < (wish.count or 0)]
+    alike = [line for line in fewer if _alike(wish).allows(line.allocation)]
+    most = max(alike, key=lambda line: (line.allocation.count, -line.energy_j.mid), default=None)
+    said = [_ask_words(most.allocation, wish)] if most else []
+    return said if most is best else [*said, f"Leave the devices open: {devices_words(best.allocation)} would do."]
+
+
+def _ask_words(way: Allocation, wish: Wish) -> str:
+    mode = f" in mode {way.mode}" if wish.mode not in (None, way.mode) else ""
+    return f"Ask for {way.count}{mode}: {devices_words(way)} would do."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -15,6 +16,7 @@ from harness.client.cli.output import JsonFlag, console, duration, json_print, s
 from harness.client.client import Json
 from harness.client.errors import ApiError, BadInput
 from harness.client.transport import segment
+from scheduler.kinds import declared_name
 
 app = typer.Typer(help="The pool of devices: nodes, reservations, quotas, use.", invoke_without_command=True)
 NameArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name of a node.")]
@@ -30,7 +32,7 @@ def pool_show(context: typer.Context, as_json: JsonFlag = False) -> None:
     if as_json:
         json_print(pool)
         return
-    table_print(("Node", "State", "Cores", "Memory", "Busy", "Sandbox", "Jobs"), map(_row, pool["nodes"]))
+    table_print(("Node", "State", "Cores", "Memory", "Devices", "Busy", "Sandbox", "Jobs"), map(_row, pool["nodes"]))
     console().print(
         f"{pool['busy']} of {pool['devices']} devices busy, {pool['free']} free, {pool['queued']} jobs wait."
     )
@@ -51,7 +53,14 @@ def _row(node: Json) -> tuple[object, ...]:
     jobs = sorted({device["job_id"] for device in devices if device["job_id"]})
     held = f"{busy}/{len(devices)}"
     level = f"L{node['sandbox_level']}"
-    return node["name"], node["state"], node["cpu_cores"], size(node["memory_bytes"]), held, level, ", ".join(jobs)
+    memory, models = size(node["memory_bytes"]), _models_words(devices)
+    return node["name"], node["state"], node["cpu_cores"], memory, models, held, level, ", ".join(jobs)
+
+
+def _models_words(devices: list[Json]) -> str:
+    """`16 x Xeon; 2 x Tesla T4`: by the names that `--device-model` takes."""
+    found = Counter(declared_name(device["model_name"], device["slowdown"]) or device["kind"] for device in devices)
+    return "; ".join(f"{count} x {name}" for name, count in found.items())
 
 
 def _change(context: typer.Context, method: str, path: str, body: Json | None, said: str, as_json: bool) -> None:

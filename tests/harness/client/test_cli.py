@@ -13,6 +13,7 @@ import pytest
 import typer
 
 from harness.client.cli.app import app
+from harness.pool.models import Device
 from tests.harness.client.conftest import Dlh, state_set
 
 pytestmark = pytest.mark.usefixtures("portal")
@@ -197,6 +198,13 @@ def test_the_pool_is_shown_and_changed_by_admins(
     assert dlh("pool", "rm", "node-2", "--json").json["ok"]
     assert dlh("pool", "rm", "node-1", "--json").json["error"]["code"] == "conflict"
     assert "node-1" in dlh("pool").out
+
+
+def test_the_pool_names_models_of_devices_as_an_offer_takes_them(dlh: Dlh, node_make: Any) -> None:
+    node_make(cpus=3, gpus=1)
+    Device.objects.filter(kind="cpu", index=2).update(slowdown=2.0)
+    shown = dlh("pool").out
+    assert "2 x core" in shown and "1 x core, declared 2 times as slow" in shown and "1 x gpu" in shown
 
 
 def test_tokens_are_listed_made_and_revoked(dlh: Dlh) -> None:

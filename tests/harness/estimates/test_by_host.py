@@ -35,6 +35,8 @@ def test_an_offer_of_several_gpus_names_the_node_and_one_of_a_single_gpu_does_no
     offer = offered(job)
     words = "through the memory of the hosts (Horovod has no NCCL on b)"
     assert words in note_of(offer, 2) and "hosts" not in note_of(offer, 1)
+    (told,) = (note for note in offer.notes if "through the memory of the hosts" in note)
+    assert told.startswith("Several GPUs (gpu) add up") and "Horovod has no NCCL on b" in told
     assert device_model("cuda", "gpu").host_link == HOST_LINK
     assert device_model("cpu", "core").host_link is None
 
@@ -42,7 +44,9 @@ def test_an_offer_of_several_gpus_names_the_node_and_one_of_a_single_gpu_does_no
 def test_where_all_have_it_or_do_not_say_sums_go_from_gpu_to_gpu(job, gpus_make, offered):
     gpus_make("a", horovod_nccl=True)
     gpus_make("old")
-    assert nodes_by_host(pool_setting_get()) == {} and "hosts" not in note_of(offered(job), 2)
+    offer = offered(job)
+    assert nodes_by_host(pool_setting_get()) == {} and "hosts" not in note_of(offer, 2)
+    assert not any("hosts" in note for note in offer.notes)
 
 
 def test_several_such_nodes_are_counted_and_those_that_take_no_work_are_not(gpus_make, people):

@@ -228,6 +228,15 @@ def test_a_workload_from_outside_is_priced_at_once_and_seen_by_its_owner_only(pe
         offer_get(user=people.mate, offer_id=offer.pk)
 
 
+def test_a_model_of_device_without_a_kind_counts_more_than_the_kind_of_the_spec(node_make):
+    node_make("node-1", cpus=1, gpus=1)
+    spec = {"resources": {"device": "cpu"}}
+    assert Asked.wished(spec, model_name="gpu").wish.kind == "cuda"
+    assert Asked.wished(spec, model_name="nobody has it").wish.kind is None
+    assert Asked.wished(spec, model_name="gpu", kind="cpu").wish.kind == "cpu", "both were given"
+    assert Asked.wished(spec, model_name=None).wish.kind == "cpu"
+
+
 def test_of_a_spec_and_what_is_given_beside_it_the_latter_counts():
     spec = {"budget": {"deadline": "2090-01-31T18:00:00"}, "resources": {"device": "cpu", "count": 2}, "mode": "sync"}
     fixed = Asked.wished(spec)

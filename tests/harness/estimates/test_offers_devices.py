@@ -143,6 +143,24 @@ def test_where_all_is_reserved_nobody_is_told_to_start_nodes(job, node_make, off
     assert len(found.changes) == 1 and "when the first reservation ends" in found.changes[0]
 
 
+def test_devices_that_are_merely_reserved_are_not_told_to_be_missing(job, node_make, offered):
+    node_make("node-1", cpus=1, gpus=2)
+    ends_at = timezone.now() + timedelta(hours=1)
+    first, second = Device.objects.filter(kind="cuda").order_by("index")
+    reservation_hold(target=first, ends_at=ends_at, purpose="Calibration")
+    found = offer_priced(offered(job, kind="cuda", model_name="gpu", count=2))
+    until = f"{ends_at:%Y-%m-%d %H:%M} UTC"
+    assert found.text == f"Of 2 GPUs (gpu) only 1 can be had now: others are reserved, the first until {until}."
+    assert any("when the first of these reservations ends" in change for change in found.changes)
+    assert any(change.startswith("Ask for 1: 1 GPU (gpu)") for change in found.changes)
+    assert offer_priced(offered(job, kind="cuda", count=3)).text.endswith(": 1 at most."), "it has two in all"
+    reservation_hold(target=second, ends_at=ends_at + timedelta(hours=1), purpose="Calibration")
+    found = offer_priced(offered(job, kind="cuda", model_name="gpu"))
+    assert found.text.startswith("Every GPU (gpu) that this job could take is reserved for something else,")
+    assert found.text.endswith(f"the first until {until}.")
+    assert any(change.startswith("Leave the devices open") for change in found.changes)
+
+
 def test_memory_that_a_person_fixed_is_shared_out_among_ranks(job_make, node_make, offered):
     node_make("node-1", cpus=2)
     job = job_make(resources={"memory_gib": 1.0})

@@ -253,6 +253,16 @@ def test_a_job_that_the_scheduler_has_not_looked_at_yet_is_told_nothing_about_it
     assert 'data-live="phase"' not in page  # of the attempt before a pause
 
 
+def test_a_job_that_can_never_start_is_not_told_that_an_estimate_is_missing(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    job = world.jobs["queued"]
+    Job.objects.filter(pk=job.pk).update(expected_start_at=None)
+    for code, is_said in (("devices_busy", True), ("too_many_devices", False), ("quota_too_small", False)):
+        Job.objects.filter(pk=job.pk).update(waiting_code=code)
+        assert ("Its start cannot be predicted" in header_of(owner, job)) == is_said, code
+
+
 @pytest.mark.parametrize("state", ["cancelled", "failed"])
 def test_a_run_that_ended_without_results_leads_to_what_it_left(
     world: SimpleNamespace, owner: Client, state: str

@@ -360,6 +360,22 @@ def test_a_deadline_that_was_offered_and_is_then_refused_can_be_tried_all_the_sa
     assert (draft.state, draft.promised_at) == ("queued", None)
 
 
+def test_where_nothing_that_was_asked_for_is_offered_another_line_can_be_taken(owner: Client, draft: Job) -> None:
+    Allocation.objects.all().delete()
+    text = ask(owner, draft, kind="cuda").content.decode()
+    priced = offer_priced(current(draft))
+    assert priced is not None and priced.chosen is None
+    buttons = re.findall(r"<button[^>]*>\s*Take it", text)
+    assert len(buttons) == 2 and not any("disabled" in button for button in buttons)
+    place = next(at for at, line in enumerate(priced.lines) if line.hindrance is Hindrance.NOT_WISHED)
+    owner.post(reverse("job_offer_take", args=[draft.pk, current(draft).pk]), {"line": str(place)})
+    draft.refresh_from_db()
+    assert draft.spec["resources"]["device"] == "cpu"
+    late = ask(owner, draft, deadline_utc=(timezone.now() + timedelta(seconds=2)).isoformat()).content.decode()
+    buttons = re.findall(r"<button[^>]*>\s*Take it", late)
+    assert len(buttons) == 2 and all("disabled" in button for button in buttons)
+
+
 def test_a_run_that_ends_after_the_last_day_of_any_calendar_is_shown_without_a_date(owner: Client, draft: Job) -> None:
     """Somebody asks for millions of epochs, one row a step: the page is there, and says how long it takes."""
     offer = current(draft)

@@ -110,6 +110,9 @@ def test_devices_that_the_pool_does_not_have_are_named():
     assert offer([cpus(2)], wish=Wish(kind="cuda")).text == "The pool has no GPU that takes work."
     many = offer([cpus(2)], wish=Wish(kind="cpu", count=5))
     assert many.text == "The pool has no 5 CPU cores together that take work: 2 at most."
+    assert many.changes[0].startswith("Ask for 2: 2 CPU cores (Xeon)")
+    (fewer,) = offer([cpus(1)], wish=Wish(kind="cpu", count=2, mode="sync")).changes
+    assert fewer == "Ask for 1 in mode single: 1 CPU core (Xeon) would do."
     assert any("Leave the devices open" in text for text in many.changes)
     named = offer([cpus(2), gpus(1)], wish=Wish(kind="cuda", model_name="A100"))
     assert named.text == "The pool has no GPU (A100) that takes work. It has H100."
@@ -140,6 +143,28 @@ def test_more_than_the_quota_is_not_offered():
     assert found.chosen is None
     assert {line.hindrance for line in found.lines if line.allocation.count > 1} == {Hindrance.QUOTA}
     assert any("quota" in text for text in found.changes)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"wish": Wish(kind="cpu", count=5)},
+        {"wish": Wish(model_name="nobody has it")},
+        {"deadline_s": NOW_S - 60},
+        {"deadline_s": NOW_S + 1},
+        {"wish": Wish(kind="cuda")},
+    ],
+    ids=["more than there are", "unknown", "past", "too soon", "another kind"],
+)
+def test_a_larger_quota_is_not_advised_where_it_does_not_help(more):
+    found = offer([cpus(4, quota=1)], **more)
+    assert found.chosen is None and not any("quota" in text for text in (found.text, *found.changes))
+
+
+def test_a_larger_quota_is_advised_where_only_that_is_missing():
+    found = offer([cpus(4, quota=1)], wish=Wish(count=2))
+    assert found.text == "The project's quota is too small for this job."
+    assert "Ask an admin for a larger quota of the project." in found.changes
 
 
 def test_a_way_whose_devices_are_never_free_is_not_offered():
