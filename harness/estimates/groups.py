@@ -13,7 +13,7 @@ from harness.estimates.openings import Key, device_key, reservations_now
 from harness.jobs.control.plans import MEMORY_FLOOR_BYTES, MEMORY_SHARE
 from harness.pool.idle import IDLE_CPU_BYTES, IDLE_CUDA_BYTES
 from harness.pool.models import Device, DeviceKind, Node, NodeState, Quota
-from harness.pool.releases import gang_problem
+from harness.pool.gangs import gang_problem
 from harness.pool.services import pool_setting_get
 from scheduler.offers.values import DeviceGroup
 from scheduler.types import Option
@@ -37,8 +37,8 @@ def groups_read(project: Project | None, *, memory_bytes: int = 0) -> tuple[Devi
     for device in rows:
         (cores if device.kind == DeviceKind.CPU else gpus)[device.node_id] += 1
     quotas = {row.device_kind: row.devices for row in Quota.objects.filter(project=project, may_borrow=False)}
-    setting, holding = pool_setting_get(), [node for node in up if node.devices.all()]
-    spans = setting.span_nodes and not gang_problem(holding, setting)
+    setting = pool_setting_get()
+    spans = setting.span_nodes and not gang_problem(up, setting)
     groups = [
         _group(key, by_node, cores, gpus, quotas.get(key[0]), memory_bytes) for key, by_node in sorted(nodes.items())
     ]

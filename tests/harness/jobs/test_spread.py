@@ -54,9 +54,9 @@ def test_a_gang_waits_with_the_reason_while_its_nodes_have_different_releases(wi
     def release(node, name):
         node_make(node, cpus=1, address=f"10.0.0.{node[-1]}", description={"release": name})
 
+    job = queue(job_make(resources={"device": "cpu", "count": 2}, mode="sync"))
     release("node-1", "0.3.0")
     release("node-2", "0.2.0")
-    job = queue(job_make(resources={"device": "cpu", "count": 2}, mode="sync"))
     assert tick() == 0
     job.refresh_from_db()
     assert job.state == "queued" and "need one release" in job.waiting_text
