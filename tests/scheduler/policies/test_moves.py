@@ -78,6 +78,17 @@ def test_a_run_on_a_kept_device_takes_nothing_from_a_promise_that_is_planned_the
     assert started == {"b", "f"} and paused(found) == ["a"]
 
 
+@pytest.mark.parametrize("policy", ["fifo", "edf", "fair_share", "deadline_energy"])
+def test_a_gang_over_nodes_goes_on_where_none_may_begin_any_more(policy):
+    gang = ran("a", "n1", "cpu0", "cpu1")
+    running = replace(gang.running, nodes=("n1", "n2"), device_ids=("n1/cpu0", "n2/cpu0"), counts=(1, 1))
+    gang, single = replace(gang, running=running), job("s", way(run_s=HOUR_S), at=NOW_S, project="q")
+    there = held_by([gang], pool(node("n1", cpus=1), node("n2", cpus=1)))
+    found = place([gang, single], there, NOW_S, policy=policy)
+    assert found.running == ("a",) and not found.changes
+    assert set(found.waits) == {"s"} and found.expected["s"][0] == NOW_S + 20 * HOUR_S
+
+
 def _keeps(random):
     draw = random.random()
     if draw < 0.4:
