@@ -107,8 +107,7 @@ def offer_compute(
     now_s = timezone.now().timestamp()
 
     def start_of(allocation: Allocation, run_s: float) -> float | None:
-        parts = allocation.parts or ((allocation.model_name, allocation.count),)
-        wanted = {(allocation.kind, name): count for name, count in parts}
+        wanted = {(allocation.kind, name): count for name, count in allocation.by_model}
         return openings.earliest_s(wanted, run_s, now_s)
 
     rest = {way.allocation: estimates[way.allocation].of_share(left) for way in ways}
