@@ -57,6 +57,11 @@ class Option:
         """Kind and model."""
         return (self.kind, self.model_name)
 
+    @property
+    def by_model(self) -> Parts:
+        """(model, devices) of each, whether it is a mixture or not."""
+        return self.parts or ((self.model_name, self.count),)
+
     def may_span(self, minimum_sandbox_level: int, span_level: int) -> bool:
         """Whether its devices may lie on several nodes: it has a process for each, and needs no strict isolation."""
         return self.mode not in ONE_PROCESS and minimum_sandbox_level <= span_level

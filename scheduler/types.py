@@ -167,6 +167,8 @@ class Plan:
     hints: Mapping[str, str] = field(default_factory=dict)
     """Job id -> node that the policy counted on, now or later, or `level 2` for all nodes of that sandbox level
     together."""
+    moves: frozenset[str] = frozenset()
+    """Jobs that are paused to go on with as many other devices, unless nobody needs just those that they hold."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Why a running job is paused or resized, in words."""
     room_for: Mapping[str, str] = field(default_factory=dict)

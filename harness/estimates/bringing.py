@@ -12,7 +12,7 @@ from harness.pool.caches import caches_get
 from harness.pool.models import Node
 from harness.pool.services import pool_setting_get
 from scheduler.estimation.values import Basis
-from scheduler.kinds import Parts, real_name
+from scheduler.kinds import real_name
 from scheduler.offers.bringing import Bringing
 from scheduler.offers.values import Candidate, DeviceGroup, OfferLine
 from worker.words import size_words
@@ -39,7 +39,8 @@ def with_bringing(row: OfferRow, ways: tuple[Candidate, ...], groups: Sequence[D
     if (data := known.of(dataset)) is None:
         return ways
     places = _Places(groups)
-    powers = powers_known({(way.allocation.kind, real_name(name)[0]) for way in ways for name, _ in _parts(way)})
+    allocations = [way.allocation for way in ways]
+    powers = powers_known({(one.kind, real_name(name)[0]) for one in allocations for name, _ in one.by_model})
 
     def brought(way: Candidate) -> Candidate:
         nodes = [way.promised.node] if way.promised and way.promised.node else places.of(way)
@@ -47,23 +48,16 @@ def with_bringing(row: OfferRow, ways: tuple[Candidate, ...], groups: Sequence[D
         longest = max(found, key=lambda node: (found[node], node), default="")
         if not found or not found[longest].mid_s:
             return way
-        soonest = min(found.values())
+        soonest, on = min(found.values()), way.allocation
         bringing = Bringing(
             seconds=found[longest].mid_s, high_s=max(one.high_s for one in found.values()), least_s=soonest.mid_s,
             low_s=min(one.low_s for one in found.values()), node=longest, basis=known.basis(longest),
-            idle_w=sum(
-                powers[way.allocation.kind, real_name(name)[0]].idle_w * count for name, count in _parts(way)
-            ),
+            idle_w=sum(powers[on.kind, real_name(name)[0]].idle_w * count for name, count in on.by_model),
             size_bytes=round(data.size_bytes * (1.0 - data.arrived.get(longest, 0.0))),
         )  # fmt: skip
         return replace(way, bringing=bringing)
 
     return tuple(map(brought, ways))
-
-
-def _parts(way: Candidate) -> Parts:
-    """(model, devices) of each."""
-    return way.allocation.parts or ((way.allocation.model_name, way.allocation.count),)
 
 
 class _Places:
@@ -75,7 +69,7 @@ class _Places:
 
     def of(self, way: Candidate) -> list[str]:
         """All of the devices' models where a gang may span nodes, else those that have all of it."""
-        inside = [(self._groups[way.allocation.kind, name], count) for name, count in _parts(way)]
+        inside = [(self._groups[way.allocation.kind, name], count) for name, count in way.allocation.by_model]
         if way.over_nodes or any(group.spans_nodes for group, _ in inside):
             return self._named({node for group, _ in inside for node in group.nodes})
         fitting = [

@@ -11,9 +11,9 @@ from django.utils import timezone
 from harness.accounts.models import Project
 from harness.estimates.openings import Key, device_key, reservations_now
 from harness.jobs.control.plans import MEMORY_FLOOR_BYTES, MEMORY_SHARE
+from harness.pool.gangs import gang_problem
 from harness.pool.idle import IDLE_CPU_BYTES, IDLE_CUDA_BYTES
 from harness.pool.models import Device, DeviceKind, Node, NodeState, Quota
-from harness.pool.releases import gang_problem
 from harness.pool.services import pool_setting_get
 from scheduler.offers.values import DeviceGroup
 from scheduler.types import Option
@@ -41,8 +41,8 @@ def groups_read(
     for device in rows:
         (cores if device.kind == DeviceKind.CPU else gpus)[device.node_id] += 1
     quotas = {row.device_kind: row.devices for row in Quota.objects.filter(project=project, may_borrow=False)}
-    setting, holding = pool_setting_get(), [node for node in up if node.devices.all()]
-    spans = setting.span_nodes and not gang_problem(holding, setting)
+    setting = pool_setting_get()
+    spans = setting.span_nodes and not gang_problem(up, setting)
     groups = [
         _group(key, by_node, cores, gpus, quotas.get(key[0]), memory_bytes) for key, by_node in sorted(nodes.items())
     ]
@@ -56,7 +56,7 @@ def kinds_known() -> frozenset[Key]:
 
 def option_known(option: Option, known: Collection[Key]) -> bool:
     """Whether the pool has such devices at all."""
-    wanted = [(option.kind, name) for name, _ in option.parts] or [option.key]
+    wanted = [(option.kind, name) for name, _ in option.by_model]
     return not option.model_name or all(key in known for key in wanted)
 
 
@@ -73,8 +73,7 @@ def most_together() -> dict[Key, int]:
 
 def option_there(option: Option, most: Mapping[Key, int]) -> bool:
     """Whether the pool has as many of such devices as the option takes."""
-    parts = option.parts or ((option.model_name, option.count),)
-    return not option.model_name or all(most.get((option.kind, name), 0) >= count for name, count in parts)
+    return not option.model_name or all(most.get((option.kind, name), 0) >= count for name, count in option.by_model)
 
 
 def _group(

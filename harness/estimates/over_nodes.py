@@ -45,7 +45,7 @@ def link_notes(ways: Sequence[Candidate], links: LinksKnown, workload: Workload)
     whose: dict[Nodes, set[str]] = {}
     for way in ways:
         if way.over_nodes:
-            names = [name for name, _ in way.allocation.parts] or [way.allocation.model_name]
+            names = [name for name, _ in way.allocation.by_model]
             whose.setdefault(tuple(sorted(way.over_nodes)), set()).update(name or way.allocation.kind for name in names)
     notes = []
     for nodes, models in whose.items():

@@ -132,8 +132,7 @@ def offer_compute(
 
 def _wanted(allocation: Allocation) -> dict[Key, int]:
     """Devices of each model."""
-    parts = allocation.parts or ((allocation.model_name, allocation.count),)
-    return {(allocation.kind, name): count for name, count in parts}
+    return {(allocation.kind, name): count for name, count in allocation.by_model}
 
 
 def _priced(

@@ -10,9 +10,9 @@ from typing import Any
 
 from django.db.models import F
 
+from harness.pool.gangs import span_problem
 from harness.pool.models import NetworkEncryption, NetworkKind, Node, NodeLink, PoolSetting
 from harness.pool.networks import encrypting, network_kind
-from harness.pool.selectors import span_problem
 from harness.pool.services import pool_setting_get
 from scheduler.estimation.device_model import LinkModel
 from scheduler.estimation.link import pair_link

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,8 +11,8 @@ from django.utils import timezone
 
 from codegen.types import Hardware
 from harness.pool.caches import description_shown
-from harness.pool.models import Device, DeviceKind, NetworkEncryption, Node, NodeState, PoolSetting
-from harness.pool.networks import encryption_missing, is_loopback
+from harness.pool.gangs import gang_problem
+from harness.pool.models import Device, DeviceKind, Node, NodeState, PoolSetting
 from harness.pool.reservations import reservation_list
 
 _DEFAULT_CORES = 2
@@ -146,20 +145,6 @@ def _devices_by_node(now: datetime) -> dict[str, list[DeviceRow]]:
     return by_node
 
 
-def span_problem(nodes: Iterable[Node], encryption: str) -> str:
-    """Why no job can use several of these nodes; empty where one can. `encryption`: the pool's setting."""
-    up = [node for node in nodes if node.state == NodeState.UP]
-    if len(up) < 2:
-        return "There is only one node."
-    unknown = [node.name for node in up if not node.address]
-    if unknown:
-        return f"The address of {', '.join(unknown)} is not known."
-    local = [node.name for node in up if is_loopback(node.address)]
-    if local and (len(local) < len(up) or len({node.boot_id for node in up}) > 1):
-        return f"The address of {', '.join(local)} means its own machine only; set DLH_NODE_ADDRESS there."
-    return encryption_missing() if encryption == NetworkEncryption.REQUIRED else ""
-
-
 def hardware() -> Hardware:
     """The largest gang a job can get on one node that is up; a small machine where no node has joined yet.
 
@@ -177,7 +162,7 @@ def hardware() -> Hardware:
         if (len(gpu_memory), min(gpu_memory, default=0)) > (gpus, gpu_memory_bytes):
             gpus, gpu_memory_bytes = len(gpu_memory), min(gpu_memory)
     setting = PoolSetting.objects.filter(span_nodes=True).first() if len(nodes) > 1 else None
-    spans = setting is not None and not span_problem(nodes, setting.network_encryption)
+    spans = setting is not None and not gang_problem(nodes, setting)
     all_kinds = [device.kind for node in nodes for device in node.devices.all()] if spans else []
     return Hardware(
         most_cpu_cores=all_kinds.count(DeviceKind.CPU),

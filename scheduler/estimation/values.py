@@ -90,6 +90,11 @@ class Allocation:
         """Refuse what is no mixture; plain values hold lists."""
         object.__setattr__(self, "parts", checked_parts(self.parts, self.count) if self.parts else ())
 
+    @property
+    def by_model(self) -> Parts:
+        """(model, devices) of each, whether it is a mixture or not."""
+        return self.parts or ((self.model_name, self.count),)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:

@@ -58,8 +58,16 @@ def assign(
 
     `limited`: projects with a quota.
     """
-    paused = {job.job_id for job in jobs if job.is_running and job.job_id not in plan.allotments}
+    goers = {job.job_id for job in jobs if job.is_running and job.job_id not in plan.allotments}
+    paused = goers - plan.moves
     found = _Assigner(jobs, pool, plan, now_s, paused).run()
+    if plan.moves and found.unplaced:
+        # Whom a policy plans on other devices leaves his where these, and no others, are needed.
+        needed = {plan.hints.get(job_id, "") for job_id in found.unplaced}
+        movers = [job for job in jobs if job.running and job.job_id in plan.moves]
+        near = [job for job in movers if job.running and not needed.isdisjoint(job.running.nodes)]
+        paused |= {job.job_id for job in (movers if pool.spans_nodes else near)}
+        found = _Assigner(jobs, pool, plan, now_s, paused).run()
     if not paused:
         return found
     unplaced = set(found.unplaced)

@@ -179,11 +179,12 @@ class DeadlinePass:
         borrow: bool = False,
         ends_first: bool = False,
     ) -> Slot | None:
-        """The first slot that ends by `by_s`. Who runs and would go on later has to start again, which takes longer:
-        else it would be paused for a slot that it does not fit any more, start on what is free, and be paused again."""
+        """The first slot that ends by `by_s`. Who runs and would go on later, or elsewhere, has to start again, which
+        takes longer: else it would be paused for a slot that it does not fit any more, start on what is free, and be
+        paused again."""
         find, latest_s = self._sites.find, latest_start_s(by_s, run_s)
         slot = find(job, option, run_s, latest_s, borrow=borrow, by_s=by_s, ends_first=ends_first)
-        if slot is None or slot.start_s <= self._now_s or not job.is_running:
+        if slot is None or not job.is_running or (slot.start_s <= self._now_s and not slot.moves):
             return slot
         anew_s = self._ways[job.job_id].anew_s(option)
         if anew_s <= run_s:

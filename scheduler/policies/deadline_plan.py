@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scheduler.placing.obstacles import device_words
@@ -34,7 +34,9 @@ def plan_of(jobs: Sequence[JobView], order: Sequence[JobView], found: Found, now
         job.job_id: job.running.option for job in jobs if job.running and job.is_running and not job.can_pause
     }
     allotments |= {job.job_id: job.running.option for job in jobs if job.running and job.job_id in found.stays}
-    allotments |= {job_id: slot.option for job_id, slot in found.slots.items() if slot.start_s <= now_s}
+    starts = {job_id: slot for job_id, slot in found.slots.items() if slot.start_s <= now_s}
+    moves = frozenset(job_id for job_id, slot in starts.items() if slot.moves)
+    allotments |= {job_id: slot.option for job_id, slot in starts.items() if job_id not in moves}
     waiting = [job for job in order if job.job_id not in allotments]
     times = {job.job_id: _expected(job, found, now_s) for job in jobs}
     return Plan(
@@ -45,8 +47,9 @@ def plan_of(jobs: Sequence[JobView], order: Sequence[JobView], found: Found, now
         },
         waits={job.job_id: reason for job in waiting for reason in [_wait(job, found)] if reason},
         order=tuple(job.job_id for job in waiting),
+        moves=moves,
         hints={job_id: slot.site.hint for job_id, slot in found.slots.items()},
-        reasons={job.job_id: why for job in jobs for why in [_why(job, allotments)] if why},
+        reasons={job.job_id: why for job in jobs for why in [_why(job, allotments, moves)] if why},
         warnings=found.warnings,
         promised=frozenset(found.promised),
     )
@@ -57,7 +60,7 @@ def _expected(job: JobView, found: Found, now_s: float) -> tuple[float, float]:
     borrowed = found.foretold.get(job.job_id)
     if borrowed is not None:
         return borrowed.start_s, borrowed.finish_s(job, now_s)
-    if running and job.is_running and (slot is None or slot.start_s <= now_s):
+    if running and job.is_running and (slot is None or (slot.start_s <= now_s and not slot.moves)):
         if slot is None and job.can_pause and job.job_id not in found.stays:
             return math.inf, math.inf
         if slot is None and (resumes := found.resumes.get(job.job_id)):
@@ -93,11 +96,13 @@ def _wait(job: JobView, found: Found) -> WaitReason | None:
     )
 
 
-def _why(job: JobView, allotments: Mapping[str, Option]) -> str:
+def _why(job: JobView, allotments: Mapping[str, Option], moves: Collection[str]) -> str:
     """Why a running job is changed; empty where it goes on as it is."""
     if job.running is None or not job.is_running or not job.can_pause:
         return ""
     option, held = allotments.get(job.job_id), job.running.option
+    if job.job_id in moves:
+        return "A job that is planned before it needs just its devices. It goes on on other devices."
     if option is None:
         return "It makes room for jobs whose deadline is promised or that need less of the pool. Its place is kept."
     if same(option, held):

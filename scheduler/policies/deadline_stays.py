@@ -53,7 +53,7 @@ class Stays:
         if left_s <= 0 or math.isinf(left_s):
             return
         slot = self._sites.find(job, option, left_s, math.inf, from_s=until_s)
-        if slot and slot.start_s > until_s:  # it is paused meanwhile, and starts anew
+        if slot and not slot.goes_on:  # it is paused meanwhile, and starts anew
             slot = self._sites.find(job, option, ways.anew_s(option) - done_s, math.inf, from_s=until_s)
         if slot:
             self._sites.take(job, slot)

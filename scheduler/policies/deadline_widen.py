@@ -42,7 +42,7 @@ class Widening:
 
     def _offer(self, job: JobView) -> None:
         slot = self._out.slots[job.job_id]
-        if slot.start_s > self._sites.now_s or not job.can_pause:
+        if slot.start_s > self._sites.now_s or slot.moves or not job.can_pause:
             return
         ways = self._ways[job.job_id]
         found = ways.next_faster(slot.option)

@@ -20,7 +20,7 @@ from scheduler.policies.site_reserved import Reservations
 from scheduler.policies.site_slot import Reach, Slot, first_slot
 from scheduler.policies.timeline import Brief, Load, Timeline
 from scheduler.policies.ways import same
-from scheduler.types import Capacity, DeviceKey, JobView, Option, Quotas
+from scheduler.types import Capacity, DeviceKey, JobView, Option, Quotas, Running
 
 
 class GangSites:
@@ -64,23 +64,43 @@ class GangSites:
         by_s: float = math.inf,
         ends_first: bool = False,
     ) -> Slot | None:
-        """The first slot from `from_s` to `latest_s`; a running job stays on its node where it can start there now.
+        """The first slot from `from_s` to `latest_s`; a running job goes on with what it holds where it can.
 
         `by_s`: when it has to have ended, which tells more than `latest_s` where its data come first; `ends_first`: see
         `Reach`.
         """
-        if latest_s <= self.now_s and job.project not in self._views and not self.may_start_now(option):
+        running = job.running if job.is_running else None
+        is_held = running is not None and same(running.option, option)
+        may_start = latest_s > self.now_s or is_held or job.project in self._views
+        if not may_start and not self.may_start_now(option):
             return None
         tokens = self.quotas.binding(job, option, borrow=borrow)
+        if running is not None and is_held and self._may_go_on(job, running, run_s, latest_s, tokens, from_s):
+            parts = self._known.parts_of(running)
+            start_s, site = max(self.now_s, from_s), self._reserved.seen(parts[0][0], job.project)
+            return Slot(option, site, start_s, start_s + run_s, parts if len(parts) > 1 else (), goes_on=True)
         find = self._find if job.data is None else partial(self._find_bringing, by_s, ends_first)
-        if job.running and self._reserved.bind(job) and same(job.running.option, option):
-            soonest_s = max(self.now_s, from_s)
-            self._reserved.lift(job, soonest_s, soonest_s + run_s)
-            slot = find(job, option, run_s, latest_s, tokens, from_s)
-            self._reserved.restore(job, soonest_s, soonest_s + run_s)
-            if slot is not None and slot.start_s <= soonest_s:
-                return slot._replace(goes_on=True)
-        return find(job, option, run_s, latest_s, tokens, from_s)
+        slot = find(job, option, run_s, latest_s, tokens, from_s)
+        return slot._replace(moves=True) if slot is not None and is_held else slot
+
+    def _may_go_on(
+        self, job: JobView, running: Running, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float
+    ) -> bool:
+        """Whether what it holds is its own from now on, or from `from_s`, to its end.
+
+        What is kept for its project and idle does not count: it would have to move there.
+        """
+        start_s = max(self.now_s, from_s)
+        parts = self._known.parts_of(running)
+        needed: list[tuple[Timeline | Brief, float]] = [(site.devices, width) for site, width in parts]
+        if latest_s < start_s or not needed:
+            return False
+        needed += [(site.memory, size) for site, _, size in self._known.shares_of(running) if site.memory and size]
+        needed += [(tokens, running.option.count)] if tokens is not None else []
+        lifted = self._reserved.lift(job, start_s, max(start_s + run_s, math.nextafter(start_s, math.inf)))
+        found = all(line.earliest(amount, run_s, start_s, start_s) <= start_s for line, amount in needed)
+        self._reserved.restore(lifted)
+        return found
 
     def _seen(self, job: JobView) -> SitesSeen:
         return self._views.get(job.project, self._view) if self._views else self._view
@@ -204,29 +224,21 @@ class GangSites:
     def take(self, job: JobView, slot: Slot) -> None:
         """Enter a slot into the plan."""
         if slot.goes_on:
-            self._reserved.lift(job, slot.start_s, slot.end_s)
+            self.hold(job, slot.end_s, slot.start_s)
+            return
         memory = slot.option.memory_bytes
-        running = job.running if job.is_running else None
-        stays = running is not None and slot.start_s <= self.now_s and same(running.option, slot.option)
         for site, width in slot.parts or ((slot.site, slot.option.count),):
-            times_s = (slot.start_s, slot.end_s)
-            self._move(job, site, slot.option, *times_s, width=width, memory=memory, held=stays)
+            self._move(job, site, slot.option, slot.start_s, slot.end_s, width=width, memory=memory, held=False)
             memory = 0
 
-    def hold(self, job: JobView, end_s: float) -> None:
-        """A running job that cannot be changed keeps its devices until `end_s`."""
-        running = job.running
+    def hold(self, job: JobView, end_s: float, from_s: float = -math.inf) -> None:
+        """A running job keeps its devices until `end_s`, from now on or from some moment."""
+        running, start_s = job.running, max(self.now_s, from_s)
         if running is None:
             return
-        self._reserved.lift(job, self.now_s, end_s)
-        option, shares = running.option, running.memory_on
-        for node, widths in self._known.held(running).items():
-            memory = shares.get(node, 0)
-            for key, width in widths.items():
-                site = self._known.at(node, key)
-                if site:
-                    self._move(job, site, option, self.now_s, end_s, width=width, memory=memory, held=True)
-                    memory = 0  # once per node, however many models the gang has there
+        self._reserved.lift(job, start_s, end_s)
+        for site, width, memory_bytes in self._known.shares_of(running):
+            self._move(job, site, running.option, start_s, end_s, width=width, memory=memory_bytes, held=True)
 
     def room_to_grow(self, job: JobView, slot: Slot, width: int) -> bool:
         """Whether so many more devices are free now where the job runs; a mixture stays as it is."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from scheduler.policies.site_groups import GangSite, Group
+from scheduler.policies.site_groups import GangSite, Group, Parts
 from scheduler.types import Capacity, DeviceKey, JobView, Option, Running
 
 
@@ -61,6 +61,24 @@ class KnownSites:
         if self._by_level and node in self._nodes:
             return self._by_level.get((self._nodes[node].sandbox_level, key))
         return self._by_node.get((node, key))
+
+    def shares_of(self, running: Running) -> Iterator[tuple[GangSite, int, int]]:
+        """(site, devices of it that a run holds on one node, bytes of that node's memory that it asked for)."""
+        shares = running.memory_on
+        for node, widths in self.held(running).items():
+            memory_bytes = shares.get(node, 0)
+            for key, width in widths.items():
+                site = self.at(node, key)
+                if site:
+                    yield site, width, memory_bytes
+                    memory_bytes = 0  # once per node, however many models the gang has there
+
+    def parts_of(self, running: Running) -> Parts:
+        """Its sites, and how many devices of each it holds."""
+        found: dict[int, tuple[GangSite, int]] = {}
+        for site, width, _ in self.shares_of(running):
+            found[id(site)] = (site, width + found.get(id(site), (site, 0))[1])
+        return tuple(found.values())
 
     def here(self, job: JobView, option: Option) -> GangSite | None:
         """Where a running job could go on: of the models that it holds, the one it holds most of."""

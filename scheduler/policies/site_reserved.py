@@ -61,6 +61,20 @@ class _Kept(NamedTuple):
         if own is not None:
             (own.left.give if sign > 0 else own.left.take)(1, start_s, end_s)
 
+    def unplanned(self, from_s: float, until_s: float) -> list[tuple[float, float]]:
+        """The part of that time within which something that is kept for its project is left."""
+        own = self.family.own.get(self.project)
+        steps = own.left.steps(from_s, until_s) if own is not None else [(from_s, until_s, 1.0)]
+        return [(start_s, end_s) for start_s, end_s, count in steps if count >= 1]
+
+
+class Lifted(NamedTuple):
+    """What `Reservations.lift` has done."""
+
+    kept: _Kept
+    start_s: float
+    end_s: float
+
 
 class Reservations:
     """Those of devices that are planned with; of devices that are free and kept from all now nothing is planned."""
@@ -133,15 +147,22 @@ class Reservations:
         """Sites of this kind where something is kept for jobs of this project, as they find them."""
         return self._twins.get((project, key), ())
 
-    def lift(self, job: JobView, from_s: float, until_s: float) -> None:
-        """What runs is stopped by none: its devices are its own meanwhile, whoever they are kept for."""
-        for kept in self._on.get(job.job_id, ()):
-            kept.move(-1, from_s, until_s)
+    def lift(self, job: JobView, from_s: float, until_s: float) -> list[Lifted]:
+        """What runs is stopped by none: its devices are its own meanwhile, whoever they are kept for.
 
-    def restore(self, job: JobView, from_s: float, until_s: float) -> None:
-        """Undo `lift`."""
+        Not while all that is kept is planned for: who was to have this one then gets another, which is missed there.
+        """
+        found = []
         for kept in self._on.get(job.job_id, ()):
-            kept.move(1, from_s, until_s)
+            for start_s, end_s in kept.unplanned(from_s, until_s):
+                kept.move(-1, start_s, end_s)
+                found.append(Lifted(kept, start_s, end_s))
+        return found
+
+    def restore(self, lifted: Sequence[Lifted]) -> None:
+        """Undo `lift`."""
+        for one in lifted:
+            one.kept.move(1, one.start_s, one.end_s)
 
     def take(self, job: JobView, site: GangSite, width: int, start_s: float, end_s: float, *, held: bool) -> list[Step]:
         """Plan so many devices, first on what is kept for its project, but for those that it holds: their reservations

@@ -24,6 +24,8 @@ class Slot(NamedTuple):
     """Of a mixture: all its sites, and the devices in each."""
     goes_on: bool = False
     """On devices that it holds, whatever they are reserved for."""
+    moves: bool = False
+    """It runs by this option, and would have to on other devices than it holds: it is paused first."""
     data: Travel = HERE
     """Of which its data are on their way there."""
 

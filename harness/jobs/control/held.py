@@ -69,8 +69,7 @@ def names_at_start(holding: Sequence[Held], names: Mapping[str, str]) -> dict[st
     for one in holding:
         if one.option is None or not (one.option.model_name or one.option.parts):
             continue  # any model would do
-        parts = one.option.parts or ((one.option.model_name, one.option.count),)
-        left = wanted.setdefault(one.job_id, Counter(dict(parts)))
+        left = wanted.setdefault(one.job_id, Counter(dict(one.option.by_model)))
         name = names.get(one.device_id, "")
         if left[name] <= 0:
             changed.append(one)

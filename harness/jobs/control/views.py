@@ -28,9 +28,9 @@ from harness.jobs.options import (
     work_left,
 )
 from harness.pool.caches import NodeCache, caches_get
+from harness.pool.gangs import gang_problem
 from harness.pool.models import Device, Node, NodeState, PoolSetting, Quota, Reservation
 from harness.pool.networks import networks_everywhere
-from harness.pool.releases import gang_problem
 from harness.pool.services import pool_setting_get
 from scheduler import types
 from scheduler.backoff import MOST_S

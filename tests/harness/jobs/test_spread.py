@@ -17,7 +17,8 @@ from harness.jobs.control.hearing import HEARING_KEY
 from harness.jobs.control.reconcile import reconcile
 from harness.jobs.control.spread import spread_check, verdict
 from harness.jobs.control.tick import start_send, tick
-from harness.jobs.models import Allocation, DeviceUse, JobAttempt, JobEvent, ResourceSample
+from harness.jobs.control.views import facts_read
+from harness.jobs.models import Allocation, DeviceUse, Job, JobAttempt, JobEvent, ResourceSample
 from harness.jobs.node_ends import NodeEnd
 from harness.jobs.timelines import use_rows, window_of
 from harness.pool.models import Device, Node
@@ -54,9 +55,9 @@ def test_a_gang_waits_with_the_reason_while_its_nodes_have_different_releases(wi
     def release(node, name):
         node_make(node, cpus=1, address=f"10.0.0.{node[-1]}", description={"release": name})
 
+    job = queue(job_make(resources={"device": "cpu", "count": 2}, mode="sync"))
     release("node-1", "0.3.0")
     release("node-2", "0.2.0")
-    job = queue(job_make(resources={"device": "cpu", "count": 2}, mode="sync"))
     assert tick() == 0
     job.refresh_from_db()
     assert job.state == "queued" and "need one release" in job.waiting_text
@@ -67,6 +68,20 @@ def test_a_gang_waits_with_the_reason_while_its_nodes_have_different_releases(wi
     assert "node-2 with an older one" in job.waiting_text
     release("node-2", "0.3.0")
     assert tick() == 1
+
+
+@pytest.mark.parametrize("change", [{"description": {"release": "9.9.9"}}, {"address": ""}])
+def test_a_gang_that_runs_goes_on_while_none_could_begin(attempt, job_make, node_make, change):
+    Job.objects.filter(pk=attempt.job_id).update(state="running")
+    node_make("node-2", **{"cpus": 1, "address": "10.0.0.2", **change})
+    single = queue(job_make(name="single", resources={"device": "cpu", "count": 1}))
+    facts = facts_read()
+    (gang,) = [view for view in facts.views if view.running]
+    assert gang.can_pause and not facts.pool.spans_nodes
+    assert tick() == 0
+    attempt.job.refresh_from_db()
+    single.refresh_from_db()
+    assert (attempt.job.state, single.state) == ("running", "queued")
 
 
 def test_a_job_for_one_node_starts_whatever_the_others_have(wide, job_make, node_make):

@@ -1,0 +1,51 @@
+"""Whether one job can use several nodes: they have to reach each other, and to have one release of the platform."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from harness.pool.models import NetworkEncryption, Node, NodeState, PoolSetting
+from harness.pool.networks import encryption_missing, is_loopback
+
+_NAMED = 3
+"""So many nodes of a release are named at most."""
+
+
+def gang_problem(nodes: Iterable[Node], setting: PoolSetting) -> str:
+    """Why no job can use several of the nodes that are up, though an admin allows it; empty where one can.
+
+    `nodes`: at least all that are up. Forms, offers and the scheduler ask this alone.
+    """
+    return span_problem(nodes, setting.network_encryption) or releases_problem()
+
+
+def span_problem(nodes: Iterable[Node], encryption: str) -> str:
+    """Why no job can use several of these nodes; empty where one can. `encryption`: the pool's setting."""
+    up = [node for node in nodes if node.state == NodeState.UP]
+    if len(up) < 2:
+        return "There is only one node."
+    unknown = [node.name for node in up if not node.address]
+    if unknown:
+        return f"The address of {', '.join(unknown)} is not known."
+    local = [node.name for node in up if is_loopback(node.address)]
+    if local and (len(local) < len(up) or len({node.boot_id for node in up}) > 1):
+        return f"The address of {', '.join(local)} means its own machine only; set DLH_NODE_ADDRESS there."
+    return encryption_missing() if encryption == NetworkEncryption.REQUIRED else ""
+
+
+def releases_problem() -> str:
+    """Which releases the nodes that are up have, in a sentence, where it is not one; else empty."""
+    by_release: dict[str, list[str]] = defaultdict(list)
+    rows = Node.objects.filter(state=NodeState.UP).order_by("name").values_list("name", "description__release")
+    for name, release in rows:
+        by_release[str(release or "")].append(name)
+    if len(by_release) < 2:
+        return ""
+    each = [f"{_names(names)} {release or 'an older one'}" for release, names in sorted(by_release.items())]
+    return f"Jobs over several nodes need one release of the platform on all of them; there is {', '.join(each)}."
+
+
+def _names(names: list[str]) -> str:
+    rest = len(names) - _NAMED
+    return f"{', '.join(names[:_NAMED])}{f' and {rest} more' if rest > 0 else ''} with"

@@ -1,0 +1,41 @@
+"""Nodes of different releases are told apart in few words, and nobody counts on several of them together."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.estimates.groups import groups_read
+from harness.jobs.control.views import facts_read
+from harness.pool.gangs import releases_problem
+from harness.pool.models import Node
+from harness.pool.selectors import hardware
+from harness.pool.services import pool_setting_update
+from worker.facts import release
+from worker.heartbeat import report
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_node_tells_its_release():
+    assert report()["description"]["release"] == release()
+
+
+def test_only_nodes_that_are_up_count_and_few_are_named(node_make):
+    for number in range(1, 6):
+        node_make(f"node-{number}", description={"release": "0.3.0"})
+    assert releases_problem() == ""
+    node_make("old", description={"release": "0.2.0"})
+    assert "old with 0.2.0, node-1, node-2, node-3 and 2 more with 0.3.0" in releases_problem()
+    Node.objects.filter(name="old").update(state="down")
+    assert releases_problem() == ""
+
+
+@pytest.mark.parametrize("second", ["0.3.0", "0.2.0"])
+def test_forms_offers_and_the_scheduler_agree_on_whether_a_job_can_use_several_nodes(people, node_make, second):
+    pool_setting_update(user=people.admin, span_nodes=True)
+    node_make("node-1", address="10.0.0.1", description={"release": "0.3.0"})
+    node_make("node-2", address="10.0.0.2", description={"release": second})
+    can = second == "0.3.0"
+    assert facts_read().pool.spans_nodes is can
+    assert {group.spans_nodes for group in groups_read(people.project)} == {can}
+    assert hardware().most_cpu_cores == (4 if can else 0)
