@@ -16,7 +16,6 @@ from harness.client.cli.output import JsonFlag, console, duration, json_print, s
 from harness.client.client import Json
 from harness.client.errors import ApiError, BadInput
 from harness.client.transport import segment
-from scheduler.kinds import declared_name
 
 app = typer.Typer(help="The pool of devices: nodes, reservations, quotas, use.", invoke_without_command=True)
 NameArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name of a node.")]
@@ -59,6 +58,8 @@ def _row(node: Json) -> tuple[object, ...]:
 
 def _models_words(devices: list[Json]) -> str:
     """`16 x Xeon; 2 x Tesla T4`: by the names that `--device-model` takes."""
+    from scheduler.kinds import declared_name
+
     found = Counter(declared_name(device["model_name"], device["slowdown"]) or device["kind"] for device in devices)
     return "; ".join(f"{count} x {name}" for name, count in found.items())
 

@@ -18,15 +18,15 @@ from harness.stack.home import REPOSITORY
 
 WAITING = """
 import subprocess, sys, time
-from harness.backup import restoring
+from harness.backup import process, restoring
 from harness.backup.ending import term_interrupts
 from pathlib import Path
 term_interrupts()
 loader = "import time\\ntry:\\n print('{}', flush=True); time.sleep(600)\\nfinally: open(r'DONE', 'w').write('emptied')"
-restoring.sys.executable, real = sys.executable, subprocess.Popen
+process.sys.executable, real = sys.executable, subprocess.Popen
 def popen(command, **more):
     return real([sys.executable, "-c", loader.replace("DONE", sys.argv[1])], **more)
-restoring.subprocess.Popen = popen
+process.subprocess.Popen = popen
 home = Path(sys.argv[2])
 places = restoring._Places(home, home / "store", [restoring.Staging(home)], [])
 restoring._database_load(places, 1, lambda *_: print("filling", flush=True))

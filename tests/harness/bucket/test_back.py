@@ -74,18 +74,19 @@ def test_a_checkpoint_that_was_lost_comes_back_for_the_page_that_sends_it(copied
     assert mirror_pass() and owner.get(place).status_code == 200
 
 
-def test_a_node_is_not_given_what_is_left_of_a_dataset_for_the_whole(copied, store):
+def test_a_node_is_not_given_what_is_left_of_a_dataset_for_the_whole(copied, store, node_make):
     key = copied.dataset.sha256
     folder = f"datasets/{key}/packed"
-    before = tree_get(folder)
+    node = node_make("node-1")
+    before = tree_get(folder, node)
     (store.dataset(key).packed / "table.parquet").unlink()
     with pytest.raises(Unavailable):
-        tree_get(folder)
-    assert mirror_pass() and tree_get(folder) == before
+        tree_get(folder, node)
+    assert mirror_pass() and tree_get(folder, node) == before
     shutil.rmtree(store.dataset(key).root)
     with pytest.raises(Unavailable):
-        tree_get(folder)
-    assert mirror_pass() and tree_get(folder) == before
+        tree_get(folder, node)
+    assert mirror_pass() and tree_get(folder, node) == before
 
 
 def test_rows_of_a_dataset_that_was_lost_come_back(copied, store, owner):
@@ -229,12 +230,14 @@ def test_what_is_on_its_way_while_its_job_is_deleted_goes_again(copied, weights,
     assert mirror_pass() and f"units/jobs/{copied.pk}.json" not in bucket.names("units")
 
 
-def test_a_dataset_that_is_being_removed_does_not_come_back_and_one_that_came_again_misses_nothing(copied, store):
+def test_a_dataset_that_is_being_removed_does_not_come_back_and_one_that_came_again_misses_nothing(
+    copied, store, node_make
+):
     key = copied.dataset.sha256
     unit_forget(f"datasets/{key}")
     shutil.rmtree(store.dataset(key).packed)
     with pytest.raises(NotFound):
-        tree_get(f"datasets/{key}/packed")
+        tree_get(f"datasets/{key}/packed", node_make("node-1"))
     assert mirror_pass() and not store.dataset(key).packed.exists()
     unit_keep(f"datasets/{key}")
     assert mirror_pass() and not store.dataset(key).packed.exists()

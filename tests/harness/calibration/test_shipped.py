@@ -143,7 +143,7 @@ def test_the_page_the_api_and_the_words_of_an_offer_tell_of_it(
     assert "Calibrations that ship with the harness" in text and "An idle machine." in text
     assert (
         f'<td data-label="Stands in for">{HERE}</td>' in text
-        and "estimates for CPU cores rest on a calibration that ships" in text
+        and "a model that was calibrated, rest on a calibration that ships" in text
     )
     assert "rest on a calibration that ships" in page("/accuracy/")
     told = client.get("/api/v1/pool/calibration").json()["shipped"]

@@ -368,7 +368,8 @@ def test_where_nothing_that_was_asked_for_is_offered_another_line_can_be_taken(o
     buttons = re.findall(r"<button[^>]*>\s*Take it", text)
     assert len(buttons) == 2 and not any("disabled" in button for button in buttons)
     place = next(at for at, line in enumerate(priced.lines) if line.hindrance is Hindrance.NOT_WISHED)
-    owner.post(reverse("job_offer_take", args=[draft.pk, current(draft).pk]), {"line": str(place)})
+    wish = {"line": str(place), "made_at": current(draft).made_at.isoformat()}
+    owner.post(reverse("job_offer_take", args=[draft.pk, current(draft).pk]), wish)
     draft.refresh_from_db()
     assert draft.spec["resources"]["device"] == "cpu"
     late = ask(owner, draft, deadline_utc=(timezone.now() + timedelta(seconds=2)).isoformat()).content.decode()
