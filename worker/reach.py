@@ -16,13 +16,14 @@ _AWAY = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno
 def all_answer(hosts: Sequence[str], port: int, limit_s: float = REACH_S) -> bool | None:
     """Whether all of these answer a connection to the port, if only by refusing it; None: that cannot be told here."""
     with ThreadPoolExecutor(min(AT_ONCE, max(1, len(hosts)))) as pool:
-        told = [*pool.map(lambda host: _answers(host, port, limit_s), hosts)]
+        told = [*pool.map(lambda host: answers(host, port, limit_s), hosts)]
     if False in told:
         return False
     return True if told and None not in told else None
 
 
-def _answers(host: str, port: int, limit_s: float) -> bool | None:
+def answers(host: str, port: int, limit_s: float) -> bool | None:
+    """Whether anything, be it a refusal, comes back from the port; None: that cannot be told here."""
     try:
         socket.create_connection((host, port), timeout=limit_s).close()
     except ConnectionRefusedError:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from worker import address as addresses
+from worker import reach as reaching
 from worker import sandbox
 from worker.doctor.findings import Finding, State, bad, ok, skip, warn
 from worker.sandbox.overlay import PORT
@@ -218,11 +219,5 @@ def refuses_datagrams(host: str, port: int) -> bool:
 
 
 def answers(host: str, port: int) -> bool:
-    """Whether anything, be it a refusal, comes back from the port."""
-    try:
-        socket.create_connection((host, port), timeout=CONNECT_S).close()
-    except ConnectionRefusedError:
-        return True
-    except OSError:
-        return False
-    return True
+    """Whether anything, be it a refusal, is known to come back from the port."""
+    return reaching.answers(host, port, CONNECT_S) is True

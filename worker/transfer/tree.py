@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from worker.plan import RunPaths
 from worker.telemetry.tail import open_below
 
 FILES_MAX = 500
@@ -24,8 +25,9 @@ CHECKPOINT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 JOB_FOLDER = re.compile(rf"(?:jobs|inspections)/{_PART}|calibration/{_PART}/{_PART}")
 """Folders of the store that hold a `program/`."""
 DATASET_FOLDER = re.compile(r"datasets/[0-9a-f]{64}/packed")
-CHECKPOINT_FOLDER = re.compile(rf"jobs/{_PART}/work/checkpoints/{CHECKPOINT_NAME.pattern}")
-AHEAD_FOLDER = re.compile(rf"{DATASET_FOLDER.pattern}|jobs/{_PART}/program|{CHECKPOINT_FOLDER.pattern}")
+_JOB = RunPaths(Path("jobs", _PART))
+CHECKPOINT_FOLDER = re.compile(f"{_JOB.checkpoints}/{CHECKPOINT_NAME.pattern}")
+AHEAD_FOLDER = re.compile(f"{DATASET_FOLDER.pattern}|{_JOB.program}|{CHECKPOINT_FOLDER.pattern}")
 """Folders of the store that go to a node while the job that needs them waits."""
 
 

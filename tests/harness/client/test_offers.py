@@ -164,14 +164,20 @@ def test_a_number_without_an_offer_that_was_shown_is_refused_in_plain_words(dlh:
     assert asked.code == 2 and "A number is of the table that was shown last" in asked.err
 
 
+def shown_and_priced_anew(dlh: Dlh, job: Any) -> str:
+    """An offer that has changed since `dlh` showed it."""
+    offer_make(job.owner, job)
+    offer_id: str = dlh("jobs", "offer", job.pk, "--json").json["id"]
+    OfferRow.objects.filter(pk=offer_id).update(state="waiting")
+    offer_settle(OfferRow.objects.get(pk=offer_id))
+    return offer_id
+
+
 def test_an_offer_that_was_priced_anew_since_it_was_shown_gives_none_of_its_lines_by_number(
     dlh: Dlh, job: Any, node_make: Any
 ) -> None:
     node_make("node-1", cpus=2)
-    offer_make(job.owner, job)
-    offer_id = dlh("jobs", "offer", job.pk, "--json").json["id"]
-    OfferRow.objects.filter(pk=offer_id).update(state="waiting")
-    offer_settle(OfferRow.objects.get(pk=offer_id))
+    offer_id = shown_and_priced_anew(dlh, job)
     refused = dlh("jobs", "offer", job.pk, "--take", "1", "--submit")
     assert refused.code == 2
     assert "priced anew since you saw it" in refused.err and f"--offer {offer_id}" in refused.err
@@ -183,10 +189,7 @@ def test_what_is_seen_elsewhere_is_no_table_that_was_shown_here(
     dlh: Dlh, client: Client, job: Any, node_make: Any, home: Path
 ) -> None:
     node_make("node-1", cpus=2)
-    offer_make(job.owner, job)
-    offer_id = dlh("jobs", "offer", job.pk, "--json").json["id"]
-    OfferRow.objects.filter(pk=offer_id).update(state="waiting")
-    offer_settle(OfferRow.objects.get(pk=offer_id))
+    offer_id = shown_and_priced_anew(dlh, job)
     seen = client.get(f"/offers/{offer_id}")  # as a page in a browser does
     refused = dlh("jobs", "offer", job.pk, "--take", "1")
     assert refused.code == 2 and "priced anew since you saw it" in refused.err

@@ -62,6 +62,13 @@ def notes(job: Job) -> list[str]:
     return list(JobEvent.objects.filter(job=job, message__contains="promised").values_list("message", flat=True))
 
 
+def calibrated(model_name: str) -> None:
+    """Such cores are, as a sweep has measured them."""
+    measure(30)
+    CalibrationPointRow.objects.update(model_name=model_name)
+    model_fit("cpu", model_name)
+
+
 def test_a_probe_refines_the_estimate_of_a_job_that_waits(job_make, node_make, people, offered):
     node_make("node-1", cpus=2)
     fixed = job_make(resources={"device": "cpu", "count": 1})
@@ -231,9 +238,7 @@ def test_a_calibration_narrows_the_range_of_a_job_that_waits(job_make, node_make
     inspection_answer(answer(Inspection.objects.get()))
     wide = fresh(waits).slowdown
     assert basis(waits) == "assumed"
-    measure(30)
-    CalibrationPointRow.objects.update(model_name="core")
-    model_fit("cpu", "core")
+    calibrated("core")
     assert estimates_renew() == 1
     assert basis(waits) == "modelled" and fresh(waits).slowdown < wide
 
@@ -241,9 +246,7 @@ def test_a_calibration_narrows_the_range_of_a_job_that_waits(job_make, node_make
 def test_an_offer_of_before_a_calibration_is_to_be_looked_at_again(job, node_make, people, offered):
     node_make("node-1", cpus=2)
     offer = offered(job)
-    measure(30)
-    CalibrationPointRow.objects.update(model_name="core")
-    model_fit("cpu", "core")
+    calibrated("core")
     with pytest.raises(Conflict, match=r"a calibration has told since") as refused:
         offer_accept(user=people.owner, offer=offer)
     assert refused.value.code == "offer_stale"
@@ -254,7 +257,5 @@ def test_an_offer_of_before_a_calibration_is_to_be_looked_at_again(job, node_mak
 def test_what_a_calibration_says_of_other_devices_does_not_matter(job, node_make, people, offered):
     node_make("node-1", cpus=2)
     offer = offered(job)
-    measure(30)
-    CalibrationPointRow.objects.update(model_name="another")
-    model_fit("cpu", "another")
+    calibrated("another")
     assert basis(offer_accept(user=people.owner, offer=offer)) == "assumed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -16,6 +17,7 @@ from harness.pool.models import Node, PoolSetting
 from harness.pool.selectors import pool_overview
 from tests.harness.caches import cached_node
 from tests.harness.jobs.helpers import estimated, queue, run_now
+from worker.plan import RunPaths
 from worker.transfer.tree import ahead_folder
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
@@ -57,7 +59,8 @@ def needed(dataset, *jobs, saved=()):
     """What the jobs need, in this order."""
     found = [f"datasets/{dataset.sha256}/packed"]
     for job in jobs:
-        found += [f"jobs/{job.pk}/program", *(f"jobs/{job.pk}/work/checkpoints/{name}" for name in saved)]
+        paths = RunPaths(Path("jobs", job.pk))
+        found += map(str, (paths.program, *(paths.checkpoints / name for name in saved)))
     return found
 
 

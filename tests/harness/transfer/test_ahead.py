@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
 from harness.jobs.models import Checkpoint, Job
 from harness.pool.models import Node, PoolSetting
 from tests.harness.transfer.asking import API, code
+from worker.plan import RunPaths
 from worker.transfer.ahead import Ahead
 from worker.transfer.folders import Folders
 from worker.transfer.tree import dataset_folder, job_folder
@@ -33,7 +35,7 @@ def saved(store, plan) -> str:
     (place / "MANIFEST.json").write_text(json.dumps({"files": {}}))
     Checkpoint.objects.create(job_id=plan.job_id, name=NAME, step=10, epoch=1.0, token=1)
     Job.objects.filter(pk=plan.job_id).update(state="queued")
-    return f"{job_folder(plan.job_dir)}/work/checkpoints/{NAME}"
+    return str(RunPaths(Path(job_folder(plan.job_dir))).checkpoints / NAME)
 
 
 def whole(folder):

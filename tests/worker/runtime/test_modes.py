@@ -129,12 +129,10 @@ def test_gradients_leave_with_the_last_micro_batch_only() -> None:
     torch.testing.assert_close(found, [weight.grad for weight in net.parameters()])
 
 
-def test_replicas_average_their_batch_statistics_by_rows() -> None:
-    torch.manual_seed(0)
-    net = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 1))
-    inputs, targets = torch.randn(9, 4), torch.randn(9, 1)
+def replicas_backward(net: nn.Module, inputs: Tensor, targets: Tensor, *, replicas: int) -> None:
+    """One backward pass, shared out over so many threads."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(2)
+    torch.set_num_threads(replicas)
     try:
         mode = Replicated(run_of(), 1)
         mode.place(net)
@@ -142,6 +140,13 @@ def test_replicas_average_their_batch_statistics_by_rows() -> None:
         mode.close()
     finally:
         torch.set_num_threads(threads)
+
+
+def test_replicas_average_their_batch_statistics_by_rows() -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 1))
+    inputs, targets = torch.randn(9, 4), torch.randn(9, 1)
+    replicas_backward(net, inputs, targets, replicas=2)
     means = 0.1 * (inputs[:4].mean(0) * 4 + inputs[4:].mean(0) * 5) / 9
     torch.testing.assert_close(net[0].running_mean, means)
     assert int(net[0].num_batches_tracked) == 1
@@ -151,16 +156,7 @@ def replicas_gradients(seed: int) -> list[Tensor]:
     """Of a model that draws nothing, by four replicas."""
     torch.manual_seed(seed)
     net = nn.Sequential(nn.Linear(16, 64), nn.Tanh(), nn.Linear(64, 1))
-    inputs, targets = torch.randn(64, 16), torch.randn(64, 1)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(4)
-    try:
-        mode = Replicated(run_of(), 1)
-        mode.place(net)
-        mode.backward(net, (inputs,), targets, square)
-        mode.close()
-    finally:
-        torch.set_num_threads(threads)
+    replicas_backward(net, torch.randn(64, 16), torch.randn(64, 1), replicas=4)
     return [weight.grad for weight in net.parameters() if weight.grad is not None]
 
 

@@ -25,6 +25,8 @@ from worker.transfer.portal import PortalRefused, Stopped
 
 NAME, OTHER = "a" * 64, "b" * 64
 FOLDER, OTHER_FOLDER = f"datasets/{NAME}/packed", f"datasets/{OTHER}/packed"
+JOB = RunPaths(Path("jobs/j1"))
+PROGRAM, CHECKPOINT = str(JOB.program), str(JOB.checkpoints / "step-00000010")
 CHUNK = 1 << 16
 
 
@@ -79,7 +81,7 @@ def test_what_a_waiting_job_needs_is_here_before_its_run_which_fetches_nothing(
     assert (brought.fetched_bytes, server.sent_bytes) == (0, sent) and sent == server.tree.bytes
 
 
-@pytest.mark.parametrize("folder", ["jobs/j1/program", "jobs/j1/work/checkpoints/step-00000010"])
+@pytest.mark.parametrize("folder", [PROGRAM, CHECKPOINT])
 def test_a_program_and_a_checkpoint_come_ahead_stay_while_they_are_wanted_and_are_told_to_nobody(
     server: FileServer, depot: Depot, folders: Folders, folder: str
 ) -> None:
@@ -95,16 +97,15 @@ def test_a_program_and_a_checkpoint_come_ahead_stay_while_they_are_wanted_and_ar
 
 
 def test_a_checkpoint_that_the_job_has_here_is_not_fetched_ahead(depot: Depot, folders: Folders) -> None:
-    folder = "jobs/j1/work/checkpoints/step-00000010"
-    (depot.cache.root / folder).mkdir(parents=True)
-    folders.want([folder])
-    assert folders.has(folder) and not Ahead(depot).step()
+    (depot.cache.root / CHECKPOINT).mkdir(parents=True)
+    folders.want([CHECKPOINT])
+    assert folders.has(CHECKPOINT) and not Ahead(depot).step()
 
 
 def test_what_the_portal_gives_no_more_is_not_asked_for_again(
     server: FileServer, depot: Depot, folders: Folders
 ) -> None:
-    folders.want(["jobs/j1/work/checkpoints/step-00000010", FOLDER])
+    folders.want([CHECKPOINT, FOLDER])
     refusals = [404]
     real = Depot._listed
 
