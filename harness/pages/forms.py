@@ -184,7 +184,7 @@ class PoolForm(Tabler):
     data_mib_per_s = forms.FloatField(
         min_value=0.01,
         max_value=1e6,
-        label="Data come to nodes at MiB/s",
+        label="Speed at which data come to nodes, MiB/s",
         help_text="Of a node with its own cache until it has fetched a dataset; then what was measured counts.",
     )
     power_table = forms.JSONField(
