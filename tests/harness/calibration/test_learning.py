@@ -116,6 +116,7 @@ def test_the_estimate_of_another_width_is_no_forecast(ended: Callable[..., Job])
 def test_a_resumed_job_is_not_compared_by_its_run(ended: Callable[..., Job]) -> None:
     job = ended(0.02)
     JobAttempt.objects.create(job=job, number=99, plan={"ranks": []}, ended_at=timezone.now(), outcome="lost")
+    tell(job, samples_per_s=32 / 0.02)
     job_learn(job.pk)
     row = FinishedJobRow.objects.get()
     assert not row.run_comparable
@@ -140,6 +141,28 @@ def test_what_was_spent_before_a_pause_or_a_fault_is_part_of_the_cost(ended: Cal
     assert row.run_s == pytest.approx(3660.0, abs=5.0)
     assert row.energy_j == pytest.approx(first_j + 7000.0)
     assert not row.run_comparable
+
+
+@pytest.mark.parametrize("in_one_attempt", [False, True])
+def test_rates_of_other_devices_and_ranks_before_a_pause_are_no_pace_of_the_run(
+    ended: Callable[..., Job], in_one_attempt: bool
+) -> None:
+    job = ended(0.02)
+    attempt = job.attempts.get()
+    # It began on two slower devices, which have told their rates, too.
+    for key in ("rank0/samples_per_s", "rank1/samples_per_s"):
+        MetricPoint.objects.bulk_create(
+            MetricPoint(job=job, key=key, step=step, epoch=0.1, value=400.0, time_s=0.5) for step in range(100, 120)
+        )
+    if in_one_attempt:
+        JobAttempt.objects.filter(pk=attempt.pk).update(width={"slots": [0]})
+    else:
+        JobAttempt.objects.filter(pk=attempt.pk).update(number=2)
+        job.uses.update(token=2)
+        JobAttempt.objects.create(job=job, number=1, plan=attempt.plan, ended_at=timezone.now(), outcome="paused")
+    tell(job, samples_per_s=32 / 0.02)
+    assert job_learn(job.pk)
+    assert FinishedJobRow.objects.get(job=job).step_s == pytest.approx(0.02)
 
 
 def test_slower_jobs_make_the_model_of_their_device_slower(ended: Callable[..., Job]) -> None:
