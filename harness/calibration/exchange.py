@@ -16,6 +16,7 @@ from harness.accounts.models import User
 from harness.broker import task_send_on_commit
 from harness.calibration.models import CalibrationPointRow, CalibrationRun
 from harness.errors import Invalid, TooLarge
+from harness.plain import plain
 from harness.pool.models import DeviceKind
 from scheduler.estimation.calibration import CalibrationError, CalibrationPoint, from_csv, from_json, to_csv, to_json
 from worker.words import size_words
@@ -54,6 +55,7 @@ def points_import(*, user: User, text: str) -> dict[str, int]:
     require_admin(user)
     if len(text) > IMPORT_BYTES_MAX:
         raise TooLarge(f"The file is larger than {size_words(IMPORT_BYTES_MAX)}.", hint="Import it in parts.")
+    text = text.removeprefix("\ufeff")  # as spreadsheets begin a file
     try:
         points = from_json(text) if text.lstrip().startswith("{") else from_csv(text)
     except CalibrationError as error:
@@ -65,7 +67,7 @@ def points_import(*, user: User, text: str) -> dict[str, int]:
         ) from error
     if not points:
         raise Invalid("The file holds no points.", field="file", hint="Export some first.")
-    _check_kinds(points)
+    _check_kept(points)
     with transaction.atomic():
         before = CalibrationPointRow.objects.count()
         CalibrationPointRow.objects.bulk_create(
@@ -78,17 +80,28 @@ def points_import(*, user: User, text: str) -> dict[str, int]:
     return {"added": added, "known": len(points) - added}
 
 
-def _check_kinds(points: Sequence[CalibrationPoint]) -> None:
+def _check_kept(points: Sequence[CalibrationPoint]) -> None:
+    """Raises `Invalid` for the first row that no database would keep as it is."""
     for number, point in enumerate(points, start=1):
         problem = ""
         if point.kind not in DeviceKind.values:
             problem = f"there is no kind of device {point.kind[:40]!r}; use {' or '.join(DeviceKind.values)}"
         elif len(point.model_name) > _NAME_LENGTH or len(point.point_id) > _NAME_LENGTH or len(point.family) > 40:
             problem = "a name is longer than 120 characters"
+        elif not _is_plain(point):
+            problem = "it holds a text or a number that cannot be kept (NaN, NUL, half a letter), or is nested too deep"
         if problem:
             raise Invalid(
                 f"The file cannot be imported: row {number:,}: {problem}.", field="file", code="calibration_row"
             )
+
+
+def _is_plain(point: CalibrationPoint) -> bool:
+    body = point.to_dict()
+    try:
+        return json.dumps(plain(body)) == json.dumps(body)
+    except (ValueError, RecursionError):
+        return False
 
 
 def row_of(
