@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from harness.calibration import selectors
+from harness.calibration import fitting, selectors
 from harness.calibration.exchange import row_of
 from harness.calibration.fitting import model_correct, model_fit
 from harness.calibration.known import device_model, finished_of
@@ -19,6 +19,8 @@ from harness.calibration.learning import _positive, job_learn, jobs_learn
 from harness.calibration.models import CalibrationPointRow, DeviceModelRow, FinishedJobRow
 from harness.jobs.models import Job, JobAttempt, JobEvent, MetricPoint
 from harness.pool.models import Node, NodeState
+from scheduler.estimation.calibration import CalibrationPoint
+from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.estimate import estimate
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.values import Basis
@@ -167,8 +169,6 @@ def test_rates_of_other_devices_and_ranks_before_a_pause_are_no_pace_of_the_run(
 
 def test_slower_jobs_make_the_model_of_their_device_slower(ended: Callable[..., Job]) -> None:
     changed = [{**point.to_dict(), "kind": KIND, "model_name": NAME} for point in points(12)]
-    from scheduler.estimation.calibration import CalibrationPoint
-
     CalibrationPointRow.objects.bulk_create(row_of(CalibrationPoint.from_dict(body)) for body in changed)
     model_fit(KIND, NAME)
     before = estimate(WORK, allocation(), device_model(KIND, NAME), memory_limit_bytes=8 << 30).step_s.mid
@@ -178,6 +178,28 @@ def test_slower_jobs_make_the_model_of_their_device_slower(ended: Callable[..., 
     after = estimate(WORK, allocation(), device_model(KIND, NAME), memory_limit_bytes=8 << 30).step_s.mid
     assert before < after < 1.5 * before
     assert row.fitted["correction"]["n_jobs"] == 0
+
+
+def test_a_fit_that_ends_while_jobs_correct_the_one_before_is_not_undone(
+    ended: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bodies = [{**point.to_dict(), "kind": KIND, "model_name": NAME} for point in points(24)]
+    rows = [row_of(CalibrationPoint.from_dict(body)) for body in bodies]
+    CalibrationPointRow.objects.bulk_create(rows[:12])
+    model_fit(KIND, NAME)
+    job_learn(ended(0.02).pk)
+    whole = fitting.corrected
+
+    def slow(*given: Any) -> DeviceModel:
+        monkeypatch.setattr(fitting, "corrected", whole)
+        CalibrationPointRow.objects.bulk_create(rows[12:])
+        model_fit(KIND, NAME)
+        return whole(*given)
+
+    monkeypatch.setattr(fitting, "corrected", slow)
+    model_correct(KIND, NAME)
+    row = DeviceModelRow.objects.get()
+    assert (row.fitted["n_points"], row.model["n_points"]) == (24, 24)
 
 
 def test_jobs_correct_what_is_assumed_of_devices_that_nobody_measured(ended: Callable[..., Job]) -> None:
