@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.urls import reverse
 from django.utils import timezone
 
 from harness.calibration import fitting, selectors
@@ -22,6 +24,9 @@ from harness.pool.models import Node, NodeState
 from scheduler.estimation.calibration import CalibrationPoint
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.estimate import estimate
+from scheduler.estimation.fit_memory import PEAK_LEVEL
+from scheduler.estimation.intervals import LEVEL
+from scheduler.estimation.peaks import peak_interval
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.values import Basis
 from scheduler.kinds import declared_name
@@ -239,6 +244,20 @@ def test_accuracy_counts_every_estimated_job() -> None:
     assert run.bias == pytest.approx((0.0 + 0.25 - 0.5) / 3)
     assert run.coverage == pytest.approx(2 / 3)
     assert by_measure["energy_j"].jobs == 0 and by_measure["energy_j"].mape is None
+
+
+@pytest.mark.django_db
+def test_the_range_of_a_peak_is_held_to_what_it_is_meant_to_hold(client: Any, people: Any) -> None:
+    peak = asdict(peak_interval(prior_for(KIND, NAME).memory, WORK))
+    FinishedJobRow.objects.create(
+        kind=KIND, predicted={"peak_bytes": peak}, peak_bytes=int(peak["mid"]), finished_at=timezone.now()
+    )
+    finished(10.0)
+    by_measure = {item.measure: item for item in selectors.accuracy(selectors.finished_rows())}
+    assert (by_measure["peak_bytes"].coverage, by_measure["peak_bytes"].level) == (1.0, PEAK_LEVEL)
+    assert (by_measure["run_s"].level, by_measure["energy_j"].level) == (LEVEL, None)
+    client.force_login(people.viewer)
+    assert re.search(r"100(\.0)? % \(88(\.0)? %\)", client.get(reverse("accuracy")).content.decode())
 
 
 @pytest.mark.django_db
