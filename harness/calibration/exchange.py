@@ -23,6 +23,8 @@ from worker.words import size_words
 
 FORMATS = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
 IMPORT_BYTES_MAX = 64 << 20
+POINTS_MOST = 2_000
+"""Of one kind of device, several whole sweeps: memory that a fit takes grows with their square, and time faster."""
 _NAME_LENGTH = 120
 
 
@@ -73,11 +75,25 @@ def points_import(*, user: User, text: str) -> dict[str, int]:
         CalibrationPointRow.objects.bulk_create(
             [row_of(point, imported=True) for point in points], batch_size=200, ignore_conflicts=True
         )
+        _check_room(points)
         added = CalibrationPointRow.objects.count() - before
         audit_write(user, "calibration_import", "pool", added=added, known=len(points) - added)
         for kind, model_name in sorted({(point.kind, point.model_name) for point in points}) if added else ():
             task_send_on_commit("control.calibration_fit", [kind, model_name])
     return {"added": added, "known": len(points) - added}
+
+
+def _check_room(points: Sequence[CalibrationPoint]) -> None:
+    """Raises `Invalid`, before the rows are kept for good, where a fit would have to look at too many."""
+    for kind, model_name in sorted({(point.kind, point.model_name) for point in points}):
+        count = points_of(kind=kind, model_name=model_name).count()
+        if count > POINTS_MOST:
+            raise Invalid(
+                f"There would be {count:,} points of {kind} {model_name}, of which {POINTS_MOST:,} at most are kept.",
+                field="file",
+                code="too_many_points",
+                hint="Import a part of them, of all families; nothing of the file was taken.",
+            )
 
 
 def _check_kept(points: Sequence[CalibrationPoint]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from harness.calibration import exchange
 from harness.calibration.exchange import points_export, points_import, points_of, points_read, row_of
 from harness.calibration.models import CalibrationPointRow
 from harness.errors import Forbidden, Invalid
@@ -85,6 +86,16 @@ def test_a_wrong_row_is_named_and_nothing_is_taken(people: SimpleNamespace, chan
 def test_a_byte_order_mark_of_a_spreadsheet_is_no_part_of_the_first_column(people: SimpleNamespace) -> None:
     for number, text in enumerate((to_csv(FOUR), to_json(points(6)))):
         assert points_import(user=people.admin, text=f"\ufeff{text}")["added"] == (4, 2)[number]
+
+
+def test_more_points_than_a_fit_can_look_at_are_not_taken(
+    measured: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "POINTS_MOST", 5)
+    with pytest.raises(Invalid, match="6 points of cpu Test core"):
+        points_import(user=measured.admin, text=to_json(points(6)))
+    assert CalibrationPointRow.objects.count() == 4
+    assert points_import(user=measured.admin, text=to_json(points(5))) == {"added": 1, "known": 4}
 
 
 @pytest.mark.parametrize(

@@ -257,7 +257,7 @@ def test_the_range_of_a_peak_is_held_to_what_it_is_meant_to_hold(client: Any, pe
     assert (by_measure["peak_bytes"].coverage, by_measure["peak_bytes"].level) == (1.0, PEAK_LEVEL)
     assert (by_measure["run_s"].level, by_measure["energy_j"].level) == (LEVEL, None)
     client.force_login(people.viewer)
-    assert re.search(r"100(\.0)? % \(88(\.0)? %\)", client.get(reverse("accuracy")).content.decode())
+    assert re.search(r"100(\.0)? %\s+\(88(\.0)? %\)", client.get(reverse("accuracy")).content.decode())
 
 
 @pytest.mark.django_db

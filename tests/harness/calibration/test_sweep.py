@@ -88,7 +88,9 @@ def test_a_hold_keeps_jobs_off_after_the_clock_was_set_back(start: Callable[...,
     Reservation.objects.update(starts_at=now + hour, ends_at=now + hour + timedelta(minutes=10))
     advance(commit)
     live = Reservation.objects.filter(cancelled_at=None, starts_at__lte=timezone.now(), ends_at__gt=timezone.now())
-    assert set(live.values_list("device", flat=True)) == set(Device.objects.filter(kind="cpu").values_list("pk", flat=True))
+    assert set(live.values_list("device", flat=True)) == set(
+        Device.objects.filter(kind="cpu").values_list("pk", flat=True)
+    )
     assert not Reservation.objects.filter(cancelled_at=None, starts_at__gt=timezone.now()).exists()
 
 
