@@ -18,6 +18,7 @@ from harness.calibration.models import CalibrationPointRow, CalibrationRun
 from harness.errors import Invalid, TooLarge
 from harness.plain import plain
 from harness.pool.models import DeviceKind
+from harness.pool.power import WATTS_MAX
 from scheduler.estimation.calibration import CalibrationError, CalibrationPoint, from_csv, from_json, to_csv, to_json
 from worker.words import size_words
 
@@ -104,12 +105,19 @@ def _check_kept(points: Sequence[CalibrationPoint]) -> None:
             problem = f"there is no kind of device {point.kind[:40]!r}; use {' or '.join(DeviceKind.values)}"
         elif len(point.model_name) > _NAME_LENGTH or len(point.point_id) > _NAME_LENGTH or len(point.family) > 40:
             problem = "a name is longer than 120 characters"
+        elif is_overpowered(point):
+            problem = f"power_w is {point.power_w:g}, more than {WATTS_MAX:,.0f} W for each device"
         elif not _is_plain(point):
             problem = "it holds a text or a number that cannot be kept (NaN, NUL, half a letter), or is nested too deep"
         if problem:
             raise Invalid(
                 f"The file cannot be imported: row {number:,}: {problem}.", field="file", code="calibration_row"
             )
+
+
+def is_overpowered(point: CalibrationPoint) -> bool:
+    """Whether it tells more watts than its devices can draw, such as milliwatts."""
+    return point.power_w is not None and point.power_w > WATTS_MAX * point.count * point.threads
 
 
 def _is_plain(point: CalibrationPoint) -> bool:

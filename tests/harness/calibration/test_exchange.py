@@ -70,6 +70,7 @@ def damaged(**changes: Any) -> str:
         {"step_s": ""},
         {"peak_bytes": "inf"},
         {"power_w": "nan"},
+        {"power_w": "250000"},
         {"batch_size": "many"},
         {"workload": "{}"},
         {"workload": "not json"},

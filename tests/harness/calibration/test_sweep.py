@@ -162,6 +162,7 @@ def test_an_answer_counts_once(start: Callable[..., Any], commit: Commit, measur
         {"peak_bytes": 10**400},
         {"peak_bytes": float("inf")},
         {"power_w": float("nan")},
+        {"power_w": 250_000.0},
         {"workload": {"version": 1}},
         {"workload": None},
         {"ok": False, "problem": {"message": "It ran out of memory."}},
