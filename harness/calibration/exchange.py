@@ -16,12 +16,16 @@ from harness.accounts.models import User
 from harness.broker import task_send_on_commit
 from harness.calibration.models import CalibrationPointRow, CalibrationRun
 from harness.errors import Invalid, TooLarge
+from harness.plain import plain
 from harness.pool.models import DeviceKind
+from harness.pool.power import WATTS_MAX
 from scheduler.estimation.calibration import CalibrationError, CalibrationPoint, from_csv, from_json, to_csv, to_json
 from worker.words import size_words
 
 FORMATS = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
 IMPORT_BYTES_MAX = 64 << 20
+POINTS_MOST = 2_000
+"""Of one kind of device, several whole sweeps: memory that a fit takes grows with their square, and time faster."""
 _NAME_LENGTH = 120
 
 
@@ -54,6 +58,7 @@ def points_import(*, user: User, text: str) -> dict[str, int]:
     require_admin(user)
     if len(text) > IMPORT_BYTES_MAX:
         raise TooLarge(f"The file is larger than {size_words(IMPORT_BYTES_MAX)}.", hint="Import it in parts.")
+    text = text.removeprefix("\ufeff")  # as spreadsheets begin a file
     try:
         points = from_json(text) if text.lstrip().startswith("{") else from_csv(text)
     except CalibrationError as error:
@@ -65,12 +70,13 @@ def points_import(*, user: User, text: str) -> dict[str, int]:
         ) from error
     if not points:
         raise Invalid("The file holds no points.", field="file", hint="Export some first.")
-    _check_kinds(points)
+    _check_kept(points)
     with transaction.atomic():
         before = CalibrationPointRow.objects.count()
         CalibrationPointRow.objects.bulk_create(
             [row_of(point, imported=True) for point in points], batch_size=200, ignore_conflicts=True
         )
+        _check_room(points)
         added = CalibrationPointRow.objects.count() - before
         audit_write(user, "calibration_import", "pool", added=added, known=len(points) - added)
         for kind, model_name in sorted({(point.kind, point.model_name) for point in points}) if added else ():
@@ -78,17 +84,48 @@ def points_import(*, user: User, text: str) -> dict[str, int]:
     return {"added": added, "known": len(points) - added}
 
 
-def _check_kinds(points: Sequence[CalibrationPoint]) -> None:
+def _check_room(points: Sequence[CalibrationPoint]) -> None:
+    """Raises `Invalid`, before the rows are kept for good, where a fit would have to look at too many."""
+    for kind, model_name in sorted({(point.kind, point.model_name) for point in points}):
+        count = points_of(kind=kind, model_name=model_name).count()
+        if count > POINTS_MOST:
+            raise Invalid(
+                f"There would be {count:,} points of {kind} {model_name}, of which {POINTS_MOST:,} at most are kept.",
+                field="file",
+                code="too_many_points",
+                hint="Import a part of them, of all families; nothing of the file was taken.",
+            )
+
+
+def _check_kept(points: Sequence[CalibrationPoint]) -> None:
+    """Raises `Invalid` for the first row that no database would keep as it is."""
     for number, point in enumerate(points, start=1):
         problem = ""
         if point.kind not in DeviceKind.values:
             problem = f"there is no kind of device {point.kind[:40]!r}; use {' or '.join(DeviceKind.values)}"
         elif len(point.model_name) > _NAME_LENGTH or len(point.point_id) > _NAME_LENGTH or len(point.family) > 40:
             problem = "a name is longer than 120 characters"
+        elif is_overpowered(point):
+            problem = f"power_w is {point.power_w:g}, more than {WATTS_MAX:,.0f} W for each device"
+        elif not _is_plain(point):
+            problem = "it holds a text or a number that cannot be kept (NaN, NUL, half a letter), or is nested too deep"
         if problem:
             raise Invalid(
                 f"The file cannot be imported: row {number:,}: {problem}.", field="file", code="calibration_row"
             )
+
+
+def is_overpowered(point: CalibrationPoint) -> bool:
+    """Whether it tells more watts than its devices can draw, such as milliwatts."""
+    return point.power_w is not None and point.power_w > WATTS_MAX * point.count * point.threads
+
+
+def _is_plain(point: CalibrationPoint) -> bool:
+    body = point.to_dict()
+    try:
+        return json.dumps(plain(body)) == json.dumps(body)
+    except (ValueError, RecursionError):
+        return False
 
 
 def row_of(

@@ -21,6 +21,8 @@ from scheduler.estimation.fit import fit_device_model
 from scheduler.estimation.learning import corrected
 from scheduler.estimation.prior import prior_for
 
+_TRIES = 3
+"""Nobody fits a model so often while jobs correct it."""
 _log = logging.getLogger(__name__)
 
 
@@ -100,14 +102,19 @@ def model_correct(kind: str, model_name: str) -> DeviceModelRow | None:
     None where there is neither a model nor a job to learn from.
     """
     finished, ran_out = finished_of(kind, model_name), ran_out_of(kind, model_name)
-    row = DeviceModelRow.objects.filter(kind=kind, model_name=model_name).first()
-    if row is None and not finished and not ran_out:
-        return None
-    fitted = DeviceModel.from_dict(row.fitted) if row and row.n_points else _with_link(prior_of(kind, model_name))
-    model = corrected(fitted, finished, ran_out)
-    told = {"model": plain(model.to_dict()), "n_finished": model.correction.n_jobs}
-    made = {**told, "fitted": plain(fitted.to_dict()), "fitted_at": timezone.now()}
-    found, _ = DeviceModelRow.objects.update_or_create(
-        kind=kind, model_name=model_name, defaults=told, create_defaults=made
-    )
-    return found
+    for _ in range(_TRIES):
+        row = DeviceModelRow.objects.filter(kind=kind, model_name=model_name).first()
+        if row is None and not finished and not ran_out:
+            return None
+        fitted = DeviceModel.from_dict(row.fitted) if row and row.n_points else _with_link(prior_of(kind, model_name))
+        model = corrected(fitted, finished, ran_out)
+        told = {"model": plain(model.to_dict()), "n_finished": model.correction.n_jobs}
+        made = {**told, "fitted": plain(fitted.to_dict()), "fitted_at": timezone.now()}
+        with transaction.atomic():
+            rows = DeviceModelRow.objects.select_for_update().filter(kind=kind, model_name=model_name)
+            now = rows.first()
+            if (now and now.fitted) == (row and row.fitted):
+                found, _ = rows.update_or_create(kind=kind, model_name=model_name, defaults=told, create_defaults=made)
+                return found
+    _log.warning("%s %s is fitted again and again: what jobs teach waits for the next of them", kind, model_name)
+    return None

@@ -30,6 +30,9 @@ def devices_hold(run: CalibrationRun) -> None:
     """Reserve the devices, or renew what holds them. Raises `Conflict` where somebody else has reserved one."""
     now = timezone.now()
     live = Reservation.objects.filter(pk__in=run.reservations, cancelled_at=None, ends_at__gt=now)
+    for row in live.filter(starts_at__gt=now):
+        # The clock was set back: until then it would keep nobody off.
+        reservation_release(row)
     held = {row.device_id: row for row in live}
     if any(row.ends_at - now < HOLD / 2 for row in held.values()):
         for row in held.values():

@@ -79,7 +79,7 @@ def _cost(job: Job, attempt: JobAttempt) -> dict[str, Any]:
     return {
         **ran,
         "family": job.family,
-        "step_s": step_s_of(job, timing, shared=ran["mode"] not in STAGED),
+        "step_s": step_s_of(job, timing, shared=ran["mode"] not in STAGED and _is_alike(job, attempt)),
         "start_s": start_s,
         "load_s": load_s if start_s is not None and load_s is not None and load_s < start_s else None,
         "run_s": _run_s(job),
@@ -148,7 +148,8 @@ def _positive(value: Any) -> float | None:
 def step_s_of(job: Job, timing: dict[str, Any], *, shared: bool = True) -> float | None:
     """Median seconds per step: rows of a step over the rates that all ranks told while training.
 
-    Where ranks do not share out the rows (stages of a model), by the rate of the whole run.
+    Where these do not add up to the rows of a step, by what the attempt told of itself: ranks that do not share out the
+    rows (stages of a model), and attempts or widths before this one, which may have had other devices and more ranks.
     """
     batch = (job.resolved.get("spec") or {}).get("training", {}).get("batch_size")
     if not isinstance(batch, int) or batch < 1:
@@ -194,5 +195,9 @@ def _is_whole(job: Job, attempt: JobAttempt, timing: dict[str, Any]) -> bool:
     epochs = (job.resolved.get("spec") or {}).get("training", {}).get("epochs")
     done = _positive(timing.get("epochs"))
     early = isinstance(epochs, int) and done is not None and done < epochs - 0.01
-    alike = job.attempts.count() == 1 and not attempt.width
-    return alike and not attempt.run_plan.resume_from and not early
+    return _is_alike(job, attempt) and not attempt.run_plan.resume_from and not early
+
+
+def _is_alike(job: Job, attempt: JobAttempt) -> bool:
+    """Whether it had the same devices from its beginning to its end."""
+    return job.attempts.count() == 1 and not attempt.width

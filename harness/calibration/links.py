@@ -30,7 +30,7 @@ def link_store(run: CalibrationRun, link: LinkModel) -> DeviceModelRow:
     """Keep the link of a sweep; the model is used with it at once, and its next fit starts from it."""
     now = timezone.now()
     prior = prior_of(run.kind, run.model_name).to_dict()
-    row, _ = DeviceModelRow.objects.get_or_create(
+    row, _ = DeviceModelRow.objects.select_for_update().get_or_create(
         kind=run.kind, model_name=run.model_name, defaults={"fitted": prior, "model": prior, "fitted_at": now}
     )
     row.link = {

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.conf import settings
 
+from harness.calibration.exchange import is_overpowered
 from harness.calibration.holding import run_devices
 from harness.calibration.models import CalibrationRun
 from harness.calibration.plans import Planned
@@ -85,7 +86,7 @@ def answer_read(report: dict[str, Any], run: CalibrationRun, planned: Planned) -
         raise ValueError("The answer holds no step times.")
     power_w, noise = report.get("power_w"), report.get("noise")
     try:
-        return CalibrationPoint(
+        found = CalibrationPoint(
             workload=Workload.from_dict(report["workload"]),
             kind=run.kind,
             model_name=run.model_name or run.kind,
@@ -102,6 +103,9 @@ def answer_read(report: dict[str, Any], run: CalibrationRun, planned: Planned) -
         )
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"The answer is not a measurement: {error}") from error
+    if is_overpowered(found):
+        raise ValueError(f"The answer is not a measurement: {found.power_w:g} W.")
+    return found
 
 
 def check_ok(report: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from harness.calibration.shipped import Shipped, shipped_for, shipped_list
 from harness.errors import NotFound
 from harness.jobs.models import Job
 from harness.pool.models import Device
+from scheduler.estimation.intervals import LEVEL
 from scheduler.estimation.values import Basis
 from worker.events import FailureCode
 from worker.states import JobState
@@ -114,6 +115,8 @@ class Compared:
     low: float
     mid: float
     high: float
+    level: float = LEVEL
+    """Share of facts that the interval is meant to hold: that of a peak, whose upper end is careful, holds more."""
     is_measured: bool = True
     """Whether the fact was read off; energy without a meter is a table's power times the time of the run."""
 
@@ -141,7 +144,9 @@ class Accuracy:
     bias: float | None
     """Mean signed error: above 0 the forecast was too high."""
     coverage: float | None
-    """Share of facts inside the 80 % interval."""
+    """Share of facts inside their intervals ..."""
+    level: float | None
+    """... and the share that these are meant to hold."""
     measured: int
     """Jobs whose fact was read off: of energy those on devices with a meter."""
 
@@ -155,7 +160,8 @@ def compared(row: FinishedJobRow, measure: str) -> Compared | None:
         return None
     is_measured = measure != "energy_j" or row.energy_basis == Basis.MEASURED
     ends = {end: interval[end] for end in ("low", "mid", "high")}
-    return Compared(measure=measure, actual=actual, is_measured=is_measured, **ends)
+    level = float(interval.get("level") or LEVEL)
+    return Compared(measure=measure, actual=actual, level=level, is_measured=is_measured, **ends)
 
 
 def finished_rows() -> list[FinishedJobRow]:
@@ -174,7 +180,8 @@ def accuracy_of(measure: str, found: list[Compared]) -> Accuracy:
     """The figures of one measure."""
     errors = sorted(abs(item.error) for item in found)
     if not errors:
-        return Accuracy(measure=measure, jobs=0, mape=None, median=None, p90=None, bias=None, coverage=None, measured=0)
+        nothing = dict.fromkeys(("mape", "median", "p90", "bias", "coverage", "level"))
+        return Accuracy(measure=measure, jobs=0, measured=0, **nothing)
     return Accuracy(
         measure=measure,
         jobs=len(errors),
@@ -183,6 +190,7 @@ def accuracy_of(measure: str, found: list[Compared]) -> Accuracy:
         p90=errors[min(len(errors) - 1, int(0.9 * len(errors)))],
         bias=fmean(item.error for item in found),
         coverage=fmean(float(item.held) for item in found),
+        level=fmean(item.level for item in found),
         measured=sum(item.is_measured for item in found),
     )
 

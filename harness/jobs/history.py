@@ -62,10 +62,17 @@ def _text(ways: Sequence[Way] | None) -> str:
 
 
 def _held(uses: list[DeviceUse]) -> tuple[str, int, float, float]:
-    """(kind, count, seconds, watts): the most devices it had in an attempt, for as long as all of it took."""
+    """(kind, count, seconds, watts): the most devices it had in an attempt, for as long as all of it took.
+
+    Of several kinds the one that it ended on counts; what it took on others counts for as long as it took there.
+    """
+    kind = max(uses, key=lambda use: (use.token, use.ended_at)).device_kind
     held: dict[int, set[tuple[str, int]]] = defaultdict(set)
+    device_s: dict[int, float] = defaultdict(float)
     for use in uses:
         held[use.token].add((use.node_name, use.device_index))
-    count = max(map(len, held.values()))
-    run_s = sum((use.ended_at - use.started_at).total_seconds() for use in uses) / count
-    return uses[0].device_kind, count, run_s, sum(use.energy_j for use in uses) / run_s
+        device_s[use.token] += (use.ended_at - use.started_at).total_seconds()
+    own = {use.token for use in uses if use.device_kind == kind}
+    count = max(len(held[token]) for token in own)
+    run_s = sum(spent_s / (count if token in own else len(held[token])) for token, spent_s in device_s.items())
+    return kind, count, run_s, sum(use.energy_j for use in uses) / run_s

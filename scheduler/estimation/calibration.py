@@ -78,6 +78,8 @@ class CalibrationPoint:
 
     def __post_init__(self) -> None:
         """Refuse what no measurement gives."""
+        if not all(isinstance(name, str) for name in (self.kind, self.model_name, self.family, self.point_id)):
+            raise ValueError("kind, model_name, family and point_id must be texts")
         if not self.step_s:
             raise ValueError("no repeat of step_s")
         for value in self.step_s:

@@ -62,6 +62,7 @@ def _alpha(inputs: Vector, error: Vector, length: float, signal: float) -> Vecto
 
 
 def _kernel(first: Vector, second: Vector, length: float) -> Vector:
-    squares = ((first[:, None, :] - second[None, :, :]) ** 2).sum(axis=2)
-    found: Vector = np.exp(-squares / (2 * length**2))
+    from scipy.spatial.distance import cdist
+
+    found: Vector = np.exp(-cdist(first, second, "sqeuclidean") / (2 * length**2))
     return found

@@ -16,7 +16,7 @@ import numpy as np
 
 from scheduler.estimation.device_model import Coefficients
 from scheduler.estimation.features import DENSE, LAYOUTS, Block, Vector
-from scheduler.estimation.predict import Table
+from scheduler.estimation.predict import EXPONENTS, Table
 
 NOISE = 0.04
 """Relative error of a step time that is nothing to be bent for."""
@@ -26,7 +26,6 @@ TOLERANCE = 1e-4
 """Share of the loss that a step must take away for another one to follow."""
 ENOUGH, LEAST_SHARE = 1e-4, 1e-4
 """Of Armijo's rule: share of the promised fall that must come true, and the shortest step tried."""
-EXPONENTS = (-60.0, 20.0)
 ARITHMETIC, TRAFFIC, CALLS = 0, 1, 2
 SHARED = 3
 

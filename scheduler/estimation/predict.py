@@ -14,6 +14,8 @@ from scheduler.workload import OpClass, Workload, totals_at_batch
 
 CALLS = ("operators", "optimizer_tensors", "step")
 """Groups of terms that are the host's time, not the device's."""
+EXPONENTS = (-60.0, 20.0)
+"""Of seconds per FLOP, byte or piece: beyond them lies no device, whatever the shapes are that a program tells of."""
 SHARE_WEIGHT = 2.0
 """In a summary a share of 1 weighs as much as two decades of size."""
 
@@ -42,7 +44,10 @@ def _joined(blocks: Sequence[Block]) -> Block:
 
 def group_seconds(table: Table, member: Coefficients) -> dict[str, Vector]:
     """Seconds of every term, by group."""
-    return {name: block.amounts * np.exp(block.phi @ np.array(member[name])) for name, block in table.blocks.items()}
+    return {
+        name: block.amounts * np.exp(np.clip(block.phi @ np.array(member[name]), *EXPONENTS))
+        for name, block in table.blocks.items()
+    }
 
 
 def member_seconds(table: Table, member: Coefficients) -> Vector:

@@ -59,6 +59,8 @@ class Tables:
             raise TraceError(f"there are no throughput tables (*.csv) in {folder.name}/")
         for path in files:
             model = path.name.removesuffix(".gz").removesuffix(".csv")
+            if any(known == model for known, _ in rates):
+                raise TraceError(f"{folder.name}/ holds two tables of {model}: {model}.csv and {model}.csv.gz")
             for batch, row in _table(path).items():
                 rates[model, batch] = row
         return Tables(rates)
@@ -72,11 +74,17 @@ def _table(path: Path) -> dict[int, dict[int, float]]:
         _whole(cell, "devices", f"{path.name}, row 1, column {column}")
         for column, cell in enumerate(rows[0][1:], start=2)
     ]
+    if len(set(widths)) < len(widths):
+        raise TraceError(f"{path.name}, row 1: a number of devices appears twice")
     table: dict[int, dict[int, float]] = {}
     for number, row in enumerate(rows[1:], start=2):
         if not row:
             continue
         batch = _whole(row[0], "rows", f"{path.name}, row {number}, column global_batch_size")
+        if batch in table:
+            raise TraceError(f"{path.name}, row {number}, column global_batch_size: {batch} appears twice")
+        if any(map(str.strip, row[len(widths) + 1 :])):
+            raise TraceError(f"{path.name}, row {number}: more cells than columns")
         try:
             table[batch] = _cells(widths, row[1:])
         except ValueError as error:

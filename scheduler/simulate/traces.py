@@ -18,6 +18,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+FARTHEST_S = 1e11
+"""Three thousand years: a time beyond it is no number of seconds, but of milliseconds or nanoseconds since 1970."""
+MOST = 1e15
+"""Larger figures are no count, and no watts."""
+
 
 class TraceError(ValueError):
     """A trace or a table that cannot be used; the text names file, row and column."""
@@ -125,7 +130,15 @@ class _Row:
         except ValueError as error:
             raise self.fail(column, str(error)) from None
 
-    def number_of(self, column: str, *, least: float = -math.inf, default: float | None = None) -> float:
+    def seconds(self, column: str, *, least: float = 0.0) -> float:
+        value = self.number_of(column, least=least, most=math.inf)
+        if value > FARTHEST_S:
+            raise self.fail(column, f"{value:g} is more than {FARTHEST_S:g}; times are in seconds")
+        return value
+
+    def number_of(
+        self, column: str, *, least: float = -math.inf, most: float = MOST, default: float | None = None
+    ) -> float:
         text = self.text(column, empty_ok=default is not None)
         if not text and default is not None:
             return default
@@ -137,6 +150,8 @@ class _Row:
             raise self.fail(column, f"{text} is not finite")
         if value < least:
             raise self.fail(column, f"{text} is below {least:g}")
+        if value > most:
+            raise self.fail(column, f"{text} is above {most:g}")
         return value
 
     def whole(self, column: str, *, least: int, default: int | None = None) -> int:
@@ -149,13 +164,13 @@ class _Row:
 def _elasticflow(row: _Row) -> TraceJob:
     return TraceJob(
         job_id=row.text("job_id"),
-        submitted_s=row.number_of("submission_time", least=0),
-        deadline_s=row.number_of("deadline", least=0),
+        submitted_s=row.seconds("submission_time"),
+        deadline_s=row.seconds("deadline"),
         model=row.text("model_name"),
         batch_size=row.whole("batch_size", least=1),
         iterations=row.number_of("num_iteration", least=1),
         count=row.whole("num_gpu", least=1),
-        run_s=row.number_of("duration", least=0),
+        run_s=row.seconds("duration"),
         where=row.where,
     )
 
@@ -163,13 +178,13 @@ def _elasticflow(row: _Row) -> TraceJob:
 def _philly(row: _Row) -> TraceJob:
     return TraceJob(
         job_id=row.text("job_id"),
-        submitted_s=row.number_of("submit_time", least=0),
-        deadline_s=row.number_of("ddl", least=0),
+        submitted_s=row.seconds("submit_time"),
+        deadline_s=row.seconds("ddl"),
         model=row.text("model_name"),
         batch_size=row.whole("batch_size", least=1),
         iterations=row.number_of("real_iteration", least=1),
         count=row.whole("num_gpu", least=1),
-        run_s=row.number_of("real_duration", least=0),
+        run_s=row.seconds("real_duration"),
         where=row.where,
     )
 
@@ -178,10 +193,10 @@ def _history(row: _Row) -> TraceJob:
     deadline = row.text("deadline_s", empty_ok=True)
     return TraceJob(
         job_id=row.text("job_id"),
-        submitted_s=row.number_of("submitted_s", least=0),
-        deadline_s=row.number_of("deadline_s", least=0) if deadline else None,
+        submitted_s=row.seconds("submitted_s"),
+        deadline_s=row.seconds("deadline_s") if deadline else None,
         count=row.whole("count", least=1),
-        run_s=row.number_of("run_s", least=1e-6),
+        run_s=row.seconds("run_s", least=1e-6),
         kind=row.text("kind", empty_ok=True) or "cuda",
         power_w=row.number_of("power_w", least=0, default=0.0),
         project=row.text("project", empty_ok=True),
@@ -227,6 +242,9 @@ def _csv_rows(name: str, text: str) -> list[_Row]:
     try:
         if not reader.fieldnames:
             raise TraceError(f"{name} is empty")
+        reader.fieldnames = [column.strip() for column in reader.fieldnames]
+        if twice := sorted({column for column in reader.fieldnames if reader.fieldnames.count(column) > 1 and column}):
+            raise TraceError(f"{name}, row 1: a column appears twice: {', '.join(twice)}")
         for cells in reader:
             # As an editor counts them: lines that hold nothing are lines, too.
             row = _Row(name, reader.line_num, {str(key): value for key, value in cells.items() if key is not None})
@@ -243,6 +261,8 @@ def _json_rows(name: str, text: str) -> list[_Row]:
         body = json.loads(text)
     except json.JSONDecodeError as error:
         raise TraceError(f"{name}, line {error.lineno}: not JSON: {error.msg}") from error
+    except RecursionError as error:
+        raise TraceError(f"{name}: not JSON that can be read: it is nested too deep") from error
     listed = body.get("jobs") if isinstance(body, dict) else body
     if not isinstance(listed, list):
         raise TraceError(f"{name}: expected a list of jobs, or an object with `jobs`")

@@ -62,8 +62,9 @@ def power_of(
 def _gpu(sample: Mapping[str, Any], index: int) -> tuple[float | None, float | None]:
     """(its load from 0 to 1, its watts)."""
     found: Mapping[str, Any] = next((item for item in sample.get("gpus") or () if item.get("index") == index), {})
-    percent = number_of(found.get("utilization_percent"))
-    return None if percent is None else percent / 100, number_of(found.get("power_w"))
+    percent, watts = number_of(found.get("utilization_percent")), number_of(found.get("power_w"))
+    is_told = watts is not None and 0 <= watts <= WATTS_MAX
+    return None if percent is None else percent / 100, watts if is_told else None
 
 
 def _load(sample: Mapping[str, Any], held: int, rank: int | None) -> float | None:

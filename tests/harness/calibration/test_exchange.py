@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from harness.calibration import exchange
 from harness.calibration.exchange import points_export, points_import, points_of, points_read, row_of
 from harness.calibration.models import CalibrationPointRow
 from harness.errors import Forbidden, Invalid
@@ -68,6 +70,7 @@ def damaged(**changes: Any) -> str:
         {"step_s": ""},
         {"peak_bytes": "inf"},
         {"power_w": "nan"},
+        {"power_w": "250000"},
         {"batch_size": "many"},
         {"workload": "{}"},
         {"workload": "not json"},
@@ -78,6 +81,45 @@ def damaged(**changes: Any) -> str:
 def test_a_wrong_row_is_named_and_nothing_is_taken(people: SimpleNamespace, changes: dict[str, str]) -> None:
     with pytest.raises(Invalid, match="row 3"):
         points_import(user=people.admin, text=damaged(**changes))
+    assert not CalibrationPointRow.objects.exists()
+
+
+def test_a_byte_order_mark_of_a_spreadsheet_is_no_part_of_the_first_column(people: SimpleNamespace) -> None:
+    for number, text in enumerate((to_csv(FOUR), to_json(points(6)))):
+        assert points_import(user=people.admin, text=f"\ufeff{text}")["added"] == (4, 2)[number]
+
+
+def test_more_points_than_a_fit_can_look_at_are_not_taken(
+    measured: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "POINTS_MOST", 5)
+    with pytest.raises(Invalid, match="6 points of cpu Test core"):
+        points_import(user=measured.admin, text=to_json(points(6)))
+    assert CalibrationPointRow.objects.count() == 4
+    assert points_import(user=measured.admin, text=to_json(points(5))) == {"added": 1, "known": 4}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model_name": 7},
+        {"kind": 5},
+        {"point_id": 12},
+        {"family": ["cnn"]},
+        {"family": "half a letter \ud800"},
+        {"point_id": "NUL \0"},
+        {"params": {"width": math.nan}},
+        {"params": {"name": "\0"}},
+        {"params": {"much": 10**40}},
+    ],
+)
+def test_a_row_that_no_database_keeps_is_named_and_nothing_is_taken(
+    people: SimpleNamespace, changes: dict[str, Any]
+) -> None:
+    body = json.loads(to_json(FOUR))
+    body["points"][2] |= changes
+    with pytest.raises(Invalid, match="row 3"):
+        points_import(user=people.admin, text=json.dumps(body))
     assert not CalibrationPointRow.objects.exists()
 
 

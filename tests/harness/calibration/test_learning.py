@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.urls import reverse
 from django.utils import timezone
 
-from harness.calibration import selectors
+from harness.calibration import fitting, selectors
 from harness.calibration.exchange import row_of
 from harness.calibration.fitting import model_correct, model_fit
 from harness.calibration.known import device_model, finished_of
@@ -19,7 +21,12 @@ from harness.calibration.learning import _positive, job_learn, jobs_learn
 from harness.calibration.models import CalibrationPointRow, DeviceModelRow, FinishedJobRow
 from harness.jobs.models import Job, JobAttempt, JobEvent, MetricPoint
 from harness.pool.models import Node, NodeState
+from scheduler.estimation.calibration import CalibrationPoint
+from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.estimate import estimate
+from scheduler.estimation.fit_memory import PEAK_LEVEL
+from scheduler.estimation.intervals import LEVEL
+from scheduler.estimation.peaks import peak_interval
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.values import Basis
 from scheduler.kinds import declared_name
@@ -116,6 +123,7 @@ def test_the_estimate_of_another_width_is_no_forecast(ended: Callable[..., Job])
 def test_a_resumed_job_is_not_compared_by_its_run(ended: Callable[..., Job]) -> None:
     job = ended(0.02)
     JobAttempt.objects.create(job=job, number=99, plan={"ranks": []}, ended_at=timezone.now(), outcome="lost")
+    tell(job, samples_per_s=32 / 0.02)
     job_learn(job.pk)
     row = FinishedJobRow.objects.get()
     assert not row.run_comparable
@@ -142,10 +150,30 @@ def test_what_was_spent_before_a_pause_or_a_fault_is_part_of_the_cost(ended: Cal
     assert not row.run_comparable
 
 
+@pytest.mark.parametrize("in_one_attempt", [False, True])
+def test_rates_of_other_devices_and_ranks_before_a_pause_are_no_pace_of_the_run(
+    ended: Callable[..., Job], in_one_attempt: bool
+) -> None:
+    job = ended(0.02)
+    attempt = job.attempts.get()
+    # It began on two slower devices, which have told their rates, too.
+    for key in ("rank0/samples_per_s", "rank1/samples_per_s"):
+        MetricPoint.objects.bulk_create(
+            MetricPoint(job=job, key=key, step=step, epoch=0.1, value=400.0, time_s=0.5) for step in range(100, 120)
+        )
+    if in_one_attempt:
+        JobAttempt.objects.filter(pk=attempt.pk).update(width={"slots": [0]})
+    else:
+        JobAttempt.objects.filter(pk=attempt.pk).update(number=2)
+        job.uses.update(token=2)
+        JobAttempt.objects.create(job=job, number=1, plan=attempt.plan, ended_at=timezone.now(), outcome="paused")
+    tell(job, samples_per_s=32 / 0.02)
+    assert job_learn(job.pk)
+    assert FinishedJobRow.objects.get(job=job).step_s == pytest.approx(0.02)
+
+
 def test_slower_jobs_make_the_model_of_their_device_slower(ended: Callable[..., Job]) -> None:
     changed = [{**point.to_dict(), "kind": KIND, "model_name": NAME} for point in points(12)]
-    from scheduler.estimation.calibration import CalibrationPoint
-
     CalibrationPointRow.objects.bulk_create(row_of(CalibrationPoint.from_dict(body)) for body in changed)
     model_fit(KIND, NAME)
     before = estimate(WORK, allocation(), device_model(KIND, NAME), memory_limit_bytes=8 << 30).step_s.mid
@@ -155,6 +183,28 @@ def test_slower_jobs_make_the_model_of_their_device_slower(ended: Callable[..., 
     after = estimate(WORK, allocation(), device_model(KIND, NAME), memory_limit_bytes=8 << 30).step_s.mid
     assert before < after < 1.5 * before
     assert row.fitted["correction"]["n_jobs"] == 0
+
+
+def test_a_fit_that_ends_while_jobs_correct_the_one_before_is_not_undone(
+    ended: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bodies = [{**point.to_dict(), "kind": KIND, "model_name": NAME} for point in points(24)]
+    rows = [row_of(CalibrationPoint.from_dict(body)) for body in bodies]
+    CalibrationPointRow.objects.bulk_create(rows[:12])
+    model_fit(KIND, NAME)
+    job_learn(ended(0.02).pk)
+    whole = fitting.corrected
+
+    def slow(*given: Any) -> DeviceModel:
+        monkeypatch.setattr(fitting, "corrected", whole)
+        CalibrationPointRow.objects.bulk_create(rows[12:])
+        model_fit(KIND, NAME)
+        return whole(*given)
+
+    monkeypatch.setattr(fitting, "corrected", slow)
+    model_correct(KIND, NAME)
+    row = DeviceModelRow.objects.get()
+    assert (row.fitted["n_points"], row.model["n_points"]) == (24, 24)
 
 
 def test_jobs_correct_what_is_assumed_of_devices_that_nobody_measured(ended: Callable[..., Job]) -> None:
@@ -194,6 +244,20 @@ def test_accuracy_counts_every_estimated_job() -> None:
     assert run.bias == pytest.approx((0.0 + 0.25 - 0.5) / 3)
     assert run.coverage == pytest.approx(2 / 3)
     assert by_measure["energy_j"].jobs == 0 and by_measure["energy_j"].mape is None
+
+
+@pytest.mark.django_db
+def test_the_range_of_a_peak_is_held_to_what_it_is_meant_to_hold(client: Any, people: Any) -> None:
+    peak = asdict(peak_interval(prior_for(KIND, NAME).memory, WORK))
+    FinishedJobRow.objects.create(
+        kind=KIND, predicted={"peak_bytes": peak}, peak_bytes=int(peak["mid"]), finished_at=timezone.now()
+    )
+    finished(10.0)
+    by_measure = {item.measure: item for item in selectors.accuracy(selectors.finished_rows())}
+    assert (by_measure["peak_bytes"].coverage, by_measure["peak_bytes"].level) == (1.0, PEAK_LEVEL)
+    assert (by_measure["run_s"].level, by_measure["energy_j"].level) == (LEVEL, None)
+    client.force_login(people.viewer)
+    assert re.search(r"100(\.0)? %\s+\(88(\.0)? %\)", client.get(reverse("accuracy")).content.decode())
 
 
 @pytest.mark.django_db

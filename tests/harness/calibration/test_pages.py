@@ -112,7 +112,7 @@ def test_the_accuracy_is_open_to_all_and_names_no_job(people: SimpleNamespace, j
     stranger = Client()
     stranger.force_login(people.outsider)
     text = stranger.get("/accuracy/").content.decode()
-    assert "60 finished jobs" in text and "In the 80 % interval" in text
+    assert "60 finished jobs" in text and "In the interval (meant)" in text
     assert job.name not in text and job.pk not in text
     table = b"".join(stranger.get("/accuracy/charts/jobs.csv")).decode()
     assert table.count("\n") == 61 and job.pk not in table

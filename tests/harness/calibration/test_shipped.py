@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from scheduler.estimation.estimate import estimate
 from scheduler.estimation.predict import predict
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.values import Basis
+from scheduler.workload import OpClass, Operator
 from tests.harness.calibration.lending import HERE, SOURCE, folder, points_of
 from tests.scheduler.made_workloads import KIND, allocation, workload
 
@@ -49,6 +51,21 @@ def finish(times: float, count: int) -> None:
             kind=KIND, model_name=HERE, workload=work.to_dict(), allocation=vars(way), step_s=step_s,
             finished_at=timezone.now(),
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("size", [1e12, 1e20, 9e29])
+@pytest.mark.parametrize("op", list(OpClass))
+def test_shapes_that_no_program_has_are_priced_without_end_or_gap(file: Path, size: float, op: OpClass) -> None:
+    model = Shipped.from_dict(json.loads(file.read_text())).model
+    shape = dict.fromkeys(("batch", "in", "out", "kernel", "size", "groups", "count", "elements", "queries"), size)
+    huge = Operator(op=op, flops=size, read_bytes=size, write_bytes=size, shape=shape)
+    way = replace(allocation(), kind=model.kind, model_name=model.model_name)
+    found = estimate(replace(workload(), operators=(huge,)), way, model)
+    assert all(
+        0.0 <= low <= high < math.inf
+        for low, high in ((found.step_s.low, found.step_s.high), (found.energy_j.low, found.energy_j.high))
+    )
 
 
 def test_it_stands_in_for_cores_that_nobody_has_calibrated_and_not_for_gpus(folder: Path) -> None:

@@ -17,7 +17,7 @@ from harness.calibration.answers import measure_done
 from harness.calibration.models import CalibrationPointRow, CalibrationRun
 from harness.calibration.services import calibration_start, calibration_stop
 from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
-from harness.pool.models import Node, NodeState, Reservation
+from harness.pool.models import Device, Node, NodeState, Reservation
 from harness.pool.reservations import reservation_create
 from tests.harness.calibration.conftest import Commit, Measures, advance, answer
 
@@ -80,6 +80,18 @@ def test_a_hold_is_renewed_before_it_runs_out(start: Callable[..., Any], commit:
     Reservation.objects.update(ends_at=soon)
     advance(commit)
     assert all(row.ends_at > soon for row in Reservation.objects.all())
+
+
+def test_a_hold_keeps_jobs_off_after_the_clock_was_set_back(start: Callable[..., Any], commit: Commit) -> None:
+    start()
+    now, hour = timezone.now(), timedelta(hours=1)
+    Reservation.objects.update(starts_at=now + hour, ends_at=now + hour + timedelta(minutes=10))
+    advance(commit)
+    live = Reservation.objects.filter(cancelled_at=None, starts_at__lte=timezone.now(), ends_at__gt=timezone.now())
+    assert set(live.values_list("device", flat=True)) == set(
+        Device.objects.filter(kind="cpu").values_list("pk", flat=True)
+    )
+    assert not Reservation.objects.filter(cancelled_at=None, starts_at__gt=timezone.now()).exists()
 
 
 def test_a_hold_is_not_renewed_over_what_others_have_reserved(
@@ -150,6 +162,7 @@ def test_an_answer_counts_once(start: Callable[..., Any], commit: Commit, measur
         {"peak_bytes": 10**400},
         {"peak_bytes": float("inf")},
         {"power_w": float("nan")},
+        {"power_w": 250_000.0},
         {"workload": {"version": 1}},
         {"workload": None},
         {"ok": False, "problem": {"message": "It ran out of memory."}},

@@ -74,6 +74,24 @@ def test_jobs_that_ended_can_be_replayed(job_make, people, node_make, tmp_path):
     assert [outcome.finished_s is not None for outcome in replay.outcomes] == [True, True]
 
 
+def test_a_job_that_changed_to_a_gpu_is_told_by_it_and_not_as_so_many_gpus_as_it_had_cores(
+    job_make, people, node_make, tmp_path
+):
+    node = node_make(cpus=4, gpus=1)
+    (gpu,) = node.devices.filter(kind="cuda")
+    job = job_make(name="moved")
+    queued(job, minutes=60)
+    use_make(job, gpu, token=2, minutes=40, seconds=60, watts=100.0)
+    for core in node.devices.filter(kind="cpu"):
+        use_make(job, core, token=1, minutes=58, seconds=300)
+    ended(job, minutes=30)
+    path = tmp_path / "history.csv"
+    path.write_bytes(b"".join(csv_chunks(TRACE_COLUMNS, trace_rows(user=people.owner, window=window_of("day")))))
+    (one,) = read_trace(path)
+    assert (one.kind, one.count, one.run_s) == ("cuda", 1, 360.0)
+    assert one.power_w == pytest.approx((4 * 300 * 10.0 + 60 * 100.0) / 360.0)
+
+
 def test_what_the_estimator_told_goes_with_the_job(job_make, people, node_make, tmp_path):
     device = node_make(cpus=1).devices.get()
     job, other = job_make(name="told"), job_make(name="not told")

@@ -30,6 +30,12 @@ def test_a_gpu_that_tells_its_power_is_believed() -> None:
     assert (other.watts, other.basis) == (90.0, Basis.ASSUMED)
 
 
+@pytest.mark.parametrize("watts", [-1e9, 250_000.0, 1e300])
+def test_a_reading_that_no_gpu_gives_is_none(watts: float) -> None:
+    power = power_of("cuda", 0, [{"gpus": [{"index": 0, "power_w": watts, "utilization_percent": 100}]}], 1, TABLE)
+    assert (power.watts, power.basis) == (10.0, Basis.ASSUMED)
+
+
 @pytest.mark.parametrize("known", [TABLE, CALIBRATED])
 def test_without_a_meter_it_is_what_is_known_of_such_cores_at_their_load(known: PowerModel) -> None:
     power = power_of("cpu", 0, [sample(0.5), sample(0.7)], 1, known)

@@ -67,6 +67,10 @@ def test_it_reads_our_own_history_as_csv_and_as_json(tmp_path):
         ("a,-1,10,bert,400,64,1,250", "row 2, column submission_time: -1 is below 0"),
         ("a,1,10,bert,-400,64,1,250", "row 2, column deadline: -400 is below 0"),
         ("a,1,1,bert,4,64,1,2\n\n\nb,1,1,bert,4,64,1,inf", "row 5, column duration: inf is not finite"),
+        ("a,1700000000000000000,10,bert,400,64,1,250", "row 2, column submission_time: .* times are in seconds"),
+        ("a,1,10,bert,1700000000000,64,1,250", "row 2, column deadline: .* times are in seconds"),
+        ("a,1,10,bert,400,64,1,1e300", "row 2, column duration: .* times are in seconds"),
+        ("a,1,1e300,bert,400,64,1,250", "row 2, column num_iteration: 1e300 is above 1e"),
     ],
 )
 def test_an_error_names_row_and_column(tmp_path, row, words):
@@ -81,6 +85,8 @@ def test_an_error_names_row_and_column(tmp_path, row, words):
         (FLOW, "has no jobs"),
         ("a,b\n1,2\n", "row 1: lacks the columns"),
         ("[1]", "expected an object"),
+        ("[" * 100_000, "nested too deep"),
+        (f"duration,{FLOW}7,a,1,1,bert,4,64,1,2\n", "row 1: a column appears twice: duration"),
     ],
 )
 def test_a_file_that_is_no_trace_is_refused(tmp_path, text, words):
@@ -95,6 +101,11 @@ def test_a_cell_that_is_no_cell_is_named(tmp_path):
             read_trace(written(tmp_path, FLOW + f"a,1,1,bert,4,64,1,2\nb,1,1,{'x' * 2_000},4,64,1,2\n"))
     finally:
         csv.field_size_limit(was)
+
+
+def test_spaces_around_the_names_of_columns_do_not_count(tmp_path):
+    (job,) = read_trace(written(tmp_path, FLOW.replace(",", " , ") + "a,1,1,bert,4,64,1,2\n"))
+    assert (job.job_id, job.run_s) == ("a", 2.0)
 
 
 def test_a_file_that_a_spreadsheet_marked_as_unicode_is_read(tmp_path):
@@ -162,11 +173,21 @@ def test_a_row_that_no_table_knows_is_named(tmp_path):
         ("global_batch_size,one\n4,1.0\n", "row 1, column 2: 'one' is no number of devices"),
         ("global_batch_size,1\n0,1.0\n", "row 2, column global_batch_size: '0' is no number of rows"),
         ("", "row 1: expected global_batch_size and device counts"),
+        ("global_batch_size,1,2,1\n4,1.0,2,3\n", "row 1: a number of devices appears twice"),
+        ("global_batch_size,1\n4,1.0\n8,2.0\n4,3.0\n", "row 4, column global_batch_size: 4 appears twice"),
+        ("global_batch_size,1\n4,1.0,2.0\n", "row 2: more cells than columns"),
     ],
 )
 def test_a_table_with_a_bad_width_or_batch_is_refused_with_file_row_and_column(tmp_path, text, words):
     (tmp_path / "net.csv").write_text(text, "utf-8")
     with pytest.raises(TraceError, match=rf"net\.csv, {words}"):
+        Tables.read(tmp_path)
+
+
+def test_two_tables_of_one_model_are_refused(tmp_path):
+    for name in ("net.csv", "net.csv.gz"):
+        written(tmp_path, "global_batch_size,1\n4,1.0\n", name)
+    with pytest.raises(TraceError, match="two tables of net"):
         Tables.read(tmp_path)
 
 
