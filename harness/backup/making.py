@@ -143,6 +143,11 @@ def _raise(error: OSError) -> NoReturn:
     raise error
 
 
+def _is_programs(folder: Path) -> bool:
+    """Whether the program of a run writes there."""
+    return folder.is_relative_to(_RUNS) and folder.parts[3:4] == ("work",)
+
+
 def _tree_bytes(tree: Path) -> int:
     return sum((Path(folder) / name).lstat().st_size for folder, _, files in os.walk(tree) for name in files)
 
@@ -156,7 +161,12 @@ def _tree_add(writer: ArchiveWriter, tree: Path) -> None:
         shown = os.fstat(descriptor)
         writer.add_folder(str(relative), mode=shown.st_mode, mtime_s=shown.st_mtime)
         for name in sorted(files):
-            inner = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=descriptor)
+            try:
+                inner = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=descriptor)
+            except PermissionError:
+                if not _is_programs(relative):
+                    raise
+                continue  # its program lets nobody read it, and must not keep all others from being backed up
             with os.fdopen(inner, "rb") as stream:
                 known = os.fstat(inner)
                 source = cast(BinaryIO, _Filled(stream, known.st_size)) if relative.is_relative_to(_RUNS) else stream

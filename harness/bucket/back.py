@@ -12,6 +12,14 @@ from django.conf import settings
 from harness.bucket.client import Bucket, blob_name
 from harness.store import folder_beneath
 
+_DRAFT = ".pull-"
+
+
+def drafts_remove() -> None:
+    """Remove what a killed process was bringing. Call it where nobody else brings anything (`mirror.alone`)."""
+    for left in Path(settings.STORE.bucket).glob(f"{_DRAFT}*"):
+        left.unlink(missing_ok=True)
+
 
 def file_bring(bucket: Bucket, unit: str, path: str, sha256: str) -> os.stat_result:
     """Put a file of a unit where it was; how it lies there now.
@@ -20,7 +28,7 @@ def file_bring(bucket: Bucket, unit: str, path: str, sha256: str) -> os.stat_res
     """
     drafts = Path(settings.STORE.bucket)
     drafts.mkdir(parents=True, exist_ok=True)
-    draft = drafts / f".pull-{secrets.token_hex(6)}"
+    draft = drafts / f"{_DRAFT}{secrets.token_hex(6)}"
     try:
         bucket.get(blob_name(sha256), draft)
         with draft.open("rb") as stream:

@@ -18,6 +18,7 @@ from django.conf import settings
 from django.db.models import Q
 
 from harness.beside import Beside
+from harness.bucket.back import drafts_remove
 from harness.bucket.client import Bucket, blob_name, bucket_get
 from harness.bucket.state import MirrorState, Tally, state_begin, state_write
 from harness.bucket.trouble import BucketTrouble
@@ -99,6 +100,7 @@ def alone() -> Iterator[bool]:
         except BlockingIOError:
             yield False
             return
+        drafts_remove()
         yield True
 
 

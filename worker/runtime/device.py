@@ -8,12 +8,16 @@ from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 
 import torch
+from torch import nn
+from torch.nn.modules.conv import _ConvNd
 
 from worker.runtime.data import DataError
 from worker.runtime.heap import keep_freed_memory
 from worker.runtime.spec import Spec
 from worker.words import counted
 
+FAULTY_CHANNELS = range(2, 8)
+"""Of what comes in: fewer than oneDNN's kernels for AVX2 take at once."""
 BF16_CAPABILITY = 8
 """Least compute capability (Ampere) of GPUs with units for bfloat16."""
 
@@ -51,6 +55,27 @@ def set_up_torch(device: torch.device, threads: int) -> None:
     else:
         torch.cuda.set_device(device)
         torch.set_float32_matmul_precision("high")
+
+
+def spare_faulty_kernels(net: nn.Module, device: torch.device) -> bool:
+    """Have PyTorch's own kernels train a model for which oneDNN's are faulty on this processor; whether that is so.
+
+    Without AVX-512 the backward pass of a strided 1x1 convolution with few channels, side by side, writes beyond its
+    memory: the process ends by a signal, or its gradients are wrong (uxlfoundation/oneDNN#6035).
+    """
+    if device.type != "cpu" or torch.backends.cpu.get_cpu_capability() == "AVX512":
+        return False
+    if not any(map(_is_faulty, net.modules())):
+        return False
+    torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
+    return True
+
+
+def _is_faulty(module: nn.Module) -> bool:
+    if not isinstance(module, _ConvNd) or module.transposed or module.groups > 1:
+        return False
+    skips = set(module.kernel_size) == {1} and max(module.stride) > 1
+    return skips and module.in_channels in FAULTY_CHANNELS
 
 
 def settle(device: torch.device) -> None:

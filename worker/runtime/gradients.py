@@ -18,6 +18,8 @@ LATE_SHARE = 0.3
 comes to them last, and the first layers of a network are small."""
 EARLY_MIN_ELEMENTS = 16_384
 """A smaller first message is not worth its own round."""
+HEADROOM = 0.99
+"""Of what 16 bits hold: a sum of rounded values is rounded again."""
 
 
 class GradientAverager:
@@ -44,12 +46,15 @@ class GradientAverager:
         self._frozen = [weight for weight in net.parameters() if not weight.requires_grad]
         first_early = _first_early(weights)
         self._early, self._late = weights[first_early:], weights[:first_early]
+        self._trained = [*self._early, *self._late]
         self._buffers = [buffer for buffer in net.buffers() if buffer.is_floating_point()]
         self._early_flat, self._early_views = _flat(self._early, 0, device)
-        self._late_flat, late_views = _flat([*self._late, *self._buffers], wishes + 2, device)
+        self._late_flat, late_views = _flat([*self._late, *self._buffers], len(weights) + wishes + 2, device)
         self._late_views, self._buffer_views = late_views[: len(self._late)], late_views[len(self._late) :]
         self.controls = self._late_flat[-wishes - 2 :]
         """The loss, the wishes, and whether a rank's gradients changed after they were sent."""
+        self._given = self._late_flat[-wishes - 2 - len(weights) : -wishes - 2]
+        """For each weight afterwards above 0 where a rank had a gradient for it."""
         self._early_message = Message(self._early_flat, group, "early", message_type)
         self._late_messages = [Message(self._late_flat, group, "late")]
         if message_type is not None:  # statistics and control values are few, and rounding would harm them
@@ -91,11 +96,12 @@ class GradientAverager:
         _fill(self._late_views, self._late)
         if self._buffers:
             torch._foreach_copy_(self._buffer_views, self._buffers)
+        self._given.copy_(torch.tensor([weight.grad is not None for weight in self._trained]))
         self._late_flat[: -len(self.controls)].mul_(share)
         self.controls[0] = loss.detach() * share
         self.controls[1:].copy_(torch.tensor((*wishes, float(self._changed)), dtype=self.controls.dtype))
         for message in self._late_messages:
-            message.send()
+            message.send(share)
         self._await_early()
         for message in self._late_messages:
             message.wait()
@@ -103,8 +109,7 @@ class GradientAverager:
         if self.controls[-1] > 0 if self._by_host else self._changed:
             self._send_early(share)
             self._await_early()
-        _give_back(self._early, self._early_views)
-        _give_back(self._late, self._late_views)
+        self._give_back()
         if self._buffers:
             torch._foreach_copy_(self._buffers, self._buffer_views)
         self._share = None
@@ -125,8 +130,28 @@ class GradientAverager:
         if self._early:
             _fill(self._early_views, self._early)
             self._early_flat.mul_(share)
-            self._early_message.send()
+            self._early_message.send(share)
             self._sent = True
+
+    def _give_back(self) -> None:
+        """Copied, not shared: a program that keeps its gradients between steps must not write into a message.
+
+        A weight for which no rank has a gradient gets none, as in one process: by one of zeros momentum and decay would
+        move it. Only a rank that lacks some has to look, which on a GPU waits for the sum.
+        """
+        given = [weight.grad is not None for weight in self._trained]
+        if not all(given):
+            given = (self._given > 0).tolist()
+        gradients, views = [], []
+        for weight, view, is_given in zip(self._trained, (*self._early_views, *self._late_views), given, strict=True):
+            if not is_given:
+                continue
+            if weight.grad is None:
+                weight.grad = torch.empty_like(weight)
+            gradients.append(weight.grad)
+            views.append(view)
+        if gradients:
+            torch._foreach_copy_(gradients, views)
 
     def _await_early(self) -> None:
         if self._sent:
@@ -142,12 +167,15 @@ class Message:
         self._sent = flat if rounded_to is None else torch.zeros_like(flat, dtype=rounded_to)
         self._pending: Pending | None = None
 
-    def send(self) -> None:
-        """Begin."""
+    def send(self, share: float) -> None:
+        """Begin. What is beyond the range of 16 bits is sent as their largest: clipping makes something of that, and of
+        an infinite gradient none. `share`: of the rows, by which the values are weighted; their sum stays in range."""
         if not len(self._flat):
             return
         if self._sent is not self._flat:
-            self._sent.copy_(self._flat)
+            most = torch.finfo(self._sent.dtype).max * HEADROOM * share
+            in_range = self._flat.clamp(-most, most) if self._sent.dtype == torch.float16 else self._flat
+            self._sent.copy_(in_range)
         self._pending = self._group.sum_start(self._sent, self._name)
 
     def wait(self) -> None:
@@ -185,17 +213,6 @@ def _fill(views: list[Tensor], weights: list[nn.Parameter]) -> None:
     ]
     if views:
         torch._foreach_copy_(views, gradients)
-
-
-def _give_back(weights: list[nn.Parameter], views: list[Tensor]) -> None:
-    """Copied, not shared: a program that keeps its gradients between steps must not write into a message."""
-    gradients = []
-    for weight in weights:
-        if weight.grad is None:
-            weight.grad = torch.empty_like(weight)
-        gradients.append(weight.grad)
-    if gradients:
-        torch._foreach_copy_(gradients, views)
 
 
 def _view(flat: Tensor, place: int, like: Tensor) -> Tensor:

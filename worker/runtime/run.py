@@ -21,7 +21,7 @@ from worker.runtime.checkpointer import Checkpointer
 from worker.runtime.collective import Group, broadcast_bytes, join
 from worker.runtime.control import Control
 from worker.runtime.data import DataError, Dataset, Part
-from worker.runtime.device import Rounding, choose_device, default_threads, set_up_torch
+from worker.runtime.device import Rounding, choose_device, default_threads, set_up_torch, spare_faulty_kernels
 from worker.runtime.evaluation import train_sample
 from worker.runtime.loss_curve import check_losses
 from worker.runtime.metrics import part_metrics, told_values
@@ -118,7 +118,9 @@ class Run:
         self.load_s = time.monotonic() - self._began_s
         self.mode = modes.choose(self)
         plan = self._plan(dataset.train)
-        net = net.to(self.mode.home) if isinstance(net, nn.Module) else net
+        if isinstance(net, nn.Module):
+            net = net.to(self.mode.home)
+            spare_faulty_kernels(net, self.device)
         self.trial.make(net, dataset)
         self.group = self._joined(self.trial.step_s)
         parameters, self.sample = sum(weight.numel() for weight in net.parameters()), dataset.train

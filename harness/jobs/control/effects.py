@@ -16,6 +16,7 @@ from harness.jobs.control.parts import is_spread, nodes_of
 from harness.jobs.control.saved import checkpoints_drop, checkpoints_gone, checkpoints_take
 from harness.jobs.control.spread import ends_take
 from harness.jobs.control.telemetry import (
+    TOLD_OF_STEPS,
     number_of,
     points_of,
     points_write,
@@ -30,6 +31,7 @@ from harness.jobs.states import job_move
 from harness.pool.models import Node
 from worker.events import Event, EventKind, FailureCode
 from worker.states import JobState
+from worker.watchdog import made_a_step
 
 
 def events_apply(job_id: str, events: Collection[Event]) -> int:
@@ -53,12 +55,24 @@ def events_apply(job_id: str, events: Collection[Event]) -> int:
             by_kind[event.kind].append(event)
         if by_kind[EventKind.RUNNING]:
             checkpoints_drop(job, gone)  # before what is saved now: one under such a name is there again
+        _overheard(job, attempt, by_kind)
         for kind, effect in _EFFECTS.items():
             if by_kind[kind]:
                 effect(job, attempt, by_kind[kind])
         if by_kind[EventKind.EXITED]:
             _exited(attempt, by_kind[EventKind.EXITED], figures)
     return len(fresh)
+
+
+def _overheard(job: Job, attempt: JobAttempt, by_kind: dict[EventKind, list[Event]]) -> None:
+    """What other words imply where a broker that lost its memory took STARTED or RUNNING with it: each is sent once."""
+    said = [event for kind, events in by_kind.items() if kind != EventKind.EXITED for event in events]
+    if attempt.started_at is None and said and not by_kind[EventKind.STARTED]:
+        attempt.started_at = _time(min(event.time_s for event in said))
+        JobAttempt.objects.filter(pk=attempt.pk).update(started_at=attempt.started_at)
+    if job.state == JobState.PLACED and not by_kind[EventKind.RUNNING]:
+        steps = [event for event in said if event.kind in TOLD_OF_STEPS and made_a_step(event)]
+        by_kind[EventKind.RUNNING] = sorted(steps, key=lambda event: event.time_s)[:1]
 
 
 def _time(seconds: float) -> datetime:

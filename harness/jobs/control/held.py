@@ -54,7 +54,7 @@ def held_read() -> list[Held]:
             option=option,
             since=since,
             changed_at=datetime.fromisoformat(request.asked_at) if request else since,
-            leaves=request is not None and rank not in request.slots,
+            leaves=request is not None and not request.done and rank not in request.slots,
         )
         for device_id, node_id, node_name, job_id, attempt_id, rank in rows
         if attempt_id in told  # else it has just given them back

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -49,10 +50,13 @@ def plan_make(
     backend = "torch" if STAGED & {mode, wished} else backend  # Horovod sends nothing from rank to rank
     least, most = _elastic(job, mode, devices, backend)
     unheard = UNHEARD if backend != "horovod" and _elastic(job, mode, devices, "horovod") != (0, 0) else ""
-    store, limits, addresses = settings.STORE, _limits(job, devices, most, disk), addresses_of(devices)
-    network = network_of(devices, addresses)
+    store, limits = settings.STORE, _limits(job, devices, most, disk)
     ranks, note = shared_out(job, mode, _ranks(mode, devices), devices, memory_bytes=limits.memory_bytes)
     limits = replace(limits, memory_bytes=_kept_bytes(limits.memory_bytes, devices, ranks))
+    nodes = {rank.node for rank in ranks}  # one may have none: its device would only delay the others
+    meeting = [device for device in devices if device.node.name in nodes]
+    addresses = addresses_of(meeting)
+    network = network_of(meeting, addresses)
     return RunPlan(
         job_id=job.pk,
         token=token,
@@ -74,6 +78,23 @@ def plan_make(
         word=secrets.token_hex(16) if least and addresses else "",
         event_stream=stream_number(job.pk, settings.EVENT_STREAMS),
     )
+
+
+def device_ranks(plan: RunPlan, devices: Sequence[Device]) -> tuple[int, ...]:
+    """Number of the rank that each device is held for; `devices` as the plan was made for.
+
+    One that got no rank has a number beyond all that there may be: who gives a rank's device back leaves it alone.
+    """
+    if plan.world_size == 1:
+        return (0,) * len(devices)
+    ranks, beyond = deque(plan.ranks), itertools.count(max(plan.world_size, plan.most))
+    return tuple(ranks.popleft().rank if ranks and _drives(ranks[0], device) else next(beyond) for device in devices)
+
+
+def _drives(rank: RankPlan, device: Device) -> bool:
+    """Of devices that are alike it does not matter which one it is."""
+    name = f"cuda:{device.index}" if device.kind == DeviceKind.CUDA else "cpu"
+    return (rank.node, rank.device, rank.slowdown) == (device.node.name, name, device.slowdown)
 
 
 def _elastic(job: Job, mode: str, devices: Sequence[Device], backend: str) -> tuple[int, int]:

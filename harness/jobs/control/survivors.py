@@ -37,14 +37,16 @@ def node_leave(attempt: JobAttempt, end: NodeEnd) -> bool:
         slots = tuple(slot for slot in width_of(row) if slot not in ranks)
         # what it held did nothing for the run since it ended
         ended_at = now if end.ended_s is None else moment_within(end.ended_s, row.created_at, now)
-        uses_write(row, ended_at, ranks=ranks)
-        Allocation.objects.filter(attempt=row, rank__in=ranks).delete()
+        held = Allocation.objects.filter(attempt=row)
+        there = held.filter(device__node__name=node)  # also a device that got no rank
+        uses_write(row, ended_at, ranks=set(there.values_list("rank", flat=True)))
+        there.delete()
         before = width_request_read(row.width)
         changes = before.changes + 1 if before else 1
         request = WidthRequest(number=0, slots=slots, asked_at=now.isoformat(), done=True, changes=changes)
         option = option_read(row.option)
         attempt.width = request.to_dict()
-        attempt.option = asdict(_option_left(option, len(slots))) if option else row.option
+        attempt.option = asdict(_option_left(option, held.count())) if option else row.option
         JobAttempt.objects.filter(pk=row.pk).update(width=attempt.width, option=attempt.option)
         told = {"ranks": len(slots), "most": row.world_size, "changes": changes}
         text = f"Continues with {len(slots)} of {row.world_size} ranks: the node {node} was lost."
@@ -54,9 +56,9 @@ def node_leave(attempt: JobAttempt, end: NodeEnd) -> bool:
     return True
 
 
-def _option_left(option: Option, ranks: int) -> Option:
-    """With so many of its ranks, each of which has the memory that it had."""
-    return replace(option_narrowed(option, ranks), memory_bytes=-(-option.memory_bytes * ranks // option.count))
+def _option_left(option: Option, devices: int) -> Option:
+    """With so many of its devices, each of which has the memory that it had."""
+    return replace(option_narrowed(option, devices), memory_bytes=-(-option.memory_bytes * devices // option.count))
 
 
 def first_lose(attempt: JobAttempt, end: NodeEnd) -> None:

@@ -23,8 +23,11 @@ from harness.jobs.models import Job, JobAttempt, MetricPoint, ResourceSample
 from harness.pool.models import Node
 from worker.events import Event, EventKind
 from worker.merit import larger_is_better
+from worker.states import JobState
+from worker.watchdog import made_a_step
 
 KINDS = frozenset({EventKind.PROGRESS, EventKind.METRIC, EventKind.SAMPLE})
+TOLD_OF_STEPS = KINDS - {EventKind.SAMPLE}
 KEYS_PER_EVENT_MAX = 500
 KEYS_PER_JOB_MAX = 1000
 KEY_LENGTH_MAX = 80
@@ -39,7 +42,7 @@ def telemetry_apply(by_job: Mapping[str, Sequence[Event]]) -> set[str]:
     """Take in the events of all runs that said nothing but telemetry; return the ids of those that are dealt with.
 
     The rest is left to `events_apply`: runs that said more, whose row somebody else holds (nothing waits here, so
-    nothing can lock up), and all where one event is poison.
+    nothing can lock up), whose word that they have begun was lost, and all where one event is poison.
     """
     ids = {job_id for job_id, events in by_job.items() if all(event.kind in KINDS for event in events)}
     if len(ids) < 2:
@@ -55,7 +58,7 @@ def telemetry_apply(by_job: Mapping[str, Sequence[Event]]) -> set[str]:
 
 @transaction.atomic
 def _apply(by_job: Mapping[str, Sequence[Event]], ids: set[str]) -> set[str]:
-    columns = ("project_id", "token", "last_values", "metric_name", "metric_best")
+    columns = ("project_id", "state", "token", "last_values", "metric_name", "metric_best")
     jobs = Job.objects.select_for_update(skip_locked=True).only(*columns).in_bulk(ids)
     attempts = JobAttempt.objects.filter(job__in=jobs, number=F("job__token")).defer("option", "failure")
     found, rows = list(attempts), _Rows()
@@ -63,10 +66,18 @@ def _apply(by_job: Mapping[str, Sequence[Event]], ids: set[str]) -> set[str]:
     nodes = {node.name: node for node in Node.objects.only("name").filter(name__in=names)}
     for attempt in found:
         events = [event for event in by_job[attempt.job_id] if event.token == attempt.number]
-        if fresh := fresh_events(attempt, events):
+        if _has_begun_unheard(jobs[attempt.job_id], attempt, events):
+            del jobs[attempt.job_id]
+        elif fresh := fresh_events(attempt, events):
             rows.take(jobs[attempt.job_id], attempt, fresh, nodes)
     rows.write()
     return set(jobs)
+
+
+def _has_begun_unheard(job: Job, attempt: JobAttempt, events: Iterable[Event]) -> bool:
+    """Whether these events show more of a start than is known (`effects`)."""
+    steps = job.state == JobState.PLACED and any(event.kind in TOLD_OF_STEPS and made_a_step(event) for event in events)
+    return attempt.started_at is None or steps
 
 
 class _Rows:

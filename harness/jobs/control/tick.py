@@ -21,7 +21,7 @@ from harness.jobs.control.ahead import data_foreseen, data_send_ahead
 from harness.jobs.control.disk import OnDisk, disk_read
 from harness.jobs.control.expectations import expectations_write
 from harness.jobs.control.losses import placed_words
-from harness.jobs.control.plans import plan_make
+from harness.jobs.control.plans import device_ranks, plan_make
 from harness.jobs.control.views import Facts, facts_read
 from harness.jobs.control.widths import Answer, width_change
 from harness.jobs.failures import failure_of
@@ -221,10 +221,9 @@ def _claim(
     attempt = JobAttempt.objects.create(
         job=job, number=token, plan=plan.to_dict(), world_size=plan.world_size, option=asdict(option)
     )
-    single = plan.world_size == 1
     Allocation.objects.bulk_create(
-        Allocation(device=device, job=job, attempt=attempt, rank=0 if single else rank)
-        for rank, device in enumerate(devices)
+        Allocation(device=device, job=job, attempt=attempt, rank=rank)
+        for device, rank in zip(devices, device_ranks(plan, devices), strict=True)
     )
     return attempt
 

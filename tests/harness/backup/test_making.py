@@ -62,6 +62,33 @@ def test_a_program_that_cuts_its_files_costs_nobody_the_backup(tmp_path: Path) -
     assert (back / "other").read_bytes() == b"whole"
 
 
+@pytest.mark.parametrize(("folder", "is_kept_out"), [("jobs/a/work/results", True), ("jobs/a/program", False)])
+def test_a_file_that_a_program_lets_nobody_read_costs_nobody_the_backup(
+    folder: str, is_kept_out: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, opened = tmp_path / "store" / folder, os.open
+    place.mkdir(parents=True)
+    for name in ("closed", "open"):
+        (place / name).write_bytes(name.encode())
+
+    def refused(path: Any, *arguments: Any, **named: Any) -> int:
+        if path == "closed":  # to root nothing is closed
+            raise PermissionError(13, "Permission denied", path)
+        return opened(path, *arguments, **named)
+
+    monkeypatch.setattr(os, "open", refused)
+    out = io.BytesIO()
+    writer = ArchiveWriter(out, {})
+    if not is_kept_out:
+        with pytest.raises(PermissionError):
+            _tree_add(writer, tmp_path / "store")
+        return
+    _tree_add(writer, tmp_path / "store")
+    writer.close()
+    archive_extract(out, {"": tmp_path / "home", "store/": tmp_path / "back"})
+    assert [path.name for path in (tmp_path / "back" / folder).iterdir()] == ["open"]
+
+
 def test_a_dataset_that_is_cut_is_an_error(tmp_path: Path) -> None:
     out = io.BytesIO()
     writer = cut_writer(tmp_path, f"datasets/{'a' * 64}/source/rows.csv", out)

@@ -258,3 +258,10 @@ def test_without_an_object_store_what_is_missing_is_missing(copied, weights, set
     settings.S3 = None
     assert owner.get(f"/api/v1/jobs/{copied.pk}/weights").status_code == 404
     assert not (store.bucket / "wanted").exists()
+
+
+def test_what_a_killed_process_was_bringing_back_goes_with_the_next_pass(copied, store):
+    draft = store.bucket / ".pull-0123456789ab"
+    draft.write_bytes(b"half of it")
+    assert mirror_pass()
+    assert not draft.exists()

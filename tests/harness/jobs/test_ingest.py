@@ -96,6 +96,35 @@ def test_what_a_lost_attempt_removed_unheard_is_listed_until_the_next_one_makes_
     assert list(listed) == ([20] if token else [10, 20])
 
 
+@pytest.mark.parametrize("together", [False, True])
+def test_a_run_whose_first_words_a_broker_lost_runs_all_the_same(job_make, node_make, together, broker, tasks_sent):
+    node_make(cpus=2)
+    jobs = [job_make(resources={"count": 1}) for _ in range(2)]
+    for job in jobs:
+        place_now(job)
+        loading = event(job, "progress", 4, rank=0, step=0, phase="loading")
+        training = event(job, "progress", 5, rank=0, step=3, phase="training")
+        for one in (event(job, "sample", 7, ranks=[]), loading, training):
+            broker.xadd(CONTROL_STREAM, {"event": one.to_json()})
+        if not together:
+            ingest()
+    ingest()
+    for job in jobs:
+        job.refresh_from_db()
+        attempt = job.attempts.get()
+        assert (job.state, job.step, job.running_at) == ("running", 3, attempt.running_at)
+        assert attempt.started_at < attempt.running_at
+
+
+def test_a_run_that_only_loads_does_not_train_yet(job, node_make):
+    node_make()
+    place_now(job)
+    words = [event(job, "progress", 1, rank=0, step=0, phase="loading"), event(job, "metric", 2, rank=0, values={})]
+    events_apply(job.pk, words)
+    job.refresh_from_db()
+    assert job.state == "placed"
+
+
 def test_the_end_frees_the_devices_whatever_else_is_in_the_batch(running):
     failure = {"code": "nan_loss", "message": "Loss became NaN at step 7.", "step": 7}
     batch = [event(running, "exited", 3, outcome="failed", failure=failure), event(running, "running", 2, rank=0)]

@@ -8,12 +8,13 @@ import pytest
 from django.utils import timezone
 
 from harness.jobs.control.effects import events_apply
+from harness.jobs.control.held import held_read
 from harness.jobs.control.reconcile import reconcile
 from harness.jobs.control.tick import tick
 from harness.jobs.control.width_request import width_of
 from harness.jobs.models import Allocation, DeviceUse, JobAttempt, JobEvent
 from harness.pages.ranks_view import ranks_of
-from harness.pool.models import Node
+from harness.pool.models import Device, Node
 from harness.pool.services import pool_setting_update
 from tests.harness.jobs.helpers import event, place_now, stops
 from worker.plan import RunPlan
@@ -94,6 +95,34 @@ def test_a_lost_node_gives_its_device_back_and_the_attempt_goes_on(
     attempt = ended(attempt, "node-1", "succeeded")
     assert (attempt.job.state, attempt.outcome, attempt.failure) == ("succeeded", "succeeded", None)
     assert not Allocation.objects.exists() and DeviceUse.objects.count() == 2
+
+
+def test_a_device_that_got_no_rank_goes_back_with_its_own_node_alone(people, node_make, job_make):
+    pool_setting_update(user=people.admin, span_nodes=True)
+    left_out = {name: node_make(name, cpus=2, address=ADDRESSES[name]).devices.get(index=0) for name in ADDRESSES}
+    Device.objects.filter(pk__in=[device.pk for device in left_out.values()]).update(slowdown=100.0)
+    attempt = place_now(job_make(resources={"device": "cpu", "count": 4, "least": 1}, mode="sync"))
+    assert [(rank.rank, rank.node) for rank in attempt.run_plan.ranks] == [(0, "node-1"), (1, "node-2")]
+    ranks = dict(Allocation.objects.values_list("device", "rank"))
+    assert [ranks.pop(device.pk) for device in left_out.values()] == [2, 3]
+    assert sorted(ranks.values()) == [0, 1]
+    begun = [event(attempt.job, "started", 0, rank=-1, node="node-1"), event(attempt.job, "running", 0, rank=0)]
+    events_apply(attempt.job_id, begun)
+    attempt = ended(fresh(attempt), "node-2", "lost", KILLED)
+    assert (held(), attempt.option["count"]) == (["node-1", "node-1"], 2)
+    assert set(DeviceUse.objects.values_list("node_name", flat=True)) == {"node-2"}
+    assert not any(one.leaves for one in held_read())
+
+
+def test_a_node_none_of_whose_devices_got_a_rank_is_no_node_of_the_run(people, node_make, job_make):
+    pool_setting_update(user=people.admin, span_nodes=True)
+    node_make("node-1", cpus=2, address="10.0.0.1")
+    slow = node_make("node-2", cpus=1, address="10.0.0.2")
+    slow.devices.update(slowdown=100.0)
+    attempt = place_now(job_make(resources={"device": "cpu", "count": 3}, mode="sync"))
+    plan = attempt.run_plan
+    assert (plan.nodes, plan.addresses, plan.network, plan.world_size) == (("node-1",), {}, 0, 2)
+    assert sorted(held()) == ["node-1", "node-1", "node-2"]
 
 
 def test_what_a_lost_node_held_is_charged_until_it_was_lost_not_until_control_heard_of_it(attempt):

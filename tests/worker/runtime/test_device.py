@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor, nn
 
+from tests.worker.runtime.apart import apart
 from worker.runtime.collective import PeerLost, _peers
 from worker.runtime.data import DataError
-from worker.runtime.device import Rounding, choose_device
+from worker.runtime.device import Rounding, choose_device, spare_faulty_kernels
 from worker.runtime.exhausted import is_out_of_memory
 from worker.runtime.failures import describe
 
@@ -64,3 +67,47 @@ def test_figures_are_exact_without_what_a_gpu_would_round() -> None:
     finally:
         torch.set_float32_matmul_precision(before[0])
         torch.backends.cudnn.allow_tf32 = before[1]
+
+
+@pytest.mark.parametrize(
+    ("layer", "capability", "spared"),
+    [
+        (nn.Conv2d(4, 8, 1, stride=2), "AVX2", True),
+        (nn.Conv1d(7, 8, 1, stride=3), "AVX2", True),
+        (nn.Conv2d(4, 8, 1, stride=2), "AVX512", False),
+        (nn.Conv2d(8, 16, 1, stride=2), "AVX2", False),
+        (nn.Conv2d(4, 8, 1), "AVX2", False),
+        (nn.Conv2d(4, 8, 3, stride=2), "AVX2", False),
+        (nn.ConvTranspose2d(4, 8, 1, stride=2), "AVX2", False),
+        (nn.Linear(4, 8), "AVX2", False),
+    ],
+)
+def test_models_that_onednn_would_train_wrong_are_trained_by_other_kernels(
+    layer: nn.Module, capability: str, spared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    try:
+        assert spare_faulty_kernels(nn.Sequential(nn.ReLU(), layer), torch.device("cpu")) is spared
+        assert torch.backends.mkldnn.enabled is not spared
+    finally:
+        torch.backends.mkldnn.enabled = True
+
+
+def strided_gradients() -> tuple[list[Tensor], list[Tensor]]:
+    """Of a model whose channels lie side by side, as it is trained, and in float64."""
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    net = nn.Conv2d(4, 8, 1, stride=2).to(memory_format=torch.channels_last)
+    spare_faulty_kernels(net, torch.device("cpu"))
+    pictures = torch.randn(16, 4, 16, 16).contiguous(memory_format=torch.channels_last)
+    exact = copy.deepcopy(net).double()
+    for _ in range(40):  # what lies behind the memory of one pass belongs to somebody else in the next
+        net.zero_grad()
+        net(pictures).square().mean().backward()
+    exact(pictures.double()).square().mean().backward()
+    return [weight.grad for weight in net.parameters()], [weight.grad for weight in exact.parameters()]
+
+
+def test_a_strided_convolution_of_few_channels_has_the_right_gradient_on_any_processor() -> None:
+    for found, expected in zip(*apart(strided_gradients), strict=True):
+        torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-6)

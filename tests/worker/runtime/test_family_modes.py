@@ -77,7 +77,6 @@ WAYS = {
 }
 NOT_TRIED = {
     "async in step": BATCH_STATISTICS,  # nothing to compare: `test_async` has them
-    "pipeline+sync": set(NAMES) - {"resnet", "convnext"},  # four ranks take long
 }
 CASES = [(family, name) for family in NAMES for name in WAYS if family not in NOT_TRIED.get(name, set())]
 

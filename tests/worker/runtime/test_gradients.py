@@ -71,7 +71,9 @@ def test_a_second_backward_pass_of_a_step_is_sent_again(net: nn.Module, group: D
     torch.testing.assert_close(gradients(net), mine)
 
 
-def test_layers_that_were_not_used_get_a_gradient_of_zero(net: nn.Module, group: Doubling) -> None:
+def test_layers_that_no_rank_used_get_no_gradient_by_which_momentum_and_decay_would_move_them(
+    net: nn.Module, group: Doubling
+) -> None:
     averager = GradientAverager(net, group, torch.device("cpu"))
     averager.begin(0.5)
     loss = net[:2](torch.ones(4, 8)).square().mean()
@@ -79,9 +81,45 @@ def test_layers_that_were_not_used_get_a_gradient_of_zero(net: nn.Module, group:
     assert group.names == []
     averager.average(loss, 0.5, (1.0, 0.0, 0.0))
     assert group.names == ["early", "late"]
-    assert net[4].weight.grad is not None
-    assert not net[4].weight.grad.any()
+    assert [weight.grad is None for weight in net.parameters()] == [False] * 4 + [True] * 4
     assert averager.controls[1] == 2.0
+
+
+def test_a_layer_that_one_rank_used_has_the_same_gradient_on_all() -> None:
+    torch.manual_seed(0)
+    nets = [nn.Sequential(nn.Linear(4, 200), nn.Linear(200, 200), nn.Linear(200, 200)) for _ in range(2)]
+    nets[1].load_state_dict(nets[0].state_dict())
+    used = (3, 2)
+
+    def rank(number: int, group: Member) -> None:
+        averager = GradientAverager(nets[number], group, torch.device("cpu"))  # type: ignore[arg-type]
+        averager.begin(0.5)
+        loss = nets[number][: used[number]](torch.ones(4, 4)).square().mean()
+        loss.backward()
+        averager.average(loss, 0.5, (0.0, 0.0, 0.0))
+
+    Together(2).run(rank)
+    found, others = (gradients(net) for net in nets)
+    assert len(found) == len(others) == 6
+    torch.testing.assert_close(found, others)
+    assert found[-1].any()
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_a_gradient_beyond_the_range_of_16_bits_can_still_be_clipped(
+    kind: torch.dtype, net: nn.Module, group: Doubling
+) -> None:
+    averager = GradientAverager(net, group, torch.device("cpu"), kind)
+    averager.begin(0.5)
+    loss = loss_of(net) * 1e8
+    loss.backward()
+    mine = gradients(net)
+    averager.average(loss, 0.5, (0.0, 0.0, 0.0))
+    assert max(float(gradient.abs().max()) for gradient in mine) > 1e6
+    for found, own in zip(gradients(net), mine, strict=True):
+        assert (found.sign() * own.sign() >= 0).all()
+    nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+    assert torch.nn.utils.get_total_norm(gradients(net)) == pytest.approx(1.0, rel=1e-3)
 
 
 def test_a_loop_that_does_not_announce_its_steps_sends_everything_at_the_end(net: nn.Module, group: Doubling) -> None:
