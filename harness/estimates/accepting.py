@@ -28,14 +28,17 @@ from harness.jobs.models import Job
 from harness.jobs.options import job_options_set, wanted_memory_bytes
 from harness.jobs.states import job_note
 from harness.pool.turn import facts_change
+from scheduler.estimation.pipelines import PIPELINES
 from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.mixtures import is_there
 from scheduler.offers.recommend import candidates, takes
+from scheduler.offers.staged import why_staged
 from scheduler.offers.values import Hindrance, Offer, OfferLine, Wish
 from scheduler.offers.words import devices_words, energy_told
 from scheduler.workload import Workload
 from worker.states import JobState
 
+_TAKEN = "The offer that was taken has it."
 _TOLD = timedelta(milliseconds=1)
 """As exactly the API tells a moment."""
 
@@ -73,6 +76,7 @@ def offer_accept(
     priced = Offer.from_dict(offer.body)
     if job.state == JobState.DRAFT:
         job = job_spec_update(user=user, job=job, spec=_spec_with(job, chosen, offer))
+        _mode_told(job, chosen.allocation.mode, why_staged(chosen, priced.lines, priced.wish))
         if job_key(job) != (offer.inspection.key if offer.inspection else ""):
             raise _stale(user, job, offer, "With these devices the program makes different steps.")
     with transaction.atomic():
@@ -180,6 +184,8 @@ def _spec_with(job: Job, chosen: OfferLine, offer: OfferRow) -> dict[str, Any]:
     way = chosen.allocation
     spec["resources"] |= {"device": way.kind, "count": way.count}
     spec["mode"] = way.mode
+    if way.mode == PIPELINES:  # one alone has a stage on each of its devices
+        spec["pipeline"]["stages"] = way.stages
     spec["budget"]["deadline"] = offer.deadline_at.isoformat() if offer.deadline_at else "auto"
     wished = {name: spec["training"][name] for name in ("learning_rate", "rate_rule")}
     for part in ("training", "model"):
@@ -190,6 +196,13 @@ def _spec_with(job: Job, chosen: OfferLine, offer: OfferRow) -> dict[str, Any]:
         part, _, name = field.partition(".")
         spec[part][name] = "auto"
     return spec
+
+
+def _mode_told(job: Job, mode: str, why: str) -> None:
+    """Keep with the spec why it has this mode: nobody need have named it."""
+    guesses = [*job.resolved.get("guesses", ()), {"field": "mode", "value": mode, "reason": f"{_TAKEN} {why}".strip()}]
+    job.resolved = {**job.resolved, "guesses": guesses}
+    Job.objects.filter(pk=job.pk).update(resolved=job.resolved)
 
 
 def _ways(offer: Offer, chosen: OfferLine, *, elastic: bool) -> list[OfferLine]:

@@ -11,7 +11,7 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from codegen.modes import MODES, STAGED
+from codegen.modes import MODES, STAGED, needs_whole
 from codegen.spec import TaskSpec
 from harness.accounts.access import require
 from harness.accounts.models import Project, Role, User
@@ -84,14 +84,15 @@ class Asked:
         return Asked.of(**wishes, names_deadline="deadline_at" in given)
 
     def of_spec(self, spec: Mapping[str, Any]) -> Asked:
-        """With the mode that the spec names, where several devices are fixed or where it is not offered unasked, and
-        how it shares out rows and stages."""
+        """With the mode that the spec names, where several devices are fixed or where it is not offered unasked, how it
+        shares out rows and stages, and whether it asks for what stages know nothing of."""
         wish, named, stages = self.wish, spec.get("mode"), spec.get("pipeline", {}).get("stages")
         counts = MODES if wish.count is not None and wish.count > 1 else MODES - OFFERED
         mode = str(named) if wish.mode is None and named in counts else wish.mode
-        known = stages if isinstance(stages, int) and mode in STAGED else None
+        known = stages if isinstance(stages, int) and (mode is None or mode in STAGED) else None
         even = spec.get("resources", {}).get("split") == "even"
-        return replace(self, wish=replace(wish, mode=mode, stages=wish.stages or known, even=even))
+        whole = mode is None and needs_whole(TaskSpec.model_validate(spec))
+        return replace(self, wish=replace(wish, mode=mode, stages=wish.stages or known, even=even, whole=whole))
 
     def row(self) -> dict[str, Any]:
         """Fields of an offer. Raises `Invalid` where nobody means the deadline."""

@@ -58,7 +58,7 @@ class DeviceGroup:
     memory_floor_bytes: int = 0
     """A job gets at least this much of the host's memory, however few cores it holds (CPU)."""
     idle_bytes: int = 0
-    """Of a process that has loaded torch and done nothing: not part of an estimate's peak."""
+    """Of a process that has loaded torch and done nothing."""
     threads_per_rank: int = 1
     """CPU threads that feed one GPU."""
     quota: int | None = None
@@ -91,6 +91,8 @@ class Wish:
     """Of a pipeline, where the spec names them."""
     even: bool = False
     """Whether unlike devices take even shares of a step's rows, and not shares by their speed."""
+    whole: bool = False
+    """Whether the spec has settings that stages know nothing of: only who wishes pipelines has them."""
 
     def __post_init__(self) -> None:
         """Refuse a gang of nothing."""
@@ -112,7 +114,7 @@ class Wish:
     @property
     def open(self) -> bool:
         """Any devices will do."""
-        return self == Wish(stages=self.stages, even=self.even)
+        return self == Wish(stages=self.stages, even=self.even, whole=self.whole)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,11 +137,6 @@ class Candidate:
     """False: it was asked, and would promise nothing, not even a later finish."""
     bringing: Bringing = field(default_factory=Bringing)
     """What brings its data."""
-
-
-def finish_told_s(earliest_s: float) -> float:
-    """The earliest finish as people are told it: a whole minute, and one more in which to set it as the deadline."""
-    return 60.0 * (math.ceil(earliest_s / 60.0) + 1)
 
 
 NOTABLE_SHARE = 0.05
@@ -208,6 +205,11 @@ class OfferLine:
         return whole_s.chance(deadline_s - self.start_s)
 
 
+def finish_told_s(earliest_s: float) -> float:
+    """The earliest finish as people are told it: a whole minute, and one more in which to set it as the deadline."""
+    return 60.0 * (math.ceil(earliest_s / 60.0) + 1)
+
+
 def likeliest_of(lines: Iterable[OfferLine], deadline_s: float | None) -> OfferLine | None:
     """See `Offer.likeliest`."""
     late = [line for line in lines if line.hindrance is Hindrance.DEADLINE]
@@ -229,7 +231,7 @@ class Offer:
     text: str
     """In one sentence: what is offered, or why nothing is."""
     earliest_finish_s: float | None
-    """Earliest upper finish of a way that fits and is allowed: a promise that could be kept."""
+    """Earliest upper finish of a way that fits and is allowed."""
     changes: tuple[str, ...] = ()
     """What would have to change, where nothing is offered."""
     left: float = 1.0

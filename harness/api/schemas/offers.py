@@ -24,7 +24,9 @@ class AskedIn(Strict):
     )
     count: int | None = Field(None, ge=1, le=100_000, description="Fix the number of devices; null: any.")
     mode: Literal["single", "replicated", "sync", "async", "pipeline", "pipeline+sync"] | None = Field(
-        None, description="How the devices work together; null: as in the spec. Unasked are single and sync alone."
+        None,
+        description="How the devices work together; null: as in the spec. Unasked are single and sync, and pipelines "
+        "where they are surely better.",
     )
 
 
