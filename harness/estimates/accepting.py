@@ -24,6 +24,7 @@ from harness.estimates.probes import probes_of
 from harness.estimates.promising import option_of
 from harness.jobs.admission import job_admit_again
 from harness.jobs.drafts import job_spec_update
+from harness.jobs.mode import named_mode
 from harness.jobs.models import Job
 from harness.jobs.options import job_options_set, wanted_memory_bytes
 from harness.jobs.states import job_note
@@ -75,8 +76,10 @@ def offer_accept(
     _fresh(user, job, offer, chosen)
     priced = Offer.from_dict(offer.body)
     if job.state == JobState.DRAFT:
+        mode, named = chosen.allocation.mode, (priced.wish.mode, named_mode(job))
         job = job_spec_update(user=user, job=job, spec=_spec_with(job, chosen, offer))
-        _mode_told(job, chosen.allocation.mode, why_staged(chosen, priced.lines, priced.wish))
+        if mode not in named:
+            _mode_told(job, mode, why_staged(chosen, priced.lines, priced.wish))
         if job_key(job) != (offer.inspection.key if offer.inspection else ""):
             raise _stale(user, job, offer, "With these devices the program makes different steps.")
     with transaction.atomic():

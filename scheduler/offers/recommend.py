@@ -13,10 +13,11 @@ from dataclasses import replace
 
 from scheduler.data_way import still_to_come
 from scheduler.estimation.values import Allocation, Estimate, Interval
+from scheduler.offers.changes import changes_of
 from scheduler.offers.mixtures import mixed_candidates
 from scheduler.offers.staged import batch_split, cost_of, staged_ways
 from scheduler.offers.values import LEAST_CHANCE, Candidate, DeviceGroup, Hindrance, Mark, Offer, OfferLine, Wish
-from scheduler.offers.words import chance_words, changes_of, memory_words, refusal_text, reserved_text, way_words
+from scheduler.offers.words import chance_words, kept_out_words, memory_words, refusal_text, reserved_text, way_words
 from scheduler.workload import Workload
 from worker.words import duration_words
 
@@ -187,7 +188,7 @@ def _judged(line: OfferLine, way: Candidate, deadline_s: float | None, wish: Wis
     if not way.within_quota:
         return replace(line, hindrance=Hindrance.QUOTA, why="More devices than the project's quota allows.")
     if not wish.allows(line.allocation):
-        return replace(line, hindrance=Hindrance.NOT_WISHED, why="You asked for other devices or another mode.")
+        return replace(line, hindrance=Hindrance.NOT_WISHED, why=kept_out_words(line.allocation, wish))
     if line.finish_s is None:
         return replace(line, hindrance=Hindrance.NEVER_FREE, why="That many devices are not expected to be free.")
     if deadline_s is not None and not line.promisable:

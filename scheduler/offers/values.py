@@ -14,6 +14,7 @@ from typing import Any
 from scheduler.estimation.values import Allocation, Basis, Estimate, Interval, values_of
 from scheduler.offers.bringing import Bringing
 from scheduler.offers.promisable import Promisable
+from scheduler.offers.wish import Wish as Wish
 from scheduler.rates.worth import NOTHING, RangeCost
 
 
@@ -77,44 +78,6 @@ class DeviceGroup:
         if self.kind == "cpu":
             share = max(self.memory_bytes * count, self.memory_floor_bytes) // ranks
         return max(0, share - self.idle_bytes)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wish:
-    """What a person fixes; None leaves it to the harness."""
-
-    kind: str | None = None
-    model_name: str | None = None
-    count: int | None = None
-    mode: str | None = None
-    stages: int | None = None
-    """Of a pipeline, where the spec names them."""
-    even: bool = False
-    """Whether unlike devices take even shares of a step's rows, and not shares by their speed."""
-    whole: bool = False
-    """Whether the spec has settings that stages know nothing of: only who wishes pipelines has them."""
-
-    def __post_init__(self) -> None:
-        """Refuse a gang of nothing."""
-        if self.count is not None and self.count < 1:
-            raise ValueError(f"a job needs at least one device, not {self.count}")
-        if self.stages is not None and self.stages < 2:
-            raise ValueError(f"one pipeline has at least two stages, not {self.stages}")
-
-    def allows(self, allocation: Allocation) -> bool:
-        """Whether the allocation is what the person asked for."""
-        pairs = (
-            (self.kind, allocation.kind),
-            (self.model_name, allocation.model_name),
-            (self.count, allocation.count),
-            (self.mode, allocation.mode),
-        )
-        return all(want is None or want == have for want, have in pairs)
-
-    @property
-    def open(self) -> bool:
-        """Any devices will do."""
-        return self == Wish(stages=self.stages, even=self.even, whole=self.whole)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from harness.estimates.selectors import offer_priced
 from harness.estimates.services import inspection_answer
 from harness.jobs.control.disk import disk_read
 from harness.jobs.control.plans import plan_make
-from harness.jobs.mode import job_mode
+from harness.jobs.mode import job_mode, named_mode
 from harness.jobs.models import Job, JobEvent
 from harness.jobs.options import options_of
 from harness.pool.models import Device
@@ -115,3 +115,21 @@ def test_a_model_that_cannot_be_cut_is_no_pipeline_even_where_it_is_wished(job, 
     offer = offered(job, replace(HEAVY, pieces=()), mode="pipeline")
     assert offer_priced(offer).chosen is None
     assert offer_priced(offer).text.startswith("This program cannot be cut into stages")
+
+
+def test_a_mode_that_came_with_an_offer_is_open_in_the_next_one(job, slow_nodes, offered):
+    offer = offered(job, count=4)
+    taken = offer_accept(user=offer.owner, offer=offer)
+    assert taken.spec["mode"].startswith("pipeline") and named_mode(taken) == "auto"
+    again = offered(taken)
+    assert again.wish["mode"] is None
+    assert {"single", "sync"} <= modes(again)
+
+
+def test_a_spec_that_is_to_bear_the_loss_of_ranks_is_offered_what_can_be_taken(job_make, node_make, offered):
+    node_make("node-1", cpus=4)
+    job = job_make(resources={"device": "cpu", "count": 4, "least": 2})
+    offer = offered(job, workload_make())
+    assert offer_priced(offer).chosen.allocation.mode == "sync"
+    taken = offer_accept(user=offer.owner, offer=offer)
+    assert taken.resolved["spec"]["resources"]["least"] == 2

@@ -12,6 +12,7 @@ from scheduler.estimation.values import Interval
 from scheduler.offers.recommend import candidates, recommend
 from scheduler.offers.staged import is_unasked, why_staged, without_vain
 from scheduler.offers.values import Wish
+from scheduler.offers.words import devices_words
 from scheduler.workload import Piece
 from tests.scheduler.offers.ways import NOW_S, cpus, priced, workload
 
@@ -32,6 +33,12 @@ def test_pipelines_are_ways_as_deep_as_the_program_has_pieces():
     assert staged(cut(3), 4) == [("pipeline+sync", 2)]
     assert staged(cut(9), 16) == [("pipeline+sync", 2), ("pipeline+sync", 4), ("pipeline+sync", 8)]
     assert staged(cut(), 1) == staged(workload(), 4) == staged(cut(0), 4) == []
+
+
+def test_two_ways_of_several_pipelines_differ_in_words():
+    ways = [way.allocation for way in candidates(cut(9), [cpus(16)], wish=Wish(count=16))]
+    words = [devices_words(way) for way in ways if way.mode == "pipeline+sync" and way.count == 16]
+    assert words == [f"16 CPU cores (Xeon), several pipelines of {stages} stages" for stages in (2, 4, 8)]
 
 
 def test_named_stages_count_where_the_mode_is_open():
