@@ -41,6 +41,12 @@ def staleness(count: int) -> tuple[int, str]:
     return STALENESS_PER_RANK * count, f"{STALENESS_PER_RANK} per rank: a slow rank may lag, but not without end"
 
 
+def needs_whole(spec: TaskSpec) -> bool:
+    """Whether it asks for what a rank with a stage of the model cannot do, so that a choice of mode must not be one."""
+    is_elastic = spec.resources.least != "auto"
+    return is_elastic or any(True for mode in STAGED for _ in without_effect(spec, mode))
+
+
 def without_effect(spec: TaskSpec, mode: str) -> Iterator[tuple[str, str]]:
     """(field, what to do) for each wish that would do nothing in this mode: better refused than quietly dropped."""
     training = spec.training

@@ -39,6 +39,8 @@ class Option:
     """Of a mixture: (model, devices) each, and `model_name` is the name of the mixture."""
     slowdown: float = 0.0
     """Upper end over middle of this way's run time, >= 1; 0: that of the job."""
+    stages: int = 0
+    """Into which each pipeline cuts the model; 0: as the program says, or none does."""
 
     def __post_init__(self) -> None:
         """Refuse a gang of nothing, and rates that are no rates."""

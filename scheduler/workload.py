@@ -16,11 +16,14 @@ MOST_OPERATORS = 200_000
 MOST_KINDS = 2_000
 """Different operators of one step. A trace holds some hundred at most, and the time to price a way grows with them."""
 LARGEST = 1e30
+MOST_PIECES = 2_000
 COUNTS = (
     "batch_size", "global_batch_size", "micro_batches", "train_rows", "evaluated_rows", "epochs", "step_messages",
+    "batch_norms",
 )  # fmt: skip
 """Fields that count something: shared out among ranks, and no halves of anything."""
 MOST_COUNTED = 10**15
+_NO_FIGURES = ("operators", "per_row", "pieces")
 
 
 class OpClass(StrEnum):
@@ -71,6 +74,19 @@ class Operator:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Piece:
+    """A part of the model between two places where it can be cut into stages."""
+
+    parameter_bytes: float
+    output_bytes: float
+    """Per row: what it hands on."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no figure."""
+        _figures((self.parameter_bytes, self.output_bytes))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Workload:
     """One training step at one batch size, and how many of them a run makes."""
 
@@ -109,11 +125,15 @@ class Workload:
     step_messages: int = 0
     """Small sums over the ranks in each step besides that of the gradients: two for each layer of batch normalisation
     whose statistics are synced."""
+    pieces: tuple[Piece, ...] | None = None
+    """In the order of the forward pass; empty: the program cannot be cut into stages; None: nobody looked."""
+    batch_norms: int = 0
+    """Layers that train by statistics of the rows at hand: in other micro-batches they learn something else."""
     version: int = WORKLOAD_VERSION
 
     def __post_init__(self) -> None:
         """Refuse what is no figure."""
-        _figures(getattr(self, item.name) for item in fields(self) if item.name not in ("operators", "per_row"))
+        _figures(getattr(self, item.name) for item in fields(self) if item.name not in _NO_FIGURES)
         _figures(map(abs, self.per_row.values()))
         for name in COUNTS:
             if not isinstance(value := getattr(self, name), int) or value > MOST_COUNTED:
@@ -143,7 +163,8 @@ class Workload:
             key = keys.get(id(operator)) or keys.setdefault(id(operator), repr(operator))
             counts[key] = (operator, counts[key][1] + 1 if key in counts else 1)
         merged = [{**asdict(operator), "repeat": count} for operator, count in counts.values()]
-        return {**{item.name: getattr(self, item.name) for item in fields(self)}, "operators": merged}
+        pieces = None if self.pieces is None else [asdict(piece) for piece in self.pieces]
+        return {**{item.name: getattr(self, item.name) for item in fields(self)}, "operators": merged, "pieces": pieces}
 
     @staticmethod
     def from_dict(body: Mapping[str, Any]) -> Workload:
@@ -152,7 +173,8 @@ class Workload:
             version = body.get("version") if isinstance(body, Mapping) else None
             raise ValueError(f"workload has version {version!r}, this one is {WORKLOAD_VERSION}")
         try:
-            return Workload(**{**body, "operators": _operators(body["operators"])})
+            chain = {"operators": _operators(body["operators"]), "pieces": _pieces(body.get("pieces"))}
+            return Workload(**{**body, **chain})
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(f"not a workload: {error}") from error
 
@@ -208,6 +230,14 @@ def _operators(items: Iterable[Mapping[str, Any]]) -> tuple[Operator, ...]:
             raise ValueError(f"more than {MOST_OPERATORS:,} operators")
         operators += [Operator(**{**given, "op": OpClass(given["op"])})] * repeat
     return tuple(operators)
+
+
+def _pieces(items: Iterable[Mapping[str, Any]] | None) -> tuple[Piece, ...] | None:
+    """Raises `ValueError` for too many."""
+    pieces = None if items is None else tuple(Piece(**item) for item in items)
+    if pieces is not None and len(pieces) > MOST_PIECES:
+        raise ValueError("too many pieces")
+    return pieces
 
 
 def _figures(values: Iterable[Any]) -> None:

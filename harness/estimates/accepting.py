@@ -24,18 +24,22 @@ from harness.estimates.probes import probes_of
 from harness.estimates.promising import option_of
 from harness.jobs.admission import job_admit_again
 from harness.jobs.drafts import job_spec_update
+from harness.jobs.mode import named_mode
 from harness.jobs.models import Job
 from harness.jobs.options import job_options_set, wanted_memory_bytes
 from harness.jobs.states import job_note
 from harness.pool.turn import facts_change
+from scheduler.estimation.pipelines import PIPELINES
 from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.mixtures import is_there
 from scheduler.offers.recommend import candidates, takes
+from scheduler.offers.staged import why_staged
 from scheduler.offers.values import Hindrance, Offer, OfferLine, Wish
 from scheduler.offers.words import devices_words, energy_told
 from scheduler.workload import Workload
 from worker.states import JobState
 
+_TAKEN = "The offer that was taken has it."
 _TOLD = timedelta(milliseconds=1)
 """As exactly the API tells a moment."""
 
@@ -72,7 +76,10 @@ def offer_accept(
     _fresh(user, job, offer, chosen)
     priced = Offer.from_dict(offer.body)
     if job.state == JobState.DRAFT:
+        mode, named = chosen.allocation.mode, (priced.wish.mode, named_mode(job))
         job = job_spec_update(user=user, job=job, spec=_spec_with(job, chosen, offer))
+        if mode not in named:
+            _mode_told(job, mode, why_staged(chosen, priced.lines, priced.wish))
         if job_key(job) != (offer.inspection.key if offer.inspection else ""):
             raise _stale(user, job, offer, "With these devices the program makes different steps.")
     with transaction.atomic():
@@ -180,6 +187,8 @@ def _spec_with(job: Job, chosen: OfferLine, offer: OfferRow) -> dict[str, Any]:
     way = chosen.allocation
     spec["resources"] |= {"device": way.kind, "count": way.count}
     spec["mode"] = way.mode
+    if way.mode == PIPELINES:  # one alone has a stage on each of its devices
+        spec["pipeline"]["stages"] = way.stages
     spec["budget"]["deadline"] = offer.deadline_at.isoformat() if offer.deadline_at else "auto"
     wished = {name: spec["training"][name] for name in ("learning_rate", "rate_rule")}
     for part in ("training", "model"):
@@ -190,6 +199,13 @@ def _spec_with(job: Job, chosen: OfferLine, offer: OfferRow) -> dict[str, Any]:
         part, _, name = field.partition(".")
         spec[part][name] = "auto"
     return spec
+
+
+def _mode_told(job: Job, mode: str, why: str) -> None:
+    """Keep with the spec why it has this mode: nobody need have named it."""
+    guesses = [*job.resolved.get("guesses", ()), {"field": "mode", "value": mode, "reason": f"{_TAKEN} {why}".strip()}]
+    job.resolved = {**job.resolved, "guesses": guesses}
+    Job.objects.filter(pk=job.pk).update(resolved=job.resolved)
 
 
 def _ways(offer: Offer, chosen: OfferLine, *, elastic: bool) -> list[OfferLine]:

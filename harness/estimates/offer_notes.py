@@ -27,6 +27,10 @@ from worker.words import counted
 
 LEFT = "Times and energy are of what is left of the run, {} of it, from its newest checkpoint."
 STAGED = "No device holds the whole model with its rows, so pipelines are priced, which cut it over several."
+UNCUT = (
+    "This program cannot be cut into stages: its model is no chain of parts that each hear the one before them alone, "
+    "or its train.py makes steps that do not go through the run."
+)
 ONLY = (
     "This program cannot be read without running it: its figures come from a few real steps on one device, "
     "and nothing is known of other devices or of several at once."

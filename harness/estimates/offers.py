@@ -11,7 +11,7 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from codegen.modes import MODES, STAGED
+from codegen.modes import MODES, STAGED, needs_whole
 from codegen.spec import TaskSpec
 from harness.accounts.access import require
 from harness.accounts.models import Project, Role, User
@@ -25,6 +25,7 @@ from harness.estimates.models import AskState, Inspection, OfferRow, OfferState
 from harness.estimates.pricing import offer_compute
 from harness.estimates.probes import probes_of
 from harness.jobs import programs
+from harness.jobs.mode import named_mode
 from harness.jobs.models import Job
 from harness.jobs.options import deadline_check, wanted_deadline, wanted_memory_bytes
 from harness.jobs.services import minimum_sandbox_level
@@ -84,14 +85,17 @@ class Asked:
         return Asked.of(**wishes, names_deadline="deadline_at" in given)
 
     def of_spec(self, spec: Mapping[str, Any]) -> Asked:
-        """With the mode that the spec names, where several devices are fixed or where it is not offered unasked, and
-        how it shares out rows and stages."""
+        """With the mode that the spec names, where several devices are fixed or where it is not offered unasked, how it
+        shares out rows and stages, and whether it asks for what stages know nothing of."""
         wish, named, stages = self.wish, spec.get("mode"), spec.get("pipeline", {}).get("stages")
         counts = MODES if wish.count is not None and wish.count > 1 else MODES - OFFERED
         mode = str(named) if wish.mode is None and named in counts else wish.mode
-        known = stages if isinstance(stages, int) and mode in STAGED else None
+        known = stages if isinstance(stages, int) and (mode is None or mode in STAGED) else None
         even = spec.get("resources", {}).get("split") == "even"
-        return replace(self, wish=replace(wish, mode=mode, stages=wish.stages or known, even=even))
+        whole = mode is None and needs_whole(TaskSpec.model_validate(spec))
+        least = spec.get("resources", {}).get("least")
+        fixed = {"mode": mode, "stages": wish.stages or known, "even": even, "whole": whole}
+        return replace(self, wish=replace(wish, **fixed, least=least if isinstance(least, int) else None))
 
     def row(self) -> dict[str, Any]:
         """Fields of an offer. Raises `Invalid` where nobody means the deadline."""
@@ -135,7 +139,7 @@ def offer_make(*, user: User, job: Job, asked: Asked, again: bool = False) -> Of
     require(user, job.project, Role.MEMBER)
     if job.deleted_at or job.state not in OFFERABLE:
         raise Conflict(f"{job.name} is {job.state}: there is nothing to offer.", hint="Clone it.")
-    row = asked.of_spec(job.spec).row()
+    row = asked.of_spec({**job.spec, "mode": named_mode(job)}).row()
     if job.state != JobState.DRAFT:
         row["deadline_at"] = _kept_deadline(job, asked)
     _waiting_check(user)

@@ -21,6 +21,7 @@ from harness.estimates.offer_notes import (
     LEFT,
     ONLY,
     STAGED,
+    UNCUT,
     declared_notes,
     explained,
     host_notes,
@@ -35,12 +36,13 @@ from harness.estimates.promising import with_promises
 from harness.jobs.options import work_left
 from harness.rates.wishes import untested_steps
 from scheduler.estimation.estimate import estimate_all
-from scheduler.estimation.pipelines import PIPELINE
+from scheduler.estimation.pipelines import STAGED as MODES
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.mixtures import mixed_estimates
 from scheduler.offers.recommend import candidates, recommend
+from scheduler.offers.staged import is_unasked, why_staged, without_vain
 from scheduler.offers.values import Candidate, DeviceGroup, Offer, Wish
 from scheduler.workload import Workload
 from worker.words import percent_words
@@ -118,15 +120,18 @@ def offer_compute(
         epochs=workload.epochs if left == 1.0 else 1, epoch_steps=workload.steps_per_epoch,
     )  # fmt: skip
     offer = explained(replace(offer, left=left), groups, project=project, only=only)
+    offer = replace(offer, text=UNCUT) if ways and wish.mode in MODES and workload.pieces == () else offer
     notes = [ONLY] if only is not None else []
     notes += [LEFT.format(percent_words(left, 0))] if left < 1.0 else []
     notes += [STAGED] if staged else []
+    notes += [why_staged(offer.chosen, offer.lines, wish)] if offer.chosen and not staged else []
     notes += source_notes(estimates, probes or {})
     notes += host_notes(estimates)
     notes += [GUESSED] if openings.guessed and any(way.promised is None for way in ways) else []
     unasked = [way.allocation for way in ways if way.promised is None and way.within_quota]
     notes += quota_notes([way for way in unasked if wish.allows(way)], openings, now_s)
     notes += declared_notes(groups) + link_notes(ways, links_read(ways), workload) + reserved_notes(project)
+    notes = [note for note in notes if note]
     return offer, notes + looks_notes(probes or {}) + tests_told(offer) + bringing_notes(offer.lines)
 
 
@@ -147,18 +152,22 @@ def _priced(
     if only is not None:
         ways = tuple(way for way in ways if way.allocation == only)
     estimates = estimates_of(workload, ways, probes, even=wish.even)
-    staged = _staged(workload, groups, wish) if only is None and _too_large(ways, estimates, wish) else ()
+    too_large = only is None and _too_large(ways, estimates, wish)
+    staged = _staged(workload, groups, wish) if too_large else ()
+    staged = tuple(way for way in staged if way.allocation not in estimates)
     estimates |= estimates_of(workload, staged, probes, even=wish.even)
-    return tuple(way for way in (*ways, *staged) if way.allocation in estimates), estimates, bool(staged)
+    ways = without_vain((*ways, *staged), estimates, wish)
+    return ways, estimates, too_large and any(is_unasked(way.allocation, wish) for way in ways)
 
 
 def _too_large(ways: Iterable[Candidate], estimates: Mapping[Allocation, Estimate], wish: Wish) -> bool:
     """Whether no process can hold the model and its rows on the devices that the person left open or fixed."""
-    asked = [estimates[way.allocation] for way in ways if wish.allows(way.allocation) and way.allocation in estimates]
+    whole = [way.allocation for way in ways if wish.allows(way.allocation) and not is_unasked(way.allocation, wish)]
+    asked = [estimates[allocation] for allocation in whole if allocation in estimates]
     return wish.mode is None and bool(asked) and not any(estimate.fits for estimate in asked)
 
 
 def _staged(workload: Workload, groups: Sequence[DeviceGroup], wish: Wish) -> tuple[Candidate, ...]:
-    """Pipelines, of which each rank holds a part of the model."""
-    found = candidates(workload, groups, wish=replace(wish, mode=PIPELINE))
-    return tuple(way for way in found if way.allocation.mode == PIPELINE)
+    """Pipelines, of which each rank holds a part of the model, whatever they do not know of the spec."""
+    found = [way for mode in MODES for way in candidates(workload, groups, wish=replace(wish, mode=mode))]
+    return tuple(way for way in found if way.allocation.mode in MODES)

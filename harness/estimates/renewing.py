@@ -143,7 +143,8 @@ def _same_ways(
     taken = [allocation_from(body["allocation"]) for body in (kept.estimate, *kept.ways)]
     groups = groups_read(job.project, memory_bytes=wanted_memory_bytes(job))
     # Modes that nobody asked for are among the candidates only where they are wished.
-    wishes = [replace(wish, mode=wish.mode if mode in OFFERED else mode) for mode in {way.mode for way in taken}]
+    named = {(way.mode, way.stages or wish.stages) for way in taken if way.mode not in OFFERED}
+    wishes = [wish, *(replace(wish, mode=mode, stages=stages) for mode, stages in sorted(named))]
     ways = {way.allocation: way for one in wishes for way in candidates(workload, groups, wish=one)}
     if not all(allocation in ways for allocation in taken):
         return None

@@ -7,6 +7,12 @@ from harness.jobs.models import Job
 from worker.words import counted
 
 
+def named_mode(job: Job) -> str:
+    """The mode that a person named in the spec; `auto` where it was left open, or came with an offer that was taken."""
+    is_guess = any(guess.get("field") == "mode" for guess in job.resolved.get("guesses", ()))
+    return "auto" if is_guess else str(job.spec.get("mode") or "auto")
+
+
 def job_mode(job: Job) -> tuple[str, str]:
     """(mode, why): of its newest attempt, else the one that its spec was resolved to; empty before that."""
     resolved = str((job.resolved.get("spec") or job.spec).get("mode") or "")

@@ -17,6 +17,7 @@ PLACED_BY = (
     "resources.memory_gib",
     "resources.split",
     "resources.least",
+    "pipeline.stages",
 )
 """Fields that control reads off the job's spec, and no node off the program's."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

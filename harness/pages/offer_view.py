@@ -25,6 +25,7 @@ from harness.estimates.selectors import (
     offer_probe_of,
     probe_waiting,
 )
+from harness.jobs.mode import named_mode
 from harness.jobs.models import Job
 from harness.pages.charts import chart_card
 from harness.pages.job_view import elapsed_s
@@ -49,13 +50,14 @@ _ENERGY_UNITS = ((3.6e6, 3.6e6, "kWh"), (1000.0, 3600.0, "Wh"), (0.0, 1.0, "J"))
 _COLUMNS = (
     "devices",
     "earliest finish",
-    "finish",
+    "likely finish",
     "latest finish",
     "least energy",
     "energy",
     "most energy",
     "what",
     "why",
+    "best trade-off",
 )
 
 
@@ -80,7 +82,7 @@ class Shown:
     """It can be chosen and taken with a promise."""
     selected: bool
     is_wide: bool
-    """Its latest finish is another minute than the expected one, and is told beside it."""
+    """The expected finish is another minute than the latest one, and is told beside it."""
     minor: bool
     """Shown only with all the others."""
 
@@ -115,6 +117,7 @@ def offer_context(job: Job, offer: OfferRow | None) -> dict[str, Any]:
         "chart": offer_chart(job, offer, priced) if priced else None,
         "devices": device_choices(priced) if priced else [],
         "modes": MODE_WORDS,
+        "spec_mode": named_mode(job),
     }
 
 
@@ -207,9 +210,10 @@ def offer_chart(job: Job, offer: OfferRow, priced: Offer) -> dict[str, Any]:
     return chart_card(
         f"offer-{offer.pk}", "Energy against finish time", "offer", list(_COLUMNS), rows,
         csv=reverse("job_offer_csv", args=[job.pk, offer.pk]), wide=True,
-        note=f"Each point is one way to run it: further left it is done earlier ({time_unit} from the offer on), "
-        f"further down it takes less energy ({energy_unit}). None is both earlier and cheaper than those on the dashed "
-        "line. The bars hold the true value 8 times out of 10. Hollow grey points cannot be taken; the table says why.",
+        note=f"Each point is one way to run it, at its latest finish ({time_unit} from the offer on), by which a "
+        "deadline is kept or missed and one way is faster than another; its bar begins at the earliest. Further down "
+        f"it takes less energy ({energy_unit}). Nothing is both earlier and surely cheaper than the dashed line. The "
+        "bars hold the true value 8 times out of 10. Hollow grey points cannot be taken; the table says why.",
         deadline=deadline, time_unit=time_unit, energy_unit=energy_unit,
     )  # fmt: skip
 
@@ -224,6 +228,7 @@ def _point(view: LineView, now_s: float, time_size: float, energy_size: float) -
         *(value / energy_size for value in (energy.low, energy.mid, energy.high)),
         _what(line),
         line.why,
+        "yes" if line.frontier else "",
     ]
 
 

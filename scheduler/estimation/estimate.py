@@ -141,6 +141,7 @@ def _step_interval(
     else:
         low, high = log_range(model, time.near, time.disagreement)
         basis = worst(model.basis, *_extra_bases(model, allocation))
+    low, high = low - time.half, high + time.half
     return Interval(low=mid * math.exp(low), mid=mid, high=mid * math.exp(high), level=LEVEL), basis
 
 

@@ -17,8 +17,6 @@ import numpy.typing as npt
 
 from scheduler.estimation.device_model import DeviceModel, Spread
 from scheduler.estimation.features import Vector
-from scheduler.estimation.predict import summary
-from scheduler.workload import Workload
 
 LEVEL = 0.8
 LEAST_SCORES = 10
@@ -72,13 +70,8 @@ def log_range(model: DeviceModel, near: bool, disagreement: float, level: float 
     return min(0.0, low * size), max(0.0, high * size)
 
 
-def is_near(model: DeviceModel, workload: Workload) -> bool:
-    """`are_near` of one program."""
-    return bool(model.fingerprints) and bool(are_near(model, np.array([summary(workload)]))[0])
-
-
 def are_near(model: DeviceModel, summaries: Vector) -> npt.NDArray[np.bool_]:
-    """Of each program, whether a calibration point is about as close as they are to each other."""
+    """By summaries of programs: of each, whether a calibration point is about as close as they are to each other."""
     if not model.fingerprints:
         return np.zeros(len(summaries), dtype=bool)
     known = np.array(model.fingerprints)

@@ -4,39 +4,44 @@ A workload tells its operators, not their chain, so the cut is foretold by what 
 than an even share, and none need be longer than that and the costliest operator; half of it is added. With t(b) the
 seconds of b rows on one device, without what a step does once (the update), K stages and M micro-batches of b rows:
 
-    step = (M + K - 1) (t(b) (1 / K + share of the costliest / 2) + message) + once / K
+    step = (M + K - 1) (t(b) (1 / K + share of the costliest / 2) + message) + once * share of the weights
+    message = latency + 2 b * bytes per row at the widest cut / bandwidth       there, and its gradient back
 
 Every operator's fixed costs are in t(b), so that too many micro-batches show as too slow. M is the best of
-`worker.stages.COUNTS`, as a run chooses it.
+`worker.stages.COUNTS`, as a run chooses it. The weights of the heaviest stage are told from the program's pieces as the
+time of the slowest is: an even share and half of the largest piece, and no less than that piece.
 
 Several pipelines share out the rows of a step, and each stage then averages its gradients with its like:
 
-    step = step of a pipeline at its rows + allreduce of gradients / K among the pipelines
+    step = step of a pipeline at its rows + allreduce of the heaviest stage's gradients among the pipelines
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from scheduler.estimation.device_model import DeviceModel
-from scheduler.estimation.intervals import is_near
 from scheduler.estimation.link import allreduce_s
 from scheduler.estimation.predict import group_seconds, member_seconds, tabulate
 from scheduler.estimation.ranks import StepTime, contention_factor
-from scheduler.estimation.steps import Steps
+from scheduler.estimation.steps import Step, Steps
 from scheduler.estimation.values import Allocation
 from scheduler.workload import Workload
 from worker.stages import COUNTS
 
-PIPELINE, PIPELINES = "pipeline", "pipeline+sync"
+PIPELINE, PIPELINES = STAGED = "pipeline", "pipeline+sync"
 FEWEST_STAGES = 2
 """Of several pipelines where nobody named a number, as a run cuts the model."""
-SCALED = ("parameters", "parameter_bytes", "gradient_bytes", "optimizer_bytes", "activation_bytes")
-"""Of a workload: what the stages share out."""
+WEIGHED = ("parameters", "parameter_bytes", "gradient_bytes", "optimizer_bytes")
+"""Of a workload: what goes with the weights that a stage holds."""
+OVERLAP_HALF = 0.2
+"""Half width of the log range of how well stages work beside each other: two of them on two cores took 1.13 to 1.2
+times as long as their pieces and the machine allow (docs/benchmarks.md, Modes)."""
 
 
 def pipelines_split(shares: Sequence[int], stages: int) -> tuple[int, ...]:
@@ -46,7 +51,23 @@ def pipelines_split(shares: Sequence[int], stages: int) -> tuple[int, ...]:
 
 def stages_of(workload: Workload, allocation: Allocation) -> int:
     """Stages of one pipeline: the rows of a step pass so many ranks."""
-    return max(1, round(sum(allocation.batch_split) / workload.global_batch_size))
+    return allocation.stages or max(1, round(sum(allocation.batch_split) / workload.global_batch_size))
+
+
+def weights_share(workload: Workload, stages: int) -> float:
+    """Of all weights, those of the stage that holds most; an even share where nobody knows the pieces."""
+    sizes = [piece.parameter_bytes for piece in workload.pieces or ()]
+    largest = max(sizes, default=0.0) / sum(sizes) if sum(sizes) else 0.0
+    return min(1.0, max(largest, 1.0 / stages + largest / 2))
+
+
+def handed_bytes(workload: Workload) -> float:
+    """Per row, from one stage to the next: at the widest cut; what an operator writes where nobody knows the cuts."""
+    cuts = [piece.output_bytes for piece in (workload.pieces or ())[:-1]]
+    if cuts:
+        return max(cuts)
+    written = sum(operator.write_bytes for operator in workload.operators)
+    return written / max(1, len(workload.operators)) / workload.batch_size
 
 
 def staged_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceModel) -> list[StepTime]:
@@ -54,29 +75,53 @@ def staged_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceM
     if not allocations:
         return []
     shares = {max(allocation.batch_split) for allocation in allocations}
-    costliest = {rows: costliest_share(steps, rows, model) for rows in shares}
-    once_s = _once_s(steps.workload, model)
-    return [_staged_time(steps, way, model, costliest[max(way.batch_split)], once_s) for way in allocations]
+    parts = {rows: {count: -(-rows // count) for count in COUNTS if count <= rows} for rows in shares}
+    found = steps.on(model, {part for each in parts.values() for part in each.values()})
+    known = _Known(
+        found=found,
+        costliest=costliest_share(steps, steps.workload.batch_size, model),
+        once_s=_once_s(steps.workload, model),
+        row_s=2.0 * handed_bytes(steps.workload) / model.ranks_link.bytes_per_s,
+    )
+    return [_staged_time(steps, way, model, known, parts[max(way.batch_split)]) for way in allocations]
 
 
-def _staged_time(steps: Steps, allocation: Allocation, model: DeviceModel, costliest: float, once_s: float) -> StepTime:
-    workload, rows = steps.workload, max(allocation.batch_split)
+@dataclass(frozen=True, kw_only=True)
+class _Known:
+    """Of a program on one kind of device, whatever its stages."""
+
+    found: Mapping[int, Step]
+    """By rows."""
+    costliest: float
+    """See `costliest_share`."""
+    once_s: float
+    """Of the update of all weights."""
+    row_s: float
+    """In which a row is handed on, and its gradient back."""
+
+
+def _staged_time(
+    steps: Steps, allocation: Allocation, model: DeviceModel, known: _Known, parts: Mapping[int, int]
+) -> StepTime:
+    """`parts`: number of micro-batches -> rows of the largest."""
+    workload, rows, found = steps.workload, max(allocation.batch_split), known.found
     stages = stages_of(workload, allocation)
-    parts = {count: -(-rows // count) for count in COUNTS if count <= rows}
-    found = steps.on(model, parts.values())
-    longer = 1.0 / stages + costliest / 2
-    times = {
-        count: (count + stages - 1) * (max(0.0, found[part].alone_s - once_s) * longer + model.ranks_link.latency_s)
-        + once_s / stages
-        for count, part in parts.items()
-    }
-    best = min(times, key=times.__getitem__)
-    filled = best / (best + stages - 1)  # the rest is the bubble
+    held = weights_share(workload, stages)
+    longer = 1.0 / stages + known.costliest / 2
     own = model.correction.factor * contention_factor(model, allocation.count)
     factor = own * model.slowdown
-    stage = _shared_out(steps.whole(rows), stages)
-    local_s = times[best] * factor
-    communication_s = allreduce_s(model.ranks_link, workload.gradient_bytes / stages, allocation.count // stages)
+    times = {
+        count: (
+            ((count + stages - 1) * max(0.0, found[part].alone_s - known.once_s) * longer + known.once_s * held)
+            * factor,
+            (count + stages - 1) * (model.ranks_link.latency_s + part * known.row_s),
+        )
+        for count, part in parts.items()
+    }
+    best = min(times, key=lambda count: sum(times[count]))
+    filled = best / (best + stages - 1)  # the rest is the bubble
+    local_s, communication_s = times[best]
+    communication_s += allreduce_s(model.ranks_link, workload.gradient_bytes * held, allocation.count // stages)
     return StepTime(
         step_s=local_s + communication_s,
         local_s=local_s,
@@ -84,15 +129,17 @@ def _staged_time(steps: Steps, allocation: Allocation, model: DeviceModel, costl
         forward_row_s=found[rows].alone_s * found[rows].forward_share * own / rows,
         work_share=found[parts[best]].work_share * filled * local_s / (local_s + communication_s),
         disagreement=found[parts[best]].disagreement,
-        near=is_near(model, stage),
-        rank_totals=replace(stage, operators=()),
+        near=found[rows].near,
+        half=OVERLAP_HALF + math.log((1.0 / stages + known.costliest) / longer),
+        rank_totals=_shared_out(steps.totals(rows), stages, held),
     )
 
 
-def _shared_out(workload: Workload, stages: int) -> Workload:
-    """One stage's part of the weights and of what they keep."""
-    figures = {name: getattr(workload, name) for name in SCALED}
-    return replace(workload, **{name: type(value)(value / stages) for name, value in figures.items()})
+def _shared_out(workload: Workload, stages: int, held: float) -> Workload:
+    """One stage's part of the weights, of which it holds the share `held`, and of what is kept for the way back."""
+    figures = {name: getattr(workload, name) for name in WEIGHED}
+    weighed = {name: type(value)(value * held) for name, value in figures.items()}
+    return replace(workload, **weighed, activation_bytes=workload.activation_bytes / stages)
 
 
 def costliest_share(steps: Steps, rows: int, model: DeviceModel) -> float:

@@ -50,6 +50,8 @@ class StepTime:
     """Whether a calibration point is like it."""
     rank_totals: Workload
     """Without operators, at the rows that the largest rank takes at once: all of its own, or those of a micro-batch."""
+    half: float = 0.0
+    """Half width of the log range of what is not known of this way beside the step on one device."""
 
 
 def step_time(workload: Workload, allocation: Allocation, model: DeviceModel) -> StepTime:

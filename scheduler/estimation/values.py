@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from statistics import NormalDist
 from typing import Any
@@ -85,6 +85,8 @@ class Allocation:
     """CPU threads per rank."""
     parts: Parts = ()
     """Of unlike devices: (model, devices) each, in the order of the ranks; `model_name` names the mixture."""
+    stages: int = field(default=0, compare=False)
+    """Into which each pipeline cuts the model; 0: none does, or as `batch_split` tells."""
 
     def __post_init__(self) -> None:
         """Refuse what is no mixture; plain values hold lists."""

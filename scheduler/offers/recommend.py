@@ -2,7 +2,8 @@
 
 The offer minimises the energy's middle among ways whose UPPER finish keeps the deadline, so that the promise holds with
 the probability of the interval. A way dominates another where its energy is no higher and its upper finish no later,
-one of them strictly: the same two figures, so that what is offered is never dominated.
+one of them strictly: the same two figures, so that what is offered is never dominated. Pipelines that nobody asked for
+are compared by another figure (`scheduler.offers.staged`).
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from scheduler.data_way import still_to_come
-from scheduler.estimation.pipelines import FEWEST_STAGES, PIPELINE, PIPELINES, pipelines_split
 from scheduler.estimation.values import Allocation, Estimate, Interval
+from scheduler.offers.changes import changes_of
 from scheduler.offers.mixtures import mixed_candidates
+from scheduler.offers.staged import batch_split, cost_of, staged_ways
 from scheduler.offers.values import LEAST_CHANCE, Candidate, DeviceGroup, Hindrance, Mark, Offer, OfferLine, Wish
-from scheduler.offers.words import chance_words, changes_of, memory_words, refusal_text, reserved_text, way_words
+from scheduler.offers.words import chance_words, kept_out_words, memory_words, refusal_text, reserved_text, way_words
 from scheduler.workload import Workload
 from worker.words import duration_words
 
@@ -31,21 +33,15 @@ StartOf = Callable[[Allocation, float], float | None]
 """(allocation, upper run time in seconds) -> unix time at which its devices are expected to be free; None: never."""
 
 
-def batch_split(rows: int, ranks: int) -> tuple[int, ...]:
-    """Rows of a global batch per rank, as even as whole rows allow; the first ranks take what is left over."""
-    each, left = divmod(rows, ranks)
-    return tuple(each + (rank < left) for rank in range(ranks))
-
-
 def candidates(workload: Workload, groups: Iterable[DeviceGroup], *, wish: Wish | None = None) -> tuple[Candidate, ...]:
     """All ways to run one step's batch on the groups: number of devices and mode of each, and mixtures of unlike ones.
 
     Nothing is filtered here.
     """
-    groups = list(groups)
+    groups, wish = list(groups), wish or Wish()
     found: list[Candidate] = []
     for group in groups:
-        for count in _counts(group, wish.count if wish else None):
+        for count in _counts(group, wish.count):
             within = group.quota is None or count <= group.quota
             found += [
                 Candidate(
@@ -54,9 +50,9 @@ def candidates(workload: Workload, groups: Iterable[DeviceGroup], *, wish: Wish 
                     within_quota=within,
                     over_nodes=group.nodes if count > max(group.sizes, default=0) else (),
                 )
-                for allocation in _allocations(workload.global_batch_size, group, count, wish or Wish())
+                for allocation in _allocations(workload, group, count, wish)
             ]
-    return (*found, *mixed_candidates(workload, groups, wish or Wish()))
+    return (*found, *mixed_candidates(workload, groups, wish))
 
 
 def _counts(group: DeviceGroup, fixed: int | None) -> list[int]:
@@ -66,14 +62,14 @@ def _counts(group: DeviceGroup, fixed: int | None) -> list[int]:
     return sorted(every | wide | also)
 
 
-def _allocations(rows: int, group: DeviceGroup, count: int, wish: Wish) -> list[Allocation]:
+def _allocations(workload: Workload, group: DeviceGroup, count: int, wish: Wish) -> list[Allocation]:
     """One process (all cores, or one GPU), and one rank per device where the batch has a row for each.
 
-    Other modes are ways only where they are wished: pipelines by their stages, each of which sees all rows of its
-    pipeline, the others as the one of these two that they come from.
+    So are pipelines by their stages, where they may be. Other modes are ways only where they are wished, as the one of
+    the first two that they come from.
     """
     ways: list[Allocation] = []
-    wished = wish.mode
+    rows, wished = workload.global_batch_size, wish.mode
     cpu = group.kind == "cpu"
     within_node = count <= max(group.sizes, default=0)
     if count == 1 or (cpu and within_node):
@@ -83,8 +79,9 @@ def _allocations(rows: int, group: DeviceGroup, count: int, wish: Wish) -> list[
         # on GPUs each takes a share of the rows; on a CPU the memory of all replicas is that of the one process
         split = (rows,) if cpu else batch_split(rows, count)
         ways.append(_allocation(group, count, "replicated", split, count if cpu else group.threads_per_rank))
-    for split in _staged_splits(rows, count, wish):
-        ways.append(_allocation(group, count, str(wished), split, 1 if cpu else group.threads_per_rank))
+    for mode, stages, split in staged_ways(workload, count, wish):
+        way = _allocation(group, count, mode, split, 1 if cpu else group.threads_per_rank)
+        ways.append(replace(way, stages=stages))
     if 1 < count <= rows:
         threads = 1 if cpu else group.threads_per_rank
         ways += [
@@ -93,17 +90,6 @@ def _allocations(rows: int, group: DeviceGroup, count: int, wish: Wish) -> list[
             if mode in ("sync", wished)
         ]
     return ways
-
-
-def _staged_splits(rows: int, count: int, wish: Wish) -> list[tuple[int, ...]]:
-    """Rows per rank of the pipelines that so many devices make, where pipelines are wished."""
-    if wish.mode == PIPELINE:
-        return [(rows,) * count] if count > 1 and wish.stages in (None, count) else []
-    if wish.mode != PIPELINES:
-        return []
-    stages = wish.stages or FEWEST_STAGES
-    pipelines, left = divmod(count, stages)
-    return [pipelines_split(batch_split(rows, pipelines), stages)] if 1 < pipelines <= rows and not left else []
 
 
 def _allocation(group: DeviceGroup, count: int, mode: str, split: tuple[int, ...], threads: int) -> Allocation:
@@ -135,7 +121,7 @@ def recommend(
     """
     wish = wish or Wish()
     priced = [_line(way, estimate_of, start_of, now_s) for way in ways]
-    lines = _marked([_judged(line, way, deadline_s, wish) for line, way in zip(priced, ways, strict=True)])
+    lines = _marked([_judged(line, way, deadline_s, wish) for line, way in zip(priced, ways, strict=True)], wish)
     chosen = next((line for line in lines if Mark.RECOMMENDED in line.marks), None)
     takeable = [line for line in lines if takes(line)]
     earliest = min((line.latest_s for line in takeable if line.promisable), default=None)
@@ -202,7 +188,7 @@ def _judged(line: OfferLine, way: Candidate, deadline_s: float | None, wish: Wis
     if not way.within_quota:
         return replace(line, hindrance=Hindrance.QUOTA, why="More devices than the project's quota allows.")
     if not wish.allows(line.allocation):
-        return replace(line, hindrance=Hindrance.NOT_WISHED, why="You asked for other devices or another mode.")
+        return replace(line, hindrance=Hindrance.NOT_WISHED, why=kept_out_words(line.allocation, wish))
     if line.finish_s is None:
         return replace(line, hindrance=Hindrance.NEVER_FREE, why="That many devices are not expected to be free.")
     if deadline_s is not None and not line.promisable:
@@ -216,28 +202,24 @@ def _judged(line: OfferLine, way: Candidate, deadline_s: float | None, wish: Wis
     return line
 
 
-def _cost(line: OfferLine) -> tuple[float, float]:
-    """(energy, upper finish): what ways are compared by."""
-    return line.energy_j.mid, line.latest_s
-
-
 def _name(line: OfferLine) -> tuple[int, str, str, str]:
     way = line.allocation
     return way.count, way.kind, way.model_name, way.mode
 
 
-def _marked(lines: list[OfferLine]) -> list[OfferLine]:
+def _marked(lines: list[OfferLine], wish: Wish) -> list[OfferLine]:
+    costs = [cost_of(line, wish) for line in lines]
     takeable = [index for index, line in enumerate(lines) if takes(line)]
     feasible = [index for index in takeable if lines[index].feasible]
     marks: dict[int, list[Mark]] = {index: [] for index in takeable}
     if feasible:
-        marks[min(feasible, key=lambda index: (_cost(lines[index]), _name(lines[index])))].append(Mark.RECOMMENDED)
+        marks[min(feasible, key=lambda index: (costs[index], _name(lines[index])))].append(Mark.RECOMMENDED)
     if takeable:
-        fastest = min(takeable, key=lambda index: (_cost(lines[index])[::-1], _name(lines[index])))
-        cheapest = min(takeable, key=lambda index: (_cost(lines[index]), _name(lines[index])))
+        fastest = min(takeable, key=lambda index: (costs[index][::-1], _name(lines[index])))
+        cheapest = min(takeable, key=lambda index: (costs[index], _name(lines[index])))
         marks[fastest].append(Mark.FASTEST)
         marks[cheapest].append(Mark.CHEAPEST)
-    frontier = _frontier([(index, _cost(lines[index])) for index in takeable])
+    frontier = _frontier([(index, costs[index]) for index in takeable])
     return [
         replace(line, marks=tuple(marks.get(index, ())), frontier=index in frontier) for index, line in enumerate(lines)
     ]

@@ -14,6 +14,7 @@ from typing import Any
 from scheduler.estimation.values import Allocation, Basis, Estimate, Interval, values_of
 from scheduler.offers.bringing import Bringing
 from scheduler.offers.promisable import Promisable
+from scheduler.offers.wish import Wish as Wish
 from scheduler.rates.worth import NOTHING, RangeCost
 
 
@@ -58,7 +59,7 @@ class DeviceGroup:
     memory_floor_bytes: int = 0
     """A job gets at least this much of the host's memory, however few cores it holds (CPU)."""
     idle_bytes: int = 0
-    """Of a process that has loaded torch and done nothing: not part of an estimate's peak."""
+    """Of a process that has loaded torch and done nothing."""
     threads_per_rank: int = 1
     """CPU threads that feed one GPU."""
     quota: int | None = None
@@ -77,42 +78,6 @@ class DeviceGroup:
         if self.kind == "cpu":
             share = max(self.memory_bytes * count, self.memory_floor_bytes) // ranks
         return max(0, share - self.idle_bytes)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wish:
-    """What a person fixes; None leaves it to the harness."""
-
-    kind: str | None = None
-    model_name: str | None = None
-    count: int | None = None
-    mode: str | None = None
-    stages: int | None = None
-    """Of a pipeline, where the spec names them."""
-    even: bool = False
-    """Whether unlike devices take even shares of a step's rows, and not shares by their speed."""
-
-    def __post_init__(self) -> None:
-        """Refuse a gang of nothing."""
-        if self.count is not None and self.count < 1:
-            raise ValueError(f"a job needs at least one device, not {self.count}")
-        if self.stages is not None and self.stages < 2:
-            raise ValueError(f"one pipeline has at least two stages, not {self.stages}")
-
-    def allows(self, allocation: Allocation) -> bool:
-        """Whether the allocation is what the person asked for."""
-        pairs = (
-            (self.kind, allocation.kind),
-            (self.model_name, allocation.model_name),
-            (self.count, allocation.count),
-            (self.mode, allocation.mode),
-        )
-        return all(want is None or want == have for want, have in pairs)
-
-    @property
-    def open(self) -> bool:
-        """Any devices will do."""
-        return self == Wish(stages=self.stages, even=self.even)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,11 +100,6 @@ class Candidate:
     """False: it was asked, and would promise nothing, not even a later finish."""
     bringing: Bringing = field(default_factory=Bringing)
     """What brings its data."""
-
-
-def finish_told_s(earliest_s: float) -> float:
-    """The earliest finish as people are told it: a whole minute, and one more in which to set it as the deadline."""
-    return 60.0 * (math.ceil(earliest_s / 60.0) + 1)
 
 
 NOTABLE_SHARE = 0.05
@@ -208,6 +168,11 @@ class OfferLine:
         return whole_s.chance(deadline_s - self.start_s)
 
 
+def finish_told_s(earliest_s: float) -> float:
+    """The earliest finish as people are told it: a whole minute, and one more in which to set it as the deadline."""
+    return 60.0 * (math.ceil(earliest_s / 60.0) + 1)
+
+
 def likeliest_of(lines: Iterable[OfferLine], deadline_s: float | None) -> OfferLine | None:
     """See `Offer.likeliest`."""
     late = [line for line in lines if line.hindrance is Hindrance.DEADLINE]
@@ -229,7 +194,7 @@ class Offer:
     text: str
     """In one sentence: what is offered, or why nothing is."""
     earliest_finish_s: float | None
-    """Earliest upper finish of a way that fits and is allowed: a promise that could be kept."""
+    """Earliest upper finish of a way that fits and is allowed."""
     changes: tuple[str, ...] = ()
     """What would have to change, where nothing is offered."""
     left: float = 1.0

@@ -30,7 +30,7 @@ from scheduler.estimation.estimate import estimate
 from scheduler.estimation.fit import fit_device_model, folds_of
 from scheduler.estimation.sweep import SweepPoint, plan_sweep
 from scheduler.estimation.values import Allocation, Estimate
-from scheduler.offers.recommend import batch_split
+from scheduler.offers.staged import batch_split
 from tests.benchmarks import estimate_jobs
 from tests.benchmarks.estimate_measure import AGREE, VISITS_MOST, Cache, collect, collect_ranks
 

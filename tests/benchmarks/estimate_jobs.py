@@ -24,7 +24,8 @@ from scheduler.estimation.probe import Probe
 from scheduler.estimation.run_time import RunParts, all_rows
 from scheduler.estimation.sweep import DataShape, SweepPoint
 from scheduler.estimation.values import Allocation, Estimate
-from scheduler.offers.recommend import batch_split, recommend
+from scheduler.offers.recommend import recommend
+from scheduler.offers.staged import batch_split
 from scheduler.offers.values import Candidate
 from scheduler.workload import Workload
 from tests.benchmarks.estimate_measure import NAME, in_process

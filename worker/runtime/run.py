@@ -47,6 +47,8 @@ class Run:
     def __init__(self, spec: Spec, settings: Settings, reporter: Reporter) -> None:
         if settings.mode:
             spec["mode"] = settings.mode
+        if settings.stages:
+            spec["pipeline"] = Spec({**spec.get("pipeline", {}), "stages": settings.stages})
         self.spec = spec
         self.settings = settings
         self.reporter = reporter

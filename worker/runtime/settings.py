@@ -45,6 +45,8 @@ class Settings:
     """Unix time at which the attempt began."""
     mode: str | None = None
     """In which mode the platform has started the ranks; None: as spec.yaml says."""
+    stages: int = 0
+    """Into which each pipeline cuts the model, as the platform has placed it; 0: as spec.yaml says."""
     split: Planned | None = None
     """Rows per rank of a whole batch, as planned for devices that are not alike."""
     slowdown: float = 1.0
@@ -81,6 +83,7 @@ class Settings:
             token=int(environment.get("DLH_ATTEMPT", "0")),
             started_s=float(environment.get("DLH_STARTED_S", PROCESS_STARTED_S)),
             mode=environment.get("DLH_MODE") or None,
+            stages=int(environment.get("DLH_STAGES") or 0),
             split=Planned.read(environment.get("DLH_SPLIT")),
             slowdown=max(1.0, float(environment.get("DLH_SLOWDOWN", "1"))),
             seat_fd=int(seat) if seat else None,

@@ -24,7 +24,9 @@ class AskedIn(Strict):
     )
     count: int | None = Field(None, ge=1, le=100_000, description="Fix the number of devices; null: any.")
     mode: Literal["single", "replicated", "sync", "async", "pipeline", "pipeline+sync"] | None = Field(
-        None, description="How the devices work together; null: as in the spec. Unasked are single and sync alone."
+        None,
+        description="How the devices work together; null: as in the spec. Unasked are single and sync, and pipelines "
+        "where they are surely better.",
     )
 
 
@@ -125,9 +127,10 @@ class LineOut(Schema):
     count: int
     mode: str
     batch_split: list[int] = Field(description="Rows per rank of a step.")
+    stages: int | None = Field(description="Into which each pipeline cuts the model; null: none does.")
     start: datetime | None = Field(description="When so many devices are expected to be free; null: never.")
     finish_low: datetime | None
-    finish: datetime | None
+    finish: datetime | None = Field(description="The likely one.")
     finish_high: datetime | None = Field(
         description="A deadline is kept where this lies before it and a finish can be promised at all (`offered`)."
     )
@@ -160,7 +163,9 @@ class LineOut(Schema):
     why: str = Field(description="The hindrance in words.")
     chance: float | None = Field(description="Probability that it ends by the deadline; null: there is none.")
     frontier: bool = Field(description="Nothing that could be taken is both cheaper and earlier.")
-    marks: list[str] = Field(description="recommended, fastest, cheapest.")
+    marks: list[str] = Field(
+        description="recommended; fastest: with the earliest `finish_high`; cheapest: with the least energy."
+    )
 
 
 class OfferOut(Schema):

@@ -253,7 +253,7 @@ def _row(line: Json, most_j: float) -> tuple[object, ...]:
     style = "" if line["offered"] else "dim"
     run = line["run_s"]
     cells = (
-        str(line["place"]), line["words"], when(line["finish"]) if line["finish"] else "never",
+        str(line["place"]), line["words"], when(line["finish_high"]) if line["finish_high"] else "never",
         f"{duration(run['mid'])} ({duration(run['low'])} to {duration(run['high'])})",
         f"{size(line['peak_bytes']['mid'])} of {size(line['memory_limit_bytes'])}",
         taking.energy_words(line["energy_j"], most_j),

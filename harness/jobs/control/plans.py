@@ -69,6 +69,7 @@ def plan_make(
         own_code=job.own_code,
         resume_from=disk.resume_from,
         backend=backend,
+        environment={"DLH_STAGES": str(option.stages)} if option and option.stages and mode in STAGED else {},
         note=" ".join(part for part in (unheard, note, network.note) if part),
         network=network.number,
         network_port=network.port,

@@ -50,7 +50,7 @@ def test_the_part_is_named_with_its_node_its_size_and_what_it_rests_on(job, cach
     power = powers_known({("cpu", "core")})["cpu", "core"]
     assert line.energy_j.mid == pytest.approx(line.estimate.energy_j.mid + WAY_S * power.idle_w)
     assert line.finish_s.high - line.start_s == pytest.approx(WORST_S + line.estimate.run_s.high)
-    assert "of that up to 40 min, likely 10 min, to bring 5.9 GiB to node far (assumed)" in offer_priced(offer).text
+    assert "of that up to 40 min for its data (assumed), about" in offer_priced(offer).text
     assert any("Data come to node far at 10 MiB/s: that is assumed" in note for note in offer.notes)
     cached_make("far", rates=[60])
     offer = offered(job)
@@ -68,7 +68,7 @@ def test_of_nodes_that_it_may_be_the_one_with_the_longest_way_counts_until_one_i
     free = offered(job)
     single = next(line for line in offer_priced(free).lines if line.allocation.count == 1)
     assert (single.bringing.seconds, single.bringing.least_s) == (WAY_S, 0.0)
-    assert "up to 40 min to bring" in offer_priced(free).text
+    assert "up to 40 min for its data (assumed)" in offer_priced(free).text
     asked = offered(job, deadline_at=timezone.now() + timedelta(days=3))
     planned = next(line for line in offer_priced(asked).lines if line.allocation.count == 1)
     assert planned.bringing.seconds == 0.0 and planned.feasible

@@ -51,6 +51,15 @@ def test_a_field_that_the_job_leaves_out_is_refused_too_unless_it_says_auto(
     assert job_submit(user=people.owner, job=job).state == "queued"
 
 
+def test_other_stages_are_refused_since_the_cut_that_was_priced_is_placed(
+    job: Job, people: SimpleNamespace, spec_file: Path
+) -> None:
+    text = spec_file.read_text() + "\npipeline:\n  stages: 3\n"
+    program_file_write(user=people.owner, job=job, name="spec.yaml", text=text)
+    with pytest.raises(Invalid, match=r"pipeline\.stages is 3"):
+        job_submit(user=people.owner, job=job)
+
+
 def test_what_the_program_itself_reads_may_be_edited(job: Job, people: SimpleNamespace, spec_file: Path) -> None:
     text = spec_file.read_text() + "\nmine: [1, 2]\n"
     program_file_write(user=people.owner, job=job, name="spec.yaml", text=text.replace("count: 1", "count: '1'"))

@@ -301,8 +301,23 @@ def test_the_picture_shows_the_cheapest_way_as_too_late_where_it_is(owner: Clien
     cheapest = replace(priced.chosen, marks=(Mark.CHEAPEST,), **late)
     unmarked = replace(priced.chosen, marks=(), **late)
     in_time = replace(priced.chosen, marks=(Mark.RECOMMENDED, Mark.FASTEST))
-    rows = offer_chart(draft, current(draft), replace(priced, lines=(in_time, cheapest, unmarked)))["data"]["rows"]
-    assert [row[-2] for row in rows] == ["recommended, fastest", "cheapest, too late", "too late"]
+    data = offer_chart(draft, current(draft), replace(priced, lines=(in_time, cheapest, unmarked)))["data"]
+    what = data["columns"].index("what")
+    assert [row[what] for row in data["rows"]] == ["recommended, fastest", "cheapest, too late", "too late"]
+
+
+def test_the_picture_and_the_table_go_by_the_latest_finish_as_the_fastest_does(owner: Client, draft: Job) -> None:
+    cost(owner, draft)
+    priced = offer_priced(current(draft))
+    assert priced is not None
+    data = offer_chart(draft, current(draft), priced)["data"]
+    place = {name: number for number, name in enumerate(data["columns"])}
+    rows = [row for row in data["rows"] if "not possible" not in row[place["what"]]]
+    (fastest,) = (row for row in rows if "fastest" in row[place["what"]])
+    assert fastest[place["latest finish"]] == min(row[place["latest finish"]] for row in rows)
+    frontier = {line.latest_s for line in priced.lines if line.frontier}
+    assert sum(row[place["best trade-off"]] == "yes" for row in rows) >= len(frontier) > 0
+    assert "is faster than another" in cost(owner, draft)
 
 
 def test_where_nothing_is_offered_there_is_no_empty_picture_and_no_empty_table(owner: Client, draft: Job) -> None:

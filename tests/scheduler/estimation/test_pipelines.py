@@ -10,12 +10,20 @@ from codegen.pipelines import FEWEST_STAGES as SPEC_STAGES
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.estimate import estimate, estimate_all
 from scheduler.estimation.link import allreduce_s
-from scheduler.estimation.pipelines import FEWEST_STAGES, costliest_share, pipelines_split
+from scheduler.estimation.pipelines import (
+    FEWEST_STAGES,
+    costliest_share,
+    handed_bytes,
+    pipelines_split,
+    weights_share,
+)
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation
-from scheduler.offers.recommend import batch_split, candidates
+from scheduler.offers.recommend import candidates
+from scheduler.offers.staged import batch_split
 from scheduler.offers.values import DeviceGroup, Wish
+from scheduler.workload import Piece, Workload
 from tests.scheduler.made_workloads import KIND, NAME, allocation, workload
 
 
@@ -113,3 +121,29 @@ def test_a_pipeline_whose_stages_are_named_has_no_other_width() -> None:
     group = DeviceGroup(kind=KIND, model_name=NAME, sizes=(4,), memory_bytes=1 << 30)
     ways = candidates(workload(batch=32), [group], wish=Wish(mode="pipeline", stages=3))
     assert [way.allocation.count for way in ways if way.allocation.mode == "pipeline"] == [3]
+
+
+def cut_work(*sizes: float, output_bytes: float = 1e6) -> Workload:
+    """A program whose pieces hold weights of these sizes."""
+    pieces = tuple(Piece(parameter_bytes=size, output_bytes=output_bytes) for size in sizes)
+    return replace(workload(layers=6, filters=64, size=32, batch=64), pieces=pieces)
+
+
+def test_what_is_handed_on_takes_its_way_over_the_link(model: DeviceModel) -> None:
+    slow = replace(model, link=replace(model.link, bytes_per_s=1e7))
+    little, much = cut_work(*[1.0] * 4, output_bytes=1.0), cut_work(*[1.0] * 4)
+    assert estimate(much, staged(2, 64), slow).step_s.mid > 64 * 1e6 / 1e7
+    assert estimate(much, staged(2, 64), slow).step_s.mid > 2 * estimate(little, staged(2, 64), slow).step_s.mid
+    assert handed_bytes(replace(much, pieces=None)) > 0
+
+
+def test_the_heaviest_stage_holds_an_even_share_and_half_of_the_largest_piece_but_never_less_than_it() -> None:
+    assert weights_share(cut_work(1, 1, 1, 1), 2) == pytest.approx(0.5 + 0.125)
+    assert weights_share(cut_work(9, 1), 4) == pytest.approx(0.9)
+    assert weights_share(replace(cut_work(1), pieces=None), 4) == 0.25
+
+
+def test_a_pipeline_is_less_certain_than_ranks_with_the_whole_model(model: DeviceModel) -> None:
+    work = cut_work(1, 1, 1, 1)
+    cut, whole = (estimate(work, way, model).step_s for way in (staged(2, 64), allocation(2, (32, 32))))
+    assert cut.high / cut.mid > 1.2 * whole.high / whole.mid

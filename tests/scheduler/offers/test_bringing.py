@@ -133,7 +133,7 @@ def test_it_is_told_in_plain_words_with_what_it_rests_on():
     assert bringing_words(unsure) == "up to 2 min to bring 3 GiB to node far (assumed)"
     assert bringing_words(Bringing()) == ""
     found = told([cpus(1)], FAR)
-    assert "done within 4 min of its start (modelled), of that 2 min to bring 3 GiB to node far" in found.text
+    assert "done within 4 min of its start (modelled), of that 2 min for its data (measured)" in found.text
 
 
 def test_an_offer_comes_back_from_its_plain_values_and_one_of_before_has_none():

@@ -133,6 +133,31 @@ def test_what_a_person_fixes_is_kept_and_the_way_out_is_named():
     assert offer([cpus(2), gpus(1)], deadline_s=NOW_S + 60).chosen.allocation.kind == "cuda"
 
 
+def test_a_mode_that_the_devices_do_not_allow_is_named_and_the_devices_are_kept():
+    found = offer([cpus(2), gpus(1)], wish=Wish(kind="cpu", count=1, mode="sync"))
+    assert found.text == "Mode sync is no way to run this job on the devices you asked for."
+    assert found.changes[0] == "Leave the mode open: 1 CPU core (Xeon) would do."
+    two = offer([cpus(1), gpus(2)], wish=Wish(kind="cuda", count=2, mode="single"))
+    assert "Leave the mode open: 2 GPUs (H100), one rank each would do." in two.changes
+
+
+def test_a_refusal_names_other_devices_that_are_late_too_where_they_are_much_sooner():
+    found = offer([cpus(1), gpus(1)], deadline_s=NOW_S + 10, wish=Wish(kind="cpu"))
+    (change,) = (text for text in found.changes if "Leave the devices open" in text)
+    assert change == "Leave the devices open and set the deadline 15 s from now or later: 1 GPU (H100) would meet it."
+    assert offer([cpus(1), gpus(1)], deadline_s=NOW_S + 15).chosen.allocation.kind == "cuda"
+
+
+def test_a_run_that_is_to_bear_the_loss_of_ranks_is_offered_such_ranks_alone():
+    found = offer([cpus(4), gpus(2)], wish=Wish(least=2))
+    assert {(line.allocation.kind, line.allocation.mode) for line in found.lines if line.feasible} == {("cpu", "sync")}
+    assert min(line.allocation.count for line in found.lines if line.feasible) == 3
+    assert any("could not go on with 2 of its ranks" in line.why for line in found.lines)
+    refused = offer([cpus(2)], wish=Wish(least=2))
+    assert refused.text == "On these devices the job could not go on with 2 of its ranks."
+    assert refused.changes == ("Leave resources.least open: 1 CPU core (Xeon) would do.",)
+
+
 def test_zero_devices_is_no_wish():
     with pytest.raises(ValueError, match="at least one device"):
         Wish(count=0)

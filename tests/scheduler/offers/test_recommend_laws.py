@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler.offers.recommend import batch_split, takes
+from scheduler.offers.recommend import takes
+from scheduler.offers.staged import batch_split
 from scheduler.offers.values import Mark, Wish
 from tests.scheduler.offers.ways import GIB, NOW_S, cpus, gpus, offer
 

@@ -71,7 +71,7 @@ WAYS = {
     "sync": Way(mode="sync"),
     "async": Way(mode="async", trace="servers", exact=False),
     "async in step": Way(mode="async", trace="servers", training={"backup": 0}),
-    "pipeline": Way(mode="pipeline", backend="torch", trace="stages"),
+    "pipeline": Way(mode="pipeline", backend="torch", trace="stages", surroundings={"DLH_STAGES": "2"}),
     "pipeline+sync": Way(mode="pipeline+sync", backend="torch", ranks=4, trace="stages"),
     "replicated": Way(mode="replicated", ranks=1, surroundings={"DLH_THREADS": "2"}),
 }

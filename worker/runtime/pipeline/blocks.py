@@ -75,6 +75,11 @@ class Chain:
         self._placeholders = [node for node in graph.nodes if node.op == "placeholder"]
         self.pieces = tuple(_pieces(net, graph, seen))
 
+    def piece_bytes(self, number: int) -> int:
+        """Of the weights of one piece."""
+        held = {key: one for node in self.pieces[number].nodes for key, one in _weights(self.net, node).items()}
+        return sum(one.numel() * one.element_size() for one in held.values())
+
     def stage(self, first: int, end: int) -> fx.GraphModule:
         """Pieces `first` to `end` (not included) as a module; weights, and their names, are those of the model."""
         pieces = self.pieces[first:end]

@@ -47,6 +47,7 @@ from worker.runtime.call_check import check_call
 from worker.runtime.data import Dataset, Part
 from worker.runtime.device import set_up_torch
 from worker.runtime.failures import ProgramFailure, describe
+from worker.runtime.pipeline.blocks import TRIED_ROWS, Chain
 from worker.runtime.probe.few_rows import LIMIT_BYTES, FewRows, GivenShapeSpec, few_rows
 from worker.runtime.probe.standin import Enough, StandIn, drive
 from worker.runtime.probe.tracer import Step, Tracer
@@ -73,6 +74,8 @@ class TraceRun(StandIn):
         self.net: nn.Module | None = None
         self.dataset: Dataset | None = None
         self.evaluation_bytes = self.state_bytes = 0
+        self.calls: set[str] = set()
+        """Of those by which a mode takes part in a step, what the program made."""
         self._modes = ExitStack()
         self._stepping: Generator[Batch, None, None] | None = None
 
@@ -105,8 +108,16 @@ class TraceRun(StandIn):
                 self.state_bytes = self.tracer.state_bytes()
         raise Enough
 
+    def backward(
+        self, net: nn.Module, inputs: tuple[Tensor, ...], targets: Tensor, criterion: modes.Criterion
+    ) -> Tensor:
+        """As in a run."""
+        self.calls.add("backward")
+        return super().backward(net, inputs, targets, criterion)
+
     def average_gradients(self, loss: Tensor) -> None:
         """One rank: nothing to average."""
+        self.calls.add("average_gradients")
 
     def log_step(self, loss: Tensor, learning_rate: float | None = None) -> None:
         """A fake loss has no value to log."""
@@ -116,6 +127,20 @@ class TraceRun(StandIn):
         if self._stepping is not None:
             self._stepping.close()
         self._modes.close()
+
+    def pieces(self) -> list[dict[str, float]]:
+        """Of the model as stages hold them; none where it cannot be cut, or where steps are made past the mode."""
+        if self.net is None or self.dataset is None or not self.calls >= {"backward", "average_gradients"}:
+            return []
+        try:
+            with self.fake:
+                chain = Chain(self.net, self._batch(self.dataset.train, max(TRIED_ROWS))[0])
+                return [
+                    {"parameter_bytes": chain.piece_bytes(number), "output_bytes": piece.boundary.row_bytes}
+                    for number, piece in enumerate(chain.pieces)
+                ]
+        except Exception:  # whatever a model does while it is outlined, it has been traced
+            return []
 
     def _make_fake(self, net: nn.Module) -> None:
         """Every tensor by its fake one; what was shared stays shared."""
@@ -208,6 +233,7 @@ def _trace(program: Path, run: TraceRun, rows: FewRows) -> dict[str, Any]:
         net=run.net, dataset=run.dataset, share=rows.share, steps=run.steps[1:], state_bytes=run.state_bytes,
         evaluation_bytes=run.evaluation_bytes, epochs=run.epochs_total, batch_size=run.batch_size,
         micro_batches=modes.micro_batches(run.spec), synced=run.spec.training.get("batch_norm") == "synced",
+        pieces=run.pieces(),
     )  # fmt: skip
     body = workload(seen)
     if len(json.dumps(body, separators=(",", ":"))) > MOST_BYTES:

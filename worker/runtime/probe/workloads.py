@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from worker.runtime.data import Dataset, Part
 from worker.runtime.evaluation import SAMPLE_ROWS
@@ -37,6 +38,8 @@ class Seen:
     micro_batches: int = 1
     synced: bool = False
     """Whether ranks share the statistics of batch normalisation."""
+    pieces: Sequence[Mapping[str, float]] = ()
+    """Between the places where the program can be cut into stages."""
 
 
 def workload(seen: Seen) -> dict[str, Any]:
@@ -67,6 +70,8 @@ def workload(seen: Seen) -> dict[str, Any]:
         "global_batch_size": seen.batch_size,
         "micro_batches": seen.micro_batches,
         "step_messages": 2 * sum(map(can_share, net.modules())) if seen.synced else 0,
+        "pieces": list(seen.pieces),
+        "batch_norms": sum(isinstance(module, _BatchNorm) for module in net.modules()),
         "per_row": {
             **{name: (figures[1][name] - figures[0][name]) / rows for name in figures[0]},
             "evaluation_bytes": seen.evaluation_bytes / seen.batch_size,

@@ -1,11 +1,11 @@
 // An offer: energy against finish time, each way with its intervals, the frontier, and what cannot be taken.
 import { number } from "../format.js";
+import { fields, kindOf, LATE, NAMED, place, trades } from "./offer_points.js";
 import { color, ink } from "./palette.js";
 import { axis, base, narrow } from "./parts.js";
 
 const WIDE = 20; // ratio of the largest to the smallest value from which on an axis is logarithmic
 const FAR = 4; // times the latest finish: from there on the deadline is not drawn
-const NAMED = ["recommended", "fastest", "cheapest"];
 const CORNERS = [
   [1, 1],
   [-1, 1],
@@ -13,20 +13,7 @@ const CORNERS = [
   [-1, -1],
 ]; // to the right or left of a point, above or below it
 const [LETTER, GAP] = [8, 14]; // pixels
-const LATE = "too late";
 const SYMBOLS = { recommended: "diamond", fastest: "triangle", cheapest: "rect", both: "diamond" };
-
-const fields = ([devices, early, finish, late, least, energy, most, what, why]) => ({
-  devices,
-  early,
-  finish,
-  late,
-  least,
-  energy,
-  most,
-  what,
-  why,
-});
 
 function scaleOf(values) {
   const positive = values.filter((value) => value > 0);
@@ -53,20 +40,14 @@ function placer(scale, values, pixels) {
   return (value) => pixels * share(value);
 }
 
-function kindOf(point) {
-  if (point.what.endsWith(LATE)) return "late";
-  if (NAMED.some((name) => point.what.includes(name))) return "named";
-  return point.what === "frontier" || point.what === "possible" ? "open" : "never";
-}
-
 // Whiskers of all points as one line that is interrupted between them.
 function whiskers(points, name, shade) {
   const data = points.flatMap((point) => [
     [point.early, point.energy],
     [point.late, point.energy],
     [null, null],
-    [point.finish, point.least],
-    [point.finish, point.most],
+    [point.late, point.least],
+    [point.late, point.most],
     [null, null],
   ]);
   return {
@@ -90,7 +71,7 @@ function dots(points, name, shade, hollow) {
     z: first ? 4 : 3,
     symbol: SYMBOLS[first] ?? "circle",
     symbolSize: first ? 15 : 9,
-    data: points.map((point) => ({ value: [point.finish, point.energy], point })),
+    data: points.map((point) => ({ value: place(point), point })),
     itemStyle: hollow ? { color: ink().surface, borderColor: shade, borderWidth: 1.5 } : { color: shade },
   };
 }
@@ -122,10 +103,10 @@ function words(marked, points, xOf, yOf, width) {
   const placed = (point) => {
     const length = LETTER * point.what.length + GAP;
     const isFree = ([side, height]) => {
-      const end = xOf(point.finish) + side * length;
+      const end = xOf(point.late) + side * length;
       const near = (other) => {
         const [across, up] = [
-          side * (xOf(other.finish) - xOf(point.finish)),
+          side * (xOf(other.late) - xOf(point.late)),
           height * (yOf(other.energy) - yOf(point.energy)),
         ];
         return other !== point && across > 0 && across < length && up > -GAP / 2 && up < 2 * GAP;
@@ -149,25 +130,18 @@ function words(marked, points, xOf, yOf, width) {
     data: narrow()
       ? []
       : marked.map((point) => ({
-          value: [point.finish, point.energy],
+          value: place(point),
           label: { ...plate, ...placed(point), formatter: point.what },
         })),
   };
 }
 
-// What nothing beats, by upper finish and energy, the two figures the offer is judged by; drawn through its points.
+// What nothing beats.
 function frontier(points) {
-  const kept = points
-    .filter((point) => point.what && kindOf(point) !== "never")
-    .sort((a, b) => a.late - b.late || a.energy - b.energy);
-  const steps = [];
-  for (const point of kept) {
-    if (point.energy < (steps.at(-1)?.energy ?? Infinity)) steps.push(point);
-  }
   return {
     type: "line",
     name: "best trade-offs",
-    data: steps.map((point) => [point.finish, point.energy]).sort((a, b) => a[0] - b[0]),
+    data: trades(points),
     symbol: "none",
     silent: true,
     lineStyle: { color: color(2), type: "dashed", width: 1.5 },
@@ -205,14 +179,14 @@ function tip(chart, { point }) {
   const range = (low, mid, high, unit) => `${number(mid, 3)} ${unit} (${number(low, 3)} to ${number(high, 3)})`;
   const lines = [
     point.devices,
-    `done in ${range(point.early, point.finish, point.late, chart.time_unit)}`,
+    `done in ${number(point.late, 3)} ${chart.time_unit} at the latest, likely in ${number(point.likely, 3)}`,
     range(point.least, point.energy, point.most, chart.energy_unit),
   ];
   return [...lines, point.what, point.why].filter(Boolean).join("\n");
 }
 
 function offer(chart, _mode, node) {
-  const points = chart.rows.map(fields).filter((point) => typeof point.finish === "number");
+  const points = chart.rows.map(fields).filter((point) => typeof point.late === "number");
   const energies = points.flatMap((point) => [point.least, point.most]);
   const ways = points.flatMap((point) => [point.early, point.late]);
   const isNear = typeof chart.deadline === "number" && chart.deadline < FAR * Math.max(...ways);
@@ -250,7 +224,7 @@ function offer(chart, _mode, node) {
     },
     grid: { left: 30, right: 28, top: 16, bottom: 34, containLabel: true },
     tooltip: { ...base().tooltip, formatter: ({ data }) => tip(chart, data ?? {}) },
-    xAxis: axis(`done in, ${chart.time_unit}`, {
+    xAxis: axis(`done in at most, ${chart.time_unit}`, {
       ...x,
       axisLabel: { color: faint, hideOverlap: true, formatter: (value) => number(value, 3) },
     }),

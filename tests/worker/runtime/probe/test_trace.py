@@ -211,3 +211,52 @@ def test_nothing_of_a_traced_program_stays_behind(packed: dict[str, Any], tmp_pa
     assert Path.cwd() == here
     assert not {"model", "data", "train"} & set(sys.modules)
     assert float(torch.ones(2).sum()) == 2.0
+
+
+@pytest.mark.parametrize(("dataset", "family"), CASES)
+def test_every_family_tells_the_pieces_that_a_run_would_cut_it_between(
+    dataset: str, family: str, packed: dict[str, Any], tmp_path: Path
+) -> None:
+    from worker.runtime.pipeline.blocks import Chain
+    from worker.runtime.spec import load_spec
+
+    data, profile = packed[dataset]
+    folder = program(tmp_path / "program", profile, model={"family": family, "size": "small"})
+    load = traced(folder, data, 32)
+    spec = load_spec(folder / "spec.yaml")
+    with _instead_of_run(folder, None):  # type: ignore[arg-type]
+        rows = importlib.import_module("data").load(spec, data)
+        net = importlib.import_module("model").build(spec.with_shape(rows.shape))
+    if "conv" in repr(net).lower():
+        net = net.to(memory_format=torch.channels_last)
+    chain = Chain(net, rows.train.take(torch.arange(8)).inputs)
+    assert load.pieces is not None and len(load.pieces) == len(chain.pieces) > 1
+    assert [piece.output_bytes for piece in load.pieces] == [piece.boundary.row_bytes for piece in chain.pieces]
+    weights = {id(one): one.numel() * one.element_size() for one in net.parameters()}
+    assert sum(piece.parameter_bytes for piece in load.pieces) == sum(weights.values())
+    assert (load.batch_norms > 0) == (family in ("cnn", "resnet"))
+    assert Workload.from_dict(json.loads(json.dumps(load.to_dict()))) == load
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        (
+            "train.py",
+            "loss = run.backward(net, inputs, targets, criterion)",
+            "loss = criterion(net(*inputs), targets); loss.backward()",
+        ),
+        ("model.py", "        return ", "        assert len(x) > 0\n        return "),
+    ],
+)
+def test_a_program_that_cannot_run_in_stages_has_no_pieces(
+    file: str, old: str, new: str, packed: dict[str, Any], tmp_path: Path
+) -> None:
+    data, profile = packed["wine"]
+    folder = program(tmp_path / "program", profile, model={"family": "mlp", "size": "small"})
+    assert traced(folder, data, 32).pieces
+    text = (folder / file).read_text()
+    assert old in text
+    (folder / file).write_text(text.replace(old, new))
+    load = traced(folder, data, 32)
+    assert (load.pieces, load.parameters > 0) == ((), True)

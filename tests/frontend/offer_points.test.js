@@ -1,0 +1,30 @@
+// The picture of an offer: a point lies where the words of the offer say that it is done.
+import assert from "node:assert/strict";
+import test from "node:test";
+import { fields, kindOf, place, trades } from "../../harness/frontend/src/charts/offer_points.js";
+
+const way = (devices, likely, late, energy, what, best) =>
+  fields([devices, likely - 1, likely, late, energy - 1, energy, energy + 1, what, "", best]);
+
+test("a way lies at its latest finish, so that the leftmost is the fastest and one left of the deadline keeps it", () => {
+  const sure = way("two, measured", 10, 11, 50, "fastest", "yes");
+  const wide = way("four, assumed", 8, 24, 60, "possible", "");
+  assert.deepEqual([sure, wide].map(place), [
+    [11, 50],
+    [24, 60],
+  ]);
+});
+
+test("the line goes through the ways that the server says nothing beats, and no others", () => {
+  const points = [
+    way("one", 20, 30, 20, "recommended, cheapest", "yes"),
+    way("two", 10, 15, 40, "fastest", "yes"),
+    way("stages", 12, 20, 30, "possible", ""),
+    way("too large", 1, 2, 1, "not possible", ""),
+  ];
+  assert.deepEqual(trades(points), [
+    [15, 40],
+    [30, 20],
+  ]);
+  assert.deepEqual(points.map(kindOf), ["named", "named", "open", "never"]);
+});

@@ -1,0 +1,135 @@
+"""Pipelines that nobody asked for: offered where they are surely better, taken as they were priced, and said why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from harness.estimates.accepting import offer_accept
+from harness.estimates.selectors import offer_priced
+from harness.estimates.services import inspection_answer
+from harness.jobs.control.disk import disk_read
+from harness.jobs.control.plans import plan_make
+from harness.jobs.mode import job_mode, named_mode
+from harness.jobs.models import Job, JobEvent
+from harness.jobs.options import options_of
+from harness.pool.models import Device
+from scheduler.offers.values import Mark
+from scheduler.workload import Piece, Workload
+from tests.harness.estimates.factories import answer, workload_make
+from tests.harness.estimates.test_over_nodes import link_make
+from tests.harness.jobs.helpers import queue
+
+PIECES = tuple(Piece(parameter_bytes=20e6, output_bytes=4096.0) for _ in range(5))
+HEAVY = replace(
+    workload_make(), parameters=25_000_000, parameter_bytes=100_000_000, gradient_bytes=100_000_000,
+    optimizer_bytes=200_000_000, pieces=PIECES,
+)  # fmt: skip
+"""Adding up its gradients over the network takes far longer than its step."""
+
+
+@pytest.fixture
+def offered(ask):
+    """An offer of a job whose program does these steps."""
+
+    def make(job, workload: Workload = HEAVY, **wish):
+        offer = ask(job, **wish)
+        inspection_answer(answer(offer.inspection, workload=workload.to_dict()))
+        offer.refresh_from_db()
+        return offer
+
+    return make
+
+
+@pytest.fixture
+def slow_nodes(node_make, people):
+    from harness.pool.services import pool_setting_update
+
+    for number, name in enumerate(("node-a", "node-b")):
+        node_make(name, cpus=2, address=f"10.0.0.{number + 1}")
+    pool_setting_update(user=people.admin, span_nodes=True)
+    link_make("node-a", "node-b", round_trip_s=1e-3, bytes_per_s=5e6)
+
+
+def modes(offer):
+    return {line.allocation.mode for line in offer_priced(offer).lines}
+
+
+def test_over_a_slow_link_a_model_of_many_weights_is_offered_in_stages_and_taken_so(job, slow_nodes, offered):
+    offer = offered(job, count=4)
+    priced = offer_priced(offer)
+    way = priced.chosen.allocation
+    assert (way.mode, way.stages) in {("pipeline", 4), ("pipeline+sync", 2)}
+    assert priced.marked(Mark.FASTEST) is priced.chosen
+    assert any(f"The model is cut into {way.stages} stages: so the run takes about" in note for note in offer.notes)
+    taken = offer_accept(user=offer.owner, offer=offer)
+    assert taken.resolved["spec"]["mode"] == way.mode
+    assert taken.resolved["spec"]["pipeline"]["stages"] == way.stages
+    ((option),) = options_of(taken)
+    assert (option.mode, option.count, option.stages) == (way.mode, 4, way.stages)
+    plan = plan_make(
+        queue(taken), token=1, devices=list(Device.objects.order_by("node", "index")), backend="horovod",
+        disk=disk_read(taken), option=option,
+    )  # fmt: skip
+    assert (plan.mode, len(plan.ranks), plan.backend) == (way.mode, 4, "torch")
+    assert plan.environment == {"DLH_STAGES": str(way.stages)}
+    mode, why = job_mode(Job.objects.get(pk=taken.pk))
+    assert mode == way.mode and "The model is cut into" in why
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        replace(HEAVY, pieces=None),
+        replace(HEAVY, pieces=()),
+        replace(HEAVY, batch_norms=2),
+        replace(HEAVY, micro_batches=2),
+    ],
+    ids=["nobody looked", "it cannot be cut", "it would learn something else", "it has parts of a step"],
+)
+def test_a_program_that_stages_do_not_suit_is_offered_none_unasked(job, slow_nodes, offered, workload):
+    assert modes(offered(job, workload, count=4)) == {"sync", "single"}
+
+
+def test_settings_that_stages_would_drop_keep_them_out(job_make, slow_nodes, offered):
+    for fields in ({"training": {"compression": "fp16"}}, {"resources": {"device": "cpu", "count": 4, "least": 2}}):
+        assert "pipeline" not in modes(offered(job_make(**fields), count=4)), fields
+
+
+def test_what_is_nearly_as_good_stays_whole(job, node_make, offered):
+    node_make("node-1", cpus=4)
+    assert modes(offered(job, replace(workload_make(), pieces=PIECES))) == {"single", "sync"}
+
+
+def test_a_job_that_waits_goes_into_the_stages_that_were_priced(job, slow_nodes, offered):
+    waiting = queue(job)
+    offer = offered(waiting, mode="pipeline+sync", count=4)
+    offer_accept(user=offer.owner, offer=offer)
+    ((option),) = options_of(Job.objects.get(pk=job.pk))
+    assert (option.mode, option.stages) == ("pipeline+sync", 2)
+    assert JobEvent.objects.filter(job=job, message__contains="Offer accepted").exists()
+
+
+def test_a_model_that_cannot_be_cut_is_no_pipeline_even_where_it_is_wished(job, slow_nodes, offered):
+    offer = offered(job, replace(HEAVY, pieces=()), mode="pipeline")
+    assert offer_priced(offer).chosen is None
+    assert offer_priced(offer).text.startswith("This program cannot be cut into stages")
+
+
+def test_a_mode_that_came_with_an_offer_is_open_in_the_next_one(job, slow_nodes, offered):
+    offer = offered(job, count=4)
+    taken = offer_accept(user=offer.owner, offer=offer)
+    assert taken.spec["mode"].startswith("pipeline") and named_mode(taken) == "auto"
+    again = offered(taken)
+    assert again.wish["mode"] is None
+    assert {"single", "sync"} <= modes(again)
+
+
+def test_a_spec_that_is_to_bear_the_loss_of_ranks_is_offered_what_can_be_taken(job_make, node_make, offered):
+    node_make("node-1", cpus=4)
+    job = job_make(resources={"device": "cpu", "count": 4, "least": 2})
+    offer = offered(job, workload_make())
+    assert offer_priced(offer).chosen.allocation.mode == "sync"
+    taken = offer_accept(user=offer.owner, offer=offer)
+    assert taken.resolved["spec"]["resources"]["least"] == 2
