@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv as csv_module
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,9 +19,9 @@ from rich.progress import BarColumn, Progress, TextColumn
 from harness.client.cli.common import open_client
 from harness.client.cli.output import ExitCode, JsonFlag, console, duration, json_print, notes, number, table_print
 from harness.client.client import Client, Json
-from harness.client.errors import BadInput, ClientError, WaitTimeout
+from harness.client.errors import ApiError, BadInput, ClientError, WaitTimeout
 from harness.client.transport import segment
-from worker.rate_search import HIGHEST, LOWEST
+from worker.rate_search import range_fault
 from worker.words import percent_words
 
 _WAIT_S = 330.0
@@ -30,6 +31,9 @@ _TRIALS_MOST_S = {"auto": 60.0, "always": 900.0}
 _POLL_S = 0.5
 _ERRORS_BYTES = 4096
 """In a folder: so much of the end of a program's errors is looked at."""
+_DEVICE = re.compile(r"cpu|cuda(:\d+)?")
+"""What a program takes as a device."""
+_GET_FOLDER = "`dlh code JOB --with-data --out FOLDER` writes a program with its data."
 _CURVE = ("rate", "loss", "loss_fit", "score", "log_fit")
 _TITLES = {
     "trials": "Trials",
@@ -72,9 +76,10 @@ def lr_find(  # noqa: PLR0913  (typer: one parameter per option)
     folder = Path(target).expanduser()
     if not folder.is_dir() and (os.sep in target or data is not None):
         raise BadInput(f"There is no folder {target}.", hint="Name one with train.py, or the id of a job.")
+    if fault := range_fault(low, high, prefix="--"):
+        raise BadInput(fault.message, hint=fault.hint, field=fault.field)
     if folder.is_dir():
-        if use:
-            raise BadInput("--use is for jobs.", hint="Set training.learning_rate in spec.yaml to the rate.")
+        _folder_check(folder, data, device, use)
         found = _folder(folder, data, device, low, high, quiet=as_json)
         if trials != "never" and found["state"] == "done":
             _folder_trials(folder, data, device, found, trials, quiet=as_json)
@@ -92,7 +97,12 @@ def lr_find(  # noqa: PLR0913  (typer: one parameter per option)
 def _job(client: Client, job: str, body: Json, *, quiet: bool) -> Json:
     """Start a test, or join one that goes on, and wait for its end. Raises `WaitTimeout`."""
     place = f"/jobs/{segment(job)}/rates"
-    found = client.send("POST", place, body)
+    try:
+        found = client.send("POST", place, body)
+    except ApiError as error:
+        if error.status == 404:
+            error.hint = f"There is no folder {job} here, either. {error.hint}".strip()
+        raise
     end_s, trying = time.monotonic() + _WAIT_S, False
     with _bar(quiet=quiet) as bar:
         task = bar.add_task("Range test", total=1.0)
@@ -124,17 +134,27 @@ def _use(client: Client, job: str, found: Json, use: str) -> None:
     notes().print(f"The spec now has learning_rate: {found['used_rate']:g}.")
 
 
+def _folder_check(folder: Path, data: Path | None, device: str, use: str) -> None:
+    """Pass if a program in a folder can be tested so. Raises `BadInput`."""
+    if use:
+        raise BadInput("--use is for jobs.", hint="Set training.learning_rate in spec.yaml to the rate.")
+    if device and not _DEVICE.fullmatch(device):
+        raise BadInput(f"There is no device {device!r} for --device.", hint="Use cpu, cuda, or cuda:1 for the second.")
+    for name in ("train.py", "spec.yaml"):
+        if not (folder / name).is_file():
+            raise BadInput(f"{folder} does not contain a {name}.", hint=f"{_GET_FOLDER} Or give the id of a job.")
+    packed = data or folder / "data"
+    if not packed.is_dir():
+        raise BadInput(
+            f"A range test needs the program's data: there is no folder {packed}.",
+            hint=f"Name it by --data. {_GET_FOLDER}", field="data",
+        )  # fmt: skip
+
+
 def _folder(
     folder: Path, data: Path | None, device: str, low: float | None, high: float | None, *, quiet: bool
 ) -> Json:
     """Make the test here, by the runtime's own command, and read the record."""
-    if not (folder / "train.py").is_file():
-        raise BadInput(
-            f"{folder} does not contain a train.py.", hint="Give the folder of a program, or the id of a job."
-        )
-    for name, rate in (("low", low), ("high", high)):
-        if rate is not None and not LOWEST <= rate <= HIGHEST:
-            raise BadInput(f"--{name} must be between {LOWEST:g} and {HIGHEST:g}.", hint="Usual are 1e-6 and 10.")
     command = [sys.executable, "-m", "worker.runtime.rates.range_test", "--program", str(folder)]
     command += ["--data", str(data or folder / "data")]
     for name, value in (("device", device), ("low", low), ("high", high)):
