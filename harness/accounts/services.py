@@ -18,6 +18,7 @@ from harness.accounts.audit import audit_write
 from harness.accounts.models import ApiToken, Membership, Project, Role, Scope, User
 from harness.accounts.sessions import sessions_end
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
+from harness.moments import moment_words
 
 TOKEN_PREFIX = "dlh_"  # noqa: S105  (marks our tokens for secret scanners; no secret itself)
 _SLUG_TRIES = 50
@@ -236,7 +237,7 @@ def _no_wider(held: ApiToken, scope: Scope | str, project: Project | None, expir
         raise Forbidden("This token is for one project only.", hint="Sign in to create this token.")
     if held.expires_at and (expires_at is None or expires_at > held.expires_at):
         raise Forbidden(
-            f"This token expires at {held.expires_at:%Y-%m-%d %H:%M} UTC and cannot create one valid for longer.",
+            f"This token expires at {moment_words(held.expires_at)} and cannot create one valid for longer.",
             hint="Give an earlier date, or sign in to create this token.",
         )
 

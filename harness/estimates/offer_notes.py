@@ -14,6 +14,7 @@ from harness.accounts.models import Project
 from harness.calibration.known import device_models
 from harness.estimates.groups import groups_read
 from harness.estimates.openings import Key, Openings, device_key, reservations_now
+from harness.moments import moment_words
 from harness.pool.models import Device, DeviceKind, NodeState
 from scheduler.estimation.doubt import twice_words
 from scheduler.estimation.probe import Probe
@@ -110,9 +111,9 @@ def reserved_notes(project: Project | None) -> list[str]:
     rows = reservations_now(project, timezone.now())
     if not rows:
         return []
-    until = rows[0].ends_at.strftime("%Y-%m-%d %H:%M")
+    until = moment_words(rows[0].ends_at)
     return [
-        f"Reserved devices are not offered ({counted(len(rows), 'reservation')}, the first ends {until} UTC); "
+        f"Reserved devices are not offered ({counted(len(rows), 'reservation')}, the first ends {until}); "
         "the pool's page of reservations shows for what. Ask again then."
     ]
 
@@ -124,7 +125,7 @@ def explained(
     if not groups and (until_s := _reserved_until_s(project)) is not None:
         offer = reserved_offer(offer, until_s)
     elif groups and (until := _wished_until(offer, project)) is not None:
-        offer = partly_reserved_offer(offer, until.timestamp(), f"{until:%Y-%m-%d %H:%M} UTC")
+        offer = partly_reserved_offer(offer, until.timestamp(), moment_words(until))
     if only is not None and not offer.wish.allows(only):
         offer = replace(offer, text=_ELSEWHERE.format(devices_words(only)))
     return offer

@@ -23,6 +23,7 @@ from harness.accounts.audit import audit_write
 from harness.accounts.models import User
 from harness.broker import publish_pool
 from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from harness.moments import moment_words
 from harness.pool.broker_users import broker_user_renew
 from harness.pool.models import JoinToken, NetworkEncryption, Node
 from harness.pool.networks import encryption_problem, is_loopback
@@ -148,7 +149,7 @@ def _token_find(text: str, now: datetime) -> JoinToken:
         raise _used()
     if token.expires_at <= now:
         raise Conflict(
-            f"This join token expired at {token.expires_at:%Y-%m-%d %H:%M} UTC.",
+            f"This join token expired at {moment_words(token.expires_at)}.",
             code="join_token_expired",
             hint=f"Have an admin make a new one: dlh pool add {token.node.name}.",
         )

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.client.errors import ApiError, BadInput, ClientError, NotSignedIn, Unreachable
+from harness.moments import moments_split
 from worker.words import duration_words, number_words, size_words
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
@@ -108,14 +109,14 @@ def error_print(error: ClientError, *, as_json: bool) -> None:
         return
     out = notes()
     # Lines are left to the terminal: a path or a command that is cut in two can be neither copied nor found in a log.
-    out.print(Text.assemble(("Error: ", "bold red"), error.message), soft_wrap=True)
+    out.print(Text.assemble(("Error: ", "bold red"), local_words(error.message)), soft_wrap=True)
     if isinstance(error.details, list) and len(error.details) > 1:
         for problem in error.details[1:20]:  # the first is the error itself
             if isinstance(problem, dict):
                 text = f"{problem.get('field')}: {problem.get('message')}"
                 out.print(Text.assemble(("Also: ", "bold red"), text), soft_wrap=True)
     if hint := " ".join(filter(None, (error.hint, _next_step(error)))):
-        out.print(Text.assemble(("Hint: ", "bold"), hint), soft_wrap=True)
+        out.print(Text.assemble(("Hint: ", "bold"), local_words(hint)), soft_wrap=True)
 
 
 def _next_step(error: ClientError) -> str:
@@ -196,6 +197,12 @@ def size(value: float | None) -> str:
 def duration(seconds: float | None) -> str:
     """Seconds for people; empty where there is nothing to tell."""
     return "" if seconds is None else duration_words(seconds)
+
+
+def local_words(text: str) -> str:
+    """A sentence of the portal, with the moments in it as local times like all others that are printed."""
+    parts = moments_split(text)
+    return "".join(part if isinstance(part, str) else f"{part.astimezone():%Y-%m-%d %H:%M}" for part in parts)
 
 
 def when(text: str | None) -> str:
