@@ -66,7 +66,8 @@ def offer_accept(
     require(user, job.project, Role.MEMBER)
     job.refresh_from_db()
     if job.state not in OFFERABLE:
-        raise Conflict(f"{job.name} is {job.state}.", code="wrong_state", hint="Clone it to run it on other devices.")
+        told = f"The job {job.name} is {job.state}: its devices cannot be chosen any more."
+        raise Conflict(told, code="wrong_state", hint="Clone it to run it on other devices.")
     _seen_check(offer, seen_at)
     chosen = line_of(offer, line, promised=promised)
     _fresh(user, job, offer, chosen)
@@ -134,12 +135,18 @@ def line_of(offer: OfferRow, place: int | None, *, promised: bool = True) -> Off
             raise Conflict(priced.text, code="nothing_offered", hint=" ".join(priced.changes))
         return chosen
     if not 0 <= place < len(priced.lines):
-        raise Invalid(f"The offer has {len(priced.lines)} lines.", field="line", hint="Count from 0.")
+        raise Invalid(f"This offer has no line {place}.", field="line", hint=_lines_hint(len(priced.lines)))
     line = priced.lines[place]
     allowed = {None, Hindrance.NOT_WISHED} | (set() if promised else {Hindrance.DEADLINE})
     if line.hindrance not in allowed:
         raise Conflict(line.why, code=f"line_{line.hindrance}", field="line", hint="Choose another line.")
     return line
+
+
+def _lines_hint(count: int) -> str:
+    if not count:
+        return "It has no line at all: no device of the pool can run the job. Its text says why."
+    return "Its only line is 0." if count == 1 else f"Its lines are 0 to {count - 1}."
 
 
 def _fresh(user: User, job: Job, offer: OfferRow, chosen: OfferLine) -> None:
