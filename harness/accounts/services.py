@@ -40,7 +40,8 @@ def user_create(
         user.full_clean(exclude=["password"], validate_unique=False)
     except ValidationError as error:
         field, messages = next(iter(error.message_dict.items()))
-        raise Invalid(messages[0], field=field, hint="Use letters, digits and @ . + - _.") from error
+        hint = "Such as ada@example.org." if field == "email" else "Use letters, digits and @ . + - _."
+        raise Invalid(messages[0], field=field, hint=hint) from error
     try:
         with transaction.atomic():
             user.save()

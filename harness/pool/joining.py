@@ -75,7 +75,8 @@ def join_token_make(*, user: User, name: str, valid_s: float = VALID_DEFAULT_S) 
     require_admin(user)
     low_s, high_s = VALID_LIMITS_S
     if not low_s <= valid_s <= high_s:
-        raise Invalid(f"A token is valid for {low_s:.0f} s to {high_s / 86400:.0f} days.", field="valid_s")
+        told = f"A join token is valid for {low_s:.0f} s to {high_s / 86400:.0f} days."
+        raise Invalid(told, field="valid_s", hint="For a day, say: 86,400 s, or dlh pool add NODE --hours 24.")
     node = Node.objects.filter(name=name).first()
     if node is None:
         raise NotFound(f"There is no node {name}.", hint=f"Add it first: dlh pool add {name}.")

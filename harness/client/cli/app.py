@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -131,6 +132,8 @@ def _usage_hint(error: typer.TyperException) -> str:
     command = _command_of(error)
     if command == "dlh offer" and getattr(error, "option_name", "") in _OF_JOBS:
         return "`dlh offer` makes no job: `dlh submit --draft` does; then `dlh jobs offer JOB --take N` takes a line."
+    if re.fullmatch(r"-\d.*", getattr(error, "option_name", "")):
+        return f"No value here may be below 0. See `{command} --help`."
     return f"See `{command} --help`."
 
 

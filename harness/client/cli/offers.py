@@ -20,6 +20,7 @@ from harness.client.cli.common import (
     SpecArgument,
     job_body,
     open_client,
+    spec_named,
     text_read,
 )
 from harness.client.cli.output import (
@@ -97,7 +98,7 @@ def offer(  # noqa: PLR0913  (typer: one parameter per option)
     """What a spec would cost on every kind of device, without making a job."""
     body = _wishes(deadline, device, device_model, count, mode)
     _spec_check(spec)
-    with open_client(context) as client:
+    with open_client(context) as client, spec_named(spec):
         if workload is not None:
             body |= {"workload": _workload(workload), "project": client.project}
         else:
@@ -140,12 +141,13 @@ def job_offer(  # noqa: PLR0913
         if probe:
             client.send("POST", f"/offers/{segment(found['id'])}/probe", _probe_on(found["wish"]))
             found = _ready(client, found)
-        if take or submit:
+        is_taken = bool(take or submit) and found.get("state") != "failed"  # else what failed is told
+        if is_taken:
             found = taking.accept(client, found, take, submit=submit, promise=promise)
         if not take.isdecimal():
             taking.remember(client, found)
         _csv_write(client, found, csv)
-    _end(found, as_json=as_json, is_taken=bool(take or submit), is_seen=take.isdecimal())
+    _end(found, as_json=as_json, is_taken=is_taken, is_seen=take.isdecimal())
 
 
 def _wishes(deadline: str, device: str, device_model: str, count: int | None, mode: str) -> Json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable
@@ -33,7 +34,8 @@ _STYLES = {
 _NONE_SUCH = re.compile(r"There is no (?:such )?([a-z]+(?: test)?)\b|.* has no (quota|device)\b")
 _LISTED_BY = {
     "job": "dlh jobs", "dataset": "dlh data list", "upload": "dlh data uploads", "project": "dlh whoami",
-    "token": "dlh tokens", "user": "dlh people", "node": "dlh pool", "device": "dlh pool", "quota": "dlh pool quotas",
+    "fetch": "dlh data fetches", "token": "dlh tokens", "user": "dlh people", "node": "dlh pool",
+    "device": "dlh pool", "quota": "dlh pool quotas",
     "reservation": "dlh pool reservations", "calibration": "dlh pool calibration", "checkpoint": "dlh show JOB",
 }  # fmt: skip
 
@@ -115,12 +117,20 @@ def error_print(error: ClientError, *, as_json: bool) -> None:
             if isinstance(problem, dict):
                 text = f"{problem.get('field')}: {problem.get('message')}"
                 out.print(Text.assemble(("Also: ", "bold red"), text), soft_wrap=True)
-    if hint := " ".join(filter(None, (error.hint, _next_step(error)))):
+    if hint := " ".join(filter(None, ("" if _is_unknown(error) else error.hint, _next_step(error)))):
         out.print(Text.assemble(("Hint: ", "bold"), local_words(hint)), soft_wrap=True)
+
+
+def _is_unknown(error: ClientError) -> bool:
+    """Whether the portal does not know the token."""
+    return isinstance(error, ApiError) and error.status == 401
 
 
 def _next_step(error: ClientError) -> str:
     """What a person at a terminal can ask next; the portal's own words know no commands."""
+    if _is_unknown(error):
+        first = " DLH_TOKEN is set and comes before what is stored." if os.environ.get("DLH_TOKEN") else ""
+        return f"Make one on the page Account, then `dlh login URL --token TOKEN`.{first}"
     if isinstance(error, ApiError) and error.status == 404 and "dlh " not in error.hint:
         told = _NONE_SUCH.match(error.message)
         command = _LISTED_BY.get((told[1] or told[2]) if told else "")
