@@ -82,9 +82,7 @@ def pick_device(spec: TaskSpec, reading: Reading, hardware: Hardware, notes: Not
     wide = hardware.most_gpus if device == "cuda" else hardware.most_cpu_cores
     widest = there if spec.mode in ONE_PROCESS else max(there, wide)
     if there and count > widest:
-        units = counted(widest, "GPU" if device == "cuda" else "CPU core")
-        where = "the largest node has" if widest == there else "all nodes together have"
-        notes.problem("resources.count", f"{where} {units}; ask for at most {widest}")
+        notes.problem("resources.count", _too_many(device, widest, there, hardware.apart, spec))
     memory = hardware.gpu_memory_bytes if device == "cuda" else hardware.cpu_memory_bytes
     if wish.memory_gib != "auto":
         if wish.memory_gib < LEAST_MEMORY_GIB:
@@ -96,6 +94,17 @@ def pick_device(spec: TaskSpec, reading: Reading, hardware: Hardware, notes: Not
             notes.problem("resources.memory_gib", f"{words}; ask for less")
         memory = int(min(memory, wish.memory_gib * 2**30)) if device == "cpu" else memory
     return device, count, memory
+
+
+def _too_many(device: str, widest: int, there: int, apart: str, spec: TaskSpec) -> str:
+    """That nobody can have so many devices, why, and what helps. `there`: devices of the largest node."""
+    units = counted(widest, "GPU" if device == "cuda" else "CPU core")
+    if widest > there:
+        return f"all nodes together have {units}; ask for at most {widest}"
+    told = f"the largest node has {units}"
+    if apart and spec.mode not in ONE_PROCESS:
+        return f"{told}, and no job can use several now. {apart} Ask for at most {widest}, or have an admin mend that"
+    return f"{told}; ask for at most {widest}"
 
 
 def choose_model(spec: TaskSpec, facts: Facts, notes: Notes) -> Choice:

@@ -21,6 +21,8 @@ class Hardware:
     most_cpu_cores: int = 0
     """Cores of one job over several nodes, where the pool lets it have them; 0: those of one node."""
     most_gpus: int = 0
+    apart: str = ""
+    """Why no job can use several nodes although the pool would let it, a sentence; empty: nothing keeps one from it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 LATEST_S = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 """From here on calendars, and the time zones of some readers, know no day."""
+_IN_WORDS = re.compile(r"\b(\d{4}-\d\d-\d\d \d\d:\d\d) UTC\b")
 
 
 def moment_of(time_s: float | None) -> datetime | None:
@@ -16,3 +18,21 @@ def moment_of(time_s: float | None) -> datetime | None:
     if time_s is None or not 0 <= time_s < LATEST_S:
         return None
     return datetime.fromtimestamp(time_s, UTC)
+
+
+def moment_words(moment: datetime) -> str:
+    """`2030-01-31 18:00 UTC`: in a sentence that many read, each in a zone of their own."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def moments_split(text: str) -> list[str | datetime]:
+    """A sentence with the moments in it that `moment_words` wrote as such, for who tells each in the reader's zone."""
+    parts = _IN_WORDS.split(text)
+    return [_moment(part) if number % 2 else part for number, part in enumerate(parts)]
+
+
+def _moment(text: str) -> str | datetime:
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=UTC)
+    except ValueError:  # a 31st of February, whatever that is
+        return f"{text} UTC"

@@ -16,11 +16,45 @@ from dataclasses import dataclass
 
 LOWEST, HIGHEST = 1e-12, 100.0
 """No rate outside is tried; a spec takes none above, either."""
+USUAL_LOW, USUAL_HIGH = 1e-6, 10.0
+"""Between these a range test lets the rate rise where nobody says otherwise."""
+SPAN_LEAST = 100.0
+"""The last rate of a range test over its first, at least: over less no curve can be read."""
 STEP = 2.0 / 3.0
 START = (0.0, -1.0, 1.0)
 """Steps from where a round begins."""
 FIRST_SHARE = 1.0 / 8.0
 SECOND_SHARE, SECOND_MOST = 1.0, 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class RangeFault:
+    """What is wrong with the rates that a range test was asked for."""
+
+    field: str
+    """`low` or `high`."""
+    message: str
+    hint: str
+
+
+def range_fault(low: float | None, high: float | None, *, prefix: str = "") -> RangeFault | None:
+    """What keeps a range test from going from `low` to `high`; None: nothing does. `prefix`: of the names in words."""
+    for field, rate in (("low", low), ("high", high)):
+        if rate is not None and not LOWEST <= rate <= HIGHEST:
+            told = f"{prefix}{field} must be between {LOWEST:g} and {HIGHEST:g}."
+            return RangeFault(field=field, message=told, hint=f"Usual are {USUAL_LOW:g} and {USUAL_HIGH:g}.")
+    first, last = low or USUAL_LOW, high or USUAL_HIGH
+    if last >= SPAN_LEAST * first:
+        return None
+    lower, higher = last / SPAN_LEAST >= LOWEST, first * SPAN_LEAST <= HIGHEST
+    ways = [f"{prefix}low {last / SPAN_LEAST:g} or less"] if lower else []
+    ways += [f"{prefix}high {first * SPAN_LEAST:g} or more"] if higher else []
+    ways = ways or [f"{prefix}low {USUAL_LOW:g} and {prefix}high {USUAL_HIGH:g}"]
+    return RangeFault(
+        field="high" if higher and high is not None else "low",
+        message=f"{prefix}low {first:g} must be at most a hundredth of {prefix}high {last:g}.",
+        hint=f"Give {', or '.join(ways)}.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -91,9 +91,7 @@ def _read(body: bytes) -> Picture:
     with Image.open(io.BytesIO(body), formats=FORMATS) as opened:
         kind = str(opened.format)
         width, height = opened.size
-        _refuse_size(width, height)
-        if kind == "PNG" and not _png_is_whole(body):
-            raise BadPicture("is cut: its last rows are missing")
+        _refuse_unfit(kind, width, height, body)
         frames = int(getattr(opened, "n_frames", 1))
         orientation = opened.getexif().get(_ORIENTATION, 1)
         untouched = kind == "JPEG" and orientation in (0, 1) and opened.mode in ("L", "RGB")
@@ -128,6 +126,13 @@ def _read(body: bytes) -> Picture:
         counts,
         plain,
     )
+
+
+def _refuse_unfit(kind: str, width: int, height: int, body: bytes) -> None:
+    """Pass for what may be decoded. Raises `BadPicture`."""
+    _refuse_size(width, height)
+    if kind == "PNG" and not _png_is_whole(body):
+        raise BadPicture("is cut: its last rows are missing")
 
 
 def _refuse_size(width: int, height: int) -> None:

@@ -18,6 +18,7 @@ from harness.accounts.audit import audit_write
 from harness.accounts.models import ApiToken, Membership, Project, Role, Scope, User
 from harness.accounts.sessions import sessions_end
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
+from harness.moments import moment_words
 
 TOKEN_PREFIX = "dlh_"  # noqa: S105  (marks our tokens for secret scanners; no secret itself)
 _SLUG_TRIES = 50
@@ -39,7 +40,8 @@ def user_create(
         user.full_clean(exclude=["password"], validate_unique=False)
     except ValidationError as error:
         field, messages = next(iter(error.message_dict.items()))
-        raise Invalid(messages[0], field=field, hint="Use letters, digits and @ . + - _.") from error
+        hint = "Such as ada@example.org." if field == "email" else "Use letters, digits and @ . + - _."
+        raise Invalid(messages[0], field=field, hint=hint) from error
     try:
         with transaction.atomic():
             user.save()
@@ -236,7 +238,7 @@ def _no_wider(held: ApiToken, scope: Scope | str, project: Project | None, expir
         raise Forbidden("This token is for one project only.", hint="Sign in to create this token.")
     if held.expires_at and (expires_at is None or expires_at > held.expires_at):
         raise Forbidden(
-            f"This token expires at {held.expires_at:%Y-%m-%d %H:%M} UTC and cannot create one valid for longer.",
+            f"This token expires at {moment_words(held.expires_at)} and cannot create one valid for longer.",
             hint="Give an earlier date, or sign in to create this token.",
         )
 

@@ -50,7 +50,9 @@ class WordedApi(NinjaAPI):
 
 
 def _problem(item: dict[str, Any], place: tuple[Any, ...], siblings: list[str]) -> dict[str, Any]:
-    names = [str(part) for part in place]
+    # Of a list in an address the place says nothing: each of its values is given by the same name.
+    is_query = len(place) > 1 and place[0] in {"filters", "query"}
+    names = [str(part) for part in place if not (is_query and isinstance(part, int))]
     if (names[1:] and names[0] in _OUTER) or names == ["body"]:
         names = names[1:]
     field = ".".join(names)

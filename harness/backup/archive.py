@@ -20,6 +20,7 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 SUMS = "SHA256SUMS"
 CHUNK_BYTES = 1 << 20
+_NO_BACKUP = "this is not a backup, as dlh backup FILE writes one, or"
 _MARK = b"dlh-backup sha256 "
 _FOOTER_BYTES = len(_MARK) + 64 + 1
 
@@ -126,7 +127,7 @@ def archive_verify(stream: BinaryIO, told: Bytes = _unheard) -> dict[str, Any]:
     stream.seek(0)
     left, sha256 = size - _FOOTER_BYTES, hashlib.sha256()
     if left <= 0:
-        raise BackupError("this is not a backup, or only the beginning of one: it is too short")
+        raise BackupError(f"{_NO_BACKUP} only the beginning of one: it is too short")
     while left > 0:
         chunk = stream.read(min(CHUNK_BYTES, left))
         if not chunk:
@@ -136,7 +137,7 @@ def archive_verify(stream: BinaryIO, told: Bytes = _unheard) -> dict[str, Any]:
         told(size - left)
     footer = stream.read(_FOOTER_BYTES)
     if not footer.startswith(_MARK):
-        raise BackupError("this is not a backup, or it was cut short: its last line is missing")
+        raise BackupError(f"{_NO_BACKUP} it was cut short: its last line is missing")
     if footer != _MARK + sha256.hexdigest().encode() + b"\n":
         raise BackupError("the backup is damaged: its checksum does not match; use another copy")
     return _manifest(stream)

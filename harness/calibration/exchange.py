@@ -27,6 +27,7 @@ IMPORT_BYTES_MAX = 64 << 20
 POINTS_MOST = 2_000
 """Of one kind of device, several whole sweeps: memory that a fit takes grows with their square, and time faster."""
 _NAME_LENGTH = 120
+_GET_FILE = "Give a file that an export wrote, as CSV or JSON; nothing of this one was taken."
 
 
 def points_of(*, kind: str = "", model_name: str = "") -> QuerySet[CalibrationPointRow]:
@@ -59,17 +60,19 @@ def points_import(*, user: User, text: str) -> dict[str, int]:
     if len(text) > IMPORT_BYTES_MAX:
         raise TooLarge(f"The file is larger than {size_words(IMPORT_BYTES_MAX)}.", hint="Import it in parts.")
     text = text.removeprefix("\ufeff")  # as spreadsheets begin a file
+    if not text.strip():
+        raise Invalid("The file is empty.", field="file", hint=_GET_FILE)
     try:
-        points = from_json(text) if text.lstrip().startswith("{") else from_csv(text)
+        points = from_json(text) if text.lstrip().startswith(("{", "[")) else from_csv(text)
     except CalibrationError as error:
         raise Invalid(
             f"The file cannot be imported: {error}.",
             field="file",
             code="calibration_row",
-            hint="Correct or remove the row; nothing of the file was taken.",
+            hint="Correct or remove the row; nothing of the file was taken." if "row " in str(error) else _GET_FILE,
         ) from error
     if not points:
-        raise Invalid("The file holds no points.", field="file", hint="Export some first.")
+        raise Invalid("The file holds no points.", field="file", hint=_GET_FILE)
     _check_kept(points)
     with transaction.atomic():
         before = CalibrationPointRow.objects.count()

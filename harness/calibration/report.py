@@ -7,14 +7,13 @@ same ones.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import median
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.estimation.baselines import Fit, baselines, general_baselines, seconds
-from scheduler.estimation.calibration import CalibrationPoint
+from scheduler.estimation.calibration import CalibrationPoint, noise_of
 from scheduler.estimation.device_model import DeviceModel, MemoryModel, PowerModel
 from scheduler.estimation.features import Vector
 from scheduler.estimation.fit import cross_validate, folds_of, timed
@@ -52,7 +51,7 @@ def _times(points: Points, fitted: DeviceModel, prior: DeviceModel) -> dict[str,
     predicted = measured * np.exp(-held_out.error)
     inside = _inside(held_out.error / scale, folds)
     section = _section(points, measured, predicted, folds, baselines(), inside)
-    return section | {"noise": float(median(point.noise for point in points))}
+    return section | {"noise": noise_of(points)}
 
 
 def _memory(points: Points, prior: MemoryModel) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +22,10 @@ _RETRY_STATUS = frozenset({502, 503, 504})
 
 
 def segment(text: str) -> str:
-    """A name as one part of a path, whatever letters it has."""
+    """A name as one part of a path, whatever letters it has. Raises `ApiError` 404 for what would be several."""
+    if "/" in text or text in (".", ".."):
+        told = f"{text!r} is no id or name: it reads as a path."
+        raise ApiError(404, {"code": "not_found", "message": told, "hint": "Give it as the lists print it."})
     return quote(text, safe="") or "-"
 
 
@@ -54,6 +58,8 @@ class Transport:
 
         Where nobody has listened yet, nobody restarts: a wrong address is told at once.
         """
+        if name := _not_finite(options.get("json")):
+            raise BadInput(f"{name} must be a finite number.", hint="Correct it and try again.", field=name)
         waits = (*_RETRY_WAITS_S, None) if method in {"GET", "HEAD"} else (None,)
         for wait_s in waits:
             try:
@@ -117,6 +123,14 @@ class Transport:
             f"The server at {self.url} is not a portal of the harness (status {response.status_code}).",
             hint="Check the address.",
         )
+
+
+def _not_finite(value: Any, name: str = "The value") -> str:
+    """Name of a number of a body that JSON has no word for, such as nan; empty where there is none."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return name
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return next((found for key, item in inside if (found := _not_finite(item, str(key)))), "")
 
 
 def _is_address(url: str) -> bool:

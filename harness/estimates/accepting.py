@@ -64,17 +64,10 @@ def offer_accept(
     promise; or devices, their calibration or the program changed since, then with a new offer: `details.offer`; or the
     offer was priced anew since the person saw it).
     """
-    job = offer.job
-    if job is None:
-        raise Invalid("This offer does not belong to a job.", hint="Create a job from the spec, and ask for its offer.")
-    require(user, job.project, Role.MEMBER)
-    job.refresh_from_db()
-    if job.state not in OFFERABLE:
-        raise Conflict(f"{job.name} is {job.state}.", code="wrong_state", hint="Clone it to run it on other devices.")
+    job = _job_of(user, offer)
     _seen_check(offer, seen_at)
     chosen = line_of(offer, line, promised=promised)
     _fresh(user, job, offer, chosen)
-    priced = Offer.from_dict(offer.body)
     if job.state == JobState.DRAFT:
         mode, named = chosen.allocation.mode, (priced.wish.mode, named_mode(job))
         job = job_spec_update(user=user, job=job, spec=_spec_with(job, chosen, offer))
@@ -84,16 +77,34 @@ def offer_accept(
             raise _stale(user, job, offer, "With these devices the program makes different steps.")
     with transaction.atomic():
         _hold(job)
-        ways = _ways(priced, chosen, elastic=elastic)
-        whole = [way.estimate.of_share(1.0 / priced.left) for way in ways]
-        estimate_keep(job, whole[0], whole[1:], offer=offer)
-        _promise_check(job)
-        OfferRow.objects.filter(pk=offer.pk).update(
-            state=OfferState.ACCEPTED, accepted=chosen.estimate.to_dict()["allocation"]
-        )
+        _line_keep(job, offer, chosen, elastic=elastic)
         job_note(job, "person", f"Offer accepted: {_line_words(chosen)}", actor=user, data={"offer_id": offer.pk})
     offer.refresh_from_db()
     return job
+
+
+def _job_of(user: User, offer: OfferRow) -> Job:
+    """The job of an offer, whose devices the user may still choose. Raises `NotFound`, `Forbidden`, `Conflict`."""
+    job = offer.job
+    if job is None:
+        raise Invalid("This offer does not belong to a job.", hint="Create a job from the spec, and ask for its offer.")
+    require(user, job.project, Role.MEMBER)
+    job.refresh_from_db()
+    if job.state not in OFFERABLE:
+        told = f"The job {job.name} is {job.state}: its devices cannot be chosen any more."
+        raise Conflict(told, code="wrong_state", hint="Clone it to run it on other devices.")
+    return job
+
+
+def _line_keep(job: Job, offer: OfferRow, chosen: OfferLine, *, elastic: bool) -> None:
+    """The job's estimates are those of the line and of the ways beside it. Raises `Conflict` for a promise's sake."""
+    priced = Offer.from_dict(offer.body)
+    ways = _ways(priced, chosen, elastic=elastic)
+    whole = [way.estimate.of_share(1.0 / priced.left) for way in ways]
+    estimate_keep(job, whole[0], whole[1:], offer=offer)
+    _promise_check(job)
+    accepted = chosen.estimate.to_dict()["allocation"]
+    OfferRow.objects.filter(pk=offer.pk).update(state=OfferState.ACCEPTED, accepted=accepted)
 
 
 def _seen_check(offer: OfferRow, seen_at: datetime | None) -> None:
@@ -132,6 +143,8 @@ def _promise_check(job: Job) -> None:
 
 def line_of(offer: OfferRow, place: int | None, *, promised: bool = True) -> OfferLine:
     """The line a person points at; without `promised` one that may be late will do. Raises `Conflict`, `Invalid`."""
+    if offer.state == OfferState.FAILED:
+        raise Conflict("This offer has no lines: its program could not be read.", hint="Look at it: it says why.")
     if offer.state not in {OfferState.READY, OfferState.ACCEPTED}:
         raise Conflict("This offer is not priced.", hint="Wait for it, or ask for a new one.")
     priced = Offer.from_dict(offer.body)
@@ -141,12 +154,18 @@ def line_of(offer: OfferRow, place: int | None, *, promised: bool = True) -> Off
             raise Conflict(priced.text, code="nothing_offered", hint=" ".join(priced.changes))
         return chosen
     if not 0 <= place < len(priced.lines):
-        raise Invalid(f"The offer has {len(priced.lines)} lines.", field="line", hint="Count from 0.")
+        raise Invalid(f"This offer has no line {place}.", field="line", hint=_lines_hint(len(priced.lines)))
     line = priced.lines[place]
     allowed = {None, Hindrance.NOT_WISHED} | (set() if promised else {Hindrance.DEADLINE})
     if line.hindrance not in allowed:
         raise Conflict(line.why, code=f"line_{line.hindrance}", field="line", hint="Choose another line.")
     return line
+
+
+def _lines_hint(count: int) -> str:
+    if not count:
+        return "It has no line at all: no device of the pool can run the job. Its text says why."
+    return "Its only line is 0." if count == 1 else f"Its lines are 0 to {count - 1}."
 
 
 def _fresh(user: User, job: Job, offer: OfferRow, chosen: OfferLine) -> None:

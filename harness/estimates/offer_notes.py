@@ -14,16 +14,18 @@ from harness.accounts.models import Project
 from harness.calibration.known import device_models
 from harness.estimates.groups import groups_read
 from harness.estimates.openings import Key, Openings, device_key, reservations_now
+from harness.moments import moment_words
 from harness.pool.models import Device, DeviceKind, NodeState
+from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.doubt import twice_words
 from scheduler.estimation.probe import Probe
-from scheduler.estimation.values import Allocation
+from scheduler.estimation.values import Allocation, Basis
 from scheduler.kinds import real_name
 from scheduler.offers.recommend import partly_reserved_offer, reserved_offer
 from scheduler.offers.values import DeviceGroup, Offer
 from scheduler.offers.words import devices_words, had_together
 from scheduler.placing.obstacles import device_words
-from worker.words import counted
+from worker.words import counted, size_words
 
 LEFT = "Times and energy are of what is left of the run, {} of it, from its newest checkpoint."
 STAGED = "No device holds the whole model with its rows, so pipelines are priced, which cut it over several."
@@ -41,6 +43,10 @@ _UNCALIBRATED = (
 )
 _SHEETS = "are assumed from data sheets"
 _SHIPPED = "come from the calibration of {} that ships with the harness"
+_SCRATCH = (
+    "Memory of a rank on {}: {} of it are assumed to be scratch space of the GPU's libraries, whatever the program "
+    "holds itself; what they really take is known from a calibration alone."
+)
 _BY_HOST = (
     "Several GPUs ({}) add up gradients through the memory of the hosts, over an assumed link: {}. "
     "More of them may take longer than one."
@@ -60,7 +66,18 @@ def source_notes(ways: Iterable[Allocation], probes: Mapping[Key, Probe]) -> lis
     for (kind, name), model in sorted(unknown.items()):
         source = _SHIPPED.format(model.transferred.model_name) if model.transferred else _SHEETS
         by_source[source].append(name or kind)
-    return [_UNCALIBRATED.format(", ".join(names), source) for source, names in by_source.items()]
+    notes = [_UNCALIBRATED.format(", ".join(names), source) for source, names in by_source.items()]
+    return notes + _scratch_notes(unknown)
+
+
+def _scratch_notes(models: Mapping[Key, DeviceModel]) -> list[str]:
+    """Why a small program's memory is so much more than it holds on a GPU of which nobody has measured it."""
+    assumed = {
+        name or kind: model.memory.coefficients["base"]
+        for (kind, name), model in models.items()
+        if kind == DeviceKind.CUDA and model.memory.basis is Basis.ASSUMED
+    }
+    return [_SCRATCH.format(", ".join(assumed), size_words(max(assumed.values())))] if assumed else []
 
 
 def host_notes(ways: Iterable[Allocation]) -> list[str]:
@@ -114,9 +131,9 @@ def reserved_notes(project: Project | None) -> list[str]:
     rows = reservations_now(project, timezone.now())
     if not rows:
         return []
-    until = rows[0].ends_at.strftime("%Y-%m-%d %H:%M")
+    until = moment_words(rows[0].ends_at)
     return [
-        f"Reserved devices are not offered ({counted(len(rows), 'reservation')}, the first ends {until} UTC); "
+        f"Reserved devices are not offered ({counted(len(rows), 'reservation')}, the first ends {until}); "
         "the pool's page of reservations shows for what. Ask again then."
     ]
 
@@ -128,7 +145,7 @@ def explained(
     if not groups and (until_s := _reserved_until_s(project)) is not None:
         offer = reserved_offer(offer, until_s)
     elif groups and (until := _wished_until(offer, project)) is not None:
-        offer = partly_reserved_offer(offer, until.timestamp(), f"{until:%Y-%m-%d %H:%M} UTC")
+        offer = partly_reserved_offer(offer, until.timestamp(), moment_words(until))
     if only is not None and not offer.wish.allows(only):
         offer = replace(offer, text=_ELSEWHERE.format(devices_words(only)))
     return offer

@@ -29,6 +29,7 @@ from harness.jobs.mode import named_mode
 from harness.jobs.models import Job
 from harness.jobs.options import deadline_check, wanted_deadline, wanted_memory_bytes
 from harness.jobs.services import minimum_sandbox_level
+from harness.moments import moment_words
 from harness.plain import plain
 from harness.pool.selectors import hardware
 from harness.pool.services import pool_setting_get
@@ -137,8 +138,10 @@ def offer_make(*, user: User, job: Job, asked: Asked, again: bool = False) -> Of
     Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`, `Unavailable` (no node).
     """
     require(user, job.project, Role.MEMBER)
-    if job.deleted_at or job.state not in OFFERABLE:
-        raise Conflict(f"{job.name} is {job.state}: there is nothing to offer.", hint="Clone it.")
+    if job.deleted_at:
+        raise Conflict(f"The job {job.name} is in the trash.", hint="Restore it first.")
+    if job.state not in OFFERABLE:
+        raise Conflict(f"The job {job.name} is {job.state}: there is nothing to offer.", hint="Clone it.")
     row = asked.of_spec({**job.spec, "mode": named_mode(job)}).row()
     if job.state != JobState.DRAFT:
         row["deadline_at"] = _kept_deadline(job, asked)
@@ -161,7 +164,7 @@ def offer_make(*, user: User, job: Job, asked: Asked, again: bool = False) -> Of
 def _kept_deadline(job: Job, asked: Asked) -> datetime | None:
     """Of a job that was submitted: with it the promise was made. Raises `Invalid` where another one is asked for."""
     if asked.names_deadline and utc(asked.deadline_at) != job.deadline_at:
-        has = f"{job.deadline_at:%Y-%m-%d %H:%M} UTC" if job.deadline_at else "none"
+        has = moment_words(job.deadline_at) if job.deadline_at else "none"
         raise Invalid(
             f"{job.name} is {job.state}: its deadline was fixed when it was submitted ({has}).",
             field="deadline", hint="Leave it out; or clone the job, and give the clone another one.",

@@ -118,6 +118,18 @@ def request_id(probe: ProbeRow) -> str:
     return f"{PREFIX}{probe.pk}{AGAIN if probe.first_look else ''}"
 
 
+def _none_idle(kind: str, model_name: str) -> Unavailable:
+    there = Device.objects.filter(node__state=NodeState.UP, away_since=None)
+    there = there.filter(kind=kind) if kind else there
+    there = there.filter(model_name=real_name(model_name)[0]) if model_name else there
+    if there.exists():
+        hint = "Ask again when one is; the pool page shows what is running."
+        return Unavailable("No device is idle for a few steps right now.", hint=hint)
+    what = f"{kind or 'device'}{f' ({model_name})' if model_name else ''}"
+    hint = "Leave the device open, or ask again when such a node is up; the pool page shows what there is."
+    return Unavailable(f"No node that is up has a device of the kind {what}.", hint=hint)
+
+
 def idle_device(job: Job, kind: str, model_name: str) -> Device:
     """An idle device within the project's quota that is kept for nobody else; a declared slowdown does not matter to a
     probe.
@@ -138,10 +150,7 @@ def idle_device(job: Job, kind: str, model_name: str) -> Device:
         device for device in rows.order_by("node__name", "kind", "index") if not {device.pk, device.node_id} & taken
     ]
     if not idle:
-        raise Unavailable(
-            "No device is idle for a few steps right now.",
-            hint="Ask again when one is; the pool page shows what is running.",
-        )
+        raise _none_idle(kind, model_name)
     full = _kinds_full(job.project)
     allowed = [device for device in idle if device.kind not in full]
     if not allowed:

@@ -19,7 +19,7 @@ from harness.jobs.models import Job
 from harness.jobs.options import deadline_check, has_estimate, option_words, options_of
 from harness.jobs.promises import AWAITS_ESTIMATE, IS_MEASURED, PromiseState, promise_state, promise_told
 from harness.jobs.states import job_note
-from harness.moments import moment_of
+from harness.moments import moment_of, moment_words
 from harness.pool.models import Quota
 from harness.pool.turn import facts_change
 from scheduler.admit import admit
@@ -47,7 +47,7 @@ def job_admit(job: Job, *, promised: bool = True) -> dict[str, Any]:
     now = timezone.now()
     if job.deadline_at <= now:
         raise Invalid(
-            f"The deadline {_utc(job.deadline_at)} has passed.",
+            f"The deadline {moment_words(job.deadline_at)} has passed.",
             field="budget.deadline",
             code="deadline_passed",
             hint="Set a later deadline in the spec, or `auto` for none.",
@@ -184,7 +184,7 @@ def _earliest(found: Admission) -> datetime | None:
 
 def _earliest_words(found: Admission) -> str:
     earliest = _earliest(found)
-    return f" The earliest finish that can be promised is {_utc(earliest)}." if earliest else ""
+    return f" The earliest finish that can be promised is {moment_words(earliest)}." if earliest else ""
 
 
 def _chance_words(found: Admission) -> str:
@@ -221,7 +221,3 @@ def _quota_check(job: Job) -> None:
         code="quota_too_small",
         hint="Take fewer devices or another kind, or ask an admin for a larger quota.",
     )
-
-
-def _utc(moment: datetime) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

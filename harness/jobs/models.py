@@ -11,6 +11,8 @@ from django.db import models
 from harness.accounts.models import Project
 from harness.datasets.models import Dataset
 from harness.ids import new_id
+from harness.jobs.answer_models import ModelExport as ModelExport  # all models of the app are found here
+from harness.jobs.answer_models import Prediction as Prediction
 from harness.jobs.failures import RunFailure, failure_read
 from harness.jobs.plan_rows import plan_read
 from harness.pool.models import Device, Node
@@ -275,41 +277,3 @@ class ResourceSample(models.Model):
 
     class Meta:
         indexes = [models.Index(fields=["job", "time_s"])]
-
-
-class Prediction(models.Model):
-    """A prediction request; input and output lie in `RunPaths.prediction(id)`."""
-
-    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
-    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="predictions")
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
-    state = models.CharField(max_length=10, default="waiting")
-    """`waiting`, `done`, `failed`."""
-    checkpoint = models.CharField(max_length=40, blank=True)
-    """Empty: the final weights."""
-    input_name = models.CharField(max_length=255, blank=True)
-    rows = models.PositiveIntegerField(null=True, blank=True)
-    problem = models.JSONField(null=True, blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
-    finished_at = models.DateTimeField(null=True, blank=True)
-
-
-class ModelExport(models.Model):
-    """The trained model as ONNX, made when somebody first asks for it; its files lie in `RunPaths.export(id)`."""
-
-    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
-    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="exports")
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
-    token = models.PositiveIntegerField()
-    """Newest attempt of the job when it was asked for: a later one writes other weights."""
-    checkpoint = models.CharField(max_length=40, blank=True, default="")
-    """Whose weights; empty: the final ones."""
-    weights_sha256 = models.CharField(max_length=64, blank=True, default="")
-    """Of the weights that it was made of: an attempt may find those of an older one, and write its own later."""
-    state = models.CharField(max_length=10, default="waiting")
-    """`waiting`, `done`, `failed`."""
-    report = models.JSONField(default=dict, blank=True)
-    """What onnx.json holds, without the classes."""
-    problem = models.JSONField(null=True, blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
-    finished_at = models.DateTimeField(null=True, blank=True)

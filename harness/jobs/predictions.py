@@ -119,7 +119,8 @@ def weights_check(job: Job, checkpoint: str) -> None:
     `Unavailable` (lost, and comes back)."""
     if checkpoint:
         if not Checkpoint.objects.filter(job=job, name=checkpoint, removed_at=None).exists():
-            raise Invalid(f"There is no checkpoint {checkpoint}.", field="checkpoint")
+            hint = "The job's page and dlh show list them; without one the final weights are used."
+            raise Invalid(f"There is no checkpoint {checkpoint}.", field="checkpoint", hint=hint)
         wanted_check(f"jobs/{job.pk}", f"work/checkpoints/{checkpoint}")
         return
     try:

@@ -118,7 +118,8 @@ def job_priority_set(*, user: User, job: Job, priority: int) -> Job:
         facts_change()
         alive = [state.value for state in (JobState.QUEUED, JobState.PAUSED, *HOLDS_DEVICES)]
         if not Job.objects.filter(pk=job.pk, state__in=alive).update(priority=priority, rank=0):
-            raise Conflict("Only a job that waits, runs or pauses has a priority.", hint="Submit it first.")
+            hint = "Submit it first." if job.state == JobState.DRAFT else "Clone it to run it again."
+            raise Conflict("Only a job that waits, runs or pauses has a priority.", hint=hint)
         job_note(job, "person", f"Priority {priority}", actor=user, data={"priority": priority})
         audit_write(user, "job_priority_set", job.pk, project=job.project, priority=priority)
         queue_changed(job)

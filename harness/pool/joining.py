@@ -23,6 +23,7 @@ from harness.accounts.audit import audit_write
 from harness.accounts.models import User
 from harness.broker import publish_pool
 from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from harness.moments import moment_words
 from harness.pool.broker_users import broker_user_renew
 from harness.pool.models import JoinToken, NetworkEncryption, Node
 from harness.pool.networks import encryption_problem, is_loopback
@@ -74,7 +75,8 @@ def join_token_make(*, user: User, name: str, valid_s: float = VALID_DEFAULT_S) 
     require_admin(user)
     low_s, high_s = VALID_LIMITS_S
     if not low_s <= valid_s <= high_s:
-        raise Invalid(f"A token is valid for {low_s:.0f} s to {high_s / 86400:.0f} days.", field="valid_s")
+        told = f"A join token is valid for {low_s:.0f} s to {high_s / 86400:.0f} days."
+        raise Invalid(told, field="valid_s", hint="For a day, say: 86,400 s, or dlh pool add NODE --hours 24.")
     node = Node.objects.filter(name=name).first()
     if node is None:
         raise NotFound(f"There is no node {name}.", hint=f"Add it first: dlh pool add {name}.")
@@ -148,7 +150,7 @@ def _token_find(text: str, now: datetime) -> JoinToken:
         raise _used()
     if token.expires_at <= now:
         raise Conflict(
-            f"This join token expired at {token.expires_at:%Y-%m-%d %H:%M} UTC.",
+            f"This join token expired at {moment_words(token.expires_at)}.",
             code="join_token_expired",
             hint=f"Have an admin make a new one: dlh pool add {token.node.name}.",
         )

@@ -13,6 +13,7 @@ from harness.accounts.audit import audit_write
 from harness.accounts.models import Project, User
 from harness.broker import publish_pool, task_send_on_commit
 from harness.errors import Conflict, Invalid, NotFound
+from harness.moments import moment_words
 from harness.pool.devices import device_find
 from harness.pool.models import Device, Node, Reservation
 from harness.pool.naming import node_named
@@ -175,8 +176,7 @@ def _free_check(
     other = (rows.exclude(project=within) if within is not None else rows).first()
     if other is not None:
         raise Conflict(
-            f"{_target_words(other)} is reserved already for {other.purpose}, "
-            f"until {other.ends_at:%Y-%m-%d %H:%M} UTC.",
+            f"{_target_words(other)} is reserved already for {other.purpose}, until {moment_words(other.ends_at)}.",
             hint="Cancel that reservation, or take another time or device.",
         )
 

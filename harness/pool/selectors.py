@@ -148,7 +148,7 @@ def _devices_by_node(now: datetime) -> dict[str, list[DeviceRow]]:
 def hardware() -> Hardware:
     """The largest gang a job can get on one node that is up; a small machine where no node has joined yet.
 
-    With the setting `span_nodes` also how many devices of several nodes a job may ask for.
+    With the setting `span_nodes` also how many devices of several nodes a job may ask for, or why none.
     """
     there = Prefetch("devices", Device.objects.filter(away_since=None))
     nodes = list(Node.objects.filter(state=NodeState.UP).prefetch_related(there))
@@ -162,7 +162,8 @@ def hardware() -> Hardware:
         if (len(gpu_memory), min(gpu_memory, default=0)) > (gpus, gpu_memory_bytes):
             gpus, gpu_memory_bytes = len(gpu_memory), min(gpu_memory)
     setting = PoolSetting.objects.filter(span_nodes=True).first() if len(nodes) > 1 else None
-    spans = setting is not None and not gang_problem(nodes, setting)
+    apart = gang_problem(nodes, setting) if setting is not None else ""
+    spans = setting is not None and not apart
     all_kinds = [device.kind for node in nodes for device in node.devices.all()] if spans else []
     return Hardware(
         most_cpu_cores=all_kinds.count(DeviceKind.CPU),
@@ -171,4 +172,5 @@ def hardware() -> Hardware:
         cpu_memory_bytes=memory_bytes or _DEFAULT_MEMORY_BYTES,
         gpus=gpus,
         gpu_memory_bytes=gpu_memory_bytes,
+        apart=apart,
     )

@@ -26,7 +26,7 @@ from harness.rates.selectors import rate_by_name, rate_found, rate_names, rate_t
 from harness.rates.sending import rate_test_expire, rate_test_send
 from harness.rates.trials import WISHES
 from harness.rates.wishes import rate_is_asked, rate_is_automatic, rate_of, rule_of
-from worker.rate_search import HIGHEST, LOWEST
+from worker.rate_search import HIGHEST, LOWEST, range_fault
 from worker.states import JobState
 
 KEPT = 5
@@ -83,17 +83,8 @@ def _wish(kind: str, low: float | None, high: float | None, trials: str) -> dict
         raise Invalid(f"There is no kind of device {kind[:40]!r}.", field="device", hint="Use cpu or cuda.")
     if trials not in WISHES:
         raise Invalid(f"Trials are not made {trials[:40]!r}.", field="trials", hint=f"Use {', '.join(WISHES)}.")
-    for name, value in (("low", low), ("high", high)):
-        if value is not None and not (math.isfinite(value) and LOWEST <= value <= HIGHEST):
-            raise Invalid(
-                f"{name} must be between {LOWEST:g} and {HIGHEST:g}.", field=name, hint="Usual are 1e-6 and 10."
-            )
-    lowest, highest = low or 1e-6, high or 10.0
-    if highest < 100.0 * lowest:
-        raise Invalid(
-            "The rates must span at least two decades.", field="high" if high else "low",
-            hint=f"From {lowest:g} they have to go up to {100.0 * lowest:g}.",
-        )  # fmt: skip
+    if fault := range_fault(low, high):
+        raise Invalid(fault.message, field=fault.field, hint=fault.hint)
     return {"kind": kind, "low": low, "high": high, "trials": trials}
 
 

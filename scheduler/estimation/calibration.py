@@ -131,6 +131,12 @@ def _check(name: str, value: float, *, least: float, open_end: bool = False) -> 
         raise ValueError(f"{name} is {value}; it must be a number {'above' if open_end else 'from'} 0 up to {MOST:g}")
 
 
+def noise_of(points: Sequence[CalibrationPoint]) -> float:
+    """Median relative spread of visits to the same point, over the points visited more than once; 0: there are none."""
+    known = [point.noise for point in points if point.noise > 0]
+    return median(known) if known else 0.0
+
+
 def to_json(points: Iterable[CalibrationPoint]) -> str:
     """The dataset as JSON."""
     return json.dumps({"version": CALIBRATION_VERSION, "points": [point.to_dict() for point in points]})

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.estimation.calibration import LEAST_HELD_OUT, LEAST_POINTS, CalibrationPoint
+from scheduler.estimation.calibration import LEAST_HELD_OUT, LEAST_POINTS, CalibrationPoint, noise_of
 from scheduler.estimation.corrector import fit_corrector
 from scheduler.estimation.device_model import Coefficients, DeviceModel, Spread
 from scheduler.estimation.features import Vector
@@ -126,7 +125,7 @@ def _with_times(model: DeviceModel, points: Sequence[CalibrationPoint]) -> Devic
         fingerprints=tuple(tuple(float(value) for value in row) for row in data.summaries),
         basis=Basis.MODELLED,
         n_points=len(points),
-        noise=float(median(point.noise for point in points)),
+        noise=noise_of(points),
         errors=errors_of(near, "architectures") | (errors_of(far, "families") if far else {}),
     )
 

@@ -349,6 +349,17 @@ def test_a_gang_that_needs_several_nodes_may_ask_for_the_memory_of_as_many(gib, 
         assert resolved(text, table(), four)["resources"]["memory_gib"] == gib
 
 
+def test_a_count_that_needs_several_nodes_is_refused_for_what_keeps_nodes_apart():
+    apart = replace(TWO_CORES, apart="Jobs over several nodes need one release; there is a with 1.0, b with 0.9.")
+    told = problems("mode: sync\nresources: {count: 4}", table(), apart)["resources.count"]
+    assert told.startswith("the largest node has 2 CPU cores, and no job can use several now. Jobs over several nodes")
+    assert told.endswith("b with 0.9. Ask for at most 2, or have an admin mend that")
+    assert resolved("mode: sync\nresources: {count: 2}", table(), apart)["resources"]["count"] == 2
+    # One process is on one node whatever the nodes run.
+    replicated = problems("mode: replicated\nresources: {count: 4}", table(), apart)["resources.count"]
+    assert replicated == "the largest node has 2 CPU cores; ask for at most 2"
+
+
 def test_several_mistakes_come_at_once():
     found = problems("data: {exclude: [nope], features: [neither]}", table())
     assert set(found) == {"data.exclude", "data.features"}

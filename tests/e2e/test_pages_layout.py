@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.e2e.browser import BROWSER_MARKS
 from tests.e2e.portal import addresses, until, visit
 from tests.e2e.seeded import browser, ids, open_as, portal
@@ -110,3 +112,23 @@ def test_curves_have_no_controls_before_there_are_any(open_as: Callable[..., Any
     visit(page, addresses(ids)["live"])
     page.wait_for_selector(".uplot")
     assert page.locator("[data-controls]").is_visible()
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_a_long_name_of_a_gpu_is_told_whole_in_its_tile(open_as: Callable[..., Any], width: int) -> None:
+    page = open_as("admin", width=width)
+    visit(page, "/pool/")
+    tile = page.locator(".device").first
+    tile.evaluate(
+        """(tile, name) => {
+          const model = document.createElement("span");
+          model.className = "model text-secondary";
+          model.textContent = name;
+          tile.append(model);
+        }""",
+        "NVIDIA GraceHopperSuperchip_480GB_MIG_1g.10gb",
+    )
+    assert tile.evaluate("(tile) => tile.scrollWidth <= tile.clientWidth")
+    assert tile.locator(".model").evaluate(
+        "(model) => model.scrollWidth <= model.clientWidth && getComputedStyle(model).overflow === 'visible'"
+    )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.moments import LATEST_S, moment_of
+from harness.moments import LATEST_S, moment_of, moment_words, moments_split
 
 
 def test_a_time_is_its_moment() -> None:
@@ -26,3 +26,15 @@ def test_what_no_calendar_has_is_none(time_s: float | None) -> None:
 def test_no_figure_is_an_error(time_s: float) -> None:
     moment = moment_of(time_s)
     assert moment is None or moment.astimezone().year <= 9999
+
+
+@given(st.datetimes(min_value=datetime(1000, 1, 1), timezones=st.just(UTC)), st.text())
+def test_a_moment_in_a_sentence_is_found_again(moment: datetime, words: str) -> None:
+    before, found, after = moments_split(f"free until {moment_words(moment)}, or so")
+    assert (before, after) == ("free until ", ", or so")
+    assert found == moment.replace(second=0, microsecond=0)
+    assert moments_split(words) == [words]
+
+
+def test_what_looks_like_a_moment_and_is_none_stays_as_it_is() -> None:
+    assert "".join(map(str, moments_split("until 2030-02-31 18:00 UTC"))) == "until 2030-02-31 18:00 UTC"

@@ -14,11 +14,13 @@ from worker.rate_search import (
     HIGHEST,
     LOWEST,
     SECOND_MOST,
+    SPAN_LEAST,
     STEP,
     Trial,
     best_of,
     most_share,
     next_trial,
+    range_fault,
 )
 
 Losses = Callable[[int, float], float | None]
@@ -95,3 +97,25 @@ def test_a_shorter_search_tries_the_same_rates(scale: float) -> None:
     full, short = searched(1e-3, bowl(3e-2)), searched(1e-3, bowl(3e-2), scale)
     assert [trial.rate for trial in full] == [trial.rate for trial in short]
     assert share(short) == pytest.approx(scale * share(full))
+
+
+some_rate = st.floats(min_value=LOWEST, max_value=HIGHEST)
+
+
+@given(low=some_rate, high=some_rate)
+def test_a_range_test_takes_rates_that_lie_far_enough_apart_and_says_which_would(low: float, high: float) -> None:
+    fault = range_fault(low, high)
+    assert (fault is None) == (high >= SPAN_LEAST * low)
+    assert fault is None or f"{fault.field} " in fault.hint
+
+
+def test_the_rates_of_a_range_test_are_told_as_they_were_asked_for() -> None:
+    fault = range_fault(20.0, None, prefix="--")
+    assert fault is not None and fault.field == "low"
+    assert fault.message == "--low 20 must be at most a hundredth of --high 10."
+    assert fault.hint == "Give --low 0.1 or less."  # a high of 2000 is none
+    assert range_fault(10.0 / SPAN_LEAST, None) is None
+    fault = range_fault(1e-3, 1e-2)
+    assert fault is not None and (fault.field, fault.hint) == ("high", "Give low 0.0001 or less, or high 0.1 or more.")
+    fault = range_fault(float("nan"), None)
+    assert fault is not None and fault.field == "low"

@@ -14,6 +14,7 @@ import typer
 
 from harness.client.cli.common import open_client, project_of
 from harness.client.cli.output import JsonFlag, console, json_print, pairs_print, table_print, when
+from harness.client.cli.queue import moment_read
 from harness.client.client import Client, Json
 from harness.client.config import Config, config_save
 from harness.client.errors import BadInput
@@ -86,7 +87,9 @@ def _token_make(url: str, user: str) -> tuple[str, str]:
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         told = (done.stdout + done.stderr).strip()
-        raise BadInput(told or "No token could be created.", hint="Name the installation's folder by DLH_HOME.")
+        is_user = bool(user) and user in told
+        hint = "Give another --user, or none." if is_user else "Name the installation's folder by DLH_HOME."
+        raise BadInput(told or "No token could be created.", hint=hint)
     made = json.loads(done.stdout)
     return url or made["url"], made["token"]
 
@@ -133,11 +136,12 @@ def tokens_add(
     name: Annotated[str, typer.Argument(help="What it is for.")],
     scope: Annotated[str, typer.Option(help="read, write or admin.")] = "write",
     for_project: Annotated[str, typer.Option("--for-project", help="Bind it to one project (slug).")] = "",
-    expires: Annotated[str, typer.Option(help="When it ends, ISO time with zone, e.g. 2030-01-31T00:00:00Z.")] = "",
+    expires: Annotated[str, typer.Option(help="When it ends: 2030-01-31T18:00 (here), or 720h from now.")] = "",
     as_json: JsonFlag = False,
 ) -> None:
     """Make a token. It is printed once."""
-    body: Json = {"name": name, "scope": scope, "project": for_project or None, "expires_at": expires or None}
+    expires_at = moment_read(expires, "--expires") if expires else None
+    body: Json = {"name": name, "scope": scope, "project": for_project or None, "expires_at": expires_at}
     with open_client(context) as client:
         made = client.send("POST", "/tokens", body)
     if as_json:

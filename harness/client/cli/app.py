@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -102,7 +103,7 @@ def run(arguments: Sequence[str]) -> int:
         text = error.format_message()
         if not text:
             return ExitCode.BAD_INPUT
-        return _told(BadInput(text, hint=f"See `{_command_of(error)} --help`.", code="usage"), as_json)
+        return _told(BadInput(text, hint=_usage_hint(error), code="usage"), as_json)
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted(arguments)
     except BrokenPipeError:
@@ -121,6 +122,19 @@ def run(arguments: Sequence[str]) -> int:
     if code == ExitCode.INTERRUPTED and not isinstance(code, ExitCode):  # typer's, of a Ctrl-C that nobody has told of
         return _interrupted(arguments)
     return int(code) if isinstance(code, int) else ExitCode.OK
+
+
+_OF_JOBS = {"--take", "--offer", "--submit", "--probe"}
+"""Options of `dlh jobs offer` that newcomers give to `dlh offer`."""
+
+
+def _usage_hint(error: typer.TyperException) -> str:
+    command = _command_of(error)
+    if command == "dlh offer" and getattr(error, "option_name", "") in _OF_JOBS:
+        return "`dlh offer` makes no job: `dlh submit --draft` does; then `dlh jobs offer JOB --take N` takes a line."
+    if re.fullmatch(r"-\d.*", getattr(error, "option_name", "")):
+        return f"No value here may be below 0. See `{command} --help`."
+    return f"See `{command} --help`."
 
 
 def _command_of(error: typer.TyperException) -> str:

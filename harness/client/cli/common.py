@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -192,6 +194,17 @@ def spec_read(path: Path) -> str:
             hint=f"Name the data by --data {shlex.quote(str(path))}; a spec may be left out where every field is auto.",
         )
     return text_read(path)
+
+
+@contextmanager
+def spec_named(spec: Path | None) -> Iterator[None]:
+    """Put the name of the file before what the portal says of a line of it."""
+    try:
+        yield
+    except ApiError as error:
+        if spec is not None and error.code == "spec_invalid" and error.message.startswith("line "):
+            error.message = f"{spec}, {error.message}"
+        raise
 
 
 def job_body(client: Client, spec: Path | None, data: str, model: Path | None, *, quiet: bool) -> Json:

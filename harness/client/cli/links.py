@@ -9,6 +9,7 @@ import typer
 from harness.client.cli.common import open_client
 from harness.client.cli.output import JsonFlag, console, json_print, table_print, when
 from harness.client.client import Json
+from harness.client.errors import BadInput
 from worker.words import counted, size_words
 
 _NETWORKS = {
@@ -34,7 +35,10 @@ def pool_links(
     """Latency and bandwidth between nodes, as timed by their agents: what jobs over several nodes are priced with."""
     with open_client(context) as client:
         asked: Json = client.send("POST", "/pool/links", {"node": node}) if measure else {}
-        found: list[Json] = client.get("/pool")["links"]
+        pool: Json = client.get("/pool")
+    found: list[Json] = pool["links"]
+    if node and node not in {one["name"] for one in pool["nodes"]}:
+        raise BadInput(f"There is no node {node}.", hint="`dlh pool` lists what exists.")
     links = [link for link in found if not node or node in (link["first"], link["second"])]
     if as_json:
         json_print({**asked, "items": links} if measure else {"items": links})

@@ -20,6 +20,7 @@ from harness.client.cli.common import (
     SpecArgument,
     job_body,
     open_client,
+    spec_named,
     text_read,
 )
 from harness.client.cli.output import (
@@ -28,6 +29,7 @@ from harness.client.cli.output import (
     console,
     duration,
     json_print,
+    local_words,
     notes,
     size,
     table_print,
@@ -65,6 +67,8 @@ OfferOption = Annotated[
     str, typer.Option(help="Show or take from this offer again, by the id below its table; nothing is priced anew.")
 ]
 ALL_LINES = 12
+_DEVICES = ("cpu", "cuda", "any")
+_DEVICES_HINT = "Use cpu, cuda (NVIDIA GPUs), or any, which leaves it open."
 _WAIT_S = 300.0
 _POLL_S = 0.5
 _STYLES = {"recommended": "green", "fastest": "cyan", "cheapest": "cyan"}
@@ -93,7 +97,8 @@ def offer(  # noqa: PLR0913  (typer: one parameter per option)
 ) -> None:
     """What a spec would cost on every kind of device, without making a job."""
     body = _wishes(deadline, device, device_model, count, mode)
-    with open_client(context) as client:
+    _spec_check(spec)
+    with open_client(context) as client, spec_named(spec):
         if workload is not None:
             body |= {"workload": _workload(workload), "project": client.project}
         else:
@@ -136,12 +141,13 @@ def job_offer(  # noqa: PLR0913
         if probe:
             client.send("POST", f"/offers/{segment(found['id'])}/probe", _probe_on(found["wish"]))
             found = _ready(client, found)
-        if take or submit:
+        is_taken = bool(take or submit) and found.get("state") != "failed"  # else what failed is told
+        if is_taken:
             found = taking.accept(client, found, take, submit=submit, promise=promise)
         if not take.isdecimal():
             taking.remember(client, found)
         _csv_write(client, found, csv)
-    _end(found, as_json=as_json, is_taken=bool(take or submit), is_seen=take.isdecimal())
+    _end(found, as_json=as_json, is_taken=is_taken, is_seen=take.isdecimal())
 
 
 def _wishes(deadline: str, device: str, device_model: str, count: int | None, mode: str) -> Json:
@@ -157,6 +163,8 @@ def _wishes(deadline: str, device: str, device_model: str, count: int | None, mo
                 f"{deadline!r} is not a valid date and time.", hint="Write it like 2030-01-31T18:00."
             ) from error
     if device:
+        if device not in _DEVICES:
+            raise BadInput(f"There is no kind of device {device!r} for --device.", hint=_DEVICES_HINT, field="device")
         body["device"] = None if device == "any" else device
     if device_model:
         body["device_model"] = None if device_model == "any" else device_model
@@ -165,6 +173,15 @@ def _wishes(deadline: str, device: str, device_model: str, count: int | None, mo
     if mode:
         body["mode"] = mode
     return body
+
+
+def _spec_check(spec: Path | None) -> None:
+    """Pass for what may be a file of a spec. Raises `BadInput` where a job seems to be meant."""
+    if spec is not None and not spec.suffix and not spec.exists():
+        raise BadInput(
+            f"There is no file {spec}; a task spec in YAML belongs here.",
+            hint=f"If it is a job: `dlh jobs offer {spec}`; if it is data: --data {spec}.",
+        )
 
 
 def _probe_on(wish: Json) -> Json:
@@ -230,9 +247,9 @@ def _print(found: Json) -> None:
         out.print(Text.assemble((title, "bold"), str(problem.get("message", ""))))
         out.print(Text(f"{problem.get('hint', '')}{more}".strip()))
         return
-    out.print(Text(found["text"], style="bold"))
+    out.print(Text(local_words(found["text"]), style="bold"))
     for change in found["changes"]:
-        out.print(Text(f"  or: {change}"))
+        out.print(Text(f"  or: {local_words(change)}"))
     if found["earliest_finish"] and found["recommended"] is None:
         out.print(Text(f"Earliest finish that can be promised: {when(found['earliest_finish'])}"))
     shown = [line for line in found["lines"] if line["place"] < ALL_LINES or line["marks"] or line["frontier"]]
@@ -244,7 +261,7 @@ def _print(found: Json) -> None:
     if len(shown) < len(found["lines"]):
         notes().print(f"{len(shown)} of {len(found['lines'])} ways; --json or --csv shows all.")
     for note in found["notes"]:
-        notes().print(note, markup=False)
+        notes().print(local_words(note), markup=False)
     if found["job"]:
         out.print(Text(f"Offer {found['id']}; `dlh jobs offer {found['job']} --take N` takes the line # N of it."))
 

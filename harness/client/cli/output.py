@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable
@@ -18,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.client.errors import ApiError, BadInput, ClientError, NotSignedIn, Unreachable
+from harness.moments import moments_split
 from worker.words import duration_words, number_words, size_words
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
@@ -32,7 +34,8 @@ _STYLES = {
 _NONE_SUCH = re.compile(r"There is no (?:such )?([a-z]+(?: test)?)\b|.* has no (quota|device)\b")
 _LISTED_BY = {
     "job": "dlh jobs", "dataset": "dlh data list", "upload": "dlh data uploads", "project": "dlh whoami",
-    "token": "dlh tokens", "user": "dlh people", "node": "dlh pool", "device": "dlh pool", "quota": "dlh pool quotas",
+    "fetch": "dlh data fetches", "token": "dlh tokens", "user": "dlh people", "node": "dlh pool",
+    "device": "dlh pool", "quota": "dlh pool quotas",
     "reservation": "dlh pool reservations", "calibration": "dlh pool calibration", "checkpoint": "dlh show JOB",
 }  # fmt: skip
 
@@ -108,18 +111,26 @@ def error_print(error: ClientError, *, as_json: bool) -> None:
         return
     out = notes()
     # Lines are left to the terminal: a path or a command that is cut in two can be neither copied nor found in a log.
-    out.print(Text.assemble(("Error: ", "bold red"), error.message), soft_wrap=True)
+    out.print(Text.assemble(("Error: ", "bold red"), local_words(error.message)), soft_wrap=True)
     if isinstance(error.details, list) and len(error.details) > 1:
         for problem in error.details[1:20]:  # the first is the error itself
             if isinstance(problem, dict):
                 text = f"{problem.get('field')}: {problem.get('message')}"
                 out.print(Text.assemble(("Also: ", "bold red"), text), soft_wrap=True)
-    if hint := " ".join(filter(None, (error.hint, _next_step(error)))):
-        out.print(Text.assemble(("Hint: ", "bold"), hint), soft_wrap=True)
+    if hint := " ".join(filter(None, ("" if _is_unknown(error) else error.hint, _next_step(error)))):
+        out.print(Text.assemble(("Hint: ", "bold"), local_words(hint)), soft_wrap=True)
+
+
+def _is_unknown(error: ClientError) -> bool:
+    """Whether the portal does not know the token."""
+    return isinstance(error, ApiError) and error.status == 401
 
 
 def _next_step(error: ClientError) -> str:
     """What a person at a terminal can ask next; the portal's own words know no commands."""
+    if _is_unknown(error):
+        first = " DLH_TOKEN is set and comes before what is stored." if os.environ.get("DLH_TOKEN") else ""
+        return f"Make one on the page Account, then `dlh login URL --token TOKEN`.{first}"
     if isinstance(error, ApiError) and error.status == 404 and "dlh " not in error.hint:
         told = _NONE_SUCH.match(error.message)
         command = _LISTED_BY.get((told[1] or told[2]) if told else "")
@@ -196,6 +207,12 @@ def size(value: float | None) -> str:
 def duration(seconds: float | None) -> str:
     """Seconds for people; empty where there is nothing to tell."""
     return "" if seconds is None else duration_words(seconds)
+
+
+def local_words(text: str) -> str:
+    """A sentence of the portal, with the moments in it as local times like all others that are printed."""
+    parts = moments_split(text)
+    return "".join(part if isinstance(part, str) else f"{part.astimezone():%Y-%m-%d %H:%M}" for part in parts)
 
 
 def when(text: str | None) -> str:

@@ -110,6 +110,9 @@ def pool_slow(
 ) -> None:
     """Let a device act slower than it is, to try unlike devices on a machine that has none."""
     kind, _, index = device.partition(":")
+    if not index.isdecimal():
+        hint = "Write it like cpu:1 or cuda:0; `dlh pool` shows what there is."
+        raise BadInput(f"{device!r} names no device.", hint=hint)
     path = f"/pool/nodes/{segment(name)}/devices/{segment(kind)}/{segment(index)}/slowdown"
     said = f"Runs that start on {device} of {name} from now on run {factor:g} times slower (emulated)."
     if factor == 1.0:
@@ -121,7 +124,9 @@ def pool_slow(
 def pool_add(
     context: typer.Context,
     name: NameArgument,
-    hours: Annotated[float, typer.Option("--hours", help="How long the join token is valid.")] = 24.0,
+    hours: Annotated[
+        float, typer.Option("--hours", min=0.02, max=720.0, help="How long the join token is valid.")
+    ] = 24.0,
     as_json: JsonFlag = False,
 ) -> None:
     """Expect a node of this name, and print the command that lets its machine in, once."""

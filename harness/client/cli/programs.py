@@ -22,6 +22,7 @@ from harness.client.cli.common import (
     finish,
     job_body,
     open_client,
+    spec_named,
     spec_read,
     transfer_bar,
 )
@@ -56,7 +57,7 @@ def suggest(
     """Models for your data, best first, with what speaks for and against each."""
     is_spec = bool(source) and (bool(data) or Path(source).suffix.lower() in _SPEC_SUFFIXES)
     text = spec_read(Path(source)) if is_spec else None
-    with open_client(context) as client:
+    with open_client(context) as client, spec_named(Path(source) if is_spec else None):
         dataset = dataset_resolve(client, data or ("" if is_spec else source), text, quiet=as_json)
         body = {"dataset": dataset["id"], **({"yaml": text} if text is not None else {})}
         items: list[Json] = client.send("POST", "/suggest", body)["items"]
@@ -91,7 +92,7 @@ def submit(  # noqa: PLR0913
     as_json: JsonFlag = False,
 ) -> None:
     """Upload the data if need be, make the program, and queue the job."""
-    with open_client(context) as client:
+    with open_client(context) as client, spec_named(spec):
         body = job_body(client, spec, data, model, quiet=as_json)
         job = client.job_create({**body, "name": name, "submit": not draft, "promise": promise})
         if wait and not draft:
@@ -129,7 +130,7 @@ def code(
     """Write the generated program to a folder; with its data it runs there alone with `python train.py`."""
     path = Path(source)
     is_spec = path.suffix.lower() in _SPEC_SUFFIXES or path.is_file()
-    with open_client(context) as client:
+    with open_client(context) as client, spec_named(path if is_spec else None):
         if not is_spec:
             out = out or Path(f"program-{source}")
             files = _program_write(client, source, out, with_data=with_data, quiet=as_json)
@@ -160,6 +161,8 @@ def download(  # noqa: PLR0913
 ) -> None:
     """Download program and weights of a job, or the model as ONNX; without a flag program and weights."""
     folder = out or Path()
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"{folder} is a file; --out names a folder.", hint="Name another; it is made if need be.")
     folder.mkdir(parents=True, exist_ok=True)
     both = not program and not weights and not onnx
     wanted = [_program_part(job, with_data)] if program or both else []

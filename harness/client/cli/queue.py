@@ -14,7 +14,7 @@ from harness.client.cli.common import open_client
 from harness.client.cli.output import JsonFlag, console, duration, json_print, number, table_print, when
 from harness.client.client import Json
 from harness.client.download import download
-from harness.client.errors import BadInput
+from harness.client.errors import ApiError, BadInput
 from harness.client.transport import segment
 
 app = typer.Typer(help="The queue: show it; admins move jobs and set priorities.", invoke_without_command=True)
@@ -90,7 +90,12 @@ def queue_move(
 ) -> None:
     """Move a waiting job: up, down, first, last, or just before another one."""
     body = {"to": to} if to in {"up", "down", "first", "last"} else {"before": to}
-    _change(context, "POST", f"/queue/{segment(job)}/move", body, f"{job} was moved.", as_json)
+    try:
+        _change(context, "POST", f"/queue/{segment(job)}/move", body, f"{job} was moved.", as_json)
+    except ApiError as error:
+        if error.status == 404 and "before" in body:
+            error.message = f"There is no such job: {job}, or {to!r}, which is none of up, down, first and last."
+        raise
 
 
 @app.command("priority")
@@ -115,7 +120,7 @@ def pool_commands_add(pool: typer.Typer) -> None:
         pool.command(name)(command)
 
 
-def _moment(text: str, option: str) -> str:
+def moment_read(text: str, option: str) -> str:
     """An ISO time of the reader's own zone, or a span from now like 90m. Raises `BadInput`."""
     try:
         return (datetime.now(UTC) + timedelta(seconds=budget_read(text))).isoformat()
@@ -144,9 +149,9 @@ def reserve(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Keep a node or a device for a purpose; running jobs are not stopped."""
     body: Json = {"node": node, "device": device, "purpose": purpose, "project": project}
-    body["ends_at"] = _moment(until, "--until")
+    body["ends_at"] = moment_read(until, "--until")
     if start:
-        body["starts_at"] = _moment(start, "--from")
+        body["starts_at"] = moment_read(start, "--from")
     with open_client(context) as client:
         made: Json = client.send("POST", f"/pool/reservations{'/consequences' if look else ''}", body)
     if as_json:

@@ -3,45 +3,40 @@
 from __future__ import annotations
 
 import csv as csv_module
-import json
 import os
-import subprocess
-import sys
-import tempfile
+import re
 import time
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn
 
 from harness.client.cli.common import open_client
 from harness.client.cli.output import ExitCode, JsonFlag, console, duration, json_print, notes, number, table_print
+from harness.client.cli.rates_here import (
+    CURVE,
+    RangeTestFailed,
+    bar_of,
+    folder_check,
+    folder_test,
+    folder_trials,
+    trying_words,
+)
 from harness.client.client import Client, Json
-from harness.client.errors import BadInput, ClientError, WaitTimeout
+from harness.client.errors import ApiError, BadInput, WaitTimeout
 from harness.client.transport import segment
-from worker.rate_search import HIGHEST, LOWEST
+from worker.rate_search import range_fault
 from worker.words import percent_words
 
 _WAIT_S = 330.0
 _TRIALS_SPARE_S = 300.0
-_TRIALS_MOST_S = {"auto": 60.0, "always": 900.0}
-"""In a folder: what trials may take, as foretold."""
 _POLL_S = 0.5
-_ERRORS_BYTES = 4096
-"""In a folder: so much of the end of a program's errors is looked at."""
-_CURVE = ("rate", "loss", "loss_fit", "score", "log_fit")
 _TITLES = {
     "trials": "Trials",
     "valley": "Valley (as fastai)", "steepest": "Steepest (as fastai)", "minimum_tenth": "Minimum / 10",
     "linear": "Linear rule", "sqrt": "Square-root rule",
 }  # fmt: skip
-
-
-class RangeTestFailed(ClientError):
-    """The range test gave no interval."""
-
-    code = "range_test_failed"
+_NAMES = ("best", "low", "centre", "high", *_TITLES)
 
 
 def commands_add(app: typer.Typer) -> None:
@@ -72,14 +67,16 @@ def lr_find(  # noqa: PLR0913  (typer: one parameter per option)
     folder = Path(target).expanduser()
     if not folder.is_dir() and (os.sep in target or data is not None):
         raise BadInput(f"There is no folder {target}.", hint="Name one with train.py, or the id of a job.")
+    if fault := range_fault(low, high, prefix="--"):
+        raise BadInput(fault.message, hint=fault.hint, field=fault.field)
     if folder.is_dir():
-        if use:
-            raise BadInput("--use is for jobs.", hint="Set training.learning_rate in spec.yaml to the rate.")
-        found = _folder(folder, data, device, low, high, quiet=as_json)
+        folder_check(folder, data, device, use)
+        found = folder_test(folder, data, device, low, high, quiet=as_json)
         if trials != "never" and found["state"] == "done":
-            _folder_trials(folder, data, device, found, trials, quiet=as_json)
+            folder_trials(folder, data, device, found, trials, quiet=as_json)
     else:
         with open_client(context) as client:
+            _use_check(client, target, use)
             body = {"device": device or None, "low": low, "high": high, "trials": trials}
             found = _job(client, target, body, quiet=as_json)
             if use and found["state"] == "done":
@@ -92,9 +89,14 @@ def lr_find(  # noqa: PLR0913  (typer: one parameter per option)
 def _job(client: Client, job: str, body: Json, *, quiet: bool) -> Json:
     """Start a test, or join one that goes on, and wait for its end. Raises `WaitTimeout`."""
     place = f"/jobs/{segment(job)}/rates"
-    found = client.send("POST", place, body)
+    try:
+        found = client.send("POST", place, body)
+    except ApiError as error:
+        if error.status == 404:
+            error.hint = f"There is no folder {job} here, either. {error.hint}".strip()
+        raise
     end_s, trying = time.monotonic() + _WAIT_S, False
-    with _bar(quiet=quiet) as bar:
+    with bar_of(quiet=quiet) as bar:
         task = bar.add_task("Range test", total=1.0)
         while found["state"] == "waiting":
             if time.monotonic() > end_s:
@@ -104,13 +106,22 @@ def _job(client: Client, job: str, body: Json, *, quiet: bool) -> Json:
             if (found["trials"] or {}).get("state") == "waiting" and not trying:
                 trying = True
                 end_s = time.monotonic() + 2 * found["trials"]["expected_s"] + _TRIALS_SPARE_S
-                bar.update(task, description=_trying(found["trials"]))
+                bar.update(task, description=trying_words(found["trials"]))
             bar.update(task, completed=found["progress"])
     return dict(found)
 
 
-def _trying(trials: Json) -> str:
-    return f"Trials, up to {trials['most_share']:.1f} runs, about {duration(trials['expected_s'])}"
+def _use_check(client: Client, job: str, use: str) -> None:
+    """Pass where the rate can be put into the job's spec after a test, which takes a while. Raises `BadInput`."""
+    if not use:
+        return
+    if use not in _NAMES and not re.fullmatch(r"[\d.]+(e[+-]?\d+)?", use.lower()):
+        raise BadInput(f"There is no rate {use!r} for --use.", hint=f"Give a number, or one of {', '.join(_NAMES)}.")
+    found = client.job(job)
+    if found["state"] != "draft":
+        raise BadInput(
+            f"--use is for drafts; {found['name']} is {found['state']}.", hint="Clone it, and test the clone."
+        )
 
 
 def _use(client: Client, job: str, found: Json, use: str) -> None:
@@ -124,121 +135,9 @@ def _use(client: Client, job: str, found: Json, use: str) -> None:
     notes().print(f"The spec now has learning_rate: {found['used_rate']:g}.")
 
 
-def _folder(
-    folder: Path, data: Path | None, device: str, low: float | None, high: float | None, *, quiet: bool
-) -> Json:
-    """Make the test here, by the runtime's own command, and read the record."""
-    if not (folder / "train.py").is_file():
-        raise BadInput(
-            f"{folder} does not contain a train.py.", hint="Give the folder of a program, or the id of a job."
-        )
-    for name, rate in (("low", low), ("high", high)):
-        if rate is not None and not LOWEST <= rate <= HIGHEST:
-            raise BadInput(f"--{name} must be between {LOWEST:g} and {HIGHEST:g}.", hint="Usual are 1e-6 and 10.")
-    command = [sys.executable, "-m", "worker.runtime.rates.range_test", "--program", str(folder)]
-    command += ["--data", str(data or folder / "data")]
-    for name, value in (("device", device), ("low", low), ("high", high)):
-        command += [f"--{name}", str(value)] if value else []
-    return _read(_answer(command, "Range test", quiet=quiet))
-
-
-def _folder_trials(folder: Path, data: Path | None, device: str, found: Json, wish: str, *, quiet: bool) -> None:
-    """Make trials here, and add them to what was found."""
-    from scheduler.rates.trials import (  # slow to load, as below
-        RateUnclear,
-        TrialsRecord,
-        most_share,
-        trial_choice,
-        trials_s,
-        trials_scale,
-    )  # fmt: skip
-
-    run_s = float(found["run_s"] or 0.0)
-    scale = trials_scale(run_s, _TRIALS_MOST_S[wish])
-    most, expected_s = (scale or 1.0) * most_share(), trials_s(run_s, scale or 1.0)
-    told: Json = {"state": "none", "most_share": most, "expected_s": expected_s, "done": []}
-    found["trials"] = told
-    if not scale:
-        return
-    command = [sys.executable, "-m", "worker.runtime.rates.trials", "--program", str(folder)]
-    command += ["--data", str(data or folder / "data"), "--centre", str(found["centre"]), "--scale", str(scale)]
-    command += ["--budget", str(2 * told["expected_s"] + 30.0), *(["--device", device] if device else [])]
-    try:
-        answer = _answer(command, _trying(told), quiet=quiet)
-        choice = trial_choice(TrialsRecord.from_dict(answer["trials"]))
-    except (RangeTestFailed, RateUnclear) as error:
-        told |= {"state": "failed", "problem": {"message": str(error), "hint": error.hint}}
-        return
-    told |= {"state": "done", "rate": choice.rate, "share": choice.share, "notes": list(choice.notes)}
-    told |= {"took_s": answer["took_s"], "complete": answer["complete"], "done": answer["trials"]["done"]}
-    found["best"], found["alternatives"] = choice.rate, {"trials": choice.rate, **found["alternatives"]}
-
-
-def _answer(command: list[str], what: str, *, quiet: bool) -> Json:
-    """The last line that the command prints. Raises `RangeTestFailed`, with the command to be run by hand."""
-    shown = " ".join(["python", *command[1:]])
-    last: Any = None
-    # the working folder is not searched for modules: a program's own files must not stand in for ours
-    environment = {**os.environ, "PYTHONSAFEPATH": "1"}
-    # errors go to a file: a program that fills a pipe, which nobody reads before it ends, would wait for ever
-    with tempfile.TemporaryFile() as errors:
-        with (
-            _bar(quiet=quiet) as bar,
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment) as process,
-        ):
-            task = bar.add_task(what, total=1.0)
-            for line in process.stdout or ():
-                if line.startswith('{"mark"'):
-                    bar.update(task, completed=float(json.loads(line).get("share", 0.0)))
-                elif line.startswith("{"):
-                    last = line
-        words = _last_words(errors)
-    try:
-        body = json.loads(last or "")
-    except ValueError:
-        body = None
-    if not isinstance(body, dict) or "ok" not in body:
-        raise RangeTestFailed(f"The test did not run here: {words}", hint=f"It needs torch. By hand: {shown}")
-    if problem := body.get("problem"):
-        raise RangeTestFailed(str(problem.get("message")), hint=str(problem.get("hint") or ""))
-    return body
-
-
-def _last_words(errors: BinaryIO) -> str:
-    """The last line of what a program wrote to its stream of errors."""
-    errors.seek(max(0, errors.seek(0, os.SEEK_END) - _ERRORS_BYTES))
-    lines = errors.read().decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "it printed nothing"
-
-
-def _read(answer: Json) -> Json:
-    """The same shape as the portal's answer, as far as it can be told without one."""
-    from scheduler.rates.interval import RangeRecord, RateUnclear, rate_range  # slow to load: other commands do without
-
-    told = {"batch_size": answer["batch_size"], "optimizer": answer["optimizer"], "rate": answer["rate"]}
-    base: Json = {"state": "failed", **told, "curve": [], "alternatives": {}, "notes": [], "record": answer["record"]}
-    base |= {"run_s": answer.get("run_s"), "trials": None, "best": None}
-    try:
-        found = rate_range(RangeRecord.from_dict(answer["record"]))
-    except RateUnclear as unclear:
-        return {**base, "problem": {"code": unclear.code, "message": unclear.message, "hint": unclear.hint}}
-    return {
-        **base, "state": "done", "problem": None, "low": found.low, "high": found.high, "centre": found.centre,
-        "best": found.centre,
-        "alternatives": {name: float(rate) for name, rate in found.marks.items()}, "notes": list(found.notes),
-        "degree": found.loss_fit.degree, "log_fit_of": found.log_fit_of, "diverged_at": found.diverged_at,
-        "curve": [dict(zip(_CURVE, row, strict=True)) for row in found.curve()],
-    }  # fmt: skip
-
-
-def _bar(*, quiet: bool) -> Progress:
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-    return Progress(*columns, console=notes(), disable=quiet, transient=True)
-
-
 def _csv_write(path: Path, found: Json) -> None:
     with path.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv_module.DictWriter(stream, _CURVE)
+        writer = csv_module.DictWriter(stream, CURVE)
         writer.writeheader()
         writer.writerows(found["curve"])
     notes().print(f"Wrote {path}.", markup=False)

@@ -5,6 +5,7 @@ The only command that works without one: the scheduler is a library of pure func
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -58,24 +59,38 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     """Replay a trace through the scheduler: satisfied deadlines, times, use and energy, by policy."""
     from scheduler.simulate.metrics import measure
 
+    _seconds_check(slot_s, rescale_s)
     rules = {"slot_s": slot_s, "overheads": overheads, "rescale_s": rescale_s, "estimator": estimator}
-    try:
-        replays, said = _replays(trace, policy or ["deadline_energy"], pool, tables, span_nodes, rules)
-    except ValueError as error:
-        raise BadInput(f"{error}.", hint=_HINT) from error
+    replays, said = _replays(trace, policy or ["deadline_energy"], pool, tables, span_nodes, rules)
     figures = [measure(replay) for replay in replays]
-    for text in said:
-        notes().print(f"{text}.", markup=False)
     if report:
-        told = [_cost_words(overheads, rescale_s), "Energy is modelled from a table.", *(f"{text}." for text in said)]
-        _report_write(report, f"{trace.name} on {pool}", told, replays, figures)
-    if as_json:
-        json_print([item.to_dict() for item in figures])
-    else:
-        _print(figures)
+        _report_write(report, f"{trace.name} on {pool}", [_cost_words(overheads, rescale_s), *said], replays, figures)
+    json_print([item.to_dict() for item in figures]) if as_json else _print(figures)
+
+
+def _seconds_check(slot_s: float, rescale_s: float | None) -> None:
+    """Pass for times that can be replayed. Raises `BadInput` with the option."""
+    if not (math.isfinite(slot_s) and slot_s > 0):
+        raise BadInput(f"--slot-s is {slot_s:g}; it must be above 0.", hint="Give seconds, such as 60.")
+    if rescale_s is not None and not (math.isfinite(rescale_s) and rescale_s >= 0):
+        raise BadInput(f"--rescale-s is {rescale_s:g}; it must be 0 or more.", hint="Give seconds, such as 20.")
 
 
 def _replays(
+    trace: Path, policies: list[str], pool: str, tables: Path | None, span_nodes: bool, rules: dict[str, Any]
+) -> tuple[list[Replay], list[str]]:
+    """(a replay of each policy, what is said of all of them, in sentences). Raises `BadInput`."""
+    try:
+        replays, said = _replayed(trace, policies, pool, tables, span_nodes, rules)
+    except ValueError as error:
+        raise BadInput(f"{error}.", hint=_HINT) from error
+    said = [f"{text}." for text in said]
+    for text in said:
+        notes().print(text, markup=False)
+    return replays, said
+
+
+def _replayed(
     trace: Path, policies: list[str], pool: str, tables: Path | None, span_nodes: bool, rules: dict[str, Any]
 ) -> tuple[list[Replay], list[str]]:
     """(a replay of each policy, what is to be said of all of them). Raises `ValueError`."""
@@ -110,7 +125,7 @@ def _cost_words(overheads: bool, rescale_s: float | None) -> str:
     own = (
         f"; a start or change of devices {rescale_s:g} s per doubling, and once again" if rescale_s is not None else ""
     )
-    return f"{cost}{own}."
+    return f"{cost}{own}. Energy is modelled from a table."
 
 
 def _report_write(path: Path, title: str, told: list[str], replays: list[Replay], figures: list[Metrics]) -> None:

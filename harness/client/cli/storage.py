@@ -9,8 +9,8 @@ import typer
 
 from harness.client.cli.common import open_client
 from harness.client.cli.output import JsonFlag, console, json_print, pairs_print, size, table_print, when
-from harness.client.client import Json
-from harness.client.errors import BadInput
+from harness.client.client import Client, Json
+from harness.client.errors import BadInput, ClientError
 from harness.client.transport import segment
 
 ForeverFlag = Annotated[
@@ -102,6 +102,12 @@ def storage_quota(
     json_print(answer) if as_json else console().print(f"{project} may take {said}.", markup=False)
 
 
+def _remove(client: Client, job: str, *, forever: bool) -> None:
+    client.send("DELETE", f"/jobs/{segment(job)}")
+    if forever:
+        client.send("POST", f"/jobs/{segment(job)}/purge")
+
+
 def jobs_rm(
     context: typer.Context,
     jobs: Annotated[list[str], typer.Argument(metavar="JOB...", help="Ids of jobs that neither wait nor run.")],
@@ -109,13 +115,17 @@ def jobs_rm(
     as_json: JsonFlag = False,
 ) -> None:
     """Move jobs to the trash, from where they can be restored (two weeks, unless set otherwise)."""
+    where = "deleted for good" if forever else "in the trash"
     with open_client(context) as client:
-        for job in jobs:
-            client.send("DELETE", f"/jobs/{segment(job)}")
-            if forever:
-                client.send("POST", f"/jobs/{segment(job)}/purge")
+        for number, job in enumerate(jobs):
+            try:
+                _remove(client, job, forever=forever)
+            except ClientError as error:
+                error.message = f"{job}: {error.message}" if len(jobs) > 1 else error.message
+                if before := jobs[:number]:
+                    error.hint = f"{', '.join(before)}: {where}; no other was touched. {error.hint}".strip()
+                raise
     if as_json:
         json_print({"ok": True, "ids": jobs})
     else:
-        where = "deleted for good" if forever else "in the trash"
         console().print(f"{', '.join(jobs)}: {where}.", markup=False)

@@ -69,9 +69,16 @@ def accept(client: Client, found: Json, take: str, *, submit: bool, promise: boo
         raise
     taken: Json = client.get(place)
     way = next((way for way in taken["lines"] if _is(way, taken["accepted"] or {})), None)
-    said = f"{_words(way)}; {job['name']} is {job['state']}." if way else f"{job['name']} is {job['state']}."
+    said = f"{_words(way)}; {_state_words(job)}" if way else _state_words(job)
     notes().print(f"Taken: {said}", markup=False, soft_wrap=True)
     return taken
+
+
+def _state_words(job: Json) -> str:
+    """How the job stands now, and what it takes to queue a draft."""
+    if job["state"] == "draft":
+        return f"the job {job['name']} stays a draft until the same command with --submit queues it."
+    return f"the job {job['name']} is {job['state']}."
 
 
 def _is(line: Json, accepted: Json) -> bool:

@@ -12,6 +12,7 @@ from harness.jobs.control.data_ways import dataset_of
 from harness.jobs.control.views import Facts
 from harness.jobs.models import Job
 from harness.jobs.states import job_note
+from harness.moments import moment_words
 from scheduler.data_way import Travel
 from scheduler.placing.obstacles import NEVER
 from scheduler.types import Decision, JobView, PoolView, WaitReason
@@ -64,11 +65,12 @@ def expectations_write(facts: Facts, decision: Decision) -> None:
     for view in facts.views:
         job = facts.jobs[view.job_id]
         reason = decision.waits.get(view.job_id)
+        planned = decision.planned_on.get(view.job_id, "")
         told = decision.expected.get(view.job_id)
         data = decision.data.get(view.job_id, view.bringing)
         expected = expected_of(view, told, data, facts.now_s) if told else None
         changes = {
-            **_waiting(facts, job, reason if view.job_id in facts.queued else None),
+            **_waiting(facts, job, reason if view.job_id in facts.queued else None, planned),
             **_times(job, expected, facts.now_s),
         }
         stuck = "" if expected or not view.promised or reason is None else _stuck_words(view, reason, facts)
@@ -107,21 +109,23 @@ def slack_s(job: Job) -> float | None:
     return (job.promised_at - job.expected_finish_at).total_seconds()
 
 
-def _waiting(facts: Facts, job: Job, reason: WaitReason | None) -> dict[str, Any]:
+def _waiting(facts: Facts, job: Job, reason: WaitReason | None, planned: str) -> dict[str, Any]:
+    """`planned`: the node on which it is going to start, where that is known."""
     if reason is None:
         return {}
     text = reason.told(lambda other: facts.name_for(job, other))
     new = {
         "waiting_code": str(reason.code),
-        "waiting_text": " ".join(filter(None, (text, _copying_words(facts, job)))),
+        "waiting_text": " ".join(filter(None, (text, _copying_words(facts, job, planned)))),
         "queue_position": reason.position or None,
     }
     return {name: value for name, value in new.items() if value != getattr(job, name)}
 
 
-def _copying_words(facts: Facts, job: Job) -> str:
-    """Where the job's data are on their way to."""
-    copying = (name for name, cache in facts.caches.items() if cache.copying == dataset_of(job))
+def _copying_words(facts: Facts, job: Job, planned: str) -> str:
+    """Where the job's data are on their way to; not where the same data go for another job, which starts there."""
+    sought = {name: cache for name, cache in facts.caches.items() if planned in ("", name)}
+    copying = (name for name, cache in sought.items() if cache.copying == dataset_of(job))
     nodes = ", ".join(sorted(copying))
     return f"Its data are being copied to {nodes} ahead of the start." if nodes else ""
 
@@ -146,7 +150,7 @@ def _stuck_words(view: JobView, reason: WaitReason, facts: Facts) -> str:
     latest_s = view.deadline_s - left_s if view.deadline_s is not None else -math.inf
     if not facts.now_s < latest_s < facts.now_s + FARTHEST_S:
         return f"Its promised finish can no longer be kept. {reason.text}"
-    latest = f"{datetime.fromtimestamp(latest_s, UTC):%Y-%m-%d %H:%M} UTC"
+    latest = moment_words(datetime.fromtimestamp(latest_s, UTC))
     return f"Its promise breaks unless it can start by {latest}. {reason.text}"
 
 

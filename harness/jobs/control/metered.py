@@ -59,6 +59,12 @@ def power_of(
     return Power(watts=by_load.at(sum(loads) / len(loads) if loads else 1.0), basis=basis)
 
 
+def idle_power_of(known: PowerModel) -> Power:
+    """Of a device that is held while nothing runs on it."""
+    basis = Basis.MODELLED if known.basis is Basis.MEASURED else known.basis
+    return Power(watts=known.idle_w, basis=basis)
+
+
 def _gpu(sample: Mapping[str, Any], index: int) -> tuple[float | None, float | None]:
     """(its load from 0 to 1, its watts)."""
     found: Mapping[str, Any] = next((item for item in sample.get("gpus") or () if item.get("index") == index), {})

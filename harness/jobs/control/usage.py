@@ -12,7 +12,7 @@ from django.db.models.functions import Floor, RowNumber
 
 from harness.accounts.models import Project, User
 from harness.calibration.known import Key, powers_known
-from harness.jobs.control.metered import Power, power_of
+from harness.jobs.control.metered import Power, idle_power_of, power_of
 from harness.jobs.models import Allocation, DeviceUse, JobAttempt, ResourceSample
 from harness.pool.models import Device
 from scheduler.estimation.device_model import PowerModel
@@ -86,7 +86,9 @@ def use_of(
     here = [sample for sample in samples if sample.get("node", device.node.name) == device.node.name]
     # Of a run that was wider or narrower, what all of its ranks did says nothing of those that are there now.
     rank = allocation.rank if allocation.attempt.width else None
-    power = power_of(device.kind, device.index, here, held, powers[device_key(device)], rank=rank)
+    known = powers[device_key(device)]
+    power = power_of(device.kind, device.index, here, held, known, rank=rank)
+    energy_j, basis = _energy(allocation, until, power, idle_power_of(known), is_sampled=bool(here))
     return DeviceUse(
         device=device,
         node_name=device.node.name,
@@ -102,9 +104,22 @@ def use_of(
         token=allocation.attempt.number,
         started_at=allocation.created_at,
         ended_at=until,
-        energy_j=power.watts * (until - allocation.created_at).total_seconds(),
-        energy_basis=str(power.basis),
+        energy_j=energy_j,
+        energy_basis=str(basis),
     )
+
+
+def _energy(
+    allocation: Allocation, until: datetime, running: Power, idle: Power, *, is_sampled: bool
+) -> tuple[float, Basis]:
+    """(joules, where most of them come from) of a device that idles until its attempt begins: data and program are
+    fetched first. `is_sampled`: its node has told of the run."""
+    since, attempt = allocation.created_at, allocation.attempt
+    begun_at = attempt.started_at or attempt.running_at or (since if is_sampled else until)
+    idle_s = (min(until, max(since, begun_at)) - since).total_seconds()
+    idle_j = idle.watts * idle_s
+    run_j = running.watts * ((until - since).total_seconds() - idle_s)
+    return idle_j + run_j, running.basis if run_j >= idle_j else idle.basis
 
 
 def measurement_use_write(

@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 
 from codegen.profile.types import Finding
 from harness.accounts.browsers import browser_words
-from harness.moments import moment_of
+from harness.moments import moment_of, moments_split
 from harness.pages.figures import NONE, duration, figure, is_number, percent, short, signed, size
 from harness.pages.spec_fields import value_words
 from harness.pages.undo import undo_form
@@ -78,6 +78,13 @@ def when(value: datetime | float | None, style: str = "full") -> SafeString | st
     iso = moment.astimezone(UTC).isoformat(timespec="seconds")
     text = moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return format_html('<time datetime="{}" data-style="{}" title="{}">{}</time>', iso, style, iso, text)
+
+
+@register.filter
+def local_times(text: str) -> SafeString:
+    """A sentence with the moments in it as `<time>`: the browser tells them in the reader's zone, as all others."""
+    parts = moments_split(text)
+    return format_html_join("", "{}", ((part if isinstance(part, str) else when(part),) for part in parts))
 
 
 @register.filter

@@ -18,7 +18,7 @@ from tests.harness.api.conftest import API, is_error
     ("query", "field"),
     [
         ("sort=owner__password", "sort"), ("sort=-spec", "sort"), ("page=0", "page"), ("page_size=100000", "page_size"),
-        ("state=nope", "state.0"), ("metric_min=nan", "metric_min"), ("metric_max=inf", "metric_max"),
+        ("state=nope", "state"), ("metric_min=nan", "metric_min"), ("metric_max=inf", "metric_max"),
         ("page=x", "page"), ("query=" + "a" * 600, "query"),
     ],
 )  # fmt: skip

@@ -22,7 +22,7 @@ from harness.calibration.fitting import model_correct, model_fit, priors_refresh
 from harness.calibration.known import device_model
 from harness.calibration.models import CalibrationPointRow, DeviceModelRow, FinishedJobRow
 from harness.calibration.shipped import FOLDER, POINTS_SUFFIX, Shipped
-from scheduler.estimation.calibration import LEAST_HELD_OUT, from_json, to_json
+from scheduler.estimation.calibration import LEAST_HELD_OUT, from_json, noise_of, to_json
 from scheduler.estimation.estimate import estimate
 from scheduler.estimation.predict import predict
 from scheduler.estimation.prior import prior_for
@@ -189,6 +189,7 @@ def test_what_ships_is_fitted_to_the_points_that_lie_beside_it(path: Path) -> No
     assert {(made.kind, made.model_name) for made in known} == {one.model.measured_key}
     assert len(known) == one.provenance.points and one.model.n_points >= LEAST_HELD_OUT
     assert one.provenance.measured_on and one.provenance.software and one.provenance.conditions
+    assert one.model.noise == pytest.approx(noise_of(known))
     # Where the terms of the estimator changed, it has to be fitted anew (tests/benchmarks/ship_calibration.py).
     single = [made for made in known if made.count == made.threads == 1]
     guesses = np.exp(predict(one.model, [made.workload for made in single]).log_step_s)

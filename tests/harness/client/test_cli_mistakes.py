@@ -126,3 +126,100 @@ def test_a_nul_in_a_file_is_told_with_its_line(dlh: Dlh, portal: SimpleNamespace
     (tmp_path / "model.py").write_bytes(b"import torch\nx = '\0'\n")
     ended = dlh("submit", "--model", str(tmp_path / "model.py"), "--data", dataset.pk)
     assert ended.code == 2 and "model.py, line 2 holds a NUL" in " ".join(ended.err.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "told", "hint"),
+    [
+        (("pool", "slow", "n1", "cpu:0", "nan"), "factor must be a finite number", "try again"),
+        (("pool", "slow", "n1", "banana", "2"), "'banana' names no device", "cpu:1 or cuda:0"),
+        (("pool", "add", "n1", "--hours", "nan"), "'--hours'", "dlh pool add --help"),
+        (("pool", "quota", "orchard", "cpu", "-2"), "-2", "No value here may be below 0"),
+        (("pool", "links", "--node", "nosuch"), "There is no node nosuch", "`dlh pool`"),
+        (("pool", "calibration", "export", "x.csv", "--kind", "tpu"), "'tpu' for --kind", "Use cpu or cuda"),
+        (("pool", "calibration", "import", "empty"), "The file is empty", "that an export wrote"),
+        (("pool", "calibration", "import", "list.json"), "not a calibration dataset", "that an export wrote"),
+        (("show", "../etc"), "'../etc' is no id or name", "as the lists print it"),
+        (("jobs", "--state", "banana"), "state: must be one of draft", "'banana'"),
+        (("tokens", "add", "x", "--expires", "soon"), "--expires 'soon' is not a valid time", "2030-01-31T18:00"),
+        (("people", "add", "bob", "--email", "notmail"), "valid email address", "ada@example.org"),
+        (("simulate", "empty", "--slot-s", "-5"), "--slot-s is -5", "such as 60"),
+        (("simulate", "empty", "--rescale-s", "nan"), "--rescale-s is nan", "such as 20"),
+        (("download", "nosuch", "--out", "empty"), "empty is a file; --out names a folder", "Name another"),
+        (("lr-find", "nosuch", "--use", "banana"), "There is no rate 'banana' for --use", "best, low, centre"),
+        (("data", "fetches", "--again", "nosuch"), "There is no such fetch", "`dlh data fetches`"),
+    ],
+)
+def test_a_value_that_cannot_be_is_told_by_its_name_with_what_to_do(
+    dlh: Dlh,
+    portal: SimpleNamespace,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    words: tuple[str, ...],
+    told: str,
+    hint: str,
+) -> None:
+    monkeypatch.setenv("DLH_TOKEN", portal.token_of("admin"))
+    (tmp_path / "empty").touch()
+    (tmp_path / "list.json").write_text("[]")
+    ended = dlh(*words)
+    assert ended.code in (2, 3) and told in ended.err and hint in ended.err, ended.err
+
+
+def test_a_device_that_the_pool_has_not_is_not_waited_for(dlh: Dlh, portal: Any, job: Any, node_make: Any) -> None:
+    node_make("node-1")
+    ended = dlh("lr-find", job.pk, "--device", "cuda")
+    assert "No node that is up has a device of the kind cuda." in ended.err and "Leave the device open" in ended.err
+
+
+@pytest.mark.parametrize("words", [("submit",), ("offer",), ("code",), ("suggest",)])
+def test_a_line_that_is_no_yaml_comes_with_the_name_of_its_file(
+    dlh: Dlh, portal: SimpleNamespace, dataset: Any, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "broken.yaml").write_text("training: {epochs: [\n")
+    ended = dlh(*words, "broken.yaml", "--data", dataset.pk)
+    assert ended.code == 2 and "Error: broken.yaml, line 2: not YAML" in ended.err, ended.err
+
+
+def test_of_several_jobs_those_that_were_removed_before_one_that_is_none_are_told(
+    dlh: Dlh, portal: Any, job: Any
+) -> None:
+    ended = dlh("jobs", "rm", job.pk, "nosuch")
+    assert ended.code == 3 and "nosuch: There is no such job." in ended.err
+    assert f"{job.pk}: in the trash; no other was touched." in ended.err
+
+
+def test_a_token_that_the_portal_does_not_know_comes_with_the_command_that_stores_another(
+    dlh: Dlh, portal: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DLH_TOKEN", "dlh_wrong")
+    ended = dlh("jobs")
+    assert ended.code == 3 and "`dlh login URL --token TOKEN`" in ended.err and "DLH_TOKEN is set" in ended.err
+    assert "Authorization" not in ended.err
+
+
+def test_a_line_of_an_offer_whose_program_cannot_be_read_is_refused_for_that(
+    dlh: Dlh, portal: Any, job: Any, node_make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.client.cli import offers
+
+    problem = {"message": "model.py has no function build(spec).", "hint": "Add it.", "at_fault": True}
+    failed = {"id": "x", "state": "failed", "job": "", "made_at": None, "lines": [], "problem": problem}
+    node_make("node-1")
+    monkeypatch.setattr(offers, "_ready", lambda *_: {**failed, "recommended": None, "probe": None})
+    ended = dlh("jobs", "offer", job.pk, "--take", "recommended")
+    assert ended.code == 2 and "model.py has no function build(spec)." in ended.out
+
+
+def test_a_rate_for_a_job_that_is_no_draft_is_refused_before_the_test(dlh: Dlh, portal: Any, ended_job: Any) -> None:
+    ended = dlh("lr-find", ended_job.pk, "--use", "best")
+    assert ended.code == 2 and f"--use is for drafts; {ended_job.name} is " in ended.err
+    assert not ended_job.rate_tests.exists()
+
+
+def test_a_place_in_the_queue_that_is_none_is_told_beside_the_job(
+    dlh: Dlh, portal: Any, job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DLH_TOKEN", portal.token_of("admin"))
+    ended = dlh("queue", "move", job.pk, "1")
+    assert ended.code == 3 and "'1', which is none of up, down, first and last" in ended.err

@@ -114,6 +114,15 @@ def test_settings_of_the_pool_are_shown_and_changed(dlh: Dlh, admin: SimpleNames
     assert dlh("pool", "settings", "--json").json["power_table"] == {"cpu": {"idle_w": 1, "busy_w": 5}}
 
 
+def test_a_power_that_cannot_be_so_is_refused_with_its_entry_its_setting_and_an_example(
+    dlh: Dlh, admin: SimpleNamespace
+) -> None:
+    refused = dlh("pool", "settings", "--set", 'power_table={"NVIDIA A100": {"watts": 300}}')
+    told = " ".join(refused.err.split())
+    assert refused.code == 2 and "The entry 'NVIDIA A100' of power_table needs a name, idle_w and busy_w" in told
+    assert 'Write it like {"cpu": {"idle_w": 1.5, "busy_w": 8}}' in told
+
+
 @pytest.mark.parametrize(
     "change", ["max_restarts", "=3", "max_restarts=-1", "backend=mpi", "span_nodes=7", "colour=red"]
 )

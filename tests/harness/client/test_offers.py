@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from harness.client import ApiError, Client
 from harness.client.cli.offers import _basis
+from harness.client.cli.output import local_words
 from harness.client.cli.taking import energy_words
 from harness.estimates.models import OfferRow
 from harness.estimates.offers import offer_settle
@@ -148,7 +150,7 @@ def test_a_number_takes_the_line_of_the_offer_that_was_shown_and_says_which_it_w
     assert (ended.code, ended.out) == (0, "")
     told = " ".join(ended.err.split())
     assert told.startswith(f"Taken: line {number}, {devices_words(way)}, done by ")
-    assert f"{job.name} is draft." in told and " (" in told
+    assert f"the job {job.name} stays a draft until the same command with --submit queues it." in told and " (" in told
     assert OfferRow.objects.latest("created_at") == offer
     job.refresh_from_db()
     assert (job.spec["resources"]["count"], job.spec["mode"]) == (3, way.mode)
@@ -162,6 +164,59 @@ def test_a_number_without_an_offer_that_was_shown_is_refused_in_plain_words(dlh:
     assert "No offer of this job has been shown by `dlh` here." in " ".join(ended.err.split())
     asked = dlh("jobs", "offer", job.pk, "--take", "1", "--count", "2")
     assert asked.code == 2 and "A number is of the table that was shown last" in asked.err
+
+
+def test_a_number_that_no_line_has_is_told_with_those_that_there_are(dlh: Dlh, job: Any, node_make: Any) -> None:
+    node_make("node-1", cpus=2)
+    offer_make(job.owner, job)
+    last = len(dlh("jobs", "offer", job.pk, "--json").json["lines"]) - 1
+    refused = dlh("jobs", "offer", job.pk, "--take", "99")
+    assert refused.code == 2
+    assert "This offer has no line 99." in refused.err and f"Its lines are 0 to {last}." in refused.err
+
+
+def test_a_line_is_taken_and_the_same_command_with_submit_queues_the_draft(dlh: Dlh, job: Any, node_make: Any) -> None:
+    node_make("node-1", cpus=2)
+    offer_make(job.owner, job)
+    dlh("jobs", "offer", job.pk)
+    taken = dlh("jobs", "offer", job.pk, "--take", "0")
+    assert taken.code == 0 and "stays a draft until the same command with --submit queues it." in taken.err
+    queued = dlh("jobs", "offer", job.pk, "--take", "0", "--submit")
+    assert queued.code == 0 and f"the job {job.name} is queued." in queued.err
+
+
+def test_a_draft_in_the_trash_is_told_to_be_there(dlh: Dlh, job: Any, node_make: Any) -> None:
+    node_make("node-1")
+    assert dlh("jobs", "rm", job.pk).code == 0
+    refused = dlh("jobs", "offer", job.pk)
+    assert refused.code != 0 and "in the trash" in refused.err and "draft is draft" not in refused.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told", "hint"),
+    [
+        (("--device", "gpu"), "There is no kind of device 'gpu' for --device.", "cpu, cuda (NVIDIA GPUs), or any"),
+        (("kx3f9a",), "There is no file kx3f9a", "`dlh jobs offer kx3f9a`"),
+        (("--take", "1"), "--take", "`dlh jobs offer JOB --take N`"),
+    ],
+)
+def test_what_an_offer_of_a_spec_cannot_take_is_told_with_what_can(
+    dlh: Dlh, arguments: tuple[str, ...], told: str, hint: str
+) -> None:
+    refused = dlh("offer", *arguments)
+    assert refused.code == 2 and told in refused.err and hint in refused.err
+
+
+def test_moments_within_sentences_are_told_as_the_others_in_the_time_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TZ", "Etc/GMT-3")
+    time.tzset()
+    try:
+        assert local_words("The first ends 2030-01-31 22:30 UTC.") == "The first ends 2030-02-01 01:30."
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def shown_and_priced_anew(dlh: Dlh, job: Any) -> str:

@@ -116,6 +116,37 @@ def test_a_range_beyond_any_sensible_rate_is_refused_by_its_option(dlh: Dlh, tmp
     assert "--high must be between 1e-12 and 100." in ended.err
 
 
+@pytest.mark.parametrize(
+    ("options", "message", "hint"),
+    [
+        (("--low", "20"), "--low 20 must be at most a hundredth of --high 10.", "Give --low 0.1 or less."),
+        (("--device", "tpu"), "There is no device 'tpu' for --device.", "Use cpu, cuda"),
+        (("--use", "best"), "--use is for jobs.", "training.learning_rate"),
+        ((), "needs the program's data: there is no folder", "--with-data"),
+    ],
+)
+def test_what_a_folder_cannot_be_tested_with_is_told_before_torch_is_loaded(
+    dlh: Dlh, tmp_path: Path, options: tuple[str, ...], message: str, hint: str
+) -> None:
+    for name in ("train.py", "spec.yaml"):
+        (tmp_path / name).touch()
+    ended = dlh("lr-find", str(tmp_path), *options, "--json")
+    assert ended.code == 2, ended.err
+    assert message in ended.json["error"]["message"] and hint in ended.json["error"]["hint"]
+
+
+def test_a_folder_without_its_spec_is_told_where_to_get_one(dlh: Dlh, tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    ended = dlh("lr-find", str(tmp_path))
+    assert ended.code == 2 and "does not contain a spec.yaml" in ended.err and "`dlh code JOB" in ended.err
+
+
+@pytest.mark.usefixtures("portal")
+def test_a_name_that_is_neither_a_job_nor_a_folder_is_told_as_neither(dlh: Dlh) -> None:
+    ended = dlh("lr-find", "wine-program")
+    assert ended.code == 3 and "There is no folder wine-program here, either." in " ".join(ended.err.split())
+
+
 def test_a_folder_is_tested_here_without_a_portal(dlh: Dlh, tmp_path: Path) -> None:
     folder = tmp_path / "program"
     program(folder, wine(folder / "data"), model={"family": "mlp"}, training={"epochs": 3})
@@ -133,7 +164,7 @@ def test_a_folder_is_tested_here_without_a_portal(dlh: Dlh, tmp_path: Path) -> N
     shown = dlh("lr-find", str(folder), "--trials", "never")
     assert "Valley" in shown.out and "Found by trials" not in shown.out
     refused = dlh("lr-find", str(folder), "--data", str(tmp_path / "nowhere"))
-    assert refused.code == 1 and "needs the program's data" in refused.err
+    assert refused.code == 2 and "needs the program's data: there is no folder" in refused.err
 
 
 def test_a_program_that_writes_many_errors_is_waited_for_and_told_by_the_last(dlh: Dlh, tmp_path: Path) -> None:

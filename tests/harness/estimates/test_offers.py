@@ -99,9 +99,10 @@ def test_an_uncalibrated_pool_is_said_to_be_assumed(job, node_make, offered):
 def test_a_core_that_a_shipped_calibration_stands_in_for_is_said_to_rest_on_it(job, node_make, offered, folder):
     node_make("node-1", cpus=2, gpus=1)
     priced = offered(job)
-    lent, sheets = priced.notes
+    lent, sheets, scratch = priced.notes
     assert lent.startswith("Not calibrated here: core. The figures come from the calibration of Lending core that")
     assert "assumed from data sheets" in sheets and "of core" not in sheets
+    assert scratch.startswith("Memory of a rank on gpu: 381 MiB of it are assumed to be scratch space")
     bases = {(line.allocation.kind, line.allocation.count): line.estimate for line in offer_priced(priced).lines}
     assert bases["cpu", 1].time_basis == "modelled" and "ships with the harness" in bases["cpu", 1].note
     assert bases["cuda", 1].time_basis == "assumed"

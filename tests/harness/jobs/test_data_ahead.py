@@ -253,6 +253,20 @@ def test_who_waits_is_told_that_its_data_are_on_their_way(job_make, cached_make,
         assert ("Its data are being copied to node-1 ahead of the start." in job.waiting_text) is told
 
 
+def test_who_starts_elsewhere_is_not_told_of_the_same_data_that_travel_for_another_job(job_make, cached_make, dataset):
+    for number in (1, 2):
+        cached_make(f"node-{number}")
+        run_now(estimated(job_make(name=f"run {number}"), counts=(2,), run_s=300.0 if number == 2 else 3000.0))
+    sooner, later = (Job.objects.get(name=f"run {number}").allocations.first().device.node.name for number in (2, 1))
+    job = waiting(job_make)
+    for node, told in ((sooner, True), (later, False)):
+        for name in (sooner, later):
+            cached_make(name, copying=dataset.sha256 if name == node else "")
+        tick()
+        job.refresh_from_db()
+        assert (f"Its data are being copied to {node} ahead" in job.waiting_text) is told
+
+
 def test_the_pool_page_tells_how_far_a_copy_is_and_names_no_dataset(cached_make, dataset, people, client):
     cached_make("node-1", datasets=["f" * 64], copying=dataset.sha256)
     (row,) = pool_overview().nodes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -62,3 +63,8 @@ def test_speed_up_leaves_out_emulated_devices_and_other_modes(slowed: Job) -> No
     assert found == [(1, "oneranks0001"), (4, "fourranks001")]
     staged = speedup_rows(Job.objects.get(pk="fourstages01"))
     assert [(row["ranks"], row["job"]) for row in staged] == [(1, "oneranks0001"), (4, "fourstages01")]
+
+
+def test_the_name_of_a_gpu_is_not_cut_in_its_tile(owner: Client, node_make: Any) -> None:
+    node_make("gpus", gpus=1)
+    assert '<span class="model text-secondary">gpu</span>' in owner.get("/pool/").content.decode()

@@ -186,3 +186,9 @@ def test_the_best_of_compared_jobs_is_marked_where_they_judge_alike() -> None:
         True,
     ]
     assert not any(row["best"] for row in compare_rows([job("a", 2.0, None), job("b", 1.0, None, "rmse")]))
+
+
+def test_a_moment_in_a_sentence_becomes_one_that_the_browser_tells_in_the_reader_s_zone() -> None:
+    told = dlh.local_times("<b> is free: the first ends 2030-01-31 18:00 UTC.")
+    assert told.startswith("&lt;b&gt; is free: the first ends <time datetime=") and told.endswith("</time>.")
+    assert 'datetime="2030-01-31T18:00:00+00:00"' in told

@@ -39,3 +39,4 @@ def test_forms_offers_and_the_scheduler_agree_on_whether_a_job_can_use_several_n
     assert facts_read().pool.spans_nodes is can
     assert {group.spans_nodes for group in groups_read(people.project)} == {can}
     assert hardware().most_cpu_cores == (4 if can else 0)
+    assert hardware().apart == ("" if can else releases_problem())

@@ -141,8 +141,9 @@ def test_the_scheduler_s_settings_are_checked(people):
         {"power_table": {"cpu": 4}},
         {"power_table": []},
     ):
-        with pytest.raises(Invalid):
+        with pytest.raises(Invalid) as refused:
             pool_setting_update(user=people.admin, **bad)
+        assert refused.value.field == next(iter(bad)) and refused.value.field in refused.value.message
 
 
 @pytest.mark.parametrize("act", ["set", "remove"])

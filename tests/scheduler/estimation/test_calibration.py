@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.estimation.calibration import CalibrationError, CalibrationPoint, from_csv, from_json, to_csv, to_json
+from scheduler.estimation.calibration import (
+    CalibrationError,
+    CalibrationPoint,
+    from_csv,
+    from_json,
+    noise_of,
+    to_csv,
+    to_json,
+)
 from tests.scheduler.made_workloads import point, points, workload
 
 seconds = st.floats(min_value=1e-6, max_value=1e4)
@@ -95,3 +103,10 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 def test_batch_sizes_of_one_architecture_are_held_out_together() -> None:
     first, second = point(workload(batch=8), number=1), point(workload(batch=64), number=1)
     assert first.architecture == second.architecture != point(workload(), number=2).architecture
+
+
+def test_the_noise_is_that_of_the_points_that_were_visited_more_than_once() -> None:
+    spreads = [0.0, 0.1, 0.0, 0.0, 0.03, 0.0, 0.05]
+    made = [CalibrationPoint(**{**vars(one), "noise": spread}) for one, spread in zip(points(7), spreads, strict=True)]
+    assert noise_of(made) == 0.05
+    assert noise_of(made[:1]) == noise_of([]) == 0.0

@@ -1,0 +1,49 @@
+"""What a device is charged for while the files of its job are fetched, and while the job runs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from harness.jobs.control.usage import uses_write
+from harness.jobs.models import Allocation, DeviceUse, JobAttempt, ResourceSample
+from harness.pool.models import PoolSetting
+from tests.harness.jobs.helpers import place_now, run_now
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
+
+
+@pytest.fixture(autouse=True)
+def watts(db):
+    PoolSetting.objects.update_or_create(pk=1, defaults={"power_table": {"cpu": {"idle_w": 2.0, "busy_w": 10.0}}})
+
+
+def used(attempt: JobAttempt, *, held_s: float, began_s: float | None) -> DeviceUse:
+    """Its devices given back `held_s` after it got them; its node began `began_s` after that."""
+    since = timezone.now() - timedelta(seconds=held_s)
+    Allocation.objects.filter(attempt=attempt).update(created_at=since)
+    began_at = None if began_s is None else since + timedelta(seconds=began_s)
+    JobAttempt.objects.filter(pk=attempt.pk).update(started_at=began_at, running_at=None)
+    uses_write(JobAttempt.objects.get(pk=attempt.pk), since + timedelta(seconds=held_s))
+    return DeviceUse.objects.get()
+
+
+@pytest.mark.parametrize(
+    ("began_s", "energy_j"),
+    [(0.0, 10.0 * 100), (40.0, 2.0 * 40 + 10.0 * 60), (-5.0, 10.0 * 100), (120.0, 2.0 * 100), (None, 2.0 * 100)],
+)
+def test_a_device_idles_until_the_files_are_there(job_make, node_make, began_s, energy_j):
+    node_make("node-1", cpus=1)
+    use = used(run_now(job_make()), held_s=100.0, began_s=began_s)
+    assert use.energy_j == pytest.approx(energy_j)
+    assert (use.ended_at - use.started_at).total_seconds() == pytest.approx(100.0)
+
+
+def test_who_tells_of_its_run_has_begun_though_nobody_heard_when(job_make, node_make):
+    node = node_make("node-1", cpus=1)
+    attempt = place_now(job_make())
+    told = {"ranks": [{"rank": 0, "cpu_percent": 50.0}], "host": {}, "node": node.name}
+    ResourceSample.objects.create(job=attempt.job, node=node, token=attempt.number, time_s=1.0, data=told)
+    assert used(attempt, held_s=100.0, began_s=None).energy_j == pytest.approx(6.0 * 100)
