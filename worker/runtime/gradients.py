@@ -109,7 +109,7 @@ class GradientAverager:
         if self.controls[-1] > 0 if self._by_host else self._changed:
             self._send_early(share)
             self._await_early()
-        self._give_back()
+        self._give_back(share)
         if self._buffers:
             torch._foreach_copy_(self._buffers, self._buffer_views)
         self._share = None
@@ -133,18 +133,20 @@ class GradientAverager:
             self._early_message.send(share)
             self._sent = True
 
-    def _give_back(self) -> None:
+    def _give_back(self, share: float) -> None:
         """Copied, not shared: a program that keeps its gradients between steps must not write into a message.
 
         A weight for which no rank has a gradient gets none, as in one process: by one of zeros momentum and decay would
-        move it. Only a rank that lacks some has to look, which on a GPU waits for the sum.
+        move it. Only a rank that lacks some, or whose own count for nothing, has to look, which on a GPU waits for the
+        sum.
         """
         given = [weight.grad is not None for weight in self._trained]
-        if not all(given):
+        if share == 0 or not all(given):
             given = (self._given > 0).tolist()
         gradients, views = [], []
         for weight, view, is_given in zip(self._trained, (*self._early_views, *self._late_views), given, strict=True):
             if not is_given:
+                weight.grad = None
                 continue
             if weight.grad is None:
                 weight.grad = torch.empty_like(weight)

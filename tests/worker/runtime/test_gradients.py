@@ -105,6 +105,22 @@ def test_a_layer_that_one_rank_used_has_the_same_gradient_on_all() -> None:
     assert found[-1].any()
 
 
+def test_a_rank_without_rows_gives_no_layer_a_gradient_that_the_others_do_not_use() -> None:
+    torch.manual_seed(0)
+    nets = [nn.Sequential(nn.Linear(4, 200), nn.Linear(200, 200), nn.Linear(200, 200)) for _ in range(2)]
+    used, shares = (2, 3), (1.0, 0.0)
+
+    def rank(number: int, group: Member) -> None:
+        averager = GradientAverager(nets[number], group, torch.device("cpu"))  # type: ignore[arg-type]
+        averager.begin(shares[number])
+        loss = nets[number][: used[number]](torch.ones(4, 4)).square().mean()
+        loss.backward()
+        averager.average(loss, shares[number], (0.0, 0.0, 0.0))
+
+    Together(2).run(rank)
+    assert [[weight.grad is None for weight in net.parameters()] for net in nets] == [[False] * 4 + [True] * 2] * 2
+
+
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
 def test_a_gradient_beyond_the_range_of_16_bits_can_still_be_clipped(
     kind: torch.dtype, net: nn.Module, group: Doubling
