@@ -69,12 +69,7 @@ def offer_accept(
     chosen = line_of(offer, line, promised=promised)
     _fresh(user, job, offer, chosen)
     if job.state == JobState.DRAFT:
-        mode, named = chosen.allocation.mode, (priced.wish.mode, named_mode(job))
-        job = job_spec_update(user=user, job=job, spec=_spec_with(job, chosen, offer))
-        if mode not in named:
-            _mode_told(job, mode, why_staged(chosen, priced.lines, priced.wish))
-        if job_key(job) != (offer.inspection.key if offer.inspection else ""):
-            raise _stale(user, job, offer, "With these devices the program makes different steps.")
+        job = _draft_keep(user, job, offer, chosen)
     with transaction.atomic():
         _hold(job)
         _line_keep(job, offer, chosen, elastic=elastic)
@@ -93,6 +88,18 @@ def _job_of(user: User, offer: OfferRow) -> Job:
     if job.state not in OFFERABLE:
         told = f"The job {job.name} is {job.state}: its devices cannot be chosen any more."
         raise Conflict(told, code="wrong_state", hint="Clone it to run it on other devices.")
+    return job
+
+
+def _draft_keep(user: User, job: Job, offer: OfferRow, chosen: OfferLine) -> Job:
+    """A draft's spec asks for what the line has. Raises `Conflict` where its program would make other steps then."""
+    priced = Offer.from_dict(offer.body)
+    mode, named = chosen.allocation.mode, (priced.wish.mode, named_mode(job))
+    job = job_spec_update(user=user, job=job, spec=_spec_with(job, chosen, offer))
+    if mode not in named:
+        _mode_told(job, mode, why_staged(chosen, priced.lines, priced.wish))
+    if job_key(job) != (offer.inspection.key if offer.inspection else ""):
+        raise _stale(user, job, offer, "With these devices the program makes different steps.")
     return job
 
 
