@@ -37,7 +37,7 @@ class Widening:
             more = option.count - slot.option.count
             if self._sites.room_to_grow(job, slot, more):
                 self._sites.grow(job, slot, more)
-                self._out.slots[job_id] = Slot(option, slot.site, slot.start_s, slot.end_s)
+                self._out.slots[job_id] = slot._replace(option=option)
                 self._offer(job)
 
     def _offer(self, job: JobView) -> None:
