@@ -94,10 +94,10 @@ class DeadlinePass:
                 self._lasting.go_on(job, self._ways[job.job_id])
             else:
                 self._serve(job)
-        self._lend([job for job in (*dated, *others) if job.job_id not in stays])
+        limited = [job for job in (*dated, *others) if job.project in self._quotas and job.job_id not in stays]
+        self._lend(limited)
         Widening(self._set, self._sites, self._out, self._jobs, self._ways).widen()
-        if self._quotas:
-            self._foretell([job for job in (*dated, *others) if job.job_id not in stays])
+        self._foretell(limited)
         return plan_of(self._jobs, [*self._promised, *dated, *others], self._out, self._now_s)
 
     def offer(self, job: JobView) -> tuple[Slot | None, Slot | None]:
@@ -161,8 +161,8 @@ class DeadlinePass:
     def _in_time(self, job: JobView, *, borrow: bool = False) -> Slot | None:
         """The thriftiest slot that keeps the deadline."""
         by_s = job.deadline_s or math.inf
-        for option, run_s in self._ways[job.job_id].by_energy(self._set.stay):
-            if by_s - run_s < self._now_s or not (borrow or self._sites.quotas.fit(job, option)):
+        for option, run_s in self._ways[job.job_id].by_energy(self._set.stay, by_s=by_s, now_s=self._now_s):
+            if not (borrow or self._sites.quotas.fit(job, option)):
                 continue
             slot = self._find(job, option, run_s, by_s, borrow=borrow)
             if slot:
@@ -282,7 +282,7 @@ class DeadlinePass:
         """Projects get more than their quota of what is free; they give it back when owners come."""
         for job in jobs:
             planned = self._out.slots.get(job.job_id)
-            if job.project in self._quotas and (planned is None or planned.start_s > self._now_s):
+            if planned is None or planned.start_s > self._now_s:
                 options = self._ways[job.job_id].options or job.options
                 # What it holds it may keep, though another way is better.
                 held = (job.running.option,) if job.running and job.is_running else ()
@@ -291,7 +291,7 @@ class DeadlinePass:
     def _foretell(self, jobs: Sequence[JobView]) -> None:
         """When those start that can only borrow, after all that is planned. Nothing is planned after this."""
         for job in jobs:
-            if job.project not in self._quotas or job.job_id in self._out.slots:
+            if job.job_id in self._out.slots:
                 continue
             options = [
                 option for option in self._ways[job.job_id].options if self._sites.quotas.may_borrow(job, option)

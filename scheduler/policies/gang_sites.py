@@ -50,7 +50,7 @@ class GangSites:
 
     def total(self, option: Option) -> int:
         """Devices of the option's kind and model in the whole pool."""
-        return sum(self.totals[key] for key in self._known.keys(option))
+        return sum([self.totals[key] for key in self._known.keys(option)])
 
     def find(
         self,
@@ -106,8 +106,7 @@ class GangSites:
         return self._views.get(job.project, self._view) if self._views else self._view
 
     def _changed(self, site: GangSite) -> None:
-        self._view.groups[site.key].changed(self._reserved.seen(site, ""))
-        for project, view in self._views.items():
+        for project, view in (("", self._view), *self._views.items()) if self._view.groups[site.key].is_large else ():
             view.groups[site.key].changed(self._reserved.seen(site, project))
 
     def _find(
@@ -242,10 +241,10 @@ class GangSites:
 
     def room_to_grow(self, job: JobView, slot: Slot, width: int) -> bool:
         """Whether so many more devices are free now where the job runs; a mixture stays as it is."""
-        if slot.parts:
+        if slot.parts or slot.site.devices.free_now < width:
             return False
         tokens = self.quotas.line(job, slot.option)
-        return slot.site.devices.free_now >= width and (tokens is None or tokens.free_now >= width)
+        return tokens is None or tokens.free_now >= width
 
     def grow(self, job: JobView, slot: Slot, width: int) -> None:
         """Give more devices until the next decision: what is planned for later is not touched."""
@@ -270,7 +269,7 @@ class GangSites:
             others.append((tokens, float(option.count)))
         if option.memory_bytes and site.memory:
             others.append((site.memory, float(option.memory_bytes)))
-        while others and math.isfinite(start_s):
+        while others and start_s < math.inf:
             later_s = max(line.earliest(amount, run_s, latest_s, start_s) for line, amount in others)
             if later_s <= start_s:
                 return start_s
