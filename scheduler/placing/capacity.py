@@ -206,6 +206,7 @@ def _capacity(jobs: Sequence[JobView], pool: PoolView, now_s: float) -> Capacity
         total=total,
         nodes=tuple(sorted(sizes, key=lambda size: size.name)),
         spans_nodes=pool.spans_nodes,
+        asks_memory=any(option.memory_bytes for job in jobs for option in job.options),
         pool=pool,
     )
 
