@@ -13,7 +13,7 @@ from itertools import chain
 
 from scheduler.placing.data_times import DataTimes
 from scheduler.policies.quota_lines import QuotaLines
-from scheduler.policies.site_groups import GangSite, Parts, mixture_of
+from scheduler.policies.site_groups import GangSite, Parts, beside, mixture_of
 from scheduler.policies.site_known import SitesSeen
 from scheduler.policies.site_making import sites_of
 from scheduler.policies.site_reserved import Reservations
@@ -264,11 +264,7 @@ class GangSites:
         """When all of it is free at once, from `from_s` on."""
         site, width = parts[0]
         start_s = site.devices.earliest(width, run_s, latest_s, from_s)
-        others: list[tuple[Timeline | Brief, float]] = [(other.devices, float(number)) for other, number in parts[1:]]
-        if tokens:
-            others.append((tokens, float(option.count)))
-        if option.memory_bytes and site.memory:
-            others.append((site.memory, float(option.memory_bytes)))
+        others = beside(parts, option, tokens)
         while others and start_s < math.inf:
             later_s = max(line.earliest(amount, run_s, latest_s, start_s) for line, amount in others)
             if later_s <= start_s:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from scheduler.policies.site_groups import GangSite
+from scheduler.policies.site_groups import GangSite, WholeDevices
 from scheduler.policies.timeline import Timeline
 from scheduler.types import Capacity, DeviceKey, DeviceView, JobView
 
@@ -51,6 +51,14 @@ class _Kept(NamedTuple):
     start_s: float
     end_s: float
     project: str
+    device_id: str
+
+    def enter(self) -> None:
+        """Keep it from others, who may not run on it and on another one before or after either."""
+        self.move(1)
+        for site in self.family.others(self.project):
+            site.whole = site.whole or WholeDevices(site.total)
+            site.whole.keep(self.device_id, self.start_s, self.end_s)
 
     def move(self, sign: int, from_s: float = -math.inf, until_s: float = math.inf) -> None:
         """Keep the device from others (1), or leave it to them as well (-1), as long as it lasts in that time."""
@@ -105,7 +113,7 @@ class Reservations:
             if site is not None and node.takes_work:
                 found += self._enter(site, device, holders.get(device.device_id, ""))
         for keep in found:  # all twins are there by now
-            keep.move(1)
+            keep.enter()
         self.projects = {keep.project for keep in found if keep.project}
         """For whose jobs there are any."""
 
@@ -128,7 +136,7 @@ class Reservations:
                 family.own[keep.project] = _Own(twin, Timeline(self._now_s, 0))
                 self._families[id(twin)] = family
                 self._twins.setdefault((keep.project, site.key), []).append(twin)
-            made = _Kept(family, keep.start_s, end_s, keep.project)
+            made = _Kept(family, keep.start_s, end_s, keep.project, device.device_id)
             if holder:
                 self._on.setdefault(holder, []).append(made)
             yield made

@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 import numpy as np
 
 _FIRST_SIZE = 32
-_EPSILON_S = 1e-6
+EPSILON_S = 1e-6
 _EPSILON = 1e-9
 """Sums of shares are not that wrong."""
 
@@ -61,7 +61,7 @@ class Timeline:
             if start > latest_s:
                 return math.inf
             gap = int(fits[first:].argmin())
-            if fits[first + gap] or times[step + first + gap] >= start + run_s - _EPSILON_S:
+            if fits[first + gap] or times[step + first + gap] >= start + run_s - EPSILON_S:
                 return start
             first += gap
 
@@ -149,7 +149,7 @@ class Brief:
                 return math.inf
             while first < size and free[first] >= width:
                 first += 1
-            if first == size or times[first] >= start + run_s - _EPSILON_S:
+            if first == size or times[first] >= start + run_s - EPSILON_S:
                 return start
 
     def take(self, width: float, start_s: float, end_s: float) -> None:

@@ -97,6 +97,26 @@ def test_what_is_planned_on_kept_devices_holds_no_other_up():
     assert found.expected["later"][0] == found.expected["theirs"][0] == NOW_S + HOUR_S
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("spans", [False, True])
+def test_no_run_goes_from_one_device_to_the_next_as_they_are_reserved_one_after_the_other(policy, spans):
+    one, other = kept(from_s=HOUR_S, until_s=3 * HOUR_S), kept(project="", from_s=3 * HOUR_S, until_s=5 * HOUR_S)
+    there = pool(node(cpus=2, reserved={"cpu0": one, "cpu1": other}), spans=spans)
+    wanted = theirs(run_s=4 * HOUR_S, deadline_s=NOW_S + 6 * HOUR_S)
+    assert not admit(wanted, [], there, NOW_S, policy=policy).accepted
+    late = replace(wanted, deadline_s=NOW_S + 10 * HOUR_S)
+    assert admit(late, [], there, NOW_S, policy=policy).accepted
+    assert not ids(place([replace(late, promised=True)], there, NOW_S, policy=policy))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("name", ["a", "z"])
+def test_a_short_run_leaves_the_device_that_is_open_for_longer_to_a_long_one(policy, name):
+    there = pool(node(cpus=2, reserved={"cpu1": kept(from_s=HOUR_S)}))
+    found = ids(place([theirs(name, run_s=HOUR_S / 2), theirs("m", run_s=4 * HOUR_S)], there, NOW_S, policy=policy))
+    assert found == {name: ("n1/cpu1",), "m": ("n1/cpu0",)}
+
+
 @pytest.mark.parametrize("nodes", [1, 9])
 def test_what_is_over_keeps_nobody_off(nodes):
     over = {"cpu0": kept(from_s=-2 * HOUR_S, until_s=0.0)}
