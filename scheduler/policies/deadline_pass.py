@@ -62,6 +62,7 @@ class DeadlinePass:
             self._enter(job, self._search.first(job))
         for job in self._promised:
             self._keep(job)
+        self._sites.promises_end()
         for job in [job for job in overdue if job not in self._settled]:
             self._enter(job, self._search.first(job))
 

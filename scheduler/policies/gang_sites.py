@@ -43,8 +43,8 @@ class GangSites:
         self._spans_nodes = capacity.spans_nodes
         self.totals = {key: sum(site.total for site in group.sites) for key, group in self._view.groups.items()}
         self._loads = {key: Load(now_s) for key in self.totals}
-        for site in self._reserved.idle:
-            self._loads[site.key].take(1, now_s, math.inf)
+        for site, end_s in self._reserved.idle:
+            self._loads[site.key].take(1, now_s, end_s)
         self.quotas = QuotaLines(jobs, quotas, now_s)
         self._data = DataTimes(capacity.pool)
 
@@ -183,8 +183,7 @@ class GangSites:
 
     def _candidates(self, job: JobView, option: Option) -> Iterator[GangSite]:
         """Sites to try, in this order: the first that is free now is taken, else the one that is free soonest."""
-        width, level, data_on = option.count, job.minimum_sandbox_level, job.data_on
-        view = self._seen(job)
+        view, width, level, data_on = self._seen(job), option.count, job.minimum_sandbox_level, job.data_on
         groups = [view.groups[key] for key in self._known.keys(option)]
         if job.avoid and not self._spans_nodes:
             fitting = [site for group in groups for site in group.fitting(width, level)]
@@ -239,6 +238,11 @@ class GangSites:
         for site, width, memory_bytes in self._known.shares_of(running):
             self._move(job, site, running.option, start_s, end_s, width=width, memory=memory_bytes, held=True)
 
+    def promises_end(self) -> None:
+        """All promises are planned; see `Reservations.close`."""
+        for site in self._reserved.close():
+            self._changed(site)
+
     def room_to_grow(self, job: JobView, slot: Slot, width: int) -> bool:
         """Whether so many more devices are free now where the job runs; a mixture stays as it is."""
         if slot.parts or slot.site.devices.free_now < width:
@@ -255,8 +259,8 @@ class GangSites:
 
     def is_loaded(self, option: Option, until_s: float, limit: float) -> bool:
         """Whether more than this share of the devices of its kind is planned for, from now to `until_s`."""
-        keys = self._known.keys(option)
-        return not keys or any(self._loads[key].is_above(limit, self.totals[key], until_s) for key in keys)
+        loads = [(self._loads[key], self.totals[key]) for key in self._known.keys(option)]
+        return not loads or any(load.is_above(limit, total, until_s) for load, total in loads)
 
     def _start(
         self, parts: Parts, option: Option, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float
