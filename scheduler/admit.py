@@ -44,6 +44,9 @@ def admit(
     seen = next((other for other in view.jobs if other.job_id == job.job_id), None)
     if seen is None:
         return _unfit(pool)
+    if not any(option.rate_per_s for option in seen.options):
+        text = "There is no estimate of how long it takes on the devices that can run it, so no finish can be promised."
+        return Admission(accepted=False, finish_s=None, earliest_finish_s=None, text=text)
     finish_s, soonest = _ask(chosen, seen, view, now_s, quotas)
     return _answer(job, seen, finish_s, soonest, _fastest(seen, view.capacity), now_s, quotas)
 

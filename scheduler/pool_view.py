@@ -5,6 +5,7 @@ What every decision asks of a node is counted once and kept with it: most nodes 
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -50,6 +51,11 @@ class DeviceView:
         """Whether nothing that is kept for others than the project falls between now and `end_s`."""
         others = (keep for keep in self.reserved if not keep.project or keep.project != project)
         return not any(keep.start_s < end_s and keep.end_s > now_s for keep in others)
+
+    def open_until_s(self, project: str, now_s: float) -> float:
+        """When it is kept for others than the project next."""
+        others = (keep for keep in self.reserved if not keep.project or keep.project != project)
+        return min((keep.start_s for keep in others if keep.end_s > now_s), default=math.inf)
 
 
 @dataclass(frozen=True, kw_only=True)

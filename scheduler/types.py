@@ -111,7 +111,7 @@ class NodeSize(NamedTuple):
     memory_free_bytes: int
     """Not asked for by any running job."""
     total: Mapping[DeviceKey, int]
-    """Devices that may be used, free or held by a running job."""
+    """Devices that may be used, free or held by a running job, or once they are no longer kept from all."""
     free: Mapping[DeviceKey, int]
     near: str = ""
 
@@ -127,6 +127,8 @@ class Capacity:
     """Free, or held by a job that is shown to the policy as running."""
     nodes: tuple[NodeSize, ...] = ()
     spans_nodes: bool = False
+    asks_memory: bool = True
+    """Whether any job asks for memory, one that is only to be admitted included; else nobody looks at it."""
     pool: PoolView = field(default_factory=PoolView)
     """For policies that look at single devices (reservations)."""
 

@@ -206,7 +206,8 @@ def _flat(picks: Sequence[Pick]) -> tuple[tuple[str, ...], tuple[str, ...], tupl
     """(nodes, devices in rank order, jobs that must leave first)."""
     if len(picks) == 1:
         node, devices, waits_for = picks[0]
-        return (node,), tuple([device.device_id for device in devices]), tuple(sorted(waits_for))
+        waited_for = tuple(sorted(waits_for)) if waits_for else ()
+        return (node,), tuple([device.device_id for device in devices]), waited_for
     return (
         tuple(pick.node for pick in picks),
         tuple(device.device_id for pick in picks for device in pick.devices),

@@ -201,11 +201,12 @@ def _capacity(jobs: Sequence[JobView], pool: PoolView, now_s: float) -> Capacity
         both, free = _usable(node, taken, now_s)
         _add(total, both)
         if node.takes_work:
-            sizes.append(_size(node, both, free))
+            sizes.append(_size(node, _with_kept(node, both, taken, now_s), free))
     return Capacity(
         total=total,
         nodes=tuple(sorted(sizes, key=lambda size: size.name)),
         spans_nodes=pool.spans_nodes,
+        asks_memory=any(option.memory_bytes for job in jobs for option in job.options),
         pool=pool,
     )
 
@@ -226,6 +227,18 @@ def _usable(
     both = _counted(device for device in node.devices if device.device_id in taken)
     _add(both, free)
     return both, free
+
+
+def _with_kept(
+    node: NodeView, both: Mapping[DeviceKey, int], taken: frozenset[str], now_s: float
+) -> Mapping[DeviceKey, int]:
+    """And those that are kept from all jobs now: they come back when that ends."""
+    if not node.is_kept:
+        return both
+    free = (device for device in node.devices if device.free and device.device_id not in taken)
+    found = _counted(device for device in free if device.keeper(now_s) == "")
+    _add(found, both)
+    return found
 
 
 def _size(node: NodeView, total: Mapping[DeviceKey, int], free: Mapping[DeviceKey, int]) -> NodeSize:

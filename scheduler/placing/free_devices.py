@@ -248,8 +248,9 @@ class FreeDevices:
             data_s = job.data.to(shelf.node.name).high_s if job.data is not None else 0.0
             end_s = self.now_s + data_s + job.left_high_s(option)
             pairs = [pair for pair in pairs if pair[1].is_open(job.project, self.now_s, end_s)]
-            # What is kept for its project is of use to nobody else.
-            pairs.sort(key=lambda pair: (pair[0] != "", not self._is_own(pair[1], job)))
+            # What is kept for its project is of use to nobody else, and what is soon kept for others to few.
+            until_s = {device.device_id: device.open_until_s(job.project, self.now_s) for _, device in pairs}
+            pairs.sort(key=lambda pair: (pair[0] != "", not self._is_own(pair[1], job), until_s[pair[1].device_id]))
         return sorted(pairs, key=lambda pair: pair[1].device_id not in own) if own else pairs
 
     def _is_own(self, device: DeviceView, job: JobView) -> bool:

@@ -97,9 +97,9 @@ class Index:
         self._measure = measure
         self._key = key
         self._level = level
-        inside = [shelf for shelf in shelves if level in (None, shelf.node.sandbox_level)]
+        inside = shelves if level is None else [shelf for shelf in shelves if shelf.node.sandbox_level == level]
         counted = [(shelf, count) for shelf in inside if (count := measure(shelf, key))]
-        self._nodes = Buckets((shelf.node.name, count) for shelf, count in counted)
+        self._nodes = Buckets([(shelf.node.name, count) for shelf, count in counted])
         self._sums: Counter[int] = Counter()
         """Sandbox level -> devices."""
         for shelf, count in counted:

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from scheduler.policies.deadline_plan import Found, plan_of, too_late
 from scheduler.policies.deadline_settings import Settings
+from scheduler.policies.deadline_slots import SlotSearch
 from scheduler.policies.deadline_stays import LEAST_LEFT_S, Stays
 from scheduler.policies.deadline_widen import Widening
 from scheduler.policies.gang_sites import GangSites
 from scheduler.policies.order import is_overdue, order_key
 from scheduler.policies.site_slot import Slot
-from scheduler.policies.ways import Ways, anew_s, latest_start_s
+from scheduler.policies.ways import Ways, anew_s
 from scheduler.types import Capacity, JobView, Option, Plan, Quotas
 
 
@@ -40,6 +41,7 @@ class DeadlinePass:
         self._out = Found()
         self._jobs = jobs
         self._ways: dict[str, Ways] = {}
+        self._search = SlotSearch(settings, self._sites, self._ways, now_s)
         self._quotas = quotas
         self._turns = turns
         fixed, self._promised, self._dated, self._others = self._sorted()
@@ -57,11 +59,12 @@ class DeadlinePass:
         for job in fixed:
             self._go_on(job)
         for job in self._settled:
-            self._serve(job)
+            self._enter(job, self._search.first(job))
         for job in self._promised:
             self._keep(job)
+        self._sites.promises_end()
         for job in [job for job in overdue if job not in self._settled]:
-            self._serve(job)
+            self._enter(job, self._search.first(job))
 
     @property
     def is_late(self) -> bool:
@@ -93,11 +96,11 @@ class DeadlinePass:
             if job.job_id in stays:
                 self._lasting.go_on(job, self._ways[job.job_id])
             else:
-                self._serve(job)
-        self._lend([job for job in (*dated, *others) if job.job_id not in stays])
+                self._enter(job, self._search.first(job))
+        limited = [job for job in (*dated, *others) if job.project in self._quotas and job.job_id not in stays]
+        self._lend(limited)
         Widening(self._set, self._sites, self._out, self._jobs, self._ways).widen()
-        if self._quotas:
-            self._foretell([job for job in (*dated, *others) if job.job_id not in stays])
+        self._foretell(limited)
         return plan_of(self._jobs, [*self._promised, *dated, *others], self._out, self._now_s)
 
     def offer(self, job: JobView) -> tuple[Slot | None, Slot | None]:
@@ -105,7 +108,7 @@ class DeadlinePass:
         if not self._may_promise:
             return None, None
         ways = self._ways[job.job_id] = Ways(job, self._set.rescale)
-        return self._in_time(job), self._soonest(job, ways.options, ends_first=True)
+        return self._search.in_time(job), self._search.soonest(job, ways.options, ends_first=True)
 
     def slots(self, job: JobView, ready_s: Mapping[Option, float]) -> dict[Option, Slot]:
         """The first slot of each option by itself, beside all promises, from when it is ready; see `promisable`."""
@@ -154,69 +157,21 @@ class DeadlinePass:
         left_s = job.left_high_s(job.running.option)
         self._sites.hold(job, self._now_s + max(LEAST_LEFT_S, left_s))
 
-    def _enter(self, job: JobView, slot: Slot) -> None:
-        self._sites.take(job, slot)
-        self._out.slots[job.job_id] = slot
-
-    def _in_time(self, job: JobView, *, borrow: bool = False) -> Slot | None:
-        """The thriftiest slot that keeps the deadline."""
-        by_s = job.deadline_s or math.inf
-        for option, run_s in self._ways[job.job_id].by_energy(self._set.stay):
-            if by_s - run_s < self._now_s or not (borrow or self._sites.quotas.fit(job, option)):
-                continue
-            slot = self._find(job, option, run_s, by_s, borrow=borrow)
-            if slot:
-                return slot
-        return None
-
-    def _find(
-        self,
-        job: JobView,
-        option: Option,
-        run_s: float,
-        by_s: float = math.inf,
-        *,
-        borrow: bool = False,
-        ends_first: bool = False,
-    ) -> Slot | None:
-        """The first slot that ends by `by_s`. Who runs and would go on later, or elsewhere, has to start again, which
-        takes longer: else it would be paused for a slot that it does not fit any more, start on what is free, and be
-        paused again."""
-        find, latest_s = self._sites.find, latest_start_s(by_s, run_s)
-        slot = find(job, option, run_s, latest_s, borrow=borrow, by_s=by_s, ends_first=ends_first)
-        if slot is None or not job.is_running or (slot.start_s <= self._now_s and not slot.moves):
-            return slot
-        anew_s = self._ways[job.job_id].anew_s(option)
-        if anew_s <= run_s:
-            return slot
-        latest_s = latest_start_s(by_s, anew_s)
-        if latest_s < self._now_s:
-            return None
-        return find(job, option, anew_s, latest_s, borrow=borrow, by_s=by_s, ends_first=ends_first)
-
-    def _soonest(
-        self, job: JobView, options: Sequence[Option], *, borrow: bool = False, ends_first: bool = False
-    ) -> Slot | None:
-        """The slot with the earliest finish."""
-        ways = self._ways[job.job_id]
-        slots = (
-            self._find(job, option, ways.run_s(option), borrow=borrow, ends_first=ends_first)
-            for option in options
-            if borrow or self._sites.quotas.fit(job, option)
-        )
-        return min((slot for slot in slots if slot), key=lambda slot: slot.end_s, default=None)
+    def _enter(self, job: JobView, slot: Slot | None) -> None:
+        if slot:
+            self._sites.take(job, slot)
+            self._out.slots[job.job_id] = slot
 
     def _keep(self, job: JobView) -> None:
         """A promise: by the upper end if it can be, else as soon as it can be."""
-        slot = self._in_time(job, borrow=True)
+        slot = self._search.in_time(job, borrow=True)
         if slot is None:
-            slot = self._soonest(job, self._ways[job.job_id].options, borrow=True)
+            slot = self._search.soonest(job, self._ways[job.job_id].options, borrow=True)
             self._out.warnings[job.job_id] = (
                 "Its slack is used up: by the upper end of its estimate it ends after its deadline. "
                 "It runs with the most devices that help."
             )
-        if slot:
-            self._enter(job, slot)
+        self._enter(job, slot)
 
     def _admit(self, dated: Sequence[JobView], promised: Sequence[JobView]) -> list[JobView]:
         """Plan deadlines around what is promised, and promise some; return those that do not fit."""
@@ -226,7 +181,7 @@ class DeadlinePass:
         small = shares[int(self._set.smallest * (len(shares) - 1))] if shares else 0.0
         left = []
         for job in dated:
-            slot = self._in_time(job)
+            slot = self._search.in_time(job)
             if slot is None:
                 left.append(job)
                 continue
@@ -243,60 +198,27 @@ class DeadlinePass:
     def _try(self, job: JobView) -> None:
         """A deadline that does not fit: use what is free, at most as much as it would need, so that it ends soonest."""
         left_s = (job.deadline_s or math.inf) - self._now_s
-        self._start_now(job, self._ways[job.job_id].by_end(left_s))
-
-    def _start_now(self, job: JobView, options: Sequence[Option], *, borrow: bool = False) -> None:
-        """Start on free devices. Who can be paused again holds nobody up, so it need not fit to its end."""
-        for option in options:
-            if not (self._sites.quotas.may_borrow(job, option) if borrow else self._sites.quotas.fit(job, option)):
-                continue
-            run_s = 0.0 if job.can_pause else self._ways[job.job_id].run_s(option)
-            slot = self._sites.find(job, option, run_s, self._now_s, borrow=borrow)
-            if slot:
-                end_s = math.nextafter(self._now_s, math.inf) if job.can_pause else slot.end_s
-                self._enter(job, slot._replace(end_s=end_s))
-                return
-
-    def _serve(self, job: JobView) -> None:
-        """No deadline to keep: the first option that starts now, else the one that starts soonest."""
-        best: Slot | None = None
-        for option in self._choices(job):
-            if not self._sites.quotas.fit(job, option):
-                continue
-            slot = self._find(job, option, self._ways[job.job_id].run_s(option))
-            if slot and (best is None or slot.start_s < best.start_s):
-                best = slot
-            if best and best.start_s <= self._now_s:
-                break
-        if best:
-            self._enter(job, best)
-
-    def _choices(self, job: JobView) -> Sequence[Option]:
-        """Options in order of preference; who runs stays on its kind of device if it can."""
-        if job.running is None or job.running.leaving:
-            return job.options
-        key = job.running.option.key
-        return sorted(job.options, key=lambda option: option.key != key)
+        self._enter(job, self._search.at_once(job, self._ways[job.job_id].by_end(left_s)))
 
     def _lend(self, jobs: Sequence[JobView]) -> None:
         """Projects get more than their quota of what is free; they give it back when owners come."""
         for job in jobs:
             planned = self._out.slots.get(job.job_id)
-            if job.project in self._quotas and (planned is None or planned.start_s > self._now_s):
+            if planned is None or planned.start_s > self._now_s:
                 options = self._ways[job.job_id].options or job.options
                 # What it holds it may keep, though another way is better.
                 held = (job.running.option,) if job.running and job.is_running else ()
-                self._start_now(job, (*options, *held), borrow=True)
+                self._enter(job, self._search.at_once(job, (*options, *held), borrow=True))
 
     def _foretell(self, jobs: Sequence[JobView]) -> None:
         """When those start that can only borrow, after all that is planned. Nothing is planned after this."""
         for job in jobs:
-            if job.project not in self._quotas or job.job_id in self._out.slots:
+            if job.job_id in self._out.slots:
                 continue
             options = [
                 option for option in self._ways[job.job_id].options if self._sites.quotas.may_borrow(job, option)
             ]
-            slot = self._soonest(job, options, borrow=True)
+            slot = self._search.soonest(job, options, borrow=True)
             if slot and slot.start_s > self._now_s:
                 self._sites.take(job, slot)
                 self._out.foretold[job.job_id] = slot

@@ -25,31 +25,41 @@ class Widening:
         """Nobody is wider yet."""
         self._set, self._sites, self._out, self._ways = settings, sites, out, ways
         self._jobs = {job.job_id: job for job in jobs}
-        self._heap: list[_Wish] = []
+        self._least_worth = max(settings.least_gain, 1e-9)
 
     def widen(self) -> None:
         """Free devices where they are used best, until they are used too badly."""
-        for job_id in self._out.slots:
-            self._offer(self._jobs[job_id])
-        while self._heap:
-            _, job_id, option = heapq.heappop(self._heap)
-            job, slot = self._jobs[job_id], self._out.slots[job_id]
-            more = option.count - slot.option.count
+        now_s, slots = self._sites.now_s, self._out.slots
+        startable = [
+            (self._jobs[job_id], slot) for job_id, slot in slots.items() if slot.start_s <= now_s and not slot.moves
+        ]
+        first = (self._wish(job, slot, slot.option) for job, slot in startable if job.can_pause)
+        heap = [wish for wish in first if wish]
+        heapq.heapify(heap)
+        wider: dict[str, Option] = {}
+        while heap:
+            _, job_id, option = heapq.heappop(heap)
+            job, slot = self._jobs[job_id], slots[job_id]
+            more = option.count - wider.get(job_id, slot.option).count
             if self._sites.room_to_grow(job, slot, more):
                 self._sites.grow(job, slot, more)
-                self._out.slots[job_id] = Slot(option, slot.site, slot.start_s, slot.end_s)
-                self._offer(job)
+                wider[job_id] = option
+                wish = self._wish(job, slot, option)
+                if wish:
+                    heapq.heappush(heap, wish)
+        for job_id, option in wider.items():
+            slots[job_id] = slots[job_id]._replace(option=option)
 
-    def _offer(self, job: JobView) -> None:
-        slot = self._out.slots[job.job_id]
-        if slot.start_s > self._sites.now_s or slot.moves or not job.can_pause:
-            return
+    def _wish(self, job: JobView, slot: Slot, held: Option) -> _Wish | None:
+        """For more than the job has by now."""
         ways = self._ways[job.job_id]
-        found = ways.next_faster(slot.option)
-        # What is free now only becomes less.
-        if found is None or not self._sites.room_to_grow(job, slot, found[0].count - slot.option.count):
-            return
-        option, worth = found
-        # Shortly before its end a run loses more by the change than it gains.
-        if worth >= max(self._set.least_gain, 1e-9) and ways.run_s(option) < ways.run_s(slot.option):
-            heapq.heappush(self._heap, (-worth, job.job_id, option))
+        found = ways.next_faster(held)
+        # Shortly before its end a run loses more by the change than it gains. What is free now only becomes less.
+        if (
+            found is None
+            or found[1] < self._least_worth
+            or ways.run_s(found[0]) >= ways.run_s(held)
+            or not self._sites.room_to_grow(job, slot, found[0].count - held.count)
+        ):
+            return None
+        return (-found[1], job.job_id, found[0])

@@ -13,7 +13,7 @@ from itertools import chain
 
 from scheduler.placing.data_times import DataTimes
 from scheduler.policies.quota_lines import QuotaLines
-from scheduler.policies.site_groups import GangSite, Parts, mixture_of
+from scheduler.policies.site_groups import GangSite, Parts, beside, mixture_of
 from scheduler.policies.site_known import SitesSeen
 from scheduler.policies.site_making import sites_of
 from scheduler.policies.site_reserved import Reservations
@@ -43,14 +43,14 @@ class GangSites:
         self._spans_nodes = capacity.spans_nodes
         self.totals = {key: sum(site.total for site in group.sites) for key, group in self._view.groups.items()}
         self._loads = {key: Load(now_s) for key in self.totals}
-        for site in self._reserved.idle:
-            self._loads[site.key].take(1, now_s, math.inf)
+        for site, end_s in self._reserved.idle:
+            self._loads[site.key].take(1, now_s, end_s)
         self.quotas = QuotaLines(jobs, quotas, now_s)
         self._data = DataTimes(capacity.pool)
 
     def total(self, option: Option) -> int:
         """Devices of the option's kind and model in the whole pool."""
-        return sum(self.totals[key] for key in self._known.keys(option))
+        return sum([self.totals[key] for key in self._known.keys(option)])
 
     def find(
         self,
@@ -106,8 +106,7 @@ class GangSites:
         return self._views.get(job.project, self._view) if self._views else self._view
 
     def _changed(self, site: GangSite) -> None:
-        self._view.groups[site.key].changed(self._reserved.seen(site, ""))
-        for project, view in self._views.items():
+        for project, view in (("", self._view), *self._views.items()) if self._view.groups[site.key].is_large else ():
             view.groups[site.key].changed(self._reserved.seen(site, project))
 
     def _find(
@@ -184,8 +183,7 @@ class GangSites:
 
     def _candidates(self, job: JobView, option: Option) -> Iterator[GangSite]:
         """Sites to try, in this order: the first that is free now is taken, else the one that is free soonest."""
-        width, level, data_on = option.count, job.minimum_sandbox_level, job.data_on
-        view = self._seen(job)
+        view, width, level, data_on = self._seen(job), option.count, job.minimum_sandbox_level, job.data_on
         groups = [view.groups[key] for key in self._known.keys(option)]
         if job.avoid and not self._spans_nodes:
             fitting = [site for group in groups for site in group.fitting(width, level)]
@@ -240,12 +238,17 @@ class GangSites:
         for site, width, memory_bytes in self._known.shares_of(running):
             self._move(job, site, running.option, start_s, end_s, width=width, memory=memory_bytes, held=True)
 
+    def promises_end(self) -> None:
+        """All promises are planned; see `Reservations.close`."""
+        for site in self._reserved.close():
+            self._changed(site)
+
     def room_to_grow(self, job: JobView, slot: Slot, width: int) -> bool:
         """Whether so many more devices are free now where the job runs; a mixture stays as it is."""
-        if slot.parts:
+        if slot.parts or slot.site.devices.free_now < width:
             return False
         tokens = self.quotas.line(job, slot.option)
-        return slot.site.devices.free_now >= width and (tokens is None or tokens.free_now >= width)
+        return tokens is None or tokens.free_now >= width
 
     def grow(self, job: JobView, slot: Slot, width: int) -> None:
         """Give more devices until the next decision: what is planned for later is not touched."""
@@ -256,8 +259,8 @@ class GangSites:
 
     def is_loaded(self, option: Option, until_s: float, limit: float) -> bool:
         """Whether more than this share of the devices of its kind is planned for, from now to `until_s`."""
-        keys = self._known.keys(option)
-        return not keys or any(self._loads[key].is_above(limit, self.totals[key], until_s) for key in keys)
+        loads = [(self._loads[key], self.totals[key]) for key in self._known.keys(option)]
+        return not loads or any(load.is_above(limit, total, until_s) for load, total in loads)
 
     def _start(
         self, parts: Parts, option: Option, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float
@@ -265,12 +268,8 @@ class GangSites:
         """When all of it is free at once, from `from_s` on."""
         site, width = parts[0]
         start_s = site.devices.earliest(width, run_s, latest_s, from_s)
-        others: list[tuple[Timeline | Brief, float]] = [(other.devices, float(number)) for other, number in parts[1:]]
-        if tokens:
-            others.append((tokens, float(option.count)))
-        if option.memory_bytes and site.memory:
-            others.append((site.memory, float(option.memory_bytes)))
-        while others and math.isfinite(start_s):
+        others = beside(parts, option, tokens)
+        while others and start_s < math.inf:
             later_s = max(line.earliest(amount, run_s, latest_s, start_s) for line, amount in others)
             if later_s <= start_s:
                 return start_s

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from scheduler.policies.site_groups import GangSite, Group, Parts
 from scheduler.types import Capacity, DeviceKey, JobView, Option, Running
+
+Held = Mapping[str, Mapping[DeviceKey, int]]
+"""Node -> devices of each kind and model that a run has there."""
 
 
 class KnownSites:
@@ -22,8 +25,10 @@ class KnownSites:
         self._by_node = {(site.name, site.key): site for site in sites}
         self._by_level = {(site.level, site.key): site for site in sites} if capacity.spans_nodes else {}
         self._nodes = {node.name: node for node in capacity.pool.nodes if node.takes_work}
-        self._first_held: dict[str, list[tuple[DeviceKey, int]]] = {}
-        """Running job -> what it holds on its first node, the most first: every option asks for it."""
+        self._held: dict[int, tuple[Running, Held]] = {}
+        """Identity of a run -> (itself, what it holds)."""
+        self._shares: dict[int, tuple[Running, list[tuple[GangSite, int, int]]]] = {}
+        """The same with its `shares_of`."""
 
     def is_open(self, option: Option) -> bool:
         """Whether the option names no model of the several that there are."""
@@ -41,16 +46,22 @@ class KnownSites:
             found = self._like[key] = named if key[1] else [one for one in self._keys if one[0] == key[0]]
         return found
 
-    def held(self, running: Running) -> dict[str, Counter[DeviceKey]]:
-        """Node -> what it holds there: an option may leave the model open, so the devices themselves tell."""
+    def held(self, running: Running) -> Held:
+        """What it holds: an option may leave the model open, so the devices themselves tell."""
+        known = self._held.get(id(running))
+        if known is None:
+            known = self._held[id(running)] = (running, self._held_by(running))
+        return known[1]
+
+    def _held_by(self, running: Running) -> Held:
         keys, places = self.keys(running.option), running.nodes or ("",)
         if len(keys) == len(places) == 1 == self._models[running.option.kind]:
-            return {places[0]: Counter({keys[0]: running.option.count})}
+            return {places[0]: {keys[0]: running.option.count}}
         found = {name: self._held_at(running, name) for name in places if name in self._nodes}
         if any(found.values()) or not keys:
             return found
         # Nobody told which devices: as if all were of the first model.
-        return {name: Counter({keys[0]: -(-running.option.count // len(places))}) for name in places}
+        return {name: {keys[0]: -(-running.option.count // len(places))} for name in places}
 
     def _held_at(self, running: Running, node: str) -> Counter[DeviceKey]:
         key_of = self._nodes[node].key_of
@@ -62,8 +73,14 @@ class KnownSites:
             return self._by_level.get((self._nodes[node].sandbox_level, key))
         return self._by_node.get((node, key))
 
-    def shares_of(self, running: Running) -> Iterator[tuple[GangSite, int, int]]:
+    def shares_of(self, running: Running) -> Sequence[tuple[GangSite, int, int]]:
         """(site, devices of it that a run holds on one node, bytes of that node's memory that it asked for)."""
+        known = self._shares.get(id(running))
+        if known is None:
+            known = self._shares[id(running)] = (running, list(self._shares_of(running)))
+        return known[1]
+
+    def _shares_of(self, running: Running) -> Iterator[tuple[GangSite, int, int]]:
         shares = running.memory_on
         for node, widths in self.held(running).items():
             memory_bytes = shares.get(node, 0)
@@ -75,8 +92,11 @@ class KnownSites:
 
     def parts_of(self, running: Running) -> Parts:
         """Its sites, and how many devices of each it holds."""
+        shares = self.shares_of(running)
+        if len(shares) == 1:
+            return ((shares[0][0], shares[0][1]),)
         found: dict[int, tuple[GangSite, int]] = {}
-        for site, width, _ in self.shares_of(running):
+        for site, width, _ in shares:
             found[id(site)] = (site, width + found.get(id(site), (site, 0))[1])
         return tuple(found.values())
 
@@ -85,11 +105,9 @@ class KnownSites:
         if job.running is None or job.running.leaving or not job.running.nodes:
             return None
         node, keys = job.running.nodes[0], self.keys(option)
-        held = self._first_held.get(job.job_id)
-        if held is None:
-            found = self.held(job.running).get(node)
-            held = self._first_held[job.job_id] = found.most_common() if found else []
-        sites = (self.at(node, key) for key, _ in held if key in keys)
+        held = self.held(job.running).get(node, {})
+        most_first = held if len(held) < 2 else sorted(held, key=lambda key: -held[key])
+        sites = (self.at(node, key) for key in most_first if key in keys)
         return next((site for site in sites if site and site.total >= option.count), None)
 
 

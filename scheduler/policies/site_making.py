@@ -11,9 +11,8 @@ from scheduler.types import Capacity, DeviceKey, JobView, NodeSize
 
 def sites_of(capacity: Capacity, jobs: Sequence[JobView], now_s: float) -> list[GangSite]:
     """An idle pool; `jobs` say whose memory comes back."""
-    with_memory = not capacity.spans_nodes and any(option.memory_bytes for job in jobs for option in job.options)
     sites = list(_wide(capacity, now_s) if capacity.spans_nodes else _narrow(capacity.nodes, now_s))
-    if with_memory:
+    if capacity.asks_memory and not capacity.spans_nodes:
         _add_memory(sites, capacity.nodes, jobs, now_s)
     return sites
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from scheduler.policies.site_groups import GangSite
+from scheduler.policies.site_groups import GangSite, WholeDevices
 from scheduler.policies.timeline import Timeline
-from scheduler.types import Capacity, DeviceKey, DeviceView, JobView
+from scheduler.types import Capacity, DeviceKey, DeviceView, JobView, Reserved
 
 Step = tuple[float, float, float]
 """(start, end, how many devices)."""
@@ -33,6 +33,8 @@ class _Family:
     """One site and its twins."""
 
     base: GangSite
+    after: Timeline
+    """How many devices that are kept for a project now nothing is planned on for the time after; see `close`."""
     own: dict[str, _Own] = field(default_factory=dict)
     """By project."""
 
@@ -51,6 +53,14 @@ class _Kept(NamedTuple):
     start_s: float
     end_s: float
     project: str
+    device_id: str
+
+    def enter(self) -> None:
+        """Keep it from others, who may not run on it and on another one before or after either."""
+        self.move(1)
+        for site in self.family.others(self.project):
+            site.whole = site.whole or WholeDevices(site.total)
+            site.whole.keep(self.device_id, self.start_s, self.end_s)
 
     def move(self, sign: int, from_s: float = -math.inf, until_s: float = math.inf) -> None:
         """Keep the device from others (1), or leave it to them as well (-1), as long as it lasts in that time."""
@@ -77,7 +87,7 @@ class Lifted(NamedTuple):
 
 
 class Reservations:
-    """Those of devices that are planned with; of devices that are free and kept from all now nothing is planned."""
+    """Those of devices that are planned with."""
 
     def __init__(self, sites: Sequence[GangSite], capacity: Capacity, jobs: Sequence[JobView], now_s: float) -> None:
         """Enter all of them into the sites."""
@@ -87,8 +97,10 @@ class Reservations:
         self._families: dict[int, _Family] = {}
         """Of each site with reservations, by the site and by its twins."""
         self._twins: dict[tuple[str, DeviceKey], list[GangSite]] = {}
-        self.idle: list[GangSite] = []
-        """Of each free device that is kept for some project now."""
+        self._after: list[_Kept] = []
+        """The time after that of devices that are idle and kept for some project now."""
+        self.idle: list[tuple[GangSite, float]] = []
+        """Of each free device that is kept now: until when others do not plan with it."""
         kept = [(node, device) for node in capacity.pool.nodes if node.is_kept for device in node.devices]
         holders = {
             device_id: job.job_id
@@ -105,33 +117,49 @@ class Reservations:
             if site is not None and node.takes_work:
                 found += self._enter(site, device, holders.get(device.device_id, ""))
         for keep in found:  # all twins are there by now
-            keep.move(1)
+            keep.enter()
         self.projects = {keep.project for keep in found if keep.project}
         """For whose jobs there are any."""
 
     def _enter(self, site: GangSite, device: DeviceView, holder: str) -> Iterator[_Kept]:
-        if not holder and (not device.free or device.keeper(self._now_s) == ""):
+        now_s = self._now_s
+        if not holder and not device.free:
             return
-        starts = [keep.start_s for keep in device.reserved if keep.start_s > self._now_s]
-        family = self._families.setdefault(id(site), _Family(site))
-        for keep in device.reserved:
-            end_s = keep.end_s
-            if end_s <= self._now_s:
-                continue
-            if not holder and keep.holds(self._now_s):
-                # Others do not plan with it for after that either: who may use it now need not have left by then.
-                end_s = min(starts, default=math.inf)
-                self.idle.append(site)
+        family = self._families.setdefault(id(site), _Family(site, Timeline(now_s, 0)))
+        present = [keep for keep in device.reserved if keep.holds(now_s)]
+        coming = [keep for keep in device.reserved if keep.start_s > now_s]
+        if present and not holder:
+            end_s = max(keep.end_s for keep in present)
+            keeper = device.keeper(now_s) or ""
+            present = [Reserved(start_s=now_s, end_s=end_s, project=keeper)]
+            self.idle.append((site, math.inf if keeper else end_s))
+            next_s = min([keep.start_s for keep in coming], default=math.inf)
+            if keeper and end_s < next_s:
+                self._after.append(_Kept(family, end_s, next_s, keeper, device.device_id))
+                family.after.give(1, end_s, next_s)
+        for keep in (*present, *coming):
             if keep.project and keep.project not in family.own:
-                line = type(site.devices)(self._now_s, site.total)
+                line = type(site.devices)(now_s, site.total)
                 twin = replace(site, devices=line)
-                family.own[keep.project] = _Own(twin, Timeline(self._now_s, 0))
+                family.own[keep.project] = _Own(twin, Timeline(now_s, 0))
                 self._families[id(twin)] = family
                 self._twins.setdefault((keep.project, site.key), []).append(twin)
-            made = _Kept(family, keep.start_s, end_s, keep.project)
+            made = _Kept(family, keep.start_s, keep.end_s, keep.project, device.device_id)
             if holder:
                 self._on.setdefault(holder, []).append(made)
             yield made
+
+    def close(self) -> Iterator[GangSite]:
+        """Promises are planned. Nobody else plans with what is idle and kept for a project now for the time after that:
+        who may use it now need not have left by then. What was promised there stays. Returns what has changed."""
+        for kept in self._after:
+            left = kept.family.after
+            for start_s, end_s, count in left.steps(kept.start_s, kept.end_s):
+                if count >= 1:
+                    kept.move(1, start_s, end_s)
+                    left.take(1, start_s, end_s)
+            yield kept.family.base
+        self._after = []
 
     def bind(self, job: JobView) -> bool:
         """Whether there are any on what it holds."""
@@ -180,11 +208,13 @@ class Reservations:
         for first_s, last_s, count in steps:
             for other in family.others(job.project) if count else ():
                 other.devices.take(count, first_s, last_s)
+            if self._after and count and start_s > self._now_s:
+                _beyond(family.after, count, first_s, last_s)
         return steps
 
     def lend(self, job: JobView, site: GangSite, width: int) -> None:
         """Give devices away until the next decision, once all is planned."""
-        family = self._families.get(id(site), _Family(site))
+        family = self._families.get(id(site)) or _Family(site, Timeline(self._now_s, 0))
         own, count = family.own.get(job.project), float(width)
         if own is not None:
             own.site.devices.lend(width)
@@ -195,7 +225,7 @@ class Reservations:
             other.devices.lend(count)
 
 
-def _beyond(left: Timeline, width: int, start_s: float, end_s: float) -> list[Step]:
+def _beyond(left: Timeline, width: float, start_s: float, end_s: float) -> list[Step]:
     """Take so many of what is left as far as there are; what is missing then."""
     steps = left.steps(start_s, end_s)
     used = [max(0.0, min(count, width)) for _, _, count in steps]

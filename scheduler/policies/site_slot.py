@@ -32,6 +32,8 @@ class Slot(NamedTuple):
     def to_come(self, now_s: float) -> Travel:
         """What is left of `data` at its start, as far as can be told. Data can be sent ahead to a node, but not to
         nodes that nobody knows yet."""
+        if self.data is HERE:
+            return HERE
         return still_to_come(self.data, self.start_s - now_s if self.site.name else 0.0)
 
     def finish_s(self, job: JobView, now_s: float) -> float:

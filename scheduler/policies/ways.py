@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -46,6 +46,8 @@ class _Worth(NamedTuple):
     """Of each option that tells its own, else 0; empty where none does."""
     least_s: float
     """The least of `runs_s`."""
+    numbers: dict[int, int]
+    """Identity of an option -> its place among `options`."""
     faster: dict[int, tuple[Option, tuple[Option, float] | None]]
     """Identity of an option -> (itself, what `Ways.next_faster` says of it), once that was asked."""
 
@@ -73,7 +75,8 @@ def _worth(options: tuple[Option, ...]) -> _Worth:
         counts, runs_s = tuple([option.count for option in kept]), tuple([option.run_s for option in kept])
         slowdowns = tuple([option.slowdown for option in kept])
         own, least_s = slowdowns if any(slowdowns) else (), min(runs_s, default=math.inf)
-        worth = _Worth(kept, counts, runs_s, tuple(map(watts, kept)), own, least_s, {})
+        numbers = {id(option): number for number, option in enumerate(kept)}
+        worth = _Worth(kept, counts, runs_s, tuple(map(watts, kept)), own, least_s, numbers, {})
         found = _known[id(options)] = (options, worth)
     return found[1]
 
@@ -123,28 +126,36 @@ def latest_start_s(by_s: float, run_s: float) -> float:
 class Ways:
     """The options of one job at one moment, with the rescale overhead in the account."""
 
-    __slots__ = ("_even", "_faster", "_held", "_rescale", "_watts", "job", "least_s", "options", "seconds", "share")
+    __slots__ = (
+        "_even", "_faster", "_held", "_held_at", "_numbers", "_rescale", "_watts",
+        "job", "least_s", "options", "seconds", "share",
+    )  # fmt: skip
 
     def __init__(self, job: JobView, rescale: Rescale) -> None:
         """Time by the upper end of the estimate."""
         self.job = job
         self._rescale = rescale
-        self.options, counts, runs_s, self._watts, slowdowns, least_s, self._faster = _worth(job.options)
+        worth = _worth(job.options)
+        self.options, counts, runs_s, self._watts, slowdowns, least_s, self._numbers, self._faster = worth
         running = job.running
         held = self._held = running.option if running is not None and not running.leaving else None
         costs_s: Sequence[float] = _costs_s(rescale.fixed_s, rescale.per_doubling_s, counts)
+        self._held_at: int | None = None
+        """Number of the option that it holds; of several the first."""
         if held is not None:
-            pairs = zip(self.options, costs_s, strict=True)
-            costs_s = [0.0 if same(held, option) else cost_s for option, cost_s in pairs]
-        left, slowdown = job.work_left, job.slowdown
-        self._even = [
-            (left * run_s if left else 0.0) * slowdown + cost_s for run_s, cost_s in zip(runs_s, costs_s, strict=True)
-        ]
+            goes_on = [same(held, option) for option in self.options]
+            if True in goes_on:
+                self._held_at = goes_on.index(True)
+                costs_s = [0.0 if kept else cost_s for kept, cost_s in zip(goes_on, costs_s, strict=True)]
+        left, slowdown, bringing_s = job.work_left, job.slowdown, job.bringing.high_s
+        self._even = (
+            [left * run_s * slowdown + bringing_s + cost_s for run_s, cost_s in zip(runs_s, costs_s, strict=True)]
+            if left
+            else list(costs_s)
+        )
         """`seconds` as if all options had the job's slowdown: energies are compared by their middles."""
-        if job.bringing.high_s:
-            self._even = [seconds + job.bringing.high_s for seconds in self._even]
         # As `run_s` has it, without a call for each where they are the same.
-        self.seconds = self._even if not slowdowns else [self.run_s(option) for option in self.options]
+        self.seconds = self._even if not slowdowns else [self._seconds(option) for option in self.options]
         """`run_s` of each of `options`."""
         self.least_s = left * least_s if left else 0.0
         """Middle of what is left on the option that is fastest by its middle."""
@@ -153,6 +164,10 @@ class Ways:
 
     def run_s(self, option: Option) -> float:
         """Upper end of the time left on any option, a change of devices included."""
+        number = self._numbers.get(id(option))
+        return self._seconds(option) if number is None else self.seconds[number]
+
+    def _seconds(self, option: Option) -> float:
         goes_on = self._held is not None and same(self._held, option)
         return self.job.left_high_s(option) if goes_on else self.anew_s(option)
 
@@ -178,33 +193,27 @@ class Ways:
             enough.setdefault(option.key, option.count)
         return [option for option in by_end if option.count <= enough[option.key]]
 
-    def by_energy(self, stay: float) -> Iterator[tuple[Option, float]]:
-        """(option, its seconds): those with the least modelled energy of the rest of the run first, the cost of
-        changing over included.
+    def by_energy(self, stay: float, *, by_s: float = math.inf, now_s: float = 0.0) -> Sequence[tuple[Option, float]]:
+        """(option, its seconds) of those that are done by then if they start now: those with the least modelled energy
+        of the rest of the run first, the cost of changing over included.
 
         What it holds comes before them once the rest takes less than `stay` times what a start costs: a change saves
         hardly anything then, and a start that takes longer than usual could not be made up for any more.
         """
-        joules = [power_w * run_s for power_w, run_s in zip(self._watts, self._even, strict=True)]
-        if not joules:
-            return
-        # The first one will mostly do.
-        ending = self._ending(stay)
-        least = joules.index(min(joules)) if ending is None else ending
-        yield self.options[least], self.seconds[least]
-        for number in sorted(range(len(joules)), key=joules.__getitem__):
-            if number != least:
-                yield self.options[number], self.seconds[number]
+        options, seconds = self.options, self.seconds
+        order = [number for number, run_s in enumerate(seconds) if by_s - run_s >= now_s]
+        if len(order) > 1:
+            joules = {number: self._watts[number] * self._even[number] for number in order}
+            order.sort(key=joules.__getitem__)
+            held = self._held_at
+            if held is not None and held in joules and self._is_ending(held, stay):
+                order.remove(held)
+                order.insert(0, held)
+        return [(options[number], seconds[number]) for number in order]
 
-    def _ending(self, stay: float) -> int | None:
-        """Number of the option that it holds, if the rest of the run is too short to change it."""
-        held = self._held
-        if held is None:
-            return None
-        for number, option in enumerate(self.options):
-            if same(held, option):
-                return number if self.seconds[number] < stay * self._rescale.cost_s(option.count) else None
-        return None
+    def _is_ending(self, number: int, stay: float) -> bool:
+        """Whether the rest of the run is too short to change the option that it holds."""
+        return self.seconds[number] < stay * self._rescale.cost_s(self.options[number].count)
 
     def next_faster(self, option: Option) -> tuple[Option, float] | None:
         """(the thriftiest option of the same devices that is faster, its `gain`)."""

@@ -104,6 +104,18 @@ def test_what_cannot_be_promised_is_said_in_words(asked, words):
     assert not found.accepted and words in found.text
 
 
+@pytest.mark.parametrize("policy", names())
+def test_without_an_estimate_for_devices_that_are_there_nothing_is_promised(policy):
+    known, unknown = (
+        Option(kind="cuda", model_name=model, count=1, rate_per_s=rate_per_s, power_w=400.0)
+        for model, rate_per_s in (("H100", 1 / 600), ("A100", 0.0))
+    )
+    asked = JobView(job_id="a", options=(known, unknown), submitted_s=0.0, deadline_s=9_000.0)
+    found = admit(asked, [], SimPool.parse("1x1:A100").view, 0.0, policy=policy)
+    assert not found.accepted and found.earliest_finish_s is None
+    assert "no estimate of how long it takes on the devices that can run it" in found.text
+
+
 def test_a_quota_that_stands_in_the_way_is_named():
     quotas = {"p": Quota(devices={"cuda": 1})}
     found = admit(job("a", deadline_s=1_500.0, project="p"), [], POOL, 0.0, quotas=quotas)

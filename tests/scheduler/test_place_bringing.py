@@ -183,6 +183,13 @@ def test_of_what_is_expected_the_way_of_the_data_is_told_until_a_job_has_its_dev
     assert place([runs(one, "n00", "cpu0", "cpu1")], there, 0.0, policy=policy).data.get("a", HERE) == HERE
 
 
+def test_who_gets_more_devices_than_it_asks_for_is_expected_with_the_way_of_its_data_all_the_same():
+    one = asked(data_of(1), way(1, run_s=600.0), way(2, run_s=300.0), can_pause=True)
+    decision = place([one], pool(node("n00")), 0.0)
+    assert decision.placements[0].option.count == 2
+    assert decision.expected["a"] == (0.0, 1300.0) and decision.data == {"a": (1000.0, 1000.0)}
+
+
 def test_a_mixture_is_held_against_its_deadline_with_its_data():
     models = {"cpu0": "A", "cpu1": "B"}
     there = pool(node("n00", models=models), node("n01", models=models))

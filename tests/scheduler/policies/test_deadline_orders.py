@@ -82,6 +82,27 @@ def test_while_every_promise_is_kept_a_job_that_is_accepted_takes_that_from_none
             jobs, pool = carry_out(decision, jobs, pool, NOW_S)
 
 
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 19), WAYS, st.floats(0.3, 5.0), st.booleans(), st.booleans()), max_size=12),
+       POOLS, st.booleans(), st.sampled_from([0.25, 1.0]))  # fmt: skip
+def test_nor_does_who_is_promised_later_than_it_was_submitted(wishes, devices, spans, smallest):
+    """By a decision, or by an admission that is asked again: such a job is not the newest by its submission."""
+    policy = DeadlineEnergy(smallest=smallest)
+    pool, jobs = SimPool.parse(devices, spans_nodes=spans).view, []
+    for number, (submitted_s, options, slack, asks, starts) in enumerate(wishes):
+        deadline_s = slack / options[0].rate_per_s + 100.0
+        wish = JobView(
+            job_id=f"j{number}", options=options, submitted_s=float(submitted_s), deadline_s=deadline_s, can_pause=True
+        )
+        accepted = asks and admit(wish, jobs, pool, NOW_S, policy=policy).accepted
+        jobs.append(replace(wish, promised=accepted))
+        decision = place(jobs, pool, NOW_S, policy=policy)
+        assert not decision.warnings
+        jobs = [replace(job, promised=job.promised or job.job_id in decision.promised) for job in jobs]
+        if starts:
+            jobs, pool = carry_out(decision, jobs, pool, NOW_S)
+
+
 TRACE = st.lists(
     st.tuples(st.floats(0.0, 2_000.0), st.floats(50.0, 2_000.0), st.floats(0.3, 4.0), WAYS), min_size=6, max_size=20
 )

@@ -106,5 +106,5 @@ def test_a_share_is_above_a_limit_whenever_the_sum_says_so(rounds, limit):
     for takes, until_s in rounds:
         for taken, start_s, length in takes:
             load.take(taken, start_s - 25.0, start_s + length)
-        for moment_s in (until_s, until_s / 2, math.inf):
+        for moment_s in (until_s, until_s / 2, 1.2 * until_s, 1.7 * until_s, 3.0 * until_s, math.inf):
             assert load.is_above(limit, 60, moment_s) == (load.used_share(60, moment_s) > limit)
