@@ -8,22 +8,13 @@ import shutil
 import pytest
 
 from harness.datasets.samples import sample_file
+from tests.e2e.browser import CHROMIUM, NO_BROWSER
 from tests.e2e.portal import Portal
 from tests.e2e.stack import END_TIMEOUT_S, RunningStack, processes_of, wait_for
-from tests.untested import untested
-
-NO_BROWSER = untested(
-    "pages in a browser", "there is no Chromium here (Debian/Ubuntu: apt-get install chromium fonts-dejavu-core)"
-)
-
-
-def chromium_path() -> str | None:
-    """The machine's Chromium, if there is one."""
-    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 def pytest_collection_modifyitems(items):
-    if chromium_path() is None:
+    if CHROMIUM is None:
         for item in items:
             if item.get_closest_marker("browser"):
                 item.add_marker(pytest.mark.skip(reason=NO_BROWSER))
