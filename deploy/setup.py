@@ -28,6 +28,7 @@ CONSTRAINTS = ROOT / "deploy" / "constraints.txt"
 HOROVOD_SOURCES = ("build.sh", "operations.py", "wake.patch", "cuda.patch")
 FRONTEND_SOURCES = ("package.json", "package-lock.json", ".npmrc", "harness/frontend")
 FRONTEND_OUTPUT = ROOT / "harness" / "frontend" / "dist"
+PACKAGES = ("harness", "scheduler", "codegen", "worker")
 NODE_MAJOR_MINIMUM = 18
 CMAKE_MAJOR_LIMIT = 4
 """Horovod's own copy of Gloo asks for a CMake policy that CMake 4 dropped."""
@@ -253,6 +254,12 @@ def _apt(*command: str) -> bool:
     return subprocess.run(command, env=environment, stdout=none, stderr=none, check=False, timeout=900).returncode == 0
 
 
+def compile_sources() -> None:
+    """Compile our packages, if need be. Runs may write nothing there, so that each would do it for itself alone."""
+    command = [str(PYTHON), "-m", "compileall", "-q", *PACKAGES]
+    subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+
+
 def main(purpose: str) -> None:
     """Do every step that is not done yet."""
     make_environment()
@@ -271,6 +278,7 @@ def main(purpose: str) -> None:
         frontend = digest([ROOT / name for name in FRONTEND_SOURCES])
         step("frontend", frontend, build_frontend, made=FRONTEND_OUTPUT)
     install_debian_packages(purpose)
+    compile_sources()
 
 
 if __name__ == "__main__":

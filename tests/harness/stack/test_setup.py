@@ -130,3 +130,12 @@ def test_whoever_has_a_browser_is_given_no_other(setup, apt, monkeypatch):
     installed = apt("chromium-headless-shell")
     setup.install_debian_packages("test")
     assert not {*installed} & {*setup.BROWSERS}
+
+
+def test_what_was_compiled_is_there_for_processes_that_may_write_nothing(setup, tmp_path):
+    for package in setup.PACKAGES:
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").touch()
+    (tmp_path / "worker" / "half_written.py").write_text("def\n")
+    setup.compile_sources()
+    assert {file.parent.parent.name for file in tmp_path.rglob("__init__.*.pyc")} == {*setup.PACKAGES}
