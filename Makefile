@@ -21,6 +21,8 @@
 # Settings: DLH_HOME (data, default var/), DLH_PORT (8000), DLH_HOST (127.0.0.1), REDIS_URL; docs/operator-guide.md.
 
 PY := .venv/bin/python
+# Images of containers forbid Python to keep what it compiled; each process would compile its modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 # Set-up puts a Node.js into .venv where the system has none that is new enough.
 BIOME := PATH="$(CURDIR)/.venv/bin:$$PATH" node_modules/.bin/biome
 BENCHMARKS := $(patsubst tests/benchmarks/bench_%.py,%,$(wildcard tests/benchmarks/bench_*.py))

@@ -28,9 +28,12 @@ CONSTRAINTS = ROOT / "deploy" / "constraints.txt"
 HOROVOD_SOURCES = ("build.sh", "operations.py", "wake.patch", "cuda.patch")
 FRONTEND_SOURCES = ("package.json", "package-lock.json", ".npmrc", "harness/frontend")
 FRONTEND_OUTPUT = ROOT / "harness" / "frontend" / "dist"
+PACKAGES = ("harness", "scheduler", "codegen", "worker")
 NODE_MAJOR_MINIMUM = 18
 CMAKE_MAJOR_LIMIT = 4
 """Horovod's own copy of Gloo asks for a CMake policy that CMake 4 dropped."""
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""Any will do for the tests. The first opens no windows, which nobody would see; not every distribution has it."""
 
 
 class SetupError(Exception):
@@ -218,8 +221,7 @@ def missing_debian_packages(purpose: str) -> dict[str, str]:
         loss = "ranks on several nodes cannot have an encrypted network"
         wanted |= {"wireguard-go": (shutil.which("wireguard-go"), loss), "wireguard-tools": (shutil.which("wg"), loss)}
     if purpose == "test":
-        chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-        wanted["chromium"] = (chromium, "browser tests are skipped")
+        wanted["chromium"] = (next(filter(None, map(shutil.which, BROWSERS)), None), "browser tests are skipped")
         fonts = Path("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf")
         wanted["fonts-dejavu-core"] = (str(fonts) if fonts.exists() else None, "screenshots show boxes for letters")
     return {name: loss for name, (found, loss) in wanted.items() if not found}
@@ -233,18 +235,29 @@ def install_debian_packages(purpose: str) -> None:
     new = [name for name in missing if name not in tried]
     if new and os.geteuid() == 0 and shutil.which("apt-get"):
         say(f"installing Debian packages: {' '.join(new)}")
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *new]
-        for command in (["apt-get", "update", "-q"], install):
-            subprocess.run(
-                command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False, timeout=900
-            )
+        _apt("apt-get", "update", "-q")
+        light = "chromium" in new and _apt("apt-cache", "show", BROWSERS[0])
+        names = [BROWSERS[0] if light and name == "chromium" else name for name in new]
+        _apt("apt-get", "install", "-y", "-q", "--no-install-recommends", *names)
         missing = missing_debian_packages(purpose)
     if missing:
         losses = "; ".join(f"{name} ({loss})" for name, loss in missing.items())
         say(f"NOT INSTALLED: {losses}. Debian/Ubuntu: sudo apt-get install {' '.join(missing)}")
     if new:
         stamp.write_text(" ".join(sorted({*tried, *missing})))
+
+
+def _apt(*command: str) -> bool:
+    """Run a command of apt; whether it worked."""
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    none = subprocess.DEVNULL
+    return subprocess.run(command, env=environment, stdout=none, stderr=none, check=False, timeout=900).returncode == 0
+
+
+def compile_sources() -> None:
+    """Compile our packages, if need be. Runs may write nothing there, so that each would do it for itself alone."""
+    command = [str(PYTHON), "-m", "compileall", "-q", *PACKAGES]
+    subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 
 def main(purpose: str) -> None:
@@ -265,6 +278,7 @@ def main(purpose: str) -> None:
         frontend = digest([ROOT / name for name in FRONTEND_SOURCES])
         step("frontend", frontend, build_frontend, made=FRONTEND_OUTPUT)
     install_debian_packages(purpose)
+    compile_sources()
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import redis
 
 from tests import order
 from tests.broker import broker as broker_running
+from tests.migrated import Migrated, migrated_for
 from tests.objects import NO_SERVER, ObjectServer
 from tests.objects import program as objects_program
 from tests.small_disk import NO_MOUNT, small_disk
@@ -66,6 +67,29 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     reasons = {report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple)}
     for reason in sorted(reason for reason in reasons if NOT_TESTED in reason):
         terminalreporter.write_line(reason.removeprefix("Skipped: "), red=True, bold=True)
+
+
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Migrated | None:
+    """A database with every table that is copied, not made; None where one process tests alone."""
+    return migrated_for(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings: None, migrated: Migrated | None) -> None:
+    """The database of this process's tests begins as a copy."""
+    from django.db import connection
+
+    if migrated:
+        migrated.settle(connection.vendor, connection.settings_dict["TEST"])
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb(django_db_keepdb: bool, migrated: Migrated | None) -> bool:
+    """Whether the database is there already: a copied file. PostgreSQL makes one from its template."""
+    from django.db import connection
+
+    return django_db_keepdb or (migrated is not None and connection.vendor == "sqlite")
 
 
 @pytest.fixture(scope="session")

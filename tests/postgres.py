@@ -25,6 +25,8 @@ DEBIAN = Path("/usr/lib/postgresql")
 USER = "dlh"
 START_TIMEOUT_S = 120.0
 AWAY_S = 1.0
+TEMPLATE = "migrated"
+"""A database that others are copied from (`tests.migrated`)."""
 # What makes a server safe against power cuts is what makes tests slow.
 OPTIONS = {
     "listen_addresses": "", "fsync": "off", "synchronous_commit": "off", "full_page_writes": "off",
@@ -137,15 +139,28 @@ def server() -> Iterator[str]:
 
 def database_of(home: Path) -> dict[str, str]:
     """Where the tests run on PostgreSQL: the setting of a stack in this home, its own database, made if need be."""
+    return database_made(_name(home))
+
+
+def database_copied(home: Path) -> None:
+    """Make the database of this home as a copy of `TEMPLATE`."""
+    database_made(_name(home), like=TEMPLATE)
+
+
+def database_made(name: str, *, like: str = "template1") -> dict[str, str]:
+    """The setting for this database, made if need be; nothing where the tests run on SQLite."""
     url = os.environ.get("DLH_TEST_DATABASE_URL", "")
     if not url:
         return {}
     import psycopg
 
-    name = f"home_{hashlib.sha256(str(home).encode()).hexdigest()[:16]}"
     with psycopg.connect(url, autocommit=True) as server, contextlib.suppress(psycopg.errors.DuplicateDatabase):
-        server.execute(f'CREATE DATABASE "{name}"')
+        server.execute(f'CREATE DATABASE "{name}" TEMPLATE "{like}"')
     return {"DLH_DATABASE_URL": url.replace("/postgres?", f"/{name}?")}
+
+
+def _name(home: Path) -> str:
+    return f"home_{hashlib.sha256(str(home).encode()).hexdigest()[:16]}"
 
 
 def database_cut(url: str) -> None:

@@ -8,34 +8,34 @@ import shutil
 import pytest
 
 from harness.datasets.samples import sample_file
+from tests.e2e.browser import CHROMIUM, NO_BROWSER
 from tests.e2e.portal import Portal
 from tests.e2e.stack import END_TIMEOUT_S, RunningStack, processes_of, wait_for
-from tests.untested import untested
-
-NO_BROWSER = untested(
-    "pages in a browser", "there is no Chromium here (Debian/Ubuntu: apt-get install chromium fonts-dejavu-core)"
-)
-
-
-def chromium_path() -> str | None:
-    """The machine's Chromium, if there is one."""
-    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 def pytest_collection_modifyitems(items):
-    if chromium_path() is None:
+    if CHROMIUM is None:
         for item in items:
             if item.get_closest_marker("browser"):
                 item.add_marker(pytest.mark.skip(reason=NO_BROWSER))
 
 
+@pytest.fixture(scope="session")
+def settled(migrated):
+    """Settle a home for an installation that need not make its tables itself: `settled(folder / "home")`; the home."""
+    return migrated.give if migrated else lambda home: home
+
+
 @pytest.fixture
-def make_stack(tmp_path_factory):
+def make_stack(tmp_path_factory, settled):
     """A maker of stacks of the test's own, ended after it."""
     stacks = []
 
     def make(home=None, command=("run",), **environment):
-        stacks.append(RunningStack(home or tmp_path_factory.mktemp("stack") / "home", command, **environment))
+        home = home or tmp_path_factory.mktemp("stack") / "home"
+        if command == ("run",):  # the demo begins as at people's
+            settled(home)
+        stacks.append(RunningStack(home, command, **environment))
         return stacks[-1]
 
     yield make
@@ -44,9 +44,9 @@ def make_stack(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory):
+def stack(tmp_path_factory, settled):
     """The stack that tests share; nothing of it is left afterwards."""
-    stack = RunningStack(tmp_path_factory.mktemp("shared") / "home")
+    stack = RunningStack(settled(tmp_path_factory.mktemp("shared") / "home"))
     try:
         yield stack.wait_running()
         stack.stop()

@@ -20,14 +20,14 @@ CUT_S = 5.0
 
 
 @pytest.fixture(scope="module")
-def far(tmp_path_factory):
+def far(tmp_path_factory, settled):
     """The far machine; its `stack` is the near one, whose devices are kept."""
     folder = tmp_path_factory.mktemp("far")
     try:
         node = FarNode(folder)
     except OSError:
         pytest.skip(NO_NAMESPACES)
-    stack = RunningStack(folder / "near", **node.near_environment())
+    stack = RunningStack(settled(folder / "near"), **node.near_environment())
     try:
         stack.wait_running()
         node.join(stack)

@@ -46,10 +46,10 @@ def _hidden(store):
 
 
 @pytest.fixture(scope="module")
-def first(tmp_path_factory):
+def first(tmp_path_factory, settled):
     """The stack of all tests here."""
     folder = tmp_path_factory.mktemp("first")
-    stack = RunningStack(folder / "home", DLH_NODE_NAME="first", DLH_NODE_ADDRESS="127.0.0.2")
+    stack = RunningStack(settled(folder / "home"), DLH_NODE_NAME="first", DLH_NODE_ADDRESS="127.0.0.2")
     try:
         yield stack.wait_running()
         stack.stop()

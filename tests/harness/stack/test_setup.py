@@ -3,6 +3,7 @@
 import importlib.util
 import shutil
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 
@@ -95,3 +96,46 @@ def test_constraints_pin_every_package_that_pyproject_asks_for():
     pinned = {line.split("==")[0] for line in lines if "==" in line and not line.startswith("#")}
     normal = {re.sub(r"[-_.]+", "-", name).lower() for name in pinned}
     assert {re.sub(r"[-_.]+", "-", name).lower() for name in names} <= normal
+
+
+@pytest.fixture
+def apt(setup, monkeypatch):
+    """A machine of root's without a browser: `apt("chromium", ...)` says what apt knows; a list of what it installs."""
+    installed = []
+
+    def make(*known):
+        def run(command, **_):
+            if command[:2] == ("apt-get", "install"):
+                installed.extend(name for name in command[2:] if not name.startswith("-"))
+            return SimpleNamespace(returncode=int(command[:2] == ("apt-cache", "show") and command[2] not in known))
+
+        monkeypatch.setattr(setup.subprocess, "run", run)
+        return installed
+
+    setup.STAMPS.mkdir()
+    monkeypatch.setattr(setup.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(setup.shutil, "which", lambda name: None if name in setup.BROWSERS else f"/usr/bin/{name}")
+    return make
+
+
+@pytest.mark.parametrize("lightest", ["chromium-headless-shell", "chromium"])
+def test_for_the_tests_the_lightest_browser_that_apt_knows_is_installed(setup, apt, lightest):
+    installed = apt(lightest)
+    setup.install_debian_packages("test")
+    assert lightest in installed and len({*installed} & {*setup.BROWSERS}) == 1
+
+
+def test_whoever_has_a_browser_is_given_no_other(setup, apt, monkeypatch):
+    monkeypatch.setattr(setup.shutil, "which", lambda name: f"/usr/bin/{name}" if name == "google-chrome" else None)
+    installed = apt("chromium-headless-shell")
+    setup.install_debian_packages("test")
+    assert not {*installed} & {*setup.BROWSERS}
+
+
+def test_what_was_compiled_is_there_for_processes_that_may_write_nothing(setup, tmp_path):
+    for package in setup.PACKAGES:
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").touch()
+    (tmp_path / "worker" / "half_written.py").write_text("def\n")
+    setup.compile_sources()
+    assert {file.parent.parent.name for file in tmp_path.rglob("__init__.*.pyc")} == {*setup.PACKAGES}
