@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-LATEST_S = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
+YEAR_LAST = 9999
+LATEST_S = datetime(YEAR_LAST, 1, 1, tzinfo=UTC).timestamp()
 """From here on calendars, and the time zones of some readers, know no day."""
 _IN_WORDS = re.compile(r"\b(\d{4}-\d\d-\d\d \d\d:\d\d) UTC\b")
 
@@ -33,6 +34,7 @@ def moments_split(text: str) -> list[str | datetime]:
 
 def _moment(text: str) -> str | datetime:
     try:
-        return datetime.fromisoformat(text).replace(tzinfo=UTC)
+        moment = datetime.fromisoformat(text).replace(tzinfo=UTC)
     except ValueError:  # a 31st of February, whatever that is
         return f"{text} UTC"
+    return moment if 1 < moment.year < YEAR_LAST else f"{text} UTC"

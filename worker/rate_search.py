@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 LOWEST, HIGHEST = 1e-12, 100.0
 """No rate outside is tried; a spec takes none above, either."""
@@ -20,6 +21,8 @@ USUAL_LOW, USUAL_HIGH = 1e-6, 10.0
 """Between these a range test lets the rate rise where nobody says otherwise."""
 SPAN_LEAST = 100.0
 """The last rate of a range test over its first, at least: over less no curve can be read."""
+_ROUNDING = 1e-9
+"""Relative: 1e-6 and 1e-4 are two decades apart, though not as binary fractions."""
 STEP = 2.0 / 3.0
 START = (0.0, -1.0, 1.0)
 """Steps from where a round begins."""
@@ -44,17 +47,23 @@ def range_fault(low: float | None, high: float | None, *, prefix: str = "") -> R
             told = f"{prefix}{field} must be between {LOWEST:g} and {HIGHEST:g}."
             return RangeFault(field=field, message=told, hint=f"Usual are {USUAL_LOW:g} and {USUAL_HIGH:g}.")
     first, last = low or USUAL_LOW, high or USUAL_HIGH
-    if last >= SPAN_LEAST * first:
+    if last * (1.0 + _ROUNDING) >= SPAN_LEAST * first:
         return None
     lower, higher = last / SPAN_LEAST >= LOWEST, first * SPAN_LEAST <= HIGHEST
-    ways = [f"{prefix}low {last / SPAN_LEAST:g} or less"] if lower else []
-    ways += [f"{prefix}high {first * SPAN_LEAST:g} or more"] if higher else []
+    ways = [f"{prefix}low {_shortened(last / SPAN_LEAST, ROUND_FLOOR)} or less"] if lower else []
+    ways += [f"{prefix}high {_shortened(first * SPAN_LEAST, ROUND_CEILING)} or more"] if higher else []
     ways = ways or [f"{prefix}low {USUAL_LOW:g} and {prefix}high {USUAL_HIGH:g}"]
     return RangeFault(
         field="high" if higher and high is not None else "low",
         message=f"{prefix}low {first:g} must be at most a hundredth of {prefix}high {last:g}.",
         hint=f"Give {', or '.join(ways)}.",
     )
+
+
+def _shortened(rate: float, rounding: str) -> str:
+    """A rate in three digits, of which the last is rounded to the side that is told."""
+    exact = Decimal(f"{rate:.12g}")
+    return f"{float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 2), rounding=rounding)):g}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 
 import pytest
@@ -105,8 +106,20 @@ some_rate = st.floats(min_value=LOWEST, max_value=HIGHEST)
 @given(low=some_rate, high=some_rate)
 def test_a_range_test_takes_rates_that_lie_far_enough_apart_and_says_which_would(low: float, high: float) -> None:
     fault = range_fault(low, high)
-    assert (fault is None) == (high >= SPAN_LEAST * low)
+    assert (fault is None) == (high * (1 + 1e-9) >= SPAN_LEAST * low)
     assert fault is None or f"{fault.field} " in fault.hint
+
+
+@given(digit=st.integers(1, 9), decade=st.integers(-12, -1))
+def test_rates_just_two_decades_apart_are_taken_whatever_their_binary_fractions(digit: int, decade: int) -> None:
+    assert range_fault(float(f"{digit}e{decade}"), float(f"{digit}e{decade + 2}")) is None
+
+
+@given(low=some_rate, high=some_rate)
+def test_what_is_told_instead_of_rates_too_close_together_is_taken(low: float, high: float) -> None:
+    fault = range_fault(low, high)
+    for name, rate in re.findall(r"(low|high) (\S+) or", fault.hint if fault else ""):
+        assert range_fault(**{"low": low, "high": high, name: float(rate)}) is None
 
 
 def test_the_rates_of_a_range_test_are_told_as_they_were_asked_for() -> None:

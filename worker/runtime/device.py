@@ -61,7 +61,8 @@ def spare_faulty_kernels(net: nn.Module, device: torch.device) -> bool:
     """Have PyTorch's own kernels train a model for which oneDNN's are faulty on this processor; whether that is so.
 
     Without AVX-512 the backward pass of a strided 1x1 convolution with few channels, side by side, writes beyond its
-    memory: the process ends by a signal, or its gradients are wrong (uxlfoundation/oneDNN#6035).
+    memory: the process ends by a signal, or its gradients are wrong (uxlfoundation/oneDNN#6035). Convolutions that are
+    called as functions are not seen, nor that `ONEDNN_MAX_CPU_ISA` forbids AVX-512. It holds for the whole process.
     """
     if device.type != "cpu" or torch.backends.cpu.get_cpu_capability() == "AVX512":
         return False

@@ -170,15 +170,20 @@ class Message:
         self._pending: Pending | None = None
 
     def send(self, share: float) -> None:
-        """Begin. What is beyond the range of 16 bits is sent as their largest: clipping makes something of that, and of
-        an infinite gradient none. `share`: of the rows, by which the values are weighted; their sum stays in range."""
+        """Begin. `share`: of the rows, by which the values are weighted.
+
+        What is beyond the range of 16 bits is sent as their largest, of which clipping makes something, and their sum
+        stays in range. What is infinite stays so: such a run is to fail.
+        """
         if not len(self._flat):
             return
         if self._sent is not self._flat:
-            most = torch.finfo(self._sent.dtype).max * HEADROOM * share
-            in_range = self._flat.clamp(-most, most) if self._sent.dtype == torch.float16 else self._flat
-            self._sent.copy_(in_range)
+            self._sent.copy_(self._flat if self._sent.dtype == torch.bfloat16 else self._in_range(share))
         self._pending = self._group.sum_start(self._sent, self._name)
+
+    def _in_range(self, share: float) -> Tensor:
+        most = torch.finfo(self._sent.dtype).max * HEADROOM * share
+        return torch.where(self._flat.isfinite(), self._flat.clamp(-most, most), self._flat)
 
     def wait(self) -> None:
         """Until the buffer holds the sum."""

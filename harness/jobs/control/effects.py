@@ -53,9 +53,9 @@ def events_apply(job_id: str, events: Collection[Event]) -> int:
         by_kind: dict[EventKind, list[Event]] = defaultdict(list)
         for event in fresh:
             by_kind[event.kind].append(event)
+        _overheard(job, attempt, by_kind)
         if by_kind[EventKind.RUNNING]:
             checkpoints_drop(job, gone)  # before what is saved now: one under such a name is there again
-        _overheard(job, attempt, by_kind)
         for kind, effect in _EFFECTS.items():
             if by_kind[kind]:
                 effect(job, attempt, by_kind[kind])
@@ -85,11 +85,15 @@ def _started(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
     if levels:
         level = min(levels)
         # On several nodes the weakest counts.
-        known = job.sandbox_level if is_spread(attempt) and attempt.started_at else None
+        known = job.sandbox_level if is_spread(attempt) and _was_told(job, attempt) else None
         Job.objects.filter(pk=job.pk).update(sandbox_level=level if known is None else min(level, known))
     for event in events:
         message = f"Started on {event.data.get('node', '')}"
         JobEvent.objects.create(job=job, kind="attempt", token=attempt.number, message=message, data=dict(event.data))
+
+
+def _was_told(job: Job, attempt: JobAttempt) -> bool:
+    return JobEvent.objects.filter(job=job, kind="attempt", token=attempt.number).exists()
 
 
 def _running(job: Job, attempt: JobAttempt, events: list[Event]) -> None:

@@ -16,7 +16,9 @@ from harness.jobs.models import Checkpoint, Job, JobAttempt
 from harness.store import UnsafePath, json_beneath, open_beneath
 from worker.events import Event, EventKind
 from worker.plan import RunPaths
+from worker.states import JobState
 from worker.transfer.tree import CHECKPOINT_NAME
+from worker.watchdog import made_a_step
 
 _MANIFEST_BYTES_MAX = 4 << 20
 
@@ -57,10 +59,15 @@ def checkpoints_take(job: Job, attempt: JobAttempt, events: Sequence[Event]) -> 
 
 
 def checkpoints_gone(job_id: str, events: Iterable[Event]) -> list[str]:
-    """Checkpoints that an attempt which was cut off has removed unheard, where these events tell a first step: from
-    then on no older attempt removes any. Best called before a transaction: the disk may be slow."""
+    """Checkpoints that an attempt which was cut off has removed unheard, where these events tell a first step, or the
+    first that is heard of: from then on no older attempt removes any. Best called before a transaction: the disk may be
+    slow."""
+    told = list(events)
+    begins = any(event.kind is EventKind.RUNNING for event in told) or (
+        any(map(made_a_step, told)) and Job.objects.filter(pk=job_id, state=JobState.PLACED).exists()
+    )
     folder = settings.STORE.job(job_id).checkpoints
-    if not any(event.kind is EventKind.RUNNING for event in events) or not folder.is_dir():
+    if not begins or not folder.is_dir():
         return []
     names = Checkpoint.objects.filter(job=job_id, removed_at=None).values_list("name", flat=True)
     return [name for name in names if not os.path.lexists(folder / name)]

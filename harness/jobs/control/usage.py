@@ -115,7 +115,9 @@ def _energy(
     """(joules, where most of them come from) of a device that idles until its attempt begins: data and program are
     fetched first. `is_sampled`: its node has told of the run."""
     since, attempt = allocation.created_at, allocation.attempt
-    begun_at = attempt.started_at or attempt.running_at or (since if is_sampled else until)
+    begun_at = attempt.started_at or attempt.running_at
+    if begun_at is None or begun_at > until:  # unheard, or by a clock that is ahead
+        begun_at = since if is_sampled else until
     idle_s = (min(until, max(since, begun_at)) - since).total_seconds()
     idle_j = idle.watts * idle_s
     run_j = running.watts * ((until - since).total_seconds() - idle_s)

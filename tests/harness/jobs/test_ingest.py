@@ -12,6 +12,7 @@ from harness.jobs.control.ingest import ingest
 from harness.jobs.models import Allocation, Checkpoint, Job, JobEvent, MetricPoint, ResourceSample
 from tests.harness.jobs.helpers import event, place_now, run_now
 from worker.events import CONTROL_STREAM
+from worker.states import JobState
 
 pytestmark = pytest.mark.django_db
 
@@ -94,6 +95,16 @@ def test_what_a_lost_attempt_removed_unheard_is_listed_until_the_next_one_makes_
     events_apply(running.pk, [event(running, "running", 30, rank=0, token=token)])
     listed = Checkpoint.objects.filter(removed_at=None).order_by("step").values_list("step", flat=True)
     assert list(listed) == ([20] if token else [10, 20])
+
+
+def test_what_a_lost_attempt_removed_is_listed_no_more_where_the_first_step_of_the_next_one_went_unheard(running):
+    told = {"name": "step-00000010", "step": 10, "epoch": 1, "metric": 0.5, "bytes": 100, "best": False}
+    events_apply(running.pk, [event(running, "checkpoint", 10, rank=0, **told, removed=[])])
+    settings.STORE.job(running.pk).checkpoints.mkdir(parents=True, exist_ok=True)
+    Job.objects.filter(pk=running.pk).update(state=JobState.PLACED)
+    events_apply(running.pk, [event(running, "progress", 20, rank=0, step=11, epoch=1)])
+    assert Job.objects.get(pk=running.pk).state == JobState.RUNNING
+    assert not Checkpoint.objects.filter(removed_at=None).exists()
 
 
 @pytest.mark.parametrize("together", [False, True])

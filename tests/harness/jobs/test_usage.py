@@ -41,9 +41,10 @@ def test_a_device_idles_until_the_files_are_there(job_make, node_make, began_s, 
     assert (use.ended_at - use.started_at).total_seconds() == pytest.approx(100.0)
 
 
-def test_who_tells_of_its_run_has_begun_though_nobody_heard_when(job_make, node_make):
+@pytest.mark.parametrize("began_s", [None, 1800.0])
+def test_who_tells_of_its_run_has_begun_though_nobody_heard_when_or_by_a_wrong_clock(job_make, node_make, began_s):
     node = node_make("node-1", cpus=1)
     attempt = place_now(job_make())
     told = {"ranks": [{"rank": 0, "cpu_percent": 50.0}], "host": {}, "node": node.name}
     ResourceSample.objects.create(job=attempt.job, node=node, token=attempt.number, time_s=1.0, data=told)
-    assert used(attempt, held_s=100.0, began_s=None).energy_j == pytest.approx(6.0 * 100)
+    assert used(attempt, held_s=100.0, began_s=began_s).energy_j == pytest.approx(6.0 * 100)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scheduler.estimation import steps
 from scheduler.estimation.device_model import Corrector, DeviceModel
 from scheduler.estimation.estimate import estimate, estimate_all
-from scheduler.estimation.intervals import is_near
+from scheduler.estimation.intervals import are_near
 from scheduler.estimation.predict import predict, summary
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.steps import Steps
@@ -56,7 +56,7 @@ def test_a_step_is_told_as_if_it_were_asked_for_alone(asked: list[list[int]]) ->
             assert step.alone_s == pytest.approx(np.exp(one.log_step_s[0]), rel=1e-9)
             assert step.disagreement == pytest.approx(one.disagreement[0], rel=1e-6)
             assert step.forward_share == pytest.approx(one.forward_share[0], rel=1e-9)
-            assert step.near == is_near(MODEL, alone)
+            assert step.near == are_near(MODEL, np.array([summary(alone)]))[0]
             assert known.totals(number) == replace(alone, operators=())
 
 

@@ -138,6 +138,17 @@ def test_a_gradient_beyond_the_range_of_16_bits_can_still_be_clipped(
     assert torch.nn.utils.get_total_norm(gradients(net)) == pytest.approx(1.0, rel=1e-3)
 
 
+def test_an_infinite_gradient_stays_infinite_in_16_bits_so_that_such_a_run_fails_as_in_one_process(
+    net: nn.Module, group: Doubling
+) -> None:
+    averager = GradientAverager(net, group, torch.device("cpu"), torch.float16)
+    averager.begin(0.5)
+    loss = loss_of(net) * float("inf")
+    loss.backward()
+    averager.average(loss, 0.5, (0.0, 0.0, 0.0))
+    assert not any(bool(gradient.isfinite().all()) for gradient in gradients(net))
+
+
 def test_a_loop_that_does_not_announce_its_steps_sends_everything_at_the_end(net: nn.Module, group: Doubling) -> None:
     averager = GradientAverager(net, group, torch.device("cpu"))
     loss = loss_of(net)
