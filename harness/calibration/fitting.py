@@ -9,7 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from harness.broker import publish_pool, task_send_on_commit
-from harness.calibration.exchange import points_of, points_read
+from harness.calibration.exchange import points_fitted
 from harness.calibration.known import finished_of, ran_out_of
 from harness.calibration.links import link_of
 from harness.calibration.models import OPEN, CalibrationRun, DeviceModelRow
@@ -45,7 +45,7 @@ def model_fit(kind: str, model_name: str, run_id: str = "") -> DeviceModelRow | 
 
 
 def _fit(kind: str, model_name: str) -> DeviceModelRow | None:
-    points = points_read(points_of(kind=kind, model_name=model_name))
+    points = points_fitted(kind=kind, model_name=model_name)
     if not points:
         return None
     prior = _with_link(prior_for(kind, model_name))
