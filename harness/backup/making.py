@@ -108,6 +108,7 @@ def _write(out: BinaryIO, folder: Path, store: Path, *, with_secrets: bool, tell
         all_bytes = size_bytes + _tree_bytes(tree)
         manifest = _manifest(counts, with_secrets=with_secrets)
         writer = ArchiveWriter(out, manifest, lambda done: tell("Writing the backup", done, all_bytes))
+        held.callback(writer.abandon)
         rows.seek(0)
         writer.add_file(DATABASE, rows, size_bytes=size_bytes)
         if with_secrets:

@@ -126,6 +126,7 @@ def test_what_a_program_lets_nobody_read_is_named_and_costs_nobody_the_backup(
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("closed", "links")
 @pytest.mark.parametrize("is_folder", [False, True])
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("place", ["jobs/a/program", f"datasets/{'a' * 64}/source"])
 def test_what_cannot_be_read_where_no_program_writes_is_an_error_that_names_it(
     is_folder: bool, place: str, store: Path, tmp_path: Path
