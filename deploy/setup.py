@@ -237,14 +237,20 @@ def install_debian_packages(purpose: str) -> None:
         say(f"installing Debian packages: {' '.join(new)}")
         _apt("apt-get", "update", "-q")
         light = "chromium" in new and _apt("apt-cache", "show", BROWSERS[0])
-        names = [BROWSERS[0] if light and name == "chromium" else name for name in new]
-        _apt("apt-get", "install", "-y", "-q", "--no-install-recommends", *names)
+        lighter = [BROWSERS[0] if light and name == "chromium" else name for name in new]
+        if not _apt_install(*lighter):  # one that cannot be had took all others with it
+            for light_name, name in zip(lighter, new, strict=True):
+                _ = _apt_install(light_name) or (light_name != name and _apt_install(name))
         missing = missing_debian_packages(purpose)
     if missing:
         losses = "; ".join(f"{name} ({loss})" for name, loss in missing.items())
         say(f"NOT INSTALLED: {losses}. Debian/Ubuntu: sudo apt-get install {' '.join(missing)}")
     if new:
         stamp.write_text(" ".join(sorted({*tried, *missing})))
+
+
+def _apt_install(*names: str) -> bool:
+    return _apt("apt-get", "install", "-y", "-q", "--no-install-recommends", *names)
 
 
 def _apt(*command: str) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.postgres import REPOSITORY, TEMPLATE, database_copied, database_made
+from tests.postgres import REPOSITORY, TEMPLATE, database_copied, database_fresh
 
 FILE = "db.sqlite3"
 
@@ -62,6 +62,6 @@ def migrated_for(tmp_path_factory: pytest.TempPathFactory) -> Migrated | None:
 
 def _migrate(home: Path) -> None:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("DLH_")}
-    own = {"DLH_HOME": str(home), "DJANGO_SETTINGS_MODULE": "harness.settings", **database_made(TEMPLATE)}
+    own = {"DLH_HOME": str(home), "DJANGO_SETTINGS_MODULE": "harness.settings", **database_fresh(TEMPLATE)}
     command = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
     subprocess.run(command, cwd=REPOSITORY, env={**kept, **own}, check=True)

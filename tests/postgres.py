@@ -144,19 +144,39 @@ def database_of(home: Path) -> dict[str, str]:
 
 def database_copied(home: Path) -> None:
     """Make the database of this home as a copy of `TEMPLATE`."""
-    database_made(_name(home), like=TEMPLATE)
+    database_fresh(_name(home), like=TEMPLATE)
 
 
-def database_made(name: str, *, like: str = "template1") -> dict[str, str]:
+def database_made(name: str) -> dict[str, str]:
     """The setting for this database, made if need be; nothing where the tests run on SQLite."""
-    url = os.environ.get("DLH_TEST_DATABASE_URL", "")
-    if not url:
-        return {}
+    setting = _setting(name)
+    if setting:
+        import psycopg
+
+        with contextlib.suppress(psycopg.errors.DuplicateDatabase):
+            _execute(f'CREATE DATABASE "{name}"')
+    return setting
+
+
+def database_fresh(name: str, *, like: str = "template1") -> dict[str, str]:
+    """The same for one made now: what an earlier run left on a server that outlives it is dropped, in use an error."""
+    setting = _setting(name)
+    if setting:
+        _execute(f'DROP DATABASE IF EXISTS "{name}"', f'CREATE DATABASE "{name}" TEMPLATE "{like}"')
+    return setting
+
+
+def _execute(*commands: str) -> None:
     import psycopg
 
-    with psycopg.connect(url, autocommit=True) as server, contextlib.suppress(psycopg.errors.DuplicateDatabase):
-        server.execute(f'CREATE DATABASE "{name}" TEMPLATE "{like}"')
-    return {"DLH_DATABASE_URL": url.replace("/postgres?", f"/{name}?")}
+    with psycopg.connect(os.environ["DLH_TEST_DATABASE_URL"], autocommit=True) as server:
+        for command in commands:
+            server.execute(command)
+
+
+def _setting(name: str) -> dict[str, str]:
+    url = os.environ.get("DLH_TEST_DATABASE_URL", "")
+    return {"DLH_DATABASE_URL": url.replace("/postgres?", f"/{name}?")} if url else {}
 
 
 def _name(home: Path) -> str:

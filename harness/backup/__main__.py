@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,9 +24,11 @@ from harness.env import SettingsError, env_path, env_text
 from harness.errors import EXIT_INTERRUPTED, refusal_write
 from harness.progress import Tell, Teller
 from harness.stack.home import StackHome, home_from_environment
-from worker.words import size_words
+from worker.words import counted, size_words
 
 EXIT_REFUSED = 2
+_SHOWN = 10
+"""So many of the files left out are named to a person; `--json` has all."""
 _LOUD = """
   THIS FILE HOLDS THE SECRET KEY of the installation: whoever reads it can sign in as anybody there.
   Keep it as you keep a password. Without --with-secrets people only have to sign in again."""
@@ -50,10 +53,20 @@ def make(path: Path, home: StackHome, tell: Tell, *, with_secrets: bool, keep: i
     made = backup_make(path, with_secrets=with_secrets, tell=tell)
     text = f"{made.path}: {size_words(made.size_bytes)}, {made.files} files, {made.rows} rows. It holds people's\n"
     text += "  data and the hashes of their passwords; only you can read it (mode 0600)."
+    text += _left_out(made.left_out)
     removed = older_remove(folder, keep) if keep else []
     if removed:
         text += f"\n  Older ones removed: {', '.join(removed)}."
     return text + (_LOUD if made.secrets else ""), {**asdict(made), "removed": removed}
+
+
+def _left_out(names: Sequence[str]) -> str:
+    """What the backup lacks. Programs chose the names: shown as literals, they do nothing to a terminal."""
+    if not names:
+        return ""
+    named = ", ".join(map(repr, names[:_SHOWN])) + (f" and {len(names) - _SHOWN:,} more" if names[_SHOWN:] else "")
+    count = counted(len(names), "file or folder", "files or folders")
+    return f"\n  {count} of runs could not be read, and the backup is without: {named}."
 
 
 def restore(path: Path, home: StackHome, tell: Tell) -> tuple[str, dict[str, Any]]:

@@ -7,6 +7,7 @@ single bit is refused before anything of it is used. Knows no Django.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -100,6 +101,11 @@ class ArchiveWriter:
         entry = _entry(name, 0, mode, mtime_s)
         entry.type = tarfile.DIRTYPE
         self._tar.addfile(entry)
+
+    def abandon(self) -> None:
+        """Let go of a tar that may be half, while its stream is open: later nobody could be told what fails then."""
+        with contextlib.suppress(OSError):
+            self._tar.close()
 
     def close(self) -> None:
         """Write checksums and footer."""

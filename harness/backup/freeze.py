@@ -6,21 +6,30 @@ the name be removed or point to something newer. Takes milliseconds per thousand
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 PREFIX = ".backup-"
 LOCK = ".backup.lock"
 """In the root; held while a backup is made, it goes into none."""
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK
+Unread = Callable[[Path, PermissionError], None]
+"""Called with what nobody lets us read, named below the root, and why; it is left out unless this raises."""
+
+
+def unread_raise(path: Path, error: PermissionError) -> NoReturn:
+    """Leave nothing out."""
+    raise error
 
 
 @contextmanager
-def frozen(root: Path) -> Iterator[Path]:
+def frozen(root: Path, unread: Unread = unread_raise) -> Iterator[Path]:
     """Such a tree of `root`, inside it, for the time of the block. What an earlier, killed backup left is removed.
 
     Whoever calls this holds `LOCK`: what another one is just reading would be removed as well.
@@ -30,47 +39,80 @@ def frozen(root: Path) -> Iterator[Path]:
     tree = root / f"{PREFIX}{os.getpid()}"
     tree.mkdir(mode=0o700)
     try:
-        _links(root, tree)
+        _links(root, tree, unread)
         yield tree
     finally:
         shutil.rmtree(tree, ignore_errors=True)
 
 
-def _links(root: Path, tree: Path) -> None:
+@dataclass(frozen=True)
+class _Level:
+    """A folder on the way."""
+
+    path: Path
+    """Below the root."""
+    descriptor: int
+    names: Iterator[str]
+    """In it, those that are still to come."""
+
+
+def _links(root: Path, tree: Path, unread: Unread) -> None:
     """Follows no link on the way, by descriptors: people's code may swap a folder of a run for a link meanwhile."""
-    for folder, names, files, descriptor in os.fwalk(root, follow_symlinks=False):
-        relative = Path(folder).relative_to(root)
-        if relative == Path():
-            names[:] = [name for name in names if not name.startswith(PREFIX)]
-            files = [name for name in files if name != LOCK]
-        for name in names:
-            _folder(name, descriptor, tree / relative / name)
-        for name in files:
-            _link(name, descriptor, tree / relative / name)
-        if relative != Path():
-            shown = os.fstat(descriptor)
-            (tree / relative).chmod(stat.S_IMODE(shown.st_mode) | 0o700)
+    top = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    names = (name for name in _listed(top) if not name.startswith(PREFIX) and name != LOCK)
+    levels = [_Level(Path(), top, names)]
+    try:
+        while levels:
+            here = levels[-1]
+            name = next(here.names, None)
+            if name is None:
+                os.close(levels.pop().descriptor)
+                continue
+            try:
+                inner = _freeze(name, here, tree / here.path / name)
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # it went between the listing and now, as if a moment before
+            except PermissionError as error:
+                unread(here.path / name, error)
+                continue
+            if inner is not None:
+                levels.append(inner)
+    finally:
+        for level in levels:
+            os.close(level.descriptor)
 
 
-def _folder(name: str, folder: int, copy: Path) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-            copy.mkdir(mode=0o700)
+def _listed(folder: int) -> list[str]:
+    """Names in a folder by its descriptor, which `Path` does not know."""
+    return os.listdir(folder)
+
+
+def _freeze(name: str, here: _Level, copy: Path) -> _Level | None:
+    """Keep a plain file. Of a folder, make an empty copy, and return what lies in it."""
+    mode = os.stat(name, dir_fd=here.descriptor, follow_symlinks=False).st_mode
+    if stat.S_ISREG(mode):
+        _link(name, here.descriptor, copy)
+    if not stat.S_ISDIR(mode):
+        return None
+    descriptor = os.open(name, _FOLDER, dir_fd=here.descriptor)
+    try:
+        names = _listed(descriptor)
+        copy.mkdir()
+        copy.chmod(stat.S_IMODE(os.fstat(descriptor).st_mode) | 0o700)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return _Level(here.path / name, descriptor, iter(names))
 
 
 def _link(name: str, folder: int, copy: Path) -> None:
     """Link a plain file; copy it where that cannot be done (another owner's, a file system without links)."""
     try:
-        if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-            return
-        try:
-            os.link(name, copy, src_dir_fd=folder, follow_symlinks=False)
-        except FileNotFoundError:
-            raise
-        except OSError:
-            _copy(name, folder, copy)
+        os.link(name, copy, src_dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
-        return  # it went between the listing and now, as if a moment before
+        raise
+    except OSError:
+        _copy(name, folder, copy)
 
 
 def _copy(name: str, folder: int, copy: Path) -> None:

@@ -15,20 +15,20 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO, NoReturn, cast
+from typing import Any, BinaryIO, NoReturn, cast
 
 from django.conf import settings
 from django.db import connection
 
 from harness.backup.archive import ArchiveWriter, BackupError
-from harness.backup.freeze import LOCK, frozen
+from harness.backup.freeze import LOCK, Unread, frozen
 from harness.backup.rows import migrations_applied, migrations_missing, rows_count, rows_dump, snapshot
 from harness.progress import Tell, nobody
 from harness.release import release
 
 DATABASE = "database.jsonl"
 STORE = "store"
-_RUNS = Path(STORE) / "jobs"
+_RUNS = "jobs"
 KEY_FILE = "secrets/secret_key"
 """The broker's password is not kept: the next start makes another."""
 
@@ -42,6 +42,8 @@ class Made:
     files: int
     rows: int
     secrets: bool
+    left_out: tuple[str, ...] = ()
+    """Files and folders below the store that programs of runs let nobody read."""
 
 
 def backup_make(path: Path, *, with_secrets: bool, tell: Tell = nobody) -> Made:
@@ -94,24 +96,26 @@ def _create(draft: Path) -> BinaryIO:
     return os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
-def _write(out: BinaryIO, folder: Path, store: Path, *, with_secrets: bool, tell: Tell) -> dict[str, int]:
+def _write(out: BinaryIO, folder: Path, store: Path, *, with_secrets: bool, tell: Tell) -> dict[str, Any]:
+    left_out = _LeftOut()
     with ExitStack() as held:
         rows = held.enter_context(tempfile.TemporaryFile(dir=folder))
         with snapshot():
-            tree = held.enter_context(frozen(store))
+            tree = held.enter_context(frozen(store, left_out))
             all_rows = rows_count()
             counts = rows_dump(rows, lambda done: tell("Reading the database", done, all_rows))
         size_bytes = rows.tell()
         all_bytes = size_bytes + _tree_bytes(tree)
         manifest = _manifest(counts, with_secrets=with_secrets)
         writer = ArchiveWriter(out, manifest, lambda done: tell("Writing the backup", done, all_bytes))
+        held.callback(writer.abandon)
         rows.seek(0)
         writer.add_file(DATABASE, rows, size_bytes=size_bytes)
         if with_secrets:
             writer.add_bytes(KEY_FILE, settings.SECRET_KEY.encode())
-        _tree_add(writer, tree)
+        _tree_add(writer, tree, left_out)
         writer.close()
-    return {"files": writer.files, "rows": sum(counts.values())}
+    return {"files": writer.files, "rows": sum(counts.values()), "left_out": tuple(sorted(left_out.names))}
 
 
 def _manifest(counts: dict[str, int], *, with_secrets: bool) -> dict[str, object]:
@@ -139,37 +143,46 @@ class _Filled:
 
 
 def _raise(error: OSError) -> NoReturn:
-    """The tree is ours: what cannot be read in it is missing, and nobody would know."""
+    """The frozen tree is ours: a folder that cannot be read in it is missing, and nobody would know."""
     raise error
 
 
-def _is_programs(folder: Path) -> bool:
-    """Whether the program of a run writes there."""
-    return folder.is_relative_to(_RUNS) and folder.parts[3:4] == ("work",)
+class _LeftOut:
+    """Hears what nobody may read (see `Unread`): a run's program must not keep all others from being backed up by it.
+
+    Raises `BackupError` where no program of a run writes.
+    """
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def __call__(self, path: Path, error: PermissionError) -> None:
+        if path.parts[0] != _RUNS or path.parts[2:3] != ("work",):
+            raise BackupError(f"{str(path)!r} in the store cannot be read: {error.strerror}") from error
+        self.names.append(str(path))
 
 
 def _tree_bytes(tree: Path) -> int:
     return sum((Path(folder) / name).lstat().st_size for folder, _, files in os.walk(tree) for name in files)
 
 
-def _tree_add(writer: ArchiveWriter, tree: Path) -> None:
+def _tree_add(writer: ArchiveWriter, tree: Path, unread: Unread) -> None:
     for folder, names, files, descriptor in os.fwalk(tree, onerror=_raise):
-        relative = Path(STORE) / Path(folder).relative_to(tree)
+        inside = Path(folder).relative_to(tree)
+        relative = Path(STORE) / inside
         # After a restore nobody knows what an object store has: it is found out anew.
-        left_out = {settings.STORE.bucket.name} if relative == Path(STORE) else set()
-        names[:] = sorted({*names} - left_out)
+        names[:] = sorted({*names} - ({settings.STORE.bucket.name} if inside == Path() else set()))
         shown = os.fstat(descriptor)
         writer.add_folder(str(relative), mode=shown.st_mode, mtime_s=shown.st_mtime)
         for name in sorted(files):
             try:
                 inner = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=descriptor)
-            except PermissionError:
-                if not _is_programs(relative):
-                    raise
-                continue  # its program lets nobody read it, and must not keep all others from being backed up
+            except PermissionError as error:
+                unread(inside / name, error)
+                continue
             with os.fdopen(inner, "rb") as stream:
                 known = os.fstat(inner)
-                source = cast(BinaryIO, _Filled(stream, known.st_size)) if relative.is_relative_to(_RUNS) else stream
+                source = cast(BinaryIO, _Filled(stream, known.st_size)) if inside.parts[:1] == (_RUNS,) else stream
                 writer.add_file(
                     str(relative / name),
                     source,

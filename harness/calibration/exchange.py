@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 from django.db import transaction
@@ -25,7 +25,8 @@ from worker.words import size_words
 FORMATS = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
 IMPORT_BYTES_MAX = 64 << 20
 POINTS_MOST = 2_000
-"""Of one kind of device, several whole sweeps: memory that a fit takes grows with their square, and time faster."""
+"""Of one kind of device, several whole sweeps: memory that a fit takes grows with their square, and time faster.
+Imports add none beyond them, and a fit looks at no more."""
 _NAME_LENGTH = 120
 _GET_FILE = "Give a file that an export wrote, as CSV or JSON; nothing of this one was taken."
 
@@ -40,6 +41,15 @@ def points_of(*, kind: str = "", model_name: str = "") -> QuerySet[CalibrationPo
 def points_read(rows: Iterable[CalibrationPointRow]) -> list[CalibrationPoint]:
     """The measured points of rows."""
     return [CalibrationPoint.from_dict(row.body) for row in rows]
+
+
+def points_fitted(*, kind: str, model_name: str) -> list[CalibrationPoint]:
+    """Those that a model is fitted to: all, or `POINTS_MOST` spread over each family as it was measured."""
+    keys = [*points_of(kind=kind, model_name=model_name).order_by("family", "pk").values_list("pk", flat=True)]
+    if len(keys) > POINTS_MOST:
+        keys = [keys[number * len(keys) // POINTS_MOST] for number in range(POINTS_MOST)]
+    rows = CalibrationPointRow.objects.in_bulk(keys)
+    return points_read(rows[key] for key in sorted(rows))
 
 
 def points_export(*, form: str, kind: str = "", model_name: str = "") -> str:
@@ -75,25 +85,33 @@ def points_import(*, user: User, text: str) -> dict[str, int]:
         raise Invalid("The file holds no points.", field="file", hint=_GET_FILE)
     _check_kept(points)
     with transaction.atomic():
-        before = CalibrationPointRow.objects.count()
+        before = _counts(points)
         CalibrationPointRow.objects.bulk_create(
             [row_of(point, imported=True) for point in points], batch_size=200, ignore_conflicts=True
         )
-        _check_room(points)
-        added = CalibrationPointRow.objects.count() - before
+        now = _counts(points)
+        _check_room({key: count for key, count in now.items() if count > before[key]})
+        added = sum(now.values()) - sum(before.values())
         audit_write(user, "calibration_import", "pool", added=added, known=len(points) - added)
-        for kind, model_name in sorted({(point.kind, point.model_name) for point in points}) if added else ():
+        for kind, model_name in sorted(now) if added else ():
             task_send_on_commit("control.calibration_fit", [kind, model_name])
     return {"added": added, "known": len(points) - added}
 
 
-def _check_room(points: Sequence[CalibrationPoint]) -> None:
-    """Raises `Invalid`, before the rows are kept for good, where a fit would have to look at too many."""
-    for kind, model_name in sorted({(point.kind, point.model_name) for point in points}):
-        count = points_of(kind=kind, model_name=model_name).count()
+def _counts(points: Sequence[CalibrationPoint]) -> dict[tuple[str, str], int]:
+    """How many points are kept of each (kind, name) that occurs in these."""
+    return {
+        (kind, model_name): CalibrationPointRow.objects.filter(kind=kind, model_name=model_name).count()
+        for kind, model_name in {(point.kind, point.model_name) for point in points}
+    }
+
+
+def _check_room(grown: Mapping[tuple[str, str], int]) -> None:
+    """Raises `Invalid`, before the rows are kept for good, where there would be more than a fit looks at."""
+    for (kind, model_name), count in sorted(grown.items()):
         if count > POINTS_MOST:
             raise Invalid(
-                f"There would be {count:,} points of {kind} {model_name}, of which {POINTS_MOST:,} at most are kept.",
+                f"There would be {count:,} points of {kind} {model_name}, of which {POINTS_MOST:,} at most are taken.",
                 field="file",
                 code="too_many_points",
                 hint="Import a part of them, of all families; nothing of the file was taken.",

@@ -9,10 +9,10 @@ from django.db import transaction
 from django.utils import timezone
 
 from harness.broker import publish_pool, task_send_on_commit
-from harness.calibration.exchange import points_of, points_read
+from harness.calibration.exchange import points_fitted
 from harness.calibration.known import finished_of, ran_out_of
 from harness.calibration.links import link_of
-from harness.calibration.models import OPEN, CalibrationRun, DeviceModelRow
+from harness.calibration.models import OPEN, CalibrationRun, DeviceModelRow, FinishedJobRow, RanOutRow
 from harness.calibration.report import report_of
 from harness.calibration.shipped import prior_of, shipped_for
 from harness.plain import plain
@@ -22,7 +22,7 @@ from scheduler.estimation.learning import corrected
 from scheduler.estimation.prior import prior_for
 
 _TRIES = 3
-"""Nobody fits a model so often while jobs correct it."""
+"""Nobody fits a model so often, and no jobs end so often, while jobs correct it."""
 _log = logging.getLogger(__name__)
 
 
@@ -45,13 +45,14 @@ def model_fit(kind: str, model_name: str, run_id: str = "") -> DeviceModelRow | 
 
 
 def _fit(kind: str, model_name: str) -> DeviceModelRow | None:
-    points = points_read(points_of(kind=kind, model_name=model_name))
+    points = points_fitted(kind=kind, model_name=model_name)
     if not points:
         return None
     prior = _with_link(prior_for(kind, model_name))
     fitted = fit_device_model(points, prior=prior)
     if not fitted.n_points:  # too few for step times
         fitted = fit_device_model(points, prior=_with_link(prior_of(kind, model_name)))
+    taught = _taught(kind, model_name)
     model = corrected(fitted, finished_of(kind, model_name), ran_out_of(kind, model_name))
     with transaction.atomic():
         row, _ = DeviceModelRow.objects.update_or_create(
@@ -66,9 +67,17 @@ def _fit(kind: str, model_name: str) -> DeviceModelRow | None:
                 "fitted_at": timezone.now(),
             },
         )
+        if _taught(kind, model_name) != taught:  # what a job taught meanwhile has just been overwritten
+            task_send_on_commit("control.calibration_learn", [kind, model_name])
         publish_pool("calibration", {"kind": kind, "points": len(points)})
     _log.info("fitted %s %s to %d points", kind, model_name, len(points))
     return row
+
+
+def _taught(kind: str, model_name: str) -> list[int | None]:
+    """The newest rows to learn from: others tell that there are more. A row stays as it was written."""
+    rows = (jobs.objects.filter(kind=kind, model_name=model_name) for jobs in (FinishedJobRow, RanOutRow))
+    return [found.order_by("-pk").values_list("pk", flat=True).first() for found in rows]
 
 
 def _with_link(prior: DeviceModel) -> DeviceModel:
@@ -101,8 +110,9 @@ def model_correct(kind: str, model_name: str) -> DeviceModelRow | None:
 
     None where there is neither a model nor a job to learn from.
     """
-    finished, ran_out = finished_of(kind, model_name), ran_out_of(kind, model_name)
     for _ in range(_TRIES):
+        taught = _taught(kind, model_name)
+        finished, ran_out = finished_of(kind, model_name), ran_out_of(kind, model_name)
         row = DeviceModelRow.objects.filter(kind=kind, model_name=model_name).first()
         if row is None and not finished and not ran_out:
             return None
@@ -111,10 +121,13 @@ def model_correct(kind: str, model_name: str) -> DeviceModelRow | None:
         told = {"model": plain(model.to_dict()), "n_finished": model.correction.n_jobs}
         made = {**told, "fitted": plain(fitted.to_dict()), "fitted_at": timezone.now()}
         with transaction.atomic():
-            rows = DeviceModelRow.objects.select_for_update().filter(kind=kind, model_name=model_name)
-            now = rows.first()
-            if (now and now.fitted) == (row and row.fitted):
-                found, _ = rows.update_or_create(kind=kind, model_name=model_name, defaults=told, create_defaults=made)
-                return found
-    _log.warning("%s %s is fitted again and again: what jobs teach waits for the next of them", kind, model_name)
+            rows = DeviceModelRow.objects.select_for_update()
+            now, is_new = rows.get_or_create(kind=kind, model_name=model_name, defaults=made)
+            if is_new:
+                return now
+            if row is not None and now.fitted == row.fitted and _taught(kind, model_name) == taught:
+                DeviceModelRow.objects.filter(pk=now.pk).update(**told)
+                now.refresh_from_db()
+                return now
+    _log.warning("%s %s changes again and again: what jobs teach waits for the next of them", kind, model_name)
     return None

@@ -30,14 +30,13 @@ FLAGS = [
     "--disable-sync",
 ]
 LONG_MS = 60_000
-NO_BROWSER = untested(
-    "pages in a browser",
-    "there is no Chromium here (Debian: apt-get install chromium-headless-shell fonts-dejavu-core)",
-)
+NO_CHROMIUM = "there is no Chromium here (Debian: apt-get install chromium-headless-shell fonts-dejavu-core)"
+NO_PAGES = "run `npm ci && npm run build` first"
+NO_BROWSER = untested("pages in a browser", NO_CHROMIUM)
 BROWSER_MARKS = [
     pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None, reason=NO_BROWSER),
-    pytest.mark.skipif(not DIST.exists(), reason=untested("pages in a browser", "run `npm ci && npm run build` first")),
+    pytest.mark.skipif(not DIST.exists(), reason=untested("pages in a browser", NO_PAGES)),
 ]
 
 

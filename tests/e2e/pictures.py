@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.datasets.samples import sample_file
-from tests.e2e.browser import CHROMIUM, DIST, chromium, open_page, sign_in
+from tests.e2e.browser import CHROMIUM, DIST, NO_CHROMIUM, NO_PAGES, chromium, open_page, sign_in
 from tests.e2e.portal import ROOT, until
 from tests.e2e.stack import JOB_TIMEOUT_S, RunningStack
 from tests.waiting import wait_for
@@ -91,8 +91,9 @@ def running() -> Iterator[RunningStack]:
 
 def main() -> int:
     """Take all three."""
-    if CHROMIUM is None or not DIST.exists():
-        print("This needs Chromium (Debian, Ubuntu: apt-get install chromium fonts-dejavu-core) and built pages.")
+    missing = [why for why, is_there in ((NO_CHROMIUM, CHROMIUM), (NO_PAGES, DIST.exists())) if not is_there]
+    if missing:
+        print("No pictures:", "; ".join(missing))
         return 1
     strange: list[str] = []
     with running() as stack, chromium() as browser, tempfile.TemporaryDirectory() as folder:

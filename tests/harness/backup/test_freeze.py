@@ -55,3 +55,28 @@ def test_where_no_links_can_be_made_files_are_copied(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "link", refuse)
     with frozen(tmp_path) as tree:
         assert (tree / "jobs/a/kept/checkpoint").read_text() == "first"
+
+
+def test_a_store_whose_folder_is_a_link_is_frozen_as_any_other(tmp_path):
+    store_make(tmp_path / "elsewhere")
+    (tmp_path / "store").symlink_to(tmp_path / "elsewhere")
+    with frozen(tmp_path / "store") as tree:
+        assert (tree / "datasets/b").read_text() == "rows"
+
+
+def test_what_goes_while_it_is_listed_is_left_out_as_if_a_moment_before(tmp_path, monkeypatch):
+    store_make(tmp_path)
+    listed = os.listdir
+
+    def swapped(folder):
+        names = listed(folder)
+        if "datasets" in names and (tmp_path / "datasets").is_dir():
+            (tmp_path / "datasets").rename(tmp_path / "moved")
+            (tmp_path / "datasets").symlink_to(tmp_path / "moved")
+        if "checkpoint" in names:
+            (tmp_path / "jobs/a/kept/checkpoint").unlink()
+        return names
+
+    monkeypatch.setattr(os, "listdir", swapped)
+    with frozen(tmp_path) as tree:
+        assert {str(path.relative_to(tree)) for path in tree.rglob("*")} == {"jobs", "jobs/a", "jobs/a/kept"}

@@ -13,8 +13,12 @@ import pytest
 from harness.backup import making
 from harness.backup.__main__ import main
 from harness.backup.archive import ArchiveWriter, BackupError, archive_extract, archive_verify
+from harness.backup.freeze import unread_raise
 from harness.backup.making import _tree_add
 from harness.store import StorePaths
+
+WORK = "jobs/a/work"
+"""Where the program of a run writes."""
 
 
 class Cut(ArchiveWriter):
@@ -53,7 +57,7 @@ def test_a_program_that_cuts_its_files_costs_nobody_the_backup(tmp_path: Path) -
     tree, out = tmp_path / "store", io.BytesIO()
     writer = cut_writer(tree, "jobs/a/program/notes.txt", out)
     (tree / "jobs" / "a" / "program" / "other").write_bytes(b"whole")
-    _tree_add(writer, tree)
+    _tree_add(writer, tree, unread_raise)
     writer.close()
     assert archive_verify(out)
     archive_extract(out, {"": tmp_path / "home", "store/": tmp_path / "back"})
@@ -62,38 +66,107 @@ def test_a_program_that_cuts_its_files_costs_nobody_the_backup(tmp_path: Path) -
     assert (back / "other").read_bytes() == b"whole"
 
 
-@pytest.mark.parametrize(("folder", "is_kept_out"), [("jobs/a/work/results", True), ("jobs/a/program", False)])
-def test_a_file_that_a_program_lets_nobody_read_costs_nobody_the_backup(
-    folder: str, is_kept_out: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place, opened = tmp_path / "store" / folder, os.open
-    place.mkdir(parents=True)
-    for name in ("closed", "open"):
-        (place / name).write_bytes(name.encode())
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty store of the installation that is backed up."""
+    store = tmp_path / "store"
+    store.mkdir()
+    monkeypatch.setattr(making.settings, "STORE", StorePaths(store))
+    return store
+
+
+@pytest.fixture
+def closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody may open what is called `closed`: to root nothing else is."""
+    opened = os.open
 
     def refused(path: Any, *arguments: Any, **named: Any) -> int:
-        if path == "closed":  # to root nothing is closed
+        if path == "closed":
             raise PermissionError(13, "Permission denied", path)
         return opened(path, *arguments, **named)
 
     monkeypatch.setattr(os, "open", refused)
-    out = io.BytesIO()
-    writer = ArchiveWriter(out, {})
-    if not is_kept_out:
-        with pytest.raises(PermissionError):
-            _tree_add(writer, tmp_path / "store")
-        return
-    _tree_add(writer, tmp_path / "store")
-    writer.close()
-    archive_extract(out, {"": tmp_path / "home", "store/": tmp_path / "back"})
-    assert [path.name for path in (tmp_path / "back" / folder).iterdir()] == ["open"]
+
+
+@pytest.fixture(params=[True, False], ids=["linked", "copied"])
+def links(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files can be linked, or cannot: another owner's, or a file system without links."""
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    if not request.param:
+        monkeypatch.setattr(os, "link", refused)
+
+
+def closed_make(place: Path, *, is_folder: bool) -> None:
+    """A file that is open to all, and beside it a file or folder that is closed to all."""
+    place.mkdir(parents=True)
+    (place / "open").write_bytes(b"open")
+    shut = place / "closed"
+    if is_folder:
+        shut.mkdir()
+    (shut / "inner" if is_folder else shut).write_bytes(b"closed")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("closed", "links")
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_what_a_program_lets_nobody_read_is_named_and_costs_nobody_the_backup(
+    is_folder: bool, store: Path, tmp_path: Path
+) -> None:
+    closed_make(store / WORK / "results", is_folder=is_folder)
+    made = making.backup_make(tmp_path / "one.dlh", with_secrets=False)
+    assert made.left_out == (f"{WORK}/results/closed",)
+    with made.path.open("rb") as archive:
+        archive_extract(archive, {"": tmp_path / "home", "store/": tmp_path / "back"})
+    assert [path.name for path in (tmp_path / "back" / WORK / "results").iterdir()] == ["open"]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("closed", "links")
+@pytest.mark.parametrize("is_folder", [False, True])
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("place", ["jobs/a/program", f"datasets/{'a' * 64}/source"])
+def test_what_cannot_be_read_where_no_program_writes_is_an_error_that_names_it(
+    is_folder: bool, place: str, store: Path, tmp_path: Path
+) -> None:
+    closed_make(store / place, is_folder=is_folder)
+    with pytest.raises(BackupError, match=f"'{place}/closed' in the store cannot be read: Permission denied"):
+        making.backup_make(tmp_path / "one.dlh", with_secrets=False)
+    assert not [*tmp_path.glob("*.dlh*"), *tmp_path.glob(".*.dlh*"), *store.glob(".backup-*")]
+
+
+@pytest.mark.parametrize(
+    ("count", "said"), [(0, "(mode 0600).\n"), (1, "1 file or folder of runs"), (12, "and 2 more.\n")]
+)
+def test_a_person_is_told_what_the_backup_is_without(
+    count: int,
+    said: str,
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    names = tuple(f"{WORK}/\x1b{number}" for number in range(count))
+    (tmp_path / "db.sqlite3").touch()
+    monkeypatch.setenv("DLH_HOME", str(tmp_path))
+    monkeypatch.delenv("DLH_DATABASE_URL", raising=False)
+    monkeypatch.setattr(making, "migrations_missing", lambda: False)
+    monkeypatch.setattr(making.settings, "STORE", StorePaths(tmp_path / "store"))
+    monkeypatch.setattr(making, "_write", lambda *_, **__: {"files": 1, "rows": 1, "left_out": names})
+    monkeypatch.setattr("sys.argv", ["backup", "make", str(tmp_path / "one.dlh")])
+    assert main() == 0
+    told = capsys.readouterr().out
+    assert told.endswith(said) or said in told
+    assert "\x1b" not in told and told.count(f"{WORK}/") == min(count, 10)
 
 
 def test_a_dataset_that_is_cut_is_an_error(tmp_path: Path) -> None:
     out = io.BytesIO()
     writer = cut_writer(tmp_path, f"datasets/{'a' * 64}/source/rows.csv", out)
     with pytest.raises(BackupError, match="shorter"):
-        _tree_add(writer, tmp_path)
+        _tree_add(writer, tmp_path, unread_raise)
 
 
 def test_of_one_store_one_backup_is_made_at_a_time_from_whatever_container(
@@ -127,7 +200,7 @@ def test_a_folder_that_vanishes_while_it_is_read_is_an_error_not_a_hole(tmp_path
     writer = Removing(out, {})
     writer.folder = tree / "datasets" / "b"
     with pytest.raises(OSError, match="No such file"):
-        _tree_add(writer, tree)
+        _tree_add(writer, tree, unread_raise)
     writer.close()
 
 

@@ -6,13 +6,15 @@ import csv
 import io
 import json
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from harness.calibration import exchange
-from harness.calibration.exchange import points_export, points_import, points_of, points_read, row_of
+from harness.calibration.exchange import points_export, points_fitted, points_import, points_of, points_read, row_of
+from harness.calibration.fitting import model_fit
 from harness.calibration.models import CalibrationPointRow
 from harness.errors import Forbidden, Invalid
 from scheduler.estimation.calibration import to_csv, to_json
@@ -97,6 +99,25 @@ def test_more_points_than_a_fit_can_look_at_are_not_taken(
         points_import(user=measured.admin, text=to_json(points(6)))
     assert CalibrationPointRow.objects.count() == 4
     assert points_import(user=measured.admin, text=to_json(points(5))) == {"added": 1, "known": 4}
+
+
+def test_where_more_points_are_kept_a_fit_takes_some_of_each_family_and_an_export_comes_back(
+    measured: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for family, count in (("late", 4), ("rare", 2)):
+        new = [
+            replace(point, family=family, point_id=f"{family}-{number}") for number, point in enumerate(FOUR[:count])
+        ]
+        CalibrationPointRow.objects.bulk_create(row_of(point) for point in new)
+    monkeypatch.setattr(exchange, "POINTS_MOST", 5)
+    text = points_export(form="json")
+    assert points_import(user=measured.admin, text=text) == {"added": 0, "known": 10}
+    other = [replace(point, model_name="Another core") for point in FOUR]
+    assert points_import(user=measured.admin, text=to_json([*points_read(points_of()), *other]))["added"] == 4
+    taken = points_fitted(kind=FOUR[0].kind, model_name=FOUR[0].model_name)
+    assert sorted(point.family for point in taken) == ["late", "late", "made", "made", "rare"]
+    row = model_fit(FOUR[0].kind, FOUR[0].model_name)
+    assert row is not None and row.n_points == 5
 
 
 @pytest.mark.parametrize(

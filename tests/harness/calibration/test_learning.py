@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils import timezone
 
@@ -205,6 +206,74 @@ def test_a_fit_that_ends_while_jobs_correct_the_one_before_is_not_undone(
     model_correct(KIND, NAME)
     row = DeviceModelRow.objects.get()
     assert (row.fitted["n_points"], row.model["n_points"]) == (24, 24)
+
+
+def test_what_a_job_teaches_while_a_model_is_fitted_is_taught_again(
+    ended: Callable[..., Job],
+    monkeypatch: pytest.MonkeyPatch,
+    tasks_sent: list[Any],
+    django_capture_on_commit_callbacks: Any,
+) -> None:
+    bodies = [{**point.to_dict(), "kind": KIND, "model_name": NAME} for point in points(12)]
+    CalibrationPointRow.objects.bulk_create(row_of(CalibrationPoint.from_dict(body)) for body in bodies)
+    model_fit(KIND, NAME)
+    whole, learn = fitting.corrected, ("control.calibration_learn", [KIND, NAME], "control")
+
+    def slow(*given: Any) -> DeviceModel:
+        monkeypatch.setattr(fitting, "corrected", whole)
+        job_learn(ended(0.02).pk)
+        model_correct(KIND, NAME)
+        return whole(*given)
+
+    monkeypatch.setattr(fitting, "corrected", slow)
+    with django_capture_on_commit_callbacks(execute=True):
+        model_fit(KIND, NAME)
+    assert tasks_sent.count(learn) == 2, "one of the job, one of the fit"
+    tasks_sent.clear()
+    with django_capture_on_commit_callbacks(execute=True):
+        model_fit(KIND, NAME)
+    assert learn not in tasks_sent and DeviceModelRow.objects.get().n_finished == 1
+
+
+def test_of_two_corrections_the_one_that_knows_fewer_jobs_does_not_stay(
+    ended: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_learn(ended(0.02).pk)
+    model_correct(KIND, NAME)
+    whole = fitting.corrected
+
+    def slow(*given: Any) -> DeviceModel:
+        monkeypatch.setattr(fitting, "corrected", whole)
+        job_learn(ended(0.02).pk)
+        model_correct(KIND, NAME)
+        return whole(*given)
+
+    monkeypatch.setattr(fitting, "corrected", slow)
+    model_correct(KIND, NAME)
+    assert DeviceModelRow.objects.get().n_finished == 2
+
+
+def test_a_fit_that_ends_while_jobs_correct_what_is_assumed_is_not_undone(
+    ended: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_learn(ended(0.02).pk)
+    bodies = [{**point.to_dict(), "kind": KIND, "model_name": NAME} for point in points(12)]
+    get = QuerySet.get
+
+    def late(rows: Any, *given: Any, **named: Any) -> Any:
+        """The fit is kept just when the correction has seen that there is no row."""
+        try:
+            return get(rows, *given, **named)
+        except DeviceModelRow.DoesNotExist:
+            monkeypatch.setattr(QuerySet, "get", get)
+            CalibrationPointRow.objects.bulk_create(row_of(CalibrationPoint.from_dict(body)) for body in bodies)
+            model_fit(KIND, NAME)
+            raise
+
+    monkeypatch.setattr(QuerySet, "get", late)
+    model_correct(KIND, NAME)
+    row = DeviceModelRow.objects.get()
+    assert (row.fitted["n_points"], row.model["n_points"], row.n_finished) == (12, 12, 1)
 
 
 def test_jobs_correct_what_is_assumed_of_devices_that_nobody_measured(ended: Callable[..., Job]) -> None:

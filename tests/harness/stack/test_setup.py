@@ -100,14 +100,20 @@ def test_constraints_pin_every_package_that_pyproject_asks_for():
 
 @pytest.fixture
 def apt(setup, monkeypatch):
-    """A machine of root's without a browser: `apt("chromium", ...)` says what apt knows; a list of what it installs."""
+    """A machine of root's without a browser: `apt("chromium", ...)` says what apt knows; a list of what it installs.
+
+    `broken`: what it knows and cannot install.
+    """
     installed = []
 
-    def make(*known):
+    def make(*known, broken=()):
         def run(command, **_):
+            names = [name for name in command[2:] if not name.startswith("-")]
+            fails = command[:2] == ("apt-cache", "show") and names[0] not in known
             if command[:2] == ("apt-get", "install"):
-                installed.extend(name for name in command[2:] if not name.startswith("-"))
-            return SimpleNamespace(returncode=int(command[:2] == ("apt-cache", "show") and command[2] not in known))
+                fails = not {*broken}.isdisjoint(names)
+                installed.extend([] if fails else names)
+            return SimpleNamespace(returncode=int(fails))
 
         monkeypatch.setattr(setup.subprocess, "run", run)
         return installed
@@ -123,6 +129,17 @@ def test_for_the_tests_the_lightest_browser_that_apt_knows_is_installed(setup, a
     installed = apt(lightest)
     setup.install_debian_packages("test")
     assert lightest in installed and len({*installed} & {*setup.BROWSERS}) == 1
+
+
+@pytest.mark.parametrize(
+    ("broken", "browser"), [("chromium-headless-shell", "chromium"), ("wireguard-go", "chromium-headless-shell")]
+)
+def test_a_package_that_cannot_be_installed_takes_no_other_with_it(setup, apt, monkeypatch, broken, browser):
+    monkeypatch.setattr(setup.shutil, "which", lambda name: "/usr/bin/apt-get" if name == "apt-get" else None)
+    installed = apt("chromium-headless-shell", broken=[broken])
+    setup.install_debian_packages("test")
+    assert {"bubblewrap", "wireguard-tools", browser} <= {*installed} and broken not in installed
+    assert len({*installed} & {*setup.BROWSERS}) == 1
 
 
 def test_whoever_has_a_browser_is_given_no_other(setup, apt, monkeypatch):
