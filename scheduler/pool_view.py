@@ -24,6 +24,8 @@ class Reserved:
     """Whose jobs may use it meanwhile; empty: no job."""
     purpose: str = ""
     """What for, in a few words: told to those who wait for it."""
+    open_ended: bool = False
+    """Nobody knows its end: it is renewed as long as what it is for goes on."""
 
     def holds(self, now_s: float) -> bool:
         """Whether it has begun and is not over."""
@@ -46,6 +48,10 @@ class DeviceView:
         """The project that alone may use it now, empty for none; None where no admin keeps it now."""
         projects = {keep.project for keep in self.reserved if keep.holds(now_s)}
         return (projects.pop() if len(projects) == 1 else "") if projects else None
+
+    def is_open_ended(self, now_s: float) -> bool:
+        """Whether it is kept now, and nobody knows until when."""
+        return any(keep.open_ended and keep.holds(now_s) for keep in self.reserved)
 
     def is_open(self, project: str, now_s: float, end_s: float) -> bool:
         """Whether nothing that is kept for others than the project falls between now and `end_s`."""

@@ -123,7 +123,7 @@ class Reservations:
 
     def _enter(self, site: GangSite, device: DeviceView, holder: str) -> Iterator[_Kept]:
         now_s = self._now_s
-        if not holder and not device.free:
+        if not holder and (not device.free or device.is_open_ended(now_s)):
             return
         family = self._families.setdefault(id(site), _Family(site, Timeline(now_s, 0)))
         present = [keep for keep in device.reserved if keep.holds(now_s)]

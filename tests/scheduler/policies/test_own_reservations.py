@@ -18,8 +18,8 @@ DAY_S = 24 * HOUR_S
 NOW_S = 1e6
 
 
-def kept(*, project="p", from_s=0.0, until_s=100 * DAY_S):
-    return (Reserved(start_s=NOW_S + from_s, end_s=NOW_S + until_s, project=project, purpose="course"),)
+def kept(*, project="p", from_s=0.0, until_s=100 * DAY_S, **more):
+    return (Reserved(start_s=NOW_S + from_s, end_s=NOW_S + until_s, project=project, purpose="course", **more),)
 
 
 def mine(name="mine", *, run_s=HOUR_S, count=1, **more):
@@ -139,6 +139,16 @@ def test_what_is_kept_from_all_comes_back_when_that_is_over(nodes):
     there = pool(*(node(f"n{number}", cpus=1, reserved=keep) for number in range(nodes)))
     assert place([theirs()], there, NOW_S).expected["theirs"] == (NOW_S + 4 * HOUR_S, NOW_S + 5 * HOUR_S)
     assert admit(theirs(deadline_s=NOW_S + 6 * HOUR_S), [], there, NOW_S).accepted
+
+
+@pytest.mark.parametrize("nodes", [1, 9])
+@pytest.mark.parametrize("within", [(), kept(until_s=4 * HOUR_S)])
+def test_what_is_kept_for_as_long_as_it_takes_is_promised_to_nobody_for_afterwards(nodes, within):
+    keep = {"cpu0": (*within, *kept(project="", until_s=HOUR_S, open_ended=True))}
+    there = pool(*(node(f"n{number}", cpus=1, reserved=keep) for number in range(nodes)))
+    for view in (mine(deadline_s=NOW_S + 40 * HOUR_S), theirs(deadline_s=NOW_S + 40 * HOUR_S)):
+        assert not admit(view, [], there, NOW_S).accepted
+        assert not place([replace(view, deadline_s=None)], there, NOW_S).expected
 
 
 @pytest.mark.parametrize("nodes", [1, 9])
