@@ -41,6 +41,11 @@ class Timeline:
             self._is_rough = False
         return self._floor
 
+    @property
+    def at_last(self) -> float:
+        """Free in the last step."""
+        return float(self._free[len(self._times) - 1])
+
     def earliest(self, width: float, run_s: float, latest_s: float, from_s: float = -math.inf) -> float:
         """First start from `from_s` on such that `width` are free for all of `run_s`; infinite after `latest_s`."""
         times = self._times
