@@ -13,41 +13,12 @@ from scheduler.data_way import DataWay
 from scheduler.placing.buckets import Buckets
 from scheduler.placing.data_times import DataTimes, Seconds
 from scheduler.placing.places import level_name
-from scheduler.policies.timeline import EPSILON_S, Brief, Timeline
+from scheduler.policies.timeline import Brief, Timeline
+from scheduler.policies.whole_devices import WholeDevices
 from scheduler.types import DeviceKey, Option
 
 FEW = 8
 """Up to so many sites are looked at one by one; of more, only the one that is ready first."""
-
-
-class WholeDevices:
-    """Which devices of a site are kept for others when: a run may not go from one to the next, though at each moment
-    enough of them are free."""
-
-    def __init__(self, total: int) -> None:
-        """None of so many is kept."""
-        self._total = total
-        self._kept: dict[str, list[tuple[float, float]]] = {}
-
-    def keep(self, device_id: str, start_s: float, end_s: float) -> None:
-        """One of them is, for that time."""
-        self._kept.setdefault(device_id, []).append((start_s, end_s))
-
-    def is_sure(self, width: float) -> bool:
-        """Whether so many are never kept."""
-        return self._total - len(self._kept) >= width
-
-    def earliest(self, width: float, run_s: float, latest_s: float, from_s: float) -> float:
-        """First start from `from_s` on such that for all of `run_s` none of `width` devices is kept; see `Timeline`."""
-        ends = {end_s for times in self._kept.values() for _, end_s in times if end_s > from_s}
-        for start_s in (from_s, *sorted(ends)):
-            if start_s > latest_s:
-                break
-            until_s = max(start_s + run_s - EPSILON_S, math.nextafter(start_s, math.inf))
-            kept = [any(one[0] < until_s and one[1] > start_s for one in times) for times in self._kept.values()]
-            if self._total - sum(kept) >= width:
-                return start_s
-        return math.inf
 
 
 @dataclass(slots=True)

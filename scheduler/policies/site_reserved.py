@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from scheduler.policies.site_groups import GangSite, WholeDevices
+from scheduler.policies.site_groups import GangSite
 from scheduler.policies.timeline import Timeline
+from scheduler.policies.whole_devices import WholeDevices
 from scheduler.types import Capacity, DeviceKey, DeviceView, JobView, Reserved
 
 Step = tuple[float, float, float]
