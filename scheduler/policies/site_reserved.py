@@ -15,7 +15,7 @@ from typing import NamedTuple
 from scheduler.policies.site_groups import GangSite
 from scheduler.policies.timeline import Timeline
 from scheduler.policies.whole_devices import WholeDevices
-from scheduler.types import Capacity, DeviceKey, DeviceView, JobView, Reserved
+from scheduler.types import Capacity, DeviceKey, DeviceView, JobView
 
 Step = tuple[float, float, float]
 """(start, end, how many devices)."""
@@ -128,17 +128,15 @@ class Reservations:
             return
         family = self._families.setdefault(id(site), _Family(site, Timeline(now_s, 0)))
         present = [keep for keep in device.reserved if keep.holds(now_s)]
-        coming = [keep for keep in device.reserved if keep.start_s > now_s]
         if present and not holder:
             end_s = max(keep.end_s for keep in present)
-            keeper = device.keeper(now_s) or ""
-            present = [Reserved(start_s=now_s, end_s=end_s, project=keeper)]
-            self.idle.append((site, math.inf if keeper else end_s))
-            next_s = min([keep.start_s for keep in coming], default=math.inf)
-            if keeper and end_s < next_s:
-                self._after.append(_Kept(family, end_s, next_s, keeper, device.device_id))
+            project = next((keep.project for keep in present if keep.project), "")
+            self.idle.append((site, math.inf if project else end_s))
+            next_s = min([keep.start_s for keep in device.reserved if keep.start_s > now_s], default=math.inf)
+            if project and end_s < next_s:
+                self._after.append(_Kept(family, end_s, next_s, project, device.device_id))
                 family.after.give(1, end_s, next_s)
-        for keep in (*present, *coming):
+        for keep in device.kept_pieces(now_s):
             if keep.project and keep.project not in family.own:
                 line = type(site.devices)(now_s, site.total)
                 twin = replace(site, devices=line)

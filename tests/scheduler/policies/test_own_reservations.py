@@ -152,6 +152,24 @@ def test_what_is_kept_for_as_long_as_it_takes_is_promised_to_nobody_for_afterwar
 
 
 @pytest.mark.parametrize("nodes", [1, 9])
+def test_a_measurement_within_what_is_kept_for_a_project_is_in_its_way_until_it_ends(nodes):
+    own, short = kept(until_s=2 * HOUR_S), kept(project="", until_s=100.0)
+    keep = {"cpu0": own, "cpu1": (*own, *short)}
+    there = pool(*(node(f"n{number}", cpus=2, reserved=keep) for number in range(nodes)))
+    wanted = mine(count=2, deadline_s=NOW_S + 1.5 * HOUR_S, promised=True)
+    found = place([wanted], there, NOW_S)
+    assert not found.warnings and found.expected["mine"][0] == NOW_S + 100.0
+    assert admit(replace(wanted, promised=False), [], there, NOW_S).accepted
+
+
+@pytest.mark.parametrize("project", ["", "r"])
+def test_reservations_of_one_device_that_overlap_keep_no_other_device(project):
+    both = (*kept(until_s=HOUR_S), *kept(project=project, from_s=HOUR_S / 2, until_s=1.1 * HOUR_S))
+    there = pool(node(cpus=2, reserved={"cpu0": both}))
+    assert set(ids(place([theirs(deadline_s=NOW_S + 1.05 * HOUR_S, promised=True)], there, NOW_S))) == {"theirs"}
+
+
+@pytest.mark.parametrize("nodes", [1, 9])
 def test_what_is_over_keeps_nobody_off(nodes):
     over = {"cpu0": kept(from_s=-2 * HOUR_S, until_s=0.0)}
     there = pool(*(node(f"n{number}", cpus=1, reserved=over) for number in range(nodes)))
