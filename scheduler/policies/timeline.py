@@ -174,6 +174,12 @@ class Brief:
         self.take(-width, start_s, end_s)
         self.floor = min(self._free)
 
+    def steps(self, start_s: float, end_s: float) -> list[tuple[float, float, float]]:
+        """See `Timeline.steps`."""
+        spans = zip(self._times, [*self._times[1:], math.inf], self._free, strict=True)
+        found = ((max(first_s, start_s), min(last_s, end_s), free) for first_s, last_s, free in spans)
+        return [step for step in found if step[0] < step[1]]
+
     def lend(self, width: float) -> None:
         """See `Timeline.lend`."""
         self.free_now -= width

@@ -134,6 +134,23 @@ def test_what_was_promised_after_a_reservation_stays_planned_when_that_has_begun
 
 
 @pytest.mark.parametrize("nodes", [1, 9])
+def test_a_promise_on_another_device_leaves_the_time_after_a_reservation_to_who_may_still_run_there(nodes):
+    keep = {"cpu0": kept(until_s=2 * HOUR_S)}
+    there = pool(*(node(f"n{number}", cpus=2, reserved=keep) for number in range(nodes)))
+    own = [
+        replace(runs(theirs(f"r{number}", run_s=3 * HOUR_S), f"n{number}", "cpu1", since=NOW_S), can_pause=False)
+        for number in range(nodes)
+    ]
+    after = [
+        theirs(f"p{number}", run_s=4 * HOUR_S, deadline_s=NOW_S + 7.5 * HOUR_S, promised=True)
+        for number in range(nodes)
+    ]
+    other = theirs("other", run_s=HOUR_S, deadline_s=NOW_S + 6 * HOUR_S)
+    assert not place([*own, *after], there, NOW_S).warnings
+    assert not admit(other, [*own, *after], there, NOW_S).accepted
+
+
+@pytest.mark.parametrize("nodes", [1, 9])
 def test_what_is_kept_from_all_comes_back_when_that_is_over(nodes):
     keep = {"cpu0": kept(project="", until_s=4 * HOUR_S)}
     there = pool(*(node(f"n{number}", cpus=1, reserved=keep) for number in range(nodes)))
