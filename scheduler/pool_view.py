@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 from scheduler.job_view import SPAN_LEVEL, DeviceKey
 
@@ -24,6 +25,8 @@ class Reserved:
     """Whose jobs may use it meanwhile; empty: no job."""
     purpose: str = ""
     """What for, in a few words: told to those who wait for it."""
+    open_ended: bool = False
+    """Nobody knows its end: it is renewed as long as what it is for goes on."""
 
     def holds(self, now_s: float) -> bool:
         """Whether it has begun and is not over."""
@@ -46,6 +49,19 @@ class DeviceView:
         """The project that alone may use it now, empty for none; None where no admin keeps it now."""
         projects = {keep.project for keep in self.reserved if keep.holds(now_s)}
         return (projects.pop() if len(projects) == 1 else "") if projects else None
+
+    def kept_pieces(self, now_s: float) -> list[Reserved]:
+        """What it is kept for from now on, one after the other: an overlap is for who alone may use it then."""
+        live = sorted((keep for keep in self.reserved if keep.end_s > now_s), key=lambda keep: keep.start_s)
+        if all(one.end_s <= other.start_s for one, other in pairwise(live)):
+            return live
+        moments = sorted({moment_s for keep in live for moment_s in (max(keep.start_s, now_s), keep.end_s)})
+        keepers = [(start_s, end_s, self.keeper(start_s)) for start_s, end_s in pairwise(moments)]
+        return [Reserved(start_s=one[0], end_s=one[1], project=one[2]) for one in keepers if one[2] is not None]
+
+    def is_open_ended(self, now_s: float) -> bool:
+        """Whether it is kept now, and nobody knows until when."""
+        return any(keep.open_ended and keep.holds(now_s) for keep in self.reserved)
 
     def is_open(self, project: str, now_s: float, end_s: float) -> bool:
         """Whether nothing that is kept for others than the project falls between now and `end_s`."""

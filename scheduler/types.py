@@ -111,7 +111,7 @@ class NodeSize(NamedTuple):
     memory_free_bytes: int
     """Not asked for by any running job."""
     total: Mapping[DeviceKey, int]
-    """Devices that may be used, free or held by a running job, or once they are no longer kept from all."""
+    """Devices that may be used, free or held by a running job, or once they are surely no longer kept from all."""
     free: Mapping[DeviceKey, int]
     near: str = ""
 

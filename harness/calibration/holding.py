@@ -42,7 +42,8 @@ def devices_hold(run: CalibrationRun) -> None:
         return
     purpose = f"Calibration of {run.node_name}"
     made = [
-        reservation_hold(target=device, ends_at=now + HOLD, purpose=purpose, by=run.started_by) for device in missing
+        reservation_hold(target=device, ends_at=now + HOLD, purpose=purpose, by=run.started_by, open_ended=True)
+        for device in missing
     ]
     run.reservations = [row.pk for row in (*held.values(), *made)]
     run.save(update_fields=["reservations"])

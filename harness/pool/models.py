@@ -227,6 +227,8 @@ class Reservation(models.Model):
     """Whose jobs may use it meanwhile; None: no job at all (maintenance, calibration)."""
     by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
     """None: the harness itself."""
+    open_ended = models.BooleanField(default=False)
+    """It is renewed as long as what it is for goes on: nothing is planned there for the time after `ends_at` either."""
     created_at = models.DateTimeField(auto_now_add=True)
     cancelled_at = models.DateTimeField(null=True, blank=True)
 

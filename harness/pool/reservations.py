@@ -91,17 +91,19 @@ def reservation_hold(
     project: Project | None = None,
     by: User | None = None,
     within: Project | None = None,
+    open_ended: bool = False,
 ) -> Reservation:
     """The same without asking who may: for the harness's own measurements; it may lie within what is kept for a
-    project already. Raises `Invalid`, `Conflict`."""
+    project already. `open_ended`: it is going to be renewed. Raises `Invalid`, `Conflict`."""
     starts_at, ends_at = reservation_span(starts_at, ends_at)
     node, device = (target, None) if isinstance(target, Node) else (None, target)
     with transaction.atomic():
         facts_change()  # nothing that is being decided on the facts before this starts there
         _free_check(target, starts_at, ends_at, within=within)
         made = Reservation.objects.create(
-            node=node, device=device, starts_at=starts_at, ends_at=ends_at, purpose=purpose, project=project, by=by
-        )
+            node=node, device=device, starts_at=starts_at, ends_at=ends_at, purpose=purpose, project=project, by=by,
+            open_ended=open_ended,
+        )  # fmt: skip
         _tell(made, "reserved")
     return made
 

@@ -63,7 +63,7 @@ def rate_test_send(test: RateTest) -> None:
         device = idle_device(job, test.wish.get("kind") or "", "")
         held = reservation_hold(
             target=device, ends_at=timezone.now() + timedelta(seconds=ANSWER_LIMIT_S), purpose=PURPOSE, by=test.by,
-            within=job.project,
+            within=job.project, open_ended=True,
         )  # fmt: skip
         fields: dict[str, Any] = {
             "kind": device.kind, "model_name": device.model_name, "node_name": device.node.name,
@@ -154,8 +154,9 @@ def _trials_send(test: RateTest, fields: dict[str, Any]) -> RateTest | None:
             reservation_release(held)
             ends_at = timezone.now() + timedelta(seconds=_trials_limit_s(plan))
             longer = reservation_hold(
-                target=held.device, ends_at=ends_at, purpose=PURPOSE, by=test.by, within=test.job.project
-            )
+                target=held.device, ends_at=ends_at, purpose=PURPOSE, by=test.by, within=test.job.project,
+                open_ended=True,
+            )  # fmt: skip
             RateTest.objects.filter(pk=test.pk).update(reservation=str(longer.pk))
             more = {"centre": fields["found"]["centre"], "scale": plan["scale"], "budget_s": plan["limit_s"]}
             request = _request(test, held.device) | more

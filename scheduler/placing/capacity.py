@@ -232,11 +232,11 @@ def _usable(
 def _with_kept(
     node: NodeView, both: Mapping[DeviceKey, int], taken: frozenset[str], now_s: float
 ) -> Mapping[DeviceKey, int]:
-    """And those that are kept from all jobs now: they come back when that ends."""
+    """And those that are kept from all jobs now: they come back when that ends, if it is known when."""
     if not node.is_kept:
         return both
     free = (device for device in node.devices if device.free and device.device_id not in taken)
-    found = _counted(device for device in free if device.keeper(now_s) == "")
+    found = _counted(device for device in free if device.keeper(now_s) == "" and not device.is_open_ended(now_s))
     _add(found, both)
     return found
 

@@ -165,7 +165,8 @@ class GangSites:
         if job.data is not None:
             for key in self._known.keys(option):
                 group = self._seen(job).groups[key]
-                for site in group.quickest(option.count, job.minimum_sandbox_level, job.data, self._data):
+                level, memory = job.minimum_sandbox_level, option.memory_bytes
+                for site in group.quickest(option.count, level, job.data, self._data, memory):
                     yield ((site, option.count),)
 
     def may_start_now(self, option: Option) -> bool:
@@ -189,7 +190,7 @@ class GangSites:
             fitting = [site for group in groups for site in group.fitting(width, level)]
             fitting.sort(key=lambda site: (job.avoid.get(site.name, 0), site.devices.floor, site.name not in data_on))
             return iter(fitting)
-        found = chain.from_iterable([group.candidates(width, level, data_on) for group in groups])
+        found = chain.from_iterable([group.candidates(width, level, data_on, option.memory_bytes) for group in groups])
         if view is self._view:
             return found
         # The first that is free is taken: others have no use for these.

@@ -13,37 +13,12 @@ from scheduler.data_way import DataWay
 from scheduler.placing.buckets import Buckets
 from scheduler.placing.data_times import DataTimes, Seconds
 from scheduler.placing.places import level_name
-from scheduler.policies.timeline import EPSILON_S, Brief, Timeline
+from scheduler.policies.timeline import Brief, Timeline
+from scheduler.policies.whole_devices import WholeDevices
 from scheduler.types import DeviceKey, Option
 
 FEW = 8
 """Up to so many sites are looked at one by one; of more, only the one that is ready first."""
-
-
-class WholeDevices:
-    """Which devices of a site are kept for others when: a run may not go from one to the next, though at each moment
-    enough of them are free."""
-
-    def __init__(self, total: int) -> None:
-        """None of so many is kept."""
-        self._total = total
-        self._kept: dict[str, list[tuple[float, float]]] = {}
-
-    def keep(self, device_id: str, start_s: float, end_s: float) -> None:
-        """One of them is, for that time."""
-        self._kept.setdefault(device_id, []).append((start_s, end_s))
-
-    def earliest(self, width: float, run_s: float, latest_s: float, from_s: float) -> float:
-        """First start from `from_s` on such that for all of `run_s` none of `width` devices is kept; see `Timeline`."""
-        ends = {end_s for times in self._kept.values() for _, end_s in times if end_s > from_s}
-        for start_s in (from_s, *sorted(ends)):
-            if start_s > latest_s:
-                break
-            until_s = max(start_s + run_s - EPSILON_S, math.nextafter(start_s, math.inf))
-            kept = [any(one[0] < until_s and one[1] > start_s for one in times) for times in self._kept.values()]
-            if self._total - sum(kept) >= width:
-                return start_s
-        return math.inf
 
 
 @dataclass(slots=True)
@@ -61,6 +36,19 @@ class GangSite:
     """None where no job asks for any."""
     whole: WholeDevices | None = None
     """None where no device is kept for others."""
+
+    def is_sure(self, width: int, memory_bytes: int) -> bool:
+        """Whether a gang may certainly begin there as soon as its devices are free for good."""
+        has_memory = not memory_bytes or self.memory is None or self.memory.floor >= memory_bytes
+        return has_memory and (self.whole is None or self.whole.is_sure(width))
+
+    def has_ever(self, memory_bytes: int) -> bool:
+        """Whether it has so much memory while nobody runs there."""
+        return self.memory is None or self.memory_bytes >= memory_bytes
+
+    def may_have(self, memory_bytes: int) -> bool:
+        """Whether it has so much memory for a gang, once what is planned is over."""
+        return not memory_bytes or self.memory is None or self.memory.at_last >= memory_bytes
 
     @property
     def hint(self) -> str:
@@ -132,6 +120,7 @@ class Group:
             self._stale = set(range(len(self.sites)))
             """Sites that have changed since."""
             self._levels = np.array([site.level for site in self.sites])
+            self._memory = np.array([site.memory_bytes if site.memory else math.inf for site in self.sites])
             self._free_now = np.empty(len(self.sites))
             self._most_now = float(self.most)
             """No site has more devices free now: what is planned never comes back."""
@@ -144,12 +133,14 @@ class Group:
             return width <= self._most_now
         return any(site.devices.free_now >= width for site in self.sites)
 
-    def candidates(self, width: int, level: int, data_on: frozenset[str] = frozenset()) -> Iterable[GangSite]:
+    def candidates(
+        self, width: int, level: int, data_on: frozenset[str] = frozenset(), memory_bytes: int = 0
+    ) -> Iterable[GangSite]:
         """Sites to try, in this order: of equally full ones those `data_on` first, which have the job's data."""
         if width > self.most:
             return ()
         if self.is_large:
-            return self._free_or_soonest(width, level, data_on)
+            return self._free_or_soonest(width, level, data_on, memory_bytes)
         fitting = self.fitting(width, level)
         if len(fitting) > 1 and data_on:
             fitting.sort(key=lambda site: site.name not in data_on)
@@ -159,16 +150,25 @@ class Group:
         """All sites that would fit the gang if they were idle."""
         return [site for site in self.sites if site.level >= level and site.total >= width]
 
-    def _free_or_soonest(self, width: int, level: int, data_on: frozenset[str]) -> Iterator[GangSite]:
+    def _free_or_soonest(
+        self, width: int, level: int, data_on: frozenset[str], memory_bytes: int
+    ) -> Iterator[GangSite]:
         # The fullest of those that are free: large gaps stay for wide jobs.
         order = self._by_free.fewest_first(width, self._sites_on(data_on))
-        free = (site for site in map(self.sites.__getitem__, order) if site.level >= level)
-        first = next(free, None)
-        if first is None:
-            yield from self._soonest(width, level)
-            return
-        yield first
-        yield from islice(free, FEW - 1)
+        free = (
+            site
+            for site in map(self.sites.__getitem__, order)
+            if site.level >= level and (not memory_bytes or site.has_ever(memory_bytes))
+        )
+        some_sure = False
+        for site in islice(free, FEW):
+            yield site
+            some_sure = some_sure or site.is_sure(width, memory_bytes)
+        sure = None if some_sure else next((site for site in free if site.is_sure(width, memory_bytes)), None)
+        if sure is not None:
+            yield sure
+        elif not some_sure:
+            yield from self._soonest(width, level, memory_bytes)
 
     def _sites_on(self, nodes: frozenset[str]) -> frozenset[int]:
         """Numbers of the sites on these nodes."""
@@ -177,21 +177,35 @@ class Group:
             found = self._on[nodes] = frozenset(self._numbers[name] for name in nodes if name in self._numbers)
         return found
 
-    def _soonest(self, width: int, level: int, later_s: Seconds | float = 0.0) -> Iterator[GangSite]:
-        """Sites that are ready first, each so much later."""
+    def _soonest(self, width: int, level: int, memory_bytes: int, later_s: Seconds | float = 0.0) -> Iterator[GangSite]:
+        """Sites that are ready first, each so much later; where none of them is sure, the first of those that are, or
+        else may be."""
         for index in self._stale:
             devices = self.sites[index].devices
             self._ready[:, index] = devices.ready(self.most)
             self._free_now[index] = devices.free_now
         self._stale.clear()
         self._most_now = float(self._free_now.max())
-        ready = np.where(self._levels >= level, self._ready[width] + later_s, np.inf)
+        fits = self._levels >= level
+        if memory_bytes:
+            fits &= self._memory >= memory_bytes
+        ready = np.where(fits, self._ready[width] + later_s, np.inf)
+        first = list(self._first(ready))
+        yield from first
+        if not any(site.is_sure(width, memory_bytes) for site in first):
+            sure = [site.is_sure(width, memory_bytes) for site in self.sites]
+            able = [site.may_have(memory_bytes) for site in self.sites]
+            yield from list(self._first(np.where(sure, ready, np.inf))) or self._first(np.where(able, ready, np.inf))
+
+    def _first(self, ready: Seconds) -> Iterator[GangSite]:
         first_s = float(ready.min())
         if math.isfinite(first_s):
             for found in np.flatnonzero(ready == first_s)[:FEW]:
                 yield self.sites[int(found)]
 
-    def quickest(self, width: int, level: int, data: DataWay, times: DataTimes) -> Iterable[GangSite]:
+    def quickest(
+        self, width: int, level: int, data: DataWay, times: DataTimes, memory_bytes: int = 0
+    ) -> Iterable[GangSite]:
         """Of many sites those where such a gang could begin first, its data brought before; `candidates` has all of
         few."""
         if not self.is_large or width > self.most:
@@ -199,7 +213,7 @@ class Group:
         ways = self._ways.get(data)
         if ways is None:
             ways = self._ways[data] = times.high_to_each(data, [site.name for site in self.sites])
-        return self._soonest(width, level, ways)
+        return self._soonest(width, level, memory_bytes, ways)
 
     def changed(self, site: GangSite) -> None:
         """Something was planned there."""

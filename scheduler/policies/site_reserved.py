@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from scheduler.policies.site_groups import GangSite, WholeDevices
+from scheduler.policies.site_groups import GangSite
 from scheduler.policies.timeline import Timeline
-from scheduler.types import Capacity, DeviceKey, DeviceView, JobView, Reserved
+from scheduler.policies.whole_devices import WholeDevices
+from scheduler.types import Capacity, DeviceKey, DeviceView, JobView
 
 Step = tuple[float, float, float]
 """(start, end, how many devices)."""
@@ -33,8 +34,6 @@ class _Family:
     """One site and its twins."""
 
     base: GangSite
-    after: Timeline
-    """How many devices that are kept for a project now nothing is planned on for the time after; see `close`."""
     own: dict[str, _Own] = field(default_factory=dict)
     """By project."""
 
@@ -123,21 +122,18 @@ class Reservations:
 
     def _enter(self, site: GangSite, device: DeviceView, holder: str) -> Iterator[_Kept]:
         now_s = self._now_s
-        if not holder and not device.free:
+        if not holder and (not device.free or device.is_open_ended(now_s)):
             return
-        family = self._families.setdefault(id(site), _Family(site, Timeline(now_s, 0)))
+        family = self._families.setdefault(id(site), _Family(site))
         present = [keep for keep in device.reserved if keep.holds(now_s)]
-        coming = [keep for keep in device.reserved if keep.start_s > now_s]
         if present and not holder:
             end_s = max(keep.end_s for keep in present)
-            keeper = device.keeper(now_s) or ""
-            present = [Reserved(start_s=now_s, end_s=end_s, project=keeper)]
-            self.idle.append((site, math.inf if keeper else end_s))
-            next_s = min([keep.start_s for keep in coming], default=math.inf)
-            if keeper and end_s < next_s:
-                self._after.append(_Kept(family, end_s, next_s, keeper, device.device_id))
-                family.after.give(1, end_s, next_s)
-        for keep in (*present, *coming):
+            project = next((keep.project for keep in present if keep.project), "")
+            self.idle.append((site, math.inf if project else end_s))
+            next_s = min([keep.start_s for keep in device.reserved if keep.start_s > now_s], default=math.inf)
+            if project and end_s < next_s:
+                self._after.append(_Kept(family, end_s, next_s, project, device.device_id))
+        for keep in device.kept_pieces(now_s):
             if keep.project and keep.project not in family.own:
                 line = type(site.devices)(now_s, site.total)
                 twin = replace(site, devices=line)
@@ -153,11 +149,10 @@ class Reservations:
         """Promises are planned. Nobody else plans with what is idle and kept for a project now for the time after that:
         who may use it now need not have left by then. What was promised there stays. Returns what has changed."""
         for kept in self._after:
-            left = kept.family.after
-            for start_s, end_s, count in left.steps(kept.start_s, kept.end_s):
+            # Promises may lie on any devices of the site: this one is theirs only where no other is left.
+            for start_s, end_s, count in kept.family.base.devices.steps(kept.start_s, kept.end_s):
                 if count >= 1:
                     kept.move(1, start_s, end_s)
-                    left.take(1, start_s, end_s)
             yield kept.family.base
         self._after = []
 
@@ -208,13 +203,11 @@ class Reservations:
         for first_s, last_s, count in steps:
             for other in family.others(job.project) if count else ():
                 other.devices.take(count, first_s, last_s)
-            if self._after and count and start_s > self._now_s:
-                _beyond(family.after, count, first_s, last_s)
         return steps
 
     def lend(self, job: JobView, site: GangSite, width: int) -> None:
         """Give devices away until the next decision, once all is planned."""
-        family = self._families.get(id(site)) or _Family(site, Timeline(self._now_s, 0))
+        family = self._families.get(id(site)) or _Family(site)
         own, count = family.own.get(job.project), float(width)
         if own is not None:
             own.site.devices.lend(width)

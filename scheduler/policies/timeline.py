@@ -41,6 +41,11 @@ class Timeline:
             self._is_rough = False
         return self._floor
 
+    @property
+    def at_last(self) -> float:
+        """Free in the last step."""
+        return float(self._free[len(self._times) - 1])
+
     def earliest(self, width: float, run_s: float, latest_s: float, from_s: float = -math.inf) -> float:
         """First start from `from_s` on such that `width` are free for all of `run_s`; infinite after `latest_s`."""
         times = self._times
@@ -168,6 +173,12 @@ class Brief:
         """See `Timeline.give`."""
         self.take(-width, start_s, end_s)
         self.floor = min(self._free)
+
+    def steps(self, start_s: float, end_s: float) -> list[tuple[float, float, float]]:
+        """See `Timeline.steps`."""
+        spans = zip(self._times, [*self._times[1:], math.inf], self._free, strict=True)
+        found = ((max(first_s, start_s), min(last_s, end_s), free) for first_s, last_s, free in spans)
+        return [step for step in found if step[0] < step[1]]
 
     def lend(self, width: float) -> None:
         """See `Timeline.lend`."""

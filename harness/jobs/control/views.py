@@ -270,6 +270,7 @@ def _reserved(now: datetime) -> tuple[Mapping[str, list[Reserved]], Mapping[str,
             end_s=row.ends_at.timestamp(),
             project=row.project_id or "",
             purpose=row.purpose,
+            open_ended=row.open_ended,
         )
         if row.node_id:
             of_node[row.node_id].append(kept)

@@ -17,6 +17,7 @@ from harness.calibration.answers import measure_done
 from harness.calibration.models import CalibrationPointRow, CalibrationRun
 from harness.calibration.services import calibration_start, calibration_stop
 from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from harness.jobs.control.views import facts_read
 from harness.pool.models import Device, Node, NodeState, Reservation
 from harness.pool.reservations import reservation_create
 from tests.harness.calibration.conftest import Commit, Measures, advance, answer
@@ -67,7 +68,9 @@ def test_one_at_a_time_per_node_and_kind(start: Callable[..., Any], people: Simp
 def test_its_devices_are_kept_from_jobs_until_it_ends(start: Callable[..., Any], people: SimpleNamespace) -> None:
     run = start()
     live = Reservation.objects.filter(cancelled_at=None, ends_at__gt=timezone.now())
-    assert live.count() == 2
+    assert live.filter(open_ended=True).count() == 2
+    kept = [keep for node in facts_read().pool.nodes for device in node.devices for keep in device.reserved]
+    assert kept and all(keep.open_ended for keep in kept)
     calibration_stop(user=people.admin, run_id=run.pk)
     assert live.count() == 0
     with pytest.raises(Conflict):

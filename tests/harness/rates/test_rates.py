@@ -48,7 +48,7 @@ def test_a_node_is_asked_with_the_program_and_its_device_is_kept(
     assert request["request_id"] == test.pk
     assert request["low"] == 1e-5 and request["batch_size"] == job.resolved["spec"]["training"]["batch_size"]
     assert (settings.STORE.root / "inspections" / f"rates-{test.pk}" / "program" / "train.py").is_file()
-    assert job.name not in Reservation.objects.get().purpose
+    assert job.name not in Reservation.objects.get().purpose and Reservation.objects.get().open_ended
     assert rate_test_start(user=people.owner, job=job).pk == test.pk  # the one that goes on
 
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.admit import admit
+from scheduler.place import place
 from scheduler.placing.capacity import shown
+from scheduler.policies import names
 from scheduler.policies.gang_sites import GangSites
 from scheduler.policies.site_groups import FEW
-from tests.scheduler.pools import job, node, pool, way
+from scheduler.types import Reserved
+from tests.scheduler.pools import job, node, pool, runs, way
 
 NOW_S = 100.0
 TAKES = st.lists(st.tuples(st.integers(1, 9), st.sampled_from(["", "A", "B"]), st.integers(1, 99)), max_size=30)
@@ -50,3 +55,39 @@ def test_what_is_lent_is_free_for_nobody_else_and_hurts_no_plan():
     assert sites.room_to_grow(wish, slot, 1) and not sites.room_to_grow(wish, slot, 2)
     later = sites.find(replace(wish, job_id="k"), way(4, run_s=1.0), 1.0, math.inf)
     assert later.start_s == NOW_S + 50.0
+
+
+def larger(**more):
+    """More nodes than are looked at one by one, and one that differs."""
+    return pool(*(node(f"n{number}") for number in range(FEW + 1)), node("z", **more))
+
+
+@pytest.mark.parametrize("policy", names())
+@pytest.mark.parametrize("held_gib", [0, 1])
+def test_the_one_node_of_many_that_has_the_memory_is_found(policy, held_gib):
+    wish = job("j", way(1, run_s=50.0, memory_gib=32), deadline_s=NOW_S + 100.0)
+    there = larger(memory_gib=64, held_gib=held_gib)
+    assert admit(wish, [], there, NOW_S, policy=policy).accepted
+    assert [start.nodes for start in place([wish], there, NOW_S, policy=policy).placements] == [("z",)]
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_node_whose_memory_is_held_by_others_is_passed_over(busy):
+    full = [node(f"n{number}", held_gib=15, memory_gib=16) for number in range(FEW + 1)]
+    there = pool(*full, node("z", memory_gib=16))
+    ends_s = NOW_S + 30.0
+    other = [runs(job("k", way(2, run_s=30.0)), "z", "cpu0", "cpu1", since=NOW_S)] if busy else []
+    wish = job("j", way(1, run_s=50.0, memory_gib=8), deadline_s=NOW_S + 100.0)
+    assert admit(wish, other, there, NOW_S).accepted
+    found = place([*other, wish], there, NOW_S)
+    assert found.expected["j"][0] == ends_s if busy else found.placements[0].nodes == ("z",)
+
+
+def test_a_run_that_no_reserved_node_is_open_for_begins_on_the_one_of_many_that_nobody_reserves():
+    day_s = 86_400.0
+    first = (Reserved(start_s=NOW_S + 0.1 * day_s, end_s=NOW_S + day_s),)
+    then = (Reserved(start_s=NOW_S + day_s, end_s=NOW_S + 2 * day_s),)
+    kept = [node(f"n{number}", reserved={"cpu0": first, "cpu1": then}) for number in range(FEW)]
+    wish = job("j", way(1, run_s=1.2 * day_s), deadline_s=NOW_S + 1.5 * day_s)
+    assert admit(wish, [], pool(*kept, node("z")), NOW_S).accepted
+    assert [start.nodes for start in place([wish], pool(*kept, node("z")), NOW_S).placements] == [("z",)]

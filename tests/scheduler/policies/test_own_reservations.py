@@ -18,8 +18,8 @@ DAY_S = 24 * HOUR_S
 NOW_S = 1e6
 
 
-def kept(*, project="p", from_s=0.0, until_s=100 * DAY_S):
-    return (Reserved(start_s=NOW_S + from_s, end_s=NOW_S + until_s, project=project, purpose="course"),)
+def kept(*, project="p", from_s=0.0, until_s=100 * DAY_S, **more):
+    return (Reserved(start_s=NOW_S + from_s, end_s=NOW_S + until_s, project=project, purpose="course", **more),)
 
 
 def mine(name="mine", *, run_s=HOUR_S, count=1, **more):
@@ -134,11 +134,56 @@ def test_what_was_promised_after_a_reservation_stays_planned_when_that_has_begun
 
 
 @pytest.mark.parametrize("nodes", [1, 9])
+def test_a_promise_on_another_device_leaves_the_time_after_a_reservation_to_who_may_still_run_there(nodes):
+    keep = {"cpu0": kept(until_s=2 * HOUR_S)}
+    there = pool(*(node(f"n{number}", cpus=2, reserved=keep) for number in range(nodes)))
+    own = [
+        replace(runs(theirs(f"r{number}", run_s=3 * HOUR_S), f"n{number}", "cpu1", since=NOW_S), can_pause=False)
+        for number in range(nodes)
+    ]
+    after = [
+        theirs(f"p{number}", run_s=4 * HOUR_S, deadline_s=NOW_S + 7.5 * HOUR_S, promised=True)
+        for number in range(nodes)
+    ]
+    other = theirs("other", run_s=HOUR_S, deadline_s=NOW_S + 6 * HOUR_S)
+    assert not place([*own, *after], there, NOW_S).warnings
+    assert not admit(other, [*own, *after], there, NOW_S).accepted
+
+
+@pytest.mark.parametrize("nodes", [1, 9])
 def test_what_is_kept_from_all_comes_back_when_that_is_over(nodes):
     keep = {"cpu0": kept(project="", until_s=4 * HOUR_S)}
     there = pool(*(node(f"n{number}", cpus=1, reserved=keep) for number in range(nodes)))
     assert place([theirs()], there, NOW_S).expected["theirs"] == (NOW_S + 4 * HOUR_S, NOW_S + 5 * HOUR_S)
     assert admit(theirs(deadline_s=NOW_S + 6 * HOUR_S), [], there, NOW_S).accepted
+
+
+@pytest.mark.parametrize("nodes", [1, 9])
+@pytest.mark.parametrize("within", [(), kept(until_s=4 * HOUR_S)])
+def test_what_is_kept_for_as_long_as_it_takes_is_promised_to_nobody_for_afterwards(nodes, within):
+    keep = {"cpu0": (*within, *kept(project="", until_s=HOUR_S, open_ended=True))}
+    there = pool(*(node(f"n{number}", cpus=1, reserved=keep) for number in range(nodes)))
+    for view in (mine(deadline_s=NOW_S + 40 * HOUR_S), theirs(deadline_s=NOW_S + 40 * HOUR_S)):
+        assert not admit(view, [], there, NOW_S).accepted
+        assert not place([replace(view, deadline_s=None)], there, NOW_S).expected
+
+
+@pytest.mark.parametrize("nodes", [1, 9])
+def test_a_measurement_within_what_is_kept_for_a_project_is_in_its_way_until_it_ends(nodes):
+    own, short = kept(until_s=2 * HOUR_S), kept(project="", until_s=100.0)
+    keep = {"cpu0": own, "cpu1": (*own, *short)}
+    there = pool(*(node(f"n{number}", cpus=2, reserved=keep) for number in range(nodes)))
+    wanted = mine(count=2, deadline_s=NOW_S + 1.5 * HOUR_S, promised=True)
+    found = place([wanted], there, NOW_S)
+    assert not found.warnings and found.expected["mine"][0] == NOW_S + 100.0
+    assert admit(replace(wanted, promised=False), [], there, NOW_S).accepted
+
+
+@pytest.mark.parametrize("project", ["", "r"])
+def test_reservations_of_one_device_that_overlap_keep_no_other_device(project):
+    both = (*kept(until_s=HOUR_S), *kept(project=project, from_s=HOUR_S / 2, until_s=1.1 * HOUR_S))
+    there = pool(node(cpus=2, reserved={"cpu0": both}))
+    assert set(ids(place([theirs(deadline_s=NOW_S + 1.05 * HOUR_S, promised=True)], there, NOW_S))) == {"theirs"}
 
 
 @pytest.mark.parametrize("nodes", [1, 9])
