@@ -11,6 +11,7 @@ from harness.estimates.selectors import offer_priced
 from harness.estimates.services import inspection_answer
 from harness.jobs.control.disk import disk_read
 from harness.jobs.control.plans import plan_make
+from harness.jobs.drafts import job_clone, job_spec_update
 from harness.jobs.mode import job_mode, named_mode
 from harness.jobs.models import Job, JobEvent
 from harness.jobs.options import options_of
@@ -50,6 +51,12 @@ def slow_nodes(node_make, people):
         node_make(name, cpus=2, address=f"10.0.0.{number + 1}")
     pool_setting_update(user=people.admin, span_nodes=True)
     link_make("node-a", "node-b", round_trip_s=1e-3, bytes_per_s=5e6)
+
+
+@pytest.fixture
+def both_kinds(slow_nodes, monkeypatch):
+    """One pipeline and several are worth a line, whatever their ranges."""
+    monkeypatch.setattr("harness.estimates.pricing.without_vain", lambda ways, estimates, wish: tuple(ways))
 
 
 def modes(offer):
@@ -133,3 +140,46 @@ def test_a_spec_that_is_to_bear_the_loss_of_ranks_is_offered_what_can_be_taken(j
     assert offer_priced(offer).chosen.allocation.mode == "sync"
     taken = offer_accept(user=offer.owner, offer=offer)
     assert taken.resolved["spec"]["resources"]["least"] == 2
+
+
+def line_in(offer, mode: str) -> int:
+    """Place of a line that can be taken in this mode."""
+    lines = enumerate(offer_priced(offer).lines)
+    return next(place for place, line in lines if line.allocation.mode == mode and line.feasible)
+
+
+def test_after_several_pipelines_one_alone_can_be_taken_of_the_same_offer(job, both_kinds, offered):
+    offer = offered(job, count=4)
+    taken = offer_accept(user=offer.owner, offer=offer, line=line_in(offer, "pipeline+sync"))
+    assert taken.spec["pipeline"]["stages"] == 2
+    again = offered(taken, count=4)
+    assert (again.wish["mode"], again.wish["stages"]) == (None, None)
+    taken = offer_accept(user=offer.owner, offer=offer, line=line_in(offer, "pipeline"))
+    assert (taken.spec["mode"], taken.spec["pipeline"]["stages"]) == ("pipeline", "auto")
+
+
+def test_stages_that_a_person_named_stay_named_after_a_line_is_taken(job_make, both_kinds, offered):
+    job = job_make(pipeline={"stages": 2})
+    offer = offered(job, count=4)
+    taken = offer_accept(user=offer.owner, offer=offer, line=line_in(offer, "pipeline+sync"))
+    again = offered(taken, count=4)
+    assert (again.wish["mode"], again.wish["stages"]) == (None, 2)
+
+
+def test_a_clone_and_a_changed_spec_remember_which_mode_came_with_an_offer(job, both_kinds, offered, people):
+    offer = offered(job, count=4)
+    taken = offer_accept(user=offer.owner, offer=offer, line=line_in(offer, "pipeline+sync"))
+    clone = job_clone(user=people.owner, job=taken)
+    changed = job_spec_update(user=people.owner, job=taken, spec={**taken.spec, "name": "another word"})
+    for one in (clone, changed):
+        one = Job.objects.get(pk=one.pk)
+        assert one.spec["mode"] == "pipeline+sync" and named_mode(one) == "auto"
+        assert "The model is cut into" in job_mode(one)[1]
+        assert {"single", "sync"} <= modes(offered(one, count=4))
+
+
+def test_a_mode_that_a_person_changes_later_is_named(job, both_kinds, offered, people):
+    offer = offered(job, count=4)
+    taken = offer_accept(user=offer.owner, offer=offer, line=line_in(offer, "pipeline+sync"))
+    changed = job_spec_update(user=people.owner, job=taken, spec={**taken.spec, "mode": "sync"})
+    assert named_mode(changed) == "sync" and "mode" not in changed.taken
