@@ -29,7 +29,7 @@ from harness.jobs.states import job_note
 from harness.pool.turn import facts_change
 from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.mixtures import is_there
-from scheduler.offers.recommend import candidates, takes
+from scheduler.offers.recommend import can_be_taken, candidates, takes
 from scheduler.offers.values import Hindrance, Offer, OfferLine, Wish
 from scheduler.offers.words import devices_words, energy_told
 from scheduler.workload import Workload
@@ -156,8 +156,8 @@ def line_of(offer: OfferRow, place: int | None, *, promised: bool = True) -> Off
     if not 0 <= place < len(priced.lines):
         raise Invalid(f"This offer has no line {place}.", field="line", hint=_lines_hint(len(priced.lines)))
     line = priced.lines[place]
-    allowed = {None, Hindrance.NOT_WISHED} | (set() if promised else {Hindrance.DEADLINE})
-    if line.hindrance not in allowed:
+    is_late = not promised and line.hindrance is Hindrance.DEADLINE
+    if not is_late and not can_be_taken(line, priced.wish):
         raise Conflict(line.why, code=f"line_{line.hindrance}", field="line", hint="Choose another line.")
     return line
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from harness.errors import Conflict
 from harness.estimates.accepting import offer_accept
 from harness.estimates.selectors import offer_priced
 from harness.estimates.services import inspection_answer
@@ -15,6 +16,7 @@ from harness.jobs.drafts import job_clone, job_spec_update
 from harness.jobs.mode import job_mode, named_mode
 from harness.jobs.models import Job, JobEvent
 from harness.jobs.options import options_of
+from harness.pages.offer_view import shown_lines
 from harness.pool.models import Device
 from scheduler.offers.values import Mark
 from scheduler.workload import Piece, Workload
@@ -183,3 +185,15 @@ def test_a_mode_that_a_person_changes_later_is_named(job, both_kinds, offered, p
     taken = offer_accept(user=offer.owner, offer=offer, line=line_in(offer, "pipeline+sync"))
     changed = job_spec_update(user=people.owner, job=taken, spec={**taken.spec, "mode": "sync"})
     assert named_mode(changed) == "sync" and "mode" not in changed.taken
+
+
+def test_a_line_that_would_drop_what_the_spec_demands_cannot_be_taken(job_make, node_make, offered):
+    node_make("node-1", cpus=4)
+    job = queue(job_make(resources={"device": "cpu", "count": 4, "least": 2}))
+    offer = offered(job, workload_make())
+    priced = offer_priced(offer)
+    place = next(at for at, line in enumerate(priced.lines) if line.allocation.mode == "single")
+    with pytest.raises(Conflict, match="could not go on with 2 of its ranks"):
+        offer_accept(user=offer.owner, offer=offer, line=place)
+    assert not shown_lines(priced)[place].takeable
+    assert any(shown.takeable for shown in shown_lines(priced) if shown.view.line.allocation.count == 3)
