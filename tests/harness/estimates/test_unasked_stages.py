@@ -8,6 +8,7 @@ import pytest
 
 from harness.errors import Conflict
 from harness.estimates.accepting import offer_accept
+from harness.estimates.pricing import offer_compute
 from harness.estimates.selectors import offer_priced
 from harness.estimates.services import inspection_answer
 from harness.jobs.control.disk import disk_read
@@ -17,7 +18,7 @@ from harness.jobs.mode import job_mode, named_mode
 from harness.jobs.models import Job, JobEvent
 from harness.jobs.options import options_of
 from harness.pages.offer_view import shown_lines
-from harness.pool.models import Device
+from harness.pool.models import Device, Node, NodeState
 from scheduler.offers.values import Mark
 from scheduler.workload import Piece, Workload
 from tests.harness.estimates.factories import answer, workload_make
@@ -197,3 +198,44 @@ def test_a_line_that_would_drop_what_the_spec_demands_cannot_be_taken(job_make, 
         offer_accept(user=offer.owner, offer=offer, line=place)
     assert not shown_lines(priced)[place].takeable
     assert any(shown.takeable for shown in shown_lines(priced) if shown.view.line.allocation.count == 3)
+
+
+def test_what_is_known_of_one_device_alone_is_not_told_as_a_program_that_cannot_be_cut(job, node_make, offered):
+    node_make("node-1", cpus=4)
+    offer = offered(job, replace(workload_make(), pieces=()), mode="pipeline")
+    only = offer_priced(offer).lines[0].allocation
+    told, _ = offer_compute(offer, replace(workload_make(), pieces=()), only=only)
+    assert "cannot be cut" not in told.text
+
+
+@pytest.fixture
+def read_long_ago(job, slow_nodes, offered):
+    """An inspection by a node that told nothing of pieces."""
+    found = offered(job, replace(HEAVY, pieces=None), count=4).inspection
+    found.workload = {name: value for name, value in found.workload.items() if name != "pieces"}
+    found.save()
+    return found
+
+
+def test_a_program_that_was_read_before_nodes_told_pieces_is_read_once_more(job, read_long_ago, ask):
+    meanwhile = ask(job, count=4)
+    assert meanwhile.state == "ready" and modes(meanwhile) == {"single", "sync"}
+    read_long_ago.refresh_from_db()
+    assert read_long_ago.state == "waiting"
+    inspection_answer(answer(read_long_ago, workload=HEAVY.to_dict()))
+    after = ask(job, count=4)
+    assert "pipeline" in modes(after) and after.inspection.state == "done"
+
+
+def test_where_it_cannot_be_read_again_its_old_figures_stay_and_nobody_asks_a_third_time(job, read_long_ago, ask):
+    ask(job, count=4)
+    inspection_answer(answer(read_long_ago, ok=False, workload=None, problem={"code": "cannot_trace"}))
+    after = ask(job, count=4)
+    assert (after.state, after.inspection.state) == ("ready", "done")
+
+
+def test_without_a_node_that_could_read_it_again_the_old_figures_do(job, read_long_ago, ask):
+    Node.objects.update(state=NodeState.DOWN)
+    assert ask(job, count=4).state == "ready"
+    read_long_ago.refresh_from_db()
+    assert read_long_ago.state == "done"
