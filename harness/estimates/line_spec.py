@@ -56,4 +56,8 @@ def taken_of(job: Job, spec: Mapping[str, Any], chosen: OfferLine, priced: Offer
         taken["mode"] = mode
     if stages not in ("auto", (named.get("pipeline") or {}).get("stages")):
         taken["stages"] = stages
-    return taken and {**taken, "reason": f"{_TAKEN} {why_staged(chosen, priced.lines, priced.wish)}".strip()}
+    read = TaskSpec.model_validate(job.spec)
+    dropped = sorted(field for field, _ in without_effect(read, mode))
+    left = f"It leaves {' and '.join(dropped)} open." if dropped else ""
+    said = (_TAKEN, why_staged(chosen, priced.lines, priced.wish), left)
+    return taken and {**taken, "reason": " ".join(filter(None, said))}

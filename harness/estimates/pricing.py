@@ -29,6 +29,7 @@ from harness.estimates.offer_notes import (
     quota_notes,
     reserved_notes,
     source_notes,
+    staged_notes,
 )
 from harness.estimates.openings import Key, openings_read
 from harness.estimates.over_nodes import link_notes, links_read, over_nodes
@@ -124,7 +125,7 @@ def offer_compute(
     offer = explained(offer, groups, project=project, only=only)
     notes = [ONLY] if only is not None else []
     notes += [LEFT.format(percent_words(left, 0))] if left < 1.0 else []
-    notes += [STAGED] if staged else []
+    notes += [STAGED, *staged_notes(workload, job.spec if job else {})] if staged else []
     notes += [why_staged(offer.chosen, offer.lines, wish)] if offer.chosen and not staged else []
     notes += source_notes(estimates, probes or {})
     notes += host_notes(estimates)

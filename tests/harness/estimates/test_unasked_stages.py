@@ -239,3 +239,18 @@ def test_without_a_node_that_could_read_it_again_the_old_figures_do(job, read_lo
     assert ask(job, count=4).state == "ready"
     read_long_ago.refresh_from_db()
     assert read_long_ago.state == "done"
+
+
+def test_pipelines_without_which_nothing_fits_tell_what_they_drop_and_learn_otherwise(
+    job_make, slow_nodes, offered, monkeypatch
+):
+    monkeypatch.setattr("harness.estimates.pricing._too_large", lambda *_: True)
+    job = job_make(training={"compression": "fp16"}, resources={"device": "cpu", "count": 4})
+    offer = offered(job, replace(HEAVY, batch_norms=2), count=4)
+    assert any("learn from the rows of a micro-batch" in note for note in offer.notes)
+    assert any("Stages know nothing of training.compression" in note for note in offer.notes)
+    with pytest.raises(Conflict, match="makes different steps"):
+        offer_accept(user=offer.owner, offer=offer, line=line_in(offer, "pipeline"))
+    taken = Job.objects.get(pk=job.pk)
+    assert taken.spec["training"]["compression"] == "auto"
+    assert "It leaves training.compression open." in job_mode(taken)[1]
