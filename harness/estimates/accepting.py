@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
 
-from codegen.modes import STAGED, without_effect
-from codegen.spec import TaskSpec
+from codegen.modes import STAGED
 from harness.accounts.access import require
 from harness.accounts.models import Role, User
 from harness.calibration.known import fitted_since
 from harness.errors import Conflict, Invalid
 from harness.estimates.groups import groups_read
+from harness.estimates.line_spec import spec_with, taken_of
 from harness.estimates.models import Inspection, JobEstimate, OfferRow, OfferState
 from harness.estimates.offers import OFFERABLE, OFFERED, Asked, job_key, offer_make, utc
 from harness.estimates.pricing import estimates_of
@@ -24,22 +23,18 @@ from harness.estimates.probes import probes_of
 from harness.estimates.promising import option_of
 from harness.jobs.admission import job_admit_again
 from harness.jobs.drafts import job_spec_update
-from harness.jobs.mode import named_mode
 from harness.jobs.models import Job
 from harness.jobs.options import job_options_set, wanted_memory_bytes
 from harness.jobs.states import job_note
 from harness.pool.turn import facts_change
-from scheduler.estimation.pipelines import PIPELINES
 from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.mixtures import is_there
-from scheduler.offers.recommend import candidates, takes
-from scheduler.offers.staged import why_staged
+from scheduler.offers.recommend import can_be_taken, candidates, takes
 from scheduler.offers.values import Hindrance, Offer, OfferLine, Wish
 from scheduler.offers.words import devices_words, energy_told
 from scheduler.workload import Workload
 from worker.states import JobState
 
-_TAKEN = "The offer that was taken has it."
 _TOLD = timedelta(milliseconds=1)
 """As exactly the API tells a moment."""
 
@@ -94,10 +89,8 @@ def _job_of(user: User, offer: OfferRow) -> Job:
 def _draft_keep(user: User, job: Job, offer: OfferRow, chosen: OfferLine) -> Job:
     """A draft's spec asks for what the line has. Raises `Conflict` where its program would make other steps then."""
     priced = Offer.from_dict(offer.body)
-    mode, named = chosen.allocation.mode, (priced.wish.mode, named_mode(job))
-    job = job_spec_update(user=user, job=job, spec=_spec_with(job, chosen, offer))
-    if mode not in named:
-        _mode_told(job, mode, why_staged(chosen, priced.lines, priced.wish))
+    spec = spec_with(job, chosen, offer)
+    job = job_spec_update(user=user, job=job, spec=spec, taken=taken_of(job, spec, chosen, priced))
     if job_key(job) != (offer.inspection.key if offer.inspection else ""):
         raise _stale(user, job, offer, "With these devices the program makes different steps.")
     return job
@@ -163,8 +156,8 @@ def line_of(offer: OfferRow, place: int | None, *, promised: bool = True) -> Off
     if not 0 <= place < len(priced.lines):
         raise Invalid(f"This offer has no line {place}.", field="line", hint=_lines_hint(len(priced.lines)))
     line = priced.lines[place]
-    allowed = {None, Hindrance.NOT_WISHED} | (set() if promised else {Hindrance.DEADLINE})
-    if line.hindrance not in allowed:
+    is_late = not promised and line.hindrance is Hindrance.DEADLINE
+    if not is_late and not can_be_taken(line, priced.wish):
         raise Conflict(line.why, code=f"line_{line.hindrance}", field="line", hint="Choose another line.")
     return line
 
@@ -201,37 +194,6 @@ def offer_again(user: User, job: Job, offer: OfferRow) -> OfferRow:
 def _stale(user: User, job: Job, offer: OfferRow, text: str) -> Conflict:
     fresh = offer_again(user, job, offer)
     return Conflict(text, code="offer_stale", hint="Here is a new offer; please check it.", details={"offer": fresh.pk})
-
-
-def _spec_with(job: Job, chosen: OfferLine, offer: OfferRow) -> dict[str, Any]:
-    """The job's spec with the devices, the mode and the deadline of the offer; what was priced is pinned.
-
-    What the mode has no use for is left open again. A rate that follows a rule, or waits for its test, still does.
-    """
-    spec = TaskSpec.model_validate(job.spec).model_dump(mode="json")
-    resolved = job.resolved.get("spec") or {}
-    way = chosen.allocation
-    spec["resources"] |= {"device": way.kind, "count": way.count}
-    spec["mode"] = way.mode
-    if way.mode == PIPELINES:  # one alone has a stage on each of its devices
-        spec["pipeline"]["stages"] = way.stages
-    spec["budget"]["deadline"] = offer.deadline_at.isoformat() if offer.deadline_at else "auto"
-    wished = {name: spec["training"][name] for name in ("learning_rate", "rate_rule")}
-    for part in ("training", "model"):
-        spec[part] |= {key: value for key, value in resolved.get(part, {}).items() if key in spec[part]}
-    if wished["learning_rate"] == "auto":
-        spec["training"] |= wished
-    for field, _ in without_effect(TaskSpec.model_validate(spec), way.mode):
-        part, _, name = field.partition(".")
-        spec[part][name] = "auto"
-    return spec
-
-
-def _mode_told(job: Job, mode: str, why: str) -> None:
-    """Keep with the spec why it has this mode: nobody need have named it."""
-    guesses = [*job.resolved.get("guesses", ()), {"field": "mode", "value": mode, "reason": f"{_TAKEN} {why}".strip()}]
-    job.resolved = {**job.resolved, "guesses": guesses}
-    Job.objects.filter(pk=job.pk).update(resolved=job.resolved)
 
 
 def _ways(offer: Offer, chosen: OfferLine, *, elastic: bool) -> list[OfferLine]:

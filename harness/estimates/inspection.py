@@ -77,16 +77,27 @@ def inspection_request(
     """
     key = content_key(files, dataset_sha256)
     found = Inspection.objects.filter(key=key).first()
-    if found is not None and found.state != AskState.FAILED and not is_late(found):
+    is_old = found is not None and found.state == AskState.DONE and _is_old(found)
+    if found is not None and found.state != AskState.FAILED and not is_late(found) and not is_old:
         return found
-    if found is not None and not again and not may_pass(found):
+    if found is not None and not is_old and not again and not may_pass(found):
         return found
-    node = _inspector(minimum_sandbox_level)
+    try:
+        node = _inspector(minimum_sandbox_level)
+    except Unavailable:
+        if found is not None and is_old:
+            return found
+        raise
     with transaction.atomic():
         made = _waiting_row(found, key, dataset_sha256, minimum_sandbox_level)
         files_replace(_paths(made.pk).program, dict(files))
         task_send_on_commit("node.inspect", [_request(made)], queue=node_queue(node), expires_s=ANSWER_LIMIT_S)
     return made
+
+
+def _is_old(found: Inspection) -> bool:
+    """Whether a node read it that told nothing of pieces: read anew once, by its old figures until then."""
+    return found.workload is not None and "pieces" not in found.workload
 
 
 def may_pass(found: Inspection | ProbeRow) -> bool:
@@ -95,7 +106,7 @@ def may_pass(found: Inspection | ProbeRow) -> bool:
 
 
 def _waiting_row(found: Inspection | None, key: str, dataset_sha256: str, level: int) -> Inspection:
-    fresh: dict[str, Any] = {"state": AskState.WAITING, "problem": None, "workload": None, "sent_at": timezone.now()}
+    fresh: dict[str, Any] = {"state": AskState.WAITING, "problem": None, "sent_at": timezone.now()}
     fresh |= {"finished_at": None, "minimum_sandbox_level": level}
     if found is not None:
         Inspection.objects.filter(pk=found.pk).update(**fresh)
@@ -198,6 +209,9 @@ def _end(
     problem: dict[str, Any] | None,
     trace_s: float | None,
 ) -> None:
+    """Of a program that is read anew the old figures stay where the new reading fails."""
+    if workload is None and inspection.workload is not None:
+        workload, problem = {**inspection.workload, "pieces": inspection.workload.get("pieces")}, None
     ended = Inspection.objects.filter(pk=inspection.pk, state=AskState.WAITING).update(
         state=AskState.DONE if workload else AskState.FAILED,
         workload=workload,

@@ -6,10 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from django.utils import timezone
 
 from codegen import modes
+from codegen.spec import TaskSpec
 from harness.accounts.models import Project
 from harness.calibration.known import device_models
 from harness.estimates.groups import groups_read
@@ -25,10 +27,13 @@ from scheduler.offers.recommend import partly_reserved_offer, reserved_offer
 from scheduler.offers.values import DeviceGroup, Offer
 from scheduler.offers.words import devices_words, had_together
 from scheduler.placing.obstacles import device_words
+from scheduler.workload import Workload
 from worker.words import counted, size_words
 
 LEFT = "Times and energy are of what is left of the run, {} of it, from its newest checkpoint."
 STAGED = "No device holds the whole model with its rows, so pipelines are priced, which cut it over several."
+NORMS = "Its batch normalisation would learn from the rows of a micro-batch there, and not from those of a whole step."
+DROPPED = "Stages know nothing of {}: who takes one of them leaves that open."
 UNCUT = (
     "This program cannot be cut into stages: its model is no chain of parts that each hear the one before them alone, "
     "or its train.py makes steps that do not go through the run."
@@ -55,6 +60,14 @@ _OWN, _WAIT = "The project's own jobs hold", "can start only when some of them h
 _ELSEWHERE = (
     "What this program takes is known only for {}, where a few real steps were tried, and not of what you asked for."
 )
+
+
+def staged_notes(workload: Workload, spec: Mapping[str, Any]) -> list[str]:
+    """What is otherwise in pipelines that are priced because nothing else fits; `spec` is empty where there is none."""
+    read = TaskSpec.model_validate(spec) if spec else TaskSpec()
+    fields = sorted({field for mode in modes.STAGED for field, _ in modes.without_effect(read, mode)})
+    dropped = [DROPPED.format(" and ".join(fields))] if fields else []
+    return ([NORMS] if workload.batch_norms else []) + dropped
 
 
 def source_notes(ways: Iterable[Allocation], probes: Mapping[Key, Probe]) -> list[str]:

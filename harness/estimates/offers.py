@@ -25,10 +25,10 @@ from harness.estimates.models import AskState, Inspection, OfferRow, OfferState
 from harness.estimates.pricing import offer_compute
 from harness.estimates.probes import probes_of
 from harness.jobs import programs
-from harness.jobs.mode import named_mode
 from harness.jobs.models import Job
 from harness.jobs.options import deadline_check, wanted_deadline, wanted_memory_bytes
 from harness.jobs.services import minimum_sandbox_level
+from harness.jobs.taken import spec_named
 from harness.moments import moment_words
 from harness.plain import plain
 from harness.pool.selectors import hardware
@@ -142,7 +142,7 @@ def offer_make(*, user: User, job: Job, asked: Asked, again: bool = False) -> Of
         raise Conflict(f"The job {job.name} is in the trash.", hint="Restore it first.")
     if job.state not in OFFERABLE:
         raise Conflict(f"The job {job.name} is {job.state}: there is nothing to offer.", hint="Clone it.")
-    row = asked.of_spec({**job.spec, "mode": named_mode(job)}).row()
+    row = asked.of_spec(spec_named(job.spec, job.taken)).row()
     if job.state != JobState.DRAFT:
         row["deadline_at"] = _kept_deadline(job, asked)
     _waiting_check(user)

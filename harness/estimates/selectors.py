@@ -90,7 +90,7 @@ def offer_lines(offer: Offer) -> list[LineView]:
 
 
 OFFER_COLUMNS = (
-    "devices", "kind", "model", "count", "mode", "rows per rank", "start s", "finish low s", "finish s",
+    "devices", "kind", "model", "count", "mode", "stages", "rows per rank", "start s", "finish low s", "finish s",
     "finish high s", "step s", "step s low", "step s high", "run s", "run s low", "run s high", "peak bytes",
     "peak bytes high", "memory bytes", "power W", "energy J", "energy J low", "energy J high", "time basis",
     "memory basis", "energy basis", "offered", "why not", "marks", "frontier", "rests on", "data s", "data upper s",
@@ -109,7 +109,8 @@ def _cells(view: LineView, now_s: float) -> list[Any]:
     way, finish = cost.allocation, line.finish_s
     ends = (finish.low - now_s, finish.mid - now_s, finish.high - now_s) if finish else (None, None, None)
     return [
-        view.words, way.kind, way.model_name, way.count, way.mode, "+".join(map(str, way.batch_split)),
+        view.words, way.kind, way.model_name, way.count, way.mode, way.stages or None,
+        "+".join(map(str, way.batch_split)),
         line.start_s - now_s if line.start_s is not None else None, *ends,
         cost.step_s.mid, cost.step_s.low, cost.step_s.high, cost.run_s.mid, cost.run_s.low, cost.run_s.high,
         cost.peak_bytes.mid, cost.peak_bytes.high, line.memory_limit_bytes, cost.power_w,

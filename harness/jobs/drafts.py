@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
@@ -23,6 +24,7 @@ from harness.jobs import programs
 from harness.jobs.models import Job
 from harness.jobs.options import deadline_check, wanted_deadline
 from harness.jobs.states import job_note
+from harness.jobs.taken import resolved_with, still_taken
 from harness.pool.selectors import hardware
 from harness.storage.room import storage_check
 from worker.plan import RunPaths
@@ -81,7 +83,8 @@ def job_create(
 ) -> Job:
     """Make a draft: resolve the spec, generate the program, write it to disk.
 
-    `own_model` is the text of a person's model.py; `files` replace generated files of the same name.
+    `own_model` is the text of a person's model.py; `files` replace generated files of the same name. Of what an offer
+    put into the spec of its `parent` that is kept which this one has, too.
     Raises `NotFound`, `Forbidden`, `SpecInvalid`, `Invalid`, `Conflict`, `NoSpace`.
     """
     _create_check(user, project, dataset)
@@ -91,8 +94,9 @@ def job_create(
     wish = programs.spec_read(spec)
     resolved, program = _generate(wish, dataset, own_model)
     job = Job(
-        id=new_id(), project=project, owner=user, dataset=dataset, parent=parent, program_own=own_model is not None
-    )
+        id=new_id(), project=project, owner=user, dataset=dataset, parent=parent, program_own=own_model is not None,
+        taken=parent.taken if parent else {},
+    )  # fmt: skip
     paths = settings.STORE.job(job.pk)
     try:
         programs.files_replace(paths.generated, program.files)
@@ -129,7 +133,8 @@ def _fill(job: Job, wish: TaskSpec, resolved: Resolved, dataset: Dataset) -> Non
     """Columns that follow from spec and program."""
     paths: RunPaths = settings.STORE.job(job.pk)
     job.spec = wish.model_dump(mode="json")
-    job.resolved = resolved.to_dict()
+    job.taken = still_taken(job.taken, job.spec)
+    job.resolved = resolved_with(resolved.to_dict(), job.taken)
     job.dataset_sha256 = dataset.sha256
     job.task = str(resolved.spec.get("task", ""))
     job.family = "own" if job.program_own else str(resolved.spec.get("model", {}).get("family", ""))
@@ -157,9 +162,10 @@ def _draft_require(user: User, job: Job, *, hold: bool = False) -> RunPaths:
     return paths
 
 
-def job_spec_update(*, user: User, job: Job, spec: str | dict[str, Any]) -> Job:
+def job_spec_update(*, user: User, job: Job, spec: str | dict[str, Any], taken: Mapping[str, Any] | None = None) -> Job:
     """Give a draft another spec: its program is generated anew, files that the person edited are kept.
 
+    `taken` is what an offer put into it; None: what is still there of what one put into the spec before.
     Raises `NotFound`, `Forbidden`, `Conflict`, `SpecInvalid`.
     """
     paths = _draft_require(user, job)
@@ -175,7 +181,7 @@ def job_spec_update(*, user: User, job: Job, spec: str | dict[str, Any]) -> Job:
         }  # spec.yaml follows the spec
         programs.files_replace(paths.generated, program.files)
         programs.files_replace(paths.program, {**program.files, **edited})
-        named = job.spec.get("name")
+        named, job.taken = job.spec.get("name"), job.taken if taken is None else dict(taken)
         _fill(job, wish, resolved, job.dataset)
         if wish.name and wish.name != named:  # the old name in the spec takes back no later one: a clone's, a rename
             job.name = wish.name
@@ -185,7 +191,7 @@ def job_spec_update(*, user: User, job: Job, spec: str | dict[str, Any]) -> Job:
 def _draft_save(job: Job, user: User, message: str, data: dict[str, Any] | None = None) -> Job:
     """Call it in the transaction that holds the draft (`_draft_require`)."""
     fields = (
-        "spec", "resolved", "suggestions", "dataset_sha256", "task", "family", "metric_name", "epochs", "name",
+        "spec", "resolved", "taken", "suggestions", "dataset_sha256", "task", "family", "metric_name", "epochs", "name",
         "program_sha256", "program_edited", "program_own", "deadline_at", "options", "slowdown",
     )  # fmt: skip
     Job.objects.filter(pk=job.pk, state=JobState.DRAFT).update(**{field: getattr(job, field) for field in fields})

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from harness.jobs.control.width_request import width_of
 from harness.jobs.models import Job
+from harness.jobs.taken import spec_named
 from worker.words import counted
 
 
 def named_mode(job: Job) -> str:
     """The mode that a person named in the spec; `auto` where it was left open, or came with an offer that was taken."""
-    is_guess = any(guess.get("field") == "mode" for guess in job.resolved.get("guesses", ()))
-    return "auto" if is_guess else str(job.spec.get("mode") or "auto")
+    return str(spec_named(job.spec, job.taken).get("mode") or "auto")
 
 
 def job_mode(job: Job) -> tuple[str, str]:

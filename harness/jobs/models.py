@@ -49,6 +49,8 @@ class Job(models.Model):
     """`TaskSpec` as the person gave it, `auto` included."""
     resolved = models.JSONField(default=dict)
     """`codegen.types.Resolved.to_dict()`."""
+    taken = models.JSONField(default=dict, blank=True)
+    """What an offer put into the spec where it was open (`harness.jobs.taken`); empty: nothing."""
     suggestions = models.JSONField(default=list, blank=True)
     task = models.CharField(max_length=40, blank=True, db_index=True)
     family = models.CharField(max_length=40, blank=True, db_index=True)

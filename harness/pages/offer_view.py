@@ -30,8 +30,8 @@ from harness.jobs.models import Job
 from harness.pages.charts import chart_card
 from harness.pages.job_view import elapsed_s
 from scheduler.estimation.values import Interval
-from scheduler.offers.recommend import takes
-from scheduler.offers.values import Hindrance, Mark, Offer, OfferLine
+from scheduler.offers.recommend import can_be_taken, takes
+from scheduler.offers.values import Mark, Offer, OfferLine, Wish
 from scheduler.offers.words import bringing_words, energy_range_words, energy_words
 from worker.states import TERMINAL, JobState
 from worker.words import duration_words, size_words, step_words
@@ -157,7 +157,7 @@ def shown_lines(offer: Offer) -> list[Shown]:
     views = offer_lines(offer)
     most_j = max((view.line.energy_j.high for view in views), default=0.0)
     return [
-        _shown(view, most_j=most_j, minor=index >= LINES_SHOWN and not _stands_out(view.line))
+        _shown(view, offer.wish, most_j=most_j, minor=index >= LINES_SHOWN and not _stands_out(view.line))
         for index, view in enumerate(views)
     ]
 
@@ -166,7 +166,7 @@ def _stands_out(line: OfferLine) -> bool:
     return bool(line.marks) or line.frontier
 
 
-def _shown(view: LineView, *, most_j: float, minor: bool) -> Shown:
+def _shown(view: LineView, wish: Wish, *, most_j: float, minor: bool) -> Shown:
     cost = view.line.estimate
     return Shown(
         view=view,
@@ -180,7 +180,7 @@ def _shown(view: LineView, *, most_j: float, minor: bool) -> Shown:
         energy=energy_words(view.line.energy_j.mid, beside_j=most_j),
         energy_range=energy_range_words(view.line.energy_j.low, view.line.energy_j.high, beside_j=most_j),
         basis=str(cost.time_basis) if cost.time_basis == cost.memory_basis == view.line.energy_basis else "",
-        takeable=view.line.hindrance in (None, Hindrance.NOT_WISHED),
+        takeable=can_be_taken(view.line, wish),
         selected=Mark.RECOMMENDED in view.line.marks,
         is_wide=(finish := view.line.finish_s) is not None and finish.high // 60 > finish.mid // 60,
         minor=minor,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from scheduler.estimation.values import Allocation
 from scheduler.offers.values import Hindrance, OfferLine, Wish, likeliest_of
@@ -88,7 +89,7 @@ def _other_devices(lines: Sequence[OfferLine], now_s: float, deadline_s: float |
     out = [line for line in lines if line.hindrance is Hindrance.NOT_WISHED and line.finish_s is not None]
     kept = [line for line in out if deadline_s is None or (line.promisable and line.latest_s <= deadline_s)]
     if not kept:
-        return _sooner([line for line in out if line.promisable], lines, now_s)
+        return _sooner([line for line in out if line.promisable], lines, now_s, wish)
     fewer = [line for line in kept if line.allocation.count < (wish.count or 0)]
     like = [line for line in fewer if alike(wish).allows(line.allocation)]
     said: list[tuple[OfferLine, str]] = []
@@ -97,14 +98,20 @@ def _other_devices(lines: Sequence[OfferLine], now_s: float, deadline_s: float |
         said.append((most, _ask_words(most.allocation, wish)))
     if same := [line for line in kept if wish.devices.allows(line.allocation)]:
         cheapest = min(same, key=lambda line: line.energy_j.mid)
-        said.append((cheapest, f"Leave {_choice_words(wish)} open: {devices_words(cheapest.allocation)} would do."))
-    best = min(kept, key=lambda line: line.energy_j.mid)
+        said.append((cheapest, _open_words(cheapest.allocation, wish)))
+    best = min(_by_devices(kept, wish), key=lambda line: line.energy_j.mid)
     if all(line is not best for line, _ in said):
-        said.append((best, f"Leave the devices open: {devices_words(best.allocation)} would do."))
+        said.append((best, _open_words(best.allocation, wish)))
     return [words for _, words in said]
 
 
-def _sooner(out: Sequence[OfferLine], lines: Sequence[OfferLine], now_s: float) -> list[str]:
+def _by_devices(out: Sequence[OfferLine], wish: Wish) -> Sequence[OfferLine]:
+    """Those that the choice of devices alone keeps out; all where there are none."""
+    free = replace(wish, kind=None, model_name=None, count=None)
+    return [line for line in out if free.allows(line.allocation)] or out
+
+
+def _sooner(out: Sequence[OfferLine], lines: Sequence[OfferLine], now_s: float, wish: Wish) -> list[str]:
     """The first of the ways that are kept out, where it is done well before all that the person asked for."""
     asked = [line.latest_s for line in lines if line.hindrance is Hindrance.DEADLINE and line.promisable]
     if not out or not asked:
@@ -114,14 +121,25 @@ def _sooner(out: Sequence[OfferLine], lines: Sequence[OfferLine], now_s: float) 
     if after_s > NOTABLY_SOONER * (min(asked) - now_s):
         return []
     within, devices = duration_words(after_s, up=True), devices_words(first.allocation)
-    return [f"Leave the devices open and set the deadline {within} from now or later: {devices} would meet it."]
+    choices = _choice_words(first.allocation, wish)
+    return [f"Leave {choices} open and set the deadline {within} from now or later: {devices} would meet it."]
 
 
-def _choice_words(wish: Wish) -> str:
-    """What keeps the devices that are asked for from working as they could."""
-    return "resources.least" if wish.least is not None else "the mode"
+def _open_words(way: Allocation, wish: Wish) -> str:
+    return f"Leave {_choice_words(way, wish)} open: {devices_words(way)} would do."
+
+
+def _choice_words(way: Allocation, wish: Wish) -> str:
+    """All of the person's choices that keep this way out."""
+    barred = {
+        "the devices": not wish.devices.allows(way),
+        "the mode": wish.mode not in (None, way.mode),
+        "resources.least": not wish.bears_loss(way),
+    }
+    return " and ".join(name for name, is_barred in barred.items() if is_barred)
 
 
 def _ask_words(way: Allocation, wish: Wish) -> str:
     mode = f" in mode {way.mode}" if wish.mode not in (None, way.mode) else ""
-    return f"Ask for {way.count}{mode}: {devices_words(way)} would do."
+    least = "" if wish.bears_loss(way) else ", with resources.least open"
+    return f"Ask for {way.count}{mode}{least}: {devices_words(way)} would do."

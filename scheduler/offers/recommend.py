@@ -15,7 +15,7 @@ from scheduler.data_way import still_to_come
 from scheduler.estimation.values import Allocation, Estimate, Interval
 from scheduler.offers.changes import changes_of
 from scheduler.offers.mixtures import mixed_candidates
-from scheduler.offers.staged import batch_split, cost_of, staged_ways
+from scheduler.offers.staged import COMPARED, batch_split, cost_of, is_unasked, staged_ways
 from scheduler.offers.values import LEAST_CHANCE, Candidate, DeviceGroup, Hindrance, Mark, Offer, OfferLine, Wish
 from scheduler.offers.words import chance_words, kept_out_words, memory_words, refusal_text, reserved_text, way_words
 from scheduler.workload import Workload
@@ -131,7 +131,7 @@ def recommend(
         now_s=now_s,
         deadline_s=deadline_s,
         wish=wish,
-        lines=tuple(sorted(lines, key=_reading_order)),
+        lines=tuple(sorted(lines, key=lambda line: _reading_order(line, wish))),
         text=way_words(chosen, beside_j=most_j) if chosen else refused,
         earliest_finish_s=earliest,
         changes=() if chosen else changes_of(lines, now_s, deadline_s, wish, epochs, epoch_steps=epoch_steps),
@@ -159,6 +159,12 @@ def partly_reserved_offer(offer: Offer, until_s: float, until: str) -> Offer:
 def takes(line: OfferLine) -> bool:
     """The job could be run so, on time or not."""
     return line.hindrance in (None, Hindrance.DEADLINE) and line.finish_s is not None
+
+
+def can_be_taken(line: OfferLine, wish: Wish) -> bool:
+    """Whether a person may point at it and have its finish promised: other devices and another mode than were asked
+    for, but none that drops what the spec demands."""
+    return line.feasible or (line.hindrance is Hindrance.NOT_WISHED and wish.bears_loss(line.allocation))
 
 
 def _line(way: Candidate, estimate_of: EstimateOf, start_of: StartOf, now_s: float) -> OfferLine:
@@ -199,7 +205,7 @@ def _judged(line: OfferLine, way: Candidate, deadline_s: float | None, wish: Wis
         if chance < LEAST_CHANCE:
             text = "It finishes after the deadline."
         return replace(line, hindrance=Hindrance.DEADLINE, why=text)
-    return line
+    return replace(line, why=COMPARED if is_unasked(line.allocation, wish) else "")
 
 
 def _name(line: OfferLine) -> tuple[int, str, str, str]:
@@ -236,5 +242,5 @@ def _frontier(points: list[tuple[int, tuple[float, float]]]) -> set[int]:
     return kept
 
 
-def _reading_order(line: OfferLine) -> tuple[bool, bool, float, tuple[int, str, str, str]]:
-    return not line.feasible, not takes(line), line.energy_j.mid, _name(line)
+def _reading_order(line: OfferLine, wish: Wish) -> tuple[bool, bool, float, tuple[int, str, str, str]]:
+    return not line.feasible, not takes(line), cost_of(line, wish)[0], _name(line)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from scheduler.estimation.pipelines import FEWEST_STAGES, PIPELINE, PIPELINES, STAGED, pipelines_split
 from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.values import Candidate, OfferLine, Wish
+from scheduler.offers.words import energy_words
 from scheduler.workload import Workload
 from worker.words import duration_words
 
@@ -21,6 +22,9 @@ UNASKED = (2, 4, 8)
 """Stages of several pipelines that nobody asked for; one alone has one per device, up to the last of these numbers."""
 DEEPEST = 1_000_000
 """Of a program whose pieces nobody knows: any number is worth a try to those who wish it."""
+
+COMPARED = "It is compared with other ways by the upper end of its energy."
+"""Said of a pipeline that nobody asked for: by its likely energy it may look cheaper than what is recommended."""
 
 
 def batch_split(rows: int, ranks: int) -> tuple[int, ...]:
@@ -102,12 +106,23 @@ def why_staged(line: OfferLine, lines: Iterable[OfferLine], wish: Wish) -> str:
     if not is_unasked(way, wish):
         return ""
     like = [other for other in lines if _devices(other.allocation) == _devices(way) and other.estimate.fits]
-    whole = min((other.estimate.run_s.mid for other in like if other.allocation.mode not in STAGED), default=None)
+    whole = [other.estimate for other in like if other.allocation.mode not in STAGED]
     cut = f"{way.stages} stages" if way.stages else "stages"
-    if whole is None:
+    if not whole:
         return f"The model is cut into {cut}: none of these devices holds all of it with its rows."
-    took, took_whole = (duration_words(seconds, up=True) for seconds in (line.estimate.run_s.mid, whole))
+    took, took_whole = _better_words(line.estimate, whole)
     return f"The model is cut into {cut}: so the run takes about {took}, and {took_whole} with the whole model on each."
+
+
+def _better_words(cost: Estimate, whole: Sequence[Estimate]) -> tuple[str, str]:
+    """(what it takes, what the best with the whole model takes): of time where it is surely better by that, else of
+    energy."""
+    run_s = min(other.run_s.mid for other in whole)
+    if cost.run_s.high < run_s:
+        return duration_words(cost.run_s.mid, up=True), duration_words(run_s, up=True)
+    energy_j = min(other.energy_j.mid for other in whole)
+    most_j = max(cost.energy_j.mid, energy_j)
+    return energy_words(cost.energy_j.mid, beside_j=most_j), energy_words(energy_j, beside_j=most_j)
 
 
 def cost_of(line: OfferLine, wish: Wish) -> tuple[float, float]:

@@ -120,7 +120,7 @@ class OfferLine:
     """Start plus run time; its upper end the one that would be promised, where a finish is asked for."""
     hindrance: Hindrance | None = None
     why: str = ""
-    """The hindrance in words; empty where there is none."""
+    """The hindrance in words; where there is none empty, or what else one has to know of it."""
     frontier: bool = False
     """No other way that could be taken costs less energy and finishes no later, or the other way round."""
     marks: tuple[Mark, ...] = ()
@@ -190,7 +190,8 @@ class Offer:
     deadline_s: float | None
     wish: Wish
     lines: tuple[OfferLine, ...]
-    """Cheapest first among those that keep the deadline, then the others."""
+    """Cheapest first among those that keep the deadline, then the others; a pipeline that nobody asked for by the upper
+    end of its energy."""
     text: str
     """In one sentence: what is offered, or why nothing is."""
     earliest_finish_s: float | None

@@ -160,11 +160,12 @@ class LineOut(Schema):
     note: str = Field(description="What the figures rest on.")
     offered: bool
     hindrance: str | None = Field(description="memory, deadline, not_wished, quota, never_free; null: offered.")
-    why: str = Field(description="The hindrance in words.")
+    why: str = Field(description="The hindrance in words; offered: what else to know of it, or empty.")
     chance: float | None = Field(description="Probability that it ends by the deadline; null: there is none.")
-    frontier: bool = Field(description="Nothing that could be taken is both cheaper and earlier.")
+    frontier: bool = Field(description="Nothing that could be taken is both surely cheaper and earlier.")
     marks: list[str] = Field(
-        description="recommended; fastest: with the earliest `finish_high`; cheapest: with the least energy."
+        description="recommended; fastest: with the earliest `finish_high`; cheapest: with the least energy, where "
+        "pipelines that nobody asked for count by its upper end."
     )
 
 

@@ -6,15 +6,19 @@ from dataclasses import replace
 
 import pytest
 
+from harness.errors import Conflict
 from harness.estimates.accepting import offer_accept
+from harness.estimates.pricing import offer_compute
 from harness.estimates.selectors import offer_priced
 from harness.estimates.services import inspection_answer
 from harness.jobs.control.disk import disk_read
 from harness.jobs.control.plans import plan_make
+from harness.jobs.drafts import job_clone, job_spec_update
 from harness.jobs.mode import job_mode, named_mode
 from harness.jobs.models import Job, JobEvent
 from harness.jobs.options import options_of
-from harness.pool.models import Device
+from harness.pages.offer_view import shown_lines
+from harness.pool.models import Device, Node, NodeState
 from scheduler.offers.values import Mark
 from scheduler.workload import Piece, Workload
 from tests.harness.estimates.factories import answer, workload_make
@@ -50,6 +54,12 @@ def slow_nodes(node_make, people):
         node_make(name, cpus=2, address=f"10.0.0.{number + 1}")
     pool_setting_update(user=people.admin, span_nodes=True)
     link_make("node-a", "node-b", round_trip_s=1e-3, bytes_per_s=5e6)
+
+
+@pytest.fixture
+def both_kinds(slow_nodes, monkeypatch):
+    """One pipeline and several are worth a line, whatever their ranges."""
+    monkeypatch.setattr("harness.estimates.pricing.without_vain", lambda ways, estimates, wish: tuple(ways))
 
 
 def modes(offer):
@@ -133,3 +143,114 @@ def test_a_spec_that_is_to_bear_the_loss_of_ranks_is_offered_what_can_be_taken(j
     assert offer_priced(offer).chosen.allocation.mode == "sync"
     taken = offer_accept(user=offer.owner, offer=offer)
     assert taken.resolved["spec"]["resources"]["least"] == 2
+
+
+def line_in(offer, mode: str) -> int:
+    """Place of a line that can be taken in this mode."""
+    lines = enumerate(offer_priced(offer).lines)
+    return next(place for place, line in lines if line.allocation.mode == mode and line.feasible)
+
+
+def test_after_several_pipelines_one_alone_can_be_taken_of_the_same_offer(job, both_kinds, offered):
+    offer = offered(job, count=4)
+    taken = offer_accept(user=offer.owner, offer=offer, line=line_in(offer, "pipeline+sync"))
+    assert taken.spec["pipeline"]["stages"] == 2
+    again = offered(taken, count=4)
+    assert (again.wish["mode"], again.wish["stages"]) == (None, None)
+    taken = offer_accept(user=offer.owner, offer=offer, line=line_in(offer, "pipeline"))
+    assert (taken.spec["mode"], taken.spec["pipeline"]["stages"]) == ("pipeline", "auto")
+
+
+def test_stages_that_a_person_named_stay_named_after_a_line_is_taken(job_make, both_kinds, offered):
+    job = job_make(pipeline={"stages": 2})
+    offer = offered(job, count=4)
+    taken = offer_accept(user=offer.owner, offer=offer, line=line_in(offer, "pipeline+sync"))
+    again = offered(taken, count=4)
+    assert (again.wish["mode"], again.wish["stages"]) == (None, 2)
+
+
+def test_a_clone_and_a_changed_spec_remember_which_mode_came_with_an_offer(job, both_kinds, offered, people):
+    offer = offered(job, count=4)
+    taken = offer_accept(user=offer.owner, offer=offer, line=line_in(offer, "pipeline+sync"))
+    clone = job_clone(user=people.owner, job=taken)
+    changed = job_spec_update(user=people.owner, job=taken, spec={**taken.spec, "name": "another word"})
+    for one in (clone, changed):
+        one = Job.objects.get(pk=one.pk)
+        assert one.spec["mode"] == "pipeline+sync" and named_mode(one) == "auto"
+        assert "The model is cut into" in job_mode(one)[1]
+        assert {"single", "sync"} <= modes(offered(one, count=4))
+
+
+def test_a_mode_that_a_person_changes_later_is_named(job, both_kinds, offered, people):
+    offer = offered(job, count=4)
+    taken = offer_accept(user=offer.owner, offer=offer, line=line_in(offer, "pipeline+sync"))
+    changed = job_spec_update(user=people.owner, job=taken, spec={**taken.spec, "mode": "sync"})
+    assert named_mode(changed) == "sync" and "mode" not in changed.taken
+
+
+def test_a_line_that_would_drop_what_the_spec_demands_cannot_be_taken(job_make, node_make, offered):
+    node_make("node-1", cpus=4)
+    job = queue(job_make(resources={"device": "cpu", "count": 4, "least": 2}))
+    offer = offered(job, workload_make())
+    priced = offer_priced(offer)
+    place = next(at for at, line in enumerate(priced.lines) if line.allocation.mode == "single")
+    with pytest.raises(Conflict, match="could not go on with 2 of its ranks"):
+        offer_accept(user=offer.owner, offer=offer, line=place)
+    assert not shown_lines(priced)[place].takeable
+    assert any(shown.takeable for shown in shown_lines(priced) if shown.view.line.allocation.count == 3)
+
+
+def test_what_is_known_of_one_device_alone_is_not_told_as_a_program_that_cannot_be_cut(job, node_make, offered):
+    node_make("node-1", cpus=4)
+    offer = offered(job, replace(workload_make(), pieces=()), mode="pipeline")
+    only = offer_priced(offer).lines[0].allocation
+    told, _ = offer_compute(offer, replace(workload_make(), pieces=()), only=only)
+    assert "cannot be cut" not in told.text
+
+
+@pytest.fixture
+def read_long_ago(job, slow_nodes, offered):
+    """An inspection by a node that told nothing of pieces."""
+    found = offered(job, replace(HEAVY, pieces=None), count=4).inspection
+    found.workload = {name: value for name, value in found.workload.items() if name != "pieces"}
+    found.save()
+    return found
+
+
+def test_a_program_that_was_read_before_nodes_told_pieces_is_read_once_more(job, read_long_ago, ask):
+    meanwhile = ask(job, count=4)
+    assert meanwhile.state == "ready" and modes(meanwhile) == {"single", "sync"}
+    read_long_ago.refresh_from_db()
+    assert read_long_ago.state == "waiting"
+    inspection_answer(answer(read_long_ago, workload=HEAVY.to_dict()))
+    after = ask(job, count=4)
+    assert "pipeline" in modes(after) and after.inspection.state == "done"
+
+
+def test_where_it_cannot_be_read_again_its_old_figures_stay_and_nobody_asks_a_third_time(job, read_long_ago, ask):
+    ask(job, count=4)
+    inspection_answer(answer(read_long_ago, ok=False, workload=None, problem={"code": "cannot_trace"}))
+    after = ask(job, count=4)
+    assert (after.state, after.inspection.state) == ("ready", "done")
+
+
+def test_without_a_node_that_could_read_it_again_the_old_figures_do(job, read_long_ago, ask):
+    Node.objects.update(state=NodeState.DOWN)
+    assert ask(job, count=4).state == "ready"
+    read_long_ago.refresh_from_db()
+    assert read_long_ago.state == "done"
+
+
+def test_pipelines_without_which_nothing_fits_tell_what_they_drop_and_learn_otherwise(
+    job_make, slow_nodes, offered, monkeypatch
+):
+    monkeypatch.setattr("harness.estimates.pricing._too_large", lambda *_: True)
+    job = job_make(training={"compression": "fp16"}, resources={"device": "cpu", "count": 4})
+    offer = offered(job, replace(HEAVY, batch_norms=2), count=4)
+    assert any("learn from the rows of a micro-batch" in note for note in offer.notes)
+    assert any("Stages know nothing of training.compression" in note for note in offer.notes)
+    with pytest.raises(Conflict, match="makes different steps"):
+        offer_accept(user=offer.owner, offer=offer, line=line_in(offer, "pipeline"))
+    taken = Job.objects.get(pk=job.pk)
+    assert taken.spec["training"]["compression"] == "auto"
+    assert "It leaves training.compression open." in job_mode(taken)[1]

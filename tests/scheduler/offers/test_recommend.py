@@ -158,6 +158,22 @@ def test_a_run_that_is_to_bear_the_loss_of_ranks_is_offered_such_ranks_alone():
     assert refused.changes == ("Leave resources.least open: 1 CPU core (Xeon) would do.",)
 
 
+def test_what_is_to_be_left_open_is_all_that_stands_in_the_way():
+    late = offer([cpus(4), gpus(1)], deadline_s=NOW_S + 50, wish=Wish(kind="cpu", count=4, least=2))
+    assert "Leave the devices open: 1 GPU (H100) would do." not in late.changes
+    assert "Leave the devices and resources.least open: 1 GPU (H100) would do." in late.changes
+    both = offer([cpus(2), gpus(1)], deadline_s=NOW_S + 60, wish=Wish(kind="cpu", count=2, mode="sync"))
+    assert "Leave the devices and the mode open: 1 GPU (H100) would do." in both.changes
+    sooner = offer([cpus(4), gpus(1)], deadline_s=NOW_S + 10, wish=Wish(kind="cpu", count=4, least=2))
+    told = "Leave the devices and resources.least open and set the deadline 15 s from now or later"
+    assert any(change.startswith(told) for change in sooner.changes)
+
+
+def test_ways_that_other_devices_alone_would_open_are_named_before_cheaper_ones():
+    found = offer([cpus(2), gpus(2)], deadline_s=NOW_S + 60, wish=Wish(kind="cpu", count=2, mode="sync"))
+    assert "Leave the devices open: 2 GPUs (H100), one rank each would do." in found.changes
+
+
 def test_zero_devices_is_no_wish():
     with pytest.raises(ValueError, match="at least one device"):
         Wish(count=0)

@@ -85,6 +85,43 @@ def test_the_offer_says_why_the_model_is_cut():
     assert why_staged(whole, found.lines, found.wish) == ""
 
 
+def unlike(run: float, energy: float, half: float = 1.1):
+    """An offer of 4 devices whose pipelines take so much of the time and of the energy of the whole model there."""
+    wish = Wish(count=4)
+    ways = candidates(cut(), [cpus(4)], wish=wish)
+    estimates = {}
+    for way in ways:
+        cost = priced(way)
+        if is_unasked(way.allocation, wish):
+            ranges = (cost.run_s.scaled(run), cost.energy_j.scaled(energy))
+            run_s, energy_j = (
+                Interval(low=one.mid / half, mid=one.mid, high=one.mid * half, level=one.level) for one in ranges
+            )
+            cost = replace(cost, run_s=run_s, energy_j=energy_j)
+        estimates[way.allocation] = cost
+    kept = without_vain(ways, estimates, wish)
+    return recommend(
+        kept, estimate_of=lambda way: estimates[way.allocation], start_of=lambda *_: NOW_S, now_s=NOW_S, wish=wish
+    )
+
+
+def test_a_pipeline_that_is_better_by_its_energy_says_so_and_tells_no_time():
+    found = unlike(run=1.3, energy=0.5)
+    text = why_staged(found.chosen, found.lines, found.wish)
+    assert found.chosen.allocation.mode.startswith("pipeline")
+    assert text.endswith("the run takes about 0.264 Wh, and 0.528 Wh with the whole model on each.")
+
+
+def test_lines_stand_in_the_order_by_which_they_are_compared_and_a_pipeline_says_by_what():
+    found = unlike(run=0.3, energy=0.9, half=2.0)
+    modes = [line.allocation.mode for line in found.lines if line.feasible]
+    assert found.chosen == found.lines[0] and modes[0] in {"single", "sync"}
+    assert modes[-1].startswith("pipeline")
+    pipelines = [line for line in found.lines if line.feasible and is_unasked(line.allocation, found.wish)]
+    assert all("upper end of its energy" in line.why for line in pipelines)
+    assert all(not line.why for line in found.lines if line.feasible and line not in pipelines)
+
+
 @given(
     factor=st.floats(0.05, 1.5), half=st.floats(1.0, 3.0), count=st.sampled_from([None, 2, 4]),
     limit_s=st.none() | st.floats(20.0, 150.0),

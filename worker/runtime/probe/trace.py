@@ -128,8 +128,9 @@ class TraceRun(StandIn):
             self._stepping.close()
         self._modes.close()
 
-    def pieces(self) -> list[dict[str, float]]:
-        """Of the model as stages hold them; none where it cannot be cut, or where steps are made past the mode."""
+    def pieces(self) -> list[dict[str, float]] | None:
+        """Of the model as stages hold them; none where it cannot be cut, or where steps are made past the mode; None
+        where it cannot be told."""
         if self.net is None or self.dataset is None or not self.calls >= {"backward", "average_gradients"}:
             return []
         try:
@@ -139,8 +140,10 @@ class TraceRun(StandIn):
                     {"parameter_bytes": chain.piece_bytes(number), "output_bytes": piece.boundary.row_bytes}
                     for number, piece in enumerate(chain.pieces)
                 ]
-        except Exception:  # whatever a model does while it is outlined, it has been traced
+        except ProgramFailure:
             return []
+        except Exception:  # whatever a model does while it is outlined, it has been traced
+            return None
 
     def _make_fake(self, net: nn.Module) -> None:
         """Every tensor by its fake one; what was shared stays shared."""

@@ -38,7 +38,7 @@ class Seen:
     micro_batches: int = 1
     synced: bool = False
     """Whether ranks share the statistics of batch normalisation."""
-    pieces: Sequence[Mapping[str, float]] = ()
+    pieces: Sequence[Mapping[str, float]] | None = ()
     """Between the places where the program can be cut into stages."""
 
 
@@ -70,7 +70,7 @@ def workload(seen: Seen) -> dict[str, Any]:
         "global_batch_size": seen.batch_size,
         "micro_batches": seen.micro_batches,
         "step_messages": 2 * sum(map(can_share, net.modules())) if seen.synced else 0,
-        "pieces": list(seen.pieces),
+        **({} if seen.pieces is None else {"pieces": list(seen.pieces)}),
         "batch_norms": sum(isinstance(module, _BatchNorm) for module in net.modules()),
         "per_row": {
             **{name: (figures[1][name] - figures[0][name]) / rows for name in figures[0]},

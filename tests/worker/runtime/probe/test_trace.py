@@ -260,3 +260,17 @@ def test_a_program_that_cannot_run_in_stages_has_no_pieces(
     (folder / file).write_text(text.replace(old, new))
     load = traced(folder, data, 32)
     assert (load.pieces, load.parameters > 0) == ((), True)
+
+
+def test_an_outline_that_fails_by_itself_tells_nothing_of_pieces(
+    packed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, profile = packed["wine"]
+    folder = program(tmp_path / "program", profile, model={"family": "mlp", "size": "small"})
+
+    def broken(*_: Any) -> None:
+        raise RuntimeError("an operator that no fake tensor knows")
+
+    monkeypatch.setattr("worker.runtime.probe.trace.Chain", broken)
+    answer = trace(folder, data, 32)
+    assert answer["ok"] and "pieces" not in answer["workload"]

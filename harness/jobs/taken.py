@@ -1,0 +1,45 @@
+"""What an offer that was taken put into a job's spec where the person had left it open. Pure.
+
+`Job.taken` holds it: `{mode, stages, reason}`, each key only where it came so. The spec is resolved anew by every later
+change and by a clone, which would forget it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_FIELDS = {"mode": ("mode",), "stages": ("pipeline", "stages")}
+
+
+def still_taken(taken: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Of it what this spec still has; a person who changes a field has chosen it."""
+    kept = {name: taken[name] for name, path in _FIELDS.items() if name in taken and _value(spec, path) == taken[name]}
+    return kept and {**kept, "reason": taken.get("reason", "")}
+
+
+def spec_named(spec: Mapping[str, Any], taken: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec with `auto` again where an offer alone decided."""
+    kept, named = still_taken(taken, spec), dict(spec)
+    if "mode" in kept:
+        named["mode"] = "auto"
+    if "stages" in kept:
+        named["pipeline"] = {**spec["pipeline"], "stages": "auto"}
+    return named
+
+
+def resolved_with(resolved: Mapping[str, Any], taken: Mapping[str, Any]) -> dict[str, Any]:
+    """A resolved spec whose guesses tell of it: nobody need have named it."""
+    told = [
+        {"field": ".".join(path), "value": taken[name], "reason": taken.get("reason", "")}
+        for name, path in _FIELDS.items()
+        if name in taken
+    ]
+    return {**resolved, "guesses": [*resolved.get("guesses", ()), *told]}
+
+
+def _value(spec: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    found: Any = spec
+    for name in path:
+        found = (found or {}).get(name)
+    return found
