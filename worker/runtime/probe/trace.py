@@ -26,7 +26,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,8 @@ Batch = tuple[tuple[Tensor, ...], Tensor]
 REGISTERED = ("_parameters", "_buffers", "_modules")
 MOST_BYTES = 200_000
 """Of a workload as JSON: a node keeps so much of what a program prints."""
+MOST_PIECES = 2_000
+"""Of a model in stages: as many as a workload may hold."""
 HINT = "Measure a few real steps on a device instead; checking the program tells whether it is at fault."
 
 
@@ -239,10 +241,16 @@ def _trace(program: Path, run: TraceRun, rows: FewRows) -> dict[str, Any]:
         pieces=run.pieces(),
     )  # fmt: skip
     body = workload(seen)
-    if len(json.dumps(body, separators=(",", ":"))) > MOST_BYTES:
+    if len(body.get("pieces", ())) > MOST_PIECES or _is_too_large(body):
+        body.pop("pieces", None)  # whoever asks for stages gets them all the same
+    if _is_too_large(body):
         message = f"The program has {len(body['operators']):,} different operators, more than a workload holds."
         raise ValueError(message)
     return {"ok": True, "workload": body, "parameters": body["parameters"]}
+
+
+def _is_too_large(body: Mapping[str, Any]) -> bool:
+    return len(json.dumps(body, separators=(",", ":"))) > MOST_BYTES
 
 
 def problem_of(error: BaseException, program: Path, *, tracing: bool) -> dict[str, Any]:

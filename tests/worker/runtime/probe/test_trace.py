@@ -274,3 +274,16 @@ def test_an_outline_that_fails_by_itself_tells_nothing_of_pieces(
     monkeypatch.setattr("worker.runtime.probe.trace.Chain", broken)
     answer = trace(folder, data, 32)
     assert answer["ok"] and "pieces" not in answer["workload"]
+
+
+@pytest.mark.parametrize("limit", ["MOST_PIECES", "MOST_BYTES"])
+def test_a_model_of_too_many_pieces_is_read_without_them(
+    limit: str, packed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, profile = packed["wine"]
+    folder = program(tmp_path / "program", profile, model={"family": "mlp", "size": "small"})
+    whole = trace(folder, data, 32)["workload"]
+    written = len(json.dumps(whole, separators=(",", ":")))
+    monkeypatch.setattr(f"worker.runtime.probe.trace.{limit}", 1 if limit == "MOST_PIECES" else written - 1)
+    answer = trace(folder, data, 32)
+    assert answer["ok"] and "pieces" not in answer["workload"] and answer["workload"].keys() <= whole.keys()
