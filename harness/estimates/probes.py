@@ -125,9 +125,9 @@ def _none_idle(kind: str, model_name: str) -> Unavailable:
     if there.exists():
         hint = "Ask again when one is; the pool page shows what is running."
         return Unavailable("No device is idle for a few steps right now.", hint=hint)
-    what = f"{kind or 'device'}{f' ({model_name})' if model_name else ''}"
+    what = f"{f' of the kind {kind}' if kind else ''}{f' ({model_name})' if model_name else ''}"
     hint = "Leave the device open, or ask again when such a node is up; the pool page shows what there is."
-    return Unavailable(f"No node that is up has a device of the kind {what}.", hint=hint)
+    return Unavailable(f"No node that is up has a device{what}.", hint=hint)
 
 
 def idle_device(job: Job, kind: str, model_name: str) -> Device:

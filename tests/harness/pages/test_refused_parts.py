@@ -18,7 +18,7 @@ from harness.pages.web import SHOWN
 from harness.pool.models import Device, Node, NodeState
 
 ROOT = Path(__file__).resolve().parents[3]
-NO_DEVICE = "No device is idle for a few steps right now."
+NO_DEVICE = "No node that is up has a device."
 
 
 def post(client: Client, name: str, *place: str, **given: str) -> Any:
@@ -41,7 +41,7 @@ def test_a_wish_that_is_none_is_said_above_the_offer_that_was_there(
     assert 'name="line"' in text and "Ask again" in text
 
 
-def test_where_no_device_is_idle_for_a_try_the_offer_stays_in_sight(owner: Client, draft: Job) -> None:
+def test_where_no_device_is_there_for_a_try_the_offer_stays_in_sight(owner: Client, draft: Job) -> None:
     Device.objects.update(away_since=timezone.now())
     offer = offer_of_job(draft)
     assert offer is not None
@@ -65,7 +65,7 @@ def test_that_no_node_can_read_a_program_is_said_where_its_offer_would_stand(own
     assert answer.status_code == 409 and "No node is up that may read this program." in answer.content.decode()
 
 
-def test_where_no_device_is_idle_for_a_range_test_the_newest_stays_in_sight(owner: Client, draft: Job) -> None:
+def test_where_no_device_is_there_for_a_range_test_the_newest_stays_in_sight(owner: Client, draft: Job) -> None:
     Device.objects.update(away_since=timezone.now())
     answer = post(owner, "job_rates_new", draft.pk)
     text = answer.content.decode()
