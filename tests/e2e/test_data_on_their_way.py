@@ -62,7 +62,8 @@ def test_the_way_of_the_data_is_assumed_then_measured_and_counts_in_offers_and_p
         found, far = line_of(first, job)
         assert (far["data_node"], far["data_basis"]) == ("second", "assumed") and far["data_bytes"] > MIB
         assert far["data_s"] == pytest.approx(far["data_bytes"] / (ASSUMED_MIB_PER_S * MIB))
-        assert far["data_words"] in found["text"] and any("that is assumed" in note for note in found["notes"])
+        assert far["data_words"].endswith("to node second (assumed)")
+        assert "for its data (assumed)" in found["text"] and any("that is assumed" in note for note in found["notes"])
         latest_s = (datetime.fromisoformat(far["finish_high"]) - datetime.fromisoformat(far["start"])).total_seconds()
         assert latest_s >= far["data_s"] + far["run_s"]["high"] - 1.0
         soon = datetime.now(UTC) + timedelta(seconds=latest_s - far["data_s"] / 2)
