@@ -206,7 +206,9 @@ def test_an_offer_is_asked_for_with_a_deadline_in_the_readers_own_time(
     assert f"deadline_utc={wanted.replace(':', '%3A')}" in sent[0]
 
 
-def test_that_no_device_is_idle_is_said_above_the_offer(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+def test_that_no_device_is_there_for_a_try_is_said_above_the_offer(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
     page = open_as()
     visit(page, addresses(ids)["cost"])
     form = page.locator("form[hx-post$='/probe/']")
@@ -216,7 +218,7 @@ def test_that_no_device_is_idle_is_said_above_the_offer(open_as: Callable[..., A
         "form => form.append(Object.assign(document.createElement('input'), { name: 'kind', value: 'cuda' }))"
     )
     form.locator("button").click()
-    page.wait_for_selector("#offer [role=alert]:has-text('No device is idle for a few steps right now.')")
+    page.wait_for_selector("#offer [role=alert]:has-text('No node that is up has a device of the kind cuda')")
     assert page.locator(".offer-table input[name=line]").count() > 1
     assert page.locator("#connection").is_hidden()
 
