@@ -1,0 +1,118 @@
+"""The cost tab: a line of an offer is taken, with and without a promise."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from types import SimpleNamespace
+
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from harness.estimates.models import OfferRow
+from harness.estimates.offers import offer_settle
+from harness.estimates.selectors import offer_priced
+from harness.jobs.models import Allocation, Job
+from scheduler.offers.values import Hindrance
+from tests.harness.jobs.helpers import estimated
+from tests.harness.pages.offer_page import ask, cost, current
+
+
+def seen_at(text: str) -> str:
+    """Of which pricing the table of a page is."""
+    (found,) = re.findall(r'name="made_at"\s+value="([^"]+)"', text)
+    return str(found)
+
+
+def test_taking_a_line_puts_its_devices_into_the_spec_and_submits(owner: Client, draft: Job) -> None:
+    offer = current(draft)
+    priced = offer_priced(offer)
+    assert priced is not None
+    place = next(index for index, line in enumerate(priced.lines) if line.allocation.count == 2 and line.feasible)
+    choice = {"line": str(place), "made_at": seen_at(cost(owner, draft))}
+    owner.post(reverse("job_offer_take", args=[draft.pk, offer.pk]), choice)
+    draft.refresh_from_db()
+    assert (draft.state, draft.spec["resources"]["count"]) == ("draft", 2)
+    assert "taken" in cost(owner, draft)
+    choice |= {"submit": "1", "elastic": "1"}
+    told = owner.post(reverse("job_offer_take", args=[draft.pk, offer.pk]), choice, follow=True).content.decode()
+    assert "Submitted to run on 2 to 4 CPU cores." in told
+    draft.refresh_from_db()
+    assert draft.state == "queued"
+    assert len(draft.options) > 1
+
+
+def test_a_line_of_a_table_that_was_priced_anew_since_is_not_taken_and_another_look_changes_nothing(
+    owner: Client, draft: Job
+) -> None:
+    offer, before = current(draft), seen_at(cost(owner, draft))
+    OfferRow.objects.filter(pk=offer.pk).update(state="waiting")
+    offer_settle(OfferRow.objects.get(pk=offer.pk))
+    assert seen_at(cost(owner, draft)) != before  # in another tab
+    place = reverse("job_offer_take", args=[draft.pk, offer.pk])
+    told = owner.post(place, {"line": "0", "made_at": before}, follow=True).content.decode()
+    assert "priced anew since you saw it" in told
+    told = owner.post(place, {"line": "0"}, follow=True).content.decode()
+    assert "does not say which table the line is of" in told
+    draft.refresh_from_db()
+    assert (draft.state, draft.options) == ("draft", [])
+
+
+def test_a_deadline_that_cannot_be_promised_is_submitted_without_a_promise(owner: Client, draft: Job) -> None:
+    Allocation.objects.all().delete()
+    ask(owner, draft)
+    priced = offer_priced(current(draft))
+    assert priced is not None
+    fastest = min(line.estimate.run_s.mid for line in priced.lines)
+    soon = (timezone.now() + timedelta(seconds=fastest + 20)).isoformat()
+    text = ask(owner, draft, deadline_utc=soon).content.decode()
+    assert "with a chance of" in text
+    offer = current(draft)
+    place = reverse("job_offer_take", args=[draft.pk, offer.pk])
+    owner.post(place, {"submit": "1"})
+    draft.refresh_from_db()
+    assert draft.state == "draft"
+    assert 'value="unpromised"' in text
+    owner.post(place, {"submit": "unpromised"})
+    draft.refresh_from_db()
+    assert (draft.state, draft.promised_at) == ("queued", None)
+    assert draft.deadline_at is not None
+
+
+def test_a_deadline_that_was_offered_and_is_then_refused_can_be_tried_all_the_same(
+    owner: Client, draft: Job, world: SimpleNamespace
+) -> None:
+    Allocation.objects.all().delete()
+    ask(owner, draft, deadline_utc=(timezone.now() + timedelta(days=30)).isoformat())
+    priced = offer_priced(current(draft))
+    assert priced is not None and priced.chosen is not None
+    soon = timezone.now() + timedelta(seconds=priced.chosen.latest_s - priced.now_s + 60)
+    assert 'value="unpromised"' not in ask(owner, draft, deadline_utc=soon.isoformat()).content.decode()
+    other = estimated(world.jobs["queued"], run_s=9 * 3600)  # it is promised the same meanwhile
+    Job.objects.filter(pk=other.pk).update(deadline_at=timezone.now() + timedelta(hours=9), promised_at=timezone.now())
+    place = reverse("job_offer_take", args=[draft.pk, current(draft).pk])
+    owner.post(place, {"submit": "1"})
+    draft.refresh_from_db()
+    assert draft.state == "draft"
+    assert 'value="unpromised"' in cost(owner, draft)
+    owner.post(place, {"submit": "unpromised"})
+    draft.refresh_from_db()
+    assert (draft.state, draft.promised_at) == ("queued", None)
+
+
+def test_where_nothing_that_was_asked_for_is_offered_another_line_can_be_taken(owner: Client, draft: Job) -> None:
+    Allocation.objects.all().delete()
+    text = ask(owner, draft, kind="cuda").content.decode()
+    priced = offer_priced(current(draft))
+    assert priced is not None and priced.chosen is None
+    buttons = re.findall(r"<button[^>]*>\s*Take it", text)
+    assert len(buttons) == 2 and not any("disabled" in button for button in buttons)
+    place = next(at for at, line in enumerate(priced.lines) if line.hindrance is Hindrance.NOT_WISHED)
+    wish = {"line": str(place), "made_at": current(draft).made_at.isoformat()}
+    owner.post(reverse("job_offer_take", args=[draft.pk, current(draft).pk]), wish)
+    draft.refresh_from_db()
+    assert draft.spec["resources"]["device"] == "cpu"
+    late = ask(owner, draft, deadline_utc=(timezone.now() + timedelta(seconds=2)).isoformat()).content.decode()
+    buttons = re.findall(r"<button[^>]*>\s*Take it", late)
+    assert len(buttons) == 2 and all("disabled" in button for button in buttons)
