@@ -41,6 +41,11 @@ def staleness(count: int) -> tuple[int, str]:
     return STALENESS_PER_RANK * count, f"{STALENESS_PER_RANK} per rank: a slow rank may lag, but not without end"
 
 
+def can_lose_ranks(device: str, mode: str) -> bool:
+    """Whether a run on such devices may go on without some of its ranks (`resources.least`)."""
+    return (device, mode) == ("cpu", "sync")
+
+
 def needs_whole(spec: TaskSpec) -> bool:
     """Whether it asks for what a rank with a stage of the model cannot do, so that a choice of mode must not be one."""
     is_elastic = spec.resources.least != "auto"

@@ -63,13 +63,8 @@ class DeviceView:
         """Whether it is kept now, and nobody knows until when."""
         return any(keep.open_ended and keep.holds(now_s) for keep in self.reserved)
 
-    def is_open(self, project: str, now_s: float, end_s: float) -> bool:
-        """Whether nothing that is kept for others than the project falls between now and `end_s`."""
-        others = (keep for keep in self.reserved if not keep.project or keep.project != project)
-        return not any(keep.start_s < end_s and keep.end_s > now_s for keep in others)
-
     def open_until_s(self, project: str, now_s: float) -> float:
-        """When it is kept for others than the project next."""
+        """When it is kept for others than the project next: now, or later; never is infinite."""
         others = (keep for keep in self.reserved if not keep.project or keep.project != project)
         return min((keep.start_s for keep in others if keep.end_s > now_s), default=math.inf)
 

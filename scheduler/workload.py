@@ -11,12 +11,13 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any
 
+from worker.stages import MOST_PIECES
+
 WORKLOAD_VERSION = 1
 MOST_OPERATORS = 200_000
 MOST_KINDS = 2_000
 """Different operators of one step. A trace holds some hundred at most, and the time to price a way grows with them."""
 LARGEST = 1e30
-MOST_PIECES = 2_000
 COUNTS = (
     "batch_size", "global_batch_size", "micro_batches", "train_rows", "evaluated_rows", "epochs", "step_messages",
     "batch_norms",

@@ -24,6 +24,8 @@ from worker.words import counted
 
 STATE_COPIES = 4.0
 """Weights, gradients and two moments of the optimizer, in bytes of the weights."""
+MOST_PIECES = 2_000
+"""Of a model, that a workload tells of."""
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Numbers of micro-batches that are compared."""
 GPIPE, ONE_F_ONE_B = "gpipe", "1f1b"

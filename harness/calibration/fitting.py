@@ -108,7 +108,8 @@ def priors_refresh() -> int:
 def model_correct(kind: str, model_name: str) -> DeviceModelRow | None:
     """Have finished jobs correct the model, without fitting it anew: where nothing was measured, what is assumed.
 
-    None where there is neither a model nor a job to learn from.
+    None where there is neither a model nor a job to learn from, and where that changes again and again: then it is
+    asked for anew.
     """
     for _ in range(_TRIES):
         taught = _taught(kind, model_name)
@@ -129,5 +130,5 @@ def model_correct(kind: str, model_name: str) -> DeviceModelRow | None:
                 DeviceModelRow.objects.filter(pk=now.pk).update(**told)
                 now.refresh_from_db()
                 return now
-    _log.warning("%s %s changes again and again: what jobs teach waits for the next of them", kind, model_name)
+    task_send_on_commit("control.calibration_learn", [kind, model_name])
     return None

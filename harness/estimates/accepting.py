@@ -61,13 +61,14 @@ def offer_accept(
     """
     job = _job_of(user, offer)
     _seen_check(offer, seen_at)
-    chosen = line_of(offer, line, promised=promised)
+    priced = _priced_of(offer)
+    chosen = line_of(priced, line, promised=promised)
     _fresh(user, job, offer, chosen)
     if job.state == JobState.DRAFT:
-        job = _draft_keep(user, job, offer, chosen)
+        job = _draft_keep(user, job, offer, priced, chosen)
     with transaction.atomic():
         _hold(job)
-        _line_keep(job, offer, chosen, elastic=elastic)
+        _line_keep(job, offer, priced, chosen, elastic=elastic)
         job_note(job, "person", f"Offer accepted: {_line_words(chosen)}", actor=user, data={"offer_id": offer.pk})
     offer.refresh_from_db()
     return job
@@ -86,9 +87,8 @@ def _job_of(user: User, offer: OfferRow) -> Job:
     return job
 
 
-def _draft_keep(user: User, job: Job, offer: OfferRow, chosen: OfferLine) -> Job:
+def _draft_keep(user: User, job: Job, offer: OfferRow, priced: Offer, chosen: OfferLine) -> Job:
     """A draft's spec asks for what the line has. Raises `Conflict` where its program would make other steps then."""
-    priced = Offer.from_dict(offer.body)
     spec = spec_with(job, chosen, offer)
     job = job_spec_update(user=user, job=job, spec=spec, taken=taken_of(job, spec, chosen, priced))
     if job_key(job) != (offer.inspection.key if offer.inspection else ""):
@@ -96,9 +96,8 @@ def _draft_keep(user: User, job: Job, offer: OfferRow, chosen: OfferLine) -> Job
     return job
 
 
-def _line_keep(job: Job, offer: OfferRow, chosen: OfferLine, *, elastic: bool) -> None:
+def _line_keep(job: Job, offer: OfferRow, priced: Offer, chosen: OfferLine, *, elastic: bool) -> None:
     """The job's estimates are those of the line and of the ways beside it. Raises `Conflict` for a promise's sake."""
-    priced = Offer.from_dict(offer.body)
     ways = _ways(priced, chosen, elastic=elastic)
     whole = [way.estimate.of_share(1.0 / priced.left) for way in ways]
     estimate_keep(job, whole[0], whole[1:], offer=offer)
@@ -141,13 +140,17 @@ def _promise_check(job: Job) -> None:
     Job.objects.filter(pk=job.pk).update(**fields)
 
 
-def line_of(offer: OfferRow, place: int | None, *, promised: bool = True) -> OfferLine:
-    """The line a person points at; without `promised` one that may be late will do. Raises `Conflict`, `Invalid`."""
+def _priced_of(offer: OfferRow) -> Offer:
+    """What the row holds. Raises `Conflict` where that is nothing."""
     if offer.state == OfferState.FAILED:
         raise Conflict("This offer has no lines: its program could not be read.", hint="Look at it: it says why.")
     if offer.state not in {OfferState.READY, OfferState.ACCEPTED}:
         raise Conflict("This offer is not priced.", hint="Wait for it, or ask for a new one.")
-    priced = Offer.from_dict(offer.body)
+    return Offer.from_dict(offer.body)
+
+
+def line_of(priced: Offer, place: int | None, *, promised: bool = True) -> OfferLine:
+    """The line a person points at; without `promised` one that may be late will do. Raises `Conflict`, `Invalid`."""
     if place is None:
         chosen = priced.chosen or (None if promised else priced.likeliest)
         if chosen is None:

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from harness.accounts.access import require
@@ -118,14 +119,15 @@ def request_id(probe: ProbeRow) -> str:
     return f"{PREFIX}{probe.pk}{AGAIN if probe.first_look else ''}"
 
 
-def _none_idle(kind: str, model_name: str) -> Unavailable:
-    there = Device.objects.filter(node__state=NodeState.UP, away_since=None)
-    there = there.filter(kind=kind) if kind else there
-    there = there.filter(model_name=real_name(model_name)[0]) if model_name else there
-    if there.exists():
+def _none_idle(there: QuerySet[Device], level: int, kind: str, model_name: str) -> Unavailable:
+    """`there`: devices of the kind on nodes that are up."""
+    if there.filter(node__sandbox_level__gte=level).exists():
         hint = "Ask again when one is; the pool page shows what is running."
         return Unavailable("No device is idle for a few steps right now.", hint=hint)
     what = f"{f' of the kind {kind}' if kind else ''}{f' ({model_name})' if model_name else ''}"
+    if there.exists():
+        weak = f"No node that is up has a device{what} and sandbox level L{level}, which this program needs."
+        return Unavailable(weak, hint="Leave the device open, or ask an admin; the pool page tells the levels.")
     hint = "Leave the device open, or ask again when such a node is up; the pool page shows what there is."
     return Unavailable(f"No node that is up has a device{what}.", hint=hint)
 
@@ -136,12 +138,11 @@ def idle_device(job: Job, kind: str, model_name: str) -> Device:
 
     Raises `Unavailable`.
     """
-    now = timezone.now()
-    rows = Device.objects.select_related("node").filter(
-        node__state=NodeState.UP, node__sandbox_level__gte=minimum_sandbox_level(job), allocation=None, away_since=None
-    )
-    rows = rows.filter(kind=kind) if kind else rows
-    rows = rows.filter(model_name=real_name(model_name)[0]) if model_name else rows
+    now, level = timezone.now(), minimum_sandbox_level(job)
+    there = Device.objects.select_related("node").filter(node__state=NodeState.UP, away_since=None)
+    there = there.filter(kind=kind) if kind else there
+    there = there.filter(model_name=real_name(model_name)[0]) if model_name else there
+    rows = there.filter(node__sandbox_level__gte=level, allocation=None)
     until = now + timedelta(seconds=ANSWER_LIMIT_S)
     live = Reservation.objects.filter(cancelled_at=None, starts_at__lt=until, ends_at__gt=now)
     live = live.exclude(project=job.project)
@@ -150,7 +151,7 @@ def idle_device(job: Job, kind: str, model_name: str) -> Device:
         device for device in rows.order_by("node__name", "kind", "index") if not {device.pk, device.node_id} & taken
     ]
     if not idle:
-        raise _none_idle(kind, model_name)
+        raise _none_idle(there, level, kind, model_name)
     full = _kinds_full(job.project)
     allowed = [device for device in idle if device.kind not in full]
     if not allowed:

@@ -187,6 +187,12 @@ class Allocation(models.Model):
     rank = models.PositiveSmallIntegerField()
     created_at = models.DateTimeField(auto_now_add=True)
 
+    @property
+    def drives_rank(self) -> bool:
+        """Whether a rank computes on it: a gang may leave a device out (`plans.device_ranks`)."""
+        plan = self.attempt.run_plan
+        return self.rank < max(plan.world_size, plan.most)
+
 
 class DeviceUse(models.Model):
     """That a device worked over a time, for a job or for a measurement of the harness's own: written when the attempt

@@ -12,7 +12,7 @@ from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from codegen.modes import MODES
+from codegen.modes import MODES, can_lose_ranks
 from codegen.spec import TaskSpec
 from harness.errors import Invalid
 from harness.jobs.models import Checkpoint, Job
@@ -181,7 +181,7 @@ def options_narrower(job: Job, options: tuple[Option, ...]) -> tuple[Option, ...
     _, most = wanted_devices(job)
     found = list(options)
     for option in options:
-        if (option.kind, option.count, option.mode, option.parts) != (DeviceKind.CPU, most, "sync", ()):
+        if (option.count, option.parts) != (most, ()) or not can_lose_ranks(option.kind, option.mode):
             continue
         known = {other.count for other in found if other.key == option.key}
         found += [option_narrowed(option, count) for count in range(most - 1, least - 1, -1) if count not in known]

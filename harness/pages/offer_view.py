@@ -286,6 +286,7 @@ def _compared(told: Interval, actual: float | None, words: Words) -> dict[str, A
     return {
         "told": write(told.mid),
         "range": spread,
+        "level": told.level,
         "actual": write(actual) if actual is not None else None,
         "error": 100.0 * (told.mid / actual - 1.0) if actual else None,
         "held": actual is not None and told.low <= actual <= told.high,

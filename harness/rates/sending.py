@@ -154,8 +154,7 @@ def _trials_send(test: RateTest, fields: dict[str, Any]) -> RateTest | None:
             reservation_release(held)
             ends_at = timezone.now() + timedelta(seconds=_trials_limit_s(plan))
             longer = reservation_hold(
-                target=held.device, ends_at=ends_at, purpose=PURPOSE, by=test.by, within=test.job.project,
-                open_ended=True,
+                target=held.device, ends_at=ends_at, purpose=PURPOSE, by=test.by, within=test.job.project
             )  # fmt: skip
             RateTest.objects.filter(pk=test.pk).update(reservation=str(longer.pk))
             more = {"centre": fields["found"]["centre"], "scale": plan["scale"], "budget_s": plan["limit_s"]}

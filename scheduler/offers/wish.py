@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from codegen.modes import can_lose_ranks
 from scheduler.estimation.values import Allocation
 
 
@@ -43,8 +44,8 @@ class Wish:
 
     def bears_loss(self, allocation: Allocation) -> bool:
         """Whether it can lose ranks down to `least`."""
-        bears = (allocation.kind, allocation.mode) == ("cpu", "sync") and allocation.count > (self.least or 0)
-        return self.least is None or bears
+        bears = can_lose_ranks(allocation.kind, allocation.mode)
+        return self.least is None or (bears and allocation.count > self.least)
 
     @property
     def devices(self) -> Wish:

@@ -247,9 +247,9 @@ class FreeDevices:
         if shelf.node.is_kept:
             data_s = job.data.to(shelf.node.name).high_s if job.data is not None else 0.0
             end_s = self.now_s + data_s + job.left_high_s(option)
-            pairs = [pair for pair in pairs if pair[1].is_open(job.project, self.now_s, end_s)]
-            # What is kept for its project is of use to nobody else, and what is soon kept for others to few.
             until_s = {device.device_id: device.open_until_s(job.project, self.now_s) for _, device in pairs}
+            pairs = [pair for pair in pairs if until_s[pair[1].device_id] >= end_s]
+            # What is kept for its project is of use to nobody else, and what is soon kept for others to few.
             pairs.sort(key=lambda pair: (pair[0] != "", not self._is_own(pair[1], job), until_s[pair[1].device_id]))
         return sorted(pairs, key=lambda pair: pair[1].device_id not in own) if own else pairs
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from scheduler.estimation.baselines import baselines, seconds
-from scheduler.estimation.calibration import CalibrationPoint
+from scheduler.estimation.calibration import CalibrationPoint, noise_of
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.estimate import estimate
 from scheduler.estimation.fit import fit_device_model, folds_of
@@ -253,8 +253,7 @@ def judge(
     points = cache.points(plan)
     cnns = [point for point in points if point.family == "cnn"]
     several = [*cache.points(on_two, count=2), *cache.points(on_two, threads=2)]
-    noise = [point.noise for point in points if point.noise > 0]
-    floor = median(noise) if noise else 0.0
+    floor = noise_of(points)
     print(f"{len(points)} points; the two quickest visits to a point differ by {floor:.1%} (median): the noise floor")
     again = figures(np.array(cache.again())) if cache.again() else {}
     show("the same program measured again", again)

@@ -16,7 +16,6 @@ from harness.jobs.control.parts import is_spread, nodes_of
 from harness.jobs.control.saved import checkpoints_drop, checkpoints_gone, checkpoints_take
 from harness.jobs.control.spread import ends_take
 from harness.jobs.control.telemetry import (
-    TOLD_OF_STEPS,
     number_of,
     points_of,
     points_write,
@@ -71,8 +70,7 @@ def _overheard(job: Job, attempt: JobAttempt, by_kind: dict[EventKind, list[Even
         attempt.started_at = _time(min(event.time_s for event in said))
         JobAttempt.objects.filter(pk=attempt.pk).update(started_at=attempt.started_at)
     if job.state == JobState.PLACED and not by_kind[EventKind.RUNNING]:
-        steps = [event for event in said if event.kind in TOLD_OF_STEPS and made_a_step(event)]
-        by_kind[EventKind.RUNNING] = sorted(steps, key=lambda event: event.time_s)[:1]
+        by_kind[EventKind.RUNNING] = sorted(filter(made_a_step, said), key=lambda event: event.time_s)[:1]
 
 
 def _time(seconds: float) -> datetime:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from django.conf import settings
 
-from codegen.modes import MODES, ONE_PROCESS, SEVERAL, STAGED
+from codegen.modes import MODES, ONE_PROCESS, SEVERAL, STAGED, can_lose_ranks
 from harness.jobs.control.data_ways import dataset_of
 from harness.jobs.control.disk import OnDisk
 from harness.jobs.control.gangs import MEASURED, shared_out
@@ -105,7 +105,7 @@ def _elastic(job: Job, mode: str, devices: Sequence[Device], backend: str) -> tu
     on several nodes.
     """
     least, (_, count) = job.resolved.get("spec", {}).get("resources", {}).get("least"), wanted_devices(job)
-    possible = mode == "sync" and backend == "horovod" and devices[0].kind == DeviceKind.CPU
+    possible = backend == "horovod" and can_lose_ranks(devices[0].kind, mode)
     if not isinstance(least, int) or not possible or not 0 < least < max(count, len(devices)):
         return 0, 0
     together = len({device.node_id for device in devices}) == 1

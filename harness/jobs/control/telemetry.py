@@ -27,7 +27,6 @@ from worker.states import JobState
 from worker.watchdog import made_a_step
 
 KINDS = frozenset({EventKind.PROGRESS, EventKind.METRIC, EventKind.SAMPLE})
-TOLD_OF_STEPS = KINDS - {EventKind.SAMPLE}
 KEYS_PER_EVENT_MAX = 500
 KEYS_PER_JOB_MAX = 1000
 KEY_LENGTH_MAX = 80
@@ -76,7 +75,7 @@ def _apply(by_job: Mapping[str, Sequence[Event]], ids: set[str]) -> set[str]:
 
 def _has_begun_unheard(job: Job, attempt: JobAttempt, events: Iterable[Event]) -> bool:
     """Whether these events show more of a start than is known (`effects`)."""
-    steps = job.state == JobState.PLACED and any(event.kind in TOLD_OF_STEPS and made_a_step(event) for event in events)
+    steps = job.state == JobState.PLACED and any(map(made_a_step, events))
     return attempt.started_at is None or steps
 
 

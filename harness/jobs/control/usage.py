@@ -87,8 +87,10 @@ def use_of(
     # Of a run that was wider or narrower, what all of its ranks did says nothing of those that are there now.
     rank = allocation.rank if allocation.attempt.width else None
     known = powers[device_key(device)]
-    power = power_of(device.kind, device.index, here, held, known, rank=rank)
-    energy_j, basis = _energy(allocation, until, power, idle_power_of(known), is_sampled=bool(here))
+    idle, power = idle_power_of(known), power_of(device.kind, device.index, here, held, known, rank=rank)
+    if not allocation.drives_rank and power.basis != Basis.MEASURED:
+        power = idle  # loads are of ranks, of which it has none
+    energy_j, basis = _energy(allocation, until, power, idle, is_sampled=bool(here))
     return DeviceUse(
         device=device,
         node_name=device.node.name,

@@ -9,12 +9,13 @@ from django.utils import timezone
 
 from harness.errors import Conflict, Unavailable
 from harness.estimates import probe_answers, probes
-from harness.estimates.models import ProbeRow
+from harness.estimates.models import OfferRow, ProbeRow
 from harness.estimates.services import inspection_answer, measure_answer, offer_probe
 from harness.jobs.control.tick import tick
+from harness.jobs.models import Job
 from harness.jobs.services import program_file_write
 from harness.jobs.timelines import HIDDEN, use_rows, window_of
-from harness.pool.models import Device, Reservation, SchedulerTurn
+from harness.pool.models import Device, Node, Reservation, SchedulerTurn
 from harness.pool.quotas import quota_set
 from harness.pool.reservations import reservation_hold
 from scheduler.offers.values import Offer
@@ -72,8 +73,17 @@ def test_no_device_that_runs_a_job_is_taken(job, job_make, people, node_make, of
     node_make("node-1", cpus=1)
     offer = offered(job)
     place_now(job_make(name="runs"))
-    with pytest.raises(Unavailable):
+    with pytest.raises(Unavailable, match="No device is idle"):
         offer_probe(user=people.owner, offer=offer)
+
+
+def test_a_program_that_no_node_may_run_is_not_told_to_wait_for_an_idle_device(job, people, node_make, offered):
+    node_make("node-1", cpus=1)
+    offer = offered(job)
+    Job.objects.filter(pk=job.pk).update(program_edited=True)
+    Node.objects.update(sandbox_level=0)
+    with pytest.raises(Unavailable, match=r"device of the kind cpu and sandbox level L\d, which this program needs"):
+        offer_probe(user=people.owner, offer=OfferRow.objects.get(pk=offer.pk), kind="cpu")
 
 
 def test_a_device_that_is_reserved_in_a_moment_is_left_alone(job, people, node_make, offered):
@@ -90,7 +100,7 @@ def test_what_is_kept_for_the_project_is_tried_and_what_is_kept_for_another_is_n
     offer, device = offered(job), Device.objects.get()
     keep = {"target": device, "ends_at": timezone.now() + timedelta(hours=1), "purpose": "Course"}
     other = reservation_hold(**keep, project=people.elsewhere)
-    with pytest.raises(Unavailable):
+    with pytest.raises(Unavailable, match="No device is idle"):
         offer_probe(user=people.owner, offer=offer)
     other.delete()
     reservation_hold(**keep, project=people.project)

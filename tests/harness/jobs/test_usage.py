@@ -48,3 +48,12 @@ def test_who_tells_of_its_run_has_begun_though_nobody_heard_when_or_by_a_wrong_c
     told = {"ranks": [{"rank": 0, "cpu_percent": 50.0}], "host": {}, "node": node.name}
     ResourceSample.objects.create(job=attempt.job, node=node, token=attempt.number, time_s=1.0, data=told)
     assert used(attempt, held_s=100.0, began_s=began_s).energy_j == pytest.approx(6.0 * 100)
+
+
+def test_a_device_that_a_gang_left_out_idles_while_the_ranks_compute(job_make, node_make):
+    node = node_make("node-1", cpus=1)
+    attempt = place_now(job_make())
+    told = {"ranks": [{"rank": 0, "cpu_percent": 100.0}], "host": {}, "node": node.name}
+    ResourceSample.objects.create(job=attempt.job, node=node, token=attempt.number, time_s=1.0, data=told)
+    Allocation.objects.filter(attempt=attempt).update(rank=attempt.run_plan.world_size)
+    assert used(attempt, held_s=100.0, began_s=0.0).energy_j == pytest.approx(2.0 * 100)

@@ -123,7 +123,7 @@ def test_only_members_may_test_and_use(asked_test: RateTest, job: Job, people: S
 def test_no_device_that_runs_a_job_is_taken(job: Job, job_make: Any, people: SimpleNamespace, node_make: Any) -> None:
     node_make("node-1", cpus=1)
     place_now(job_make(name="runs"))
-    with pytest.raises(Unavailable):
+    with pytest.raises(Unavailable, match="No device is idle"):
         rate_test_start(user=people.owner, job=job)
     assert not RateTest.objects.exists()
 

@@ -54,14 +54,13 @@ from worker.runtime.probe.tracer import Step, Tracer
 from worker.runtime.probe.workloads import Seen, workload
 from worker.runtime.rng import seed_all
 from worker.runtime.spec import load_spec
+from worker.stages import MOST_PIECES
 
 CANNOT_TRACE = "cannot_trace"
 Batch = tuple[tuple[Tensor, ...], Tensor]
 REGISTERED = ("_parameters", "_buffers", "_modules")
 MOST_BYTES = 200_000
 """Of a workload as JSON: a node keeps so much of what a program prints."""
-MOST_PIECES = 2_000
-"""Of a model in stages: as many as a workload may hold."""
 HINT = "Measure a few real steps on a device instead; checking the program tells whether it is at fault."
 
 
