@@ -31,7 +31,7 @@ from scheduler.workload import Workload
 from worker.words import counted, size_words
 
 LEFT = "Times and energy are of what is left of the run, {} of it, from its newest checkpoint."
-STAGED = "No device holds the whole model with its rows, so pipelines are priced, which cut it over several."
+CUT = "No device holds the whole model with its rows, so pipelines are priced, which cut it over several."
 NORMS = "Its batch normalisation would learn from the rows of a micro-batch there, and not from those of a whole step."
 DROPPED = "Stages know nothing of {}: who takes one of them leaves that open."
 UNCUT = (

@@ -11,16 +11,17 @@ from dataclasses import replace
 
 from django.utils import timezone
 
+from codegen.modes import STAGED
 from harness.calibration.known import device_models
 from harness.estimates.before import tests_told, with_tests
 from harness.estimates.bringing import bringing_notes, with_bringing
 from harness.estimates.groups import groups_read
 from harness.estimates.models import OfferRow
 from harness.estimates.offer_notes import (
+    CUT,
     GUESSED,
     LEFT,
     ONLY,
-    STAGED,
     UNCUT,
     declared_notes,
     explained,
@@ -37,7 +38,7 @@ from harness.estimates.promising import with_promises
 from harness.jobs.options import work_left
 from harness.rates.wishes import untested_steps
 from scheduler.estimation.estimate import estimate_all
-from scheduler.estimation.pipelines import STAGED as STAGED_MODES
+from scheduler.estimation.pipelines import PIPELINE, PIPELINES
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation, Estimate
@@ -120,12 +121,12 @@ def offer_compute(
         deadline_s=deadline_at.timestamp() if deadline_at else None, wish=wish,
         epochs=workload.epochs if left == 1.0 else 1, epoch_steps=workload.steps_per_epoch,
     )  # fmt: skip
-    is_uncut = only is None and bool(ways) and wish.mode in STAGED_MODES and workload.pieces == ()
+    is_uncut = only is None and bool(ways) and wish.mode in STAGED and workload.pieces == ()
     offer = replace(offer, left=left, text=UNCUT if is_uncut else offer.text)
     offer = explained(offer, groups, project=project, only=only)
     notes = [ONLY] if only is not None else []
     notes += [LEFT.format(percent_words(left, 0))] if left < 1.0 else []
-    notes += [STAGED, *staged_notes(workload, job.spec if job else {})] if staged else []
+    notes += [CUT, *staged_notes(workload, job.spec if job else {})] if staged else []
     notes += [why_staged(offer.chosen, offer.lines, wish)] if offer.chosen and not staged else []
     notes += source_notes(estimates, probes or {})
     notes += host_notes(estimates)
@@ -171,5 +172,7 @@ def _too_large(ways: Iterable[Candidate], estimates: Mapping[Allocation, Estimat
 
 def _staged(workload: Workload, groups: Sequence[DeviceGroup], wish: Wish) -> tuple[Candidate, ...]:
     """Pipelines, of which each rank holds a part of the model, whatever they do not know of the spec."""
-    found = [way for mode in STAGED_MODES for way in candidates(workload, groups, wish=replace(wish, mode=mode))]
-    return tuple(way for way in found if way.allocation.mode in STAGED_MODES)
+    found = [
+        way for mode in (PIPELINE, PIPELINES) for way in candidates(workload, groups, wish=replace(wish, mode=mode))
+    ]
+    return tuple(way for way in found if way.allocation.mode in STAGED)

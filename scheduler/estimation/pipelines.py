@@ -34,7 +34,7 @@ from scheduler.estimation.values import Allocation
 from scheduler.workload import Workload
 from worker.stages import COUNTS
 
-PIPELINE, PIPELINES = STAGED = "pipeline", "pipeline+sync"
+PIPELINE, PIPELINES = "pipeline", "pipeline+sync"
 FEWEST_STAGES = 2
 """Of several pipelines where nobody named a number, as a run cuts the model."""
 WEIGHED = ("parameters", "parameter_bytes", "gradient_bytes", "optimizer_bytes")

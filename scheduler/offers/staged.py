@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from scheduler.estimation.pipelines import FEWEST_STAGES, PIPELINE, PIPELINES, STAGED, pipelines_split
+from codegen.modes import STAGED
+from scheduler.estimation.pipelines import FEWEST_STAGES, PIPELINE, PIPELINES, pipelines_split
 from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.values import Candidate, OfferLine, Wish
 from scheduler.offers.words import energy_words

@@ -8,16 +8,8 @@ import shutil
 import pytest
 
 from harness.datasets.samples import sample_file
-from tests.e2e.browser import CHROMIUM, NO_BROWSER
 from tests.e2e.portal import Portal
 from tests.e2e.stack import END_TIMEOUT_S, RunningStack, processes_of, wait_for
-
-
-def pytest_collection_modifyitems(items):
-    if CHROMIUM is None:
-        for item in items:
-            if item.get_closest_marker("browser"):
-                item.add_marker(pytest.mark.skip(reason=NO_BROWSER))
 
 
 @pytest.fixture(scope="session")

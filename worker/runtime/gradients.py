@@ -75,7 +75,7 @@ class GradientAverager:
     def fits(self) -> bool:
         """Whether the weights that are trained are still those: a program may freeze some, or train more of them."""
         thawed = any(weight.requires_grad for weight in self._frozen)
-        return not thawed and all(weight.requires_grad for weight in (*self._early, *self._late))
+        return not thawed and all(weight.requires_grad for weight in self._trained)
 
     def close(self) -> None:
         """Gradients are averaged by another one from here on."""
@@ -96,7 +96,8 @@ class GradientAverager:
         _fill(self._late_views, self._late)
         if self._buffers:
             torch._foreach_copy_(self._buffer_views, self._buffers)
-        self._given.copy_(torch.tensor([weight.grad is not None for weight in self._trained]))
+        given = [weight.grad is not None for weight in self._trained]
+        self._given.copy_(torch.tensor(given))
         self._late_flat[: -len(self.controls)].mul_(share)
         self.controls[0] = loss.detach() * share
         self.controls[1:].copy_(torch.tensor((*wishes, float(self._changed)), dtype=self.controls.dtype))
@@ -109,7 +110,7 @@ class GradientAverager:
         if self.controls[-1] > 0 if self._by_host else self._changed:
             self._send_early(share)
             self._await_early()
-        self._give_back(share)
+        self._give_back(given, is_whole=share > 0 and all(given))
         if self._buffers:
             torch._foreach_copy_(self._buffers, self._buffer_views)
         self._share = None
@@ -133,15 +134,14 @@ class GradientAverager:
             self._early_message.send(share)
             self._sent = True
 
-    def _give_back(self, share: float) -> None:
+    def _give_back(self, given: list[bool], *, is_whole: bool) -> None:
         """Copied, not shared: a program that keeps its gradients between steps must not write into a message.
 
         A weight for which no rank has a gradient gets none, as in one process: by one of zeros momentum and decay would
         move it. Only a rank that lacks some, or whose own count for nothing, has to look, which on a GPU waits for the
         sum.
         """
-        given = [weight.grad is not None for weight in self._trained]
-        if share == 0 or not all(given):
+        if not is_whole:
             given = (self._given > 0).tolist()
         gradients, views = [], []
         for weight, view, is_given in zip(self._trained, (*self._early_views, *self._late_views), given, strict=True):
