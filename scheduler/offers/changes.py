@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from scheduler.estimation.values import Allocation
-from scheduler.offers.values import Hindrance, OfferLine, Wish, likeliest_of
+from scheduler.offers.values import Hindrance, OfferLine, Wish, finish_told_s, likeliest_of
 from scheduler.offers.words import alike, chance_words, devices_words, lacks_quota_alone
 from scheduler.placing.obstacles import HOW_TO_JOIN
 from worker.words import duration_words, size_words
@@ -30,8 +30,8 @@ def changes_of(
     late = [line for line in lines if line.hindrance is Hindrance.DEADLINE]
     if later := [line for line in late if line.promisable]:
         best = min(later, key=lambda line: line.latest_s)
-        within = duration_words(best.latest_s - now_s, up=True)
-        found.append(f"Set the deadline {within} from now or later: {devices_words(best.allocation)} would meet it.")
+        within, devices = _told_within(best, now_s), devices_words(best.allocation)
+        found.append(f"Set the deadline {within} from now or later: {devices} would meet it.")
         found += _fewer_epochs(later, now_s, deadline_s, epochs, epoch_steps)
     elif late:
         found.append("Ask again later, or submit it without a deadline.")
@@ -43,6 +43,11 @@ def changes_of(
     if not lines:
         found.append(f"Start a node's agent, or have a drained node take work again. {HOW_TO_JOIN}")
     return tuple(found) or ("Ask for fewer devices, leave the devices open, or set a later deadline.",)
+
+
+def _told_within(line: OfferLine, now_s: float) -> str:
+    """From now to the finish as it is told: there must be time to set it as the deadline."""
+    return duration_words(finish_told_s(line.latest_s) - now_s, up=True)
 
 
 def _more_memory(lines: Sequence[OfferLine]) -> list[str]:
@@ -120,7 +125,7 @@ def _sooner(out: Sequence[OfferLine], lines: Sequence[OfferLine], now_s: float, 
     after_s = first.latest_s - now_s
     if after_s > NOTABLY_SOONER * (min(asked) - now_s):
         return []
-    within, devices = duration_words(after_s, up=True), devices_words(first.allocation)
+    within, devices = _told_within(first, now_s), devices_words(first.allocation)
     choices = _choice_words(first.allocation, wish)
     return [f"Leave {choices} open and set the deadline {within} from now or later: {devices} would meet it."]
 
