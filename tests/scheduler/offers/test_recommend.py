@@ -144,7 +144,9 @@ def test_a_mode_that_the_devices_do_not_allow_is_named_and_the_devices_are_kept(
 def test_a_refusal_names_other_devices_that_are_late_too_where_they_are_much_sooner():
     found = offer([cpus(1), gpus(1)], deadline_s=NOW_S + 10, wish=Wish(kind="cpu"))
     (change,) = (text for text in found.changes if "Leave the devices open" in text)
-    assert change == "Leave the devices open and set the deadline 1 min 20 s from now or later: 1 GPU (H100) would meet it."
+    assert change == (
+        "Leave the devices open and set the deadline 1 min 20 s from now or later: 1 GPU (H100) would meet it."
+    )
     assert offer([cpus(1), gpus(1)], deadline_s=NOW_S + 15).chosen.allocation.kind == "cuda"
 
 
