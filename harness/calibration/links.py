@@ -43,7 +43,7 @@ def link_store(run: CalibrationRun, link: LinkModel) -> DeviceModelRow:
     }
     for field in ("fitted", "model"):
         known = DeviceModel.from_dict(getattr(row, field))
-        setattr(row, field, plain(replace(known, link=link).to_dict()))
+        setattr(row, field, plain(replace(known, link=link, message_link=None).to_dict()))
     row.save()
     return row
 

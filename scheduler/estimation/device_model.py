@@ -199,6 +199,9 @@ class DeviceModel:
     version: int = DEVICE_MODEL_VERSION
     slowdown: float = 1.0
     """Declared of the devices that are asked about: their steps take so many times as long. Never part of a fit."""
+    message_link: LinkModel | None = None
+    """What a message between two ranks takes by itself, as it was timed or assumed before `link` was fitted to whole
+    steps, in which sums wait for wake-ups that stages of a pipeline do not; None: as `link`."""
     nodes_link: LinkModel | None = None
     """Between the nodes on which the ranks that are asked about lie; None: all lie on one. Never part of a fit."""
     host_link: LinkModel | None = None
@@ -216,6 +219,11 @@ class DeviceModel:
     def ranks_link(self) -> LinkModel:
         """Between the ranks that are asked about."""
         return self.nodes_link or self.link
+
+    @property
+    def stages_link(self) -> LinkModel:
+        """Over which stages of a pipeline hand on."""
+        return self.message_link or self.ranks_link
 
     @property
     def sums_link(self) -> LinkModel:
@@ -279,8 +287,8 @@ def _read(body: Mapping[str, Any]) -> DeviceModel:
     for name, kind in kinds.items():
         fields[name] = _based(kind, body[name])
     fields["basis"], fields["contention_basis"] = Basis(body["basis"]), Basis(body["contention_basis"])
-    fields["nodes_link"] = _based(LinkModel, between) if (between := body.get("nodes_link")) else None
-    fields["host_link"] = _based(LinkModel, by_host) if (by_host := body.get("host_link")) else None
+    for name in ("message_link", "nodes_link", "host_link"):
+        fields[name] = _based(LinkModel, link) if (link := body.get(name)) else None
     fields["parallel_basis"] = Basis(body["parallel_basis"])
     fields["fingerprints"] = _tuples(body["fingerprints"])
     fields["correction"] = Correction(**body["correction"])

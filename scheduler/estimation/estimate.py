@@ -148,7 +148,7 @@ def _step_interval(
 def _extra_bases(model: DeviceModel, allocation: Allocation) -> list[Basis]:
     """Bases of what several devices add."""
     if len(allocation.batch_split) > 1:
-        link = model.ranks_link if allocation.mode in STAGED else model.sums_link
+        link = model.stages_link if allocation.mode in STAGED else model.sums_link
         return [model.contention_basis, link.basis]
     return [model.parallel_basis] if allocation.threads > 1 and model.kind == "cpu" else []
 
@@ -204,11 +204,8 @@ def _run_interval(parts: RunParts, model: DeviceModel, step_s: Interval) -> Inte
 
 
 def _start_s(workload: Workload, model: DeviceModel, ranks: int, probe: Probe | None) -> float:
-    """Until the first step of so many ranks; the probe knows it, or how long reading a row takes, else bytes tell."""
+    """Until the first step of so many ranks; the probe knows how long reading a row takes, else bytes tell."""
     known = model.overheads
-    if probe is not None and probe.start_s is not None:
-        more = ranks - len(probe.allocation.batch_split)
-        return max(0.0, probe.start_s + known.rank_start_s * more)
     row_s = probe.load_row_s if probe is not None else None
     return (
         known.start_s

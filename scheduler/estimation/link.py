@@ -99,7 +99,12 @@ def spanned(model: DeviceModel, measured: Sequence[LinkModel], pairs: int, workl
     def over(inside: LinkModel) -> LinkModel:
         return spanning_link(inside, measured, pairs, workload.gradient_bytes, workload.step_messages)
 
-    return replace(model, nodes_link=over(model.link), host_link=over(model.host_link) if model.host_link else None)
+    return replace(
+        model,
+        nodes_link=over(model.link),
+        message_link=over(model.message_link) if model.message_link else None,
+        host_link=over(model.host_link) if model.host_link else None,
+    )
 
 
 def _slower(link: LinkModel, inside: LinkModel) -> LinkModel:

@@ -42,6 +42,7 @@ def _link_words(model: DeviceModel, allocation: Allocation) -> list[str]:
     if model.host_link is not None and allocation.mode not in STAGED:
         return [f"gradients are added up through the memory of the hosts ({model.host_why}), over an assumed link"]
     where = "the network" if model.nodes_link is None else "the network between the nodes"
-    if model.ranks_link.basis is Basis.ASSUMED:
+    link = model.stages_link if allocation.mode in STAGED else model.ranks_link
+    if link.basis is Basis.ASSUMED:
         return [f"{where} is assumed, not measured"]
     return [] if model.nodes_link is None else [f"{where} is measured"]

@@ -4,7 +4,7 @@ A workload tells its operators, not their chain, so the cut is foretold by what 
 than an even share, and none need be longer than that and the costliest operator; half of it is added. With t(b) the
 seconds of b rows on one device, without what a step does once (the update), K stages and M micro-batches of b rows:
 
-    step = (M + K - 1) (t(b) (1 / K + share of the costliest / 2) + message) + once * share of the weights
+    step = (M + K - 1) (1.15 t(b) (1 / K + share of the costliest / 2) + message) + once * share of the weights
     message = latency + 2 b * bytes per row at the widest cut / bandwidth       there, and its gradient back
 
 Every operator's fixed costs are in t(b), so that too many micro-batches show as too slow. M is the best of
@@ -39,9 +39,11 @@ FEWEST_STAGES = 2
 """Of several pipelines where nobody named a number, as a run cuts the model."""
 WEIGHED = ("parameters", "parameter_bytes", "gradient_bytes", "optimizer_bytes")
 """Of a workload: what goes with the weights that a stage holds."""
+OVERLAP_FACTOR = 1.15
+"""Stages wait for each other: two on two cores took 1.13 to 1.2 times as long as their pieces and the machine allow
+(docs/benchmarks.md, Modes)."""
 OVERLAP_HALF = 0.2
-"""Half width of the log range of how well stages work beside each other: two of them on two cores took 1.13 to 1.2
-times as long as their pieces and the machine allow (docs/benchmarks.md, Modes)."""
+"""Half width of the log range of that."""
 
 
 def pipelines_split(shares: Sequence[int], stages: int) -> tuple[int, ...]:
@@ -81,7 +83,7 @@ def staged_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceM
         found=found,
         costliest=costliest_share(steps, steps.workload.batch_size, model),
         once_s=_once_s(steps.workload, model),
-        row_s=2.0 * handed_bytes(steps.workload) / model.ranks_link.bytes_per_s,
+        row_s=2.0 * handed_bytes(steps.workload) / model.stages_link.bytes_per_s,
     )
     return [_staged_time(steps, way, model, known, parts[max(way.batch_split)]) for way in allocations]
 
@@ -107,14 +109,15 @@ def _staged_time(
     workload, rows, found = steps.workload, max(allocation.batch_split), known.found
     stages = stages_of(workload, allocation)
     held = weights_share(workload, stages)
-    longer = 1.0 / stages + known.costliest / 2
+    share = 1.0 / stages + known.costliest / 2
+    longer = OVERLAP_FACTOR * share
     own = model.correction.factor * contention_factor(model, allocation.count)
     factor = own * model.slowdown
     times = {
         count: (
             ((count + stages - 1) * max(0.0, found[part].alone_s - known.once_s) * longer + known.once_s * held)
             * factor,
-            (count + stages - 1) * (model.ranks_link.latency_s + part * known.row_s),
+            (count + stages - 1) * (model.stages_link.latency_s + part * known.row_s),
         )
         for count, part in parts.items()
     }
@@ -130,7 +133,7 @@ def _staged_time(
         work_share=found[parts[best]].work_share * filled * local_s / (local_s + communication_s),
         disagreement=found[parts[best]].disagreement,
         near=found[rows].near,
-        half=OVERLAP_HALF + math.log((1.0 / stages + known.costliest) / longer),
+        half=OVERLAP_HALF + math.log((1.0 / stages + known.costliest) / share),
         rank_totals=_shared_out(steps.totals(rows), stages, held),
     )
 

@@ -152,7 +152,7 @@ def fit_contention(model: DeviceModel, points: Sequence[CalibrationPoint]) -> De
         n_points=max(model.link.n_points, len(several)),
     )
     contention = float(np.clip(found[0], 0.0, MOST_CONTENTION))
-    return replace(model, contention=contention, contention_basis=Basis.MODELLED, link=link)
+    return replace(model, contention=contention, contention_basis=Basis.MODELLED, link=link, message_link=model.link)
 
 
 def _drawn_to(start: Vector, spread: Vector, inputs: Vector, wanted: Vector) -> Vector:

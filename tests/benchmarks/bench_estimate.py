@@ -33,6 +33,7 @@ from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.staged import batch_split
 from tests.benchmarks import estimate_jobs
 from tests.benchmarks.estimate_measure import AGREE, VISITS_MOST, Cache, collect, collect_ranks
+from tests.benchmarks.estimate_staged import staged_runs
 
 OTHERS_SHARE = 1 / 6
 SEEDS = (0, 1, 2)
@@ -194,7 +195,11 @@ def jobs(model: DeviceModel, root: Path, times: int = 1) -> Table:
         more, misses = choice[f"{name}_energy_above_best"], choice[f"{name}_misses"]
         print(f"  {name:10} energy above the best {more:6.1%}, {misses} misses of {choice['cases']}")
     print(f"  refused although one way would have kept the deadline: {choice['refused']}")
-    return {"whole": whole, "choice": choice}
+    print("whole jobs in two stages, foretold without a probe and after one of the whole model")
+    staged = staged_runs(model, root)
+    for name, row in staged.items():
+        print(f"  {name:10} " + "  ".join(f"{key} {value:.1%}" for key, value in row.items() if key != "runs"))
+    return {"whole": whole, "choice": choice, "staged": staged}
 
 
 def met(result: Table) -> dict[str, bool]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from codegen.modes import STAGED
 from codegen.spec import Task
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.estimate import estimate, run_parts
@@ -96,15 +97,20 @@ class Seen:
 
 
 def see(job: SweepPoint, allocation: Allocation, root: Path, written: tuple[Path, Path] | None = None) -> Seen:
-    """Probe and run. `written`: folders of program and data, where they are there. Raises `RuntimeError` if the program
-    fails."""
+    """Probe and run. `written`: folders of program and data, where they are there. Raises `RuntimeError`."""
     program, data = written or write_program(job, root)
+    workload, probe = probed(program, data, allocation)
+    run_s, parts = run_whole(program, data, allocation, root / "work")
+    return Seen(job, workload, probe, run_s, parts.start_s, parts)
+
+
+def probed(program: Path, data: Path, allocation: Allocation) -> tuple[Workload, Probe]:
+    """The workload on one device, and a probe of three steps. Raises `RuntimeError` if the program fails."""
     ranks = len(allocation.batch_split)
-    device = "cuda:0" if allocation.kind == "cuda" else "cpu"
-    chosen = {"data": data, "ranks": ranks, "threads": allocation.threads, "device": device}
+    chosen = {"data": data, "ranks": ranks, "threads": allocation.threads, "device": _device_of(allocation)}
     figures = in_process(program, **chosen, steps=3, repeats=1, budget=5)
     if not figures.get("ok"):
-        raise RuntimeError(f"{job.family}: {figures.get('problem')}")
+        raise RuntimeError(f"{program}: {figures.get('problem')}")
     probe = Probe(
         allocation=allocation,
         step_s=tuple(figures["step_s"]),
@@ -112,21 +118,22 @@ def see(job: SweepPoint, allocation: Allocation, root: Path, written: tuple[Path
         evaluation_row_s=figures["evaluation_row_s"],
         load_row_s=figures["load_row_s"],
     )
-    run_s, parts = run_whole(program, data, ranks, allocation.threads, root / "work", device)
     one = in_process(program, data=data, ranks=1, steps=1, repeats=1, budget=1) if ranks > 1 else figures
-    return Seen(job, Workload.from_dict(one["workload"]), probe, run_s, parts.start_s, parts)
+    return Workload.from_dict(one["workload"]), probe
 
 
-def run_whole(
-    program: Path, data: Path, ranks: int, threads: int, work: Path, device: str = "cpu"
-) -> tuple[float, RunParts]:
+def _device_of(allocation: Allocation) -> str:
+    return "cuda:0" if allocation.kind == "cuda" else "cpu"
+
+
+def run_whole(program: Path, data: Path, allocation: Allocation, work: Path) -> tuple[float, RunParts]:
     """(seconds of the whole run, where they went), launched as on a node."""
     shutil.rmtree(work, ignore_errors=True)
     arguments = ["--program", str(program), "--data", str(data), "--work", str(work)]
     argv = [sys.executable, "-m", "tests.benchmarks.timed_run", *arguments]
     with tempfile.TemporaryDirectory(prefix="launch-") as folder:
         began_s = time.time()
-        code = _launched(argv, ranks, threads, Path(folder), device)
+        code = _launched(argv, allocation, Path(folder))
         run_s = time.time() - began_s
         said = Path(folder, "rank0").read_text()
     lines = [line for line in said.splitlines() if line.startswith("{")]
@@ -139,21 +146,24 @@ def run_whole(
     return run_s, RunParts(start_s=start_s, **told)
 
 
-def _launched(argv: list[str], ranks: int, threads: int, folder: Path, device: str) -> int:
+def _launched(argv: list[str], allocation: Allocation, folder: Path) -> int:
     """Exit code of the process that starts the ranks on a node; what rank N says is in the file `rankN`."""
+    ranks, threads = len(allocation.batch_split), str(allocation.threads)
+    backend = "torch" if allocation.mode in STAGED else "horovod"
+    placed = {"DLH_MODE": allocation.mode, "DLH_STAGES": str(allocation.stages)} if allocation.stages else {}
     quiet = os.open(os.devnull, os.O_WRONLY)
     local, kept = [], [quiet]
     for rank in range(ranks):
         out = os.open(folder / f"rank{rank}", os.O_WRONLY | os.O_CREAT)
         kept += [out, os.dup(out)]
         environment = {
-            "DLH_RANK": str(rank), "DLH_DEVICE": device, "DLH_BACKEND": "horovod", "DLH_THREADS": str(threads),
-            "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "PYTHONPATH": str(PROJECT),
+            "DLH_RANK": str(rank), "DLH_DEVICE": _device_of(allocation), "DLH_BACKEND": backend, "DLH_THREADS": threads,
+            "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "PYTHONPATH": str(PROJECT), **placed,
         }  # fmt: skip
         fds = {"stdout_fd": kept[-2], "stderr_fd": kept[-1]}
         local.append(LocalRank(rank=rank, local_rank=rank, environment=environment, **fds))
     config = LaunchConfig(
-        argv=argv, workdir=str(PROJECT), requests=str(folder), status_fd=quiet, backend="horovod",
+        argv=argv, workdir=str(PROJECT), requests=str(folder), status_fd=quiet, backend=backend,
         hosts=[("localhost", ranks)], hostname="localhost", address="127.0.0.1", interface="lo", ranks=local,
     )  # fmt: skip
     file = folder / "launch.json"

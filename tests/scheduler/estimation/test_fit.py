@@ -128,6 +128,7 @@ def test_two_ranks_teach_contention() -> None:
     made = fit_device_model([*known, *slowed])
     assert made.contention == pytest.approx(0.3, abs=0.06)
     assert made.contention_basis is Basis.MODELLED
+    assert made.message_link == prior_for("cpu", made.model_name).link, "a message by itself costs what it did"
 
 
 def test_a_program_unlike_all_measured_ones_gets_a_wider_range(model) -> None:

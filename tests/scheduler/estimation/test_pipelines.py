@@ -9,7 +9,7 @@ import pytest
 from codegen.pipelines import FEWEST_STAGES as SPEC_STAGES
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.estimate import estimate, estimate_all
-from scheduler.estimation.link import allreduce_s
+from scheduler.estimation.link import allreduce_s, pair_link, spanned
 from scheduler.estimation.pipelines import (
     FEWEST_STAGES,
     costliest_share,
@@ -135,6 +135,21 @@ def test_what_is_handed_on_takes_its_way_over_the_link(model: DeviceModel) -> No
     assert estimate(much, staged(2, 64), slow).step_s.mid > 64 * 1e6 / 1e7
     assert estimate(much, staged(2, 64), slow).step_s.mid > 2 * estimate(little, staged(2, 64), slow).step_s.mid
     assert handed_bytes(replace(much, pieces=None)) > 0
+
+
+def test_stages_pay_for_messages_by_themselves_and_not_for_what_sums_cost_in_a_step(model: DeviceModel) -> None:
+    work, sync = cut_work(1, 1, 1, 1), allocation(2, (32, 32))
+    fitted = replace(model, link=replace(model.link, latency_s=0.05), message_link=model.link)
+    assert estimate(work, sync, fitted).step_s.mid > 0.04 + estimate(work, sync, model).step_s.mid
+    assert estimate(work, staged(2, 64), fitted) == estimate(work, staged(2, 64), model)
+    assert DeviceModel.from_dict(fitted.to_dict()).stages_link == model.link
+
+
+def test_stages_on_two_nodes_pay_for_the_link_between_them(model: DeviceModel) -> None:
+    work = cut_work(1, 1, 1, 1)
+    fitted = replace(model, message_link=model.link)
+    slow = spanned(fitted, [pair_link(0.1, 1e9)], 1, work)
+    assert estimate(work, staged(2, 64), slow).step_s.mid > 0.2 + estimate(work, staged(2, 64), fitted).step_s.mid
 
 
 def test_the_heaviest_stage_holds_an_even_share_and_half_of_the_largest_piece_but_never_less_than_it() -> None:
