@@ -36,6 +36,9 @@ ALONE_LIMIT = math.log(3.0)
 """Few jobs cannot say what is usual: one that is off by more than a factor of three is not believed."""
 FEW = 4
 LOAD_PRIOR_BYTES = 1 << 20
+PRIOR_RUNS = 0.25
+"""What was assumed of start and end counts as so many runs. It is off by half (of a logarithm) from machine to machine,
+a run by a quarter (`run_time.OVERHEAD_RANGE`): the weight of a normal prior is the ratio of the variances."""
 SLOW_START = 1.1
 """A node whose starts take so many times as long is named: less is within what starts vary by."""
 RECENT = 200
@@ -162,15 +165,15 @@ def _overheads(model: DeviceModel, jobs: Sequence[Finished]) -> RunOverheads:
     several = [(ranks - 1, start_s) for ranks, start_s in starts if ranks > 1]
     first = alone or [max(0.0, start_s - known.rank_start_s * more) for more, start_s in several]
     if first:
-        known = replace(known, start_s=_shrunk(known.start_s, first), basis=Basis.MEASURED)
+        known = replace(known, start_s=_shrunk(known.start_s, first, PRIOR_RUNS), basis=Basis.MEASURED)
     if alone and several:
         usual = float(np.median(alone))
         added = [max(0.0, start_s - usual) / more for more, start_s in several]
-        known = replace(known, rank_start_s=_shrunk(known.rank_start_s, added))
+        known = replace(known, rank_start_s=_shrunk(known.rank_start_s, added, PRIOR_RUNS))
     known = replace(known, slow_starts=_slow_starts(known, jobs))
     ends = [end for job in jobs if (end := _end_s(model, known, job)) is not None]
     if ends:
-        known = replace(known, end_s=_shrunk(known.end_s, ends), basis=Basis.MEASURED)
+        known = replace(known, end_s=_shrunk(known.end_s, ends, PRIOR_RUNS), basis=Basis.MEASURED)
     return replace(known, n_runs=min(len(starts), len(ends)))
 
 
@@ -220,7 +223,7 @@ def _end_s(model: DeviceModel, known: RunOverheads, job: Finished) -> float | No
     return max(0.0, job.run_s - steps_s - passes_s - start_s - saves_s(workload, known))
 
 
-def _shrunk(before: float, seen: Sequence[float]) -> float:
-    """Median of what was seen, weighed against what was assumed."""
+def _shrunk(before: float, seen: Sequence[float], weight: float = 1.0) -> float:
+    """Median of what was seen, weighed against what was assumed, which counts as `weight` of them."""
     count = len(seen)
-    return float((count * np.median(seen) + before) / (count + 1))
+    return float((count * np.median(seen) + weight * before) / (count + weight))

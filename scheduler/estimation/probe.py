@@ -22,8 +22,6 @@ class Probe:
     """Warm-up left out."""
     peak_bytes: float | None = None
     """Of one rank, above the idle process."""
-    start_s: float | None = None
-    """From the start of the process to the first step, where it was seen."""
     evaluation_row_s: float | None = None
     """Of one row in a forward pass as between epochs."""
     load_row_s: float | None = None
@@ -47,7 +45,7 @@ class Probe:
 
     def __post_init__(self) -> None:
         """Refuse what no probe gives."""
-        others = (self.peak_bytes, self.start_s, self.evaluation_row_s, self.load_row_s, self.power_w)
+        others = (self.peak_bytes, self.evaluation_row_s, self.load_row_s, self.power_w)
         values = [*self.step_s, *(value for value in others if value is not None)]
         if not self.step_s or not all(0 < value <= MOST for value in values):
             raise ValueError(f"a probe needs figures above 0 up to {MOST:g}, not {values}")

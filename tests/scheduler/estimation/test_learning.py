@@ -105,6 +105,19 @@ def test_runs_seen_whole_teach_their_start_and_their_end() -> None:
     assert (found.basis, found.n_runs) == (Basis.MEASURED, 30)
 
 
+def test_two_runs_that_agree_say_more_of_start_and_end_than_what_was_assumed() -> None:
+    work = workload()
+    step_s, assumed = estimate(work, allocation(), PRIOR).step_s.mid, PRIOR.overheads
+    parts = run_parts(work, allocation(), PRIOR)
+    start_s, end_s = assumed.start_s / 2, assumed.end_s / 2
+    run_s = start_s + parts.steps_s + parts.saves_s + end_s
+    given = {"run_s": run_s, "start_s": start_s, "load_s": 0.0, "evaluation_s": 0.0}
+    run = Finished(workload=work, allocation=allocation(), step_s=step_s, **given)
+    found = corrected(PRIOR, [run, run]).overheads
+    assert start_s < found.start_s < 1.15 * start_s
+    assert end_s < found.end_s < 1.15 * end_s
+
+
 def ranges_after(*counts: int) -> list[float]:
     """Width of the range of a short run's time, over its middle, after so many runs that took what the model says."""
     work = replace(workload(), epochs=1)
