@@ -40,6 +40,10 @@ class Provenance:
     """All of the file: on one device and on several."""
     sha256: str
     """Of the unpacked file of points."""
+    machines: int = 1
+    """Of this kind, this one included, on which the programs were timed."""
+    middle: float = 1.0
+    """How many times as long as here they take on the geometric middle of those machines."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,4 +99,4 @@ def shipped_for(kind: str, model_name: str) -> Shipped | None:
 def prior_of(kind: str, model_name: str) -> DeviceModel:
     """What is assumed before anything was measured: by a shipped calibration, else by the table of devices alone."""
     assumed, source = prior_for(kind, model_name), shipped_for(kind, model_name)
-    return transferred(source.model, assumed, source.digest) if source else assumed
+    return transferred(source.model, assumed, source.digest, source.provenance.middle) if source else assumed

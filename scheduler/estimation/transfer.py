@@ -22,7 +22,7 @@ ALIKE = "cpu"
 BETWEEN_DEVICES = 0.5
 """Standard deviation of the logarithm of a step's time from core to core: a factor of 1.9 either way, 8 times in 10.
 
-Assumed, since one calibration cannot show it. Parts, each taken as uniform over what is in use and added in quadrature:
+Assumed, since two calibrations hardly show it: two cores of one name were a factor of 2 apart, as it has one expect. Parts, each taken as uniform over what is in use and added in quadrature:
 clock from 2 to 5 GHz (0.26), vectors of half or twice the width where arithmetic counts (0.3), a neighbour on the same
 core or none (0.2), caches and memory of half or twice the speed where traffic counts (0.2).
 """
@@ -48,15 +48,16 @@ def nearest(known: Sequence[DeviceModel], kind: str, model_name: str) -> DeviceM
     return max(usable, key=lambda model: (like(model), model.n_points), default=None)
 
 
-def transferred(source: DeviceModel, prior: DeviceModel, digest: str = "") -> DeviceModel:
+def transferred(source: DeviceModel, prior: DeviceModel, digest: str = "", middle: float = 1.0) -> DeviceModel:
     """`prior`, with step times and memory from the calibration `source`; links and starts stay assumed.
 
-    So does power, but for that of a GPU: a core's was no reading of its own.
+    So does power, but for that of a GPU: a core's was no reading of its own. `middle`: how many times as long as on
+    `source` steps take on the middle of the machines of its kind that are known.
     """
     return replace(
         prior,
         power=prior.power if source.kind == ALIKE else _power(source.power, prior.power),
-        members=_moved(source, prior),
+        members=_moved(source, prior, math.log(middle)),
         corrector=source.corrector,
         spread=_widened(source.spread, BETWEEN_DEVICES if source.kind == ALIKE else BETWEEN_LIKE),
         memory=_memory(source.memory),
@@ -67,11 +68,11 @@ def transferred(source: DeviceModel, prior: DeviceModel, digest: str = "") -> De
     )
 
 
-def _moved(source: DeviceModel, prior: DeviceModel) -> tuple[Coefficients, ...]:
-    """The ensemble, each group of terms by as much as the data sheets of both devices differ."""
+def _moved(source: DeviceModel, prior: DeviceModel, log_level: float) -> tuple[Coefficients, ...]:
+    """The ensemble, all of it by `log_level`, each group of terms by as much as the data sheets of both devices differ."""
     here, there = prior.members[0], prior_for(source.kind, source.model_name).members[0]
     return tuple(
-        {name: (row[0] + here[name][0] - there[name][0], *row[1:]) for name, row in member.items()}
+        {name: (row[0] + log_level + here[name][0] - there[name][0], *row[1:]) for name, row in member.items()}
         for member in source.members
     )
 

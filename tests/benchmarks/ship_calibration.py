@@ -47,14 +47,14 @@ class HeldOut:
     peak_bytes: dict[str, Interval]
 
 
-def held_out(points: Sequence[CalibrationPoint]) -> list[HeldOut]:
-    """Every point on one device, foretold without its architecture."""
+def held_out(points: Sequence[CalibrationPoint], middle: float) -> list[HeldOut]:
+    """Every point on one device, foretold without its architecture as the middle of the machines measured."""
     folds = folds_of([point.architecture for point in points], FOLDS)
     found = []
     for fold in range(FOLDS):
         known = [point for point, number in zip(points, folds, strict=True) if number != fold]
         sheets = prior_for(points[0].kind, points[0].model_name)
-        models = dict(zip(WAYS, (transferred(fit_device_model(known), sheets), sheets), strict=True))
+        models = dict(zip(WAYS, (transferred(fit_device_model(known), sheets, middle=middle), sheets), strict=True))
         unknown = [point for point, number in zip(points, folds, strict=True) if number == fold]
         found += [_foretold(point, models) for point in unknown if point.count == 1 and point.threads == 1]
     return found
@@ -115,6 +115,8 @@ def ship(text: str, points: Sequence[CalibrationPoint], chosen: argparse.Namespa
         conditions=chosen.conditions,
         points=len(points),
         sha256=hashlib.sha256(text.encode()).hexdigest(),
+        machines=chosen.machines,
+        middle=chosen.middle,
     )
     shipped = Shipped(provenance=provenance, model=fit_device_model(points))
     (FOLDER / f"{name}{POINTS_SUFFIX}").write_bytes(gzip.compress(text.encode(), mtime=0))
@@ -130,12 +132,14 @@ def main() -> None:
     parser.add_argument("--ship", action="store_true")
     for name in ("--measured-on", "--software", "--conditions"):
         parser.add_argument(name, default="")
+    parser.add_argument("--machines", type=int, default=1, help="of this kind that were timed")
+    parser.add_argument("--middle", type=float, default=1.0, help="times this one's steps on the middle of them")
     chosen = parser.parse_args()
     if chosen.ship and not (chosen.measured_on and chosen.software and chosen.conditions):
         parser.error("what ships says when, with what and under which conditions it was measured")
     text = chosen.points.read_text(encoding="utf-8")
     points = from_json(text)
-    found = held_out(points)
+    found = held_out(points, chosen.middle)
     print(f"{len(points)} points of {points[0].model_name}, {len(found)} of them on one device, foretold held out")
     rows = compared(found)
     show(rows)

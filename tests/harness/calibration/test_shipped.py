@@ -75,6 +75,16 @@ def test_it_stands_in_for_cores_that_nobody_has_calibrated_and_not_for_gpus(fold
     assert device_model("cuda", HERE) == prior_for("cuda", HERE)
 
 
+def test_the_middle_of_several_machines_that_were_timed_is_what_ships(folder: Path) -> None:
+    way, work = replace(allocation(), model_name=HERE), workload()
+    alone_s = estimate(work, way, device_model(KIND, HERE)).step_s.mid
+    body = json.loads((folder / "lending.json").read_text())
+    body["provenance"] |= {"machines": 2, "middle": 1.4}
+    (folder / "lending.json").write_text(json.dumps(body))
+    shipped._read.cache_clear()
+    assert estimate(work, way, device_model(KIND, HERE)).step_s.mid == pytest.approx(1.4 * alone_s)
+
+
 def test_it_is_ignored_where_the_setting_says_so(folder: Path, settings: Any) -> None:
     settings.SHIPPED_CALIBRATIONS = False
     assert device_model(KIND, HERE) == prior_for(KIND, HERE)

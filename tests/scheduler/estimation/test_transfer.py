@@ -44,6 +44,12 @@ def test_it_says_whose_calibration_it_is_and_is_never_called_measured(model: Dev
     assert model.key == (KIND, OTHER) and model.n_points == 0
 
 
+def test_the_level_is_that_of_the_middle_of_the_machines_that_are_known(source: DeviceModel) -> None:
+    some = [made.workload for made in points(8, seed=9)]
+    middle = transferred(source, prior_for(KIND, OTHER), middle=1.5)
+    assert predict(middle, some).log_step_s == pytest.approx(predict(source, some).log_step_s + np.log(1.5))
+
+
 def test_a_core_of_the_same_entry_of_the_table_is_foretold_alike(source: DeviceModel, model: DeviceModel) -> None:
     some = [made.workload for made in points(8, seed=9)]
     assert predict(model, some).log_step_s == pytest.approx(predict(source, some).log_step_s)
