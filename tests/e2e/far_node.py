@@ -94,6 +94,13 @@ class FarNode:
         """The network is back."""
         assert ip("link", "set", self.link, "up")
 
+    def slow_down(self, mbit: int) -> bool:
+        """So much gets through per second, each way; whether this machine can do that."""
+        shape = ["root", "tbf", "rate", f"{mbit}mbit", "burst", "32kb", "latency", "400ms"]
+        near = ["tc", "qdisc", "add", "dev", self.link, *shape]
+        there = ["ip", "netns", "exec", self.space, "tc", "qdisc", "add", "dev", "eth0", *shape]
+        return all(shutil.which("tc") and subprocess.run(line, check=False).returncode == 0 for line in (near, there))
+
     def lose(self) -> None:
         """The machine is gone: everything of it ends at once."""
         supervisors = processes_of(self.home)
