@@ -19,11 +19,12 @@ from harness.errors import HarnessError
 from harness.estimates.accepting import estimate_keep, estimates_fixed, offer_again
 from harness.estimates.groups import groups_read, kinds_known, most_together, option_known, option_there
 from harness.estimates.models import Inspection, JobEstimate, OfferRow
-from harness.estimates.offers import OFFERED, job_key, probed_workload
+from harness.estimates.offers import OFFERED, job_key
 from harness.estimates.openings import Key
 from harness.estimates.pricing import estimates_of
 from harness.estimates.probes import probes_of
 from harness.jobs.admission import promise_ask_again
+from harness.estimates.settling import probed_workload
 from harness.jobs.models import Job
 from harness.jobs.options import options_of, wanted_memory_bytes
 from harness.jobs.states import job_note

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from harness.errors import HarnessError
 from harness.estimates.accepting import estimate_keep, estimates_fixed
 from harness.estimates.models import Inspection
-from harness.estimates.offers import job_key, probed_workload
+from harness.estimates.offers import job_key
+from harness.estimates.settling import probed_workload
 from harness.jobs.models import Job
 from scheduler.estimation.values import Estimate
 from scheduler.workload import Workload
