@@ -15,6 +15,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from harness.broker import task_send_on_commit
+from harness.database import DATABASE_AWAY
 from harness.errors import HarnessError
 from harness.estimates.accepting import estimate_keep, estimates_fixed, offer_again
 from harness.estimates.groups import groups_read, kinds_known, most_together, option_known, option_there
@@ -24,12 +25,14 @@ from harness.estimates.openings import Key
 from harness.estimates.pricing import estimates_of
 from harness.estimates.probes import probes_of
 from harness.jobs.admission import promise_ask_again
+from harness.jobs.admission import promise_ask_again
 from harness.estimates.settling import probed_workload
 from harness.jobs.models import Job
 from harness.jobs.options import options_of, wanted_memory_bytes
 from harness.jobs.states import job_note
 from harness.pool.turn import facts_change
-from scheduler.estimation.values import Estimate
+from scheduler.estimation.pipelines import stages_of
+from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.recommend import candidates
 from scheduler.offers.values import Wish, allocation_from
 from scheduler.workload import Workload

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.database import DATABASE_AWAY
 from harness.errors import HarnessError
 from harness.estimates.accepting import estimate_keep, estimates_fixed
 from harness.estimates.models import Inspection
@@ -50,8 +51,13 @@ def estimate_foreseen(job: Job) -> Foretold | None:
         if inspection is not None and workload is None:
             workload, only = probed_workload(inspection)
         found = estimates_fixed(job, Workload.from_dict(workload), only) if workload else []
-    except (HarnessError, OSError, ValueError) as error:
+    except (HarnessError, OSError) as error:
         _log.info("draft %s cannot be estimated: %s", job.pk, error)
+        return None
+    except DATABASE_AWAY:
+        raise
+    except Exception:
+        _log.exception("draft %s cannot be estimated", job.pk)
         return None
     return Foretold(estimates=found, draft=_state(job)) if found else None
 

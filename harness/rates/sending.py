@@ -222,6 +222,14 @@ def rate_test_call_off(test: RateTest) -> None:
     with transaction.atomic():
         if test.sent_at:
             task_send_on_commit("node.rate_stop", [test.pk], queue=node_queue(test.node_name))
+def rate_test_fail(test: RateTest, problem: dict[str, str]) -> bool:
+    """End one for a reason of ours, with what it has told by then; False where it had ended before."""
+    plan = trials_waiting(test)
+    is_ended = test.state != AskState.WAITING
+    _end(test, {"state": AskState.DONE, "trials": trials_failed(plan, problem)} if plan else _failed(problem))
+    return not is_ended
+
+
         _end(test, {**fields, "submit": False})
 
 
