@@ -95,8 +95,7 @@ class GangSites:
         needed: list[tuple[Timeline | Brief, float]] = [(site.devices, width) for site, width in parts]
         if latest_s < start_s or not needed:
             return False
-        needed += [(site.memory, size) for site, _, size in self._known.shares_of(running) if site.memory and size]
-        needed += [(tokens, running.option.count)] if tokens is not None else []
+        needed += [*self._known.memory_of(running), *([(tokens, running.option.count)] if tokens is not None else ())]
         lifted = self._reserved.lift(job, start_s, max(start_s + run_s, math.nextafter(start_s, math.inf)))
         found = all(line.earliest(amount, run_s, start_s, start_s) <= start_s for line, amount in needed)
         self._reserved.restore(lifted)
