@@ -11,13 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from codegen.modes import ONE_PROCESS
 from scheduler.data_way import still_to_come
 from scheduler.estimation.values import Allocation, Estimate, Interval
 from scheduler.offers.changes import changes_of
 from scheduler.offers.mixtures import mixed_candidates
 from scheduler.offers.staged import COMPARED, batch_split, cost_of, is_unasked, staged_ways
 from scheduler.offers.values import LEAST_CHANCE, Candidate, DeviceGroup, Hindrance, Mark, Offer, OfferLine, Wish
-from scheduler.offers.words import chance_words, kept_out_words, memory_words, refusal_text, reserved_text, way_words
+from scheduler.offers.words import (
+    NO_HOST_MEMORY,
+    chance_words,
+    kept_out_words,
+    memory_words,
+    refusal_text,
+    reserved_text,
+    way_words,
+)
 from scheduler.workload import Workload
 from worker.words import duration_words
 
@@ -49,6 +58,7 @@ def candidates(workload: Workload, groups: Iterable[DeviceGroup], *, wish: Wish 
                     memory_limit_bytes=group.rank_memory_bytes(count, len(allocation.batch_split)),
                     within_quota=within,
                     over_nodes=group.nodes if count > max(group.sizes, default=0) else (),
+                    has_memory=group.has_memory(count, alone=allocation.mode in ONE_PROCESS),
                 )
                 for allocation in _allocations(workload, group, count, wish)
             ]
@@ -192,6 +202,8 @@ def _judged(line: OfferLine, way: Candidate, deadline_s: float | None, wish: Wis
     if not estimate.fits:
         return replace(line, hindrance=Hindrance.MEMORY, why=memory_words(estimate, way.memory_limit_bytes))
     if not way.within_quota:
+    if not way.has_memory:
+        return replace(line, hindrance=Hindrance.MEMORY, why=NO_HOST_MEMORY)
         return replace(line, hindrance=Hindrance.QUOTA, why="More devices than the project's quota allows.")
     if not wish.allows(line.allocation):
         return replace(line, hindrance=Hindrance.NOT_WISHED, why=kept_out_words(line.allocation, wish))
