@@ -6,6 +6,8 @@ import json
 import sys
 from typing import Any
 
+from harness.plain import text_plain
+
 
 class HarnessError(Exception):
     """The request cannot be done, and it is not our fault. `status` is the HTTP status it becomes."""
@@ -96,6 +98,14 @@ class Unavailable(HarnessError):
 
     status = 503
     default_code = "unavailable"
+
+
+_TOLD_MAX = 300
+
+
+def fault_words(error: Exception) -> str:
+    """A fault of ours in a line, for whoever waits for what it broke; the log has all of it."""
+    return text_plain(f"{type(error).__name__}: {error}".rstrip(": "))[:_TOLD_MAX]
 
 
 EXIT_INTERRUPTED = 130

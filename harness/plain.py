@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
 DEPTH_MAX = 32
@@ -52,6 +53,13 @@ def plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(item, depth + 1) for item in value]
     return text_plain(str(value))
+
+
+def value_at(body: Any, path: str) -> Any:
+    """What plain values have at a dotted name; None where they have nothing there."""
+    for name in path.split("."):
+        body = body.get(name) if isinstance(body, Mapping) else None
+    return body
 
 
 def text_plain(text: str) -> str:

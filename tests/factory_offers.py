@@ -28,7 +28,8 @@ def offer_make(user: Any, job: Any, **fields: Any) -> Any:
     from django.utils import timezone
 
     from harness.estimates.models import Inspection, OfferRow, OfferState
-    from harness.estimates.offers import job_key, offer_settle
+    from harness.estimates.offers import job_key
+    from harness.estimates.settling import offer_settle
 
     inspection, _ = Inspection.objects.get_or_create(
         key=job_key(job),

@@ -104,7 +104,7 @@ class Planned:
 
 
 def even(rows: int, ranks: int) -> tuple[int, ...]:
-    """As even as whole rows allow."""
+    """As even as whole rows allow: so a run shares them out where all ranks are alike, and so offers count them."""
     return tuple(rows * (rank + 1) // ranks - rows * rank // ranks for rank in range(ranks))
 
 

@@ -11,6 +11,7 @@ from django.utils import timezone
 from harness.broker import publish_pool
 from harness.calibration.holding import devices_release
 from harness.calibration.models import OPEN, CalibrationRun, RunState
+from harness.errors import fault_words
 
 _log = logging.getLogger(__name__)
 TRANSITIONS: dict[RunState, frozenset[RunState]] = {
@@ -38,6 +39,14 @@ def run_move(run: CalibrationRun, new: RunState, **fields: Any) -> bool:
         _log.info("calibration %s: %s -> %s %s", run.pk, old, new, run.message)
         run_tell(run)
     return True
+
+
+def run_break(run_id: str, error: Exception) -> None:
+    """End a sweep that an unforeseen error stops, which it would at each later look; what it measured is kept."""
+    run = CalibrationRun.objects.filter(pk=run_id, state__in=OPEN).first()
+    if run is not None:
+        told = f"It cannot get on: {fault_words(error)}. Start it again; if that fails too, control's log tells more."
+        run_move(run, RunState.FAILED, message=told)
 
 
 def run_tell(run: CalibrationRun) -> None:

@@ -31,7 +31,7 @@ from harness.calibration.requests import (
     request_of,
     requests_remove,
 )
-from harness.calibration.states import run_move, run_tell
+from harness.calibration.states import run_break, run_move, run_tell
 from harness.database import DATABASE_AWAY
 from harness.errors import HarnessError
 from harness.jobs.control.telemetry import number_of
@@ -78,9 +78,13 @@ def calibrations_advance() -> int:
             run_advance(run_id)
         except DATABASE_AWAY:
             raise
-        except Exception:
+        except OSError:  # such as a full disk: it passes by itself
+            _log.exception("calibration %s cannot get on", run_id)
+        except Exception as error:
             # One that cannot get on must not keep the others, and what finished jobs teach, from being seen to.
             _log.exception("calibration %s cannot get on", run_id)
+            run_break(run_id, error)
+            requests_remove(run_id)
     return len(open_runs)
 
 

@@ -143,7 +143,7 @@ def _promise_check(job: Job) -> None:
 def _priced_of(offer: OfferRow) -> Offer:
     """What the row holds. Raises `Conflict` where that is nothing."""
     if offer.state == OfferState.FAILED:
-        raise Conflict("This offer has no lines: its program could not be read.", hint="Look at it: it says why.")
+        raise Conflict("This offer has no lines: it failed.", hint="Look at it: it says why.")
     if offer.state not in {OfferState.READY, OfferState.ACCEPTED}:
         raise Conflict("This offer is not priced.", hint="Wait for it, or ask for a new one.")
     return Offer.from_dict(offer.body)

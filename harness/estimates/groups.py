@@ -87,11 +87,12 @@ def _group(
     kind, model_name = key
     sizes = tuple(len(devices) for devices in by_node.values())
     first = [devices[0] for devices in by_node.values()]
+    hosts = tuple(device.node.memory_bytes for device in first)
     if kind == DeviceKind.CUDA:
         return DeviceGroup(
             kind=kind, model_name=model_name, sizes=sizes, nodes=tuple(by_node),
             memory_bytes=min(device.memory_bytes for device in first),
-            idle_bytes=IDLE_CUDA_BYTES, quota=quota,
+            idle_bytes=IDLE_CUDA_BYTES, quota=quota, asked_bytes=memory_bytes, hosts_bytes=hosts,
             threads_per_rank=min(max(1, device.node.cpu_cores // gpus[device.node_id]) for device in first),
         )  # fmt: skip
     usable = [int(device.node.memory_bytes * MEMORY_SHARE) for device in first]
@@ -100,4 +101,5 @@ def _group(
         kind=kind, model_name=model_name, sizes=sizes, nodes=tuple(by_node), idle_bytes=IDLE_CPU_BYTES, quota=quota,
         memory_bytes=0 if memory_bytes else share,
         memory_floor_bytes=memory_bytes or min(MEMORY_FLOOR_BYTES, min(usable)),
+        asked_bytes=memory_bytes, hosts_bytes=hosts,
     )  # fmt: skip

@@ -13,9 +13,9 @@ from harness.errors import HarnessError
 from harness.estimates.accepting import estimate_fixed
 from harness.estimates.inspection import may_pass
 from harness.estimates.models import AskState, Inspection, JobEstimate, ProbeRow
-from harness.estimates.offers import probed_workload
 from harness.estimates.probe_answers import probe_complete, probe_expire
 from harness.estimates.probes import probe_begin
+from harness.estimates.settling import probed_workload
 from harness.jobs.admission import unpromised_tell
 from harness.jobs.models import Job
 from harness.jobs.options import wanted_devices

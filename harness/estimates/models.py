@@ -24,7 +24,7 @@ class OfferState(models.TextChoices):
 
     WAITING = "waiting", "A node reads the program"
     READY = "ready", "Priced"
-    FAILED = "failed", "The program cannot be read without running it"
+    FAILED = "failed", "Its program cannot be read without running it, or it could not be priced"
     ACCEPTED = "accepted", "A person took one of its lines"
 
 
@@ -121,6 +121,8 @@ class OfferRow(models.Model):
     """`scheduler.offers.values.Offer.to_dict()` once priced."""
     notes = models.JSONField(default=list, blank=True)
     """What the figures rest on, in sentences."""
+    problem = models.JSONField(null=True, blank=True)
+    """`{code, message, hint}`: why it could not be priced; what is wrong with its program stands at the inspection."""
     priced_s = models.FloatField(null=True, blank=True)
     """Seconds that pricing took."""
     accepted = models.JSONField(default=dict, blank=True)

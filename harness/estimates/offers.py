@@ -1,8 +1,7 @@
-"""Make offers: for a job that has not started or is paused, for a spec, for a workload from outside; price them."""
+"""Make offers: for a job that has not started or is paused, for a spec, for a workload from outside."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -15,15 +14,13 @@ from codegen.modes import MODES, STAGED, needs_whole
 from codegen.spec import TaskSpec
 from harness.accounts.access import require
 from harness.accounts.models import Project, Role, User
-from harness.broker import publish_job
 from harness.datasets.models import Dataset
 from harness.datasets.selectors import dataset_profile
 from harness.errors import Conflict, Invalid, TooMany
 from harness.estimates.groups import kinds_known
 from harness.estimates.inspection import ANSWER_LIMIT_S, content_key, inspection_request
-from harness.estimates.models import AskState, Inspection, OfferRow, OfferState
-from harness.estimates.pricing import offer_compute
-from harness.estimates.probes import probes_of
+from harness.estimates.models import OfferRow, OfferState
+from harness.estimates.settling import offer_settle
 from harness.jobs import programs
 from harness.jobs.models import Job
 from harness.jobs.options import deadline_check, wanted_deadline, wanted_memory_bytes
@@ -34,8 +31,7 @@ from harness.plain import plain
 from harness.pool.selectors import hardware
 from harness.pool.services import pool_setting_get
 from harness.rates.wishes import spec_untested_steps
-from scheduler.estimation.values import Allocation
-from scheduler.offers.values import Wish, allocation_from
+from scheduler.offers.values import Wish
 from scheduler.workload import Workload
 from worker.states import JobState
 
@@ -238,53 +234,3 @@ def workload_check(body: Mapping[str, Any]) -> dict[str, Any]:
             f"This is not a workload: {error}.", field="workload", hint="See `Workload` in the API's docs."
         ) from error
     return read.to_dict()
-
-
-def offer_settle(offer: OfferRow) -> OfferRow:
-    """Price an offer if what it needs is known by now; else leave it waiting, or let it fail."""
-    if offer.state != OfferState.WAITING:
-        return offer
-    workload, only = offer.workload, None
-    if offer.inspection is not None:
-        offer.inspection.refresh_from_db()
-        workload = offer.inspection.workload
-        if workload is None:
-            workload, only = probed_workload(offer.inspection)
-    if workload is not None:
-        return _priced(offer, Workload.from_dict(workload), only)
-    if offer.inspection is None or offer.inspection.state == AskState.FAILED:
-        _keep(offer, state=OfferState.FAILED)
-    return offer
-
-
-def probed_workload(inspection: Inspection) -> tuple[dict[str, Any] | None, Allocation | None]:
-    """What the run on a device told of a program that cannot be read without running it, and where alone it holds."""
-    probe = inspection.probes.filter(state=AskState.DONE).exclude(workload=None).order_by("-sent_at").first()
-    if probe is None or probe.workload is None:
-        return None, None
-    return dict(probe.workload), allocation_from(probe.allocation) if probe.opaque else None
-
-
-def _priced(offer: OfferRow, workload: Workload, only: Allocation | None) -> OfferRow:
-    begun_at, begun_s = timezone.now(), time.perf_counter()
-    made, notes = offer_compute(
-        offer, workload, probes=probes_of(offer.inspection) if offer.inspection else None, only=only
-    )
-    _keep(
-        offer, state=OfferState.READY, body=plain(made.to_dict()), notes=notes,
-        priced_s=time.perf_counter() - begun_s, made_at=begun_at,
-    )  # fmt: skip
-    return offer
-
-
-def _keep(offer: OfferRow, **fields: Any) -> None:
-    """Of two who settle an offer at once the first one counts."""
-    if OfferRow.objects.filter(pk=offer.pk, state=OfferState.WAITING).update(**fields) and offer.job is not None:
-        publish_job(offer.job.project_id, offer.job.pk, "offer", {"offer_id": offer.pk, "state": str(fields["state"])})
-    offer.refresh_from_db()
-
-
-def offers_settle(inspection: Inspection) -> int:
-    """Settle all offers that waited for an inspection; return how many."""
-    waiting = OfferRow.objects.filter(inspection=inspection, state=OfferState.WAITING).select_related("job", "project")
-    return sum(offer_settle(offer).state != OfferState.WAITING for offer in waiting)

@@ -15,20 +15,23 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from harness.broker import task_send_on_commit
+from harness.database import DATABASE_AWAY
 from harness.errors import HarnessError
 from harness.estimates.accepting import estimate_keep, estimates_fixed, offer_again
 from harness.estimates.groups import groups_read, kinds_known, most_together, option_known, option_there
 from harness.estimates.models import Inspection, JobEstimate, OfferRow
-from harness.estimates.offers import OFFERED, job_key, probed_workload
+from harness.estimates.offers import OFFERED, job_key
 from harness.estimates.openings import Key
 from harness.estimates.pricing import estimates_of
 from harness.estimates.probes import probes_of
+from harness.estimates.settling import probed_workload
 from harness.jobs.admission import promise_ask_again
 from harness.jobs.models import Job
 from harness.jobs.options import options_of, wanted_memory_bytes
 from harness.jobs.states import job_note
 from harness.pool.turn import facts_change
-from scheduler.estimation.values import Estimate
+from scheduler.estimation.pipelines import stages_of
+from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.recommend import candidates
 from scheduler.offers.values import Wish, allocation_from
 from scheduler.workload import Workload
@@ -46,8 +49,12 @@ def no_other_job_suffers(job_id: str) -> Iterator[None]:
     """What is wrong with one job, such as program files that are gone, keeps no other from its estimate."""
     try:
         yield
-    except (HarnessError, OSError, ValueError) as error:
+    except (HarnessError, OSError) as error:
         _log.info("job %s cannot be estimated: %s", job_id, error)
+    except DATABASE_AWAY:
+        raise
+    except Exception:
+        _log.exception("job %s cannot be estimated", job_id)
 
 
 def estimates_renew(*, lost_only: bool = False, inspection: Inspection | None = None) -> int:
@@ -145,14 +152,21 @@ def _same_ways(
     # Modes that nobody asked for are among the candidates only where they are wished.
     named = {(way.mode, way.stages or wish.stages) for way in taken if way.mode not in OFFERED}
     wishes = [wish, *(replace(wish, mode=mode, stages=stages) for mode, stages in sorted(named))]
-    ways = {way.allocation: way for one in wishes for way in candidates(workload, groups, wish=one)}
-    if not all(allocation in ways for allocation in taken):
+    ways = {_named(workload, way.allocation): way for one in wishes for way in candidates(workload, groups, wish=one)}
+    names = [_named(workload, allocation) for allocation in taken]
+    if not all(name in ways for name in names):
         return None
-    chosen = tuple(ways[allocation] for allocation in dict.fromkeys(taken))
+    chosen = tuple(ways[name] for name in dict.fromkeys(names))
     priced = estimates_of(workload, chosen, probes_of(inspection), even=wish.even)
-    if not all(allocation in priced for allocation in taken):
+    now = [ways[name].allocation for name in names]
+    if not all(allocation in priced for allocation in now):
         return None
-    return [priced[allocation] for allocation in taken]
+    return [priced[allocation] for allocation in now]
+
+
+def _named(workload: Workload, way: Allocation) -> tuple[Any, ...]:
+    """What makes it the same way: how its rows are shared out is found anew, by the rule and the speeds of now."""
+    return way.kind, way.model_name, way.count, way.mode, way.parts, way.threads, stages_of(workload, way)
 
 
 def _offer_lost(job: Job, offer: OfferRow) -> None:

@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from harness.estimates.inspection import inspection_expire
 from harness.estimates.models import AskState, Inspection, JobEstimate, OfferRow, ProbeRow
-from harness.estimates.offers import offers_settle
 from harness.estimates.probe_answers import probe_expire
+from harness.estimates.settling import offers_settle
 
 KEEP_OFFERS = timedelta(days=30)
 """Of a job an offer lives as long as the job; one for a spec or a workload is read soon or never."""

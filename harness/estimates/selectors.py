@@ -9,7 +9,7 @@ from harness.accounts.access import require
 from harness.accounts.models import Role, User
 from harness.calibration.models import FinishedJobRow
 from harness.errors import NotFound
-from harness.estimates.models import AskState, JobEstimate, OfferRow, ProbeRow
+from harness.estimates.models import PROGRAM_FAULTS, AskState, JobEstimate, OfferRow, OfferState, ProbeRow
 from harness.estimates.offers import job_key
 from harness.jobs.models import Job
 from scheduler.estimation.values import Estimate
@@ -47,6 +47,14 @@ def offer_is_current(offer: OfferRow, job: Job) -> bool:
 def offer_priced(offer: OfferRow) -> Offer | None:
     """The offer itself; None while it is not priced."""
     return Offer.from_dict(offer.body) if offer.body else None
+
+
+def offer_problem(offer: OfferRow) -> dict[str, Any] | None:
+    """Why it failed, with whether the program is `at_fault`; None where it did not."""
+    if offer.state != OfferState.FAILED:
+        return None
+    problem = offer.problem or (offer.inspection.problem if offer.inspection else None) or {}
+    return {**problem, "at_fault": problem.get("code") in PROGRAM_FAULTS}
 
 
 def offer_probe_of(offer: OfferRow) -> ProbeRow | None:

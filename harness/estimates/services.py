@@ -23,13 +23,12 @@ from harness.estimates.offers import (
     offer_make,
     offer_make_spec,
     offer_make_workload,
-    offer_settle,
-    offers_settle,
 )
 from harness.estimates.probe_answers import probe_complete, probe_done, probe_expire
 from harness.estimates.probes import PREFIX, probe_request, probe_told, require_no_run
 from harness.estimates.renewing import estimates_renew, no_other_job_suffers
 from harness.estimates.selectors import offer_priced
+from harness.estimates.settling import offer_settle, offers_settle
 from harness.jobs import programs
 from harness.jobs.models import Job
 from harness.jobs.services import minimum_sandbox_level
@@ -193,7 +192,7 @@ def measure_answer(report: dict[str, Any]) -> None:
             continue
         probe_complete(probe, offer.job)
         if probe.state == AskState.DONE:
-            OfferRow.objects.filter(pk=offer.pk).update(state=OfferState.WAITING)
+            OfferRow.objects.filter(pk=offer.pk).update(state=OfferState.WAITING, problem=None)
             offer.refresh_from_db()
             offer_settle(offer)
         probe_told(probe, offer.job)

@@ -11,10 +11,12 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.database import DATABASE_AWAY
 from harness.errors import HarnessError
 from harness.estimates.accepting import estimate_keep, estimates_fixed
 from harness.estimates.models import Inspection
-from harness.estimates.offers import job_key, probed_workload
+from harness.estimates.offers import job_key
+from harness.estimates.settling import probed_workload
 from harness.jobs.models import Job
 from scheduler.estimation.values import Estimate
 from scheduler.workload import Workload
@@ -49,8 +51,13 @@ def estimate_foreseen(job: Job) -> Foretold | None:
         if inspection is not None and workload is None:
             workload, only = probed_workload(inspection)
         found = estimates_fixed(job, Workload.from_dict(workload), only) if workload else []
-    except (HarnessError, OSError, ValueError) as error:
+    except (HarnessError, OSError) as error:
         _log.info("draft %s cannot be estimated: %s", job.pk, error)
+        return None
+    except DATABASE_AWAY:
+        raise
+    except Exception:
+        _log.exception("draft %s cannot be estimated", job.pk)
         return None
     return Foretold(estimates=found, draft=_state(job)) if found else None
 

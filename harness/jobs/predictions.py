@@ -243,7 +243,10 @@ def check_done(report: dict[str, Any]) -> None:
     job = Job.objects.filter(pk=check_id.partition("-")[0]).first()
     if job is None or JobEvent.objects.filter(job=job, kind="program", data__check_id=check_id).exists():
         return
-    report = plain(report)
+    try:
+        report = plain(report)
+    except ValueError as error:
+        report = {"check_id": check_id, "problem": {"message": f"The answer cannot be read: {error}.", "hint": ""}}
     problem = report.get("problem") if isinstance(report.get("problem"), dict) else None
     message = "The program runs." if report.get("ok") else str((problem or {}).get("message", "The program fails."))
     keep = ("check_id", "ok", "problem", "parameters", "output_shape")

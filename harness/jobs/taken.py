@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-_FIELDS = {"mode": ("mode",), "stages": ("pipeline", "stages")}
+from harness.plain import value_at
+
+_FIELDS = {"mode": "mode", "stages": "pipeline.stages"}
 
 
 def still_taken(taken: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
     """Of it what this spec still has; a person who changes a field has chosen it."""
-    kept = {name: taken[name] for name, path in _FIELDS.items() if name in taken and _value(spec, path) == taken[name]}
+    known = {name: path for name, path in _FIELDS.items() if name in taken}
+    kept = {name: taken[name] for name, path in known.items() if value_at(spec, path) == taken[name]}
     return kept and {**kept, "reason": taken.get("reason", "")}
 
 
@@ -31,15 +34,8 @@ def spec_named(spec: Mapping[str, Any], taken: Mapping[str, Any]) -> dict[str, A
 def resolved_with(resolved: Mapping[str, Any], taken: Mapping[str, Any]) -> dict[str, Any]:
     """A resolved spec whose guesses tell of it: nobody need have named it."""
     told = [
-        {"field": ".".join(path), "value": taken[name], "reason": taken.get("reason", "")}
+        {"field": path, "value": taken[name], "reason": taken.get("reason", "")}
         for name, path in _FIELDS.items()
         if name in taken
     ]
     return {**resolved, "guesses": [*resolved.get("guesses", ()), *told]}
-
-
-def _value(spec: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    found: Any = spec
-    for name in path:
-        found = (found or {}).get(name)
-    return found

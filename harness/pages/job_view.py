@@ -25,6 +25,7 @@ from harness.jobs.timelines import job_energy
 from harness.pages.figures import figure
 from harness.pages.spec_fields import spec_groups
 from harness.pages.words import JOB_ACTIONS
+from harness.plain import value_at
 from harness.pool.selectors import PoolOverview
 from harness.rates.selectors import job_rate, rate_test_first
 from scheduler.offers.words import energy_words
@@ -46,10 +47,7 @@ _SPEC_LINES = (
 
 def spec_value(job: Job, path: str) -> Any:
     """A resolved spec value by dotted name; None where it is missing."""
-    value: Any = job.resolved.get("spec") or job.spec
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
+    return value_at(job.resolved.get("spec") or job.spec, path)
 
 
 def progress_share(job: Job) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 from django.urls import reverse
 
 from codegen.spec import MODE_WORDS
-from harness.estimates.models import PROGRAM_FAULTS, OfferRow, OfferState
+from harness.estimates.models import OfferRow, OfferState
 from harness.estimates.offers import OFFERABLE
 from harness.estimates.probes import batch_size
 from harness.estimates.selectors import (
@@ -23,6 +23,7 @@ from harness.estimates.selectors import (
     offer_of_job,
     offer_priced,
     offer_probe_of,
+    offer_problem,
     probe_waiting,
 )
 from harness.jobs.mode import named_mode
@@ -104,11 +105,10 @@ def offer_context(job: Job, offer: OfferRow | None) -> dict[str, Any]:
     priced = offer_priced(offer)
     lines = shown_lines(priced) if priced else []
     probe = offer_probe_of(offer)
-    problem = (offer.inspection.problem if offer.inspection else None) or {}
     return {
         "offer": offer,
         "priced": priced,
-        "at_fault": problem.get("code") in PROGRAM_FAULTS,
+        "problem": offer_problem(offer),
         "works": offer.state == "waiting" or probe_waiting(offer),
         "probe": probe,
         "may_try": priced is not None and _may_try(offer, priced),

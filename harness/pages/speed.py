@@ -8,6 +8,7 @@ from harness.errors import HarnessError
 from harness.jobs.emulated import emulated_devices
 from harness.jobs.models import Job
 from harness.jobs.selectors import job_results
+from harness.plain import value_at
 from worker.states import JobState
 
 RELATIVES_MAX = 50
@@ -17,13 +18,7 @@ _SAME = ("model", "training.batch_size", "training.augment", "resources.device")
 
 def _same_work(job: Job) -> list[Any]:
     """What must be equal for two rates to be comparable: the model, the batch, the kind of device."""
-    found = []
-    for path in _SAME:
-        value: Any = job.resolved.get("spec") or {}
-        for name in path.split("."):
-            value = value.get(name) if isinstance(value, dict) else None
-        found.append(value)
-    return found
+    return [value_at(job.resolved.get("spec") or {}, path) for path in _SAME]
 
 
 def _way(job: Job) -> tuple[int, str]:

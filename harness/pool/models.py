@@ -229,6 +229,8 @@ class Reservation(models.Model):
     """None: the harness itself."""
     open_ended = models.BooleanField(default=False)
     """It is renewed as long as what it is for goes on: nothing is planned there for the time after `ends_at` either."""
+    planned_until = models.DateTimeField(null=True, blank=True)
+    """Of one that may be renewed until then, and no longer: plans count with this end. Empty: with `ends_at`."""
     created_at = models.DateTimeField(auto_now_add=True)
     cancelled_at = models.DateTimeField(null=True, blank=True)
 

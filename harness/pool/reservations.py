@@ -94,7 +94,7 @@ def reservation_hold(
     open_ended: bool = False,
 ) -> Reservation:
     """The same without asking who may: for the harness's own measurements; it may lie within what is kept for a
-    project already. `open_ended`: it is going to be renewed. Raises `Invalid`, `Conflict`."""
+    project already. `open_ended`: it is renewed, nobody knows for how long. Raises `Invalid`, `Conflict`."""
     starts_at, ends_at = reservation_span(starts_at, ends_at)
     node, device = (target, None) if isinstance(target, Node) else (None, target)
     with transaction.atomic():
@@ -115,6 +115,11 @@ def reservation_prolong(reservation: Reservation, *, ends_at: datetime, within: 
         assert target is not None  # noqa: S101 - a constraint of the table says so
         _free_check(target, reservation.ends_at, ends_at, besides=reservation.pk, within=within)
         Reservation.objects.filter(pk=reservation.pk, cancelled_at=None).update(ends_at=ends_at)
+
+
+def reservation_plan_until(reservation: Reservation, moment: datetime) -> None:
+    """Have plans count with its device from then on, where it may be renewed until then and no longer."""
+    Reservation.objects.filter(pk=reservation.pk).update(planned_until=moment)
 
 
 def reservation_cancel(*, user: User, reservation_id: str) -> Reservation:

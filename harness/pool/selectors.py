@@ -33,6 +33,7 @@ class DeviceRow:
     project_id: str | None
     """Of the job; pages show names only to members of it."""
     rank: int | None
+    """Of the job, on this device; None where no rank of it computes there."""
     reserved: str = ""
     """What it is reserved for now."""
     slowdown: float = 1.0
@@ -97,7 +98,7 @@ class PoolOverview:
 
 
 def pool_overview() -> PoolOverview:
-    """Nodes, devices, holders and reservations in three queries."""
+    """Nodes, devices, holders and reservations in four queries."""
     now = timezone.now()
     by_node = _devices_by_node(now)
     nodes = tuple(
@@ -124,7 +125,8 @@ def _devices_by_node(now: datetime) -> dict[str, list[DeviceRow]]:
     """Devices of each node by its key, with who holds them and what they are kept for."""
     by_node: dict[str, list[DeviceRow]] = {}
     kept = {row.device_id or row.node_id: row.purpose for row in reservation_list().filter(starts_at__lte=now)}
-    for device in Device.objects.select_related("allocation__job").order_by("kind", "index"):
+    held_now = Device.objects.select_related("allocation__job").prefetch_related("allocation__attempt")
+    for device in held_now.order_by("kind", "index"):
         held = getattr(device, "allocation", None)
         by_node.setdefault(device.node_id, []).append(
             DeviceRow(
@@ -136,7 +138,7 @@ def _devices_by_node(now: datetime) -> dict[str, list[DeviceRow]]:
                 job_id=held.job_id if held else None,
                 job_name=held.job.name if held else None,
                 project_id=held.job.project_id if held else None,
-                rank=held.rank if held else None,
+                rank=held.rank if held and held.drives_rank else None,
                 reserved=kept.get(device.pk, "") or kept.get(device.node_id, ""),
                 slowdown=device.slowdown,
                 away_s=(now - device.away_since).total_seconds() if device.away_since else None,

@@ -10,7 +10,7 @@ from harness.database import DATABASE_AWAY
 from harness.estimates.models import AskState
 from harness.rates.models import RateTest
 from harness.rates.sending import rate_test_call_off, rate_test_expire
-from harness.rates.services import rate_after, rate_test_try
+from harness.rates.services import rate_after, rate_test_break, rate_test_try
 from worker.states import JobState
 
 _log = logging.getLogger(__name__)
@@ -26,9 +26,12 @@ def rates_advance() -> int:
             _advance(test)
         except DATABASE_AWAY:
             raise
-        except Exception:
-            # One that cannot go on must not keep all later ones.
+        except OSError:  # such as a full disk: it passes by itself
             _log.exception("range test %s of job %s", test.pk, test.job_id)
+        except Exception as error:
+            # One that cannot go on must not keep all later ones, nor its job for ever.
+            _log.exception("range test %s of job %s", test.pk, test.job_id)
+            rate_test_break(test, error)
     return RateTest.objects.filter(waiting).count()
 
 

@@ -20,12 +20,12 @@ from harness.jobs.models import Job
 from harness.jobs.services import minimum_sandbox_level
 from harness.plain import plain, text_plain
 from harness.pool.models import Device, DeviceKind, Reservation
-from harness.pool.reservations import reservation_hold, reservation_release
+from harness.pool.reservations import reservation_hold, reservation_plan_until, reservation_release
 from harness.pool.services import node_queue
 from harness.pool.turn import facts_change
 from harness.rates.keys import rate_key
 from harness.rates.models import RateTest
-from harness.rates.trials import trials_answered, trials_failed, trials_plan
+from harness.rates.trials import trials_answered, trials_failed, trials_most_s, trials_plan
 from harness.rates.wishes import UNASKED_WAIT_LIMIT_S, step_rows
 from scheduler.rates.interval import RangeRecord, RateUnclear, rate_range
 from scheduler.rates.worth import BUDGET_S, STEPS, SWEEPS
@@ -61,10 +61,11 @@ def rate_test_send(test: RateTest) -> None:
         if not RateTest.objects.filter(pk=test.pk, state=AskState.WAITING, sent_at=None).exists():
             return  # another process was faster
         device = idle_device(job, test.wish.get("kind") or "", "")
+        ends_at = timezone.now() + timedelta(seconds=ANSWER_LIMIT_S)
         held = reservation_hold(
-            target=device, ends_at=timezone.now() + timedelta(seconds=ANSWER_LIMIT_S), purpose=PURPOSE, by=test.by,
-            within=job.project, open_ended=True,
+            target=device, ends_at=ends_at, purpose=PURPOSE, by=test.by, within=job.project
         )  # fmt: skip
+        reservation_plan_until(held, ends_at + timedelta(seconds=_trials_most_s(test)))
         fields: dict[str, Any] = {
             "kind": device.kind, "model_name": device.model_name, "node_name": device.node.name,
             "reservation": str(held.pk), "sent_at": timezone.now(), "batch_size": step_rows(job),
@@ -169,6 +170,12 @@ def _trials_send(test: RateTest, fields: dict[str, Any]) -> RateTest | None:
     return None
 
 
+def _trials_most_s(test: RateTest) -> float:
+    """For which its device may be kept after the range test: until that has told a centre nobody knows whether."""
+    most_s = trials_most_s(test.wish.get("trials") or "auto")
+    return most_s + ANSWER_SPARE_S if most_s else 0.0
+
+
 def _trials_limit_s(plan: Mapping[str, Any]) -> float:
     """For the node's answer."""
     return float(plan["limit_s"]) + ANSWER_SPARE_S
@@ -213,6 +220,14 @@ def rate_test_expire(test: RateTest) -> None:
         _end(test, {"state": AskState.DONE, "trials": trials_failed(plan, _LATE)})
     else:
         _end(test, _failed(_LATE if test.sent_at else _NO_DEVICE))
+
+
+def rate_test_fail(test: RateTest, problem: dict[str, str]) -> bool:
+    """End one for a reason of ours, with what it has told by then; False where it had ended before."""
+    plan = trials_waiting(test)
+    is_ended = test.state != AskState.WAITING
+    _end(test, {"state": AskState.DONE, "trials": trials_failed(plan, problem)} if plan else _failed(problem))
+    return not is_ended
 
 
 def rate_test_call_off(test: RateTest) -> None:

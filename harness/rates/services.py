@@ -10,7 +10,7 @@ from django.db import transaction
 from codegen.catalog.rates import usual_rule
 from harness.accounts.access import require
 from harness.accounts.models import Role, User
-from harness.errors import Conflict, HarnessError, Invalid, Unavailable
+from harness.errors import Conflict, HarnessError, Invalid, Unavailable, fault_words
 from harness.estimates.models import AskState
 from harness.estimates.offers import job_key
 from harness.jobs import services as jobs
@@ -23,7 +23,7 @@ from harness.rates.automatic import DECIDES, Way, changed_words, draft_key, prog
 from harness.rates.models import RateTest
 from harness.rates.reference import rates_by_rules
 from harness.rates.selectors import rate_by_name, rate_found, rate_names, rate_test_is_current
-from harness.rates.sending import rate_test_expire, rate_test_send
+from harness.rates.sending import rate_test_expire, rate_test_fail, rate_test_send
 from harness.rates.trials import WISHES
 from harness.rates.wishes import rate_is_asked, rate_is_automatic, rate_of, rule_of
 from worker.rate_search import HIGHEST, LOWEST, range_fault
@@ -31,6 +31,7 @@ from worker.states import JobState
 
 KEPT = 5
 """Tests of a job that are kept, the newest."""
+_LOGGED = "Ask again; if that fails too, an admin finds the reason in control's log."
 NOT_WORTH = "not_worth"
 """Code of an automatic test that would take too long beside the run, as was found when its program had been read."""
 
@@ -210,6 +211,18 @@ def rate_after(test: RateTest) -> None:
         taken = RateTest.objects.filter(pk=test.pk, submit=True).exclude(state=AskState.WAITING).update(submit=False)
         if job is not None and taken:
             _submit_after(test, job)
+
+
+def rate_test_break(test: RateTest, error: Exception) -> None:
+    """End one that an unforeseen `error` keeps from going on: it would again at each later look.
+
+    What waited for it is submitted by the usual rule at the next look; where that is what broke, it stays a draft.
+    """
+    told = f"The range test broke off: {fault_words(error)}"
+    if rate_test_fail(test, {"code": "broken_off", "message": told, "hint": _LOGGED}):
+        return
+    if RateTest.objects.filter(pk=test.pk, submit=True).update(submit=False):
+        job_note(test.job, "person", f"Not submitted: {fault_words(error)}. {_LOGGED}", actor=test.by)
 
 
 def _submit_after(test: RateTest, job: Job) -> None:

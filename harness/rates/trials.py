@@ -26,6 +26,12 @@ SPARE_S = 30.0
 TOO_LONG = "They would take too long on this device."
 
 
+def trials_most_s(wish: str) -> float:
+    """What a node is given for them at most, in seconds; 0: none are made."""
+    limit_s = LIMITS_S.get(wish, 0.0)
+    return SPARE_S + SLACK * limit_s if limit_s else 0.0
+
+
 def trials_plan(wish: str, run_s: Any, files: Mapping[str, str]) -> dict[str, Any]:
     """`RateTest.trials` at the end of the range test, with state `waiting` or `none`."""
     known = run_s if isinstance(run_s, float) and run_s > 0 else 0.0

@@ -54,6 +54,8 @@ def _more_memory(lines: Sequence[OfferLine]) -> list[str]:
     """What the job must fit into, where memory is all that is wrong with the devices asked for."""
     if not lines or any(line.hindrance is not Hindrance.MEMORY for line in lines):
         return []
+    if any(line.estimate.fits for line in lines):
+        return ["Fix less memory for the run (resources.memory_gib), or leave it open."]
     least = min(lines, key=lambda line: line.estimate.peak_bytes.high / max(1, line.memory_limit_bytes))
     room = size_words(least.memory_limit_bytes)
     return [f"Take a smaller batch or a smaller model: it must fit into {room} per rank."]

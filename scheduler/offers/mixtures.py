@@ -69,23 +69,40 @@ def _places(groups: Sequence[DeviceGroup]) -> Iterator[Counts]:
     if all(group.spans_nodes for group in groups):
         yield tuple(sum(group.sizes) for group in groups)
         return
-    yield from _on_each(groups)
+    yield from _on_each(groups).values()
 
 
-def _on_each(groups: Sequence[DeviceGroup]) -> list[Counts]:
-    """Devices of each group by node."""
+def _on_each(groups: Sequence[DeviceGroup]) -> dict[str, Counts]:
+    """Node -> devices of each group there."""
     on_node: dict[str, Counter[str]] = {}
     for group in groups:
         for node, size in zip(group.nodes, group.sizes, strict=False):
             on_node.setdefault(node, Counter())[group.model_name] += size
-    return [tuple(sizes[group.model_name] for group in groups) for sizes in on_node.values()]
+    return {node: tuple(sizes[group.model_name] for group in groups) for node, sizes in on_node.items()}
 
 
 def _over_nodes(groups: Sequence[DeviceGroup], counts: Counts) -> tuple[str, ...]:
     """Nodes that a mixture may lie on; none where one of them has all of it."""
-    if any(all(have >= count for have, count in zip(sizes, counts, strict=True)) for sizes in _on_each(groups)):
+    if any(_holds(sizes, counts) for sizes in _on_each(groups).values()):
         return ()
     return tuple(sorted({node for group in groups for node in group.nodes}))
+
+
+def _holds(sizes: Counts, counts: Counts) -> bool:
+    return all(have >= count for have, count in zip(sizes, counts, strict=True))
+
+
+def _has_memory(groups: Sequence[DeviceGroup], counts: Counts) -> bool:
+    """`DeviceGroup.has_memory` of a mixture."""
+    asked_bytes, total = groups[0].asked_bytes, sum(counts)
+    if not asked_bytes:
+        return True
+    hosts = {node: size for group in groups for node, size in zip(group.nodes, group.hosts_bytes, strict=True)}
+    on_each = _on_each(groups)
+    if any(hosts[node] >= asked_bytes and _holds(sizes, counts) for node, sizes in on_each.items()):
+        return True
+    most = sum(min(sum(map(min, sizes, counts)), hosts[node] * total // asked_bytes) for node, sizes in on_each.items())
+    return all(group.spans_nodes for group in groups) and most >= total
 
 
 def _within(caps: Counts, count: int | None) -> Iterator[Counts]:
@@ -120,6 +137,7 @@ def _candidate(workload: Workload, groups: Sequence[DeviceGroup], counts: Counts
     inside = [group for group, count in zip(groups, counts, strict=True) if count]
     count = sum(counts)
     limits = tuple(group.rank_memory_bytes(count, count) for group in inside)
+    held = tuple(filter(None, counts))
     threads = 1 if groups[0].kind == "cpu" else min(group.threads_per_rank for group in inside)
     quota = min((group.quota for group in inside if group.quota is not None), default=None)
     allocation = Allocation(
@@ -129,7 +147,7 @@ def _candidate(workload: Workload, groups: Sequence[DeviceGroup], counts: Counts
     within = quota is None or count <= quota
     return Candidate(
         allocation=allocation, memory_limit_bytes=min(limits), part_limits_bytes=limits, within_quota=within,
-        over_nodes=_over_nodes(inside, tuple(filter(None, counts))),
+        over_nodes=_over_nodes(inside, held), has_memory=_has_memory(inside, held),
     )  # fmt: skip
 
 

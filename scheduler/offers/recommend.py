@@ -11,14 +11,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from codegen.modes import ONE_PROCESS
 from scheduler.data_way import still_to_come
 from scheduler.estimation.values import Allocation, Estimate, Interval
 from scheduler.offers.changes import changes_of
 from scheduler.offers.mixtures import mixed_candidates
-from scheduler.offers.staged import COMPARED, batch_split, cost_of, is_unasked, staged_ways
+from scheduler.offers.staged import COMPARED, cost_of, is_unasked, staged_ways
 from scheduler.offers.values import LEAST_CHANCE, Candidate, DeviceGroup, Hindrance, Mark, Offer, OfferLine, Wish
-from scheduler.offers.words import chance_words, kept_out_words, memory_words, refusal_text, reserved_text, way_words
+from scheduler.offers.words import (
+    NO_HOST_MEMORY,
+    chance_words,
+    kept_out_words,
+    memory_words,
+    refusal_text,
+    reserved_text,
+    way_words,
+)
 from scheduler.workload import Workload
+from worker.shares import even
 from worker.words import duration_words
 
 EVERY_COUNT_TO = 64
@@ -48,6 +58,7 @@ def candidates(workload: Workload, groups: Iterable[DeviceGroup], *, wish: Wish 
                     allocation=allocation,
                     memory_limit_bytes=group.rank_memory_bytes(count, len(allocation.batch_split)),
                     within_quota=within,
+                    has_memory=group.has_memory(count, alone=allocation.mode in ONE_PROCESS),
                     over_nodes=group.nodes if count > max(group.sizes, default=0) else (),
                 )
                 for allocation in _allocations(workload, group, count, wish)
@@ -77,7 +88,7 @@ def _allocations(workload: Workload, group: DeviceGroup, count: int, wish: Wish)
         ways.append(_allocation(group, count, "single", (rows,), threads))
     if wished == "replicated" and count > 1 and within_node:
         # on GPUs each takes a share of the rows; on a CPU the memory of all replicas is that of the one process
-        split = (rows,) if cpu else batch_split(rows, count)
+        split = (rows,) if cpu else even(rows, count)
         ways.append(_allocation(group, count, "replicated", split, count if cpu else group.threads_per_rank))
     for mode, stages, split in staged_ways(workload, count, wish):
         way = _allocation(group, count, mode, split, 1 if cpu else group.threads_per_rank)
@@ -85,7 +96,7 @@ def _allocations(workload: Workload, group: DeviceGroup, count: int, wish: Wish)
     if 1 < count <= rows:
         threads = 1 if cpu else group.threads_per_rank
         ways += [
-            _allocation(group, count, mode, batch_split(rows, count), threads)
+            _allocation(group, count, mode, even(rows, count), threads)
             for mode in ("sync", *RANKED)
             if mode in ("sync", wished)
         ]
@@ -191,6 +202,8 @@ def _judged(line: OfferLine, way: Candidate, deadline_s: float | None, wish: Wis
     estimate = line.estimate
     if not estimate.fits:
         return replace(line, hindrance=Hindrance.MEMORY, why=memory_words(estimate, way.memory_limit_bytes))
+    if not way.has_memory:
+        return replace(line, hindrance=Hindrance.MEMORY, why=NO_HOST_MEMORY)
     if not way.within_quota:
         return replace(line, hindrance=Hindrance.QUOTA, why="More devices than the project's quota allows.")
     if not wish.allows(line.allocation):

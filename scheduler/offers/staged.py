@@ -17,6 +17,7 @@ from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.values import Candidate, OfferLine, Wish
 from scheduler.offers.words import energy_words
 from scheduler.workload import Workload
+from worker.shares import even
 from worker.words import duration_words
 
 UNASKED = (2, 4, 8)
@@ -28,12 +29,6 @@ COMPARED = "It is compared with other ways by the upper end of its energy."
 """Said of a pipeline that nobody asked for: by its likely energy it may look cheaper than what is recommended."""
 
 
-def batch_split(rows: int, ranks: int) -> tuple[int, ...]:
-    """Rows of a global batch per rank, as even as whole rows allow; the first ranks take what is left over."""
-    each, left = divmod(rows, ranks)
-    return tuple(each + (rank < left) for rank in range(ranks))
-
-
 def staged_ways(workload: Workload, count: int, wish: Wish) -> Iterator[tuple[str, int, tuple[int, ...]]]:
     """(mode, stages, rows per rank) of the pipelines that so many devices make: all rows pass each stage of one."""
     rows, deepest = workload.global_batch_size, _deepest(workload, wish)
@@ -42,7 +37,7 @@ def staged_ways(workload: Workload, count: int, wish: Wish) -> Iterator[tuple[st
             pipelines, left = divmod(count, stages)
             fewest = 1 if mode == PIPELINE else 2
             if 1 < stages <= deepest and fewest <= pipelines <= rows and not left:
-                yield mode, stages, pipelines_split(batch_split(rows, pipelines), stages)
+                yield mode, stages, pipelines_split(even(rows, pipelines), stages)
 
 
 def _numbers(count: int, wish: Wish) -> dict[str, tuple[int, ...]]:

@@ -66,11 +66,25 @@ class DeviceGroup:
     """Devices the project may hold; None: no limit."""
     spans_nodes: bool = False
     """Whether one gang may take devices of several nodes."""
+    asked_bytes: int = 0
+    """Memory of the hosts that the person fixed for the whole gang, of each by its devices; 0: the devices' share."""
+    hosts_bytes: tuple[int, ...] = ()
+    """Memory of each of these nodes, as far as it is fixed; without it nobody asks for any."""
 
     @property
     def most(self) -> int:
         """Devices of the largest gang."""
         return sum(self.sizes) if self.spans_nodes else max(self.sizes, default=0)
+
+    def has_memory(self, count: int, *, alone: bool) -> bool:
+        """Whether the nodes have what is fixed for a gang of so many devices, each its part. `alone`: on one node."""
+        if not self.asked_bytes:
+            return True
+        nodes = list(zip(self.sizes, self.hosts_bytes, strict=False))
+        if any(size >= count and host_bytes >= self.asked_bytes for size, host_bytes in nodes):
+            return True
+        most = sum(min(size, host_bytes * count // self.asked_bytes) for size, host_bytes in nodes)
+        return self.spans_nodes and not alone and most >= count
 
     def rank_memory_bytes(self, count: int, ranks: int) -> int:
         """What one rank may take above an idle process, in a gang of `count` devices."""
@@ -88,6 +102,8 @@ class Candidate:
     memory_limit_bytes: int
     """Per rank, above an idle process; of a mixture the least."""
     within_quota: bool = True
+    has_memory: bool = True
+    """Whether the nodes have the memory that the person fixed for the gang."""
     part_limits_bytes: tuple[int, ...] = ()
     """Of a mixture: the same for the ranks on each model."""
     before: RangeCost = NOTHING

@@ -116,6 +116,9 @@ def chance_words(chance: float) -> str:
     return f"{min(99.0, max(1.0, 100.0 * chance)):.0f} %"
 
 
+NO_HOST_MEMORY = "The nodes have less memory than is fixed for the run."
+
+
 def memory_words(estimate: Estimate, limit_bytes: int) -> str:
     """Why it does not fit."""
     return f"Needs up to {size_words(estimate.peak_bytes.high)} per rank; there are {size_words(limit_bytes)}."
@@ -147,7 +150,8 @@ def refusal_text(
         return NO_PROMISE
     kinds = {line.hindrance for line in lines}
     if kinds == {Hindrance.MEMORY}:
-        return "The job does not fit into the memory of any device."
+        is_fixed = all(line.estimate.fits for line in lines)
+        return NO_HOST_MEMORY if is_fixed else "The job does not fit into the memory of any device."
     if any(lacks_quota_alone(line, now_s, deadline_s, wish) for line in lines):
         return "The project's quota is too small for this job."
     if Hindrance.NOT_WISHED in kinds and kinds <= {Hindrance.NOT_WISHED, Hindrance.MEMORY, Hindrance.QUOTA}:

@@ -105,7 +105,7 @@ class _Assigner:
         self._free = FreeDevices(pool, now_s, held, leaving)
         self._search = GangSearch(pool, self._free)
         for job in goers:
-            self._free.memory_comes(job)
+            self._free.memory.comes(job)
 
     def run(self) -> Assignment:
         """Pauses, then running jobs that shrink, those that grow, those that start."""
@@ -148,14 +148,17 @@ class _Assigner:
         """Other devices for a running job; where they cannot be had it stays as it is."""
         own = _own_devices(running, self._nodes)
         if _shrinks(running.option, option):
-            picks = self._shrunk(job, own, option)
+            shrunk = self._shrunk(job, own, option)
+            if shrunk is None:
+                return
+            picks = shrunk
         else:
             self._free.give_back(job.job_id, own)
-            self._free.own_memory(job, 1)
+            self._free.memory.own(job, 1)
             found = self._search.gang(job, option, running.nodes, running.device_ids)
             if found is None:
                 self._free.take_back(own)
-                self._free.own_memory(job, -1)
+                self._free.memory.own(job, -1)
                 return
             self._free.take(found, option)
             picks = found
@@ -176,18 +179,35 @@ class _Assigner:
             )
         )
 
-    def _shrunk(self, job: JobView, own: list[_Own], option: Option) -> list[Pick]:
-        """Keep the devices on the nodes where it has most of them."""
+    def _shrunk(self, job: JobView, own: list[_Own], option: Option) -> list[Pick] | None:
+        """Keep the devices on the nodes where it has most of them; None where these lack memory for what it asks."""
         order: Sequence[int] = range(len(own))
         if any(node != own[0][0] for node, _ in own):
             on_node = Counter(node for node, _ in own)
             order = sorted(order, key=lambda number: (-on_node[own[number][0]], own[number][0], number))
-        kept = sorted(order[: option.count])
-        self._free.give_back(job.job_id, [own[number] for number in order[option.count :]])
+        stays = self._within_memory(job, own, order, option)
+        if len(stays) < min(option.count, len(own)):
+            return None
+        self._free.give_back(job.job_id, [own[number] for number in order if number not in stays])
         picks: dict[str, list[DeviceView]] = {}
-        for node, device in (own[number] for number in kept):
+        for node, device in (own[number] for number in sorted(stays)):
             picks.setdefault(node, []).append(device)
+        self._free.memory.shrinks(job, option, {node: len(devices) for node, devices in picks.items()})
         return [Pick(node, tuple(devices), frozenset()) for node, devices in picks.items()]
+
+    def _within_memory(self, job: JobView, own: list[_Own], order: Sequence[int], option: Option) -> set[int]:
+        """Of a job that shrinks the devices that it keeps, the first in `order`: on each node no more than the memory
+        there is enough for."""
+        if not option.memory_bytes:
+            return set(order[: option.count])
+        most = {node: option.devices_in(self._free.memory.room_bytes(job, node)) for node, _ in own}
+        stays: set[int] = set()
+        for number in order:
+            node = own[number][0]
+            if most[node] > 0 and len(stays) < option.count:
+                most[node] -= 1
+                stays.add(number)
+        return stays
 
 
 def _shrinks(before: Option, after: Option) -> bool:

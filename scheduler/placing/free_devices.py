@@ -7,10 +7,9 @@ from heapq import merge
 from itertools import chain
 from typing import NamedTuple
 
+from scheduler.placing.host_memory import NOBODY, HostMemory
 from scheduler.placing.shelves import Index, Measure, Shelf, coming_of, fill, free_of, plain_of, remove
 from scheduler.types import DeviceKey, DeviceView, JobView, NodeView, Option, PoolView
-
-_NOBODY: frozenset[str] = frozenset()
 
 
 class Pick(NamedTuple):
@@ -45,6 +44,7 @@ class FreeDevices:
         """`held`: device -> running job that stays; `leaving`: device -> job that gives it back."""
         self.now_s = now_s
         self.shelves: dict[str, Shelf] = {}
+        self.memory = HostMemory(self.shelves)
         self._racks: dict[str, list[Shelf]] = {}
         self._kept: list[Shelf] = []
         """With reservations: what is open there depends on the job."""
@@ -68,20 +68,6 @@ class FreeDevices:
                 self._racks.setdefault(node.near, []).append(shelf)
             if node.is_kept:
                 self._kept.append(shelf)
-
-    def memory_comes(self, job: JobView) -> None:
-        """A job that leaves gives its memory back."""
-        for shelf, share in self._memory_of(job):
-            shelf.coming_bytes[job.job_id] = share
-
-    def own_memory(self, job: JobView, sign: int) -> None:
-        """A job that moves can use its own memory again (1), or not after all (-1)."""
-        for shelf, share in self._memory_of(job):
-            shelf.memory_free_bytes += sign * share
-
-    def _memory_of(self, job: JobView) -> list[tuple[Shelf, int]]:
-        shares = job.running.memory_on if job.running is not None else {}
-        return [(self.shelves[name], share) for name, share in shares.items() if name in self.shelves]
 
     @property
     def racks(self) -> list[str]:
@@ -140,9 +126,9 @@ class FreeDevices:
         """
         if shelf.node.sandbox_level < job.minimum_sandbox_level or len(shelf.node.devices) < count:
             return None
-        owners: frozenset[str] | None = _NOBODY
+        owners: frozenset[str] | None = NOBODY
         if option.memory_bytes:
-            owners = self._memory_owners(shelf, job, -(-option.memory_bytes * count // option.count))
+            owners = self.memory.owners(shelf, job, -(-option.memory_bytes * count // option.count))
         if owners is None:
             return None
         if option.model_name and not own and not shelf.node.is_kept:
@@ -172,7 +158,7 @@ class FreeDevices:
         """All of a mixture on one node: so many devices of each model, in the order of its parts."""
         if shelf.node.sandbox_level < job.minimum_sandbox_level:
             return None
-        owners = self._memory_owners(shelf, job, option.memory_bytes)
+        owners = self.memory.owners(shelf, job, option.memory_bytes)
         if owners is None:
             return None
         pairs: list[tuple[str, DeviceView]] = []
@@ -193,7 +179,7 @@ class FreeDevices:
         for name, here in by_node.items():
             devices = tuple(device for pick in here for device in pick.devices)
             need_bytes = -(-option.memory_bytes * len(devices) // option.count)
-            owners = self._memory_owners(self.shelves[name], job, need_bytes)
+            owners = self.memory.owners(self.shelves[name], job, need_bytes)
             if owners is None:
                 return None
             found.append(Pick(name, devices, owners.union(*(pick.waits_for for pick in here))))
@@ -255,19 +241,6 @@ class FreeDevices:
 
     def _is_own(self, device: DeviceView, job: JobView) -> bool:
         return bool(job.project) and device.keeper(self.now_s) == job.project
-
-    def _memory_owners(self, shelf: Shelf, job: JobView, need_bytes: int) -> frozenset[str] | None:
-        """Who must leave so that there is memory enough; None where that does not help."""
-        missing = need_bytes - shelf.memory_free_bytes
-        if not need_bytes or missing <= 0:
-            return _NOBODY
-        owners = set()
-        for owner, size in sorted(shelf.coming_bytes.items(), key=lambda item: (item[0] != job.job_id, -item[1], item)):
-            owners.add(owner)
-            missing -= size
-            if missing <= 0:
-                return frozenset(owners - {job.job_id})
-        return None
 
     def _index(self, measure: Measure, key: DeviceKey, zone: Zone) -> Index:
         found = self._indexes.get((measure, key, zone))

@@ -100,7 +100,11 @@ class GangSearch:
         picks = []
         shelves = self._free.fullest(job, option, own, zone)
         for shelf, count in _least_lost_first(job, shelves) if job.avoid else shelves:
-            pick = self._free.pick(shelf, job, option, min(left, count), own)
+            most = min(left, count)
+            if option.memory_bytes:
+                # Of a node whose memory is for fewer of its devices those, and the others elsewhere.
+                most = min(most, option.devices_in(shelf.memory_coming_bytes))
+            pick = self._free.pick(shelf, job, option, most, own) if most > 0 else None
             if pick:
                 picks.append(pick)
                 left -= len(pick.devices)

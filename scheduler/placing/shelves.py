@@ -27,6 +27,11 @@ class Shelf:
     coming_bytes: dict[str, int] = field(default_factory=dict)
     """Who leaves -> memory that comes back with it."""
 
+    @property
+    def memory_coming_bytes(self) -> int:
+        """What is free once all have left that leave."""
+        return self.memory_free_bytes + sum(self.coming_bytes.values())
+
     def keys(self, option: Option) -> list[DeviceKey]:
         """Keys that the option may use on this node."""
         if option.model_name:

@@ -95,8 +95,7 @@ class GangSites:
         needed: list[tuple[Timeline | Brief, float]] = [(site.devices, width) for site, width in parts]
         if latest_s < start_s or not needed:
             return False
-        needed += [(site.memory, size) for site, _, size in self._known.shares_of(running) if site.memory and size]
-        needed += [(tokens, running.option.count)] if tokens is not None else []
+        needed += [*self._known.memory_of(running), *([(tokens, running.option.count)] if tokens is not None else ())]
         lifted = self._reserved.lift(job, start_s, max(start_s + run_s, math.nextafter(start_s, math.inf)))
         found = all(line.earliest(amount, run_s, start_s, start_s) <= start_s for line, amount in needed)
         self._reserved.restore(lifted)
@@ -114,11 +113,8 @@ class GangSites:
     ) -> Slot | None:
         if option.parts:
             return self._find_mixed(job, option, run_s, latest_s, tokens, from_s)
-        here = self._seen(job).known.here(job, option) if job.running else None
-        if here:
-            start_s = self._start(((here, option.count),), option, run_s, latest_s, tokens, from_s)
-            if start_s <= self.now_s:
-                return Slot(option, here, start_s, start_s + run_s)
+        if job.running and (here := self._here(job, option, run_s, latest_s, tokens, from_s)):
+            return here
         best: GangSite | None = None
         best_s = math.inf
         for site in self._candidates(job, option):
@@ -143,11 +139,8 @@ class GangSites:
         from_s: float,
     ) -> Slot | None:
         """Of a job whose data are not everywhere: where it runs it has them, elsewhere they come first."""
-        here = self._seen(job).known.here(job, option) if job.running else None
-        if here:
-            start_s = self._start(((here, option.count),), option, run_s, latest_s, tokens, from_s)
-            if start_s <= self.now_s:
-                return Slot(option, here, start_s, start_s + run_s)
+        if job.running and (here := self._here(job, option, run_s, latest_s, tokens, from_s)):
+            return here
 
         def start_of(parts: Parts, run_s: float, latest_s: float) -> float:
             return self._start(parts, option, run_s, latest_s, tokens, from_s)
@@ -157,6 +150,13 @@ class GangSites:
         found = look(self._alike(job, option)) if not option.parts else None
         several = option.parts or self._known.is_open(option)
         return found or (look(self._mixtures(job, option)) if several else None)
+
+    def _here(
+        self, job: JobView, option: Option, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float
+    ) -> Slot | None:
+        site = self._seen(job).known.here(job, option)
+        start_s = self._start(((site, option.count),), option, run_s, latest_s, tokens, from_s) if site else math.inf
+        return Slot(option, site, start_s, start_s + run_s) if site and start_s <= self.now_s else None
 
     def _alike(self, job: JobView, option: Option) -> Iterator[Parts]:
         """The candidates, and of very many sites those where it ends first, its data brought before."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from scheduler.policies.site_groups import GangSite, Group, Parts
+from scheduler.policies.timeline import Timeline
 from scheduler.types import Capacity, DeviceKey, JobView, Option, Running
 
 Held = Mapping[str, Mapping[DeviceKey, int]]
@@ -89,6 +90,14 @@ class KnownSites:
                 if site:
                     yield site, width, memory_bytes
                     memory_bytes = 0  # once per node, however many models the gang has there
+
+    def memory_of(self, running: Running) -> list[tuple[Timeline, int]]:
+        """(memory, bytes of it) that a run asked for: of each node, or of a level together where gangs span nodes."""
+        found: dict[int, tuple[Timeline, int]] = {}
+        for site, _, size in self.shares_of(running):
+            if site.memory and size:
+                found[id(site.memory)] = (site.memory, size + found.get(id(site.memory), (site.memory, 0))[1])
+        return list(found.values())
 
     def parts_of(self, running: Running) -> Parts:
         """Its sites, and how many devices of each it holds."""

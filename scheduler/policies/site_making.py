@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from scheduler.placing.places import level_name
 from scheduler.policies.site_groups import FEW, GangSite
 from scheduler.policies.timeline import Brief, Timeline
 from scheduler.types import Capacity, DeviceKey, JobView, NodeSize
@@ -12,8 +14,8 @@ from scheduler.types import Capacity, DeviceKey, JobView, NodeSize
 def sites_of(capacity: Capacity, jobs: Sequence[JobView], now_s: float) -> list[GangSite]:
     """An idle pool; `jobs` say whose memory comes back."""
     sites = list(_wide(capacity, now_s) if capacity.spans_nodes else _narrow(capacity.nodes, now_s))
-    if capacity.asks_memory and not capacity.spans_nodes:
-        _add_memory(sites, capacity.nodes, jobs, now_s)
+    if capacity.asks_memory:
+        _add_memory(sites, capacity, jobs, now_s)
     return sites
 
 
@@ -35,15 +37,24 @@ def _wide(capacity: Capacity, now_s: float) -> Iterator[GangSite]:
             yield GangSite("", key, level, total, Timeline(now_s, total))
 
 
-def _add_memory(sites: Sequence[GangSite], nodes: Sequence[NodeSize], jobs: Sequence[JobView], now_s: float) -> None:
-    """Free now, and what running jobs give back: they are entered again one by one."""
-    free = {node.name: node.memory_free_bytes for node in nodes}
+def _add_memory(sites: Sequence[GangSite], capacity: Capacity, jobs: Sequence[JobView], now_s: float) -> None:
+    """Free now, and what running jobs give back: they are entered again one by one.
+
+    Where gangs span nodes that of a level together, like their devices: which node has it shows when one starts.
+    """
+    free = {node.name: node.memory_free_bytes for node in capacity.nodes}
     for job in jobs:
         running = job.running
         if running and not running.leaving:
             for name, share in running.memory_on.items():
                 if name in free:
                     free[name] += share
-    lines = {node.name: Timeline(now_s, min(free[node.name], node.memory_bytes)) for node in nodes}
+    idle: Counter[str] = Counter()
+    whole: Counter[str] = Counter()
+    for node in capacity.nodes:
+        place = level_name(node.sandbox_level) if capacity.spans_nodes else node.name
+        idle[place] += min(free[node.name], node.memory_bytes)
+        whole[place] += node.memory_bytes
+    lines = {place: Timeline(now_s, free_bytes) for place, free_bytes in idle.items()}
     for site in sites:
-        site.memory = lines[site.name]
+        site.memory, site.memory_bytes = lines[site.hint], whole[site.hint]

@@ -30,10 +30,10 @@ from scheduler.estimation.estimate import estimate
 from scheduler.estimation.fit import fit_device_model, folds_of
 from scheduler.estimation.sweep import SweepPoint, plan_sweep
 from scheduler.estimation.values import Allocation, Estimate
-from scheduler.offers.staged import batch_split
 from tests.benchmarks import estimate_jobs
 from tests.benchmarks.estimate_measure import AGREE, VISITS_MOST, Cache, collect, collect_ranks
 from tests.benchmarks.estimate_staged import staged_runs
+from worker.shares import even
 
 OTHERS_SHARE = 1 / 6
 SEEDS = (0, 1, 2)
@@ -52,7 +52,7 @@ Vector = np.ndarray
 
 def alone(point: CalibrationPoint) -> Allocation:
     """Where a point was measured."""
-    split = batch_split(point.batch_size, point.count)
+    split = even(point.batch_size, point.count)
     mode = "sync" if point.count > 1 else "single"
     count = max(point.count, point.threads)
     return Allocation(

@@ -26,13 +26,13 @@ from scheduler.estimation.run_time import RunParts, all_rows
 from scheduler.estimation.sweep import DataShape, SweepPoint
 from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.recommend import recommend
-from scheduler.offers.staged import batch_split
 from scheduler.offers.values import Candidate
 from scheduler.workload import Workload
 from tests.benchmarks.estimate_measure import NAME, in_process
 from tests.benchmarks.estimate_programs import write_program
 from tests.worker.runtime.samples import PROJECT
 from worker.launch_config import LaunchConfig, LocalRank
+from worker.shares import even
 from worker.words import counted
 
 MEMORY = 8 << 30
@@ -77,7 +77,7 @@ def allocations(batch: int) -> tuple[Allocation, ...]:
     """One core; one process on two; one rank on each of two."""
 
     def made(count: int, mode: str, ranks: int, threads: int) -> Allocation:
-        split = batch_split(batch, ranks)
+        split = even(batch, ranks)
         return Allocation(kind="cpu", model_name=NAME, count=count, mode=mode, batch_split=split, threads=threads)
 
     return made(1, "single", 1, 1), made(2, "single", 1, 2), made(2, "sync", 2, 1)

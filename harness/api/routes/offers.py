@@ -25,7 +25,7 @@ from harness.csv import csv_chunks
 from harness.datasets.selectors import dataset_get
 from harness.errors import Conflict, NotFound
 from harness.estimates import selectors, services
-from harness.estimates.models import PROGRAM_FAULTS, Inspection, OfferRow, OfferState, ProbeRow
+from harness.estimates.models import OfferRow, ProbeRow
 from harness.jobs import services as job_services
 from harness.jobs.programs import spec_read
 from harness.jobs.selectors import job_get
@@ -181,16 +181,10 @@ _ESTIMATE_FIELDS = (
 )  # fmt: skip
 
 
-def _problem(inspection: Inspection) -> dict[str, Any]:
-    problem = inspection.problem or {}
-    return {**problem, "at_fault": problem.get("code") in PROGRAM_FAULTS}
-
-
 def _out(offer: OfferRow) -> dict[str, Any]:
     priced = selectors.offer_priced(offer)
     views = selectors.offer_lines(priced) if priced else []
     probe = selectors.offer_probe_of(offer)
-    failed = offer.state == OfferState.FAILED
     return {
         "id": offer.pk,
         "state": offer.state,
@@ -205,7 +199,7 @@ def _out(offer: OfferRow) -> dict[str, Any]:
         "recommended": next((view.place for view in views if "recommended" in view.line.marks), None),
         "lines": [_line(view, priced.deadline_s if priced else None) for view in views],
         "notes": offer.notes,
-        "problem": _problem(offer.inspection) if failed and offer.inspection else None,
+        "problem": selectors.offer_problem(offer),
         "probe": _probe(probe) if probe else None,
         "accepted": offer.accepted or None,
         "trace_s": offer.inspection.trace_s if offer.inspection else None,

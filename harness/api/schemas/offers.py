@@ -186,7 +186,8 @@ class OfferOut(Schema):
     lines: list[LineOut]
     notes: list[str] = Field(description="What the figures rest on.")
     problem: dict[str, Any] | None = Field(
-        description="Why the program cannot be read. Unless the program itself is `at_fault`, ask for a probe."
+        description="Why it failed: the program cannot be read (unless that is `at_fault` itself, ask for a probe), or "
+        "pricing failed (code `not_priced`: ask again)."
     )
     probe: ProbeOut | None
     accepted: dict[str, Any] | None = Field(description="The allocation that was taken.")

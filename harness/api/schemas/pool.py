@@ -21,7 +21,7 @@ class DeviceOut(Schema):
     busy: bool
     job_id: str | None = Field(description="Who holds it, where the caller may see that job.")
     job_name: str | None
-    rank: int | None
+    rank: int | None = Field(description="Of that job; null where no rank of it computes on the device.")
     slowdown: float = Field(description="Declared, not real: ranks on it are made so many times as slow. 1: as it is.")
     away_s: float | None = Field(description="For how long its node has not seen it. Null: it is there.")
 

@@ -242,8 +242,9 @@ def _print(found: Json) -> None:
     if found["state"] == "failed":
         problem = found["problem"] or {}
         at_fault = problem.get("at_fault", False)
-        title = "The program does not run: " if at_fault else "Cannot be read without running it: "
-        more = "" if at_fault else " `dlh jobs offer JOB --probe` tries a few real steps."
+        is_unread = not at_fault and problem.get("code") != "not_priced"
+        title = "The program does not run: " if at_fault else "Cannot be read without running it: " if is_unread else ""
+        more = " `dlh jobs offer JOB --probe` tries a few real steps." if is_unread else ""
         out.print(Text.assemble((title, "bold"), str(problem.get("message", ""))))
         out.print(Text(f"{problem.get('hint', '')}{more}".strip()))
         return

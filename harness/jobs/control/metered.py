@@ -55,14 +55,17 @@ def power_of(
     if told:
         return Power(watts=sum(told) / len(told), basis=Basis.MEASURED)
     by_load = DevicePower(idle_w=known.idle_w, busy_w=known.busy_w)
-    basis = Basis.MODELLED if known.basis is Basis.MEASURED else known.basis
-    return Power(watts=by_load.at(sum(loads) / len(loads) if loads else 1.0), basis=basis)
+    return Power(watts=by_load.at(sum(loads) / len(loads) if loads else 1.0), basis=_basis(known))
 
 
 def idle_power_of(known: PowerModel) -> Power:
     """Of a device that is held while nothing runs on it."""
-    basis = Basis.MODELLED if known.basis is Basis.MEASURED else known.basis
-    return Power(watts=known.idle_w, basis=basis)
+    return Power(watts=known.idle_w, basis=_basis(known))
+
+
+def _basis(known: PowerModel) -> Basis:
+    """Of what is told by a model: nothing was measured of this device in this run."""
+    return Basis.MODELLED if known.basis is Basis.MEASURED else known.basis
 
 
 def _gpu(sample: Mapping[str, Any], index: int) -> tuple[float | None, float | None]:

@@ -44,13 +44,28 @@ def test_one_that_breaks_does_not_keep_the_others(
 
     def breaks(run_id: str) -> None:
         if run_id == broken.pk:
-            raise IndexError
+            raise IndexError("no such point")
         advance(run_id)
 
     monkeypatch.setattr(sweep, "run_advance", breaks)
     assert commit(calibrations_advance) == 2
     fine.refresh_from_db()
-    assert fine.state == "running"
+    broken.refresh_from_db()
+    assert (fine.state, broken.state) == ("running", "failed")
+    assert broken.message.startswith("It cannot get on: IndexError: no such point. Start it again;")
+    assert {row.device.node.name for row in Reservation.objects.filter(cancelled_at=None)} == {"node-2"}
+
+
+def test_one_that_a_full_disk_stops_goes_on_once_there_is_room(
+    start: Callable[..., Any], commit: Commit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = start()
+    with monkeypatch.context() as full:
+        full.setattr(sweep, "run_advance", lambda _: (_ for _ in ()).throw(OSError("No space left on device")))
+        commit(calibrations_advance)
+    commit(calibrations_advance)
+    run.refresh_from_db()
+    assert run.state == "running"
 
 
 def test_it_measures_nothing_beside_a_job_that_came_while_control_was_away(

@@ -211,6 +211,20 @@ def test_a_line_of_an_offer_whose_program_cannot_be_read_is_refused_for_that(
     assert ended.code == 2 and "model.py has no function build(spec)." in ended.out
 
 
+def test_an_offer_that_could_not_be_priced_is_told_without_a_word_of_its_program(
+    dlh: Dlh, portal: Any, job: Any, node_make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.client.cli import offers
+
+    problem = {"code": "not_priced", "message": "Pricing this offer failed: KeyError.", "hint": "Ask for it again."}
+    failed = {"id": "x", "state": "failed", "job": "", "made_at": None, "lines": [], "problem": problem}
+    node_make("node-1")
+    monkeypatch.setattr(offers, "_ready", lambda *_: {**failed, "recommended": None, "probe": None})
+    ended = dlh("jobs", "offer", job.pk)
+    assert ended.code == 2 and "Pricing this offer failed: KeyError." in ended.out and "Ask for it again." in ended.out
+    assert "without running it" not in ended.out and "--probe" not in ended.out
+
+
 def test_a_rate_for_a_job_that_is_no_draft_is_refused_before_the_test(dlh: Dlh, portal: Any, ended_job: Any) -> None:
     ended = dlh("lr-find", ended_job.pk, "--use", "best")
     assert ended.code == 2 and f"--use is for drafts; {ended_job.name} is " in ended.err

@@ -10,7 +10,7 @@ import pytest
 
 from harness.client import ApiError, Client
 from harness.estimates.models import OfferRow
-from harness.estimates.offers import offer_settle
+from harness.estimates.settling import offer_settle
 from harness.pool.models import Device
 from scheduler.offers.values import Offer
 from scheduler.offers.words import devices_words

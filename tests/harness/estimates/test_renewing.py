@@ -259,3 +259,17 @@ def test_what_a_calibration_says_of_other_devices_does_not_matter(job, node_make
     offer = offered(job)
     calibrated("another")
     assert basis(offer_accept(user=people.owner, offer=offer)) == "assumed"
+
+
+def test_ways_that_were_kept_with_their_rows_shared_out_otherwise_are_priced_anew_all_the_same(
+    job, node_make, people, offered
+):
+    node_make("node-1", cpus=2)
+    taken = queue(offer_accept(user=people.owner, offer=offered(job, count=2, mode="sync")))
+    kept = JobEstimate.objects.get(job=taken)
+    shares = kept.estimate["allocation"]["batch_split"]
+    assert len(shares) == 2
+    kept.estimate["allocation"]["batch_split"] = [shares[0] + 1, shares[1] - 1]
+    kept.save()
+    assert estimates_renew() == 1
+    assert JobEstimate.objects.get(job=taken).estimate["allocation"]["batch_split"] == shares

@@ -56,6 +56,22 @@ def test_a_job_whose_program_is_gone_keeps_no_other_from_its_estimate(job_make: 
     assert [row.job_id for row in JobEstimate.objects.all()] == [other.pk]
 
 
+def test_a_fault_of_ours_with_one_job_keeps_no_other_from_its_estimate(
+    job_make: Any, node_make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node_make("node-1", cpus=2)
+    bad, other = (job_submit(user=job.owner, job=job) for job in (job_make(), job_make()))
+    assert job_estimate(bad.pk) is None
+    fixed = services.estimate_fixed
+
+    def breaks(job: Any, *args: Any) -> Any:
+        return {}["estimate"] if job.pk == bad.pk else fixed(job, *args)
+
+    monkeypatch.setattr(services, "estimate_fixed", breaks)
+    inspection_answer(answer(Inspection.objects.get()))
+    assert [row.job_id for row in JobEstimate.objects.all()] == [other.pk]
+
+
 def test_a_job_whose_program_is_gone_keeps_no_other_from_its_new_estimate(job_make: Any, node_make: Any) -> None:
     node_make("node-1", cpus=2)
     jobs = submitted(job_make, 2)

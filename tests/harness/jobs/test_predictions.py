@@ -117,6 +117,18 @@ def test_a_program_check_is_asked_and_answered_once(job, people, node_make):
     assert JobEvent.objects.filter(job=job, kind="program").count() == 1
 
 
+def test_a_check_whose_answer_cannot_be_read_is_answered_with_that(job, people, node_make):
+    from harness.jobs.predictions import check_done
+
+    node_make()
+    check_id, deep = services.program_check(user=people.owner, job=job), []
+    for _ in range(100):
+        deep = [deep]
+    check_done({"check_id": check_id, "ok": True, "output_shape": deep})
+    found = selectors.program_check_get(job, check_id)
+    assert not found["ok"] and found["problem"]["message"].startswith("The answer cannot be read: nested deeper")
+
+
 @pytest.mark.usefixtures("broker")
 def test_a_program_check_says_which_other_it_waits_for(job, job_make, people, node_make):
     from harness.jobs.check_queue import check_begun, check_waits_for

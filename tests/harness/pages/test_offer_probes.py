@@ -106,3 +106,17 @@ def test_the_energy_of_a_table_is_not_shown_as_if_a_meter_had_told_it(owner: Cli
 
 def test_a_job_without_an_estimate_says_so(owner: Client, world: SimpleNamespace) -> None:
     assert "This job has no estimate" in cost(owner, world.jobs["failed"])
+
+
+def test_an_offer_that_cannot_be_priced_says_so_and_can_be_asked_for_again(
+    owner: Client, draft: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr("harness.estimates.pricing.recommend", lambda *_, **__: {}["core"])
+        shown = ask(owner, draft).content.decode()
+    assert "Pricing this offer failed: KeyError: &#x27;core&#x27;" in shown
+    assert "Ask for it again." in shown and "Ask again" in shown and "hx-trigger" not in shown
+    assert "Try a few real steps" not in shown and "does not run" not in shown
+    assert "Pricing this offer failed" in cost(owner, draft)
+    ask(owner, draft)
+    assert current(draft).state == "ready"

@@ -11,8 +11,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from harness.estimates.models import OfferRow
-from harness.estimates.offers import offer_settle
 from harness.estimates.selectors import offer_priced
+from harness.estimates.settling import offer_settle
 from harness.jobs.models import Allocation, Job
 from scheduler.offers.values import Hindrance
 from tests.harness.jobs.helpers import estimated

@@ -15,9 +15,9 @@ from django.utils import timezone
 
 from codegen.spec import MODE_WORDS
 from harness.estimates.models import Inspection, OfferRow
-from harness.estimates.offers import offers_settle
 from harness.estimates.selectors import offer_priced
 from harness.estimates.services import inspection_answer
+from harness.estimates.settling import offers_settle
 from harness.jobs.models import Job
 from harness.moments import LATEST_S
 from harness.pages.offer_view import offer_chart, shown_lines

@@ -240,6 +240,34 @@ def test_one_test_that_cannot_go_on_keeps_no_other(
     assert waiting.state == "queued"
 
 
+def test_a_fault_of_ours_ends_a_test_and_its_job_is_submitted_by_the_usual_rule(
+    waiting: Job, people: SimpleNamespace, commit: Any, tasks_sent: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask_first(waiting, people.owner, commit, tasks_sent)
+    with monkeypatch.context() as broken:
+        broken.setattr(sending, "idle_device", lambda *_: {}["device"])
+        assert rates_advance() == 0
+    test = waiting.rate_tests.get()
+    assert test.state == "failed" and test.problem["message"].startswith("The range test broke off: KeyError: 'device'")
+    rates_advance()
+    waiting.refresh_from_db()
+    assert waiting.state == "queued"
+
+
+def test_a_job_that_cannot_be_submitted_after_its_test_says_so_and_is_let_be(
+    waiting: Job, people: SimpleNamespace, node_make: Any, commit: Any, tasks_sent: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    node_make("node-1")
+    ask_first(waiting, people.owner, commit, tasks_sent)
+    RateTest.objects.update(sent_at=timezone.now() - timedelta(seconds=sending.ANSWER_LIMIT_S + 1))
+    monkeypatch.setattr("harness.rates.services.usual_rule", lambda _: {}["rule"])
+    rates_advance()
+    waiting.refresh_from_db()
+    assert waiting.state == "draft" and not waiting.rate_tests.get().submit
+    assert "Not submitted: KeyError: 'rule'. Ask again;" in waiting.events.latest("pk").message
+
+
 def test_a_job_with_the_usual_batch_or_a_given_rate_is_submitted_at_once(
     job_make: Any, people: SimpleNamespace, commit: Any, tasks_sent: list[Any]
 ) -> None:

@@ -13,15 +13,20 @@ from django.conf import settings
 from django.utils import timezone
 
 from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from harness.jobs.control.views import facts_read
 from harness.jobs.models import Job
 from harness.jobs.services import job_submit, program_file_write
 from harness.pool.models import Reservation
+from harness.pool.reservations import reservation_create
 from harness.rates import sending
 from harness.rates.models import RateTest
 from harness.rates.retention import rates_advance
 from harness.rates.selectors import rate_curve, rate_names, rate_test_is_current
 from harness.rates.services import KEPT, rate_test_start, rate_use
 from harness.rates.tasks import rate_range_done
+from harness.rates.trials import trials_most_s
+from scheduler.admit import admit
+from scheduler.types import JobView, Option
 from tests.factory_rates import record_make, report_make
 from tests.harness.jobs.helpers import place_now
 from tests.harness.rates.answers import answered, reserved
@@ -48,8 +53,30 @@ def test_a_node_is_asked_with_the_program_and_its_device_is_kept(
     assert request["request_id"] == test.pk
     assert request["low"] == 1e-5 and request["batch_size"] == job.resolved["spec"]["training"]["batch_size"]
     assert (settings.STORE.root / "inspections" / f"rates-{test.pk}" / "program" / "train.py").is_file()
-    assert job.name not in Reservation.objects.get().purpose and Reservation.objects.get().open_ended
+    kept = Reservation.objects.get()
+    assert job.name not in kept.purpose and not kept.open_ended
+    assert kept.planned_until is not None and kept.planned_until > kept.ends_at  # trials may follow
     assert rate_test_start(user=people.owner, job=job).pk == test.pk  # the one that goes on
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_a_finish_is_promised_for_after_the_test_on_the_device_that_it_keeps(
+    job: Job, people: SimpleNamespace, node_make: Any, commit: Any, is_own: bool
+) -> None:
+    node_make("node-1", cpus=1)
+    if is_own:
+        until = timezone.now() + timedelta(days=1)
+        reservation_create(user=people.admin, node="node-1", ends_at=until, purpose="Ours", project=job.project)
+    commit(rate_test_start, user=people.mate, job=job)
+    facts, option = facts_read(), Option(kind="cpu", count=1, rate_per_s=0.01)
+    view = JobView(
+        job_id="other", project=job.project_id, options=(option,), submitted_s=facts.now_s,
+        deadline_s=facts.now_s + 3600.0,
+    )  # fmt: skip
+    found = admit(view, facts.views, facts.pool, facts.now_s)
+    assert found.accepted and found.finish_s is not None
+    most_s = sending.ANSWER_LIMIT_S + trials_most_s("auto") + sending.ANSWER_SPARE_S
+    assert found.finish_s == pytest.approx(facts.now_s + most_s + 100.0, abs=5.0)
 
 
 def test_an_answer_gives_interval_centre_and_alternatives(asked_test: RateTest, job: Job) -> None:

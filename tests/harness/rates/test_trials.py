@@ -19,7 +19,7 @@ from harness.rates.retention import rates_advance
 from harness.rates.selectors import rate_names, rate_test_is_current, rate_trials
 from harness.rates.services import rate_test_start, rate_use
 from harness.rates.tasks import rate_first, rate_range_done
-from harness.rates.trials import LIMITS_S
+from harness.rates.trials import LIMITS_S, trials_most_s, trials_plan
 from tests.factory_rates import report_make, trials_report_make
 
 
@@ -185,3 +185,9 @@ def test_a_job_is_submitted_with_the_rate_of_its_trials(
     assert job.state == "queued"
     assert job.spec["training"]["learning_rate"] == test.used_rate == pytest.approx(test.trials["rate"], rel=0.01)
     assert any("range test and trials" in event.message for event in job.events.all())
+
+
+@pytest.mark.parametrize("wish", ["auto", "always", "never"])
+@pytest.mark.parametrize("run_s", [0.1, 30.0, 900.0, 40_000.0])
+def test_no_plan_gives_a_node_more_time_for_trials_than_is_counted_with_before(wish: str, run_s: float) -> None:
+    assert trials_plan(wish, run_s, {}).get("limit_s", 0.0) <= trials_most_s(wish)

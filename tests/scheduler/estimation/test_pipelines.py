@@ -21,10 +21,10 @@ from scheduler.estimation.prior import prior_for
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation
 from scheduler.offers.recommend import candidates
-from scheduler.offers.staged import batch_split
 from scheduler.offers.values import DeviceGroup, Wish
 from scheduler.workload import Piece, Workload
 from tests.scheduler.made_workloads import KIND, NAME, allocation, workload
+from worker.shares import even
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_a_pipeline_is_a_way_only_where_it_is_wished() -> None:
 
 def several(count: int, stages: int, rows: int) -> Allocation:
     """Pipelines of so many stages that share out the rows."""
-    split = pipelines_split(batch_split(rows, count // stages), stages)
+    split = pipelines_split(even(rows, count // stages), stages)
     return replace(allocation(count, split), mode="pipeline+sync")
 
 
@@ -111,9 +111,9 @@ def test_several_pipelines_are_a_way_where_they_are_wished_and_the_devices_make_
         return [(way.allocation.count, way.allocation.batch_split) for way in ways if "+" in way.allocation.mode]
 
     assert [count for count, _ in found()] == [4, 6, 8]
-    assert found()[0] == (4, (17, 17, 16, 16))
+    assert found()[0] == (4, (16, 16, 17, 17))
     assert [count for count, _ in found(stages=3)] == [6]
-    assert found(stages=4) == [(8, (17,) * 4 + (16,) * 4)]
+    assert found(stages=4) == [(8, (16,) * 4 + (17,) * 4)]
     assert FEWEST_STAGES == SPEC_STAGES
 
 

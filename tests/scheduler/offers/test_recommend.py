@@ -8,6 +8,7 @@ import pytest
 from scheduler.offers.recommend import candidates, reserved_offer, takes
 from scheduler.offers.values import Hindrance, Mark, Offer, Wish
 from tests.scheduler.offers.ways import GIB, NOW_S, cpus, gpus, offer, workload
+from worker.shares import even
 
 
 def test_the_cheapest_way_that_keeps_the_deadline_is_recommended():
@@ -261,3 +262,13 @@ def test_an_offer_survives_json():
     assert Offer.from_dict(json.loads(json.dumps(found.to_dict()))) == found
     with pytest.raises(ValueError, match="not an offer"):
         Offer.from_dict({"lines": [{}]})
+
+
+@pytest.mark.parametrize("mode", ["sync", "async", "pipeline+sync"])
+def test_a_way_shares_its_rows_out_as_its_run_does(mode):
+    ways = [way.allocation for way in candidates(workload(batch=37), [cpus(8)], wish=Wish(mode=mode))]
+    found = [way for way in ways if way.mode == mode]
+    assert found
+    for way in found:
+        each = way.stages or 1
+        assert way.batch_split[::each] == even(37, way.count // each)

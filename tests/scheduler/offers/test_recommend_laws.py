@@ -6,9 +6,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scheduler.offers.recommend import takes
-from scheduler.offers.staged import batch_split
 from scheduler.offers.values import Mark, Wish
 from tests.scheduler.offers.ways import GIB, NOW_S, cpus, gpus, offer
+from worker.shares import even
 
 UNHURRIED = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 """A busy machine must not fail a property."""
@@ -111,7 +111,7 @@ def test_every_way_is_free_of_hindrance_or_says_why_and_marks_stand_on_ways_that
 @UNHURRIED
 @given(st.integers(1, 5000), st.integers(1, 64))
 def test_a_split_keeps_every_row_and_is_even(rows, ranks):
-    split = batch_split(rows, ranks)
+    split = even(rows, ranks)
     assert sum(split) == rows
     assert len(split) == ranks
     assert max(split) - min(split) <= 1

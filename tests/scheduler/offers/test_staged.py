@@ -60,15 +60,18 @@ def priced_as(way, factor: float, half: float):
     return replace(cost, run_s=run, energy_j=run.scaled(cost.power_w))
 
 
-def offer(factor: float, half: float = 1.1, count: int | None = 4, deadline_s: float | None = None):
-    wish = Wish(count=count)
+def recommended(wish: Wish, cost_of, deadline_s: float | None = None):
+    """The offer of 4 devices, each way at its cost."""
     ways = candidates(cut(), [cpus(4)], wish=wish)
-    estimates = {way.allocation: priced_as(way, factor, half) for way in ways}
-    ways = without_vain(ways, estimates, wish)
+    estimates = {way.allocation: cost_of(way) for way in ways}
     return recommend(
-        ways, estimate_of=lambda way: estimates[way.allocation], start_of=lambda *_: NOW_S, now_s=NOW_S,
-        deadline_s=deadline_s, wish=wish,
+        without_vain(ways, estimates, wish), estimate_of=lambda way: estimates[way.allocation],
+        start_of=lambda *_: NOW_S, now_s=NOW_S, deadline_s=deadline_s, wish=wish,
     )  # fmt: skip
+
+
+def offer(factor: float, half: float = 1.1, count: int | None = 4, deadline_s: float | None = None):
+    return recommended(Wish(count=count), lambda way: priced_as(way, factor, half), deadline_s)
 
 
 def test_a_pipeline_is_offered_where_its_upper_end_lies_below_the_middle_of_the_whole_model():
@@ -87,22 +90,18 @@ def test_the_offer_says_why_the_model_is_cut():
 
 def unlike(run: float, energy: float, half: float = 1.1):
     """An offer of 4 devices whose pipelines take so much of the time and of the energy of the whole model there."""
-    wish = Wish(count=4)
-    ways = candidates(cut(), [cpus(4)], wish=wish)
-    estimates = {}
-    for way in ways:
+
+    def cost_of(way):
         cost = priced(way)
-        if is_unasked(way.allocation, wish):
-            ranges = (cost.run_s.scaled(run), cost.energy_j.scaled(energy))
-            run_s, energy_j = (
-                Interval(low=one.mid / half, mid=one.mid, high=one.mid * half, level=one.level) for one in ranges
-            )
-            cost = replace(cost, run_s=run_s, energy_j=energy_j)
-        estimates[way.allocation] = cost
-    kept = without_vain(ways, estimates, wish)
-    return recommend(
-        kept, estimate_of=lambda way: estimates[way.allocation], start_of=lambda *_: NOW_S, now_s=NOW_S, wish=wish
-    )
+        if not is_unasked(way.allocation, ANY):
+            return cost
+        ranges = (cost.run_s.scaled(run), cost.energy_j.scaled(energy))
+        run_s, energy_j = (
+            Interval(low=one.mid / half, mid=one.mid, high=one.mid * half, level=one.level) for one in ranges
+        )
+        return replace(cost, run_s=run_s, energy_j=energy_j)
+
+    return recommended(Wish(count=4), cost_of)
 
 
 def test_a_pipeline_that_is_better_by_its_energy_says_so_and_tells_no_time():

@@ -16,7 +16,7 @@ from scheduler.policies import names
 from scheduler.policies.gang_sites import GangSites
 from scheduler.policies.site_groups import FEW
 from scheduler.types import Reserved
-from tests.scheduler.pools import job, node, pool, runs, way
+from tests.scheduler.pools import held_by, job, node, pool, runs, way
 
 NOW_S = 100.0
 TAKES = st.lists(st.tuples(st.integers(1, 9), st.sampled_from(["", "A", "B"]), st.integers(1, 99)), max_size=30)
@@ -91,3 +91,26 @@ def test_a_run_that_no_reserved_node_is_open_for_begins_on_the_one_of_many_that_
     wish = job("j", way(1, run_s=1.2 * day_s), deadline_s=NOW_S + 1.5 * day_s)
     assert admit(wish, [], pool(*kept, node("z")), NOW_S).accepted
     assert [start.nodes for start in place([wish], pool(*kept, node("z")), NOW_S).placements] == [("z",)]
+
+
+def test_where_gangs_span_nodes_what_they_ask_of_their_memory_is_planned_with():
+    first, second = (job(name, way(2, run_s=50.0, memory_gib=20)) for name in "ab")
+    there = pool(node("n1", cpus=4), node("n2", cpus=4), spans=True)
+    sites = GangSites(shown([first, second], there, NOW_S, {}).capacity, [], {}, NOW_S)
+    (option,) = first.options
+    sites.take(first, sites.find(first, option, 50.0, NOW_S))
+    assert sites.find(second, option, 50.0, NOW_S) is None, "32 GiB hold no two gangs of 20 GiB"
+    assert sites.find(second, option, 50.0, math.inf).start_s == NOW_S + 50.0
+
+
+def test_a_gang_over_nodes_goes_on_with_the_memory_that_it_holds():
+    option = way(4, run_s=50.0, memory_gib=32)
+    wide = runs(job("a", option), "n1", "cpu0", "cpu1")
+    devices = (*wide.running.device_ids, "n2/cpu0", "n2/cpu1")
+    held = replace(wide, running=replace(wide.running, nodes=("n1", "n2"), device_ids=devices, counts=(2, 2)))
+    there = held_by([held], pool(node("n1", cpus=4), node("n2", cpus=4), spans=True))
+    sites = GangSites(shown([held], there, NOW_S, {}).capacity, [held], {}, NOW_S)
+    assert sites.find(held, option, 50.0, NOW_S).goes_on
+    sites.hold(held, NOW_S + 50.0)
+    other = job("b", way(2, run_s=20.0, memory_gib=1))
+    assert sites.find(other, other.options[0], 20.0, math.inf).start_s == NOW_S + 50.0

@@ -1,0 +1,93 @@
+"""Settle offers: price them once what they need is known, and let fail what cannot be read or priced."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from django.utils import timezone
+
+from harness.broker import publish_job
+from harness.database import is_away
+from harness.errors import HarnessError, fault_words
+from harness.estimates.models import AskState, Inspection, OfferRow, OfferState
+from harness.estimates.pricing import offer_compute
+from harness.estimates.probes import probes_of
+from harness.plain import plain
+from scheduler.estimation.values import Allocation
+from scheduler.offers.values import allocation_from
+from scheduler.workload import Workload
+
+NOT_PRICED = "not_priced"
+"""Code of the problem of an offer whose pricing failed."""
+_log = logging.getLogger(__name__)
+
+
+def offer_settle(offer: OfferRow) -> OfferRow:
+    """Price an offer if what it needs is known by now; else leave it waiting, or let it fail."""
+    if offer.state != OfferState.WAITING:
+        return offer
+    workload, only = offer.workload, None
+    if offer.inspection is not None:
+        offer.inspection.refresh_from_db()
+        workload = offer.inspection.workload
+        if workload is None:
+            workload, only = probed_workload(offer.inspection)
+    if workload is not None:
+        return _priced(offer, workload, only)
+    if offer.inspection is None or offer.inspection.state == AskState.FAILED:
+        _keep(offer, state=OfferState.FAILED)
+    return offer
+
+
+def probed_workload(inspection: Inspection) -> tuple[dict[str, Any] | None, Allocation | None]:
+    """What the run on a device told of a program that cannot be read without running it, and where alone it holds."""
+    probe = inspection.probes.filter(state=AskState.DONE).exclude(workload=None).order_by("-sent_at").first()
+    if probe is None or probe.workload is None:
+        return None, None
+    return dict(probe.workload), allocation_from(probe.allocation) if probe.opaque else None
+
+
+def _priced(offer: OfferRow, workload: dict[str, Any], only: Allocation | None) -> OfferRow:
+    """The offer, ready or failed: whatever breaks its pricing would break it at each later look as well."""
+    begun_at, begun_s = timezone.now(), time.perf_counter()
+    try:
+        probes = probes_of(offer.inspection) if offer.inspection else None
+        made, notes = offer_compute(offer, Workload.from_dict(workload), probes=probes, only=only)
+        body = plain(made.to_dict())
+    except Exception as error:
+        if is_away(error):
+            raise  # it passes by itself, and the next look settles the offer
+        _log.exception("offer %s cannot be priced", offer.pk)
+        _keep(offer, state=OfferState.FAILED, problem=_problem(offer, error), body={}, notes=[], made_at=None)
+        return offer
+    _keep(
+        offer, state=OfferState.READY, body=body, notes=notes, problem=None,
+        priced_s=time.perf_counter() - begun_s, made_at=begun_at,
+    )  # fmt: skip
+    return offer
+
+
+def _problem(offer: OfferRow, error: Exception) -> dict[str, str]:
+    """What happened and what to do next, in words."""
+    if isinstance(error, HarnessError):
+        return {"code": NOT_PRICED, "message": f"No offer: {error.message}", "hint": error.hint}
+    return {
+        "code": NOT_PRICED,
+        "message": f"Pricing this offer failed: {fault_words(error)}",
+        "hint": f"Ask for it again. If that fails too, the logs of portal and control tell an admin why: {offer.pk}.",
+    }
+
+
+def _keep(offer: OfferRow, **fields: Any) -> None:
+    """Of two who settle an offer at once the first one counts."""
+    if OfferRow.objects.filter(pk=offer.pk, state=OfferState.WAITING).update(**fields) and offer.job is not None:
+        publish_job(offer.job.project_id, offer.job.pk, "offer", {"offer_id": offer.pk, "state": str(fields["state"])})
+    offer.refresh_from_db()
+
+
+def offers_settle(inspection: Inspection) -> int:
+    """Settle all offers that waited for an inspection; return how many."""
+    waiting = OfferRow.objects.filter(inspection=inspection, state=OfferState.WAITING).select_related("job", "project")
+    return sum(offer_settle(offer).state != OfferState.WAITING for offer in waiting)
