@@ -68,10 +68,10 @@ def faulty_kernels_spared(device: torch.device) -> AbstractContextManager[object
     """
     if device.type != "cpu" or torch.backends.cpu.get_cpu_capability() == "AVX512":
         return nullcontext()
-    return _ConvolutionWatch()
+    return _ConvolutionWatch()  # type: ignore[no-untyped-call]
 
 
-class _ConvolutionWatch(TorchDispatchMode):
+class _ConvolutionWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sees every convolution within it, of layers and of functions."""
 
     def __torch_dispatch__(
