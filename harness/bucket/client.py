@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import logging
 import re
 import secrets
 import threading
@@ -21,7 +22,7 @@ from typing import Any, BinaryIO
 
 from django.conf import settings
 
-from harness.bucket.trouble import BucketTrouble, trouble_of
+from harness.bucket.trouble import BucketTrouble, code_of, trouble_of
 from harness.env import S3Settings
 
 AWAY_S = 30.0
@@ -34,7 +35,13 @@ WHOLE_BYTES = 8 << 20
 """Files up to here are put in one request."""
 PART_BYTES = 32 << 20
 CONNECT_S, READ_S, TRIES = 5, 30, 3
+UPLOAD_PAGES_MAX = 100
+_PASSED_OVER = frozenset(
+    {"AccessDenied", "AllAccessDisabled", "403", "NotImplemented", "501", "MethodNotAllowed", "405", "NoSuchUpload"}
+)
+"""Answers to who would end unfinished uploads that are no trouble: a rule of the bucket may, or has just done so."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_log = logging.getLogger(__name__)
 
 
 class Changed(Exception):
@@ -219,6 +226,35 @@ class Bucket:
         """Remove an object; one that is not there is gone."""
         with suppress(FileNotFoundError), self._asked():
             self._fs.rm_file(self._key(name))
+
+    def uploads_end(self, begun_before: datetime) -> int:
+        """End uploads of blobs that nobody will finish; how many.
+
+        Who is killed in `put` leaves its parts: they cost money, and no list of objects shows them. A key that may not
+        list or end them leaves them to a rule of the bucket.
+        """
+        old: list[dict[str, Any]] = []
+        with self._asked():
+            try:
+                old += [row for row in self._uploads() if row["Initiated"] < begun_before]
+                for row in old:
+                    self._fs.abort_mpu(self.given.bucket, row["Key"], row["UploadId"])
+            except Exception as error:
+                if (code := code_of(error)) not in _PASSED_OVER:
+                    raise
+                _log.info("unfinished uploads in %s are not ended: %s", self.given.place, code)
+                return 0
+        return len(old)
+
+    def _uploads(self) -> Iterator[dict[str, Any]]:
+        """Uploads of blobs that go on, or were left."""
+        asked = {"Bucket": self.given.bucket, "Prefix": self._key("sha256/").partition("/")[2]}
+        for _ in range(UPLOAD_PAGES_MAX):
+            page = self._fs.call_s3("list_multipart_uploads", **asked)
+            yield from page.get("Uploads", [])
+            if not page.get("IsTruncated"):
+                return
+            asked |= {"KeyMarker": page.get("NextKeyMarker", ""), "UploadIdMarker": page.get("NextUploadIdMarker", "")}
 
     def check(self) -> float:
         """Write, read, list and remove a small object; how long it took in seconds."""

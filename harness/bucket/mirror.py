@@ -38,6 +38,8 @@ SWEEP_EVERY_S = 3600.0
 SWEEP_AGE = timedelta(hours=1)
 """Younger blobs stay though nothing names them yet."""
 INCOMING_AGE = timedelta(hours=12)
+UPLOAD_AGE = timedelta(days=1)
+"""No file takes so long; and while this is looked at, none is under way (`alone`)."""
 NOTE_EVERY_S = 5.0
 """A long pass says so often how far it is."""
 _log = logging.getLogger(__name__)
@@ -247,7 +249,10 @@ def _time_s(file: Path) -> float:
 
 
 def sweep(bucket: Bucket) -> int:
-    """Remove blobs that no list names, and what nodes put and nobody fetched; how many. Raises `BucketTrouble`."""
+    """Remove blobs that no list names, what nodes put and nobody fetched, and uploads that were cut short; how many.
+
+    Raises `BucketTrouble`.
+    """
     now = datetime.now(UTC)
     # Blobs first: one that is named only later is not among them, or is young.
     old = {name for name, written in bucket.names("sha256").items() if now - written > SWEEP_AGE}
@@ -263,4 +268,4 @@ def sweep(bucket: Bucket) -> int:
     gone += sorted(old - named)
     for name in gone:
         bucket.remove(name)
-    return len(gone)
+    return len(gone) + bucket.uploads_end(now - UPLOAD_AGE)

@@ -85,6 +85,20 @@ class ElasticPlan(BatchPlan):
         return plain.steps
 
 
+def going_on(plan: BatchPlan, made: int, begun_steps: int) -> tuple[int, int]:
+    """(step at which an epoch goes on, rows of it that are left out) where `made` of its `begun_steps` (0: not known)
+    are made.
+
+    Where a batch has fewer than 4 rows a rank, other numbers of ranks may make an epoch in a step more or less: its
+    last few rows are a step of their own, or go with the step before.
+    """
+    begun_steps = begun_steps or plan.steps
+    if made < min(begun_steps, plan.steps):
+        return made, 0
+    # Either all rows were taken, the last few with the step before; or these few would not be enough for all ranks.
+    return plan.steps, 0 if made >= begun_steps else plan.rows - made * plan.batch_size
+
+
 def epoch_order(rows: int, seed: int, epoch: int) -> Tensor:
     """Permutation [rows] of one epoch; depends on nothing else."""
     generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch * 7919 + 17) % 2**63)

@@ -152,7 +152,7 @@ class Checkpointer:
 
     def _label(self) -> dict[str, Any]:
         step = self.run.position.step
-        return {"step": step, "epoch": step / self.run.teller.steps_per_epoch}
+        return {"step": step, "epoch": self.run.teller.epochs_at(step)}
 
     def _write(self, state: dict[str, Any], *, step: int, epoch: float, metric: float | None) -> None:
         saved = self.store.save(state, step=step, epoch=epoch, metric=metric)

@@ -6,10 +6,11 @@ import os
 import time
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
+from typing import Any
 
 import torch
-from torch import nn
-from torch.nn.modules.conv import _ConvNd
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from worker.runtime.data import DataError
 from worker.runtime.heap import keep_freed_memory
@@ -57,26 +58,36 @@ def set_up_torch(device: torch.device, threads: int) -> None:
         torch.set_float32_matmul_precision("high")
 
 
-def spare_faulty_kernels(net: nn.Module, device: torch.device) -> bool:
-    """Have PyTorch's own kernels train a model for which oneDNN's are faulty on this processor; whether that is so.
+def faulty_kernels_spared(device: torch.device) -> AbstractContextManager[object]:
+    """Have PyTorch's own kernels train a model for which oneDNN's are faulty on this processor: within it the model is
+    called once, without its backward pass. It holds for the whole process, from then on.
 
     Without AVX-512 the backward pass of a strided 1x1 convolution with few channels, side by side, writes beyond its
-    memory: the process ends by a signal, or its gradients are wrong (uxlfoundation/oneDNN#6035). Convolutions that are
-    called as functions are not seen, nor that `ONEDNN_MAX_CPU_ISA` forbids AVX-512. It holds for the whole process.
+    memory: the process ends by a signal, or its gradients are wrong (uxlfoundation/oneDNN#6035). What that one call
+    leaves out is not seen, nor that `ONEDNN_MAX_CPU_ISA` forbids AVX-512.
     """
     if device.type != "cpu" or torch.backends.cpu.get_cpu_capability() == "AVX512":
-        return False
-    if not any(map(_is_faulty, net.modules())):
-        return False
-    torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
-    return True
+        return nullcontext()
+    return _ConvolutionWatch()  # type: ignore[no-untyped-call]
 
 
-def _is_faulty(module: nn.Module) -> bool:
-    if not isinstance(module, _ConvNd) or module.transposed or module.groups > 1:
-        return False
-    skips = set(module.kernel_size) == {1} and max(module.stride) > 1
-    return skips and module.in_channels in FAULTY_CHANNELS
+class _ConvolutionWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Sees every convolution within it, of layers and of functions."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func is torch.ops.aten.convolution.default and _is_faulty(*args):
+            torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
+        return func(*args, **(kwargs or {}))
+
+
+def _is_faulty(
+    _inputs: Tensor, weight: Tensor, _bias: Any, stride: list[int], _padding: Any, _dilation: Any, transposed: bool,
+    _output_padding: Any, groups: int,
+) -> bool:  # fmt: skip
+    skips = set(weight.shape[2:]) == {1} and max(stride) > 1
+    return skips and not transposed and groups == 1 and weight.shape[1] in FAULTY_CHANNELS
 
 
 def settle(device: torch.device) -> None:

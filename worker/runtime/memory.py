@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from worker.events import FailureCode
 from worker.runtime.call_check import check_call, notes_on_outputs
 from worker.runtime.data import Part
-from worker.runtime.device import settled_s
+from worker.runtime.device import faulty_kernels_spared, settled_s
 from worker.runtime.exhausted import is_out_of_memory
 from worker.runtime.failures import ProgramFailure
 from worker.runtime.heap import give_back_freed_memory
@@ -110,7 +110,7 @@ def _probe(net: nn.Module, part: Part, outputs: int, device: torch.device, rows:
     was_training = net.training
     net.eval()
     try:
-        with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
+        with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor), faulty_kernels_spared(device):
             output = net(*inputs)
         check_shape(output, rows, outputs)
         started = settled_s(device)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -11,9 +13,25 @@ from worker.runtime.synced_norm import can_share
 from worker.words import counted
 
 if TYPE_CHECKING:
+    from worker.runtime.data import Dataset
     from worker.runtime.run import Run
 
 _RULES = ("linear", "sqrt")
+
+
+def opening_tell(run: Run, dataset: Dataset, parameters: int, notes: Sequence[str]) -> None:
+    """Tell it: `notes` for the job page, and lines of the log. `parameters`: numbers that the whole model learns."""
+    say = run.reporter.say
+    if run.rank == 0:
+        if dataset.split:
+            say(dataset.split)
+        for note in notes:
+            run.reporter.note(note)
+    ranks, threads = counted(run.world_size, "rank"), counted(torch.get_num_threads(), "thread")
+    place = f"{ranks} on {run.device}, {threads} each, in {run.autocast.name}"
+    say(f"{parameters:,} parameters, {len(dataset.train):,} training rows, {place}")
+    if told := rate_line(run):
+        say(told)
 
 
 def rate_line(run: Run) -> str:

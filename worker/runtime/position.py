@@ -13,6 +13,8 @@ class Position:
 
     epoch: int = 0
     step_in_epoch: int = 0
+    epoch_steps: int = 0
+    """Steps of the epoch under way, by the ranks that there are; 0: it has not begun."""
     step: int = 0
     """Steps made."""
     best: float | None = None
@@ -41,7 +43,7 @@ class Position:
     def next_epoch(self) -> None:
         """Go to the start of the next epoch."""
         self.epoch += 1
-        self.step_in_epoch = 0
+        self.step_in_epoch = self.epoch_steps = 0
         self.epoch_closed = False
         self.metric = None
 
@@ -66,6 +68,7 @@ class Position:
         return {
             "epoch": self.epoch + int(self.epoch_closed),
             "step_in_epoch": 0 if self.epoch_closed else self.step_in_epoch,
+            "epoch_steps": 0 if self.epoch_closed else self.epoch_steps,
             "step": self.step,
             "best": self.best,
             "stale_epochs": self.stale_epochs,
@@ -79,5 +82,6 @@ class Position:
         """Inverse of `state_dict`."""
         for name in ("epoch", "step_in_epoch", "step", "best", "stale_epochs", "stopped", "elapsed_s"):
             setattr(self, name, state[name])
+        self.epoch_steps = int(state.get("epoch_steps", 0))
         self.split = tuple(state.get("split", ()))
         self.split_planned = tuple(state.get("split_planned", ()))

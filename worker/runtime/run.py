@@ -16,17 +16,17 @@ from torch.optim import Optimizer
 
 from worker.merit import larger_is_better
 from worker.runtime import compiler, failures, memory, modes
-from worker.runtime.batches import BatchPlan, epoch_order
+from worker.runtime.batches import BatchPlan, epoch_order, going_on
 from worker.runtime.checkpointer import Checkpointer
 from worker.runtime.collective import Group, broadcast_bytes, join
 from worker.runtime.control import Control
 from worker.runtime.data import DataError, Dataset, Part
-from worker.runtime.device import Rounding, choose_device, default_threads, set_up_torch, spare_faulty_kernels
+from worker.runtime.device import Rounding, choose_device, default_threads, set_up_torch
 from worker.runtime.evaluation import train_sample
 from worker.runtime.loss_curve import check_losses
 from worker.runtime.metrics import part_metrics, told_values
 from worker.runtime.modes.whole import Whole
-from worker.runtime.opening import opening_notes, rate_line
+from worker.runtime.opening import opening_notes, opening_tell
 from worker.runtime.outcome.results import write_preprocess, write_results
 from worker.runtime.pace import Pace
 from worker.runtime.position import Position
@@ -122,7 +122,6 @@ class Run:
         plan = self._plan(dataset.train)
         if isinstance(net, nn.Module):
             net = net.to(self.mode.home)
-            spare_faulty_kernels(net, self.device)
         self.trial.make(net, dataset)
         self.group = self._joined(self.trial.step_s)
         parameters, self.sample = sum(weight.numel() for weight in net.parameters()), dataset.train
@@ -133,21 +132,14 @@ class Run:
         seed_all(self.seed + 100_003 * (self.rank + 1))
         if self.rank == 0:
             write_preprocess(self, dataset)
-            if dataset.split:
-                self.reporter.say(dataset.split)
-            for note in notes:
-                self.reporter.note(note)
-        ranks, threads = counted(self.world_size, "rank"), counted(torch.get_num_threads(), "thread")
-        place = f"{ranks} on {self.device}, {threads} each, in {self.autocast.name}"
-        self.reporter.say(f"{parameters:,} parameters, {len(dataset.train):,} training rows, {place}")
-        if told := rate_line(self):
-            self.reporter.say(told)
+        opening_tell(self, dataset, parameters, notes)
         return net
 
     def restore(self, **parts: Any) -> None:
         """Name what checkpoints hold (`net`, `optimizer`, `ema`, ...; None is left out) and load the newest good."""
         self.checkpointer.parts = {name: part for name, part in parts.items() if part is not None}
         self.checkpointer.restore()
+        self.teller.resume()
         self.pace.resume()
         self.control.restart_clock()
 
@@ -163,7 +155,12 @@ class Run:
 
         Between steps the run may save itself, or save and leave because it was asked to pause.
         """
-        plan, epoch, first = self._plan(part), self.position.epoch, self.position.step_in_epoch
+        plan, epoch = self._plan(part), self.position.epoch
+        first, left_out = going_on(plan, self.position.step_in_epoch, self.position.epoch_steps)
+        self.position.epoch_steps = plan.steps
+        if left_out and self.rank == 0:
+            rows, ranks = counted(left_out, "row"), counted(self.world_size, "rank")
+            self.reporter.note(f"Epoch {epoch + 1} ends without its last {rows}: too few for a step of {ranks}.")
         order = epoch_order(len(part), self.seed, epoch)
         self.teller.reset_clock()
         self.pace.restart()

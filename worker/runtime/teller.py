@@ -30,6 +30,8 @@ class Teller:
         self.epochs = epochs
         self.started_s = started_s
         self.steps_per_epoch = 1
+        self._longer = 0
+        """So many steps more were made in the epochs before than ranks as they are now would have made."""
         self.losses = LossLog(1)
         self.meter = Meter(0.0)
         self.rows_factor = float(world_size)
@@ -51,10 +53,19 @@ class Teller:
         self.losses = LossLog(steps_per_epoch * self.epochs)
         self.meter = Meter(evaluation_share)
 
+    def resume(self) -> None:
+        """The run goes on from its position: other ranks may have had epochs of other lengths (`batches.going_on`)."""
+        position = self.position
+        self._longer = position.step - position.step_in_epoch - position.epoch * self.steps_per_epoch
+
     @property
     def steps_total(self) -> int:
         """Steps of the whole run, if it is not stopped early."""
-        return self.steps_per_epoch * self.epochs
+        return self.steps_per_epoch * self.epochs + self._longer
+
+    def epochs_at(self, step: int) -> float:
+        """Epochs that are over after this step of the run."""
+        return (step - self._longer) / self.steps_per_epoch
 
     def speak_as(self, rank: int, world_size: int) -> None:
         """This process has become another rank, one of so many."""
@@ -113,7 +124,7 @@ class Teller:
         self._metric(step, values)
 
     def _metric(self, step: int, values: dict[str, float], **more: float) -> None:
-        self.reporter.emit(EventKind.METRIC, step=step, epoch=step / self.steps_per_epoch, values=values, **more)
+        self.reporter.emit(EventKind.METRIC, step=step, epoch=self.epochs_at(step), values=values, **more)
 
     def epoch(self, values: dict[str, float], metric_name: str) -> None:
         """Say in a line of the log how the epoch went."""

@@ -20,6 +20,7 @@ from worker.transfer.cache import AHEAD, STARTING, Cache, CacheFull
 from worker.transfer.fetch import AWAY_LIMIT_S, PLAIN, Damaged, Manner, Source, tree_fetch
 from worker.transfer.fetches import fetch_note, fetches
 from worker.transfer.folders import Folders, dataset_name
+from worker.transfer.heeding import heeding
 from worker.transfer.portal import Portal, PortalRefused, patiently
 from worker.transfer.signed import Signed
 from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, JOB_FOLDER, Tree, dataset_folder, job_folder, tree_here
@@ -84,10 +85,12 @@ class Depot:
         raise AssertionError  # pragma: no cover
 
     def _listed(self, folder: str, stopped: Stop) -> Listed:
-        body = patiently(
-            lambda: self.portal.json("GET", "/trees", folder=folder), limit_s=AWAY_LIMIT_S, stopped=stopped
-        )
-        return listed_read(body["files"])
+        return listed_read(self._told("/trees", stopped, folder=folder)["files"])
+
+    def _told(self, path: str, stopped: Stop, **query: str) -> Any:
+        """The portal's answer, which may take minutes; soon after nobody wants it any more `Stopped` is raised."""
+        with self.portal.apart() as own, heeding(stopped, lambda: own.connections):
+            return patiently(lambda: own.json("GET", path, **query), limit_s=AWAY_LIMIT_S, stopped=stopped)
 
     def _content(self, folder: str, listed: Listed, brought: Brought, stopped: Stop) -> Content:
         tree, addresses = listed
@@ -158,8 +161,8 @@ class Depot:
     def checkpoints(self, plan: RunPlan, paths: RunPaths, brought: Brought, stopped: Stop) -> None:
         """Make this node's checkpoints of a job those that the store has. Raises `TransferError`, `OSError`."""
         base = f"/runs/{plan.job_id}/{plan.token}/checkpoints"
-        body = patiently(lambda: self.portal.json("GET", base), limit_s=AWAY_LIMIT_S, stopped=stopped)
-        wanted = {str(row["name"]): listed_read(row["files"]) for row in body["checkpoints"]}
+        told = self._told(base, stopped)["checkpoints"]
+        wanted = {str(row["name"]): listed_read(row["files"]) for row in told}
         if not all(CHECKPOINT_NAME.fullmatch(name) for name in wanted):
             raise ValueError("the store has a checkpoint with a name that may not be written")
         for path in [*paths.checkpoints.iterdir()]:

@@ -12,10 +12,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
+from http.client import HTTPConnection
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from worker.transfer.heeding import heeding
 from worker.transfer.portal import Portal, Stopped, TransferError, patiently
 from worker.transfer.signed import BucketAway, Signed
 from worker.transfer.tree import Tree, TreeFile
@@ -120,6 +122,11 @@ class _Ways:
     signed: Signed | None
     manner: Manner
 
+    @property
+    def connections(self) -> list[HTTPConnection]:
+        """Those on which something may be waited for."""
+        return self.portal.connections + (self.signed.connections if self.signed is not None else [])
+
     def signed_span(self, name: str, start: int, stop: int) -> Iterator[bytes] | None:
         """From the object store; None where that is not the way."""
         address = self.source.addresses.get(name)
@@ -208,7 +215,10 @@ def _chunks_fetch(ways: _Ways, halves: list[_Half], stopped: Callable[[], bool])
     def stop() -> bool:
         return ended.is_set() or stopped()
 
-    with ThreadPoolExecutor(manner.connections, thread_name_prefix="fetch") as pool:
+    with (
+        heeding(stop, lambda: ways.connections),
+        ThreadPoolExecutor(manner.connections, thread_name_prefix="fetch") as pool,
+    ):
         running: dict[Future[int], _Half] = {}
         try:
             while waiting or running:

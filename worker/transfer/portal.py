@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
-TIMEOUT_S = 30.0
+CONNECT_S, TIMEOUT_S = 10.0, 30.0
 SLOW_S = 300.0
 """For answers before which the portal reads all bytes of a folder."""
 READ_BYTES = 1 << 18
@@ -54,6 +54,11 @@ class Portal:
         self._url = url
         self._local = threading.local()
         self._made: list[http.client.HTTPConnection] = []
+
+    @property
+    def connections(self) -> list[http.client.HTTPConnection]:
+        """Those that there are, of all threads."""
+        return [*self._made]
 
     @contextmanager
     def apart(self) -> Iterator[Portal]:
@@ -131,7 +136,7 @@ class Portal:
         connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
         if connection is None:
             maker = http.client.HTTPSConnection if self._https else http.client.HTTPConnection
-            connection = self._local.connection = maker(self._host, timeout=self._timeout_s)
+            connection = self._local.connection = maker(self._host, timeout=min(CONNECT_S, self._timeout_s))
             self._made.append(connection)
             connection.connect()
         if connection.sock is not None:
@@ -169,7 +174,9 @@ def patiently(work: Callable[[], T], *, limit_s: float, stopped: Callable[[], bo
             raise Stopped("it is not wanted any more")
         try:
             return work()
-        except PortalAway:
+        except PortalAway as away:
+            if stopped():  # perhaps it was woken for that
+                raise Stopped("it is not wanted any more") from away
             if time.monotonic() + wait_s > end_s:
                 raise
         time.sleep(wait_s)

@@ -45,6 +45,11 @@ class Signed:
         """Whether it is worth asking."""
         return self._failures < FAILURES_MAX
 
+    @property
+    def connections(self) -> list[_Connection]:
+        """Those that there are, of all threads; some may be closed."""
+        return [*self._made]
+
     def span(self, address: str, start: int, stop: int) -> Iterator[bytes]:
         """The bytes `start` to `stop` of an object, as they come. Raises `BucketAway`."""
         with self._answer("GET", address, {"Range": f"bytes={start}-{stop - 1}"}) as answer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -13,15 +12,13 @@ from django.db.models import F
 from django.utils import timezone
 
 from harness.broker import publish_pool, task_send_on_commit
-from harness.errors import HarnessError
 from harness.jobs.control.clock import moment_within
+from harness.jobs.control.found import Figures, Found, found_read, found_take
 from harness.jobs.control.losses import lost_attempts
 from harness.jobs.control.reading import event_read
-from harness.jobs.control.telemetry import count_of
 from harness.jobs.control.usage import uses_write
 from harness.jobs.failures import RunFailure, failure_of, given_up
 from harness.jobs.models import Allocation, Checkpoint, Job, JobAttempt
-from harness.jobs.results import job_results
 from harness.jobs.states import job_move, job_note
 from harness.pool.services import pool_setting_get
 from harness.storage.sizes import job_size_due
@@ -30,8 +27,6 @@ from worker.events import Event, EventKind, FailureCode, Outcome
 from worker.plan import RunPaths
 from worker.states import JobState
 
-Figures = dict[str, float]
-"""Values for fields of `Job`."""
 _log = logging.getLogger(__name__)
 _STARTED = (JobState.PLACED, JobState.RUNNING)
 _RUNS = (JobState.PLACED, JobState.RUNNING, JobState.PAUSING)
@@ -41,20 +36,20 @@ def attempt_end(
     attempt: JobAttempt,
     outcome: Outcome,
     failure: dict[str, Any] | None,
-    figures: Figures | None = None,
+    found: Found | None = None,
     *,
     forgiven: bool = False,
     ended_s: float | None = None,
 ) -> bool:
     """End an attempt and move its job on. Returns False where it had ended already.
 
-    `figures`: of its results, from whoever calls this in a transaction; else they are read here, before one begins.
+    `found`: on the disk, from whoever calls this in a transaction; else it is read here, before one begins.
     `forgiven`: that it was lost does not count towards the most restarts.
     `ended_s`: when its run ended, by its node's clock. Control may hear of it much later, and the devices did nothing
     for it in between.
     """
-    if figures is None and outcome == Outcome.SUCCEEDED:
-        figures = figures_read(attempt.job_id)
+    if found is None:
+        found = found_read(attempt.job_id, outcome)
     lost = outcome == Outcome.LOST
     fallback = FailureCode.NODE_LOST if lost else FailureCode.PROGRAM_ERROR
     told = failure_of(failure, fallback=fallback) if outcome in {Outcome.LOST, Outcome.FAILED} else None
@@ -73,7 +68,8 @@ def attempt_end(
         Job.objects.filter(pk=attempt.job_id).update(run_s=F("run_s") + held_s, samples_per_s=None, eta_s=None)
         job = Job.objects.select_related("project").get(pk=attempt.job_id)
         if job.token == attempt.number:
-            _job_move_on(job, attempt, outcome, told, figures or {}, forgiven=forgiven)
+            found_take(job, attempt, found)
+            _job_move_on(job, attempt, outcome, told, found.figures, forgiven=forgiven)
         publish_pool("released", {"job_id": job.pk, "token": attempt.number})
         task_send_on_commit("control.tick")
     return True
@@ -157,45 +153,8 @@ def _checkpoint_set_aside(job: Job, attempt: JobAttempt, told: RunFailure) -> bo
     return True
 
 
-def figures_read(job_id: str) -> Figures:
-    """Fields that results.json gives; nothing where it cannot be read: the run itself did succeed.
-
-    Best called before a transaction: the program wrote the file, and may have made it large.
-    """
-    try:
-        results = job_results(Job(pk=job_id))
-    except HarnessError as error:
-        _log.warning("job %s succeeded without readable results: %s", job_id, error.message)
-        return {}
-    metric, timing = results.get("metric", {}), results.get("timing", {})
-    # A run that stopped early has made fewer steps than were planned.
-    made = count_of(timing.get("steps")) if isinstance(timing, dict) else 0
-    fields: Figures = {"step": made} if made else {}
-    for source, field in (("value_val", "metric_best"), ("value_test", "metric_test")):
-        value = metric.get(source) if isinstance(metric, dict) else None
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            fields[field] = float(value)
-    return fields
-
-
-def figures_of(job_id: str, events: Iterable[Event]) -> Figures | None:
-    """The same where these events tell that a part of the run succeeded; else None."""
-    ends = (end_told(event)[0] for event in events if event.kind is EventKind.EXITED)
-    return figures_read(job_id) if Outcome.SUCCEEDED in ends else None
-
-
 def _at_the_end(job: Job) -> dict[str, Any]:
     return {"step": F("steps_total")} if job.steps_total else {}
-
-
-def end_told(event: Event) -> tuple[Outcome, dict[str, Any] | None]:
-    """(outcome, failure) of an EXITED event; who names no outcome that there is was lost."""
-    failure = event.data.get("failure")
-    try:
-        outcome = Outcome(str(event.data.get("outcome")))
-    except ValueError:
-        outcome = Outcome.LOST
-    return outcome, failure if isinstance(failure, dict) else None
 
 
 def exit_record(attempt: JobAttempt, part: str = "") -> Event | None:

@@ -10,9 +10,11 @@ from django.db import transaction
 from django.utils import timezone
 
 from harness.broker import project_stream, publish
-from harness.jobs.control.attempts import Figures, attempt_end, end_told, figures_of
+from harness.jobs.control.attempts import attempt_end
+from harness.jobs.control.found import Found, found_of
 from harness.jobs.control.marks import fresh_events
 from harness.jobs.control.parts import is_spread, nodes_of
+from harness.jobs.control.reading import end_told
 from harness.jobs.control.saved import checkpoints_drop, checkpoints_gone, checkpoints_take
 from harness.jobs.control.spread import ends_take
 from harness.jobs.control.telemetry import (
@@ -35,7 +37,7 @@ from worker.watchdog import made_a_step
 
 def events_apply(job_id: str, events: Collection[Event]) -> int:
     """Take in events of one job; return how many were new. Events of an older attempt, or seen before, are dropped."""
-    figures = figures_of(job_id, events)  # before the transaction: reading may take long
+    found = found_of(job_id, events)  # before the transaction: reading may take long
     gone = checkpoints_gone(job_id, events)
     with transaction.atomic():
         job = Job.objects.select_for_update().filter(pk=job_id).first()
@@ -59,7 +61,7 @@ def events_apply(job_id: str, events: Collection[Event]) -> int:
             if by_kind[kind]:
                 effect(job, attempt, by_kind[kind])
         if by_kind[EventKind.EXITED]:
-            _exited(attempt, by_kind[EventKind.EXITED], figures)
+            _exited(attempt, by_kind[EventKind.EXITED], found)
     return len(fresh)
 
 
@@ -145,11 +147,11 @@ def _history(kind: str, limit: int = 200) -> Callable[[Job, JobAttempt, list[Eve
     return effect
 
 
-def _exited(attempt: JobAttempt, events: list[Event], figures: Figures | None) -> None:
+def _exited(attempt: JobAttempt, events: list[Event], found: Found | None) -> None:
     if is_spread(attempt):
-        ends_take(attempt, events, figures)
+        ends_take(attempt, events, found)
         return
-    attempt_end(attempt, *end_told(events[-1]), figures, ended_s=events[-1].time_s)
+    attempt_end(attempt, *end_told(events[-1]), found, ended_s=events[-1].time_s)
 
 
 _EFFECTS: dict[EventKind, Callable[[Job, JobAttempt, list[Event]], None]] = {

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,16 +17,13 @@ from typing import Any
 from django.conf import settings
 
 from harness.jobs.control.parts import first_lost_at, nodes_of
-from harness.jobs.control.saved import checkpoint_is_whole, checkpoint_manifest, checkpoints_take
-from harness.jobs.control.telemetry import count_of, number_of
+from harness.jobs.control.saved import Saved, checkpoint_is_whole, checkpoints_add, saved_read
 from harness.jobs.models import Checkpoint, Job, JobAttempt
 from harness.jobs.states import job_note
 from harness.store import UnsafePath, folder_beneath
 from harness.transfer.placing import checkpoint_exchange
 from worker.elastic.patience import RESCUE_MOST_S
-from worker.events import Event, EventKind
-from worker.fence import fence_raise, step_name
-from worker.merit import larger_is_better
+from worker.fence import fence_raise
 from worker.plan import RunPaths
 from worker.transfer.tree import CHECKPOINT_NAME
 
@@ -39,17 +35,6 @@ They end by themselves, mostly in seconds. Only where steps take minutes does it
 """
 OFFERED_MAX = 4
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Saved:
-    """One checkpoint that a node saved, as its manifest tells."""
-
-    name: str
-    step: int
-    epoch: float
-    metric: float | None
-    bytes: int
 
 
 def rescue_awaited(attempt: JobAttempt, now: datetime) -> bool:
@@ -86,28 +71,15 @@ def rescue_take(job: Job, attempt: JobAttempt, offered: Mapping[str, Sequence[st
     except (OSError, UnsafePath) as error:
         _log.warning("job %s: what %s saved cannot be taken: %s", job.pk, node, error)
         return
-    for one in taken:
-        data = {**asdict(one), "best": _is_best(job, one.metric), "removed": []}
-        event = Event(
-            kind=EventKind.CHECKPOINT, job_id=job.pk, token=attempt.number, rank=0, seq=0, time_s=0.0, data=data
-        )
-        checkpoints_take(job, attempt, [event])
+    checkpoints_add(job, attempt, taken)
     text = f"The node {first} was lost; {node} has saved the run as it was after step {newest.step:,}."
     job_note(job, "note", text, data={"step": newest.step, "checkpoint": newest.name})
 
 
-def _saved(root: Path, node: str, names: Sequence[str]) -> list[_Saved]:
+def _saved(root: Path, node: str, names: Sequence[str]) -> list[Saved]:
     """Those that are whole, the newest last."""
-    found = []
-    for name in names:
-        there = (RunPaths(root, node), RunPaths(root))
-        manifest = next((body for paths in there if (body := checkpoint_manifest(paths, name))), None)
-        if manifest is None or name != step_name(step := count_of(manifest.get("step"))):
-            continue
-        epoch, metric = number_of(manifest.get("epoch")) or 0.0, number_of(manifest.get("metric"))
-        size = sum(count_of(entry["bytes"]) for entry in manifest["files"].values())
-        found.append(_Saved(name=name, step=step, epoch=epoch, metric=metric, bytes=size))
-    return sorted(found, key=lambda saved: saved.step)
+    found = (saved_read(name, RunPaths(root, node), RunPaths(root)) for name in names)
+    return sorted((one for one in found if one is not None), key=lambda saved: saved.step)
 
 
 def _farthest(job: Job, attempt: JobAttempt) -> int:
@@ -118,14 +90,6 @@ def _farthest(job: Job, attempt: JobAttempt) -> int:
         rows = rows.filter(step__lte=start.step) if start else rows
     paths: RunPaths = settings.STORE.job(job.pk)
     return next((row.step for row in rows if checkpoint_is_whole(paths, row.name)), -1)
-
-
-def _is_best(job: Job, metric: float | None) -> bool:
-    if metric is None:
-        return False
-    known = Checkpoint.objects.filter(job=job, removed_at=None).values_list("metric", flat=True)
-    sign = 1.0 if larger_is_better(job.metric_name) else -1.0
-    return all(sign * metric >= sign * other for other in known if other is not None)
 
 
 def _place(root: Path, node: str, names: Sequence[str], token: int) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,55 @@ from harness.jobs.control.telemetry import count_of, number_of
 from harness.jobs.models import Checkpoint, Job, JobAttempt
 from harness.store import UnsafePath, json_beneath, open_beneath
 from worker.events import Event, EventKind
+from worker.fence import step_name
+from worker.merit import larger_is_better
 from worker.plan import RunPaths
 from worker.states import JobState
 from worker.transfer.tree import CHECKPOINT_NAME
 from worker.watchdog import made_a_step
 
 _MANIFEST_BYTES_MAX = 4 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saved:
+    """One whole checkpoint, as its manifest tells."""
+
+    name: str
+    step: int
+    epoch: float
+    metric: float | None
+    bytes: int
+
+
+def saved_read(name: str, *places: RunPaths) -> Saved | None:
+    """The checkpoint of that name in the first of these places where it is whole; None where it is in none."""
+    manifest = next((body for paths in places if (body := checkpoint_manifest(paths, name))), None)
+    if manifest is None or name != step_name(step := count_of(manifest.get("step"))):
+        return None
+    epoch, metric = number_of(manifest.get("epoch")) or 0.0, number_of(manifest.get("metric"))
+    size = sum(count_of(entry["bytes"]) for entry in manifest["files"].values())
+    return Saved(name=name, step=step, epoch=epoch, metric=metric, bytes=size)
+
+
+def checkpoints_add(job: Job, attempt: JobAttempt, found: Sequence[Saved]) -> None:
+    """Take in what lies in the store, the oldest first, as if the attempt had told of it."""
+    if not found:
+        return
+    _history_leave(job, attempt)
+    known = Checkpoint.objects.filter(job=job, removed_at=None).values_list("metric", flat=True)
+    sign = 1.0 if larger_is_better(job.metric_name) else -1.0
+    best = max((sign * metric for metric in known if metric is not None), default=-math.inf)
+    told = []
+    for one in found:
+        merit = -math.inf if one.metric is None else sign * one.metric
+        is_best = one.metric is not None and merit >= best
+        best = max(best, merit)
+        data = {**asdict(one), "best": is_best, "removed": []}
+        told.append(
+            Event(kind=EventKind.CHECKPOINT, job_id=job.pk, token=attempt.number, rank=0, seq=0, time_s=0.0, data=data)
+        )
+    checkpoints_take(job, attempt, told)
 
 
 def checkpoints_take(job: Job, attempt: JobAttempt, events: Sequence[Event]) -> None:

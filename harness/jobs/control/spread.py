@@ -18,9 +18,11 @@ from django.db import transaction
 from django.utils import timezone
 
 from harness.broker import client, task_send_on_commit
-from harness.jobs.control.attempts import Figures, attempt_end, end_told, exit_record
+from harness.jobs.control.attempts import attempt_end, exit_record
 from harness.jobs.control.clock import Steady
+from harness.jobs.control.found import Found
 from harness.jobs.control.parts import left_nodes, nodes_of
+from harness.jobs.control.reading import end_told
 from harness.jobs.control.rescue import offered_read, rescue_awaited, rescue_take
 from harness.jobs.control.survivors import first_lose, node_leave
 from harness.jobs.models import Job, JobAttempt, JobEvent
@@ -88,13 +90,13 @@ def network_of(devices: Sequence[Device], addresses: Mapping[str, str]) -> Ranks
     return RanksNetwork(number=number, note=note)
 
 
-def ends_take(attempt: JobAttempt, events: Sequence[Event], figures: Figures | None = None) -> None:
-    """Take in EXITED events of a spread attempt. `figures`: as in `attempt_end`."""
+def ends_take(attempt: JobAttempt, events: Sequence[Event], found: Found | None = None) -> None:
+    """Take in EXITED events of a spread attempt. `found`: as in `attempt_end`."""
     for event in events:
         node, (outcome, failure) = str(event.data.get("node", "")), end_told(event)
         saved = tuple(offered_read(event.data.get("rescue")))
         _add(attempt, NodeEnd(node=node, outcome=outcome, failure=failure, rescue=saved, ended_s=event.time_s))
-    _conclude(attempt, figures)
+    _conclude(attempt, found)
 
 
 @transaction.atomic
@@ -122,19 +124,19 @@ def _ends(attempt: JobAttempt) -> dict[str, NodeEnd]:
     return {end.node: end for end in map(end_read, (row.data for row in rows))}
 
 
-def _conclude(attempt: JobAttempt, figures: Figures | None = None) -> None:
+def _conclude(attempt: JobAttempt, found: Found | None = None) -> None:
     """End the attempt where every node has told; stop the others where one ended badly."""
     ends = _ends(attempt)
     missing = [node for node in nodes_of(attempt) if node not in ends]
     if not missing:
-        _end(attempt, ends, figures)
+        _end(attempt, ends, found)
     elif _ended_badly(attempt, ends):
         for node in missing:
             _stop(attempt, node, _how(attempt, ended_badly=True))
 
 
 @transaction.atomic
-def _end(attempt: JobAttempt, ends: Mapping[str, NodeEnd], figures: Figures | None) -> None:
+def _end(attempt: JobAttempt, ends: Mapping[str, NodeEnd], found: Found | None) -> None:
     """End it, once, as of the last part's end, whichever was heard last; what its nodes saved when they lost the first
     one becomes the job's with that."""
     job = Job.objects.select_for_update().get(pk=attempt.job_id)
@@ -142,7 +144,7 @@ def _end(attempt: JobAttempt, ends: Mapping[str, NodeEnd], figures: Figures | No
         rescue_take(job, attempt, {node: end.rescue for node, end in ends.items()})
         known_s = [end.ended_s for end in ends.values() if end.ended_s is not None]
         ended_s = max(known_s) if len(known_s) == len(ends) else None
-        attempt_end(attempt, *verdict(_counted(attempt, ends)), figures, ended_s=ended_s)
+        attempt_end(attempt, *verdict(_counted(attempt, ends)), found, ended_s=ended_s)
 
 
 def _how(attempt: JobAttempt, *, ended_badly: bool) -> str:

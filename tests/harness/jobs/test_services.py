@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from harness.errors import Conflict, NotFound
 from harness.jobs import selectors, services
-from harness.jobs.control import attempts
+from harness.jobs.control import found
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Job, JobEvent, MetricPoint
@@ -197,7 +197,7 @@ def test_results_are_read_before_anything_is_locked(job, node_make, monkeypatch,
         asked.append(len(queries))
         return {"metric": {"value_val": 0.9, "value_test": 0.8}}
 
-    monkeypatch.setattr(attempts, "job_results", read)
+    monkeypatch.setattr(found, "job_results", read)
     with CaptureQueriesContext(connection) as queries:
         for number, node in enumerate(["node-1", "node-2"][: 1 + spread], start=1):
             before = len(queries)

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.runtime.batches import BatchPlan, epoch_order, iterate
+from worker.runtime.batches import BatchPlan, epoch_order, going_on, iterate
 from worker.runtime.data import Part
 from worker.shares import in_proportion
 
@@ -40,6 +40,27 @@ def test_an_epoch_goes_on_in_the_middle_with_the_same_batches(rows: int, first: 
     whole = [targets for _, targets in iterate(numbered(rows), plan, order, 0, 0, CPU)]
     rest = [targets for _, targets in iterate(numbered(rows), plan, order, 0, first, CPU)]
     assert [t.tolist() for t in rest] == [t.tolist() for t in whole[first:]]
+
+
+@given(
+    rows=st.integers(12, 100), batch=st.integers(4, 20), before=st.integers(1, 4), after=st.integers(1, 4),
+    made=st.integers(0, 30),
+)  # fmt: skip
+def test_an_epoch_goes_on_with_other_ranks_and_takes_no_row_twice(
+    rows: int, batch: int, before: int, after: int, made: int
+) -> None:
+    old, new = (BatchPlan(rows=rows, batch_size=batch, world_size=world) for world in (before, after))
+    made = min(made, old.steps)
+    step, left_out = going_on(new, made, old.steps)
+    spans = [*map(old.bounds, range(made)), *map(new.bounds, range(step, new.steps))]
+    taken = [row for start, stop in spans for row in range(start, stop)]
+    assert taken == list(range(rows - left_out))
+    assert left_out < 2 * after and (not left_out or made == new.steps < old.steps)
+
+
+def test_an_older_checkpoint_that_does_not_tell_the_steps_of_its_epoch_goes_on() -> None:
+    plan = BatchPlan(rows=43, batch_size=4, world_size=2)
+    assert [going_on(plan, made, 0) for made in (0, 9, 10)] == [(0, 0), (9, 0), (10, 0)]
 
 
 @pytest.mark.parametrize(("batch", "world"), [(1, 2), (3, 4)])

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from tests.worker.runtime.apart import apart
 from worker.runtime.collective import PeerLost, _peers
-from worker.runtime.data import DataError
-from worker.runtime.device import Rounding, choose_device, spare_faulty_kernels
+from worker.runtime.data import DataError, Part
+from worker.runtime.device import Rounding, choose_device, faulty_kernels_spared
 from worker.runtime.exhausted import is_out_of_memory
 from worker.runtime.failures import describe
+from worker.runtime.memory import probe
 
 ASSERTED = (
     "CUDA error: device-side assert triggered\n"
@@ -69,26 +72,61 @@ def test_figures_are_exact_without_what_a_gpu_would_round() -> None:
         torch.backends.cudnn.allow_tf32 = before[1]
 
 
+def called(layer: nn.Module) -> Callable[[Tensor], Tensor]:
+    """Its function, called as a person's own model may."""
+    assert isinstance(layer, nn.Conv2d)
+    return lambda inputs: F.conv2d(inputs, layer.weight, layer.bias, layer.stride, groups=layer.groups)
+
+
 @pytest.mark.parametrize(
     ("layer", "capability", "spared"),
     [
         (nn.Conv2d(4, 8, 1, stride=2), "AVX2", True),
         (nn.Conv1d(7, 8, 1, stride=3), "AVX2", True),
+        (called(nn.Conv2d(4, 8, 1, stride=2)), "AVX2", True),
         (nn.Conv2d(4, 8, 1, stride=2), "AVX512", False),
         (nn.Conv2d(8, 16, 1, stride=2), "AVX2", False),
         (nn.Conv2d(4, 8, 1), "AVX2", False),
         (nn.Conv2d(4, 8, 3, stride=2), "AVX2", False),
+        (nn.Conv2d(4, 8, 1, stride=2, groups=2), "AVX2", False),
+        (called(nn.Conv2d(4, 8, 3, stride=2)), "AVX2", False),
         (nn.ConvTranspose2d(4, 8, 1, stride=2), "AVX2", False),
-        (nn.Linear(4, 8), "AVX2", False),
+        (nn.Linear(8, 8), "AVX2", False),
     ],
 )
 def test_models_that_onednn_would_train_wrong_are_trained_by_other_kernels(
-    layer: nn.Module, capability: str, spared: bool, monkeypatch: pytest.MonkeyPatch
+    layer: Callable[[Tensor], Tensor], capability: str, spared: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    weight = getattr(layer, "weight", None)
+    channels = getattr(layer, "in_channels", 4)
+    inputs = torch.randn(2, channels, *[8] * (1 if weight is not None and weight.dim() < 4 else 2))
     try:
-        assert spare_faulty_kernels(nn.Sequential(nn.ReLU(), layer), torch.device("cpu")) is spared
+        with faulty_kernels_spared(torch.device("cpu")):
+            layer(inputs)
         assert torch.backends.mkldnn.enabled is not spared
+    finally:
+        torch.backends.mkldnn.enabled = True
+
+
+class Strided(nn.Module):
+    """One such convolution, called as a function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.top = nn.Conv2d(4, 8, 1, stride=2), nn.Linear(8, 2)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """[rows, 2]."""
+        return self.top(called(self.conv)(inputs).mean((2, 3)))
+
+
+def test_the_try_of_a_model_sees_what_it_calls_as_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
+    rows = torch.arange(4)
+    try:
+        probe(Strided(), Part((torch.randn(4, 4, 8, 8),), rows % 2, rows), 2, torch.device("cpu"), 4)
+        assert not torch.backends.mkldnn.enabled
     finally:
         torch.backends.mkldnn.enabled = True
 
@@ -98,8 +136,9 @@ def strided_gradients() -> tuple[list[Tensor], list[Tensor]]:
     torch.set_num_threads(1)
     torch.manual_seed(1)
     net = nn.Conv2d(4, 8, 1, stride=2).to(memory_format=torch.channels_last)
-    spare_faulty_kernels(net, torch.device("cpu"))
     pictures = torch.randn(16, 4, 16, 16).contiguous(memory_format=torch.channels_last)
+    with faulty_kernels_spared(torch.device("cpu")):
+        net(pictures)
     exact = copy.deepcopy(net).double()
     for _ in range(40):  # what lies behind the memory of one pass belongs to somebody else in the next
         net.zero_grad()

@@ -38,6 +38,12 @@ class FileServer:
     """A proxy before it gives these answers first, in words of its own."""
     meet: threading.Barrier | None = None
     """Answers wait for one another here, so that nothing hangs on who is quicker."""
+    silent: threading.Event | None = None
+    """Nothing is answered until it is set."""
+    silent_after_bytes: int = 0
+    """Of a file: so many come before."""
+    waits: threading.Event = field(default_factory=threading.Event)
+    """Somebody waits for such an answer."""
     most_at_once: int = 0
     _now: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -64,6 +70,8 @@ class FileServer:
                 self._now -= 1
 
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:
+        if self.silent is not None and not self.silent_after_bytes:
+            self._keep_silent()
         with self._lock:
             status = self.proxy_says.pop() if self.proxy_says else 0
         if status:
@@ -95,9 +103,18 @@ class FileServer:
         handler.send_response(206)
         handler.send_header("Content-Length", str(len(body)))
         handler.end_headers()
+        if self.silent is not None:
+            handler.wfile.write(bytes(body[: self.silent_after_bytes]))
+            body, left = body[self.silent_after_bytes :], left - self.silent_after_bytes
+            self._keep_silent()
         handler.wfile.write(bytes(body[:left]))
         if left < len(body):
             handler.close_connection = True
+
+    def _keep_silent(self) -> None:
+        assert self.silent is not None
+        self.waits.set()
+        self.silent.wait(120)
 
 
 def refuse(handler: BaseHTTPRequestHandler, status: int, code: str) -> None:

@@ -135,7 +135,7 @@ def copy_save(run: ElasticRun) -> None:
     try:
         run.teller.points(KeptLosses.points_of(copy["points"]))  # the lost one may not have told all of them
         if _is_whole(run, copy):
-            run.checkpointer.store.save(state, step=step, epoch=step / run.teller.steps_per_epoch, metric=None)
+            run.checkpointer.store.save(state, step=step, epoch=run.teller.epochs_at(step), metric=None)
         if best is not None and best[1]["step"] != step:
             run.checkpointer.store.save(best[0], **best[1])
     except Exception as error:

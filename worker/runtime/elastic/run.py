@@ -150,6 +150,7 @@ class ElasticRun(Run):
             self.copy, elapsed_s = self._shared_copy(place.source, elapsed_s)
         assert self.copy is not None  # noqa: S101 - the first rank has one by now
         copy_load(self, self.copy, again=place.generation > 1)
+        self.teller.resume()
         rng_take(self, self.copy)
         self.position.elapsed_s = elapsed_s
         self.mode, self.pace = modes.choose(self), Pace(self)

@@ -22,7 +22,6 @@ from torch.nn import functional as F
 from worker.events import FailureCode
 from worker.plan import EXIT_REPORTED
 from worker.runtime.data import DataError, Dataset
-from worker.runtime.device import spare_faulty_kernels
 from worker.runtime.failures import ProgramFailure, describe
 from worker.runtime.memory import Probe, probe
 from worker.runtime.spec import load_spec
@@ -70,7 +69,6 @@ def _try(program: Path, data: Path) -> tuple[nn.Module, Probe]:
         raise DataError(f"Too few rows to train on: {len(dataset.train)}.", "Use more rows or smaller other parts.")
     net = model.build(spec.with_shape(dataset.shape))
     outputs = int(dataset.shape.get("outputs") or spec.shape.outputs)
-    spare_faulty_kernels(net, torch.device("cpu"))
     found = probe(net, dataset.train, outputs, torch.device("cpu"), ROWS)
     rows = dataset.train.take(slice(0, ROWS))
     net.train()

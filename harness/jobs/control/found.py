@@ -1,0 +1,144 @@
+"""What an attempt has left on the disk, for control that ends it: figures, and checkpoints whose word did not arrive.
+
+A broker that loses its memory, or a node that is lost, takes the word of a checkpoint with it. Without that word the
+next attempt would go on from an older one, and put the newer aside.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from django.conf import settings
+from django.db.models import F
+
+from harness.errors import HarnessError
+from harness.jobs.control.parts import first_lost_at
+from harness.jobs.control.reading import end_told
+from harness.jobs.control.saved import Saved, checkpoints_add, checkpoints_drop, saved_read
+from harness.jobs.control.telemetry import count_of
+from harness.jobs.models import Checkpoint, Job, JobAttempt
+from harness.jobs.results import job_results
+from harness.jobs.states import job_note
+from harness.store import UnsafePath, folder_beneath
+from worker.events import Event, EventKind, Outcome
+from worker.fence import STEP
+from worker.plan import RunPaths
+from worker.transfer.tree import CHECKPOINT_NAME
+
+Figures = dict[str, float]
+"""Values for fields of `Job`."""
+UNHEARD_MAX = 32
+"""So many checkpoints that nobody told of are looked at, the newest: a program may make any number of folders."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What lies there of the attempt that a job has now."""
+
+    figures: Figures = field(default_factory=dict)
+    """Fields that the results of a run that succeeded give."""
+    unheard: tuple[Saved, ...] = ()
+    """Whole checkpoints that the job does not list, the oldest first."""
+    gone: tuple[str, ...] = ()
+    """Checkpoints that it lists, and the attempt has removed."""
+
+
+def found_read(job_id: str, outcome: Outcome) -> Found:
+    """Look at the store. Best called before the transaction that ends the attempt: no lock is held while a disk is
+    slow."""
+    figures = _figures(job_id) if outcome is Outcome.SUCCEEDED else {}
+    attempts = JobAttempt.objects.select_related("job").filter(job_id=job_id, ended_at=None)
+    attempt = attempts.filter(number=F("job__token")).first()
+    try:
+        names = set() if attempt is None else _names(settings.STORE.job(job_id))
+    except (OSError, UnsafePath) as error:
+        _log.warning("checkpoints of job %s cannot be looked at: %s", job_id, error)
+        names = set()
+    if attempt is None or not names or not _counts(attempt.job, attempt):
+        return Found(figures=figures)
+    listed = _listed(attempt.job, attempt)
+    # Before its first step an attempt has removed nothing.
+    gone = sorted(name for name, is_kept in listed.items() if is_kept and name not in names and attempt.running_at)
+    return Found(figures=figures, unheard=tuple(_unheard(attempt, names - set(listed))), gone=tuple(gone))
+
+
+def found_of(job_id: str, events: Iterable[Event]) -> Found | None:
+    """The same where these events tell that a part of the run has ended; else None."""
+    ends = [end_told(event)[0] for event in events if event.kind is EventKind.EXITED]
+    if not ends:
+        return None
+    return found_read(job_id, Outcome.SUCCEEDED if Outcome.SUCCEEDED in ends else ends[-1])
+
+
+def found_take(job: Job, attempt: JobAttempt, found: Found) -> None:
+    """Make the list of checkpoints what the disk has. In the transaction that ends the attempt, with the job locked."""
+    if not _counts(job, attempt):
+        return
+    listed = _listed(job, attempt)  # some may have been heard of since
+    new = [one for one in found.unheard if one.name not in listed]
+    checkpoints_drop(job, found.gone)
+    checkpoints_add(job, attempt, new)
+    if new:
+        names = ", ".join(one.name for one in new)
+        text = f"Found on the disk, as no word of it had arrived: {names}."
+        job_note(job, "note", text, data={"step": new[-1].step, "checkpoint": new[-1].name})
+
+
+def _counts(job: Job, attempt: JobAttempt) -> bool:
+    """Whether what lies there belongs to the course of this attempt.
+
+    One that begins at an earlier point, which a person has named, puts later checkpoints aside only before its first
+    step. Where the first node of several was called lost, `rescue` alone decides what counts.
+    """
+    if first_lost_at(attempt) is not None:
+        return False
+    return not job.resume_from or (attempt.running_at is not None and attempt.run_plan.resume_from == job.resume_from)
+
+
+def _names(paths: RunPaths) -> set[str]:
+    """Of the folders beside each other where checkpoints lie; none where there is no such place."""
+    place = str(paths.checkpoints.relative_to(paths.root))
+    if not os.path.lexists(paths.checkpoints):
+        return set()
+    with folder_beneath(paths.root, place) as descriptor:
+        found = os.listdir(descriptor)  # noqa: PTH208 - a descriptor, not a path
+    return {name for name in found if CHECKPOINT_NAME.fullmatch(name)}
+
+
+def _listed(job: Job, attempt: JobAttempt) -> dict[str, bool]:
+    """Name -> whether it is kept, of all that were heard of; without those of a course that was left for an earlier
+    point."""
+    rows = Checkpoint.objects.filter(job=job)
+    if job.resume_from and (start := rows.filter(name=job.resume_from).first()) is not None:
+        rows = rows.filter(step__lte=start.step)
+    return {row.name: row.removed_at is None for row in rows.only("name", "removed_at")}
+
+
+def _unheard(attempt: JobAttempt, names: set[str]) -> list[Saved]:
+    paths: RunPaths = settings.STORE.job(attempt.job_id)
+    newest = sorted((name for name in names if name.startswith(STEP)), key=lambda name: (len(name), name))
+    found = (saved_read(name, paths) for name in newest[-UNHEARD_MAX:])
+    return sorted((one for one in found if one is not None), key=lambda one: one.step)
+
+
+def _figures(job_id: str) -> Figures:
+    """Nothing where the results cannot be read: the run itself did succeed. The program wrote the file, and may have
+    made it large."""
+    try:
+        results = job_results(Job(pk=job_id))
+    except HarnessError as error:
+        _log.warning("job %s succeeded without readable results: %s", job_id, error.message)
+        return {}
+    metric, timing = results.get("metric", {}), results.get("timing", {})
+    # A run that stopped early has made fewer steps than were planned.
+    made = count_of(timing.get("steps")) if isinstance(timing, dict) else 0
+    fields: Figures = {"step": made} if made else {}
+    for source, name in (("value_val", "metric_best"), ("value_test", "metric_test")):
+        value = metric.get(source) if isinstance(metric, dict) else None
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            fields[name] = float(value)
+    return fields

@@ -1,0 +1,142 @@
+"""What a run saved, and nobody heard of, is found on the disk when its attempt ends."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.conf import settings
+from django.utils import timezone
+
+from harness.jobs.control.effects import events_apply
+from harness.jobs.control.found import UNHEARD_MAX
+from harness.jobs.models import Checkpoint, Job, JobAttempt, JobEvent
+from harness.jobs.services import job_resume
+from tests.harness.jobs.helpers import event, run_now, tick_later
+from worker.states import JobState
+
+pytestmark = pytest.mark.django_db
+LOST = {"outcome": "lost", "failure": {"code": "rank_killed", "message": "Rank 0 was killed."}}
+
+
+@pytest.fixture
+def running(job, node_make, tasks_sent):
+    node_make()
+    run_now(job)
+    return job
+
+
+def name(step):
+    return f"step-{step:08d}"
+
+
+def write(job, step, /, *, metric=0.5, **changes):
+    folder = settings.STORE.job(job.pk).checkpoints / name(step)
+    folder.mkdir(parents=True)
+    (folder / "state.pt").write_bytes(b"state")
+    files = {"state.pt": {"bytes": 5, "sha256": "0" * 64}}
+    manifest = {"format": 1, "step": step, "epoch": step / 10, "metric": metric, "files": files, **changes}
+    (folder / "MANIFEST.json").write_text(json.dumps(manifest))
+
+
+def saved(job, step, seq, *, metric=0.5, best=True, token=1, removed=()):
+    """Saved and told of."""
+    if not (settings.STORE.job(job.pk).checkpoints / name(step)).exists():
+        write(job, step, metric=metric)
+    told = {"name": name(step), "step": step, "epoch": 1.0, "metric": metric, "bytes": 5, "best": best}
+    return event(job, "checkpoint", seq, rank=0, token=token, **told, removed=list(removed))
+
+
+def ended(job, seq=90, *, token=1, **told):
+    return event(job, "exited", seq, token=token, **(told or LOST))
+
+
+def steps(job):
+    return list(Checkpoint.objects.filter(job=job, removed_at=None).order_by("step").values_list("step", flat=True))
+
+
+def test_a_checkpoint_whose_word_a_broker_lost_is_where_the_next_attempt_goes_on(running):
+    events_apply(running.pk, [saved(running, 10, 1)])
+    write(running, 20, metric=0.7)
+    events_apply(running.pk, [ended(running)])
+    row = Checkpoint.objects.get(name=name(20))
+    assert (row.step, row.epoch, row.metric, row.size_bytes, row.token, row.best) == (20, 2.0, 0.7, 5, 1, True)
+    assert not Checkpoint.objects.get(name=name(10)).best
+    assert tick_later() == 1
+    assert JobAttempt.objects.get(job=running, number=2).run_plan.resume_from == name(20)
+    told = JobEvent.objects.get(kind="note")
+    assert told.message == f"Found on the disk, as no word of it had arrived: {name(20)}."
+
+
+def test_a_run_that_was_cancelled_can_be_resumed_from_what_nobody_heard_of(running, people):
+    write(running, 20)
+    Job.objects.filter(pk=running.pk).update(state=JobState.CANCELLING)
+    events_apply(running.pk, [ended(running, outcome="cancelled")])
+    job_resume(user=people.owner, job=Job.objects.get(pk=running.pk))
+    running.refresh_from_db()
+    assert running.state == "queued" and steps(running) == [20]
+
+
+def test_what_was_heard_of_stays_as_it_was_told(running):
+    write(running, 20, metric=0.9)
+    events_apply(running.pk, [saved(running, 20, 1, metric=0.4, best=False), ended(running)])
+    row = Checkpoint.objects.get()
+    assert (row.metric, row.best) == (0.4, False)
+    assert not JobEvent.objects.filter(kind="note").exists()
+
+
+def test_a_checkpoint_that_the_run_removed_unheard_is_listed_no_more(running):
+    events_apply(running.pk, [saved(running, 10, 1), saved(running, 20, 2)])
+    (settings.STORE.job(running.pk).checkpoints / name(10)).rename(settings.STORE.job(running.pk).root / "away")
+    write(running, 30)
+    events_apply(running.pk, [ended(running, outcome="succeeded")])
+    assert steps(running) == [20, 30]
+
+
+def test_half_ones_damaged_ones_and_those_put_aside_are_not_taken(running):
+    checkpoints = settings.STORE.job(running.pk).checkpoints
+    write(running, 20)
+    (checkpoints / name(20) / "state.pt").write_bytes(b"st")
+    write(running, 30, step=31)
+    write(running, 40, files={"state.pt": {"bytes": 5}, "../../plan.json": {"bytes": 5}})
+    write(running, 50)
+    (checkpoints / name(50)).rename(checkpoints / "before-attempt-1")
+    write(running, 60)
+    Checkpoint.objects.create(job=running, name=name(60), step=60, epoch=6, size_bytes=5, removed_at=timezone.now())
+    events_apply(running.pk, [ended(running)])
+    assert steps(running) == []
+
+
+def test_a_program_that_makes_any_number_of_folders_has_the_newest_taken(running):
+    for step in range(1, UNHEARD_MAX + 9):
+        write(running, step)
+    events_apply(running.pk, [ended(running)])
+    assert steps(running) == list(range(9, UNHEARD_MAX + 9))
+
+
+def test_a_folder_that_is_a_link_is_not_followed(running, tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    write(running, 20)
+    checkpoints = settings.STORE.job(running.pk).checkpoints
+    checkpoints.rename(tmp_path / "elsewhere")
+    checkpoints.symlink_to(tmp_path / "elsewhere")
+    events_apply(running.pk, [ended(running)])
+    assert steps(running) == []
+
+
+@pytest.mark.parametrize(("has_begun", "listed"), [(False, [10, 30]), (True, [10, 20])])
+def test_of_a_course_that_was_left_nothing_is_taken(running, people, has_begun, listed):
+    events_apply(running.pk, [saved(running, 10, 1), saved(running, 30, 2), ended(running, outcome="cancelled")])
+    write(running, 40)  # of the course that is left, and nobody heard of it
+    running.refresh_from_db()
+    job_resume(user=people.owner, job=running, checkpoint=name(10))
+    assert tick_later() == 1
+    if has_begun:
+        events_apply(running.pk, [event(running, "running", 1, rank=0, token=2)])
+        checkpoints = settings.STORE.job(running.pk).checkpoints
+        for step in (30, 40):
+            (checkpoints / name(step)).rename(checkpoints / f"aside-{step}")
+        write(running, 20)
+    events_apply(running.pk, [ended(running, token=2)])
+    assert steps(running) == listed
+    assert Job.objects.get(pk=running.pk).resume_from == ("" if has_begun else name(10))
