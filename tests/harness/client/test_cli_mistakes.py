@@ -181,12 +181,12 @@ def test_a_line_that_is_no_yaml_comes_with_the_name_of_its_file(
     assert ended.code == 2 and "Error: broken.yaml, line 2: not YAML" in ended.err, ended.err
 
 
-def test_of_several_jobs_those_that_were_removed_before_one_that_is_none_are_told(
+def test_of_several_jobs_those_that_were_removed_before_one_that_is_none_and_those_after_it_are_told(
     dlh: Dlh, portal: Any, job: Any
 ) -> None:
-    ended = dlh("jobs", "rm", job.pk, "nosuch")
+    ended = dlh("jobs", "rm", job.pk, "nosuch", "another")
     assert ended.code == 3 and "nosuch: There is no such job." in ended.err
-    assert f"{job.pk}: in the trash; no other was touched." in ended.err
+    assert f"{job.pk}: in the trash. another: not touched." in ended.err
 
 
 def test_a_token_that_the_portal_does_not_know_comes_with_the_command_that_stores_another(
