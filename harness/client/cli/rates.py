@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv as csv_module
+import math
 import os
-import re
 import time
 from pathlib import Path
 from typing import Annotated
@@ -25,7 +25,7 @@ from harness.client.cli.rates_here import (
 from harness.client.client import Client, Json
 from harness.client.errors import ApiError, BadInput, WaitTimeout
 from harness.client.transport import segment
-from worker.rate_search import range_fault
+from worker.rate_search import HIGHEST, LOWEST, range_fault
 from worker.words import percent_words
 
 _WAIT_S = 330.0
@@ -76,11 +76,13 @@ def lr_find(  # noqa: PLR0913  (typer: one parameter per option)
             folder_trials(folder, data, device, found, trials, quiet=as_json)
     else:
         with open_client(context) as client:
-            _use_check(client, target, use)
+            rate = _rate_read(use) if use else None
+            if rate is not None:
+                _draft_check(client, target)
             body = {"device": device or None, "low": low, "high": high, "trials": trials}
             found = _job(client, target, body, quiet=as_json)
-            if use and found["state"] == "done":
-                _use(client, target, found, use)
+            if rate is not None and found["state"] == "done":
+                _use(client, target, found, rate)
     if csv is not None:
         _csv_write(csv, found)
     _end(found, as_json=as_json)
@@ -111,12 +113,22 @@ def _job(client: Client, job: str, body: Json, *, quiet: bool) -> Json:
     return dict(found)
 
 
-def _use_check(client: Client, job: str, use: str) -> None:
-    """Pass where the rate can be put into the job's spec after a test, which takes a while. Raises `BadInput`."""
-    if not use:
-        return
-    if use not in _NAMES and not re.fullmatch(r"[\d.]+(e[+-]?\d+)?", use.lower()):
-        raise BadInput(f"There is no rate {use!r} for --use.", hint=f"Give a number, or one of {', '.join(_NAMES)}.")
+def _rate_read(use: str) -> str | float:
+    """The name of a rate, or a number. Raises `BadInput`."""
+    if use in _NAMES:
+        return use
+    try:
+        rate = float(use)
+    except ValueError:
+        rate = math.nan
+    if not LOWEST <= rate <= HIGHEST:
+        hint = f"Give a number from {LOWEST:g} to {HIGHEST:g}, or one of {', '.join(_NAMES)}."
+        raise BadInput(f"There is no rate {use!r} for --use.", hint=hint, field="use")
+    return rate
+
+
+def _draft_check(client: Client, job: str) -> None:
+    """Pass where a rate can be put into the job's spec after a test, which takes a while. Raises `BadInput`."""
     found = client.job(job)
     if found["state"] != "draft":
         raise BadInput(
@@ -124,11 +136,7 @@ def _use_check(client: Client, job: str, use: str) -> None:
         )
 
 
-def _use(client: Client, job: str, found: Json, use: str) -> None:
-    try:
-        rate: str | float = float(use)
-    except ValueError:
-        rate = use
+def _use(client: Client, job: str, found: Json, rate: str | float) -> None:
     place = f"/jobs/{segment(job)}/rates/{segment(found['id'])}"
     client.send("POST", f"{place}/use", {"rate": rate})
     found["used_rate"] = client.get(place)["used_rate"]
