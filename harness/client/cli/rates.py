@@ -25,7 +25,7 @@ from harness.client.cli.rates_here import (
 from harness.client.client import Client, Json
 from harness.client.errors import ApiError, BadInput, WaitTimeout
 from harness.client.transport import segment
-from worker.rate_search import HIGHEST, LOWEST, range_fault
+from worker.rate_search import HIGHEST, LOWEST, USUAL_HIGH, USUAL_LOW, range_fault
 from worker.words import percent_words
 
 _WAIT_S = 330.0
@@ -49,8 +49,12 @@ def lr_find(  # noqa: PLR0913  (typer: one parameter per option)
     target: Annotated[str, typer.Argument(metavar="JOB|FOLDER", help="Id of a job, or a folder with train.py.")],
     data: Annotated[Path | None, typer.Option("--data", "-d", help="Packed data of a folder's program.")] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda; for a folder also cuda:N.")] = "",
-    low: Annotated[float | None, typer.Option(help="First learning rate; usual 1e-6.")] = None,
-    high: Annotated[float | None, typer.Option(help="Last learning rate; usual 10, at most 100.")] = None,
+    low: Annotated[
+        float | None, typer.Option(help=f"First learning rate; usual {USUAL_LOW:g}, at least {LOWEST:g}.")
+    ] = None,
+    high: Annotated[
+        float | None, typer.Option(help=f"Last learning rate; usual {USUAL_HIGH:g}, at most {HIGHEST:g}.")
+    ] = None,
     use: Annotated[str, typer.Option(help="Put a rate into a draft's spec: `best`, another name, or a number.")] = "",
     trials: Annotated[
         str, typer.Option(help="Short trainings around the centre: auto (where they cost little), always or never.")
