@@ -79,7 +79,7 @@ def points_import(*, user: User, text: str) -> dict[str, int]:
             f"The file cannot be imported: {error}.",
             field="file",
             code="calibration_row",
-            hint="Correct or remove the row; nothing of the file was taken." if "row " in str(error) else _GET_FILE,
+            hint=_GET_FILE if error.row is None else "Correct or remove the row; nothing of the file was taken.",
         ) from error
     if not points:
         raise Invalid("The file holds no points.", field="file", hint=_GET_FILE)
