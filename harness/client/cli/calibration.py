@@ -210,8 +210,6 @@ def calibration_export(
     form = "csv" if to_output else file.suffix.removeprefix(".").lower()
     if form not in _FORMATS:
         raise BadInput(f"{file.name} ends neither in .csv nor in .json.", hint="Name the file accordingly.")
-    if kind not in ("", "cpu", "cuda"):
-        raise BadInput(f"There is no kind of device {kind!r} for --kind.", hint="Use cpu or cuda; without it all go.")
     with open_client(context) as client:
         path, params = f"/pool/calibration/points.{form}", {"kind": kind} if kind else {}
         if to_output:

@@ -175,3 +175,9 @@ def test_what_is_imported_is_fitted(
 def test_export_can_be_narrowed_to_a_kind(measured: SimpleNamespace) -> None:
     assert len(json.loads(points_export(form="json", kind="cpu"))["points"]) == 4
     assert json.loads(points_export(form="json", kind="cuda"))["points"] == []
+
+
+def test_a_kind_of_device_that_is_none_gives_no_empty_file(measured: SimpleNamespace) -> None:
+    with pytest.raises(Invalid, match="no kind of device 'gpu'") as refused:
+        points_export(form="csv", kind="gpu")
+    assert refused.value.field == "kind" and "cpu or cuda" in refused.value.hint

@@ -136,7 +136,7 @@ def test_a_nul_in_a_file_is_told_with_its_line(dlh: Dlh, portal: SimpleNamespace
         (("pool", "add", "n1", "--hours", "nan"), "'--hours'", "dlh pool add --help"),
         (("pool", "quota", "orchard", "cpu", "-2"), "-2", "No value here may be below 0"),
         (("pool", "links", "--node", "nosuch"), "There is no node nosuch", "`dlh pool`"),
-        (("pool", "calibration", "export", "x.csv", "--kind", "tpu"), "'tpu' for --kind", "Use cpu or cuda"),
+        (("pool", "calibration", "export", "x.csv", "--kind", "tpu"), "no kind of device 'tpu'", "Use cpu or cuda"),
         (("pool", "calibration", "import", "empty"), "The file is empty", "that an export wrote"),
         (("pool", "calibration", "import", "list.json"), "not a calibration dataset", "that an export wrote"),
         (("show", "../etc"), "'../etc' is no id or name", "as the lists print it"),
