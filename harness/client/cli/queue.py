@@ -93,8 +93,8 @@ def queue_move(
     try:
         _change(context, "POST", f"/queue/{segment(job)}/move", body, f"{job} was moved.", as_json)
     except ApiError as error:
-        if error.status == 404 and "before" in body:
-            error.message = f"There is no such job: {job}, or {to!r}, which is none of up, down, first and last."
+        if error.status == 404 and error.field == "before":
+            error.message = f"There is no job {to!r}, which is none of up, down, first and last."
         raise
 
 

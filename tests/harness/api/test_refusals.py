@@ -159,3 +159,16 @@ def test_a_body_that_cannot_be_read_is_refused_with_the_reason(caller: Client, b
     error = answer.json()["error"]
     assert (answer.status_code, error["code"]) == (400, "bad_request")
     assert error["message"].startswith("The request's body cannot be read: ") and words in error["message"]
+
+
+def test_a_job_to_be_moved_before_one_that_is_none_is_not_called_missing_itself(
+    bearer: Any, people: SimpleNamespace, job: Any
+) -> None:
+    admin, body = bearer(people.admin, "admin"), json.dumps({"before": "nosuch"})
+    missing = {
+        job_id: admin.post(f"{API}/queue/{job_id}/move", body, "application/json") for job_id in (job.pk, "another")
+    }
+    errors = [answer.json()["error"] for answer in missing.values()]
+    assert [answer.status_code for answer in missing.values()] == [404, 404]
+    assert [error["field"] for error in errors] == ["before", None]
+    assert "'nosuch'" in errors[0]["message"] and "dlh queue" in errors[0]["hint"]

@@ -223,3 +223,5 @@ def test_a_place_in_the_queue_that_is_none_is_told_beside_the_job(
     monkeypatch.setenv("DLH_TOKEN", portal.token_of("admin"))
     ended = dlh("queue", "move", job.pk, "1")
     assert ended.code == 3 and "'1', which is none of up, down, first and last" in ended.err
+    ended = dlh("queue", "move", "nosuch", "1")
+    assert ended.code == 3 and "There is no such job." in ended.err and "'1'" not in ended.err
