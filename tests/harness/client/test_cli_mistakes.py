@@ -133,7 +133,7 @@ def test_a_nul_in_a_file_is_told_with_its_line(dlh: Dlh, portal: SimpleNamespace
     [
         (("pool", "slow", "n1", "cpu:0", "nan"), "factor must be a finite number", "try again"),
         (("pool", "slow", "n1", "banana", "2"), "'banana' names no device", "cpu:1 or cuda:0"),
-        (("pool", "add", "n1", "--hours", "nan"), "'--hours'", "dlh pool add --help"),
+        (("pool", "add", "n1", "--hours", "nan"), "--hours is nan", "Such as 24"),
         (("pool", "quota", "orchard", "cpu", "-2"), "-2", "No value here may be below 0"),
         (("pool", "links", "--node", "nosuch"), "There is no node nosuch", "`dlh pool`"),
         (("pool", "calibration", "export", "x.csv", "--kind", "tpu"), "no kind of device 'tpu'", "Use cpu or cuda"),
