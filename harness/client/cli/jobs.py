@@ -57,7 +57,7 @@ def jobs(  # noqa: PLR0913  (typer: one parameter per option)
     query: Annotated[str, typer.Option("--query", "-q", help="In name, notes or dataset.")] = "",
     tag: Annotated[str, typer.Option(help="With this tag.")] = "",
     owner: Annotated[str, typer.Option(help="User name.")] = "",
-    task: Annotated[str, typer.Option(help="Problem type.")] = "",
+    task: Annotated[str, typer.Option(help="Problem type, such as tabular_classification.")] = "",
     family: Annotated[str, typer.Option(help="Model family.")] = "",
     sort: Annotated[str, typer.Option(help="created, name, state, metric, run, ...; -created: descending.")] = "",
     view: Annotated[str, typer.Option(help="A view saved on the page Jobs, by name or id; its columns, too.")] = "",
