@@ -171,7 +171,8 @@ def test_a_value_that_cannot_be_is_told_by_its_name_with_what_to_do(
 def test_a_device_that_the_pool_has_not_is_not_waited_for(dlh: Dlh, portal: Any, job: Any, node_make: Any) -> None:
     node_make("node-1")
     ended = dlh("lr-find", job.pk, "--device", "cuda")
-    assert "No node that is up has a device of the kind cuda." in ended.err and "Leave the device open" in ended.err
+    assert ended.code == 2 and not job.rate_tests.exists()
+    assert "The pool has no device of the kind cuda." in ended.err and "Leave the device open" in ended.err
 
 
 @pytest.mark.parametrize("words", [("submit",), ("offer",), ("code",), ("suggest",)])
