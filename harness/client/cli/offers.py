@@ -239,8 +239,8 @@ def _print(found: Json) -> None:
         at_fault = problem.get("at_fault", False)
         title = "The program does not run: " if at_fault else "Cannot be read without running it: "
         more = "" if at_fault else " `dlh jobs offer JOB --probe` tries a few real steps."
-        out.print(Text.assemble((title, "bold"), str(problem.get("message", ""))))
-        out.print(Text(f"{problem.get('hint', '')}{more}".strip()))
+        out.print(Text.assemble((title, "bold"), local_words(str(problem.get("message", "")))))
+        out.print(Text(local_words(f"{problem.get('hint', '')}{more}").strip()))
         return
     out.print(Text(local_words(found["text"]), style="bold"))
     for change in found["changes"]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 
 from harness.client.cli.common import moment_read
 from harness.client.cli.offers import _basis
-from harness.client.cli.output import local_words
 from harness.client.cli.taking import energy_words
 from harness.storage.models import ContentSize
 from tests.factory_offers import offer_make, workload_make
@@ -127,18 +125,6 @@ def test_what_an_offer_of_a_spec_cannot_take_is_told_with_what_can(
 ) -> None:
     refused = dlh("offer", *arguments)
     assert refused.code == 2 and told in refused.err and hint in refused.err
-
-
-def test_moments_within_sentences_are_told_as_the_others_in_the_time_of_this_machine(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("TZ", "Etc/GMT-3")
-    time.tzset()
-    try:
-        assert local_words("The first ends 2030-01-31 22:30 UTC.") == "The first ends 2030-02-01 01:30."
-    finally:
-        monkeypatch.undo()
-        time.tzset()
 
 
 def test_where_nothing_can_be_kept_the_table_is_shown_all_the_same(
