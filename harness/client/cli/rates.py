@@ -49,12 +49,8 @@ def lr_find(  # noqa: PLR0913  (typer: one parameter per option)
     target: Annotated[str, typer.Argument(metavar="JOB|FOLDER", help="Id of a job, or a folder with train.py.")],
     data: Annotated[Path | None, typer.Option("--data", "-d", help="Packed data of a folder's program.")] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda; for a folder also cuda:N.")] = "",
-    low: Annotated[
-        float | None, typer.Option(help=f"First learning rate; usual {USUAL_LOW:g}, at least {LOWEST:g}.")
-    ] = None,
-    high: Annotated[
-        float | None, typer.Option(help=f"Last learning rate; usual {USUAL_HIGH:g}, at most {HIGHEST:g}.")
-    ] = None,
+    low: Annotated[float | None, typer.Option(help=f"First learning rate; usual {USUAL_LOW:g}.")] = None,
+    high: Annotated[float | None, typer.Option(help=f"Last rate; usual {USUAL_HIGH:g}, at most {HIGHEST:g}.")] = None,
     use: Annotated[str, typer.Option(help="Put a rate into a draft's spec: `best`, another name, or a number.")] = "",
     trials: Annotated[
         str, typer.Option(help="Short trainings around the centre: auto (where they cost little), always or never.")
@@ -79,17 +75,23 @@ def lr_find(  # noqa: PLR0913  (typer: one parameter per option)
         if trials != "never" and found["state"] == "done":
             folder_trials(folder, data, device, found, trials, quiet=as_json)
     else:
-        with open_client(context) as client:
-            rate = _rate_read(use) if use else None
-            if rate is not None:
-                _draft_check(client, target)
-            body = {"device": device or None, "low": low, "high": high, "trials": trials}
-            found = _job(client, target, body, quiet=as_json)
-            if rate is not None and found["state"] == "done":
-                _use(client, target, found, rate)
+        body = {"device": device or None, "low": low, "high": high, "trials": trials}
+        found = _job_tested(context, target, body, use, quiet=as_json)
     if csv is not None:
         _csv_write(csv, found)
     _end(found, as_json=as_json)
+
+
+def _job_tested(context: typer.Context, job: str, body: Json, use: str, *, quiet: bool) -> Json:
+    """The test of a job; with `use` its rate is put into the job's spec. What keeps it from that is told before."""
+    rate = _rate_read(use) if use else None
+    with open_client(context) as client:
+        if rate is not None:
+            _draft_check(client, job)
+        found = _job(client, job, body, quiet=quiet)
+        if rate is not None and found["state"] == "done":
+            _use(client, job, found, rate)
+    return found
 
 
 def _job(client: Client, job: str, body: Json, *, quiet: bool) -> Json:
