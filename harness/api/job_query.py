@@ -8,11 +8,12 @@ from typing import Any
 from django.http import QueryDict
 from pydantic import Field
 
+from codegen.spec import Task
 from harness.accounts.models import User
 from harness.accounts.selectors import project_get
 from harness.api.schemas.base import Moment, Strict
 from harness.jobs.columns import COMPUTED, FIELDS, columns_get
-from harness.jobs.finding import SORTS, JobFilters
+from harness.jobs.finding import SORTS, JobFilters, job_owner_check
 from harness.jobs.grouping import DEFAULT_FIGURE, DEFAULT_GROUP, FIGURES, GROUPS, Grouping, grouping_get
 from harness.jobs.listing import DEFAULT_SORT, Listing, listing_read
 from harness.saved_views.selectors import view_find
@@ -30,7 +31,7 @@ class JobFilterQuery(Strict):
 
     project: str = Field("", description="Slug; empty: all that the caller sees.")
     state: list[JobState] = Field([], description="May be repeated.")
-    task: str = Field("", max_length=40)
+    task: Task | None = None
     family: str = Field("", max_length=40)
     owner: str = Field("", max_length=150, description="User name.")
     dataset: str = Field("", max_length=120, description="Id or name.")
@@ -75,6 +76,8 @@ class GroupQuery(JobFilterQuery):
 
 def listing_of(user: User, query: JobFilterQuery) -> Listing:
     """What the view shows, changed by what is asked for beside it. Raises `Invalid`, `NotFound`."""
+    if query.owner:
+        job_owner_check(user=user, name=query.owner)
     if query.view:
         listing = listing_read(QueryDict(view_find(user=user, id_or_name=query.view).query), user=user)
     else:

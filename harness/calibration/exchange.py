@@ -56,6 +56,9 @@ def points_export(*, form: str, kind: str = "", model_name: str = "") -> str:
     """All points as CSV or JSON text. Raises `Invalid`."""
     if form not in FORMATS:
         raise Invalid(f"Points are exported as {' or '.join(FORMATS)}, not {form[:20]}.", field="format")
+    if kind and kind not in DeviceKind.values:
+        hint = f"Use {' or '.join(DeviceKind.values)}; without it all go."
+        raise Invalid(f"There is no kind of device {kind[:40]!r}.", field="kind", hint=hint)
     points = points_read(points_of(kind=kind, model_name=model_name))
     return to_csv(points) if form == "csv" else to_json(points)
 
@@ -79,7 +82,7 @@ def points_import(*, user: User, text: str) -> dict[str, int]:
             f"The file cannot be imported: {error}.",
             field="file",
             code="calibration_row",
-            hint="Correct or remove the row; nothing of the file was taken." if "row " in str(error) else _GET_FILE,
+            hint=_GET_FILE if error.row is None else "Correct or remove the row; nothing of the file was taken.",
         ) from error
     if not points:
         raise Invalid("The file holds no points.", field="file", hint=_GET_FILE)

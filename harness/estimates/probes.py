@@ -124,12 +124,25 @@ def _none_idle(there: QuerySet[Device], level: int, kind: str, model_name: str) 
     if there.filter(node__sandbox_level__gte=level).exists():
         hint = "Ask again when one is; the pool page shows what is running."
         return Unavailable("No device is idle for a few steps right now.", hint=hint)
-    what = f"{f' of the kind {kind}' if kind else ''}{f' ({model_name})' if model_name else ''}"
+    what = _what(kind, model_name)
     if there.exists():
         weak = f"No node that is up has a device{what} and sandbox level L{level}, which this program needs."
         return Unavailable(weak, hint="Leave the device open, or ask an admin; the pool page tells the levels.")
     hint = "Leave the device open, or ask again when such a node is up; the pool page shows what there is."
     return Unavailable(f"No node that is up has a device{what}.", hint=hint)
+
+
+def _what(kind: str, model_name: str) -> str:
+    return f"{f' of the kind {kind}' if kind else ''}{f' ({model_name})' if model_name else ''}"
+
+
+def pool_has_check(kind: str, model_name: str = "") -> None:
+    """Pass where the pool has such a device, be its node up or not. Raises `Invalid`: waiting for one is no use."""
+    there = Device.objects.filter(kind=kind) if kind else Device.objects.all()
+    there = there.filter(model_name=real_name(model_name)[0]) if model_name else there
+    if (kind or model_name) and not there.exists():
+        hint = "Leave the device open; the pool page shows what there is."
+        raise Invalid(f"The pool has no device{_what(kind, model_name)}.", field="device", hint=hint)
 
 
 def idle_device(job: Job, kind: str, model_name: str) -> Device:

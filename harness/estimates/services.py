@@ -25,7 +25,7 @@ from harness.estimates.offers import (
     offer_make_workload,
 )
 from harness.estimates.probe_answers import probe_complete, probe_done, probe_expire
-from harness.estimates.probes import PREFIX, probe_request, probe_told, require_no_run
+from harness.estimates.probes import PREFIX, pool_has_check, probe_request, probe_told, require_no_run
 from harness.estimates.renewing import estimates_renew, no_other_job_suffers
 from harness.estimates.selectors import offer_priced
 from harness.estimates.settling import offer_settle, offers_settle
@@ -156,6 +156,7 @@ def offer_probe(*, user: User, offer: OfferRow, kind: str = "", model_name: str 
         )
     require(user, offer.job.project, Role.MEMBER)
     require_no_run(offer.job)
+    pool_has_check(kind, model_name)
     ask = partial(probe_request, user=user, job=offer.job, inspection=offer.inspection)
     *better, last = [(kind, model_name)] if kind or model_name else _probe_devices(offer)
     for its_kind, its_model in better:

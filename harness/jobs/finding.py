@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import F, OrderBy, Q
 
 from harness.accounts.access import visible_projects
-from harness.accounts.models import Project, User
+from harness.accounts.models import Membership, Project, User
 from harness.errors import Invalid
 from harness.jobs.columns import (
     COMPUTED,
@@ -47,6 +47,7 @@ _SORTS_BY_COLUMN = {key: path.replace(".", "__") for key, path in FIELDS.items()
 _SORTS_BY_COLUMN = {key: field for key, field in _SORTS_BY_COLUMN.items() if field in SORTS.values()}
 _NULLABLE = {"queued_at", "finished_at", "metric_best", "metric_test"}
 _LIST_DEFERRED = ("resolved", "suggestions", "spec", "notes", "options", "promise")
+_OWNERS_TOLD = 20
 _KEYS_FROM_JOBS = 100
 """Newest jobs whose metrics are offered as columns."""
 
@@ -166,3 +167,20 @@ def job_owners(*, user: User) -> list[str]:
     """Names of those whose jobs the person sees, in order."""
     jobs = Job.objects.filter(project__in=visible_projects(user), deleted_at=None)
     return [str(name) for name in jobs.order_by("owner__username").values_list("owner__username", flat=True).distinct()]
+
+
+def job_owner_check(*, user: User, name: str) -> None:
+    """Pass for somebody in a project that the person sees, with jobs or without.
+
+    Raises `Invalid` for all others alike: it does not tell whether there is such an account.
+    """
+    seen = visible_projects(user)
+    members, jobs = Membership.objects.filter(project__in=seen), Job.objects.filter(project__in=seen)
+    if name == user.username or members.filter(user__username=name).exists():
+        return
+    if jobs.filter(owner__username=name).exists():
+        return  # who has left the project
+    known = job_owners(user=user)
+    more = f" and {len(known) - _OWNERS_TOLD} more" if len(known) > _OWNERS_TOLD else ""
+    hint = f"Jobs that you see are of: {', '.join(known[:_OWNERS_TOLD])}{more}." if known else "Leave the owner out."
+    raise Invalid(f"Nobody in the projects that you see is called {name!r}.", field="owner", hint=hint)

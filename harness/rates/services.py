@@ -13,6 +13,7 @@ from harness.accounts.models import Role, User
 from harness.errors import Conflict, HarnessError, Invalid, Unavailable, fault_words
 from harness.estimates.models import AskState
 from harness.estimates.offers import job_key
+from harness.estimates.probes import pool_has_check
 from harness.jobs import services as jobs
 from harness.jobs.models import Job
 from harness.jobs.options import job_options_set, options_of, wanted_devices
@@ -51,7 +52,9 @@ def rate_test_start(
 
     Raises `NotFound`, `Forbidden`, `Invalid`, `Conflict`, `Unavailable` (no device of that kind is idle).
     """
-    test, is_new = _test_of(user, job, _wish(kind, low, high, trials))
+    wish = _wish(kind, low, high, trials)
+    pool_has_check(kind)
+    test, is_new = _test_of(user, job, wish)
     if is_new:
         try:
             rate_test_send(test)

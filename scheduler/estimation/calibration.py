@@ -44,7 +44,12 @@ csv.field_size_limit(1 << 30)
 
 
 class CalibrationError(ValueError):
-    """A row of a calibration dataset cannot be used; the message names the row."""
+    """A calibration dataset cannot be used; where a row is at fault, the message begins with it."""
+
+    def __init__(self, message: str, *, row: int | None = None) -> None:
+        super().__init__(message if row is None else f"row {row:,}: {message}")
+        self.row = row
+        """Counted from 1; None: the file as a whole is at fault."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +176,8 @@ def from_csv(text: str) -> list[CalibrationPoint]:
         missing = set(COLUMNS) - set(reader.fieldnames or ())
         rows = [] if missing else list(reader)
     except csv.Error as error:
-        raise CalibrationError(f"row {max(0, reader.line_num - 1)}: not CSV: {error}") from error
+        # The line below the header; where the header itself is none, no row is at fault.
+        raise CalibrationError(f"not CSV: {error}", row=max(0, reader.line_num - 1) or None) from error
     if missing:
         raise CalibrationError(f"columns are missing: {', '.join(sorted(missing))}")
     return _points(rows, _unflat)
@@ -200,5 +206,5 @@ def _points(rows: Sequence[Any], read: Any = dict) -> list[CalibrationPoint]:
         try:
             points.append(CalibrationPoint.from_dict(read(row)))
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-            raise CalibrationError(f"row {number:,}: {error}") from error
+            raise CalibrationError(str(error), row=number) from error
     return points

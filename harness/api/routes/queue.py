@@ -31,7 +31,7 @@ from harness.api.schemas.queue import (
     UsePointOut,
 )
 from harness.csv import csv_chunks
-from harness.errors import Invalid
+from harness.errors import Invalid, NotFound
 from harness.jobs import drain, history, queue_order, queueing, timelines, use_timeline
 from harness.jobs.models import Job
 from harness.jobs.quota_use import QuotaRow, quota_rows
@@ -95,8 +95,17 @@ def move(request: HttpRequest, job_id: str, body: QueueMove) -> Done:
     if body.to is not None:
         queue_order.job_shift(user=person(request), job=job, to=body.to)
     else:
-        queue_order.job_reorder(user=person(request), job=job, before=_job(request, body.before or ""))
+        queue_order.job_reorder(user=person(request), job=job, before=_before(request, body.before or ""))
     return Done()
+
+
+def _before(request: HttpRequest, job_id: str) -> Job:
+    """The job that another one is moved before. Raises `NotFound` with that field: the other one is there."""
+    try:
+        return _job(request, job_id)
+    except NotFound as error:
+        told = f"There is no job {job_id!r} to move it before."
+        raise NotFound(told, field="before", hint="The page Queue and `dlh queue` show what waits.") from error
 
 
 def _reservation_out(row: Reservation, seen: set[str]) -> ReservationOut:

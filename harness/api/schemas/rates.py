@@ -9,14 +9,15 @@ from ninja import Schema
 from pydantic import Field, field_validator
 
 from harness.api.schemas.base import Strict
+from worker.rate_search import HIGHEST, LOWEST, USUAL_HIGH, USUAL_LOW
 
 
 class RateTestIn(Strict):
     """On what, and between which rates; all of it may be left open."""
 
     device: Literal["cpu", "cuda"] | None = Field(None, description="Kind of device; null: any idle one.")
-    low: float | None = Field(None, description="First learning rate; null: 1e-6.")
-    high: float | None = Field(None, description="Last learning rate, at most 100; null: 10.")
+    low: float | None = Field(None, description=f"First learning rate, at least {LOWEST:g}; null: {USUAL_LOW:g}.")
+    high: float | None = Field(None, description=f"Last learning rate, at most {HIGHEST:g}; null: {USUAL_HIGH:g}.")
     trials: Literal["auto", "always", "never"] = Field(
         "auto", description="Short trainings at a few rates around the centre: where they cost little, always, never."
     )

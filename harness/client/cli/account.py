@@ -12,9 +12,8 @@ from typing import Annotated
 
 import typer
 
-from harness.client.cli.common import open_client, project_of
+from harness.client.cli.common import moment_read, open_client, project_of
 from harness.client.cli.output import JsonFlag, console, json_print, pairs_print, table_print, when
-from harness.client.cli.queue import moment_read
 from harness.client.client import Client, Json
 from harness.client.config import Config, config_save
 from harness.client.errors import BadInput
@@ -140,7 +139,7 @@ def tokens_add(
     as_json: JsonFlag = False,
 ) -> None:
     """Make a token. It is printed once."""
-    expires_at = moment_read(expires, "--expires") if expires else None
+    expires_at = moment_read(expires, "--expires", field="expires_at") if expires else None
     body: Json = {"name": name, "scope": scope, "project": for_project or None, "expires_at": expires_at}
     with open_client(context) as client:
         made = client.send("POST", "/tokens", body)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, Progress, TextColumn
 
-from harness.client.cli.common import open_client, text_read
+from harness.client.cli.common import budget_read, open_client, text_read
 from harness.client.cli.output import ExitCode, JsonFlag, console, duration, json_print, notes, table_print, when
 from harness.client.client import Client, Json
 from harness.client.download import download
@@ -21,8 +20,6 @@ from harness.client.transport import segment
 app = typer.Typer(help="Measured devices: show, stop, export, import.", invoke_without_command=True)
 OPEN = {"waiting", "running"}
 _POLL_S = 1.0
-_BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?")
-_UNITS_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _RUN_HEAD = ("Id", "Node", "Device", "State", "Points", "Refused", "Used", "Left", "Started")
 _MODEL_HEAD = (
     *("Device", "Points", "Jobs", "Mean error", "90th percentile", "Linear regression", "Curve fit", "Noise"),
@@ -30,14 +27,6 @@ _MODEL_HEAD = (
 )
 _RIVALS = ("linear regression on knobs", "curve fit (power law)")
 _FORMATS = ("csv", "json")
-
-
-def budget_read(text: str) -> float:
-    """`90s`, `10m`, `1.5h` or plain seconds. Raises `BadInput`."""
-    found = _BUDGET.fullmatch(text.strip().lower())
-    if found is None:
-        raise BadInput(f"{text!r} is not a valid time.", hint="Write it like 90s, 10m or 2h.")
-    return float(found[1]) * _UNITS_S[found[2] or "s"]
 
 
 def commands_add(pool: typer.Typer) -> None:
@@ -210,8 +199,6 @@ def calibration_export(
     form = "csv" if to_output else file.suffix.removeprefix(".").lower()
     if form not in _FORMATS:
         raise BadInput(f"{file.name} ends neither in .csv nor in .json.", hint="Name the file accordingly.")
-    if kind not in ("", "cpu", "cuda"):
-        raise BadInput(f"There is no kind of device {kind!r} for --kind.", hint="Use cpu or cuda; without it all go.")
     with open_client(context) as client:
         path, params = f"/pool/calibration/points.{form}", {"kind": kind} if kind else {}
         if to_output:

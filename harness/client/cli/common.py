@@ -1,11 +1,13 @@
-"""What several commands do: open the client, find or upload a dataset, read a spec file, pick words for a job."""
+"""What several commands do: open the client, find or upload a dataset, read files and times, pick words for a job."""
 
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,6 +39,8 @@ _DATA_SUFFIXES = frozenset(
 )
 _TEXT_SUFFIXES = frozenset({".txt", ".json"})
 """A spec may be written so, too."""
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?")
+_UNITS_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
 class DataFailed(ClientError):
@@ -168,6 +172,32 @@ def _dataset_of_spec(text: str | None) -> str:
     data = body.get("data") if isinstance(body, dict) else None
     named = data.get("dataset") if isinstance(data, dict) else None
     return str(named) if named and named != "auto" else ""
+
+
+def budget_read(text: str) -> float:
+    """`90s`, `10m`, `1.5h` or plain seconds. Raises `BadInput`."""
+    found = _SPAN.fullmatch(text.strip().lower())
+    if found is None:
+        raise BadInput(f"{text!r} is not a valid time.", hint="Write it like 90s, 10m or 2h.")
+    return float(found[1]) * _UNITS_S[found[2] or "s"]
+
+
+def moment_read(text: str, option: str, *, field: str) -> str:
+    """An ISO time of the reader's own zone, or a span from now like 90m. Raises `BadInput` that names `field`."""
+    try:
+        return _moment(text).isoformat(timespec="seconds")
+    except (BadInput, ValueError, OverflowError) as error:
+        raise BadInput(
+            f"{option} {text!r} is not a valid time.",
+            hint="Write it like 2030-01-31T18:00, or as 90m or 4h from now.",
+            field=field,
+        ) from error
+
+
+def _moment(text: str) -> datetime:
+    with suppress(ValueError):
+        return datetime.fromisoformat(text).astimezone()
+    return datetime.now(UTC) + timedelta(seconds=budget_read(text))
 
 
 def text_read(path: Path) -> str:

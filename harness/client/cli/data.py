@@ -12,7 +12,7 @@ from harness.client.cli.common import dataset_found, dataset_ready, dataset_uplo
 from harness.client.cli.fetches import data_fetches, dataset_fetch, is_address
 from harness.client.cli.local_profile import profile_here
 from harness.client.cli.output import JsonFlag, console, json_print, notes, number, pairs_print, size, table_print, when
-from harness.client.cli.storage import ForeverFlag
+from harness.client.cli.storage import ForeverFlag, remove
 from harness.client.client import Json
 from harness.client.errors import BadInput
 from harness.client.transport import segment
@@ -213,9 +213,7 @@ def data_rm(
     """Move a dataset to the trash, from where it can be restored (two weeks, unless set otherwise)."""
     with open_client(context) as client:
         found = client.dataset(dataset)
-        client.send("DELETE", f"/datasets/{segment(found['id'])}")
-        if forever:
-            client.send("POST", f"/datasets/{segment(found['id'])}/purge")
+        remove(client, "datasets", found["id"], forever=forever)
     if as_json:
         json_print({"ok": True, "id": found["id"]})
     else:

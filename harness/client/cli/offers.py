@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +18,7 @@ from harness.client.cli.common import (
     PromiseOption,
     SpecArgument,
     job_body,
+    moment_read,
     open_client,
     spec_named,
     text_read,
@@ -42,7 +42,9 @@ from harness.client.transport import segment
 
 DeadlineOption = Annotated[
     str,
-    typer.Option(help="Deadline, such as 2030-01-31T18:00 (this machine's time), or none; default: as in the spec."),
+    typer.Option(
+        help="Deadline: 2030-01-31T18:00 (this machine's time), 90m or 4h from now, or none; default: as in the spec."
+    ),
 ]
 DeviceOption = Annotated[str, typer.Option(help="Fix the kind of device: cpu, cuda or any; default: as in the spec.")]
 DeviceModelOption = Annotated[
@@ -153,15 +155,8 @@ def job_offer(  # noqa: PLR0913
 def _wishes(deadline: str, device: str, device_model: str, count: int | None, mode: str) -> Json:
     """What was given; null leaves open what the spec fixes. Raises `BadInput`."""
     body: Json = {}
-    if deadline == "none":
-        body["deadline"] = None
-    elif deadline:
-        try:
-            body["deadline"] = datetime.fromisoformat(deadline).astimezone().isoformat()
-        except (ValueError, OverflowError) as error:
-            raise BadInput(
-                f"{deadline!r} is not a valid date and time.", hint="Write it like 2030-01-31T18:00."
-            ) from error
+    if deadline:
+        body["deadline"] = None if deadline == "none" else moment_read(deadline, "--deadline", field="deadline")
     if device:
         if device not in _DEVICES:
             raise BadInput(f"There is no kind of device {device!r} for --device.", hint=_DEVICES_HINT, field="device")
@@ -245,8 +240,8 @@ def _print(found: Json) -> None:
         is_unread = not at_fault and problem.get("code") != "not_priced"
         title = "The program does not run: " if at_fault else "Cannot be read without running it: " if is_unread else ""
         more = " `dlh jobs offer JOB --probe` tries a few real steps." if is_unread else ""
-        out.print(Text.assemble((title, "bold"), str(problem.get("message", ""))))
-        out.print(Text(f"{problem.get('hint', '')}{more}".strip()))
+        out.print(Text.assemble((title, "bold"), local_words(str(problem.get("message", "")))))
+        out.print(Text(local_words(f"{problem.get('hint', '')}{more}").strip()))
         return
     out.print(Text(local_words(found["text"]), style="bold"))
     for change in found["changes"]:

@@ -115,7 +115,7 @@ def error_print(error: ClientError, *, as_json: bool) -> None:
     if isinstance(error.details, list) and len(error.details) > 1:
         for problem in error.details[1:20]:  # the first is the error itself
             if isinstance(problem, dict):
-                text = f"{problem.get('field')}: {problem.get('message')}"
+                text = local_words(f"{problem.get('field')}: {problem.get('message')}")
                 out.print(Text.assemble(("Also: ", "bold red"), text), soft_wrap=True)
     if hint := " ".join(filter(None, ("" if _is_unknown(error) else error.hint, _next_step(error)))):
         out.print(Text.assemble(("Hint: ", "bold"), local_words(hint)), soft_wrap=True)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +12,7 @@ import typer
 from harness.client.cli import calibration, links, queue, storage
 from harness.client.cli.common import open_client
 from harness.client.cli.output import JsonFlag, console, duration, json_print, size, table_print, when
-from harness.client.client import Json
+from harness.client.client import Client, Json
 from harness.client.errors import ApiError, BadInput
 from harness.client.transport import segment
 
@@ -124,16 +123,15 @@ def pool_slow(
 def pool_add(
     context: typer.Context,
     name: NameArgument,
-    hours: Annotated[
-        float, typer.Option("--hours", min=0.02, max=720.0, help="How long the join token is valid.")
-    ] = 24.0,
+    hours: Annotated[float, typer.Option("--hours", help="How long the join token is valid.")] = 24.0,
     as_json: JsonFlag = False,
 ) -> None:
     """Expect a node of this name, and print the command that lets its machine in, once."""
+    if not math.isfinite(hours):  # JSON has no word for it, so that the portal cannot say what is wrong
+        told = f"--hours is {hours:g}; it must be a finite number."
+        raise BadInput(told, hint="Such as 24, for a day.", field="hours")
     with open_client(context) as client:
-        with suppress_taken():
-            client.send("POST", "/pool/nodes", {"name": name})
-        made: Json = client.send("POST", f"/pool/nodes/{segment(name)}/token", {"valid_s": hours * 3600})
+        made = _join_token(client, name, hours)
     if as_json:
         json_print(made)
         return
@@ -141,6 +139,19 @@ def pool_add(
         f"{name} can join now. Run this on that machine, once, before {when(made['expires_at'])}:", markup=False
     )
     console().print(f"  {made['command']}", markup=False, soft_wrap=True)
+
+
+def _join_token(client: Client, name: str, hours: float) -> Json:
+    """A token of the node, which is added where there is none of this name: not before what the token lacks is told."""
+    place, body = f"/pool/nodes/{segment(name)}/token", {"valid_s": hours * 3600.0}
+    try:
+        made: Json = client.send("POST", place, body)
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        client.send("POST", "/pool/nodes", {"name": name})
+        made = client.send("POST", place, body)
+    return made
 
 
 @app.command("readers")
@@ -197,16 +208,6 @@ def _setting(text: str) -> tuple[str, Any]:
 
 def _setting_words(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
-
-
-@contextmanager
-def suppress_taken() -> Iterator[None]:
-    """A node that is expected already gets a new token; one that lives is refused with it."""
-    try:
-        yield
-    except ApiError as error:
-        if error.status != 409:
-            raise
 
 
 @app.command("rm")

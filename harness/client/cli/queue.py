@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from harness.client.cli.calibration import budget_read
-from harness.client.cli.common import open_client
+from harness.client.cli.common import moment_read, open_client
 from harness.client.cli.output import JsonFlag, console, duration, json_print, number, table_print, when
 from harness.client.client import Json
 from harness.client.download import download
@@ -93,8 +91,8 @@ def queue_move(
     try:
         _change(context, "POST", f"/queue/{segment(job)}/move", body, f"{job} was moved.", as_json)
     except ApiError as error:
-        if error.status == 404 and "before" in body:
-            error.message = f"There is no such job: {job}, or {to!r}, which is none of up, down, first and last."
+        if error.status == 404 and error.field == "before":
+            error.message = f"There is no job {to!r}, which is none of up, down, first and last."
         raise
 
 
@@ -120,20 +118,6 @@ def pool_commands_add(pool: typer.Typer) -> None:
         pool.command(name)(command)
 
 
-def moment_read(text: str, option: str) -> str:
-    """An ISO time of the reader's own zone, or a span from now like 90m. Raises `BadInput`."""
-    try:
-        return (datetime.now(UTC) + timedelta(seconds=budget_read(text))).isoformat()
-    except (BadInput, OverflowError):
-        pass
-    try:
-        return datetime.fromisoformat(text).astimezone().isoformat()
-    except (ValueError, OverflowError) as error:
-        raise BadInput(
-            f"{option} {text!r} is not a valid time.", hint="Write it like 2030-01-31T18:00, or as 90m or 4h from now."
-        ) from error
-
-
 def reserve(  # noqa: PLR0913 - one parameter per option
     context: typer.Context,
     node: Annotated[str, typer.Argument(metavar="NODE", help="Name of a node.")],
@@ -149,9 +133,9 @@ def reserve(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Keep a node or a device for a purpose; running jobs are not stopped."""
     body: Json = {"node": node, "device": device, "purpose": purpose, "project": project}
-    body["ends_at"] = moment_read(until, "--until")
+    body["ends_at"] = moment_read(until, "--until", field="ends_at")
     if start:
-        body["starts_at"] = moment_read(start, "--from")
+        body["starts_at"] = moment_read(start, "--from", field="starts_at")
     with open_client(context) as client:
         made: Json = client.send("POST", f"/pool/reservations{'/consequences' if look else ''}", body)
     if as_json:

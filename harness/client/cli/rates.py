@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv as csv_module
+import math
 import os
-import re
 import time
 from pathlib import Path
 from typing import Annotated
@@ -25,7 +25,7 @@ from harness.client.cli.rates_here import (
 from harness.client.client import Client, Json
 from harness.client.errors import ApiError, BadInput, WaitTimeout
 from harness.client.transport import segment
-from worker.rate_search import range_fault
+from worker.rate_search import HIGHEST, LOWEST, USUAL_HIGH, USUAL_LOW, range_fault
 from worker.words import percent_words
 
 _WAIT_S = 330.0
@@ -49,8 +49,8 @@ def lr_find(  # noqa: PLR0913  (typer: one parameter per option)
     target: Annotated[str, typer.Argument(metavar="JOB|FOLDER", help="Id of a job, or a folder with train.py.")],
     data: Annotated[Path | None, typer.Option("--data", "-d", help="Packed data of a folder's program.")] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda; for a folder also cuda:N.")] = "",
-    low: Annotated[float | None, typer.Option(help="First learning rate; usual 1e-6.")] = None,
-    high: Annotated[float | None, typer.Option(help="Last learning rate; usual 10, at most 100.")] = None,
+    low: Annotated[float | None, typer.Option(help=f"First learning rate; usual {USUAL_LOW:g}.")] = None,
+    high: Annotated[float | None, typer.Option(help=f"Last rate; usual {USUAL_HIGH:g}, at most {HIGHEST:g}.")] = None,
     use: Annotated[str, typer.Option(help="Put a rate into a draft's spec: `best`, another name, or a number.")] = "",
     trials: Annotated[
         str, typer.Option(help="Short trainings around the centre: auto (where they cost little), always or never.")
@@ -75,15 +75,23 @@ def lr_find(  # noqa: PLR0913  (typer: one parameter per option)
         if trials != "never" and found["state"] == "done":
             folder_trials(folder, data, device, found, trials, quiet=as_json)
     else:
-        with open_client(context) as client:
-            _use_check(client, target, use)
-            body = {"device": device or None, "low": low, "high": high, "trials": trials}
-            found = _job(client, target, body, quiet=as_json)
-            if use and found["state"] == "done":
-                _use(client, target, found, use)
+        body = {"device": device or None, "low": low, "high": high, "trials": trials}
+        found = _job_tested(context, target, body, use, quiet=as_json)
     if csv is not None:
         _csv_write(csv, found)
     _end(found, as_json=as_json)
+
+
+def _job_tested(context: typer.Context, job: str, body: Json, use: str, *, quiet: bool) -> Json:
+    """The test of a job; with `use` its rate is put into the job's spec. What keeps it from that is told before."""
+    rate = _rate_read(use) if use else None
+    with open_client(context) as client:
+        if rate is not None:
+            _draft_check(client, job)
+        found = _job(client, job, body, quiet=quiet)
+        if rate is not None and found["state"] == "done":
+            _use(client, job, found, rate)
+    return found
 
 
 def _job(client: Client, job: str, body: Json, *, quiet: bool) -> Json:
@@ -111,12 +119,22 @@ def _job(client: Client, job: str, body: Json, *, quiet: bool) -> Json:
     return dict(found)
 
 
-def _use_check(client: Client, job: str, use: str) -> None:
-    """Pass where the rate can be put into the job's spec after a test, which takes a while. Raises `BadInput`."""
-    if not use:
-        return
-    if use not in _NAMES and not re.fullmatch(r"[\d.]+(e[+-]?\d+)?", use.lower()):
-        raise BadInput(f"There is no rate {use!r} for --use.", hint=f"Give a number, or one of {', '.join(_NAMES)}.")
+def _rate_read(use: str) -> str | float:
+    """The name of a rate, or a number. Raises `BadInput`."""
+    if use in _NAMES:
+        return use
+    try:
+        rate = float(use)
+    except ValueError:
+        rate = math.nan
+    if not LOWEST <= rate <= HIGHEST:
+        hint = f"Give a number from {LOWEST:g} to {HIGHEST:g}, or one of {', '.join(_NAMES)}."
+        raise BadInput(f"There is no rate {use!r} for --use.", hint=hint, field="use")
+    return rate
+
+
+def _draft_check(client: Client, job: str) -> None:
+    """Pass where a rate can be put into the job's spec after a test, which takes a while. Raises `BadInput`."""
     found = client.job(job)
     if found["state"] != "draft":
         raise BadInput(
@@ -124,11 +142,7 @@ def _use_check(client: Client, job: str, use: str) -> None:
         )
 
 
-def _use(client: Client, job: str, found: Json, use: str) -> None:
-    try:
-        rate: str | float = float(use)
-    except ValueError:
-        rate = use
+def _use(client: Client, job: str, found: Json, rate: str | float) -> None:
     place = f"/jobs/{segment(job)}/rates/{segment(found['id'])}"
     client.send("POST", f"{place}/use", {"rate": rate})
     found["used_rate"] = client.get(place)["used_rate"]

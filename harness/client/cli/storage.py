@@ -19,6 +19,7 @@ ForeverFlag = Annotated[
 ]
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([KMGT]i?B?|B)?", re.IGNORECASE)
 _POWERS = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_COMMANDS = {"jobs": "jobs", "datasets": "data"}
 _KINDS = {"earlier": "dataset, earlier"}
 
 
@@ -102,10 +103,23 @@ def storage_quota(
     json_print(answer) if as_json else console().print(f"{project} may take {said}.", markup=False)
 
 
-def _remove(client: Client, job: str, *, forever: bool) -> None:
-    client.send("DELETE", f"/jobs/{segment(job)}")
+def remove(client: Client, what: str, key: str, *, forever: bool) -> None:
+    """Move one of the `jobs` or `datasets` to the trash, and from there on; where that fails, the error says both."""
+    path = f"/{what}/{segment(key)}"
+    client.send("DELETE", path)
     if forever:
-        client.send("POST", f"/jobs/{segment(job)}/purge")
+        try:
+            client.send("POST", f"{path}/purge")
+        except ClientError as error:
+            error.message = f"{error.message} {key} is in the trash."
+            error.hint = f"{error.hint} `dlh {_COMMANDS[what]} rm {key} --forever` tries again.".strip()
+            raise
+
+
+def _others(where: str, done: list[str], left: list[str]) -> str:
+    """What has become of the jobs that were named beside one that failed."""
+    parts = [f"{', '.join(done)}: {where}."] if done else []
+    return " ".join([*parts, f"{', '.join(left)}: not touched."] if left else parts)
 
 
 def jobs_rm(
@@ -119,11 +133,10 @@ def jobs_rm(
     with open_client(context) as client:
         for number, job in enumerate(jobs):
             try:
-                _remove(client, job, forever=forever)
+                remove(client, "jobs", job, forever=forever)
             except ClientError as error:
                 error.message = f"{job}: {error.message}" if len(jobs) > 1 else error.message
-                if before := jobs[:number]:
-                    error.hint = f"{', '.join(before)}: {where}; no other was touched. {error.hint}".strip()
+                error.hint = " ".join(filter(None, (_others(where, jobs[:number], jobs[number + 1 :]), error.hint)))
                 raise
     if as_json:
         json_print({"ok": True, "ids": jobs})

@@ -18,8 +18,8 @@ from tests.harness.api.conftest import API, is_error
     ("query", "field"),
     [
         ("sort=owner__password", "sort"), ("sort=-spec", "sort"), ("page=0", "page"), ("page_size=100000", "page_size"),
-        ("state=nope", "state"), ("metric_min=nan", "metric_min"), ("metric_max=inf", "metric_max"),
-        ("page=x", "page"), ("query=" + "a" * 600, "query"),
+        ("state=nope", "state"), ("task=nope", "task"), ("metric_min=nan", "metric_min"),
+        ("metric_max=inf", "metric_max"), ("page=x", "page"), ("query=" + "a" * 600, "query"),
     ],
 )  # fmt: skip
 def test_a_bad_parameter_names_its_field(caller: Client, query: str, field: str) -> None:
@@ -159,3 +159,36 @@ def test_a_body_that_cannot_be_read_is_refused_with_the_reason(caller: Client, b
     error = answer.json()["error"]
     assert (answer.status_code, error["code"]) == (400, "bad_request")
     assert error["message"].startswith("The request's body cannot be read: ") and words in error["message"]
+
+
+def test_a_job_to_be_moved_before_one_that_is_none_is_not_called_missing_itself(
+    bearer: Any, people: SimpleNamespace, job: Any
+) -> None:
+    admin, body = bearer(people.admin, "admin"), json.dumps({"before": "nosuch"})
+    missing = {
+        job_id: admin.post(f"{API}/queue/{job_id}/move", body, "application/json") for job_id in (job.pk, "another")
+    }
+    errors = [answer.json()["error"] for answer in missing.values()]
+    assert [answer.status_code for answer in missing.values()] == [404, 404]
+    assert [error["field"] for error in errors] == ["before", None]
+    assert "'nosuch'" in errors[0]["message"] and "dlh queue" in errors[0]["hint"]
+
+
+@pytest.mark.parametrize("place", ["jobs", "job-groups"])
+def test_an_owner_whom_the_caller_does_not_see_is_refused_like_one_who_is_none(
+    caller: Client, people: SimpleNamespace, job: Any, place: str
+) -> None:
+    answers = {name: caller.get(f"{API}/{place}?owner={name}") for name in (people.outsider.username, "nosuch")}
+    for name, answer in answers.items():
+        error = answer.json()["error"]
+        assert (answer.status_code, error["field"]) == (422, "owner")
+        assert error["message"] == f"Nobody in the projects that you see is called {name!r}."
+        assert error["hint"] == f"Jobs that you see are of: {people.owner.username}."
+    assert caller.get(f"{API}/{place}?owner={people.mate.username}").json()["total"] == 0
+
+
+def test_who_has_left_the_project_is_still_the_owner_of_jobs_in_it(
+    caller: Client, people: SimpleNamespace, job: Any
+) -> None:
+    type(job).objects.filter(pk=job.pk).update(owner=people.outsider)
+    assert caller.get(f"{API}/jobs?owner={people.outsider.username}").json()["total"] == 1

@@ -86,6 +86,18 @@ def test_a_wrong_row_is_named_and_nothing_is_taken(people: SimpleNamespace, chan
     assert not CalibrationPointRow.objects.exists()
 
 
+def test_a_file_is_not_told_to_lose_a_row_where_no_row_is_at_fault(people: SimpleNamespace) -> None:
+    with pytest.raises(Invalid) as refused:
+        points_import(user=people.admin, text=to_csv(FOUR).replace("step_s", "row step_s", 1))
+    assert "columns are missing: step_s" in refused.value.message and "an export wrote" in refused.value.hint
+    with pytest.raises(Invalid) as refused:
+        points_import(user=people.admin, text='"the row one" two\n')
+    assert "not CSV" in refused.value.message and "an export wrote" in refused.value.hint
+    with pytest.raises(Invalid) as refused:
+        points_import(user=people.admin, text=damaged(step_s="nan"))
+    assert refused.value.hint.startswith("Correct or remove the row")
+
+
 def test_a_byte_order_mark_of_a_spreadsheet_is_no_part_of_the_first_column(people: SimpleNamespace) -> None:
     for number, text in enumerate((to_csv(FOUR), to_json(points(6)))):
         assert points_import(user=people.admin, text=f"\ufeff{text}")["added"] == (4, 2)[number]
@@ -163,3 +175,9 @@ def test_what_is_imported_is_fitted(
 def test_export_can_be_narrowed_to_a_kind(measured: SimpleNamespace) -> None:
     assert len(json.loads(points_export(form="json", kind="cpu"))["points"]) == 4
     assert json.loads(points_export(form="json", kind="cuda"))["points"] == []
+
+
+def test_a_kind_of_device_that_is_none_gives_no_empty_file(measured: SimpleNamespace) -> None:
+    with pytest.raises(Invalid, match="no kind of device 'gpu'") as refused:
+        points_export(form="csv", kind="gpu")
+    assert refused.value.field == "kind" and "cpu or cuda" in refused.value.hint

@@ -133,14 +133,16 @@ def test_a_nul_in_a_file_is_told_with_its_line(dlh: Dlh, portal: SimpleNamespace
     [
         (("pool", "slow", "n1", "cpu:0", "nan"), "factor must be a finite number", "try again"),
         (("pool", "slow", "n1", "banana", "2"), "'banana' names no device", "cpu:1 or cuda:0"),
-        (("pool", "add", "n1", "--hours", "nan"), "'--hours'", "dlh pool add --help"),
+        (("pool", "add", "n1", "--hours", "nan"), "--hours is nan", "Such as 24"),
         (("pool", "quota", "orchard", "cpu", "-2"), "-2", "No value here may be below 0"),
         (("pool", "links", "--node", "nosuch"), "There is no node nosuch", "`dlh pool`"),
-        (("pool", "calibration", "export", "x.csv", "--kind", "tpu"), "'tpu' for --kind", "Use cpu or cuda"),
+        (("pool", "calibration", "export", "x.csv", "--kind", "tpu"), "no kind of device 'tpu'", "Use cpu or cuda"),
         (("pool", "calibration", "import", "empty"), "The file is empty", "that an export wrote"),
         (("pool", "calibration", "import", "list.json"), "not a calibration dataset", "that an export wrote"),
         (("show", "../etc"), "'../etc' is no id or name", "as the lists print it"),
         (("jobs", "--state", "banana"), "state: must be one of draft", "'banana'"),
+        (("jobs", "--task", "banana"), "task: must be one of tabular_classification", "'banana'"),
+        (("jobs", "--owner", "banana"), "Nobody in the projects that you see is called 'banana'", "Leave"),
         (("tokens", "add", "x", "--expires", "soon"), "--expires 'soon' is not a valid time", "2030-01-31T18:00"),
         (("people", "add", "bob", "--email", "notmail"), "valid email address", "ada@example.org"),
         (("simulate", "empty", "--slot-s", "-5"), "--slot-s is -5", "such as 60"),
@@ -169,7 +171,8 @@ def test_a_value_that_cannot_be_is_told_by_its_name_with_what_to_do(
 def test_a_device_that_the_pool_has_not_is_not_waited_for(dlh: Dlh, portal: Any, job: Any, node_make: Any) -> None:
     node_make("node-1")
     ended = dlh("lr-find", job.pk, "--device", "cuda")
-    assert "No node that is up has a device of the kind cuda." in ended.err and "Leave the device open" in ended.err
+    assert ended.code == 2 and not job.rate_tests.exists()
+    assert "The pool has no device of the kind cuda." in ended.err and "Leave the device open" in ended.err
 
 
 @pytest.mark.parametrize("words", [("submit",), ("offer",), ("code",), ("suggest",)])
@@ -181,12 +184,12 @@ def test_a_line_that_is_no_yaml_comes_with_the_name_of_its_file(
     assert ended.code == 2 and "Error: broken.yaml, line 2: not YAML" in ended.err, ended.err
 
 
-def test_of_several_jobs_those_that_were_removed_before_one_that_is_none_are_told(
+def test_of_several_jobs_those_that_were_removed_before_one_that_is_none_and_those_after_it_are_told(
     dlh: Dlh, portal: Any, job: Any
 ) -> None:
-    ended = dlh("jobs", "rm", job.pk, "nosuch")
+    ended = dlh("jobs", "rm", job.pk, "nosuch", "another")
     assert ended.code == 3 and "nosuch: There is no such job." in ended.err
-    assert f"{job.pk}: in the trash; no other was touched." in ended.err
+    assert f"{job.pk}: in the trash. another: not touched." in ended.err
 
 
 def test_a_token_that_the_portal_does_not_know_comes_with_the_command_that_stores_another(
@@ -237,3 +240,5 @@ def test_a_place_in_the_queue_that_is_none_is_told_beside_the_job(
     monkeypatch.setenv("DLH_TOKEN", portal.token_of("admin"))
     ended = dlh("queue", "move", job.pk, "1")
     assert ended.code == 3 and "'1', which is none of up, down, first and last" in ended.err
+    ended = dlh("queue", "move", "nosuch", "1")
+    assert ended.code == 3 and "There is no such job." in ended.err and "'1'" not in ended.err

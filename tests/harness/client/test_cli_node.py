@@ -150,6 +150,19 @@ def test_pool_add_of_a_living_node_is_refused(
     assert refused.code == 2 and "alive" in refused.err
 
 
+@pytest.mark.parametrize("hours", ["0.01", "721", "-1", "nan", "inf"])
+def test_no_node_is_added_for_a_token_that_cannot_be(
+    dlh: Dlh, portal: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, hours: str
+) -> None:
+    from harness.pool.models import Node
+
+    monkeypatch.setenv("DLH_TOKEN", portal.token_of("admin"))
+    refused = dlh("pool", "add", "node-2", "--hours", hours)
+    assert refused.code == 2 and ("valid for 60 s to 30 days" in refused.err or f"--hours is {hours}" in refused.err)
+    assert not Node.objects.exists()
+    assert dlh("pool", "add", "node-2", "--hours", "0.017").code == 0
+
+
 def test_the_doctor_finds_the_stack_of_this_clone_without_being_told_where(
     dlh: Dlh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,9 +49,28 @@ def test_jobs_and_datasets_are_deleted_for_good(dlh: Dlh, portal: SimpleNamespac
     from harness.jobs.control.retention import jobs_purge
 
     sizes_refresh()
-    assert dlh("data", "rm", dataset.pk, "--forever", "--json").json["error"]["code"] == "conflict"
+    refused = dlh("data", "rm", dataset.pk, "--forever", "--json").json["error"]
+    assert refused["code"] == "conflict" and f"{dataset.pk} is in the trash." in refused["message"]
+    assert f"`dlh data rm {dataset.pk} --forever`" in refused["hint"]
     assert "in the trash" in dlh("jobs", "rm", job.pk).out
     assert "deleted for good" in dlh("jobs", "rm", job.pk, "--forever").out
     jobs_purge()
     assert dlh("data", "rm", dataset.pk, "--forever").code == 0
     assert dlh("pool", "storage", portal.project, "--json").json["items"] == []
+
+
+def test_a_job_that_came_no_further_than_the_trash_is_told_to_be_there(
+    dlh: Dlh, portal: SimpleNamespace, job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.api.routes import storage
+    from harness.errors import Unavailable
+
+    def away(**_: Any) -> None:
+        raise Unavailable("The database is away.", hint="Wait a minute.")
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(storage, "job_purge", away)
+        ended = dlh("jobs", "rm", job.pk, "--forever")
+    assert ended.code == 4 and f"The database is away. {job.pk} is in the trash." in ended.err
+    assert f"Wait a minute. `dlh jobs rm {job.pk} --forever` tries again." in ended.err
+    assert "deleted for good" in dlh("jobs", "rm", job.pk, "--forever").out

@@ -87,6 +87,7 @@ def test_a_wrong_value_names_field_choice_and_next_step(dlh: Dlh, portal: Simple
     wrong = dlh("tokens", "add", "x", "--scope", "root").err
     assert "scope: must be one of read, write, admin" in wrong and "It was 'root'." in wrong
     when = dlh("tokens", "add", "x", "--expires", "soon", "--json").json["error"]
+    assert when["field"] == "expires_at"
     assert when["message"].startswith("--expires 'soon'") and "2030-01-31T18:00" in when["hint"]
 
 

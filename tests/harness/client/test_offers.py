@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.client.cli.common import moment_read
 from harness.client.cli.offers import _basis
-from harness.client.cli.output import local_words
 from harness.client.cli.taking import energy_words
 from harness.storage.models import ContentSize
 from tests.factory_offers import offer_make, workload_make
@@ -128,18 +127,6 @@ def test_what_an_offer_of_a_spec_cannot_take_is_told_with_what_can(
     assert refused.code == 2 and told in refused.err and hint in refused.err
 
 
-def test_moments_within_sentences_are_told_as_the_others_in_the_time_of_this_machine(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("TZ", "Etc/GMT-3")
-    time.tzset()
-    try:
-        assert local_words("The first ends 2030-01-31 22:30 UTC.") == "The first ends 2030-02-01 01:30."
-    finally:
-        monkeypatch.undo()
-        time.tzset()
-
-
 def test_where_nothing_can_be_kept_the_table_is_shown_all_the_same(
     dlh: Dlh, job: Any, node_make: Any, home: Path
 ) -> None:
@@ -199,6 +186,22 @@ def test_what_the_spec_fixes_may_be_left_open_by_name(dlh: Dlh, job_make: Any, n
 )
 def test_nonsense_is_bad_input(dlh: Dlh, job: Any, arguments: tuple[str, str]) -> None:
     assert dlh("jobs", "offer", job.pk, *arguments).code == 2
+
+
+def test_a_deadline_is_a_moment_or_a_time_from_now(dlh: Dlh, node_make: Any, tmp_path: Path) -> None:
+    node_make("node-1")
+    file = tmp_path / "workload.json"
+    file.write_text(json.dumps(workload_make().to_dict()))
+    before = datetime.now(UTC)
+    told = dlh("offer", "--workload", str(file), "--deadline", "4h", "--json").json["deadline"]
+    found = datetime.fromisoformat(told)
+    assert before - timedelta(seconds=1) <= found - timedelta(hours=4) <= datetime.now(UTC)
+    told = dlh("offer", "--workload", str(file), "--deadline", f"{BY}+00:00", "--json").json["deadline"]
+    assert datetime.fromisoformat(told) == datetime.fromisoformat(f"{BY}+00:00")
+
+
+def test_a_date_without_dashes_is_no_number_of_seconds() -> None:
+    assert moment_read("20300131", "--deadline", field="deadline").startswith("2030-01-31T00:00:00")
 
 
 def test_a_file_that_holds_no_workload_is_bad_input(dlh: Dlh, tmp_path: Path) -> None:

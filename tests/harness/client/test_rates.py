@@ -47,6 +47,16 @@ def test_a_job_is_tested_and_its_centre_used(dlh: Dlh, job: Any, node_make: Any,
     assert shown.json["low"] < shown.json["centre"] < shown.json["high"]
 
 
+@pytest.mark.parametrize("use", ["1.2.3", "1e3", "-0.1", "0", "nan", "\u0663,5"])
+@pytest.mark.usefixtures("portal")
+def test_a_number_that_is_no_rate_is_refused_before_the_test(dlh: Dlh, job: Any, node_make: Any, use: str) -> None:
+    node_make("node-1")
+    error = dlh("lr-find", job.pk, "--use", use, "--json").json["error"]
+    assert (error["code"], error["field"]) == ("bad_input", "use") and repr(use) in error["message"]
+    assert "a number from 1e-12 to 100, or one of best" in error["hint"]
+    assert not job.rate_tests.exists()
+
+
 @pytest.mark.usefixtures("portal")
 def test_trials_of_a_job_are_awaited_shown_and_used(
     dlh: Dlh, job: Any, node_make: Any, monkeypatch: pytest.MonkeyPatch

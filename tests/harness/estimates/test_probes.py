@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from harness.errors import Conflict, Unavailable
+from harness.errors import Conflict, Invalid, Unavailable
 from harness.estimates import probe_answers, probes
 from harness.estimates.models import OfferRow, ProbeRow
 from harness.estimates.services import inspection_answer, measure_answer, offer_probe
@@ -75,6 +75,16 @@ def test_no_device_that_runs_a_job_is_taken(job, job_make, people, node_make, of
     place_now(job_make(name="runs"))
     with pytest.raises(Unavailable, match="No device is idle"):
         offer_probe(user=people.owner, offer=offer)
+
+
+@pytest.mark.parametrize(
+    ("wish", "words"), [({"kind": "cuda"}, "of the kind cuda"), ({"model_name": "Tesla T4"}, r"\(Tesla T4\)")]
+)
+def test_a_device_that_the_pool_has_not_is_not_waited_for(job, people, node_make, offered, wish, words):
+    node_make("node-1", cpus=1)
+    with pytest.raises(Invalid, match=f"The pool has no device {words}") as refused:
+        offer_probe(user=people.owner, offer=offered(job), **wish)
+    assert refused.value.field == "device"
 
 
 def test_a_program_that_no_node_may_run_is_not_told_to_wait_for_an_idle_device(job, people, node_make, offered):

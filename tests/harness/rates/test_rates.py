@@ -16,7 +16,7 @@ from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from harness.jobs.control.views import facts_read
 from harness.jobs.models import Job
 from harness.jobs.services import job_submit, program_file_write
-from harness.pool.models import Reservation
+from harness.pool.models import Device, Node, NodeState, Reservation
 from harness.pool.reservations import reservation_create
 from harness.rates import sending
 from harness.rates.models import RateTest
@@ -129,13 +129,26 @@ def test_a_rate_that_is_none_is_refused_by_its_field(asked_test: RateTest, job: 
 def test_a_bad_wish_is_refused_by_its_field(job: Job, people: SimpleNamespace, node_make: Any) -> None:
     node_make("node-1")
     for asked, field in (
-        ({"kind": "tpu"}, "device"), ({"low": 0.0}, "low"), ({"low": math.nan}, "low"), ({"high": math.inf}, "high"),
+        ({"kind": "tpu"}, "device"), ({"kind": "cuda"}, "device"), ({"low": 0.0}, "low"), ({"low": math.nan}, "low"),
+        ({"high": math.inf}, "high"),
         ({"low": 1.0, "high": 2.0}, "high"), ({"low": 5.0}, "low"), ({"high": 1e30}, "high"), ({"high": 101.0}, "high"),
     ):  # fmt: skip
         with pytest.raises(Invalid) as refused:
             rate_test_start(user=people.owner, job=job, **asked)
         assert refused.value.field == field
     assert not RateTest.objects.exists() and not reserved()
+
+
+def test_a_kind_of_device_whose_nodes_are_down_is_there_to_be_waited_for(
+    job: Job, people: SimpleNamespace, node_make: Any
+) -> None:
+    node_make("node-1", gpus=1)
+    Node.objects.update(state=NodeState.DOWN)
+    with pytest.raises(Unavailable, match="No node that is up has a device of the kind cuda"):
+        rate_test_start(user=people.owner, job=job, kind="cuda")
+    Device.objects.filter(kind="cuda").delete()
+    with pytest.raises(Invalid, match="The pool has no device of the kind cuda"):
+        rate_test_start(user=people.owner, job=job, kind="cuda")
 
 
 def test_only_members_may_test_and_use(asked_test: RateTest, job: Job, people: SimpleNamespace) -> None:

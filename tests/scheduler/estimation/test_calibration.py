@@ -63,8 +63,9 @@ def test_points_come_back_from_both_formats(step_s, power_w, params, family) -> 
 def test_a_bad_row_is_refused_by_its_number_and_nothing_is_taken(change) -> None:
     rows = [made.to_dict() for made in points(3)]
     rows[1] |= change
-    with pytest.raises(CalibrationError, match="row 2"):
+    with pytest.raises(CalibrationError, match=r"^row 2: ") as refused:
         from_json(json.dumps({"version": 1, "points": rows}))
+    assert refused.value.row == 2
 
 
 @pytest.mark.parametrize("rows", ["5", "null", '{"1": 2}', "[" * 100_000])
@@ -86,8 +87,12 @@ def test_a_bad_row_of_a_csv_is_refused_by_its_number() -> None:
     header, rest = lines.split("\r\n", 1)
     with pytest.raises(CalibrationError, match="row 1"):
         from_csv(header + "\r\n" + rest.replace('"', "", 3))
-    with pytest.raises(CalibrationError, match="columns are missing: workload"):
+    with pytest.raises(CalibrationError, match="columns are missing: workload") as refused:
         from_csv(header.replace(",workload", "") + "\r\n")
+    assert refused.value.row is None
+    with pytest.raises(CalibrationError, match=r"^not CSV: ") as refused:
+        from_csv('"point_id" and more\r\n')
+    assert refused.value.row is None
 
 
 @settings(max_examples=50, deadline=None)

@@ -32,6 +32,7 @@ from typing import Any
 import torch
 
 from worker.plan import EXIT_REPORTED
+from worker.rate_search import USUAL_HIGH, USUAL_LOW, range_fault
 from worker.runtime.data import DataError
 from worker.runtime.device import set_up_torch
 from worker.runtime.probe import trace as tracing
@@ -40,7 +41,6 @@ from worker.runtime.probe.standin import drive
 from worker.runtime.rates.sweep import Ramp, SweepRun
 from worker.runtime.rng import seed_all
 from worker.runtime.spec import Spec, load_spec
-from worker.runtime.spec_check import RATE_MOST
 
 DATA_BYTES = 256 << 20
 """Packed data up to this size are taken whole; a sweep of a hundred steps sees few rows."""
@@ -134,8 +134,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--program", type=Path, default=Path())
     parser.add_argument("--data", type=Path, default=Path("data"), help="packed data")
     parser.add_argument("--batch", type=int, help="rows of a step, instead of the spec's")
-    parser.add_argument("--low", type=float, default=1e-6, help="first learning rate")
-    parser.add_argument("--high", type=float, default=10.0, help="last learning rate")
+    parser.add_argument("--low", type=float, default=USUAL_LOW, help="first learning rate")
+    parser.add_argument("--high", type=float, default=USUAL_HIGH, help="last learning rate")
     parser.add_argument("--steps", type=int, default=120, help="steps of a sweep, fewer where they are slow")
     parser.add_argument("--sweeps", type=int, default=3, help="sweeps at most, each with a seed of its own")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds for all steps, about")
@@ -145,8 +145,10 @@ def _options() -> argparse.Namespace:
     options = parser.parse_args()
     if min(options.steps - 1, options.sweeps, options.threads) < 1 or (options.batch or 1) < 1:
         parser.error("numbers must be at least 1, steps at least 2")
-    if not 0 < options.low < options.high <= RATE_MOST or not options.budget > 0:
-        parser.error(f"--low must be above 0 and below --high, --high at most {RATE_MOST:g}, --budget above 0")
+    if not options.budget > 0:
+        parser.error("--budget must be above 0")
+    if fault := range_fault(options.low, options.high, prefix="--"):
+        parser.error(f"{fault.message} {fault.hint}")
     return options
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 
 from scheduler.rates.interval import RangeRecord, rate_range
 from tests.worker.runtime.samples import diabetes, digits, program, wine
+from worker.rate_search import USUAL_HIGH, USUAL_LOW, range_fault
+from worker.runtime.rates import range_test
 from worker.runtime.rates.range_test import rate_test
 
 OWN = """
@@ -144,3 +147,23 @@ def test_without_data_there_is_no_test(tmp_path: Path) -> None:
     for data in (None, tmp_path / "nowhere"):
         answer = curve_of(folder, data)
         assert not answer["ok"] and answer["problem"]["code"] == "data_error"
+
+
+def test_the_usual_rates_are_those_of_the_portal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["range_test"])
+    options = range_test._options()
+    assert (options.low, options.high) == (USUAL_LOW, USUAL_HIGH)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(1e-3, 1e-2), (1e-13, 1.0), (1e-6, 1000.0), (0.0, 1.0), (1e-6, float("nan"))]
+)
+def test_rates_that_the_portal_refuses_are_refused_in_the_same_words(
+    low: float, high: float, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fault = range_fault(low, high, prefix="--")
+    assert fault is not None
+    monkeypatch.setattr(sys, "argv", ["range_test", "--low", str(low), "--high", str(high)])
+    with pytest.raises(SystemExit):
+        range_test._options()
+    assert f"{fault.message} {fault.hint}" in capsys.readouterr().err

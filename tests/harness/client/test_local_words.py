@@ -1,0 +1,55 @@
+"""Moments within sentences of the portal are printed as all others are: in the time of this machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from harness.client.cli import offers
+from harness.client.cli.output import error_print, local_words
+from harness.client.errors import ApiError
+from tests.harness.client.conftest import Dlh, state_set
+
+UTC_WORDS, HERE = "2030-01-31 22:30 UTC", "2030-02-01 01:30"
+pytestmark = pytest.mark.usefixtures("three_hours_east")
+
+
+@pytest.fixture
+def three_hours_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Of Greenwich."""
+    with monkeypatch.context() as there:
+        there.setenv("TZ", "Etc/GMT-3")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+def test_moments_within_sentences_are_told_in_the_time_of_this_machine() -> None:
+    assert local_words(f"The first ends {UTC_WORDS}.") == f"The first ends {HERE}."
+
+
+def test_every_problem_of_a_refusal_is(capsys: pytest.CaptureFixture[str]) -> None:
+    problems = [{"field": name, "message": f"reserved until {UTC_WORDS}."} for name in ("node", "device")]
+    error = ApiError(422, {"message": f"node: {problems[0]['message']}", "hint": f"After {UTC_WORDS}."})
+    error.details = problems
+    error_print(error, as_json=False)
+    told = capsys.readouterr().err
+    assert f"Error: node: reserved until {HERE}." in told and f"Also: device: reserved until {HERE}." in told
+    assert f"Hint: After {HERE}." in told
+
+
+def test_why_an_offer_cannot_be_made_is(capsys: pytest.CaptureFixture[str]) -> None:
+    problem = {"message": f"All are reserved until {UTC_WORDS}.", "hint": f"Ask after {UTC_WORDS}."}
+    offers._print({"state": "failed", "problem": problem})
+    told = capsys.readouterr().out
+    assert f"reserved until {HERE}." in told and f"Ask after {HERE}." in told
+
+
+def test_what_endangers_a_promise_and_what_becomes_of_one_is(dlh: Dlh, portal: Any, job: Any) -> None:
+    promise = {"text": f"The earliest finish that can be promised is {UTC_WORDS}."}
+    state_set(job, "queued", warning=f"It has to start by {UTC_WORDS}.", promise=promise)
+    told = " ".join(dlh("show", job.pk).out.split())
+    assert f"has to start by {HERE}." in told and f"can be promised is {HERE}." in told
