@@ -22,9 +22,10 @@ ALIKE = "cpu"
 BETWEEN_DEVICES = 0.5
 """Standard deviation of the logarithm of a step's time from core to core: a factor of 1.9 either way, 8 times in 10.
 
-Assumed, since two calibrations hardly show it: two cores of one name were a factor of 2 apart, as it has one expect. Parts, each taken as uniform over what is in use and added in quadrature:
-clock from 2 to 5 GHz (0.26), vectors of half or twice the width where arithmetic counts (0.3), a neighbour on the same
-core or none (0.2), caches and memory of half or twice the speed where traffic counts (0.2).
+Assumed, since two calibrations hardly show it: two cores of one name were a factor of 2 apart, as it has one expect.
+Parts, each taken as uniform over what is in use and added in quadrature: clock from 2 to 5 GHz (0.26), vectors of half
+or twice the width where arithmetic counts (0.3), a neighbour on the same core or none (0.2), caches and memory of half
+or twice the speed where traffic counts (0.2).
 """
 BETWEEN_LIKE = 0.2
 """The same of GPUs of one model: 48 programs on two H200, in two machines, were 5 % apart in the middle, 31 % at the
@@ -69,7 +70,7 @@ def transferred(source: DeviceModel, prior: DeviceModel, digest: str = "", middl
 
 
 def _moved(source: DeviceModel, prior: DeviceModel, log_level: float) -> tuple[Coefficients, ...]:
-    """The ensemble, all of it by `log_level`, each group of terms by as much as the data sheets of both devices differ."""
+    """The ensemble, moved by `log_level`, and each group of terms by as much as the data sheets of both differ."""
     here, there = prior.members[0], prior_for(source.kind, source.model_name).members[0]
     return tuple(
         {name: (row[0] + log_level + here[name][0] - there[name][0], *row[1:]) for name, row in member.items()}
