@@ -8,7 +8,7 @@ changed one by another 47 s (27 s).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 LARGE_POOL = 256
 SLOT_S = 60.0
@@ -42,7 +42,7 @@ class Rules:
         if not all(math.isfinite(cost) and cost >= 0 for cost in costs):
             raise ValueError("an overhead below 0, or that never ends")
         if self.event_s >= self.slot_s:
-            raise ValueError("decisions cost more time than there is between them")
+            raise ValueError(f"decisions {self.slot_s:g} s apart cost {self.event_s:g} s each: nothing would ever run")
 
     @staticmethod
     def published(devices: int, *, slot_s: float = SLOT_S, refuse_late: bool = False) -> Rules:
@@ -56,10 +56,6 @@ class Rules:
             restart_s=47.0 if large else 27.0,
             refuse_late=refuse_late,
         )
-
-    def without_overheads(self) -> Rules:
-        """The same with decisions that cost nothing."""
-        return replace(self, event_s=0.0, change_s=0.0, restart_every=0, restart_s=0.0)
 
     def rescale_s(self, width: int) -> float:
         """What a job of `width` devices loses by a start or a change of width, `restart_s` aside."""

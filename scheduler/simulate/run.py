@@ -74,8 +74,7 @@ def one_speed(jobs: Sequence[SimJob], pool: SimPool) -> list[str]:
 
 def rules_for(pool: SimPool, *, slot_s: float, overheads: bool, rescale_s: float | None) -> Rules:
     """How time passes; see `simulate`. Raises `ValueError`."""
-    rules = Rules.published(pool.devices, slot_s=slot_s)
-    rules = rules if overheads else rules.without_overheads()
+    rules = Rules.published(pool.devices, slot_s=slot_s) if overheads else Rules(slot_s=slot_s)
     return rules if rescale_s is None else replace(rules, change_s=rescale_s)
 
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from scheduler.simulate.metrics import Metrics
 
 _HINT = (
-    "Tables are named by --tables, pools by --pool, policies by --policy; docs/scheduling.md describes them and traces."
+    "Tables are named by --tables, pools by --pool, policies by --policy, the time between decisions by --slot-s, and "
+    "--no-overheads lets these cost nothing; docs/scheduling.md describes them and traces."
 )
 
 

@@ -6,7 +6,9 @@ import math
 
 import pytest
 
+from scheduler.simulate.pool import SimPool
 from scheduler.simulate.rules import Rules
+from scheduler.simulate.run import rules_for
 
 
 @pytest.mark.parametrize("slot_s", [0.0, -60.0, math.nan, math.inf])
@@ -27,8 +29,15 @@ def test_a_restart_at_every_decision_before_the_first_is_refused() -> None:
         Rules(restart_every=-1)
 
 
+def test_a_slot_shorter_than_the_published_cost_of_a_decision_is_one_where_decisions_cost_nothing() -> None:
+    pool = SimPool.parse("1x8")
+    assert rules_for(pool, slot_s=1.0, overheads=False, rescale_s=None) == Rules(slot_s=1.0)
+    with pytest.raises(ValueError, match="decisions 1 s apart cost 2 s each"):
+        rules_for(pool, slot_s=1.0, overheads=True, rescale_s=None)
+
+
 @pytest.mark.parametrize("event_s", [60.0, 61.0])
 def test_decisions_that_take_all_the_time_between_them_are_refused(event_s: float) -> None:
-    with pytest.raises(ValueError, match="decisions cost more time than there is between them"):
+    with pytest.raises(ValueError, match=f"decisions 60 s apart cost {event_s:g} s each"):
         Rules(slot_s=60.0, event_s=event_s)
     assert Rules(slot_s=60.0, event_s=math.nextafter(60.0, 0.0)).slowdown > 1.0
