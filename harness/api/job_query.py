@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 from django.http import QueryDict
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from codegen.spec import Task
 from harness.accounts.models import User
@@ -31,7 +31,7 @@ class JobFilterQuery(Strict):
 
     project: str = Field("", description="Slug; empty: all that the caller sees.")
     state: list[JobState] = Field([], description="May be repeated.")
-    task: Task | None = None
+    task: Annotated[Task | None, BeforeValidator(lambda given: given or None)] = Field(None, description="Empty: any.")
     family: str = Field("", max_length=40)
     owner: str = Field("", max_length=150, description="User name.")
     dataset: str = Field("", max_length=120, description="Id or name.")

@@ -158,6 +158,9 @@ class Run:
         plan, epoch = self._plan(part), self.position.epoch
         first, left_out = going_on(plan, self.position.step_in_epoch, self.position.epoch_steps)
         self.position.epoch_steps = plan.steps
+        if first != self.position.step_in_epoch:
+            self.position.step_in_epoch = first
+            self.teller.resume()
         if left_out and self.rank == 0:
             rows, ranks = counted(left_out, "row"), counted(self.world_size, "rank")
             self.reporter.note(f"Epoch {epoch + 1} ends without its last {rows}: too few for a step of {ranks}.")

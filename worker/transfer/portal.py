@@ -138,9 +138,9 @@ class Portal:
             maker = http.client.HTTPSConnection if self._https else http.client.HTTPConnection
             connection = self._local.connection = maker(self._host, timeout=min(CONNECT_S, self._timeout_s))
             self._made.append(connection)
+        if connection.sock is None:  # new, or closed by the last answer
             connection.connect()
-        if connection.sock is not None:
-            connection.sock.settimeout(timeout_s)
+        connection.sock.settimeout(timeout_s)
         return connection
 
     def drop(self) -> None:

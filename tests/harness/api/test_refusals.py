@@ -27,6 +27,11 @@ def test_a_bad_parameter_names_its_field(caller: Client, query: str, field: str)
     assert (answer.status_code, answer.json()["error"]["field"]) == (422, field)
 
 
+def test_an_empty_filter_is_none(caller: Client) -> None:
+    for query in ("task=", "family=", "owner=", "tag=", "task=&owner=&query="):
+        assert caller.get(f"{API}/jobs?{query}").status_code == 200, query
+
+
 @pytest.mark.parametrize(
     ("body", "field", "message", "hint"),
     [

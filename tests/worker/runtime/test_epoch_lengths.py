@@ -74,3 +74,11 @@ def test_the_length_of_the_run_follows_from_the_steps_that_were_made(run: Run, m
     goes_on(run, monkeypatch, ranks=2, begun=11, made=5)
     assert run.teller.steps_total == 11 + 10 + 10
     assert run.teller.epochs_at(11 + 5) == 1.5
+
+
+def test_an_epoch_of_which_nothing_is_left_counts_with_the_steps_that_others_made_of_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert goes_on(run, monkeypatch, ranks=1, begun=10, made=10) == 0
+    assert run.teller.steps_total == 10 + 10 + 11
+    assert run.teller.epochs_at(20) == 2.0

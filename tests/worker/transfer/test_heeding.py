@@ -14,7 +14,7 @@ from worker.transfer.brought import Brought
 from worker.transfer.cache import Cache
 from worker.transfer.depot import Depot
 from worker.transfer.fetch import Source, tree_fetch
-from worker.transfer.portal import Portal, Stopped
+from worker.transfer.portal import SLOW_S, Portal, Stopped
 
 LEAVE_S = 20.0
 """A wait for the portal lasts 30 s at least."""
@@ -56,3 +56,12 @@ def test_nobody_waits_for_bytes_that_are_not_wanted_any_more(
     silent.silent_after_bytes = come_bytes
     source, portal = Source("/files", {"folder": "jobs/x/program"}), Portal(silent.url, SECRET)
     assert leaves(silent, lambda stopped: tree_fetch(portal, source, silent.tree, tmp_path / "new", stopped=stopped))
+
+
+def test_a_connection_that_the_last_answer_closed_waits_as_long_as_one_that_is_new(server: FileServer) -> None:
+    portal = Portal(server.url, SECRET)
+    for _ in range(2):
+        assert portal.json("GET", "/trees") == {"files": []}
+        (connection,) = portal.connections
+        assert connection.sock.gettimeout() == SLOW_S
+        connection.close()  # as http.client does after an answer with `Connection: close`
