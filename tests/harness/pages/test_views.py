@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -264,6 +265,19 @@ def test_a_check_behind_another_says_what_it_waits_for(
     monkeypatch.setattr("harness.pages.views.program.check_waits_for", lambda *_: "another check of wine")
     page = owner.get(reverse("program_check_result", args=[world.jobs["draft"].pk, "some"])).content.decode()
     assert "The node waits for another check of wine to end, at most 3 min." in page
+
+
+def test_a_check_that_no_node_answers_is_given_up(world: SimpleNamespace, owner: Client) -> None:
+    address, now_s = reverse("program_check_result", args=[world.jobs["draft"].pk, "some"]), int(time.time())
+
+    def shown(asked: str) -> str:
+        return " ".join(owner.get(address, {"asked": asked}).content.decode().split())
+
+    assert f"?asked={now_s - 60}" in shown(f"{now_s - 60}")
+    late = shown(f"{now_s - 301}")
+    assert "No node has answered within 5 min." in late and "hx-get" not in late
+    for asked in ("", "²", "-1", "9" * 5000):
+        assert "hx-get" in shown(asked)
 
 
 def test_samples_can_be_had_where_data_is_uploaded_though_there_is_data_already(
