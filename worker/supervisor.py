@@ -228,7 +228,9 @@ class Supervisor:
             pass  # every pipe ends with the sandbox, but for a process that got away from a weak one
         for _ in range(64):
             self._follow()
-        sandbox.close(take_back=not self.warden.superseded())
+        if superseded := self.warden.superseded():
+            self.seen.shut_down = True  # ranks that the newer attempt keeps from saving may end before we look for it
+        sandbox.close(take_back=not superseded)
         for log in self.logs.values():
             log.close()
         self.seen.tails = self._tails()

@@ -96,6 +96,22 @@ while True:
     assert job.processes() == []
 
 
+def test_ranks_that_end_since_a_newer_attempt_has_begun_are_no_fault_of_the_program(job: JobFixture) -> None:
+    job.program(
+        """
+tell("progress", step=1, phase="train")
+while not os.path.exists(os.environ["DLH_WORK"] + "/go"):
+    time.sleep(0.01)
+sys.exit(1)
+"""
+    )
+    job.start(job.plan())
+    wait_for(lambda: "running" in job.kinds())
+    registry.fence_raise(job.paths, 2)
+    (job.paths.work / "go").touch()
+    assert job.exited().data["outcome"] == "lost"
+
+
 def test_a_pause_request_ends_the_attempt_as_paused(job: JobFixture) -> None:
     job.program(FOREVER)
     job.start(job.plan())
