@@ -127,7 +127,8 @@ class CheckpointStore:
             size, digest = _write_state(making / STATE_FILE, state)
             files = {STATE_FILE: {"bytes": size, "sha256": digest}}
             manifest = {"format": FORMAT, "step": step, "epoch": epoch, "metric": metric, "files": files}
-            _write_text(making / MANIFEST_FILE, json.dumps(manifest | {"created_s": time.time()}, indent=1))
+            made = {"created_s": time.time(), "attempt": self.token}
+            _write_text(making / MANIFEST_FILE, json.dumps(manifest | made, indent=1))
             _flush_folder(making)
             self.check()  # it may have taken long
             self._put(making, self.folder / name)

@@ -14,15 +14,16 @@ from dataclasses import dataclass, field
 from django.conf import settings
 from django.db.models import F
 
+from harness.database import DATABASE_AWAY
 from harness.errors import HarnessError
 from harness.jobs.control.parts import first_lost_at
 from harness.jobs.control.reading import end_told
-from harness.jobs.control.saved import Saved, checkpoints_add, checkpoints_drop, saved_read
+from harness.jobs.control.saved import Saved, checkpoints_add, saved_read
 from harness.jobs.control.telemetry import count_of
 from harness.jobs.models import Checkpoint, Job, JobAttempt
 from harness.jobs.results import job_results
 from harness.jobs.states import job_note
-from harness.store import UnsafePath, folder_beneath
+from harness.store import folder_beneath
 from worker.events import Event, EventKind, Outcome
 from worker.fence import STEP
 from worker.plan import RunPaths
@@ -42,28 +43,21 @@ class Found:
     figures: Figures = field(default_factory=dict)
     """Fields that the results of a run that succeeded give."""
     unheard: tuple[Saved, ...] = ()
-    """Whole checkpoints that the job does not list, the oldest first."""
-    gone: tuple[str, ...] = ()
-    """Checkpoints that it lists, and the attempt has removed."""
+    """Whole checkpoints that the attempt made and the job does not list, the oldest first."""
 
 
 def found_read(job_id: str, outcome: Outcome) -> Found:
     """Look at the store. Best called before the transaction that ends the attempt: no lock is held while a disk is
     slow."""
     figures = _figures(job_id) if outcome is Outcome.SUCCEEDED else {}
-    attempts = JobAttempt.objects.select_related("job").filter(job_id=job_id, ended_at=None)
-    attempt = attempts.filter(number=F("job__token")).first()
     try:
-        names = set() if attempt is None else _names(settings.STORE.job(job_id))
-    except (OSError, UnsafePath) as error:
-        _log.warning("checkpoints of job %s cannot be looked at: %s", job_id, error)
-        names = set()
-    if attempt is None or not names or not _counts(attempt.job, attempt):
+        return Found(figures=figures, unheard=_unheard(job_id))
+    except DATABASE_AWAY:
+        raise
+    except Exception:
+        # A program can leave anything there, and must not keep its attempt from ending.
+        _log.warning("checkpoints of job %s cannot be looked at", job_id, exc_info=True)
         return Found(figures=figures)
-    listed = _listed(attempt.job, attempt)
-    # Before its first step an attempt has removed nothing.
-    gone = sorted(name for name, is_kept in listed.items() if is_kept and name not in names and attempt.running_at)
-    return Found(figures=figures, unheard=tuple(_unheard(attempt, names - set(listed))), gone=tuple(gone))
 
 
 def found_of(job_id: str, events: Iterable[Event]) -> Found | None:
@@ -75,54 +69,46 @@ def found_of(job_id: str, events: Iterable[Event]) -> Found | None:
 
 
 def found_take(job: Job, attempt: JobAttempt, found: Found) -> None:
-    """Make the list of checkpoints what the disk has. In the transaction that ends the attempt, with the job locked."""
-    if not _counts(job, attempt):
-        return
-    listed = _listed(job, attempt)  # some may have been heard of since
+    """Take in what nobody told of. In the transaction that ends the attempt, with the job locked."""
+    if first_lost_at(attempt) is not None:
+        return  # then `rescue` alone decides what counts
+    listed = _listed(job)  # some may have been heard of since
     new = [one for one in found.unheard if one.name not in listed]
-    checkpoints_drop(job, found.gone)
-    checkpoints_add(job, attempt, new)
     if new:
+        checkpoints_add(job, attempt, new)
         names = ", ".join(one.name for one in new)
         text = f"Found on the disk, as no word of it had arrived: {names}."
         job_note(job, "note", text, data={"step": new[-1].step, "checkpoint": new[-1].name})
 
 
-def _counts(job: Job, attempt: JobAttempt) -> bool:
-    """Whether what lies there belongs to the course of this attempt.
-
-    One that begins at an earlier point, which a person has named, puts later checkpoints aside only before its first
-    step. Where the first node of several was called lost, `rescue` alone decides what counts.
-    """
-    if first_lost_at(attempt) is not None:
-        return False
-    return not job.resume_from or (attempt.running_at is not None and attempt.run_plan.resume_from == job.resume_from)
+def _unheard(job_id: str) -> tuple[Saved, ...]:
+    """Only of the attempt itself: after a person had the job go on from an earlier point, those of the course that was
+    left may lie there still, since a node without the store puts them aside in its own cache alone."""
+    attempts = JobAttempt.objects.select_related("job").filter(job_id=job_id, ended_at=None)
+    attempt = attempts.filter(number=F("job__token")).first()
+    if attempt is None:
+        return ()
+    paths: RunPaths = settings.STORE.job(job_id)
+    names = sorted(_names(paths) - _listed(attempt.job), key=lambda name: (len(name), name))
+    found = (saved_read(name, paths) for name in names[-UNHEARD_MAX:])
+    return tuple(one for one in found if one is not None and one.token == attempt.number)
 
 
 def _names(paths: RunPaths) -> set[str]:
-    """Of the folders beside each other where checkpoints lie; none where there is no such place."""
-    place = str(paths.checkpoints.relative_to(paths.root))
+    """Of the checkpoints in their place. Raises `OSError`, `UnsafePath`."""
     if not os.path.lexists(paths.checkpoints):
         return set()
-    with folder_beneath(paths.root, place) as descriptor:
+    with folder_beneath(paths.root, str(paths.checkpoints.relative_to(paths.root))) as descriptor:
         found = os.listdir(descriptor)  # noqa: PTH208 - a descriptor, not a path
-    return {name for name in found if CHECKPOINT_NAME.fullmatch(name)}
+    return {name for name in found if name.startswith(STEP) and CHECKPOINT_NAME.fullmatch(name)}
 
 
-def _listed(job: Job, attempt: JobAttempt) -> dict[str, bool]:
-    """Name -> whether it is kept, of all that were heard of; without those of a course that was left for an earlier
-    point."""
+def _listed(job: Job) -> set[str]:
+    """All that were heard of, also those removed; without those of a course that was left for an earlier point."""
     rows = Checkpoint.objects.filter(job=job)
     if job.resume_from and (start := rows.filter(name=job.resume_from).first()) is not None:
         rows = rows.filter(step__lte=start.step)
-    return {row.name: row.removed_at is None for row in rows.only("name", "removed_at")}
-
-
-def _unheard(attempt: JobAttempt, names: set[str]) -> list[Saved]:
-    paths: RunPaths = settings.STORE.job(attempt.job_id)
-    newest = sorted((name for name in names if name.startswith(STEP)), key=lambda name: (len(name), name))
-    found = (saved_read(name, paths) for name in newest[-UNHEARD_MAX:])
-    return sorted((one for one in found if one is not None), key=lambda one: one.step)
+    return set(rows.values_list("name", flat=True))
 
 
 def _figures(job_id: str) -> Figures:

@@ -21,7 +21,7 @@ from worker.fence import step_name
 from worker.merit import larger_is_better
 from worker.plan import RunPaths
 from worker.states import JobState
-from worker.transfer.tree import CHECKPOINT_NAME
+from worker.transfer.tree import CHECKPOINT_NAME, FILES_MAX
 from worker.watchdog import made_a_step
 
 _MANIFEST_BYTES_MAX = 4 << 20
@@ -36,6 +36,8 @@ class Saved:
     epoch: float
     metric: float | None
     bytes: int
+    token: int
+    """Attempt that made it; 0: it does not tell."""
 
 
 def saved_read(name: str, *places: RunPaths) -> Saved | None:
@@ -44,8 +46,8 @@ def saved_read(name: str, *places: RunPaths) -> Saved | None:
     if manifest is None or name != step_name(step := count_of(manifest.get("step"))):
         return None
     epoch, metric = number_of(manifest.get("epoch")) or 0.0, number_of(manifest.get("metric"))
-    size = sum(count_of(entry["bytes"]) for entry in manifest["files"].values())
-    return Saved(name=name, step=step, epoch=epoch, metric=metric, bytes=size)
+    size = count_of(sum(entry["bytes"] for entry in manifest["files"].values()))
+    return Saved(name=name, step=step, epoch=epoch, metric=metric, bytes=size, token=count_of(manifest.get("attempt")))
 
 
 def checkpoints_add(job: Job, attempt: JobAttempt, found: Sequence[Saved]) -> None:
@@ -139,13 +141,18 @@ def checkpoint_is_whole(paths: RunPaths, name: str) -> bool:
 
 
 def checkpoint_manifest(paths: RunPaths, name: str) -> dict[str, Any] | None:
-    """The manifest of a checkpoint that is whole; else None."""
+    """The manifest of a checkpoint that is whole; else None. Its `files` are entries with `bytes`, by name."""
     folder = paths.checkpoints.relative_to(paths.root) / name
     try:
-        manifest = dict(json_beneath(paths.root, folder / "MANIFEST.json", _MANIFEST_BYTES_MAX))
-        files = dict(manifest["files"])
-        whole = all(_size_bytes(paths, folder / file) == entry["bytes"] for file, entry in files.items())
-    except (OSError, UnsafePath, ValueError, KeyError, TypeError):
+        manifest = json_beneath(paths.root, folder / "MANIFEST.json", _MANIFEST_BYTES_MAX)
+        files = manifest.get("files") if isinstance(manifest, dict) else None
+        if not isinstance(files, dict) or len(files) > FILES_MAX:
+            return None  # a program may have written it, with anything in it and files without end
+        whole = all(
+            isinstance(entry, dict) and entry.get("bytes") == _size_bytes(paths, folder / file)
+            for file, entry in files.items()
+        )
+    except (OSError, UnsafePath, ValueError):
         return None
     return manifest if whole else None
 

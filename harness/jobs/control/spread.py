@@ -20,7 +20,7 @@ from django.utils import timezone
 from harness.broker import client, task_send_on_commit
 from harness.jobs.control.attempts import attempt_end, exit_record
 from harness.jobs.control.clock import Steady
-from harness.jobs.control.found import Found
+from harness.jobs.control.found import Found, found_read
 from harness.jobs.control.parts import left_nodes, nodes_of
 from harness.jobs.control.reading import end_told
 from harness.jobs.control.rescue import offered_read, rescue_awaited, rescue_take
@@ -129,6 +129,8 @@ def _conclude(attempt: JobAttempt, found: Found | None = None) -> None:
     ends = _ends(attempt)
     missing = [node for node in nodes_of(attempt) if node not in ends]
     if not missing:
+        if found is None:  # before the lock: reading may take long
+            found = found_read(attempt.job_id, verdict(_counted(attempt, ends))[0])
         _end(attempt, ends, found)
     elif _ended_badly(attempt, ends):
         for node in missing:
@@ -136,7 +138,7 @@ def _conclude(attempt: JobAttempt, found: Found | None = None) -> None:
 
 
 @transaction.atomic
-def _end(attempt: JobAttempt, ends: Mapping[str, NodeEnd], found: Found | None) -> None:
+def _end(attempt: JobAttempt, ends: Mapping[str, NodeEnd], found: Found) -> None:
     """End it, once, as of the last part's end, whichever was heard last; what its nodes saved when they lost the first
     one becomes the job's with that."""
     job = Job.objects.select_for_update().get(pk=attempt.job_id)

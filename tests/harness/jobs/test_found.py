@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from unittest.mock import Mock
 
 import pytest
 from django.conf import settings
+from django.db import OperationalError
 from django.utils import timezone
 
+from harness.jobs.control import found as found_module
+from harness.jobs.control import saved as saved_module
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.found import UNHEARD_MAX
 from harness.jobs.models import Checkpoint, Job, JobAttempt, JobEvent
 from harness.jobs.services import job_resume
 from tests.harness.jobs.helpers import event, run_now, tick_later
 from worker.states import JobState
+from worker.transfer.tree import FILES_MAX
 
 pytestmark = pytest.mark.django_db
 LOST = {"outcome": "lost", "failure": {"code": "rank_killed", "message": "Rank 0 was killed."}}
@@ -30,19 +35,20 @@ def name(step):
     return f"step-{step:08d}"
 
 
-def write(job, step, /, *, metric=0.5, **changes):
+def write(job, step, /, *, metric=0.5, attempt=1, **changes):
     folder = settings.STORE.job(job.pk).checkpoints / name(step)
     folder.mkdir(parents=True)
     (folder / "state.pt").write_bytes(b"state")
     files = {"state.pt": {"bytes": 5, "sha256": "0" * 64}}
-    manifest = {"format": 1, "step": step, "epoch": step / 10, "metric": metric, "files": files, **changes}
+    manifest = {"format": 1, "step": step, "epoch": step / 10, "metric": metric, "files": files, "attempt": attempt}
+    manifest |= changes
     (folder / "MANIFEST.json").write_text(json.dumps(manifest))
 
 
 def saved(job, step, seq, *, metric=0.5, best=True, token=1, removed=()):
     """Saved and told of."""
     if not (settings.STORE.job(job.pk).checkpoints / name(step)).exists():
-        write(job, step, metric=metric)
+        write(job, step, metric=metric, attempt=token)
     told = {"name": name(step), "step": step, "epoch": 1.0, "metric": metric, "bytes": 5, "best": best}
     return event(job, "checkpoint", seq, rank=0, token=token, **told, removed=list(removed))
 
@@ -85,12 +91,50 @@ def test_what_was_heard_of_stays_as_it_was_told(running):
     assert not JobEvent.objects.filter(kind="note").exists()
 
 
-def test_a_checkpoint_that_the_run_removed_unheard_is_listed_no_more(running):
+@pytest.mark.parametrize("begun", [".old-{}", ".writer-1/replaced/{}"])
+def test_one_that_was_about_to_be_replaced_is_not_taken_for_removed(running, begun):
     events_apply(running.pk, [saved(running, 10, 1), saved(running, 20, 2)])
-    (settings.STORE.job(running.pk).checkpoints / name(10)).rename(settings.STORE.job(running.pk).root / "away")
+    checkpoints = settings.STORE.job(running.pk).checkpoints
+    aside = checkpoints / begun.format(name(20))
+    aside.parent.mkdir(parents=True, exist_ok=True)
+    (checkpoints / name(20)).rename(aside)  # whoever works there next takes it back
+    events_apply(running.pk, [ended(running)])
+    assert steps(running) == [10, 20]
+
+
+@pytest.mark.parametrize(
+    "files", [[], "", [["state.pt", {"bytes": 5}]], {"state.pt": 5}, {"state.pt": {}}, {"state.pt": {"bytes": "5"}}]
+)
+def test_files_in_a_form_that_is_none_make_no_checkpoint_and_the_attempt_ends(running, files):
+    write(running, 20, files=files)
     write(running, 30)
-    events_apply(running.pk, [ended(running, outcome="succeeded")])
-    assert steps(running) == [20, 30]
+    events_apply(running.pk, [ended(running)])
+    assert steps(running) == [30]
+    assert JobAttempt.objects.get(job=running).outcome == "lost"
+
+
+def test_of_a_checkpoint_with_files_without_end_none_is_looked_at(running, monkeypatch):
+    write(running, 20, files={f"file-{number}": {"bytes": 5} for number in range(FILES_MAX + 1)})
+    looked_at = []
+    monkeypatch.setattr(saved_module, "_size_bytes", lambda paths, path: looked_at.append(path) or 5)
+    events_apply(running.pk, [ended(running)])
+    assert steps(running) == looked_at == []
+
+
+def test_a_look_that_fails_in_a_way_nobody_thought_of_keeps_no_attempt_from_ending(running, monkeypatch, caplog):
+    write(running, 20)
+    monkeypatch.setattr(found_module, "saved_read", Mock(side_effect=AttributeError("no items")))
+    events_apply(running.pk, [ended(running)])
+    assert JobAttempt.objects.get(job=running).ended_at is not None and steps(running) == []
+    assert f"checkpoints of job {running.pk} cannot be looked at" in caplog.text
+
+
+def test_a_database_that_is_away_meanwhile_has_the_end_taken_in_later(running, monkeypatch):
+    write(running, 20)
+    monkeypatch.setattr(found_module, "saved_read", Mock(side_effect=OperationalError("gone")))
+    with pytest.raises(OperationalError):
+        events_apply(running.pk, [ended(running)])
+    assert JobAttempt.objects.get(job=running).ended_at is None
 
 
 def test_half_ones_damaged_ones_and_those_put_aside_are_not_taken(running):
@@ -124,19 +168,33 @@ def test_a_folder_that_is_a_link_is_not_followed(running, tmp_path):
     assert steps(running) == []
 
 
-@pytest.mark.parametrize(("has_begun", "listed"), [(False, [10, 30]), (True, [10, 20])])
-def test_of_a_course_that_was_left_nothing_is_taken(running, people, has_begun, listed):
+@pytest.mark.parametrize(("has_saved", "listed"), [(False, [10, 30]), (True, [10, 20])])
+def test_of_a_course_that_was_left_nothing_is_taken(running, people, has_saved, listed):
+    """A node without the store puts later checkpoints aside in its own cache: in the store they stay in their place."""
     events_apply(running.pk, [saved(running, 10, 1), saved(running, 30, 2), ended(running, outcome="cancelled")])
     write(running, 40)  # of the course that is left, and nobody heard of it
     running.refresh_from_db()
     job_resume(user=people.owner, job=running, checkpoint=name(10))
     assert tick_later() == 1
-    if has_begun:
-        events_apply(running.pk, [event(running, "running", 1, rank=0, token=2)])
-        checkpoints = settings.STORE.job(running.pk).checkpoints
-        for step in (30, 40):
-            (checkpoints / name(step)).rename(checkpoints / f"aside-{step}")
-        write(running, 20)
+    events_apply(running.pk, [event(running, "running", 1, rank=0, token=2)])
+    if has_saved:
+        write(running, 20, attempt=2)
     events_apply(running.pk, [ended(running, token=2)])
     assert steps(running) == listed
-    assert Job.objects.get(pk=running.pk).resume_from == ("" if has_begun else name(10))
+    assert Job.objects.get(pk=running.pk).resume_from == ("" if has_saved else name(10))
+
+
+def test_what_a_course_that_was_left_has_in_the_store_stays_unlisted_though_the_next_one_told_all(running, people):
+    events_apply(running.pk, [saved(running, 10, 1), saved(running, 30, 2), ended(running, outcome="cancelled")])
+    running.refresh_from_db()
+    job_resume(user=people.owner, job=running, checkpoint=name(10))
+    assert tick_later() == 1
+    events_apply(running.pk, [event(running, "running", 1, rank=0, token=2), saved(running, 20, 2, token=2)])
+    events_apply(running.pk, [ended(running, token=2)])
+    assert steps(running) == [10, 20]
+
+
+def test_one_that_does_not_tell_which_attempt_made_it_is_not_taken(running):
+    write(running, 20, attempt=None)
+    events_apply(running.pk, [ended(running)])
+    assert steps(running) == []

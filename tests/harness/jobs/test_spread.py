@@ -6,11 +6,13 @@ from datetime import timedelta
 
 import pytest
 from django.conf import settings
+from django.db import connection
 from django.utils import timezone
 
 from harness.errors import Invalid
 from harness.jobs import services as jobs
 from harness.jobs.control import clock
+from harness.jobs.control import found as found_module
 from harness.jobs.control import reconcile as module
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.hearing import HEARING_KEY
@@ -285,7 +287,29 @@ def test_a_part_that_never_answered_is_asked_again(attempt, node_make, tasks_sen
     assert JobEvent.objects.get(kind="node_end").data["node"] == "node-2"
 
 
-def test_ends_that_the_broker_lost_are_read_from_disk(attempt):
+@pytest.fixture
+def looked_within(monkeypatch):
+    """Of every look at the store: whether it was made in a transaction."""
+    outside, looked, names = len(connection.savepoint_ids), [], found_module._names
+
+    def noted(paths):
+        looked.append(len(connection.savepoint_ids) > outside)
+        return names(paths)
+
+    monkeypatch.setattr(found_module, "_names", noted)
+    return looked
+
+
+def test_the_store_is_looked_at_before_the_job_is_locked_where_a_part_is_called_lost(attempt, looked_within):
+    started(attempt)
+    age(attempt, 40)
+    Node.objects.update(heartbeat_at=timezone.now() - timedelta(seconds=60))
+    reconcile()
+    attempt.refresh_from_db()
+    assert attempt.outcome == "lost" and looked_within == [False]
+
+
+def test_ends_that_the_broker_lost_are_read_from_disk(attempt, looked_within):
     started(attempt)
     root = settings.STORE.job(attempt.job_id).root
     for node, part, rank in (("node-1", "", -1), ("node-2", "node-2", -2)):
@@ -295,7 +319,7 @@ def test_ends_that_the_broker_lost_are_read_from_disk(attempt):
         file.write_text(told.to_json())
     reconcile()
     attempt.refresh_from_db()
-    assert attempt.outcome == "succeeded"
+    assert attempt.outcome == "succeeded" and looked_within == [False]
 
 
 def test_a_cancelled_job_is_cancelled_when_both_nodes_have_let_go(

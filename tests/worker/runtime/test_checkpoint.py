@@ -78,6 +78,11 @@ def test_the_manifest_names_every_file_with_size_and_hash(store: CheckpointStore
     assert len(entry["sha256"]) == 64
 
 
+def test_the_manifest_tells_which_attempt_made_it(tmp_path: Path) -> None:
+    name = save(CheckpointStore(tmp_path, keep=2, larger_is_better=True, token=3), 7)
+    assert json.loads((tmp_path / name / "MANIFEST.json").read_text())["attempt"] == 3
+
+
 def test_a_flipped_byte_is_noticed_and_an_older_one_is_taken(store: CheckpointStore) -> None:
     save(store, 1)
     path = store.folder / save(store, 2) / "state.pt"
