@@ -20,7 +20,7 @@ from harness.jobs.models import Job
 from harness.jobs.services import minimum_sandbox_level
 from harness.plain import plain, text_plain
 from harness.pool.models import Device, DeviceKind, Reservation
-from harness.pool.reservations import reservation_hold, reservation_plan_until, reservation_release
+from harness.pool.reservations import reservation_hold, reservation_release
 from harness.pool.services import node_queue
 from harness.pool.turn import facts_change
 from harness.rates.keys import rate_key
@@ -63,9 +63,9 @@ def rate_test_send(test: RateTest) -> None:
         device = idle_device(job, test.wish.get("kind") or "", "")
         ends_at = timezone.now() + timedelta(seconds=ANSWER_LIMIT_S)
         held = reservation_hold(
-            target=device, ends_at=ends_at, purpose=PURPOSE, by=test.by, within=job.project
+            target=device, ends_at=ends_at, purpose=PURPOSE, by=test.by, within=job.project,
+            planned_until=ends_at + timedelta(seconds=_trials_most_s(test)),
         )  # fmt: skip
-        reservation_plan_until(held, ends_at + timedelta(seconds=_trials_most_s(test)))
         fields: dict[str, Any] = {
             "kind": device.kind, "model_name": device.model_name, "node_name": device.node.name,
             "reservation": str(held.pk), "sent_at": timezone.now(), "batch_size": step_rows(job),
