@@ -208,15 +208,24 @@ def _failed(problem: dict[str, str]) -> dict[str, Any]:
     return {"state": AskState.FAILED, "problem": problem}
 
 
+def rate_test_is_late(test: RateTest) -> bool:
+    """Whether it waits for longer than it may: for a device, for an answer, or over already, for its job to go on."""
+    wait_s = UNASKED_WAIT_LIMIT_S if test.wish.get("automatic") else WAIT_LIMIT_S
+    if test.state != AskState.WAITING:
+        since, limit_s = test.finished_at or test.created_at, WAIT_LIMIT_S
+    elif test.sent_at:
+        plan = trials_waiting(test)
+        since, limit_s = test.sent_at, _trials_limit_s(plan) if plan else ANSWER_LIMIT_S
+    else:
+        since, limit_s = test.created_at, wait_s
+    return abs(timezone.now() - since) > timedelta(seconds=limit_s)
+
+
 def rate_test_expire(test: RateTest) -> None:
     """Let one fail that nobody answers, or that no device fell idle for."""
-    plan = trials_waiting(test)
-    wait_s = UNASKED_WAIT_LIMIT_S if test.wish.get("automatic") else WAIT_LIMIT_S
-    since, limit_s = (test.sent_at, ANSWER_LIMIT_S) if test.sent_at else (test.created_at, wait_s)
-    limit_s = _trials_limit_s(plan) if plan else limit_s
-    if test.state != AskState.WAITING or abs(timezone.now() - since) <= timedelta(seconds=limit_s):
+    if test.state != AskState.WAITING or not rate_test_is_late(test):
         return
-    if plan:
+    if plan := trials_waiting(test):
         _end(test, {"state": AskState.DONE, "trials": trials_failed(plan, _LATE)})
     else:
         _end(test, _failed(_LATE if test.sent_at else _NO_DEVICE))
