@@ -31,6 +31,15 @@ def is_away(error: BaseException) -> bool:
     return type(cause).__module__.partition(".")[0] == "psycopg"
 
 
+def passes_by_itself(error: BaseException) -> bool:
+    """Whether what was being done may succeed later just as it is: the database is away, a disk full or not there, the
+    memory short.
+
+    Not all such causes pass: whoever tries again does so for a limited time.
+    """
+    return isinstance(error, (*DATABASE_AWAY, OSError, MemoryError))
+
+
 def rows_update(model: type[Model], changes: Mapping[Any, Mapping[str, Any]]) -> None:
     """Set fields of rows by primary key, each row to values of its own.
 

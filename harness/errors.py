@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from typing import Any
 
-from harness.plain import text_plain
+from harness.ids import new_id
 
 
 class HarnessError(Exception):
@@ -100,12 +101,15 @@ class Unavailable(HarnessError):
     default_code = "unavailable"
 
 
-_TOLD_MAX = 300
+def fault_told(log: logging.Logger, error: Exception, doing: str, *, where: str = "the log of control") -> str:
+    """Log a fault of ours with all of it; return a few words for whoever waits for what it broke.
 
-
-def fault_words(error: Exception) -> str:
-    """A fault of ours in a line, for whoever waits for what it broke; the log has all of it."""
-    return text_plain(f"{type(error).__name__}: {error}".rstrip(": "))[:_TOLD_MAX]
+    These have the exception's class, and an id that finds the line in the log (`where`): its text may name paths of
+    this machine, and values of rows that are not for everybody.
+    """
+    mark = new_id()
+    log.error("%s [id %s]", doing, mark, exc_info=error)
+    return f"{type(error).__name__} (see {where}, id {mark})"
 
 
 EXIT_INTERRUPTED = 130

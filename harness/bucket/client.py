@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 
 from django.conf import settings
 
-from harness.bucket.trouble import BucketTrouble, code_of, trouble_of
+from harness.bucket.trouble import BucketTrouble, code_of, is_answered, trouble_of
 from harness.env import S3Settings
 
 AWAY_S = 30.0
@@ -36,10 +36,6 @@ WHOLE_BYTES = 8 << 20
 PART_BYTES = 32 << 20
 CONNECT_S, READ_S, TRIES = 5, 30, 3
 UPLOAD_PAGES_MAX = 100
-_PASSED_OVER = frozenset(
-    {"AccessDenied", "AllAccessDisabled", "403", "NotImplemented", "501", "MethodNotAllowed", "405", "NoSuchUpload"}
-)
-"""Answers to who would end unfinished uploads that are no trouble: a rule of the bucket may, or has just done so."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _log = logging.getLogger(__name__)
 
@@ -230,21 +226,31 @@ class Bucket:
     def uploads_end(self, begun_before: datetime) -> int:
         """End uploads of blobs that nobody will finish; how many.
 
-        Who is killed in `put` leaves its parts: they cost money, and no list of objects shows them. A key that may not
-        list or end them leaves them to a rule of the bucket.
+        Who is killed in `put` leaves its parts: they cost money, and no list of objects shows them. What a server does
+        not let us list or end is left to a rule of the bucket: only one that does not answer is `BucketTrouble`.
         """
-        old: list[dict[str, Any]] = []
+        old, ended = [], 0
+        with self._cleaned("listed"):
+            for row in self._uploads():
+                if row["Initiated"] < begun_before:
+                    old.append(row)
+        for row in old:
+            with self._cleaned("ended"):
+                self._fs.abort_mpu(self.given.bucket, row["Key"], row["UploadId"])
+                ended += 1
+        return ended
+
+    @contextmanager
+    def _cleaned(self, what: str) -> Iterator[None]:
+        """As `_asked`, of what may as well stay undone: a server that answers with an error is no trouble."""
         with self._asked():
             try:
-                old += [row for row in self._uploads() if row["Initiated"] < begun_before]
-                for row in old:
-                    self._fs.abort_mpu(self.given.bucket, row["Key"], row["UploadId"])
+                yield
             except Exception as error:
-                if (code := code_of(error)) not in _PASSED_OVER:
+                if not is_answered(error):
                     raise
-                _log.info("unfinished uploads in %s are not ended: %s", self.given.place, code)
-                return 0
-        return len(old)
+                if code_of(error) != "NoSuchUpload":  # a rule of the bucket was faster
+                    _log.info("an unfinished upload in %s cannot be %s: %s", self.given.place, what, error)
 
     def _uploads(self) -> Iterator[dict[str, Any]]:
         """Uploads of blobs that go on, or were left."""

@@ -66,6 +66,12 @@ def trouble_of(error: BaseException, given: S3Settings) -> BucketTrouble | None:
     )
 
 
+def is_answered(error: BaseException) -> bool:
+    """Whether something answered, whatever it said: then the object store is there."""
+    unread = isinstance(error, FileNotFoundError | LookupError) or type(error).__name__ == "ResponseParserError"
+    return bool(code_of(error)) or unread
+
+
 def code_of(error: BaseException) -> str:
     """The code in the server's answer, where an error came of one."""
     seen: set[int] = set()

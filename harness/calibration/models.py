@@ -53,6 +53,8 @@ class CalibrationRun(models.Model):
     """`measured` at the last fit."""
     fitting_since = models.DateTimeField(null=True, blank=True)
     """A fit runs: nothing is measured meanwhile, its noise would be in the figures."""
+    stuck_since = models.DateTimeField(null=True, blank=True)
+    """Since when each of its steps meets an error that may pass by itself; None: it gets on."""
     message = models.TextField(blank=True)
     started_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="calibrations"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
@@ -11,9 +12,12 @@ from django.utils import timezone
 from harness.broker import publish_pool
 from harness.calibration.holding import devices_release
 from harness.calibration.models import OPEN, CalibrationRun, RunState
-from harness.errors import fault_words
+from harness.database import passes_by_itself
+from harness.errors import fault_told
 
 _log = logging.getLogger(__name__)
+STUCK_LIMIT = timedelta(minutes=15)
+"""So long a sweep tries again what may pass by itself, such as a full disk."""
 TRANSITIONS: dict[RunState, frozenset[RunState]] = {
     RunState.WAITING: frozenset({RunState.RUNNING, RunState.STOPPED, RunState.FAILED}),
     RunState.RUNNING: frozenset({RunState.FINISHED, RunState.STOPPED, RunState.FAILED}),
@@ -41,12 +45,29 @@ def run_move(run: CalibrationRun, new: RunState, **fields: Any) -> bool:
     return True
 
 
-def run_break(run_id: str, error: Exception) -> None:
-    """End a sweep that an unforeseen error stops, which it would at each later look; what it measured is kept."""
+def run_break(run_id: str, error: Exception) -> bool:
+    """End a sweep that an unforeseen error stops, which it would at each later look; what it measured is kept.
+
+    Returns False where the error may pass by itself, and has had no `STUCK_LIMIT` for it yet: the sweep goes on.
+    """
     run = CalibrationRun.objects.filter(pk=run_id, state__in=OPEN).first()
-    if run is not None:
-        told = f"It cannot get on: {fault_words(error)}. Start it again; if that fails too, control's log tells more."
-        run_move(run, RunState.FAILED, message=told)
+    if run is None:
+        return True
+    since = run.stuck_since or timezone.now()
+    if passes_by_itself(error) and abs(timezone.now() - since) <= STUCK_LIMIT:
+        _log.warning("calibration %s cannot get on for now", run_id, exc_info=error)
+        CalibrationRun.objects.filter(pk=run_id, stuck_since=None).update(stuck_since=since)
+        return False
+    fault = fault_told(_log, error, f"calibration {run_id} cannot get on")
+    run_move(run, RunState.FAILED, message=f"It cannot get on: {fault}. Start it again.")
+    return True
+
+
+def run_gets_on(run: CalibrationRun) -> None:
+    """Note that a sweep has taken a step."""
+    if run.stuck_since is not None:
+        run.stuck_since = None
+        run.save(update_fields=["stuck_since"])
 
 
 def run_tell(run: CalibrationRun) -> None:

@@ -31,9 +31,9 @@ from harness.calibration.requests import (
     request_of,
     requests_remove,
 )
-from harness.calibration.states import run_break, run_move, run_tell
+from harness.calibration.states import run_break, run_gets_on, run_move, run_tell
 from harness.database import DATABASE_AWAY
-from harness.errors import HarnessError
+from harness.errors import HarnessError, fault_told
 from harness.jobs.control.telemetry import number_of
 from harness.jobs.control.usage import measurement_use_write
 from harness.plain import text_plain
@@ -78,13 +78,10 @@ def calibrations_advance() -> int:
             run_advance(run_id)
         except DATABASE_AWAY:
             raise
-        except OSError:  # such as a full disk: it passes by itself
-            _log.exception("calibration %s cannot get on", run_id)
         except Exception as error:
             # One that cannot get on must not keep the others, and what finished jobs teach, from being seen to.
-            _log.exception("calibration %s cannot get on", run_id)
-            run_break(run_id, error)
-            requests_remove(run_id)
+            if run_break(run_id, error):
+                requests_remove(run_id)
     return len(open_runs)
 
 
@@ -94,6 +91,7 @@ def run_advance(run_id: str) -> None:
         run = CalibrationRun.objects.select_for_update(of=("self",)).select_related("node").filter(pk=run_id).first()
         if run is None or run.state not in OPEN:
             return
+        run_gets_on(run)  # undone with the rest where it does not
         if run.node is None:
             run_move(run, RunState.FAILED, message="The node left the pool.")
             return
@@ -211,7 +209,9 @@ def _send(run: CalibrationRun, planned: Planned, *, sends: int) -> None:
     try:
         request_make(run.pk, planned)
     except (HarnessError, OSError) as error:
-        _refuse(run, planned.point_id, planned.family, f"The program could not be made: {error}", 0.0)
+        doing = f"calibration {run.pk}: the program of {planned.point_id} cannot be made"
+        told = error.message if isinstance(error, HarnessError) else fault_told(_log, error, doing)
+        _refuse(run, planned.point_id, planned.family, f"The program could not be made: {told}", 0.0)
         task_send_on_commit("control.calibrate")
         return
     _ask(run, planned.point_id, planned.family, request_of(run, planned), sends)

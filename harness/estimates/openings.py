@@ -70,8 +70,9 @@ def device_key(kind: str, model_name: str, slowdown: float) -> Key:
 
 
 def reservations_now(project: Project | None, now: datetime) -> list[Reservation]:
-    """Those that keep this project's jobs off, the first to end first."""
-    return list(_for_others(project).filter(starts_at__lte=now, ends_at__gt=now).order_by("ends_at"))
+    """Those that keep this project's jobs off, the first to end first, as plans count (`plan_end`)."""
+    rows = _for_others(project).filter(starts_at__lte=now, ends_at__gt=now).order_by("pk")
+    return sorted(rows, key=lambda row: row.plan_end)
 
 
 def _for_others(project: Project | None) -> QuerySet[Reservation]:
@@ -97,7 +98,7 @@ def openings_read(groups: Sequence[DeviceGroup], *, project: Project | None = No
         held[key].append(holding)
     for row, devices in reserved:
         if row.starts_at > now:  # whoever starts before it has to end before it
-            span = {"start_s": row.starts_at.timestamp(), "finish_s": row.ends_at.timestamp()}
+            span = {"start_s": row.starts_at.timestamp(), "finish_s": row.plan_end.timestamp()}
             for key, count in Counter(usable[pk] for pk in devices if pk in usable).items():
                 held[key].append(Holding(**span, count=count))
     quotas = {row.device_kind: row.devices for row in Quota.objects.filter(project=project, may_borrow=False)}

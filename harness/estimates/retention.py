@@ -11,7 +11,7 @@ from django.utils import timezone
 from harness.estimates.inspection import inspection_expire
 from harness.estimates.models import AskState, Inspection, JobEstimate, OfferRow, ProbeRow
 from harness.estimates.probe_answers import probe_expire
-from harness.estimates.settling import offers_settle
+from harness.estimates.settling import offers_due_settle, offers_settle
 
 KEEP_OFFERS = timedelta(days=30)
 """Of a job an offer lives as long as the job; one for a spec or a workload is read soon or never."""
@@ -26,6 +26,7 @@ def estimates_retention() -> int:
             offers_settle(inspection)
     for probe in ProbeRow.objects.filter(state=AskState.WAITING):
         probe_expire(probe)
+    offers_due_settle()
     old = OfferRow.objects.filter(job=None, created_at__lt=timezone.now() - KEEP_OFFERS)
     gone = old.delete()[0]
     _inspections_forget()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
+from datetime import timedelta
 from typing import Any
 
 from django.utils import timezone
 
 from harness.broker import publish_job
-from harness.database import is_away
-from harness.errors import HarnessError, fault_words
+from harness.database import DATABASE_AWAY, passes_by_itself
+from harness.errors import HarnessError, fault_told
 from harness.estimates.models import AskState, Inspection, OfferRow, OfferState
 from harness.estimates.pricing import offer_compute
 from harness.estimates.probes import probes_of
@@ -21,6 +22,8 @@ from scheduler.workload import Workload
 
 NOT_PRICED = "not_priced"
 """Code of the problem of an offer whose pricing failed."""
+PASSING_LIMIT = timedelta(minutes=10)
+"""So long an offer that could be priced waits for a cause to pass that may."""
 _log = logging.getLogger(__name__)
 
 
@@ -50,16 +53,18 @@ def probed_workload(inspection: Inspection) -> tuple[dict[str, Any] | None, Allo
 
 
 def _priced(offer: OfferRow, workload: dict[str, Any], only: Allocation | None) -> OfferRow:
-    """The offer, ready or failed: whatever breaks its pricing would break it at each later look as well."""
+    """The offer, ready or failed: most of what breaks its pricing would break it at each later look as well."""
     begun_at, begun_s = timezone.now(), time.perf_counter()
     try:
         probes = probes_of(offer.inspection) if offer.inspection else None
         made, notes = offer_compute(offer, Workload.from_dict(workload), probes=probes, only=only)
         body = plain(made.to_dict())
     except Exception as error:
-        if is_away(error):
-            raise  # it passes by itself, and the next look settles the offer
-        _log.exception("offer %s cannot be priced", offer.pk)
+        if passes_by_itself(error) and not _is_late(offer):  # the next look settles it
+            if isinstance(error, DATABASE_AWAY):
+                raise
+            _log.warning("offer %s cannot be priced for now", offer.pk, exc_info=True)
+            return offer
         _keep(offer, state=OfferState.FAILED, problem=_problem(offer, error), body={}, notes=[], made_at=None)
         return offer
     _keep(
@@ -69,14 +74,26 @@ def _priced(offer: OfferRow, workload: dict[str, Any], only: Allocation | None) 
     return offer
 
 
+def _is_late(offer: OfferRow) -> bool:
+    """Whether it could have been priced for `PASSING_LIMIT`: since all was known that it needs."""
+    known = [offer.created_at]
+    if offer.inspection is not None:
+        probes = offer.inspection.probes.filter(state=AskState.DONE).values_list("finished_at", flat=True)
+        known += [moment for moment in (offer.inspection.finished_at, *probes) if moment is not None]
+    return abs(timezone.now() - max(known)) > PASSING_LIMIT
+
+
 def _problem(offer: OfferRow, error: Exception) -> dict[str, str]:
     """What happened and what to do next, in words."""
     if isinstance(error, HarnessError):
+        _log.info("offer %s cannot be priced: %s", offer.pk, error)
         return {"code": NOT_PRICED, "message": f"No offer: {error.message}", "hint": error.hint}
+    # Whoever looks at an offer prices it: the portal, or control.
+    told = fault_told(_log, error, f"offer {offer.pk} cannot be priced", where="the logs of portal and control")
     return {
         "code": NOT_PRICED,
-        "message": f"Pricing this offer failed: {fault_words(error)}",
-        "hint": f"Ask for it again. If that fails too, the logs of portal and control tell an admin why: {offer.pk}.",
+        "message": f"Pricing this offer failed: {told}.",
+        "hint": "Ask for it again. If that fails too, an admin finds the reason there.",
     }
 
 
@@ -85,6 +102,13 @@ def _keep(offer: OfferRow, **fields: Any) -> None:
     if OfferRow.objects.filter(pk=offer.pk, state=OfferState.WAITING).update(**fields) and offer.job is not None:
         publish_job(offer.job.project_id, offer.job.pk, "offer", {"offer_id": offer.pk, "state": str(fields["state"])})
     offer.refresh_from_db()
+
+
+def offers_due_settle() -> int:
+    """Settle offers that a cause that passed kept from being priced, and at which nobody looks; return how many."""
+    waiting = OfferRow.objects.filter(state=OfferState.WAITING).exclude(inspection__state=AskState.WAITING)
+    due = waiting.select_related("inspection", "job", "project")
+    return sum(offer_settle(offer).state != OfferState.WAITING for offer in due)
 
 
 def offers_settle(inspection: Inspection) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
@@ -245,6 +247,11 @@ class Reservation(models.Model):
                 name="reservation_of_node_or_device",
             ),
         ]
+
+    @property
+    def plan_end(self) -> datetime:
+        """From when plans count with what it keeps, if nothing but the clock ends it."""
+        return max(self.ends_at, self.planned_until or self.ends_at)
 
 
 class Quota(models.Model):

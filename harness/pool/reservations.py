@@ -82,7 +82,7 @@ def reservation_span(starts_at: datetime | None, ends_at: datetime) -> tuple[dat
     return starts_at, ends_at
 
 
-def reservation_hold(
+def reservation_hold(  # noqa: PLR0913 - keywords only; each is a thing a caller may say of what it keeps
     *,
     target: Node | Device,
     ends_at: datetime,
@@ -92,9 +92,11 @@ def reservation_hold(
     by: User | None = None,
     within: Project | None = None,
     open_ended: bool = False,
+    planned_until: datetime | None = None,
 ) -> Reservation:
     """The same without asking who may: for the harness's own measurements; it may lie within what is kept for a
-    project already. `open_ended`: it is renewed, nobody knows for how long. Raises `Invalid`, `Conflict`."""
+    project already. `open_ended`: it is renewed, nobody knows for how long; `planned_until`: it may be until then, and
+    no longer. Raises `Invalid`, `Conflict`."""
     starts_at, ends_at = reservation_span(starts_at, ends_at)
     node, device = (target, None) if isinstance(target, Node) else (None, target)
     with transaction.atomic():
@@ -102,7 +104,7 @@ def reservation_hold(
         _free_check(target, starts_at, ends_at, within=within)
         made = Reservation.objects.create(
             node=node, device=device, starts_at=starts_at, ends_at=ends_at, purpose=purpose, project=project, by=by,
-            open_ended=open_ended,
+            open_ended=open_ended, planned_until=planned_until,
         )  # fmt: skip
         _tell(made, "reserved")
     return made
@@ -115,11 +117,6 @@ def reservation_prolong(reservation: Reservation, *, ends_at: datetime, within: 
         assert target is not None  # noqa: S101 - a constraint of the table says so
         _free_check(target, reservation.ends_at, ends_at, besides=reservation.pk, within=within)
         Reservation.objects.filter(pk=reservation.pk, cancelled_at=None).update(ends_at=ends_at)
-
-
-def reservation_plan_until(reservation: Reservation, moment: datetime) -> None:
-    """Have plans count with its device from then on, where it may be renewed until then and no longer."""
-    Reservation.objects.filter(pk=reservation.pk).update(planned_until=moment)
 
 
 def reservation_cancel(*, user: User, reservation_id: str) -> Reservation:

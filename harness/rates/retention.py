@@ -6,10 +6,10 @@ import logging
 
 from django.db.models import Q
 
-from harness.database import DATABASE_AWAY
+from harness.database import DATABASE_AWAY, passes_by_itself
 from harness.estimates.models import AskState
 from harness.rates.models import RateTest
-from harness.rates.sending import rate_test_call_off, rate_test_expire
+from harness.rates.sending import rate_test_call_off, rate_test_expire, rate_test_is_late
 from harness.rates.services import rate_after, rate_test_break, rate_test_try
 from worker.states import JobState
 
@@ -26,12 +26,13 @@ def rates_advance() -> int:
             _advance(test)
         except DATABASE_AWAY:
             raise
-        except OSError:  # such as a full disk: it passes by itself
-            _log.exception("range test %s of job %s", test.pk, test.job_id)
         except Exception as error:
             # One that cannot go on must not keep all later ones, nor its job for ever.
-            _log.exception("range test %s of job %s", test.pk, test.job_id)
-            rate_test_break(test, error)
+            test.refresh_from_db()  # what was noted of it before the error may have been taken back
+            if passes_by_itself(error) and not rate_test_is_late(test):
+                _log.warning("range test %s of job %s cannot go on for now", test.pk, test.job_id, exc_info=True)
+            else:
+                rate_test_break(test, error)
     return RateTest.objects.filter(waiting).count()
 
 

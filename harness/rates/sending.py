@@ -20,7 +20,7 @@ from harness.jobs.models import Job
 from harness.jobs.services import minimum_sandbox_level
 from harness.plain import plain, text_plain
 from harness.pool.models import Device, DeviceKind, Reservation
-from harness.pool.reservations import reservation_hold, reservation_plan_until, reservation_release
+from harness.pool.reservations import reservation_hold, reservation_release
 from harness.pool.services import node_queue
 from harness.pool.turn import facts_change
 from harness.rates.keys import rate_key
@@ -63,9 +63,9 @@ def rate_test_send(test: RateTest) -> None:
         device = idle_device(job, test.wish.get("kind") or "", "")
         ends_at = timezone.now() + timedelta(seconds=ANSWER_LIMIT_S)
         held = reservation_hold(
-            target=device, ends_at=ends_at, purpose=PURPOSE, by=test.by, within=job.project
+            target=device, ends_at=ends_at, purpose=PURPOSE, by=test.by, within=job.project,
+            planned_until=ends_at + timedelta(seconds=_trials_most_s(test)),
         )  # fmt: skip
-        reservation_plan_until(held, ends_at + timedelta(seconds=_trials_most_s(test)))
         fields: dict[str, Any] = {
             "kind": device.kind, "model_name": device.model_name, "node_name": device.node.name,
             "reservation": str(held.pk), "sent_at": timezone.now(), "batch_size": step_rows(job),
@@ -208,15 +208,24 @@ def _failed(problem: dict[str, str]) -> dict[str, Any]:
     return {"state": AskState.FAILED, "problem": problem}
 
 
+def rate_test_is_late(test: RateTest) -> bool:
+    """Whether it waits for longer than it may: for a device, for an answer, or over already, for its job to go on."""
+    wait_s = UNASKED_WAIT_LIMIT_S if test.wish.get("automatic") else WAIT_LIMIT_S
+    if test.state != AskState.WAITING:
+        since, limit_s = test.finished_at or test.created_at, WAIT_LIMIT_S
+    elif test.sent_at:
+        plan = trials_waiting(test)
+        since, limit_s = test.sent_at, _trials_limit_s(plan) if plan else ANSWER_LIMIT_S
+    else:
+        since, limit_s = test.created_at, wait_s
+    return abs(timezone.now() - since) > timedelta(seconds=limit_s)
+
+
 def rate_test_expire(test: RateTest) -> None:
     """Let one fail that nobody answers, or that no device fell idle for."""
-    plan = trials_waiting(test)
-    wait_s = UNASKED_WAIT_LIMIT_S if test.wish.get("automatic") else WAIT_LIMIT_S
-    since, limit_s = (test.sent_at, ANSWER_LIMIT_S) if test.sent_at else (test.created_at, wait_s)
-    limit_s = _trials_limit_s(plan) if plan else limit_s
-    if test.state != AskState.WAITING or abs(timezone.now() - since) <= timedelta(seconds=limit_s):
+    if test.state != AskState.WAITING or not rate_test_is_late(test):
         return
-    if plan:
+    if plan := trials_waiting(test):
         _end(test, {"state": AskState.DONE, "trials": trials_failed(plan, _LATE)})
     else:
         _end(test, _failed(_LATE if test.sent_at else _NO_DEVICE))

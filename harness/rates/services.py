@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import Any
 
 from django.db import transaction
+from django.utils import timezone
 
 from codegen.catalog.rates import usual_rule
 from harness.accounts.access import require
 from harness.accounts.models import Role, User
-from harness.errors import Conflict, HarnessError, Invalid, Unavailable, fault_words
+from harness.errors import Conflict, HarnessError, Invalid, Unavailable, fault_told
 from harness.estimates.models import AskState
 from harness.estimates.offers import job_key
 from harness.estimates.probes import pool_has_check
@@ -32,7 +34,8 @@ from worker.states import JobState
 
 KEPT = 5
 """Tests of a job that are kept, the newest."""
-_LOGGED = "Ask again; if that fails too, an admin finds the reason in control's log."
+_log = logging.getLogger(__name__)
+_LOGGED = "Ask again; if that fails too, an admin finds the reason there."
 NOT_WORTH = "not_worth"
 """Code of an automatic test that would take too long beside the run, as was found when its program had been read."""
 
@@ -173,7 +176,9 @@ def rate_test_try(test: RateTest) -> None:
             rate_after(test)
     except HarnessError as error:
         problem = {"code": error.code, "message": error.message, "hint": error.hint}
-        RateTest.objects.filter(pk=test.pk, state=AskState.WAITING).update(state=AskState.FAILED, problem=problem)
+        RateTest.objects.filter(pk=test.pk, state=AskState.WAITING).update(
+            state=AskState.FAILED, problem=problem, finished_at=timezone.now()
+        )  # fmt: skip
         test.refresh_from_db()
         rate_after(test)
 
@@ -196,8 +201,9 @@ def _is_due(test: RateTest) -> bool:
         program_read(test.job)
         return False
     RateTest.objects.filter(pk=test.pk, state=AskState.WAITING).update(
-        state=AskState.FAILED, problem={"code": NOT_WORTH, "message": f"No test: {verdict.why}.", "hint": ""}
-    )
+        state=AskState.FAILED, finished_at=timezone.now(),
+        problem={"code": NOT_WORTH, "message": f"No test: {verdict.why}.", "hint": ""},
+    )  # fmt: skip
     test.refresh_from_db()
     rate_after(test)
     return False
@@ -217,15 +223,15 @@ def rate_after(test: RateTest) -> None:
 
 
 def rate_test_break(test: RateTest, error: Exception) -> None:
-    """End one that an unforeseen `error` keeps from going on: it would again at each later look.
+    """End one that an unforeseen `error` keeps from going on: it would again at each later look, or has for too long.
 
     What waited for it is submitted by the usual rule at the next look; where that is what broke, it stays a draft.
     """
-    told = f"The range test broke off: {fault_words(error)}"
-    if rate_test_fail(test, {"code": "broken_off", "message": told, "hint": _LOGGED}):
+    fault = fault_told(_log, error, f"range test {test.pk} of job {test.job_id} breaks off")
+    if rate_test_fail(test, {"code": "broken_off", "message": f"The range test broke off: {fault}", "hint": _LOGGED}):
         return
     if RateTest.objects.filter(pk=test.pk, submit=True).update(submit=False):
-        job_note(test.job, "person", f"Not submitted: {fault_words(error)}. {_LOGGED}", actor=test.by)
+        job_note(test.job, "person", f"Not submitted: {fault}. {_LOGGED}", actor=test.by)
 
 
 def _submit_after(test: RateTest, job: Job) -> None:

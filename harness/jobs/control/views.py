@@ -267,7 +267,7 @@ def _reserved(now: datetime) -> tuple[Mapping[str, list[Reserved]], Mapping[str,
     for row in Reservation.objects.filter(cancelled_at=None, ends_at__gt=now):
         kept = Reserved(
             start_s=row.starts_at.timestamp(),
-            end_s=max(row.ends_at, row.planned_until or row.ends_at).timestamp(),
+            end_s=row.plan_end.timestamp(),
             project=row.project_id or "",
             purpose=row.purpose,
             open_ended=row.open_ended,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
-from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ConnectionClosedError
+from s3fs.errors import translate_boto_error
 
 from harness.bucket import mirror
 from harness.bucket.client import Bucket, blob_name
@@ -36,15 +37,48 @@ def test_uploads_that_were_cut_short_are_ended_after_a_day_and_those_of_others_s
     assert sweep(bucket) == 0
 
 
-@pytest.mark.parametrize(("code", "is_trouble"), [("AccessDenied", False), ("NotImplemented", False), ("Slow", True)])
-def test_a_key_that_may_not_end_uploads_is_no_trouble(bucket, monkeypatch, code, is_trouble):
+def refusal(code, method="ListMultipartUploads"):
+    """What s3fs raises for such an answer."""
+    return translate_boto_error(ClientError({"Error": {"Code": code}}, method))
+
+
+@pytest.mark.parametrize("code", ["AccessDenied", "NotImplemented", "NoSuchKey", "404", "InternalError", "Whatever"])
+def test_a_server_that_does_not_let_uploads_be_listed_is_no_trouble(bucket, monkeypatch, code):
     def refused(*_args, **_more):
-        raise PermissionError("no") from ClientError({"Error": {"Code": code}}, "ListMultipartUploads")
+        raise refusal(code)
 
     monkeypatch.setattr(bucket._fs, "call_s3", refused)
-    with pytest.raises(BucketTrouble) if is_trouble else nullcontext():
-        assert bucket.uploads_end(datetime.now(UTC)) == 0
-    assert bucket.answers is not is_trouble
+    assert bucket.uploads_end(datetime.now(UTC)) == 0
+    assert bucket.answers
+
+
+def test_a_server_that_does_not_answer_is_trouble(bucket, monkeypatch):
+    def silent(*_args, **_more):
+        raise ConnectionClosedError(endpoint_url="http://localhost")
+
+    monkeypatch.setattr(bucket._fs, "call_s3", silent)
+    with pytest.raises(BucketTrouble):
+        bucket.uploads_end(datetime.now(UTC))
+    assert not bucket.answers
+
+
+@pytest.mark.parametrize("code", ["NoSuchUpload", "AccessDenied", "NoSuchKey"])
+def test_an_upload_that_cannot_be_ended_keeps_no_later_one(bucket, monkeypatch, caplog, code):
+    for _ in range(3):
+        cut_short(bucket)
+    abort, tried = bucket._fs.abort_mpu, []
+
+    def second_is_gone(*given):
+        tried.append(given)
+        if len(tried) == 2:
+            raise refusal(code, "AbortMultipartUpload")
+        abort(*given)
+
+    monkeypatch.setattr(bucket._fs, "abort_mpu", second_is_gone)
+    with caplog.at_level(logging.INFO):
+        assert bucket.uploads_end(datetime.now(UTC) + timedelta(minutes=1)) == 2
+    assert len(left(bucket)) == 1 and bucket.answers
+    assert ("cannot be ended" in caplog.text) is (code != "NoSuchUpload")
 
 
 def test_a_list_of_many_is_read_to_its_end_and_one_that_has_none_no_further(bucket, monkeypatch):

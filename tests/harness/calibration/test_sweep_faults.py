@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -15,6 +16,7 @@ from harness.calibration import sweep
 from harness.calibration.answers import measure_done
 from harness.calibration.models import CalibrationRun
 from harness.calibration.services import calibration_start
+from harness.calibration.states import STUCK_LIMIT
 from harness.calibration.sweep import calibrations_advance
 from harness.jobs.timelines import use_rows, window_of
 from harness.pool.models import Device, Reservation
@@ -52,7 +54,9 @@ def test_one_that_breaks_does_not_keep_the_others(
     fine.refresh_from_db()
     broken.refresh_from_db()
     assert (fine.state, broken.state) == ("running", "failed")
-    assert broken.message.startswith("It cannot get on: IndexError: no such point. Start it again;")
+    assert re.fullmatch(
+        r"It cannot get on: IndexError \(see the log of control, id \w{12}\)\. Start it again\.", broken.message
+    )
     assert {row.device.node.name for row in Reservation.objects.filter(cancelled_at=None)} == {"node-2"}
 
 
@@ -63,9 +67,39 @@ def test_one_that_a_full_disk_stops_goes_on_once_there_is_room(
     with monkeypatch.context() as full:
         full.setattr(sweep, "run_advance", lambda _: (_ for _ in ()).throw(OSError("No space left on device")))
         commit(calibrations_advance)
+    run.refresh_from_db()
+    assert run.stuck_since is not None
     commit(calibrations_advance)
     run.refresh_from_db()
-    assert run.state == "running"
+    assert run.state == "running" and run.stuck_since is None
+
+
+def test_one_that_a_passing_cause_stops_for_too_long_ends_and_gives_its_devices_back(
+    start: Callable[..., Any], commit: Commit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = start()
+    monkeypatch.setattr(sweep, "run_advance", lambda _: (_ for _ in ()).throw(PermissionError("/srv/secret")))
+    commit(calibrations_advance)
+    CalibrationRun.objects.update(stuck_since=timezone.now() - STUCK_LIMIT - timedelta(seconds=1))
+    commit(calibrations_advance)
+    run.refresh_from_db()
+    assert run.state == "failed" and run.message.startswith("It cannot get on: PermissionError (see ")
+    assert not Reservation.objects.filter(cancelled_at=None).exists()
+
+
+def test_a_program_that_cannot_be_written_names_no_path_of_the_machine(
+    start: Callable[..., Any], commit: Commit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = start()
+
+    def refuse(*_: Any) -> None:
+        raise PermissionError(13, "Permission denied", "/srv/secret")
+
+    monkeypatch.setattr(sweep, "request_make", refuse)
+    advance(commit, 2)
+    run.refresh_from_db()
+    problem = run.refused[0]["problem"]
+    assert problem.startswith("The program could not be made: PermissionError (see ") and "secret" not in problem
 
 
 def test_it_measures_nothing_beside_a_job_that_came_while_control_was_away(

@@ -24,6 +24,7 @@ from harness.estimates.services import (
 from harness.jobs.models import Job
 from harness.jobs.options import options_of
 from harness.jobs.services import job_submit
+from harness.moments import moment_words
 from harness.pool.models import Device, Node
 from harness.pool.reservations import reservation_hold
 from scheduler.offers.values import Hindrance
@@ -141,6 +142,16 @@ def test_where_all_is_reserved_nobody_is_told_to_start_nodes(job, node_make, off
     found = offer_priced(offered(job))
     assert found.text == "Every device that this job could take is reserved for something else."
     assert len(found.changes) == 1 and "when the first reservation ends" in found.changes[0]
+
+
+def test_what_may_be_renewed_until_a_known_moment_is_told_to_end_then(job, node_make, offered):
+    node_make("node-1", cpus=2)
+    soon, most = (timezone.now() + timedelta(minutes=minutes) for minutes in (4, 20))
+    reservation_hold(target=Device.objects.get(index=0), ends_at=soon, planned_until=most, purpose="A range test")
+    assert any(f"(1 reservation, the first ends {moment_words(most)})" in note for note in offered(job).notes)
+    later = most - timedelta(minutes=5)
+    reservation_hold(target=Device.objects.get(index=1), ends_at=later, purpose="Calibration")
+    assert any(f"(2 reservations, the first ends {moment_words(later)})" in note for note in offered(job).notes)
 
 
 def test_devices_that_are_merely_reserved_are_not_told_to_be_missing(job, node_make, offered):

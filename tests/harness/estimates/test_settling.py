@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import logging
+import re
 import sqlite3
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db.utils import OperationalError
+from django.utils import timezone
 
 from harness.errors import Conflict
 from harness.estimates import pricing
 from harness.estimates.accepting import offer_accept
-from harness.estimates.models import JobEstimate, OfferRow
+from harness.estimates.models import Inspection, JobEstimate, OfferRow
+from harness.estimates.retention import estimates_retention
 from harness.estimates.selectors import offer_problem
 from harness.estimates.services import inspection_answer, offer_refresh
+from harness.estimates.settling import PASSING_LIMIT
 from harness.jobs.services import job_submit
 from tests.harness.estimates.factories import answer
 
@@ -48,9 +53,13 @@ def test_an_offer_that_cannot_be_priced_ends_and_the_others_are_priced(
     assert JobEstimate.objects.filter(job=submitted).exists(), "what comes after the offers is done as well"
     problem = offer_problem(bad)
     assert problem is not None and problem["code"] == "not_priced" and not problem["at_fault"]
-    assert problem["message"] == "Pricing this offer failed: ValueError: a pipeline of 0 stages"
-    assert problem["hint"].startswith("Ask for it again.") and bad.pk in problem["hint"]
+    told = re.fullmatch(
+        r"Pricing this offer failed: ValueError \(see the logs of portal and control, id (\w{12})\)\.",
+        problem["message"],
+    )
+    assert told is not None and problem["hint"].startswith("Ask for it again.")
     (record,) = [record for record in caplog.records if bad.pk in record.getMessage()]
+    assert told[1] in record.getMessage()
     assert record.exc_info is not None and record.exc_info[0] is ValueError
 
 
@@ -95,3 +104,37 @@ def test_an_offer_waits_on_while_the_database_is_away(
     offer.refresh_from_db()
     assert offer.state == "waiting"
     assert offer_refresh(offer).state == "ready"
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), MemoryError()])
+def test_an_offer_waits_for_a_cause_that_may_pass_and_keeps_no_other_waiting(
+    job: Any, node_make: Any, ask: Callable[..., OfferRow], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    node_make("node-1", cpus=2)
+    with monkeypatch.context() as full:
+        breaking(full, error, count=2)
+        kept, good = ask(job, count=2), ask(job)
+        inspection_answer(answer(kept.inspection))
+        kept.refresh_from_db()
+        good.refresh_from_db()
+        assert (kept.state, good.state) == ("waiting", "ready")
+    estimates_retention()
+    kept.refresh_from_db()
+    assert kept.state == "ready", "nobody needs to look at it"
+
+
+def test_an_offer_waits_for_such_a_cause_for_a_limited_time_since_its_program_was_read(
+    job: Any, node_make: Any, ask: Callable[..., OfferRow], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node_make("node-1")
+    offer = ask(job)
+    breaking(monkeypatch, PermissionError(13, "Permission denied", "/srv/secret"))
+    long_ago = timezone.now() - PASSING_LIMIT - timedelta(seconds=1)
+    OfferRow.objects.update(created_at=long_ago)
+    inspection_answer(answer(offer.inspection))
+    offer.refresh_from_db()
+    assert offer.state == "waiting"
+    Inspection.objects.update(finished_at=long_ago)
+    offer = OfferRow.objects.get()
+    assert offer_refresh(offer).state == "failed"
+    assert "PermissionError (see " in offer.problem["message"] and "secret" not in str(offer.problem)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from datetime import timedelta
 from types import SimpleNamespace
@@ -248,7 +249,10 @@ def test_a_fault_of_ours_ends_a_test_and_its_job_is_submitted_by_the_usual_rule(
         broken.setattr(sending, "idle_device", lambda *_: {}["device"])
         assert rates_advance() == 0
     test = waiting.rate_tests.get()
-    assert test.state == "failed" and test.problem["message"].startswith("The range test broke off: KeyError: 'device'")
+    assert test.state == "failed"
+    assert re.fullmatch(
+        r"The range test broke off: KeyError \(see the log of control, id \w{12}\)", test.problem["message"]
+    )
     rates_advance()
     waiting.refresh_from_db()
     assert waiting.state == "queued"
@@ -265,7 +269,47 @@ def test_a_job_that_cannot_be_submitted_after_its_test_says_so_and_is_let_be(
     rates_advance()
     waiting.refresh_from_db()
     assert waiting.state == "draft" and not waiting.rate_tests.get().submit
-    assert "Not submitted: KeyError: 'rule'. Ask again;" in waiting.events.latest("pk").message
+    told = waiting.events.latest("pk").message
+    assert re.match(r"Not submitted: KeyError \(see the log of control, id \w{12}\)\. Ask again;", told)
+
+
+def locked(*_: Any) -> Any:
+    raise PermissionError(13, "Permission denied", "/srv/secret")
+
+
+def test_a_test_that_a_passing_cause_keeps_from_its_device_waits_for_a_limited_time(
+    waiting: Job, people: SimpleNamespace, node_make: Any, commit: Any, tasks_sent: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    ask_first(waiting, people.owner, commit, tasks_sent)
+    node_make("node-1")
+    monkeypatch.setattr(sending, "programs", SimpleNamespace(**{**vars(sending.programs), "files_replace": locked}))
+    assert rates_advance() == 1
+    RateTest.objects.update(created_at=timezone.now() - timedelta(seconds=sending.WAIT_LIMIT_S + 1))
+    assert rates_advance() == 0
+    test = waiting.rate_tests.get()
+    assert test.state == "failed" and "PermissionError" in test.problem["message"]
+    assert "/srv/secret" not in str(test.problem)
+    rates_advance()
+    waiting.refresh_from_db()
+    assert waiting.state == "queued"
+
+
+def test_a_job_that_a_passing_cause_keeps_from_being_submitted_after_its_test_says_so_in_the_end(
+    waiting: Job, people: SimpleNamespace, node_make: Any, commit: Any, tasks_sent: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    node_make("node-1")
+    ask_first(waiting, people.owner, commit, tasks_sent)
+    RateTest.objects.update(sent_at=timezone.now() - timedelta(seconds=sending.ANSWER_LIMIT_S + 1))
+    monkeypatch.setattr("harness.rates.services.usual_rule", locked)
+    rates_advance()
+    rates_advance()
+    assert waiting.rate_tests.get().submit, "it is tried again"
+    RateTest.objects.update(finished_at=timezone.now() - timedelta(seconds=sending.WAIT_LIMIT_S + 1))
+    rates_advance()
+    assert not waiting.rate_tests.get().submit
+    assert waiting.events.latest("pk").message.startswith("Not submitted: PermissionError (see the log of control, id ")
 
 
 def test_a_job_with_the_usual_batch_or_a_given_rate_is_submitted_at_once(
