@@ -28,7 +28,7 @@ def test_a_copy_whose_weights_an_update_has_ruined_is_not_saved_and_the_best_epo
     }  # fmt: skip
     run = SimpleNamespace(
         copy=copy, rank=1, control=SimpleNamespace(elapsed_s=lambda: 1.0),
-        teller=SimpleNamespace(points=lambda points: None, steps_per_epoch=4),
+        teller=SimpleNamespace(points=lambda points: None, epochs_at=lambda step: step / 4),
         checkpointer=SimpleNamespace(store=store, parts={"net": net}),
     )  # fmt: skip
     copy_save(cast(Any, run))
