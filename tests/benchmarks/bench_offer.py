@@ -21,13 +21,13 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
-from types import SimpleNamespace
 from typing import Any
 
 from scheduler.estimation.sweep import SweepPoint
 from tests.benchmarks.estimate_jobs import JOBS
 from tests.benchmarks.estimate_programs import write_program
 from tests.benchmarks.offer_parts import parts_s, steps_s
+from tests.silent_broker import SilentBroker
 from worker.inspection import inspect
 from worker.sandbox import package_folder
 
@@ -86,7 +86,7 @@ def portal(home: Path) -> Any:
     from harness.accounts.models import User
 
     call_command("migrate", verbosity=0)
-    broker.client = lambda: SimpleNamespace(xadd=lambda *_, **__: None)  # type: ignore[assignment]
+    broker.client = SilentBroker  # type: ignore[assignment]
     return User.objects.create_user("asker", password="not used here")
 
 

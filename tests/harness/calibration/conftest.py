@@ -14,6 +14,7 @@ from django.utils import timezone
 from harness.jobs.models import Job, JobAttempt, MetricPoint
 from tests.harness.calibration.jobs import foretell
 from tests.scheduler.made_workloads import true_peak, true_step_s, workload
+from tests.silent_broker import SilentBroker
 
 Measures = Callable[[], list[dict[str, Any]]]
 Commit = Callable[..., Any]
@@ -26,7 +27,7 @@ def quiet(tasks_sent: list[Any], monkeypatch: pytest.MonkeyPatch, django_capture
     """No broker."""
     from harness import broker
 
-    monkeypatch.setattr(broker, "client", lambda: SimpleNamespace(xadd=lambda *_, **__: None))
+    monkeypatch.setattr(broker, "client", SilentBroker)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from django.conf import settings as django_settings
 from harness.client import Client, Unreachable
 from harness.client.cli.app import run
 from tests.harness.api.conftest import RESULTS
+from tests.silent_broker import SilentBroker
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def portal(
     from harness.accounts.models import User
     from harness.accounts.services import token_create
 
-    monkeypatch.setattr(broker, "client", lambda: SimpleNamespace(xadd=lambda *_, **__: None, ping=lambda: True))
+    monkeypatch.setattr(broker, "client", SilentBroker)
 
     @contextmanager
     def no_stream(*_: Any, **__: Any) -> Iterator[Any]:

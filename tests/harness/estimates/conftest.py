@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.harness.estimates.factories import answer
+from tests.silent_broker import SilentBroker
 
 
 @pytest.fixture(autouse=True)
@@ -16,9 +17,7 @@ def quiet_broker(tasks_sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None
     """Nothing here needs the broker; live words are dropped."""
     from harness import broker
 
-    monkeypatch.setattr(
-        broker, "client", lambda: SimpleNamespace(xadd=lambda *_, **__: None, expire=lambda *_: None, ping=lambda: True)
-    )
+    monkeypatch.setattr(broker, "client", SilentBroker)
 
 
 @pytest.fixture

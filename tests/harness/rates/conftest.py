@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from harness.jobs.models import Job
 from tests.factory_offers import workload_make
 from tests.harness.estimates.factories import answer
 from tests.harness.rates.drafts import LONG
+from tests.silent_broker import SilentBroker
 
 
 @pytest.fixture(autouse=True)
@@ -21,9 +21,7 @@ def quiet_broker(tasks_sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None
     """Nothing here needs the broker; live words are dropped."""
     from harness import broker
 
-    monkeypatch.setattr(
-        broker, "client", lambda: SimpleNamespace(xadd=lambda *_, **__: None, expire=lambda *_: None, ping=lambda: True)
-    )
+    monkeypatch.setattr(broker, "client", SilentBroker)
 
 
 @pytest.fixture

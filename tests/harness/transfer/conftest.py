@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 from django.conf import settings
 from django.test import Client
@@ -12,6 +10,7 @@ from harness.pool.joining import digest_of
 from harness.pool.models import Node
 from tests.harness.jobs.helpers import place_now
 from tests.harness.transfer.asking import caller
+from tests.silent_broker import SilentBroker
 from worker.plan import RunPaths, RunPlan
 from worker.transfer.cache import Cache
 from worker.transfer.depot import Depot
@@ -26,7 +25,7 @@ def quiet_broker(monkeypatch) -> None:
     """No live word is needed."""
     from harness import broker
 
-    monkeypatch.setattr(broker, "client", lambda: SimpleNamespace(xadd=lambda *_, **__: None, ping=lambda: True))
+    monkeypatch.setattr(broker, "client", SilentBroker)
 
 
 @pytest.fixture
