@@ -38,7 +38,8 @@ def reach_words(run: CalibrationRun) -> str:
         return ""
     points = counted(new, "point")
     begin = f"The budget is enough for about {points}" if is_open else f"It measured {points}"
-    begin += f", beside {before} from before" if 0 < before < LEAST_HELD_OUT else ""
+    whose = "from before" if is_open else "of other sweeps"  # some of these may have come later
+    begin += f", beside {before} {whose}" if 0 < before < LEAST_HELD_OUT else ""
     if new + before < LEAST_POINTS:
         return (
             f"{begin}: too few for a model, which needs {LEAST_POINTS} at least. Until then estimates use the "

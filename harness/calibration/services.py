@@ -19,7 +19,7 @@ from harness.calibration.plans import run_plan
 from harness.calibration.requests import requests_remove
 from harness.calibration.states import run_move, run_tell
 from harness.calibration.sweep import points_known, sweep_before
-from harness.errors import Conflict, Invalid, NotFound, Unavailable
+from harness.errors import Conflict, HarnessError, Invalid, NotFound, Unavailable
 from harness.pool.models import Device, DeviceKind, Node, NodeState
 from harness.pool.naming import node_named
 
@@ -65,7 +65,7 @@ def calibrations_start(
     for row in found:
         nodes.setdefault(row["model_name"], row["node"])
     if not nodes:
-        raise Unavailable(f"No node that is up has a device of the kind {kind}.", hint="See the pool page.")
+        raise _none_up(kind, "")
     open_names = set(CalibrationRun.objects.filter(kind=kind, state__in=OPEN).values_list("model_name", flat=True))
     wanted = {name: pk for name, pk in nodes.items() if name not in open_names}
     if not wanted:
@@ -127,6 +127,16 @@ def _check(kind: str, budget_s: Any) -> None:
         )
 
 
+def _none_up(kind: str, model_name: str) -> HarnessError:
+    """Why there is nothing to measure: waiting helps only where the pool has such a device on a node that is down."""
+    what, there = f"{kind} {model_name}".strip(), Device.objects.filter(kind=kind)
+    if (there.filter(model_name=model_name) if model_name else there).exists():
+        return Unavailable(f"No node that is up has a device of the kind {what}.", hint="See the pool page.")
+    field = "model_name" if model_name else "kind"
+    told = f"The pool has no device of the kind {what}."
+    return Invalid(told, field=field, hint="The pool page shows what there is.")
+
+
 def _node(name: str, kind: str, model_name: str) -> Node:
     """The node of that name; without one the only node that is up and has such devices."""
     if name:
@@ -137,10 +147,10 @@ def _node(name: str, kind: str, model_name: str) -> Node:
     wanted = Device.objects.filter(kind=kind, away_since=None, node__state=NodeState.UP)
     having = wanted.filter(model_name=model_name) if model_name else wanted
     up = list(Node.objects.filter(pk__in=having.values("node")).order_by("name"))
-    what = f"{kind} {model_name}".strip()
     if not up:
-        raise Unavailable(f"No node that is up has a device of the kind {what}.", hint="See the pool page.")
+        raise _none_up(kind, model_name)
     if len(up) > 1:
+        what = f"{kind} {model_name}".strip()
         names = ", ".join(node.name for node in up)
         raise Invalid(f"Several nodes have {what} devices: {names}.", field="node", hint="Name one of them.")
     return up[0]

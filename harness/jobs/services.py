@@ -274,6 +274,8 @@ def _wrong_state(job: Job, verb: str) -> Conflict:
     hint = "Clone it to run it again." if JobState(job.state) in TERMINAL else ""
     if JobState(job.state) in HOLDS_DEVICES:
         hint = "Wait, or cancel it."
+    if job.state == JobState.DRAFT:
+        hint = "Submit it: by itself, or with the line of an offer."
     return Conflict(f"A job that is {job.state} cannot be {verb}.", code="wrong_state", hint=hint)
 
 

@@ -247,11 +247,12 @@ class Run:
         judged = metrics.get("val") or metrics["train"]
         value = judged.get(self.metric_name, judged["loss"])
         position.close_epoch(value, larger_is_better(self.metric_name), int(self.spec.training.get("patience", 0)))
-        position.stopped = position.stopped or self.control.time_spent >= 1.0
+        out_of_time = self.control.time_spent >= 1.0
+        position.stopped = position.stopped or out_of_time
         told = told_values(metrics)
         if self.rank == 0:
             self.teller.metric(position.step, told)
-        self.teller.epoch(told, self.metric_name)
+        self.teller.epoch(told, self.metric_name, out_of_time=out_of_time)
 
     def checkpoint(self) -> None:
         """Save if the spec's policy says so: every few epochs or minutes, the best epoch, and the last."""

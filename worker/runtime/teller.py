@@ -12,6 +12,7 @@ from worker.runtime.loss_curve import LossLog, LossPoint
 from worker.runtime.position import Position
 from worker.runtime.progress import Meter
 from worker.runtime.report import Reporter
+from worker.words import counted
 
 SYNC_S = 0.3
 """Losses are read and progress is told this often."""
@@ -126,11 +127,15 @@ class Teller:
     def _metric(self, step: int, values: dict[str, float], **more: float) -> None:
         self.reporter.emit(EventKind.METRIC, step=step, epoch=self.epochs_at(step), values=values, **more)
 
-    def epoch(self, values: dict[str, float], metric_name: str) -> None:
-        """Say in a line of the log how the epoch went."""
+    def epoch(self, values: dict[str, float], metric_name: str, *, out_of_time: bool = False) -> None:
+        """Say in a line of the log how the epoch went, and where the run stops early, why."""
         shown = [f"epoch {self.position.epoch + 1}/{self.epochs}  train/loss {self.losses.last or 0:.4f}"]
         shown += [f"{name} {values[name]:.4f}" for name in (f"val/{metric_name}", "val/loss") if name in values]
         self.reporter.say("  ".join(shown) + ("  (best so far)" if self.position.is_best else ""))
+        if self._first and self.position.stopped and self.position.epoch + 1 < self.epochs:
+            stale = counted(self.position.stale_epochs, "epoch")
+            why = "the time of its budget is over" if out_of_time else f"{stale} without a better {metric_name}"
+            self.reporter.note(f"Stopped early, after epoch {self.position.epoch + 1} of {self.epochs}: {why}.")
 
     def progress(self, phase: str, **more: int) -> None:
         """Tell where the run stands, and `more` about it (first rank only).

@@ -85,6 +85,9 @@ def jobs(  # noqa: PLR0913  (typer: one parameter per option)
     if as_json:
         json_print(page)
         return
+    if not page["items"] and any((state, query, tag, owner, task, family, view)):
+        console().print("No job matches.")
+        return
     groups_print(page) if group else jobs_print(page["items"], has_columns=bool(view or column))
     if page["total"] > len(page["items"]):
         notes().print(f"{len(page['items'])} of {page['total']}; --limit shows more.")

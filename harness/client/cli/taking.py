@@ -89,7 +89,7 @@ def _is(line: Json, accepted: Json) -> bool:
 
 
 def _words(line: Json) -> str:
-    done = f"done by {when(line['finish'])}" if line["finish"] else "done nobody knows when"
+    done = f"done by {when(line['finish_high'])}" if line["finish_high"] else "done nobody knows when"
     return f"line {line['place']}, {line['words']}, {done}, {energy_words(line['energy_j'], line['energy_j']['high'])}"
 
 

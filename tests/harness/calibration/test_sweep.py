@@ -16,7 +16,7 @@ from harness.calibration import sweep
 from harness.calibration.answers import measure_done
 from harness.calibration.models import CalibrationPointRow, CalibrationRun
 from harness.calibration.services import calibration_start, calibration_stop
-from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from harness.errors import Conflict, Forbidden, Invalid, NotFound
 from harness.jobs.control.views import facts_read
 from harness.pool.models import Device, Node, NodeState, Reservation
 from harness.pool.reservations import reservation_create
@@ -35,7 +35,7 @@ def test_only_an_admin_starts_one(people: SimpleNamespace, node_make: Any) -> No
         ({"node": "nowhere"}, NotFound),
         ({"kind": "tpu"}, Invalid),
         ({"kind": "cuda", "node": "node-1"}, Invalid),
-        ({"kind": "cuda"}, Unavailable),
+        ({"kind": "cuda"}, Invalid),
         ({"budget_s": 0.0}, Invalid),
         ({"budget_s": float("nan")}, Invalid),
         ({"budget_s": float("inf")}, Invalid),

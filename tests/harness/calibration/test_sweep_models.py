@@ -59,7 +59,7 @@ def test_the_model_tells_the_node_that_alone_has_it(people: SimpleNamespace, nod
     mixed(node_make, "node-1", H100)
     mixed(node_make, "node-2", T4)
     assert calibration_start(user=people.admin, kind="cuda", model_name=T4).node_name == "node-2"
-    with pytest.raises(Unavailable):
+    with pytest.raises(Invalid):
         calibration_start(user=people.admin, kind="cuda", model_name="A100")
 
 
@@ -73,6 +73,16 @@ def test_a_node_whose_device_has_gone_is_not_asked_about(
     Device.objects.filter(kind="cuda").update(away_since=timezone.now())
     with pytest.raises(Unavailable, match="No node that is up has a device of the kind cuda"):
         calibration_start(user=people.admin, kind="cuda")
+
+
+def test_a_device_that_the_pool_has_not_is_wrong_and_not_awaited(
+    people: SimpleNamespace, node_make: Callable[..., Any]
+) -> None:
+    node_make("node-1", cpus=1)
+    for model_name, field in (("", "kind"), ("T4", "model_name")):
+        with pytest.raises(Invalid, match=r"^The pool has no device of the kind cuda") as told:
+            calibration_start(user=people.admin, kind="cuda", model_name=model_name)
+        assert told.value.field == field
 
 
 def test_each_model_is_measured_on_programs_of_its_own_size(
@@ -131,7 +141,7 @@ def test_what_cannot_be_measured_at_all_is_refused(people: SimpleNamespace, node
     node_make("node-1")
     with pytest.raises(Forbidden):
         calibrations_start(user=people.owner)
-    with pytest.raises(Unavailable):
+    with pytest.raises(Invalid):
         calibrations_start(user=people.admin, kind="cuda")
     with pytest.raises(Invalid):
         calibrations_start(user=people.admin, budget_s=0.0)

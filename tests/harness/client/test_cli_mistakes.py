@@ -242,3 +242,9 @@ def test_a_place_in_the_queue_that_is_none_is_told_beside_the_job(
     assert ended.code == 3 and "'1', which is none of up, down, first and last" in ended.err
     ended = dlh("queue", "move", "nosuch", "1")
     assert ended.code == 3 and "There is no such job." in ended.err and "'1'" not in ended.err
+
+
+def test_filters_that_no_job_passes_are_not_told_as_an_empty_list(dlh: Dlh, portal: Any, job: Any) -> None:
+    for words in (("--tag", "zzz"), ("-q", "zzz"), ("--group", "family", "--tag", "zzz")):
+        ended = dlh("jobs", *words)
+        assert (ended.code, ended.out.strip()) == (0, "No job matches."), words

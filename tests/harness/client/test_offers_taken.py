@@ -50,7 +50,9 @@ def test_a_number_takes_the_line_of_the_offer_that_was_shown_and_says_which_it_w
     ended = dlh("jobs", "offer", job.pk, "--take", number)
     assert (ended.code, ended.out) == (0, "")
     told = " ".join(ended.err.split())
-    assert told.startswith(f"Taken: line {number}, {devices_words(way)}, done by ")
+    taken = f"Taken: line {number}, {devices_words(way)}, done by "
+    assert told.startswith(taken)
+    assert told.removeprefix(taken).partition(",")[0] in shown.out, "as the table said it"
     assert f"the job {job.name} stays a draft until the same command with --submit queues it." in told and " (" in told
     assert OfferRow.objects.latest("created_at") == offer
     job.refresh_from_db()

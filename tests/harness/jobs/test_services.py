@@ -42,8 +42,10 @@ def test_own_code_is_refused_where_no_node_shuts_it_in_well_enough(job_make, peo
 
 
 def test_cancel_pause_and_resume_do_what_the_state_allows(job, people, node_make):
-    with pytest.raises(Conflict, match="draft cannot be paused"):
-        services.job_pause(user=people.owner, job=job)
+    for act in (services.job_pause, services.job_resume):
+        with pytest.raises(Conflict, match="draft cannot be") as told:
+            act(user=people.owner, job=job)
+        assert told.value.hint.startswith("Submit it")
     queue(job)
     assert services.job_pause(user=people.owner, job=job).state == "paused"
     assert services.job_pause(user=people.owner, job=job).state == "paused"

@@ -21,10 +21,12 @@ class Kept(Reporter):
 
     def __init__(self, folder: Path, clock: SimpleNamespace) -> None:
         super().__init__(folder / "events.jsonl", job_id="j", token=1, rank=0)
-        self.clock, self.rates_s = clock, list[float]()
+        self.clock, self.rates_s, self.notes = clock, list[float](), list[str]()
 
     def emit(self, kind: EventKind, **data: Any) -> None:
-        """When a pace was told."""
+        """When a pace was told, and what is noted."""
+        if kind is EventKind.NOTE:
+            self.notes.append(data["message"])
         if "rank0/samples_per_s" in data.get("values", {}):
             self.rates_s.append(self.clock.now_s)
 
@@ -47,3 +49,21 @@ def test_the_pace_of_a_long_run_is_told_ever_more_seldom_but_never_seldom(
     assert 4_000 < len(reporter.rates_s) < 6_500
     gaps_s = [after - before for before, after in zip(reporter.rates_s, reporter.rates_s[1:], strict=False)]
     assert max(gaps_s) <= module.RATE_MOST_S + 1.0
+
+
+@pytest.mark.parametrize(
+    ("out_of_time", "why"), [(False, "3 epochs without a better accuracy"), (True, "the time of its budget is over")]
+)
+def test_a_run_that_stops_early_says_why(tmp_path: Path, out_of_time: bool, why: str) -> None:
+    position, reporter = Position(), Kept(tmp_path, SimpleNamespace(now_s=0.0))
+    teller = module.Teller(reporter, position, 20, 0.0, 1)
+    teller.plan(1, 0.1)
+    position.epoch, position.stale_epochs = 6, 3
+    teller.epoch({"val/accuracy": 0.5}, "accuracy")
+    assert reporter.notes == [], "it goes on"
+    position.stopped = True
+    teller.epoch({"val/accuracy": 0.5}, "accuracy", out_of_time=out_of_time)
+    assert reporter.notes == [f"Stopped early, after epoch 7 of 20: {why}."]
+    position.epoch = 19
+    teller.epoch({"val/accuracy": 0.5}, "accuracy")
+    assert len(reporter.notes) == 1, "the last epoch is no early stop"
