@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import logging
 import sys
 import uuid
 from collections.abc import Callable, Iterator
@@ -248,6 +249,24 @@ def node_make(db: None) -> Callable[..., Any]:
         return node_report(report)
 
     return make
+
+
+def _log_streams() -> list[logging.Handler]:
+    """Of the root logger; what pytest puts there is of classes of its own."""
+    return [handler for handler in logging.getLogger().handlers if type(handler) is logging.StreamHandler]
+
+
+@pytest.fixture(autouse=True)
+def log_streams_as_before() -> Iterator[None]:
+    """A test that sets Django up again logs to a stream that is closed after it: later tests must not."""
+    root, before = logging.getLogger(), _log_streams()
+    yield
+    for handler in _log_streams():
+        if handler not in before:
+            root.removeHandler(handler)
+    for handler in before:
+        if handler not in root.handlers:
+            root.addHandler(handler)
 
 
 @pytest.fixture(scope="session")
