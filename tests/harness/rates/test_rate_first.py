@@ -258,18 +258,23 @@ def test_a_fault_of_ours_ends_a_test_and_its_job_is_submitted_by_the_usual_rule(
     assert waiting.state == "queued"
 
 
-def test_a_job_that_cannot_be_submitted_after_its_test_says_so_and_is_let_be(
-    waiting: Job, people: SimpleNamespace, node_make: Any, commit: Any, tasks_sent: list[Any],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+@pytest.fixture
+def unanswered(waiting: Job, people: SimpleNamespace, node_make: Any, commit: Any, tasks_sent: list[Any]) -> Job:
+    """A job that waits for its range test, of which no node has said a word in time."""
     node_make("node-1")
     ask_first(waiting, people.owner, commit, tasks_sent)
     RateTest.objects.update(sent_at=timezone.now() - timedelta(seconds=sending.ANSWER_LIMIT_S + 1))
+    return waiting
+
+
+def test_a_job_that_cannot_be_submitted_after_its_test_says_so_and_is_let_be(
+    unanswered: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("harness.rates.services.usual_rule", lambda _: {}["rule"])
     rates_advance()
-    waiting.refresh_from_db()
-    assert waiting.state == "draft" and not waiting.rate_tests.get().submit
-    told = waiting.events.latest("pk").message
+    unanswered.refresh_from_db()
+    assert unanswered.state == "draft" and not unanswered.rate_tests.get().submit
+    told = unanswered.events.latest("pk").message
     assert re.match(r"Not submitted: KeyError \(see the log of control, id \w{12}\)\. Ask again;", told)
 
 
@@ -296,20 +301,18 @@ def test_a_test_that_a_passing_cause_keeps_from_its_device_waits_for_a_limited_t
 
 
 def test_a_job_that_a_passing_cause_keeps_from_being_submitted_after_its_test_says_so_in_the_end(
-    waiting: Job, people: SimpleNamespace, node_make: Any, commit: Any, tasks_sent: list[Any],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    node_make("node-1")
-    ask_first(waiting, people.owner, commit, tasks_sent)
-    RateTest.objects.update(sent_at=timezone.now() - timedelta(seconds=sending.ANSWER_LIMIT_S + 1))
+    unanswered: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("harness.rates.services.usual_rule", locked)
     rates_advance()
     rates_advance()
-    assert waiting.rate_tests.get().submit, "it is tried again"
+    assert unanswered.rate_tests.get().submit, "it is tried again"
     RateTest.objects.update(finished_at=timezone.now() - timedelta(seconds=sending.WAIT_LIMIT_S + 1))
     rates_advance()
-    assert not waiting.rate_tests.get().submit
-    assert waiting.events.latest("pk").message.startswith("Not submitted: PermissionError (see the log of control, id ")
+    assert not unanswered.rate_tests.get().submit
+    assert unanswered.events.latest("pk").message.startswith(
+        "Not submitted: PermissionError (see the log of control, id "
+    )
 
 
 def test_a_job_with_the_usual_batch_or_a_given_rate_is_submitted_at_once(
