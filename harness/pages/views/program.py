@@ -79,8 +79,9 @@ def program_try_result(request: HttpRequest, job_id: str, check_id: str) -> Http
     now_s = int(time.time())
     asked_s = number_read(request.GET.get("asked", ""), digits_max=11)
     asked_s = now_s if asked_s is None else asked_s
+    late_s = KEEP_S if answer is None and now_s > asked_s + KEEP_S else 0
     context = {"job": job, "check_id": check_id, "answer": answer, "waits_for": waits_for, "asked_s": asked_s}
-    return show(request, "jobs/check.html", context | {"is_late": answer is None and now_s > asked_s + KEEP_S})
+    return show(request, "jobs/check.html", context | {"late_s": late_s})
 
 
 @page("POST")
