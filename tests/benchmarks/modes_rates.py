@@ -3,11 +3,11 @@
 Each case is (data, model, batch). Its program is trained at every rate of a grid of a third of a decade with three
 seeds; the loss is the validation loss after the last epoch, averaged over the seeds (`train`: the same of as many
 training rows). Between the grid's rates it is interpolated in log(rate). Beside what trials around the range test's
-centre say (with the spec's seed, so with another split of the rows than any of the grid's) stand that centre, the
-readings of the same curves in the manner of fastai (`valley`, `steepest`, `minimum_tenth`), the family's own rate
-(`family`) and its linear and square-root scaling from the family's usual batch. `--tuning` takes other cases of the
-same data: those that the centre's place and the trials' lengths were chosen by. `--read FILE --trials` makes the trials
-alone, for the grids of a file.
+centre say (with three seeds, none of them the grid's, so with other splits of the rows) stand that centre, the readings
+of the same curves in the manner of fastai (`valley`, `steepest`, `minimum_tenth`), the family's own rate (`family`) and
+its linear and square-root scaling from the family's usual batch; and what is left to luck: the best rate of the whole
+grid with one seed, judged by the others (`grid_alone`). `--tuning` takes other cases: those that the centre's place and
+the trials' lengths were chosen by. `--read FILE --trials` makes the trials alone, for the grids of a file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import torch
 from codegen.catalog.rates import rate_factor
 from scheduler.rates.interval import RangeRecord, RateUnclear, rate_range
 from scheduler.rates.trials import TrialsRecord, trial_choice
-from tests.benchmarks.rate_cases import CASES, PACKERS, TUNING, Case
+from tests.benchmarks.rate_cases import CASES, FURTHER, PACKERS, TUNING, Case
 from tests.worker.runtime import samples
 from worker.runtime.device import set_up_torch
 from worker.runtime.probe.standin import Enough, StandIn, drive
@@ -41,7 +41,7 @@ from worker.runtime.run import Run
 from worker.runtime.spec import Spec, load_spec
 
 GRID = tuple(float(10 ** (-14 / 3 + place / 3)) for place in range(17))
-SEEDS = (11, 12, 13)
+SEEDS, TRIAL_SEEDS = (11, 12, 13), (1, 2, 3)
 STEPS = 240
 """Of a training, about; whole epochs."""
 REGRET_BAR, WITHIN_BAR, WITHIN = 0.03, 0.8, 3.0
@@ -134,22 +134,26 @@ def judge(case: Case, root: Path, grid: tuple[float, ...], seeds: tuple[int, ...
 
 
 def trials(program: Path, data: Path, record: dict[str, Any], scale: float = 1.0) -> dict[str, Any]:
-    """Trials around the range test's centre; nothing where it tells none."""
+    """Trials around the range test's centre, one search a seed; nothing where it tells none."""
     try:
         centre = rate_range(RangeRecord.from_dict(record)).centre
     except RateUnclear:
         return {}
     options = argparse.Namespace(centre=centre, scale=scale, budget=math.inf, batch=None, device="cpu", threads=1)
-    with contextlib.redirect_stdout(io.StringIO()):  # its progress
-        answer = rate_trials(program, data, options)
-    if not answer["ok"]:
-        raise RuntimeError(f"{program.name}: {answer['problem']}")
-    return {"trials": answer["trials"], "trials_s": answer["took_s"]}
+    made = []
+    for seed in TRIAL_SEEDS:
+        samples.change_spec(program, training={"seed": seed})
+        with contextlib.redirect_stdout(io.StringIO()):  # its progress
+            answer = rate_trials(program, data, options)
+        if not answer["ok"]:
+            raise RuntimeError(f"{program.name}: {answer['problem']}")
+        made.append(answer)
+    return {"trials": [answer["trials"] for answer in made], "trials_s": median(answer["took_s"] for answer in made)}
 
 
 def trials_anew(raw: list[dict[str, Any]], scale: float) -> list[dict[str, Any]]:
     """The same grids with trials made now."""
-    cases = {case.name: case for case in (*CASES, *TUNING)}
+    cases = {case.name: case for case in (*CASES, *TUNING, *FURTHER)}
     made = []
     with tempfile.TemporaryDirectory() as folder:
         for found in raw:
@@ -160,41 +164,50 @@ def trials_anew(raw: list[dict[str, Any]], scale: float) -> list[dict[str, Any]]
 
 
 def _line(found: dict[str, Any]) -> str:
-    shown = {name: f"{one['rate']:.2g} ({one['regret']:+.1%})" for name, one in rated(found).items()}
+    shown = {name: [f"{one['rate']:.2g} ({one['regret']:+.1%})" for one in ones] for name, ones in rated(found).items()}
     return f"{found['case']}: best {_best(found):.2g}; {shown}; {found['grid_s']:.0f} s grid"
 
 
-def rated(found: dict[str, Any], losses: str = "losses") -> dict[str, dict[str, float]]:
-    """For each rule its rate, its regret and its distance from the best rate."""
-    x = np.log10(found["grid"])
-    means = np.mean(found[losses], axis=1)
-    best = int(np.argmin(means))
-    rates = dict(found["rules"])
+def rated(found: dict[str, Any], losses: str = "losses") -> dict[str, list[dict[str, float]]]:
+    """For each rule its rates (one, or one a seed), their regret and their distance from the best rate."""
+    rates = {name: [rate] for name, rate in found["rules"].items()}
     try:
         told = rate_range(RangeRecord.from_dict(found["record"]))
-        tried = {"trials": trial_choice(TrialsRecord.from_dict(found["trials"])).rate} if "trials" in found else {}
-        rates = {**tried, "range": told.centre, **told.marks, **rates}
+        tried = [trial_choice(TrialsRecord.from_dict(one)).rate for one in found.get("trials", ())]
+        marks = {mark: [rate] for mark, rate in told.marks.items()}
+        rates = {"trials": tried, "range": [told.centre], **marks, **rates}
     except RateUnclear as unclear:
         print(f"{found['case']}: {unclear.message}")
-        rates = {"trials": found["rules"]["sqrt"], "range": found["rules"]["sqrt"], **rates}
-    return {
-        name: {
-            "rate": float(rate),
-            "regret": float(np.interp(math.log10(rate), x, means) / means[best] - 1.0),
-            "off": float(10 ** abs(math.log10(rate) - x[best])),
-        }
-        for name, rate in rates.items()
-    }
+        rates = {"trials": rates["sqrt"], "range": rates["sqrt"], **rates}
+    means = np.mean(found[losses], axis=1)
+    judged = {name: [_judged(rate, found["grid"], means) for rate in ones] for name, ones in rates.items()}
+    return judged | {"grid_alone": _grid_alone(found["grid"], np.asarray(found[losses]))}
 
 
-def summary(judged: list[dict[str, dict[str, float]]]) -> dict[str, dict[str, float]]:
-    """Median regret and the share within 3x, by rule."""
+def _judged(rate: float, grid: list[float], means: np.ndarray) -> dict[str, float]:
+    x, best = np.log10(grid), int(np.argmin(means))
+    regret = float(np.interp(math.log10(rate), x, means) / means[best] - 1.0)
+    return {"rate": float(rate), "regret": regret, "off": float(10 ** abs(math.log10(rate) - x[best]))}
+
+
+def _grid_alone(grid: list[float], losses: np.ndarray) -> list[dict[str, float]]:
+    """The best rate of each seed's grid, judged by the others' mean: what luck leaves of a perfect search."""
+    if losses.shape[1] < 2:
+        return []
+    alone = (grid[int(np.argmin(losses[:, seed]))] for seed in range(losses.shape[1]))
+    return [_judged(rate, grid, np.delete(losses, seed, axis=1).mean(axis=1)) for seed, rate in enumerate(alone)]
+
+
+def summary(judged: list[dict[str, list[dict[str, float]]]]) -> dict[str, dict[str, float]]:
+    """Median regret and the share within 3x, by rule; every seed of a case counts alike."""
+    ones = {name: [one for case in judged for one in case.get(name, ())] for name in judged[0]}
     return {
         name: {
-            "median_regret": median(case[name]["regret"] for case in judged if name in case),
-            "within_3x": sum(case[name]["off"] <= WITHIN for case in judged if name in case) / len(judged),
+            "median_regret": median(one["regret"] for one in found),
+            "within_3x": sum(one["off"] <= WITHIN for one in found) / len(found),
         }
-        for name in judged[0]
+        for name, found in ones.items()
+        if found
     }
 
 
@@ -221,7 +234,7 @@ def told(raw: list[dict[str, Any]]) -> dict[str, Any]:
         print(
             f"{name:>14}  {told}   (training loss {train[name]['median_regret']:.1%}, {train[name]['within_3x']:.0%})"
         )
-    shares = [sum(one["share"] for one in found["trials"]["done"]) for found in raw if "trials" in found]
+    shares = [sum(one["share"] for one in tried["done"]) for found in raw for tried in found.get("trials", ())]
     if shares:
         print(f"trials made {median(shares):.0%} of a run's steps in the middle, {max(shares):.0%} at most")
     ours = rules.get("trials", rules["range"])
@@ -254,7 +267,7 @@ def main() -> None:
             options.keep.write_text(json.dumps(raw))
         body = told(raw)
     else:
-        body = bench(TUNING if options.tuning else CASES, quick=options.quick, keep=options.keep)
+        body = bench((*TUNING, *FURTHER) if options.tuning else CASES, quick=options.quick, keep=options.keep)
     print(json.dumps({**body, "cores": os.cpu_count()}))
 
 
