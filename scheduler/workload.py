@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any
 
+from worker.shares import epoch_steps
 from worker.stages import MOST_PIECES
 
 WORKLOAD_VERSION = 1
@@ -153,8 +154,16 @@ class Workload:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Optimizer steps of one epoch at the global batch size; the last may be smaller."""
-        return max(1, -(-self.train_rows // self.global_batch_size))
+        """Optimizer steps of one epoch at the global batch size, as a run makes them on ranks of four rows or more.
+
+        The last may have more or fewer rows: `last_rows`.
+        """
+        return epoch_steps(self.train_rows, self.global_batch_size)
+
+    @property
+    def last_rows(self) -> int:
+        """Rows of the last step of an epoch."""
+        return max(1, self.train_rows - (self.steps_per_epoch - 1) * self.global_batch_size)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON. Equal operators are one entry with `repeat`, so their order is that of first sight."""

@@ -108,6 +108,14 @@ def even(rows: int, ranks: int) -> tuple[int, ...]:
     return tuple(rows * (rank + 1) // ranks - rows * rank // ranks for rank in range(ranks))
 
 
+def epoch_steps(rows: int, batch_size: int, ranks: int = 1) -> int:
+    """Steps of one epoch. A last batch smaller than half of the others, or with fewer than two rows a rank, is folded
+    into the one before it: no step sees a single row (batch normalisation cannot), and no row is left out."""
+    full, rest = divmod(rows, batch_size)
+    keeps_rest = rest > 0 and 2 * rest >= batch_size and rest >= 2 * ranks
+    return max(1, full + int(keeps_rest))
+
+
 def equal_finish(
     seconds_of: Sequence[SecondsOf], rows: int, *, least: int = 1, most: Sequence[int] = ()
 ) -> tuple[int, ...]:

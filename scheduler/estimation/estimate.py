@@ -2,6 +2,8 @@
 
 run_s = start + epochs x (steps x step_s + evaluated rows x forward_row_s) + checkpoints + end
 energy_j = run_s x power of all devices, whose doubts are two
+
+The last step of an epoch, which has more or fewer rows, counts by what these take.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from scheduler.estimation.pipelines import staged_times
 from scheduler.estimation.prior import HOST_LINK
 from scheduler.estimation.probe import PROBE_RANGE, Probe
 from scheduler.estimation.ranks import StepTime, rows_at_once, step_times
-from scheduler.estimation.run_time import RunParts, all_rows, forward_rows, load_s, overhead_range, saves_s
+from scheduler.estimation.run_time import RunParts, all_rows, forward_rows, load_s, overhead_range, saves_s, steps_s
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation, Basis, Estimate, Interval
 from scheduler.workload import Workload, totals_at_batch
@@ -183,7 +185,7 @@ def _run_parts(
         passes_s = forward_rows(workload) / ranks * probe.evaluation_row_s * len(probe.allocation.batch_split) * moved
     return RunParts(
         start_s=_start_s(workload, model, ranks, probe),
-        steps_s=workload.epochs * workload.steps_per_epoch * step_s,
+        steps_s=steps_s(workload, step_s, time.last_share),
         passes_s=passes_s,
         saves_s=saves_s(workload, model.overheads),
         end_s=model.overheads.end_s,

@@ -22,7 +22,7 @@ from scheduler.estimation.link import spanned
 from scheduler.estimation.peaks import PeakSeen, memory_taught
 from scheduler.estimation.prior import by_host
 from scheduler.estimation.ranks import StepTime, rows_at_once, step_time
-from scheduler.estimation.run_time import forward_rows, load_s, saves_s
+from scheduler.estimation.run_time import forward_rows, load_s, saves_s, steps_s
 from scheduler.estimation.values import Allocation, Basis
 from scheduler.workload import Workload, totals_at_batch
 
@@ -216,11 +216,12 @@ def _end_s(model: DeviceModel, known: RunOverheads, job: Finished) -> float | No
     passes_s = job.evaluation_s
     if passes_s is None:
         passes_s = forward_rows(workload) / ranks * time.forward_row_s * scale
-    steps_s = workload.epochs * workload.steps_per_epoch * job.step_s
     start_s = job.start_s
     if start_s is None:
         start_s = known.start_s + known.rank_start_s * (ranks - 1) + _load_s(known, job)
-    return max(0.0, job.run_s - steps_s - passes_s - start_s - saves_s(workload, known))
+    return max(
+        0.0, job.run_s - steps_s(workload, job.step_s, time.last_share) - passes_s - start_s - saves_s(workload, known)
+    )
 
 
 def _shrunk(before: float, seen: Sequence[float], weight: float = 1.0) -> float:

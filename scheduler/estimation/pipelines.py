@@ -134,6 +134,7 @@ def _staged_time(
         disagreement=found[parts[best]].disagreement,
         near=found[rows].near,
         half=OVERLAP_HALF + math.log((1.0 / stages + known.costliest) / share),
+        last_share=workload.last_rows / workload.global_batch_size,  # as many micro-batches, each of other size
         rank_totals=_shared_out(steps.totals(rows), stages, held),
     )
 

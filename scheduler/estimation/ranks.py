@@ -52,6 +52,8 @@ class StepTime:
     """Without operators, at the rows that the largest rank takes at once: all of its own, or those of a micro-batch."""
     half: float = 0.0
     """Half width of the log range of what is not known of this way beside the step on one device."""
+    last_share: float = 1.0
+    """What an epoch's last step takes, which may have more or fewer rows, relative to the others."""
 
 
 def step_time(workload: Workload, allocation: Allocation, model: DeviceModel) -> StepTime:
@@ -63,29 +65,36 @@ def step_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceMod
     """The same for many allocations at once: one pass over the terms for all shares of rows."""
     workload, times = steps.workload, []
     shares = [max(allocation.batch_split) for allocation in allocations]
-    at_once = {rows: rows_at_once(workload, rows) for rows in shares}
+    at_once = {rows: rows_at_once(workload, rows) for rows in {*shares, *(last_of(workload, rows) for rows in shares)}}
     found = steps.on(model, at_once.values())
     for allocation, rows in zip(allocations, shares, strict=True):
-        step = found[at_once[rows]]
-        alone_s = step.alone_s * model.correction.factor * workload.parts(rows)
-        scale = thread_factor(model, allocation.threads) * contention_factor(model, len(allocation.batch_split))
-        own_s = alone_s * scale
+        step, ranks = found[at_once[rows]], len(allocation.batch_split)
+        scale = model.correction.factor * thread_factor(model, allocation.threads) * contention_factor(model, ranks)
+        own_s = step.alone_s * workload.parts(rows) * scale
+        last = last_of(workload, rows)
+        last_s = found[at_once[last]].alone_s * workload.parts(last) * scale
         local_s = own_s * model.slowdown
-        ranks = len(allocation.batch_split)
         communication_s = step_sums_s(model.sums_link, workload.gradient_bytes, ranks, workload.step_messages)
+        step_s = local_s + communication_s
         times.append(
             StepTime(
-                step_s=local_s + communication_s,
+                step_s=step_s,
                 local_s=local_s,
                 communication_s=communication_s,
                 forward_row_s=own_s * step.forward_share / rows,
-                work_share=step.work_share * local_s / (local_s + communication_s),
+                work_share=step.work_share * local_s / step_s,
                 disagreement=step.disagreement,
                 near=step.near,
                 rank_totals=steps.totals(at_once[rows]),
+                last_share=(last_s * model.slowdown + communication_s) / step_s,
             )
         )
     return times
+
+
+def last_of(workload: Workload, rows: int) -> int:
+    """Rows that a rank with `rows` of each step has of the last one of an epoch, about."""
+    return max(1, round(rows * workload.last_rows / workload.global_batch_size))
 
 
 def rows_at_once(workload: Workload, rows: int) -> int:

@@ -47,6 +47,11 @@ class RunParts:
         return self.rows_s + self.fixed_s
 
 
+def steps_s(workload: Workload, step_s: float, last_share: float) -> float:
+    """Seconds of all steps, of which the last of each epoch takes `last_share` of the others' `step_s`."""
+    return workload.epochs * (workload.steps_per_epoch - 1 + last_share) * step_s
+
+
 def forward_rows(workload: Workload) -> float:
     """Rows that a run passes forward only: after each epoch, and all rows at its end."""
     return workload.epochs * workload.evaluated_rows + all_rows(workload)

@@ -238,10 +238,15 @@ def noise_floor(seen: Sequence[Seen]) -> float:
 
     The host makes that difference: no estimate from the probe can do better.
     """
-    own_s = [run.parts.steps_s / (run.workload.epochs * run.workload.steps_per_epoch) for run in seen]
+    own_s = [run.parts.steps_s / whole_steps(run.workload) for run in seen]
     return float(
         np.median([abs(step_s / np.median(run.probe.step_s) - 1.0) for step_s, run in zip(own_s, seen, strict=True)])
     )
+
+
+def whole_steps(workload: Workload) -> float:
+    """Steps of a run, the last of each epoch by its rows."""
+    return workload.epochs * workload.train_rows / workload.global_batch_size
 
 
 def parts_words(seen: RunParts, told: RunParts) -> str:

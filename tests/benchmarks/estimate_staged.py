@@ -16,7 +16,16 @@ from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.estimate import estimate, run_parts
 from scheduler.estimation.pipelines import PIPELINE
 from scheduler.estimation.values import Allocation, Estimate
-from tests.benchmarks.estimate_jobs import RESMLP, Seen, allocations, job_of, parts_words, probed, run_whole
+from tests.benchmarks.estimate_jobs import (
+    RESMLP,
+    Seen,
+    allocations,
+    job_of,
+    parts_words,
+    probed,
+    run_whole,
+    whole_steps,
+)
 from tests.benchmarks.estimate_measure import NAME
 from tests.benchmarks.estimate_programs import write_program
 
@@ -67,8 +76,7 @@ def staged_runs(model: DeviceModel, root: Path) -> dict[str, dict[str, float]]:
 
 
 def _errors(foretold: Estimate, seen: Seen) -> Errors:
-    steps = seen.workload.epochs * seen.workload.steps_per_epoch
-    step_s = seen.parts.steps_s / steps
+    step_s = seen.parts.steps_s / whole_steps(seen.workload)
     run_s = foretold.run_s
     return Errors(
         step=foretold.step_s.mid / step_s - 1.0,

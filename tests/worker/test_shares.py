@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.shares import Line, Planned, equal_finish, even, finish_s, in_proportion
+from worker.shares import Line, Planned, epoch_steps, equal_finish, even, finish_s, in_proportion
 
 lines = st.builds(Line, st.floats(0, 1), st.floats(1e-4, 1))
 
@@ -130,3 +130,11 @@ def test_without_lines_those_that_are_left_take_rows_in_proportion_as_far_as_the
     assert planned.among((1, 2), least=2) == Planned(rows=(67, 33), most=(0, 45))
     tiny = Planned(rows=(90, 9, 1), most=(0, 0, 1))
     assert tiny.among((0, 2), least=2) == Planned(rows=(98, 2), correct=False), "no rank can do with one row"
+
+
+@pytest.mark.parametrize(
+    ("rows", "batch_size", "ranks", "steps"),
+    [(64, 64, 1, 1), (65, 64, 1, 1), (95, 64, 1, 1), (96, 64, 1, 2), (770, 64, 1, 12), (10, 64, 1, 1), (10, 4, 2, 2)],
+)
+def test_a_last_batch_under_half_of_the_others_is_folded_into_the_one_before(rows, batch_size, ranks, steps) -> None:
+    assert epoch_steps(rows, batch_size, ranks) == steps

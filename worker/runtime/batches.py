@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from worker.runtime.data import Part
-from worker.shares import even, in_proportion
+from worker.shares import epoch_steps, even, in_proportion
 from worker.words import counted
 
 LEAST_ROWS = 2
@@ -47,11 +47,8 @@ class BatchPlan:
 
     @property
     def steps(self) -> int:
-        """Steps per epoch. A last batch smaller than half of the others is folded into the one before it, so that
-        no step sees a single row (batch normalisation cannot) and no row is left out."""
-        full, rest = divmod(self.rows, self.batch_size)
-        keep_rest = rest > 0 and (2 * rest >= self.batch_size and rest >= 2 * self.world_size)
-        return max(1, full + int(keep_rest))
+        """Steps per epoch; the last one may have more or fewer rows."""
+        return epoch_steps(self.rows, self.batch_size, self.world_size)
 
     def bounds(self, step: int) -> tuple[int, int]:
         """First and past-the-last place in the permutation of the global batch."""

@@ -62,7 +62,7 @@ def test_a_slowed_device_is_estimated_that_many_times_slower_and_named_so(job, u
     fast, slow = lines["core", "single"], lines[SLOW, "single"]
     assert slow.estimate.step_s.mid == pytest.approx(3 * fast.estimate.step_s.mid)
     steps_s = WORK.epochs * WORK.steps_per_epoch * fast.estimate.step_s.mid
-    assert slow.estimate.run_s.mid == pytest.approx(fast.estimate.run_s.mid + 2 * steps_s)
+    assert slow.estimate.run_s.mid == pytest.approx(fast.estimate.run_s.mid + 2 * steps_s, rel=0.02)
     assert "emulated" in slow.estimate.note
     (note,) = (note for note in offer.notes if note.startswith("Emulated: "))
     assert SLOW in note

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.estimation.device_model import Correction, DeviceModel, LinkModel
-from scheduler.estimation.estimate import estimate, estimate_all
+from scheduler.estimation.estimate import estimate, estimate_all, run_parts
 from scheduler.estimation.fit import fit_device_model
 from scheduler.estimation.link import allreduce_s, fit_link
 from scheduler.estimation.pipelines import staged_times
@@ -88,6 +88,24 @@ def test_a_run_is_its_start_its_steps_its_evaluations_and_its_end(model) -> None
     steps_s = work.epochs * work.steps_per_epoch * found.step_s.mid
     assert found.run_s.mid > steps_s + model.overheads.start_s + model.overheads.end_s
     assert found.run_s.mid < 1.5 * steps_s + 2 * (model.overheads.start_s + model.overheads.end_s)
+
+
+@pytest.mark.parametrize(("rows", "whole"), [(960, 15), (962, 15), (991, 15), (992, 15), (1020, 15), (33, 0)])
+def test_the_last_step_of_an_epoch_counts_by_its_rows(model, rows: int, whole: int) -> None:
+    work = replace(workload(layers=4, filters=48, size=32, batch=64, epochs=10), train_rows=rows)
+    way = allocation(rows=(64,))
+    step_s, steps_s = estimate(work, way, model).step_s.mid, run_parts(work, way, model).steps_s
+    last = estimate(replace(work, train_rows=64 * 15), allocation(rows=(work.last_rows,)), model).step_s.mid
+    assert work.steps_per_epoch == max(1, whole + (rows - 64 * whole >= 32))
+    assert steps_s == pytest.approx(10 * ((work.steps_per_epoch - 1) * step_s + last), rel=0.01)
+    assert steps_s / (10 * step_s) == pytest.approx(rows / 64, rel=0.05)
+
+
+def test_the_last_step_of_a_pipeline_counts_by_its_rows_too(model) -> None:
+    work = replace(workload(batch=64, epochs=10), train_rows=64 * 10 + 16)
+    way = replace(allocation(2, rows=(64, 64)), mode="pipeline")
+    step_s = estimate(work, way, model).step_s.mid
+    assert run_parts(work, way, model).steps_s == pytest.approx(10 * 10.25 * step_s)
 
 
 def test_two_devices_share_the_rows_and_cost_what_their_link_costs(model) -> None:
@@ -214,8 +232,9 @@ def test_a_declared_slowdown_draws_out_steps_and_nothing_else(model: DeviceModel
     way = replace(allocation(), model_name=slow.key[1])
     plain, emulated = estimate(work, allocation(), model), estimate(work, way, slow)
     assert emulated.step_s.mid == pytest.approx(3 * plain.step_s.mid)
-    steps = work.epochs * work.steps_per_epoch
-    assert emulated.run_s.mid == pytest.approx(plain.run_s.mid + 2 * steps * plain.step_s.mid)
+    more_s = 2 * run_parts(work, allocation(), model).steps_s
+    assert more_s == pytest.approx(2 * work.epochs * work.steps_per_epoch * plain.step_s.mid, rel=0.1)
+    assert emulated.run_s.mid == pytest.approx(plain.run_s.mid + more_s)
     assert emulated.peak_bytes == plain.peak_bytes
     assert "emulated: steps are stretched to 3 times their length" in emulated.note
     with pytest.raises(ValueError, match="the model is of"):
