@@ -1,20 +1,18 @@
-"""Read what devices did: utilisation and power over time; hours, kWh and CO2 by device, job, person or project."""
+"""Read what devices did: utilisation and power of each kind over time, and what one job took."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from harness.accounts.access import is_admin, visible_projects
-from harness.accounts.models import User
 from harness.calibration.known import powers_known
 from harness.errors import Invalid
-from harness.jobs.control.usage import attempt_samples, device_key, is_pools, use_of
+from harness.jobs.control.usage import attempt_samples, device_key, use_of
 from harness.jobs.models import Allocation, DeviceUse, Job
 from harness.pool.models import Device, PoolSetting
 from harness.pool.power import device_power
@@ -25,10 +23,7 @@ from scheduler.estimation.values import Basis
 SPANS = {"day": timedelta(days=1), "week": timedelta(days=7), "month": timedelta(days=30), "year": timedelta(days=365)}
 BUCKETS = {"day": 48, "week": 84, "month": 60, "year": 73}
 """Points of a timeline: half an hour, two hours, half a day, five days each."""
-GROUPS = ("device", "job", "person", "project")
 KWH_J = 3.6e6
-HIDDEN = "of other projects"
-USE_COLUMNS = ("name", "job", "device hours", "kWh", "CO2 g", "basis")
 BUCKET_COLUMNS = ("from", "kind", "devices", "busy devices", "utilisation", "working W", "idle W", "CO2 g", "basis")
 
 
@@ -44,34 +39,6 @@ class Window:
     def bucket_s(self) -> float:
         """Length of one bucket."""
         return (self.until - self.since).total_seconds() / self.buckets
-
-
-@dataclass(kw_only=True)
-class UseRow:
-    """What one device, job, person or project used."""
-
-    name: str
-    job_id: str = ""
-    """Where the row is a job that still exists."""
-    device_s: float = 0.0
-    energy_j: float = 0.0
-    bases: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """Joules by basis."""
-
-    @property
-    def device_hours(self) -> float:
-        """Hours times devices."""
-        return self.device_s / 3600
-
-    @property
-    def kwh(self) -> float:
-        """Energy in kWh."""
-        return self.energy_j / KWH_J
-
-    @property
-    def basis(self) -> str:
-        """Where most of the energy's figure comes from."""
-        return basis_of(self.bases)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,60 +139,47 @@ def use_share(use: DeviceUse, since: datetime, until: datetime) -> tuple[float, 
     return inside_s, use.energy_j * inside_s / whole_s
 
 
-def use_rows(*, user: User, window: Window, by: str) -> list[UseRow]:
-    """Use by device, job, person or project, most energy first.
+def spread(use: DeviceUse, window: Window) -> Iterator[tuple[int, float, float]]:
+    """(bucket, seconds, joules) of each stretch that a use reaches into."""
+    first_s, last_s = ((at - window.since).total_seconds() for at in (use.started_at, use.ended_at))
+    if first_s >= last_s:
+        return
+    power_w, bucket_s = use.energy_j / (last_s - first_s), window.bucket_s
+    for number in range(max(0, int(first_s / bucket_s)), min(window.buckets, int(last_s / bucket_s) + 1)):
+        inside_s = min(last_s, (number + 1) * bucket_s) - max(first_s, number * bucket_s)
+        if inside_s > 0:
+            yield number, inside_s, power_w * inside_s
 
-    What belongs to projects the person does not see is one nameless row. Raises `Invalid`.
+
+@dataclass
+class _Worked:
+    """What devices of one kind did for jobs in one bucket."""
+
+    device_s: dict[str | None, float] = field(default_factory=lambda: defaultdict(float))
+    """By the device's key."""
+    bases: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """Joules by basis."""
+
+
+def pool_timeline(window: Window, uses: Sequence[DeviceUse] | None = None) -> list[Bucket]:
+    """Utilisation and power of each kind of device, oldest bucket first; of nodes that are in the pool today.
+
+    `uses`: of the window, where they were read before.
     """
-    rows: dict[str, UseRow] = {}
-    for use, key, name, job_id in use_grouped(user=user, window=window, by=by):
-        seconds, joules = use_share(use, window.since, window.until)
-        row = rows.setdefault(key, UseRow(name=name, job_id=job_id))
-        row.device_s += seconds
-        row.energy_j += joules
-        row.bases[use.energy_basis] += joules
-    return sorted(rows.values(), key=lambda row: (-row.energy_j, row.name))
-
-
-def use_grouped(*, user: User, window: Window, by: str) -> Iterator[tuple[DeviceUse, str, str, str]]:
-    """Each use in the window with key, name and job's id of what it belongs to, as the person may know it.
-
-    Raises `Invalid`.
-    """
-    if by not in GROUPS:
-        raise Invalid(f"Use cannot be grouped by {by!r}.", field="by", hint=f"Use one of: {', '.join(GROUPS)}.")
-    seen = set(visible_projects(user).values_list("pk", flat=True))
-    for use in uses_of(window):
-        yield (use, *_group(use, by, is_admin(user) or use.project_id in seen or is_pools(use)))
-
-
-def _group(use: DeviceUse, by: str, visible: bool) -> tuple[str, str, str]:
-    """(key, name, job's id) of the row a use belongs to."""
-    if by == "device":
-        name = f"{use.node_name} {'GPU' if use.device_kind == 'cuda' else 'CPU'} {use.device_index}"
-        return name, name, ""
-    if not visible:
-        return "", HIDDEN, ""
-    if by == "job":
-        return use.job_id or f"gone:{use.job_name}", use.job_name, use.job_id or ""
-    if by == "person":
-        return use.owner_name, use.owner_name, ""
-    return use.project_id or f"gone:{use.project_name}", use.project_name, ""
-
-
-def pool_timeline(window: Window) -> list[Bucket]:
-    """Utilisation and power of each kind of device, oldest bucket first; of nodes that are in the pool today."""
     setting = pool_setting_get()
-    uses: dict[str, list[DeviceUse]] = defaultdict(list)
-    for use in uses_of(window):
-        uses[use.device_kind].append(use)
+    worked: dict[tuple[int, str], _Worked] = defaultdict(_Worked)
+    for use in uses_of(window) if uses is None else uses:
+        for number, seconds, joules in spread(use, window):
+            found = worked[number, use.device_kind]
+            found.device_s[use.device_id] += seconds
+            found.bases[use.energy_basis] += joules
     devices: dict[str, list[Device]] = defaultdict(list)
     for device in Device.objects.select_related("node"):
         devices[device.kind].append(device)
-    kinds = sorted({*devices, *uses})
+    kinds = sorted({*devices, *(kind for _, kind in worked)})
     presence = Presence(window.since, window.until)
     return [
-        _bucket(window, number, kind, devices[kind], uses[kind], setting, presence)
+        _bucket(window, number, kind, devices[kind], worked[number, kind], setting, presence)
         for number in range(window.buckets)
         for kind in kinds
     ]
@@ -236,19 +190,13 @@ def _bucket(
     number: int,
     kind: str,
     devices: Sequence[Device],
-    uses: Iterable[DeviceUse],
+    found: _Worked,
     setting: PoolSetting,
     presence: Presence,
 ) -> Bucket:
     since = window.since + timedelta(seconds=number * window.bucket_s)
     until = since + timedelta(seconds=window.bucket_s)
-    worked: dict[str | None, float] = defaultdict(float)
-    bases: dict[str, float] = defaultdict(float)
-    for use in uses:
-        seconds, joules = use_share(use, since, until)
-        if seconds:
-            worked[use.device_id] += seconds
-            bases[use.energy_basis] += joules
+    worked, bases = found.device_s, found.bases
     busy_j = sum(bases.values())
     busy = sum(worked.values()) / window.bucket_s
     idle_j = present_s = 0.0
@@ -271,11 +219,6 @@ def _bucket(
         idle_w=idle_j / window.bucket_s,
         bases=bases,
     )
-
-
-def use_cells(row: UseRow, co2_g_per_kwh: float) -> tuple[str | float, ...]:
-    """A row of `USE_COLUMNS`."""
-    return (row.name, row.job_id, row.device_hours, row.kwh, row.kwh * co2_g_per_kwh, row.basis)
 
 
 def bucket_cells(bucket: Bucket, bucket_s: float, co2_g_per_kwh: float) -> tuple[str | float, ...]:

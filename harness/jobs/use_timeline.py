@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from harness.accounts.models import User
 from harness.jobs.models import DeviceUse
-from harness.jobs.timelines import KWH_J, Window, basis_of, use_grouped, use_share
+from harness.jobs.timelines import KWH_J, Window, basis_of, spread
+from harness.jobs.use_rows import use_grouped
 
 USE_POINT_COLUMNS = ("from", "name", "job", "devices", "device hours", "kWh", "CO2 g", "basis")
 OTHERS = "all others"
@@ -50,11 +51,14 @@ class UsePoint:
         return self.energy_j / KWH_J
 
 
-def use_timeline(*, user: User, window: Window, by: str) -> list[UsePoint]:
-    """Oldest first, then by name; nothing where nothing was used. Hidden is what `use_rows` hides. Raises `Invalid`."""
+def use_timeline(*, user: User, window: Window, by: str, uses: Sequence[DeviceUse] | None = None) -> list[UsePoint]:
+    """Oldest first, then by name; nothing where nothing was used. Hidden is what `use_rows` hides. Raises `Invalid`.
+
+    `uses`: of the window, where they were read before.
+    """
     points: dict[tuple[int, str], UsePoint] = {}
-    for use, key, name, job_id in use_grouped(user=user, window=window, by=by):
-        for number, seconds, joules in _spread(use, window):
+    for use, key, name, job_id in use_grouped(user=user, window=window, by=by, uses=uses):
+        for number, seconds, joules in spread(use, window):
             point = points.get((number, key))
             if point is None:
                 starts_at = window.since + timedelta(seconds=number * window.bucket_s)
@@ -64,16 +68,6 @@ def use_timeline(*, user: User, window: Window, by: str) -> list[UsePoint]:
             point.energy_j += joules
             point.bases[use.energy_basis] += joules
     return sorted(points.values(), key=lambda point: (point.starts_at, point.name, point.job_id))
-
-
-def _spread(use: DeviceUse, window: Window) -> Iterator[tuple[int, float, float]]:
-    """(bucket, seconds, joules) of each stretch that it reaches into."""
-    first, last = ((at - window.since).total_seconds() / window.bucket_s for at in (use.started_at, use.ended_at))
-    for number in range(max(0, int(first)), min(window.buckets, int(last) + 1)):
-        since = window.since + timedelta(seconds=number * window.bucket_s)
-        seconds, joules = use_share(use, since, since + timedelta(seconds=window.bucket_s))
-        if seconds:
-            yield number, seconds, joules
 
 
 @dataclass(frozen=True, kw_only=True)

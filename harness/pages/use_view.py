@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from harness.jobs.timelines import KWH_J, Bucket, UseRow, Window, basis_of
+from harness.jobs.timelines import KWH_J, Bucket, Window, basis_of
+from harness.jobs.use_rows import UseRow
 from harness.jobs.use_timeline import UseSeries
 from harness.pages.charts import chart_card
 from harness.pages.figures import figure

@@ -32,7 +32,7 @@ from harness.api.schemas.queue import (
 )
 from harness.csv import csv_chunks
 from harness.errors import Invalid, NotFound
-from harness.jobs import drain, history, queue_order, queueing, timelines, use_timeline
+from harness.jobs import drain, history, queue_order, queueing, timelines, use_rows, use_timeline
 from harness.jobs.models import Job
 from harness.jobs.quota_use import QuotaRow, quota_rows
 from harness.jobs.reservation_preview import reservation_consequences
@@ -219,7 +219,7 @@ def _delayed_out(row: drain.Affected) -> DrainDelayed:
 @pool_router.get("/use", response=Items[UseOut], summary="Use of devices")
 def use(request: HttpRequest, query: Annotated[UseQuery, Query()]) -> dict[str, Any]:
     """Device hours, kWh and CO2 by device, job, person or project, most energy first."""
-    rows = timelines.use_rows(user=person(request), window=timelines.window_of(query.span), by=query.by)
+    rows = use_rows.use_rows(user=person(request), window=timelines.window_of(query.span), by=query.by)
     factor = pool_setting_get().co2_g_per_kwh
     fields = ("name", "job_id", "device_hours", "kwh", "basis")
     items = [UseOut(**{name: getattr(row, name) for name in fields}, co2_g=row.kwh * factor) for row in rows]
@@ -229,12 +229,12 @@ def use(request: HttpRequest, query: Annotated[UseQuery, Query()]) -> dict[str, 
 @pool_router.get("/use.csv", summary="Use of devices as CSV")
 def use_csv(request: HttpRequest, query: Annotated[UseQuery, Query()]) -> HttpResponseBase:
     """The same as CSV."""
-    rows = timelines.use_rows(user=person(request), window=timelines.window_of(query.span), by=query.by)
+    rows = use_rows.use_rows(user=person(request), window=timelines.window_of(query.span), by=query.by)
     factor = pool_setting_get().co2_g_per_kwh
     return _csv(
         request,
-        timelines.USE_COLUMNS,
-        (timelines.use_cells(row, factor) for row in rows),
+        use_rows.USE_COLUMNS,
+        (use_rows.use_cells(row, factor) for row in rows),
         f"use-{query.by}-{query.span}.csv",
     )
 

@@ -21,7 +21,8 @@ from harness.jobs.queueing import job_priority_set, queue_rows
 from harness.jobs.quota_use import quota_rows
 from harness.jobs.reservation_preview import reservation_consequences
 from harness.jobs.selectors import job_get
-from harness.jobs.timelines import GROUPS, SPANS, pool_timeline, use_rows, window_of
+from harness.jobs.timelines import SPANS, pool_timeline, uses_of, window_of
+from harness.jobs.use_rows import GROUPS, use_rows
 from harness.jobs.use_timeline import use_series, use_timeline
 from harness.pages.forms import QuotaForm, ReservationForm
 from harness.pages.use_view import SERIES_DRAWN, energy_unit, use_charts, use_lines, use_totals
@@ -208,8 +209,9 @@ def pool_use(request: HttpRequest) -> HttpResponseBase:
     span = request.GET.get("span", "week")
     by = request.GET.get("by", "project")
     window = window_of(span)
-    buckets, rows = pool_timeline(window), use_rows(user=user, window=window, by=by)
-    series = use_series(use_timeline(user=user, window=window, by=by), window, SERIES_DRAWN)
+    uses = uses_of(window)
+    buckets, rows = pool_timeline(window, uses), use_rows(user=user, window=window, by=by, uses=uses)
+    series = use_series(use_timeline(user=user, window=window, by=by, uses=uses), window, SERIES_DRAWN)
     factor = pool_setting_get().co2_g_per_kwh
     context = {
         "rows": use_lines(rows, factor),

@@ -18,7 +18,8 @@ from harness.calibration.models import CalibrationRun
 from harness.calibration.services import calibration_start
 from harness.calibration.states import STUCK_LIMIT
 from harness.calibration.sweep import calibrations_advance
-from harness.jobs.timelines import use_rows, window_of
+from harness.jobs.timelines import window_of
+from harness.jobs.use_rows import use_rows
 from harness.pool.models import Device, Reservation
 from tests.harness.calibration.conftest import Commit, Measures, advance, answer
 from tests.harness.jobs.helpers import place_now

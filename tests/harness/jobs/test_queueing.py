@@ -18,7 +18,8 @@ from harness.jobs.options import job_options_set
 from harness.jobs.queue_order import job_reorder, job_shift
 from harness.jobs.queueing import job_priority_set, options_words, queue_rows
 from harness.jobs.quota_use import quota_rows
-from harness.jobs.timelines import HIDDEN, bucket_cells, pool_timeline, use_rows, window_of
+from harness.jobs.timelines import bucket_cells, pool_timeline, window_of
+from harness.jobs.use_rows import HIDDEN, use_rows
 from harness.pages.use_view import use_totals
 from harness.pool.models import Device, Node, PoolSetting
 from harness.pool.power import device_power

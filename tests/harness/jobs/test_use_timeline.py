@@ -8,7 +8,8 @@ import pytest
 from django.utils import timezone
 
 from harness.errors import Invalid
-from harness.jobs.timelines import HIDDEN, job_energy, use_rows, window_of
+from harness.jobs.timelines import job_energy, window_of
+from harness.jobs.use_rows import HIDDEN, use_rows
 from harness.jobs.use_timeline import OTHERS, use_point_cells, use_series, use_timeline
 from tests.harness.jobs.helpers import run_now
 from tests.harness.jobs.test_queueing import use_make

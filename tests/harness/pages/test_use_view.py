@@ -5,9 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from django.urls import reverse
 
-from harness.jobs.timelines import KWH_J, Bucket, UseRow
+from harness.jobs.timelines import KWH_J, Bucket
+from harness.jobs.use_rows import UseRow
 from harness.pages.use_view import energy_unit, mass_words, use_charts, use_lines
+from tests.harness.jobs.test_queueing import use_make
 
 
 def row(kwh: float) -> UseRow:
@@ -60,3 +63,12 @@ def test_one_large_use_puts_all_into_kilowatt_hours() -> None:
 
 def test_masses_are_read_without_a_power_of_ten() -> None:
     assert [mass_words(kg) for kg in (0.000342, 0.9996, 3.6)] == ["0.342 g", "1,000 g", "3.6 kg"]
+
+
+@pytest.mark.django_db
+def test_the_page_reads_what_devices_did_once(people, job, node_make, client, django_assert_max_num_queries) -> None:
+    use_make(people, job, node_make(cpus=1).devices.get(), hours_ago=3, hours=1)
+    client.force_login(people.owner)
+    with django_assert_max_num_queries(60) as seen:
+        assert "Birds" in client.get(reverse("pool_use"), secure=True).content.decode()
+    assert sum('FROM "jobs_deviceuse"' in query["sql"] for query in seen.captured_queries) == 1
