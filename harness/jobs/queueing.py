@@ -23,7 +23,7 @@ from scheduler.types import Option
 from worker.states import HOLDS_DEVICES, JobState
 
 PRIORITY_MAX = 100
-_DEFERRED = ("suggestions", "notes", "dataset__profile", "last_values")
+_DEFERRED = ("suggestions", "notes", "last_values", "taken", "failure", "promise")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,10 +52,10 @@ class QueueRow:
     can_go_down: bool = False
 
 
-def queue_rows(*, user: User) -> tuple[list[QueueRow], list[QueueRow]]:
-    """(what waits, in the order it is served; what holds devices, the first to be done first)."""
+def queue_rows(*, user: User, mine: bool = False) -> tuple[list[QueueRow], list[QueueRow]]:
+    """(what waits, in the order it is served; what holds devices, the first to be done first). `mine`: own jobs."""
     seen = set(visible_projects(user).values_list("pk", flat=True))
-    rows = Job.objects.select_related("project", "owner", "dataset").defer(*_DEFERRED)
+    rows = Job.objects.select_related("project", "owner").defer(*_DEFERRED)
     waiting = sorted(rows.filter(state=JobState.QUEUED, deleted_at=None), key=shown_order)
     busy = rows.filter(state__in=[state.value for state in HOLDS_DEVICES]).prefetch_related("attempts")
     running = sorted(busy, key=lambda job: (job.expected_finish_at is None, job.expected_finish_at, job.pk))
@@ -65,8 +65,13 @@ def queue_rows(*, user: User) -> tuple[list[QueueRow], list[QueueRow]]:
         [
             replace(_row(job, place, job.project_id in seen, job.pk in borrow), can_go_up=up, can_go_down=down)
             for place, (job, (up, down)) in enumerate(zip(waiting, movable, strict=True), start=1)
+            if not mine or job.owner_id == user.pk
         ],
-        [_row(job, None, job.project_id in seen, job.pk in borrow) for job in running],
+        [
+            _row(job, None, job.project_id in seen, job.pk in borrow)
+            for job in running
+            if not mine or job.owner_id == user.pk
+        ],
     )
 
 

@@ -67,9 +67,11 @@ def _row_out(row: queueing.QueueRow) -> QueueRowOut:
 
 
 @router.get("", response=QueueOut, summary="The queue")
-def queue(request: HttpRequest) -> QueueOut:
+def queue(
+    request: HttpRequest, mine: Annotated[bool, Query(description="The caller's own jobs alone.")] = False
+) -> QueueOut:
     """What waits and what runs, with the times to expect. Jobs of projects the caller does not see are nameless."""
-    waiting, running = queueing.queue_rows(user=person(request))
+    waiting, running = queueing.queue_rows(user=person(request), mine=mine)
     return QueueOut(waiting=[_row_out(row) for row in waiting], running=[_row_out(row) for row in running])
 
 

@@ -23,12 +23,16 @@ SpanOption = Annotated[str, typer.Option("--span", help="day, week, month or yea
 
 
 @app.callback()
-def queue_show(context: typer.Context, as_json: JsonFlag = False) -> None:
+def queue_show(
+    context: typer.Context,
+    mine: Annotated[bool, typer.Option("--mine", help="Your own jobs alone, with their places among all.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
     """What waits, in the order it is served, and what runs, with the finish to expect."""
     if context.invoked_subcommand:
         return
     with open_client(context) as client:
-        queue: Json = client.get("/queue")
+        queue: Json = client.get("/queue", mine=mine or None)
     if as_json:
         json_print(queue)
         return

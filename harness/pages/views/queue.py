@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponseBase
 from django.urls import reverse
 
@@ -26,12 +27,13 @@ from harness.jobs.use_rows import GROUPS, use_rows
 from harness.jobs.use_timeline import use_series, use_timeline
 from harness.pages.forms import QuotaForm, ReservationForm
 from harness.pages.use_view import SERIES_DRAWN, energy_unit, use_charts, use_lines, use_totals
-from harness.pages.web import asks_part, change, page, person, show
+from harness.pages.web import asks_part, change, page, page_number, person, show
 from harness.pool.models import Node
 from harness.pool.quotas import quota_remove, quota_set
 from harness.pool.reservations import reservation_cancel, reservation_create, reservation_list
 from harness.pool.services import pool_setting_get
 
+PAGE_SIZE = 50
 _SHIFTS = {"first": "to the front", "up": "one place forward", "down": "one place back", "last": "to the end"}
 
 
@@ -39,10 +41,13 @@ _SHIFTS = {"first": "to the front", "up": "one place forward", "down": "one plac
 def queue(request: HttpRequest) -> HttpResponseBase:
     """What waits and what runs, or for htmx its live part."""
     user = person(request)
-    waiting, running = queue_rows(user=user)
+    mine = request.GET.get("of") == "mine"
+    waiting, running = queue_rows(user=user, mine=mine)
     context = {
-        "waiting": waiting,
-        "running": running,
+        "waiting": Paginator(waiting, PAGE_SIZE).get_page(page_number(request)),
+        "running": running[:PAGE_SIZE],
+        "running_total": len(running),
+        "mine": mine,
         "is_admin": user.is_superuser,
         "policy": pool_setting_get().get_policy_display(),
     }

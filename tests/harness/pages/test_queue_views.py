@@ -1,0 +1,63 @@
+"""The page of the queue: long queues come in parts, and everybody finds their own jobs."""
+
+from __future__ import annotations
+
+import copy
+import re
+from types import SimpleNamespace
+
+from django.test import Client
+
+from harness.jobs.models import Job, new_id
+from harness.pages.views.queue import PAGE_SIZE
+
+
+def many(like: Job, count: int) -> None:
+    """So many more jobs in the same state."""
+    made = []
+    for number in range(count):
+        job = copy.copy(like)
+        job.pk, job.name, job._state.adding = new_id(), f"copy {number}", True
+        made.append(job)
+    Job.objects.bulk_create(made)
+
+
+def shown(client: Client, address: str) -> str:
+    return re.sub(r"\s+", " ", client.get(address).content.decode())
+
+
+def test_a_long_queue_comes_in_pages_that_keep_the_places(world: SimpleNamespace, owner: Client) -> None:
+    many(world.jobs["queued"], PAGE_SIZE + 20)
+    total = Job.objects.filter(state="queued").count()
+    first, second = shown(owner, "/queue/"), shown(owner, "/queue/?page=2")
+    assert f"{total} in all · page 1 of 2" in first and "page 2 of 2" in second
+    assert first.count('data-label="Place"') == PAGE_SIZE and second.count('data-label="Place"') == total - PAGE_SIZE
+    assert f'data-label="Place">{PAGE_SIZE + 1}<' in second
+    assert "page 2 of 2" in shown(owner, "/queue/?page=99")
+
+
+def test_of_many_runs_the_first_to_end_are_shown_with_the_way_to_all(world: SimpleNamespace, owner: Client) -> None:
+    many(world.jobs["running"], PAGE_SIZE)
+    page = shown(owner, "/queue/")
+    assert page.count('data-label="Holds"') == PAGE_SIZE
+    assert f"The {PAGE_SIZE} that are expected to end first." in page and 'href="/jobs/?state=running"' in page
+
+
+def test_mine_are_ones_own_jobs_with_their_places_among_all(world: SimpleNamespace, owner: Client) -> None:
+    many(world.jobs["queued"], 3)
+    Job.objects.filter(name__startswith="copy").update(owner=world.admin)
+    waiting = Job.objects.filter(state="queued", owner=world.owner)
+    page = shown(owner, "/queue/?of=mine")
+    assert page.count('data-label="Place"') == waiting.count() and "copy 0" not in page
+    Job.objects.update(owner=world.admin)
+    page = shown(owner, "/queue/?of=mine")
+    assert "None of your jobs is waiting." in page and "None of your jobs is running." in page
+
+
+def test_the_api_tells_ones_own_jobs_alone_where_it_is_asked_to(world: SimpleNamespace, owner: Client) -> None:
+    many(world.jobs["queued"], 3)
+    Job.objects.filter(name__startswith="copy").update(owner=world.admin)
+    everybody, mine = (owner.get(f"/api/v1/queue{query}").json()["waiting"] for query in ("", "?mine=true"))
+    assert len(everybody) - len(mine) == 3
+    assert {row["job"]["owner"] for row in mine} == {"owner"}
+    assert {row["position"] for row in mine} <= {row["position"] for row in everybody}
