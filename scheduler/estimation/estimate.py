@@ -22,7 +22,16 @@ from scheduler.estimation.pipelines import staged_times
 from scheduler.estimation.prior import HOST_LINK
 from scheduler.estimation.probe import PROBE_RANGE, Probe
 from scheduler.estimation.ranks import StepTime, rows_at_once, step_times
-from scheduler.estimation.run_time import RunParts, all_rows, forward_rows, load_s, overhead_range, saves_s, steps_s
+from scheduler.estimation.run_time import (
+    CUT_S,
+    RunParts,
+    all_rows,
+    forward_rows,
+    load_s,
+    overhead_range,
+    saves_s,
+    steps_s,
+)
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation, Basis, Estimate, Interval
 from scheduler.workload import Workload, totals_at_batch
@@ -180,11 +189,10 @@ def _run_parts(
     workload, ranks = steps.workload, len(allocation.batch_split)
     passes_s = forward_rows(workload) / ranks * time.forward_row_s * step_s / time.step_s
     if probe is not None and probe.evaluation_row_s is not None:
-        seen = step_times(steps, [probe.allocation], model)[0]
-        moved = time.local_s / time.rank_totals.batch_size / (seen.local_s / seen.rank_totals.batch_size)
+        moved = time.forward_row_s / step_times(steps, [probe.allocation], model)[0].forward_row_s
         passes_s = forward_rows(workload) / ranks * probe.evaluation_row_s * len(probe.allocation.batch_split) * moved
     return RunParts(
-        start_s=_start_s(workload, model, ranks, probe),
+        start_s=_start_s(workload, model, ranks, probe) + (CUT_S if allocation.mode in STAGED else 0.0),
         steps_s=steps_s(workload, step_s, time.last_share),
         passes_s=passes_s,
         saves_s=saves_s(workload, model.overheads),

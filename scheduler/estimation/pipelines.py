@@ -129,7 +129,8 @@ def _staged_time(
         step_s=local_s + communication_s,
         local_s=local_s,
         communication_s=communication_s,
-        forward_row_s=found[rows].alone_s * found[rows].forward_share * own / rows,
+        # stages pass rows forward one behind the other, too: the slowest of them tells, not an even share
+        forward_row_s=found[rows].alone_s * found[rows].forward_share * own / rows * stages * longer,
         work_share=found[parts[best]].work_share * filled * local_s / (local_s + communication_s),
         disagreement=found[parts[best]].disagreement,
         near=found[rows].near,

@@ -17,6 +17,7 @@ from scheduler.estimation.link import allreduce_s, fit_link
 from scheduler.estimation.pipelines import staged_times
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.probe import Probe
+from scheduler.estimation.run_time import CUT_S, forward_rows
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Basis, Interval
 from tests.scheduler.made_workloads import KIND, NAME, allocation, points, true_peak, true_step_s, workload
@@ -106,6 +107,18 @@ def test_the_last_step_of_a_pipeline_counts_by_its_rows_too(model) -> None:
     way = replace(allocation(2, rows=(64, 64)), mode="pipeline")
     step_s = estimate(work, way, model).step_s.mid
     assert run_parts(work, way, model).steps_s == pytest.approx(10 * 10.25 * step_s)
+
+
+def test_stages_cut_before_they_start_and_pass_rows_at_the_pace_of_the_slowest(model) -> None:
+    work, alone = workload(batch=64, epochs=10), allocation(rows=(64,))
+    stages = replace(allocation(2, rows=(64, 64)), mode="pipeline")
+    one, two = run_parts(work, alone, model), run_parts(work, stages, model)
+    assert two.start_s == pytest.approx(one.start_s + model.overheads.rank_start_s + CUT_S)
+    assert one.passes_s / 2 < two.passes_s < one.passes_s
+    probe = Probe(allocation=alone, step_s=(estimate(work, alone, model).step_s.mid,), evaluation_row_s=1e-3)
+    probed = [run_parts(work, way, model, probe).passes_s for way in (alone, stages)]
+    assert probed[0] == pytest.approx(forward_rows(work) * 1e-3)
+    assert probed[1] / probed[0] == pytest.approx(two.passes_s / one.passes_s)
 
 
 def test_two_devices_share_the_rows_and_cost_what_their_link_costs(model) -> None:
