@@ -121,7 +121,7 @@ def _check(kind: str, budget_s: Any) -> None:
         )
     if not math.isfinite(budget_s) or not BUDGET_LEAST_S <= budget_s <= BUDGET_MOST_S:
         raise Invalid(
-            f"The budget is from {BUDGET_LEAST_S:.0f} s to {BUDGET_MOST_S / 3600:.0f} h, not {budget_s:g} s.",
+            f"The budget is from {BUDGET_LEAST_S:.0f} s to {BUDGET_MOST_S / 3600:.0f} h.",
             field="budget_s",
             hint="Ten minutes measure about 200 points on a core.",
         )
