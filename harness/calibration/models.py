@@ -41,7 +41,7 @@ class CalibrationRun(models.Model):
     planned = models.PositiveIntegerField(default=0)
     """Points of the sweep."""
     before = models.PositiveIntegerField(default=0)
-    """Points that were measured already when it started: they are not measured again."""
+    """Points that it need not measure: they were when it started, or another sweep of such devices has meanwhile."""
     measured = models.PositiveIntegerField(default=0)
     refused = models.JSONField(default=list, blank=True)
     """`[{point_id, family, problem}]`: points whose measurement made no sense or could not be made. Not tried again."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from django.db.models import QuerySet
 
 from harness.calibration.models import OPEN, CalibrationPointRow, CalibrationRun
-from harness.calibration.plans import run_extent, run_plan
+from harness.calibration.plans import points_known, run_extent, run_plan
 from harness.calibration.shipped import Shipped, shipped_for
-from harness.calibration.sweep import points_known
 from harness.pool.models import DeviceKind
 from scheduler.estimation.calibration import LEAST_HELD_OUT, LEAST_POINTS
 from worker.words import counted

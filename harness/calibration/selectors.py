@@ -37,7 +37,7 @@ class Progress:
     eta_s: float | None
     """Seconds left if nothing comes between; None until the first point."""
     done: int
-    """Points of its plan that are measured, those of earlier sweeps included."""
+    """Points of its plan that are measured, those of other sweeps included."""
     left: int
     """Points of its plan that are neither measured nor refused."""
 

@@ -20,6 +20,7 @@ from harness.calibration.known import device_model, finished_of
 from harness.calibration.learning import _positive, job_learn, jobs_learn
 from harness.calibration.models import DeviceModelRow, FinishedJobRow
 from harness.jobs.models import Job, JobAttempt, JobEvent, MetricPoint
+from harness.pages.figures import NONE
 from harness.pool.models import Node, NodeState
 from scheduler.estimation.prior import prior_for
 from scheduler.kinds import declared_name
@@ -174,7 +175,7 @@ def test_the_page_of_a_resumed_job_holds_its_steps_against_the_estimate_and_not_
     page = " ".join(client.get(reverse("job_tab", args=[job.pk, "cost"])).content.decode().split())
     assert "It took 2 attempts" in page
     errors = [line.strip() for line in re.findall(r'data-label="Off by">([^<]*)', page)]
-    assert errors[0].endswith("%") and errors[1] == errors[3] == "–"
+    assert errors[0].endswith("%") and errors[1] == errors[3] == NONE
 
 
 def test_what_was_spent_before_a_pause_or_a_fault_is_part_of_the_cost(ended: Callable[..., Job]) -> None:
