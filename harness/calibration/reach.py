@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from harness.calibration.models import OPEN, CalibrationPointRow, CalibrationRun
 from harness.calibration.plans import points_known, run_extent, run_plan
@@ -38,8 +38,8 @@ def reach_words(run: CalibrationRun) -> str:
     is_open = run.state in OPEN
     new = points_expected(run) if is_open else run.measured
     rows = CalibrationPointRow.objects.filter(kind=run.kind, model_name=run.model_name)
-    before = rows.exclude(run=run)[:LEAST_HELD_OUT].count()
-    fitted = new + before if is_open else _of_one_device(rows)
+    before = rows.exclude(run=run).count()
+    fitted = new + before - (0 if is_open else _of_several(rows))
     if not is_open and fitted >= LEAST_HELD_OUT:
         return ""
     points = counted(new, "point")
@@ -51,10 +51,9 @@ def reach_words(run: CalibrationRun) -> str:
     return f"{begin}: {_too_few(fitted, shipped_for(run.kind, run.model_name))} {_MORE}"
 
 
-def _of_one_device(rows: QuerySet[CalibrationPointRow]) -> int:
-    """Points that step times are fitted to; those of several devices tell how these hinder each other."""
-    alone = rows.filter(body__count=1)
-    return alone.exclude(kind=DeviceKind.CPU, body__threads__gt=1).count()
+def _of_several(rows: QuerySet[CalibrationPointRow]) -> int:
+    """Points that tell how devices hinder each other: step times are fitted to the others."""
+    return rows.filter(Q(body__count__gt=1) | Q(kind=DeviceKind.CPU, body__threads__gt=1)).count()
 
 
 def _too_few(points: int, source: Shipped | None) -> str:
@@ -64,9 +63,7 @@ def _too_few(points: int, source: Shipped | None) -> str:
         rest = ships or "the manufacturer's figures"
         return f"too few for a model, which needs {LEAST_POINTS} at least. Until then estimates use {rest}."
     if source:
-        return (
-            f"they correct {ships}, until there are the {LEAST_HELD_OUT} of one device that a model of its own needs."
-        )
+        return f"they correct {ships}. A model of its own needs {LEAST_HELD_OUT} points on one device."
     return (
         f"enough for a model with wide ranges. From {LEAST_HELD_OUT} points on they come from programs that were held "
         "out."

@@ -144,9 +144,9 @@ def _corrected(model: DeviceModel) -> str:
     if not model.transferred:
         return ""
     return (
-        f"They are {model.n_points} of the {LEAST_HELD_OUT} points on one device that a model of its own needs: until "
-        f"then they correct a calibration of {model.transferred.model_name} that ships with the harness. Calibrate "
-        "with more time: it continues where it stopped."
+        f"The points here are {model.n_points} of the {LEAST_HELD_OUT} on one device that a model of its own needs: "
+        f"until then they correct a calibration of {model.transferred.model_name} that ships with the harness. "
+        "Calibrate with more time: it continues where it stopped."
     )
 
 

@@ -83,10 +83,10 @@ def _said(job: Job, row: FinishedJobRow, whole_s: Interval) -> str:
     if not row.predicted:
         return "It ran on other devices than those that were estimated, so that nothing is held against the estimate."
     made, attempts = int(job.epoch), job.attempts.count()
-    early = f"It stopped early, after epoch {made} of {job.epochs}" if 0 < made < job.epochs else ""
+    early = f"It stopped early, after {made} of {job.epochs} epochs" if 0 < made < job.epochs else ""
     if row.run_comparable:
-        all_of_them = expected_words(whole_s.mid)
-        return early and f"{early}: time and energy are held against what these were to take, of {all_of_them} in all."
+        whole = f"all of them were to take {expected_words(whole_s.mid)}"
+        return early and f"{early}: time and energy are held against what these epochs were to take; {whole}."
     if attempts > 1:
         early += ". " if early else ""
         return (

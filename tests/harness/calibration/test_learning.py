@@ -141,7 +141,9 @@ def test_a_job_that_stopped_early_is_held_against_the_epochs_that_it_made_and_te
     assert [(one.workload.epochs, one.run_s) for one in finished_of(KIND, NAME)] == [(1, row.run_s)]
     client.force_login(people.owner)
     page = " ".join(client.get(reverse("job_tab", args=[job.pk, "cost"])).content.decode().split())
-    assert "It stopped early, after epoch 1 of 2: time and energy are held against what these were to take" in page
+    assert (
+        "It stopped early, after 1 of 2 epochs: time and energy are held against what these epochs were to take" in page
+    )
     item = selectors.compared(row, "run_s")
     assert item is not None and f"{100 * item.error:+.1f} %" in page
 
@@ -161,7 +163,7 @@ def test_an_early_stop_is_not_held_against_an_estimate_that_does_not_say_what_an
     assert [one.run_s for one in finished_of(KIND, NAME)] == [None]
     client.force_login(people.owner)
     page = " ".join(client.get(reverse("job_tab", args=[job.pk, "cost"])).content.decode().split())
-    assert "It stopped early, after epoch 1 of 2, and the estimate is of all of them" in page
+    assert "It stopped early, after 1 of 2 epochs, and the estimate is of all of them" in page
 
 
 def test_the_page_of_a_resumed_job_holds_its_steps_against_the_estimate_and_not_its_run(

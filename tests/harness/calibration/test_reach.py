@@ -53,6 +53,7 @@ def test_a_sweep_that_ended_with_too_few_says_how_to_go_on(start: Callable[..., 
     assert reach_words(run).startswith("It measured 4 points: too few")
     CalibrationRun.objects.filter(pk=run.pk).update(measured=30)
     run.refresh_from_db()
+    assert reach_words(run) == ""
     made = [row_of(replace(one, model_name=run.model_name), run=run) for one in points(30)]
     made[0].body["threads"] = 2
     CalibrationPointRow.objects.bulk_create(made)
@@ -72,7 +73,7 @@ def test_where_a_calibration_ships_a_short_sweep_says_that_its_points_correct_th
     run.refresh_from_db()
     told = reach_words(run)
     assert told.startswith(f"It measured 23 points: they correct the calibration of {SOURCE} that ships")
-    assert "until there are the 30 of one device" in told and "dlh pool calibrate" in told
+    assert "A model of its own needs 30 points on one device." in told and "dlh pool calibrate" in told
 
 
 def test_a_short_sweep_that_is_followed_tells_its_reach_and_how_far_it_is(

@@ -121,7 +121,7 @@ def test_few_points_correct_it_and_every_place_says_so(folder: Path, people: Sim
     client = Client()
     client.force_login(people.admin)
     text = " ".join(client.get("/pool/calibration/").content.decode().split())
-    assert "12 of the 30 points on one device that a model of its own needs" in text
+    assert "12 of the 30 on one device that a model of its own needs" in text
     assert f"until then they correct a calibration of {SOURCE} that ships" in text
 
 
