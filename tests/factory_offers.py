@@ -63,12 +63,14 @@ def cost_make(job: Any) -> None:
     from django.utils import timezone
 
     from harness.calibration.models import FinishedJobRow
+    from harness.estimates.models import JobEstimate
 
     FinishedJobRow.objects.update_or_create(
         job=job,
         defaults={
             "kind": "cpu", "model_name": "core", "step_s": 0.046, "run_s": 610.0, "peak_bytes": 130 << 20,
             "energy_j": 5300.0, "energy_basis": "modelled", "finished_at": timezone.now(),
+            "predicted": JobEstimate.objects.get(job=job).estimate,
         },
     )  # fmt: skip
 

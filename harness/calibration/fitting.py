@@ -16,6 +16,7 @@ from harness.calibration.models import OPEN, CalibrationRun, DeviceModelRow, Fin
 from harness.calibration.report import report_of
 from harness.calibration.shipped import prior_of, shipped_for
 from harness.plain import plain
+from scheduler.estimation.calibration import LEAST_HELD_OUT
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.fit import fit_device_model
 from scheduler.estimation.learning import corrected
@@ -50,8 +51,9 @@ def _fit(kind: str, model_name: str) -> DeviceModelRow | None:
         return None
     prior = _with_link(prior_for(kind, model_name))
     fitted = fit_device_model(points, prior=prior)
-    if not fitted.n_points:  # too few for step times
-        fitted = fit_device_model(points, prior=_with_link(prior_of(kind, model_name)))
+    if fitted.n_points < LEAST_HELD_OUT:  # too few for a model of their own: they bend the one that ships
+        prior = _with_link(prior_of(kind, model_name))
+        fitted = fit_device_model(points, prior=prior)
     taught = _taught(kind, model_name)
     model = corrected(fitted, finished_of(kind, model_name), ran_out_of(kind, model_name))
     with transaction.atomic():
@@ -88,12 +90,12 @@ def _with_link(prior: DeviceModel) -> DeviceModel:
 
 
 def priors_refresh() -> int:
-    """Have kinds of device without step times of their own rest on what ships now; return how many changed.
+    """Have kinds of device without a model of their own rest on what ships now; return how many changed.
 
     What finished jobs taught is kept with the prior that they were held against: a new version may ship another, or an
     admin have it ignored.
     """
-    rows = DeviceModelRow.objects.filter(model__n_points=0)
+    rows = DeviceModelRow.objects.filter(model__n_points__lt=LEAST_HELD_OUT)
     kept = rows.values_list("kind", "model_name", "n_points", "model__transferred__digest")
     stale = [
         (kind, model_name, n_points)

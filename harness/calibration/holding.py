@@ -5,18 +5,26 @@ A reservation that nobody renews runs out by itself, so that a sweep whose contr
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db.models import Q
 from django.utils import timezone
 
 from harness.calibration.models import CalibrationRun
+from harness.calibration.selectors import run_progress
 from harness.jobs.models import Allocation
 from harness.pool.models import Device, Reservation
-from harness.pool.reservations import reservation_hold, reservation_prolong, reservation_release
+from harness.pool.reservations import (
+    reservation_hold,
+    reservation_prolong,
+    reservation_release,
+    reservations_expect,
+)
 
 HOLD = timedelta(minutes=10)
 """How far ahead a hold reaches; renewed when half of it is over."""
+SOONEST, MOVED = timedelta(minutes=1), timedelta(seconds=30)
+"""An expected end is never nearer, and is told anew when it has moved by more than that."""
 
 
 def run_devices(run: CalibrationRun) -> list[Device]:
@@ -34,6 +42,9 @@ def devices_hold(run: CalibrationRun) -> None:
         # The clock was set back: until then it would keep nobody off.
         reservation_release(row)
     held = {row.device_id: row for row in live}
+    expected = _expected_end(run, now)
+    if any(not row.planned_until or abs(row.planned_until - expected) > MOVED for row in held.values()):
+        reservations_expect([row.pk for row in held.values()], expected)
     if any(row.ends_at - now < HOLD / 2 for row in held.values()):
         for row in held.values():
             reservation_prolong(row, ends_at=now + HOLD)
@@ -42,11 +53,26 @@ def devices_hold(run: CalibrationRun) -> None:
         return
     purpose = f"Calibration of {run.node_name}"
     made = [
-        reservation_hold(target=device, ends_at=now + HOLD, purpose=purpose, by=run.started_by, open_ended=True)
+        reservation_hold(
+            target=device,
+            ends_at=now + HOLD,
+            purpose=purpose,
+            by=run.started_by,
+            open_ended=True,
+            planned_until=expected,
+        )
         for device in missing
     ]
     run.reservations = [row.pk for row in (*held.values(), *made)]
     run.save(update_fields=["reservations"])
+
+
+def _expected_end(run: CalibrationRun, now: datetime) -> datetime:
+    """By its own pace; before its first point by its budget."""
+    left_s = run_progress(run).eta_s
+    if left_s is None:
+        left_s = run.budget_s - run.used_s
+    return now + max(SOONEST, timedelta(seconds=left_s))
 
 
 def devices_release(run: CalibrationRun) -> None:

@@ -24,6 +24,7 @@ from harness.jobs.results import job_results
 from harness.pool.models import DeviceKind
 from scheduler.estimation.values import Basis
 from scheduler.kinds import declared_name
+from scheduler.offers.values import estimate_from
 from worker.events import Outcome
 from worker.states import JobState
 
@@ -72,8 +73,11 @@ def job_learn(job_id: str) -> bool:
 
 
 def _cost(job: Job, attempt: JobAttempt) -> dict[str, Any]:
-    ran = ran_on(job, attempt)
     timing = _timing(job)
+    made = epochs_made(job, timing)
+    ran = ran_on(job, attempt)
+    if made is not None:
+        ran = _of_epochs(ran, made, job)
     start_s, load_s = _start_s(job, attempt), _positive(timing.get("load_s"))
     energy_j, energy_basis = _energy(list(DeviceUse.objects.filter(job=job)))
     return {
@@ -86,7 +90,7 @@ def _cost(job: Job, attempt: JobAttempt) -> dict[str, Any]:
         "peak_bytes": _positive(timing.get("peak_bytes")),
         "energy_j": energy_j,
         "energy_basis": energy_basis,
-        "run_comparable": _is_whole(job, attempt, timing),
+        "run_comparable": _is_whole(job, attempt) and (made is None or bool(ran["predicted"].get("epoch_s"))),
         "finished_at": job.finished_at or timezone.now(),
     }
 
@@ -190,12 +194,32 @@ def _energy(uses: list[DeviceUse]) -> tuple[float | None, str]:
     return (total, max(known, key=order.index)) if total > 0 and known else (None, "")
 
 
-def _is_whole(job: Job, attempt: JobAttempt, timing: dict[str, Any]) -> bool:
-    """Whether one attempt of one width made the whole run: no resumed part, no early stop."""
-    epochs = (job.resolved.get("spec") or {}).get("training", {}).get("epochs")
+def epochs_made(job: Job, timing: dict[str, Any]) -> int | None:
+    """Epochs of a run that stopped early; None where it made all of them, or nobody knows."""
     done = _positive(timing.get("epochs"))
-    early = isinstance(epochs, int) and done is not None and done < epochs - 0.01
-    return _is_alike(job, attempt) and not attempt.run_plan.resume_from and not early
+    return int(done) if done is not None and 1 <= done < epochs_planned(job) else None
+
+
+def epochs_planned(job: Job) -> int:
+    """By its spec; 0: not known."""
+    epochs = (job.resolved.get("spec") or {}).get("training", {}).get("epochs")
+    return epochs if isinstance(epochs, int) else 0
+
+
+def _of_epochs(ran: dict[str, Any], made: int, job: Job) -> dict[str, Any]:
+    """What `ran_on` tells, over the epochs that were made: forecast, and what the model learns from.
+
+    An estimate that does not say what an epoch takes, as older ones, stays as it is: nothing is held against it.
+    """
+    if not ran["predicted"].get("epoch_s"):
+        return ran
+    predicted = estimate_from(ran["predicted"]).of_epochs(made, epochs_planned(job)).to_dict()
+    return {**ran, "predicted": predicted, "workload": ran["workload"] and {**ran["workload"], "epochs": made}}
+
+
+def _is_whole(job: Job, attempt: JobAttempt) -> bool:
+    """Whether one attempt of one width made the whole run, or all of it until it stopped: no resumed part."""
+    return _is_alike(job, attempt) and not attempt.run_plan.resume_from
 
 
 def _is_alike(job: Job, attempt: JobAttempt) -> bool:

@@ -41,7 +41,7 @@ class CalibrationRun(models.Model):
     planned = models.PositiveIntegerField(default=0)
     """Points of the sweep."""
     before = models.PositiveIntegerField(default=0)
-    """Points that were measured already when it started: they are not measured again."""
+    """Points that it need not measure: they were when it started, or another sweep of such devices has meanwhile."""
     measured = models.PositiveIntegerField(default=0)
     refused = models.JSONField(default=list, blank=True)
     """`[{point_id, family, problem}]`: points whose measurement made no sense or could not be made. Not tried again."""
@@ -135,9 +135,11 @@ class FinishedJobRow(models.Model):
     count = models.PositiveSmallIntegerField(default=1)
     mode = models.CharField(max_length=20, blank=True)
     predicted = models.JSONField(default=dict, blank=True)
-    """`Estimate.to_dict()` as it stood when the job was submitted; empty: nobody had estimated it."""
+    """`Estimate.to_dict()` as it stood when the job was submitted, over the epochs that it made where it stopped early;
+    empty: nobody had estimated it."""
     workload = models.JSONField(default=dict, blank=True)
-    """`Workload.to_dict()` of its program at its global batch size; empty: it was never traced, nothing is learnt."""
+    """`Workload.to_dict()` of its program at its global batch size, over these epochs; empty: it was never traced,
+    nothing is learnt."""
     allocation = models.JSONField(default=dict, blank=True)
     """`scheduler.estimation.values.Allocation` it ran on."""
     step_s = models.FloatField(null=True, blank=True)
@@ -146,14 +148,14 @@ class FinishedJobRow(models.Model):
     load_s = models.FloatField(null=True, blank=True)
     """Of it: reading the rows, as the run told; null: it did not."""
     run_s = models.FloatField(null=True, blank=True)
-    """Of the attempt that succeeded, from the start of its ranks to its end."""
+    """From the start of the ranks to the end, over all attempts."""
     peak_bytes = models.BigIntegerField(null=True, blank=True)
     """Of the largest rank, above an idle process."""
     energy_j = models.FloatField(null=True, blank=True)
     energy_basis = models.CharField(max_length=10, blank=True)
     """`measured` by the device's own meter, else `modelled` or `assumed`: power of the model times the run's time."""
     run_comparable = models.BooleanField(default=True)
-    """Whole in one attempt, over all its epochs: `run_s` says what the estimate was about."""
+    """In one attempt, on the same devices: `run_s` is what `predicted` is about."""
     finished_at = models.DateTimeField(db_index=True)
 
 

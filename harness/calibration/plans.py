@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from harness.calibration.holding import run_devices
-from harness.calibration.models import CalibrationRun
+from harness.calibration.models import OPEN, CalibrationPointRow, CalibrationRun
 from harness.pool.models import Device, DeviceKind
 from scheduler.estimation.extent import Extent, extent_of
 from scheduler.estimation.sweep import MOST_POINTS, SweepPoint, plan_sweep
@@ -67,3 +67,21 @@ def run_plan(run: CalibrationRun) -> tuple[Planned, ...]:
     """What there is to measure on its node."""
     devices = run_devices(run)
     return plan(run.kind, len(devices), _extent(run, devices))
+
+
+def points_known(run: CalibrationRun) -> set[str]:
+    """Points measured on this kind of device in this pool; what came from a file is measured again."""
+    rows = CalibrationPointRow.objects.filter(kind=run.kind, model_name=run.model_name, imported=False)
+    return set(rows.values_list("point_id", flat=True))
+
+
+def next_point(run: CalibrationRun) -> Planned | None:
+    """The first point of the plan that was neither measured nor refused; None at its end.
+
+    Points of one kind of device are fitted together: one that another sweep of such devices is at comes last.
+    """
+    done = points_known(run) | {item["point_id"] for item in run.refused} | set(run.pending)
+    left = [planned for planned in run_plan(run) if planned.point_id not in done]
+    others = CalibrationRun.objects.filter(kind=run.kind, model_name=run.model_name, state__in=OPEN).exclude(pk=run.pk)
+    elsewhere = {point_id for pending in others.values_list("pending", flat=True) for point_id in pending}
+    return min(left, key=lambda planned: planned.point_id in elsewhere, default=None)

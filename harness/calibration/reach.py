@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from django.db.models import Q, QuerySet
+
 from harness.calibration.models import OPEN, CalibrationPointRow, CalibrationRun
-from harness.calibration.plans import run_extent, run_plan
-from harness.calibration.sweep import points_known
+from harness.calibration.plans import points_known, run_extent, run_plan
+from harness.calibration.shipped import Shipped, shipped_for
+from harness.pool.models import DeviceKind
 from scheduler.estimation.calibration import LEAST_HELD_OUT, LEAST_POINTS
 from worker.words import counted
+
+_MORE = "Calibrate with more time (dlh pool calibrate): it continues where it stopped."
 
 
 def points_expected(run: CalibrationRun) -> int:
@@ -32,22 +37,34 @@ def reach_words(run: CalibrationRun) -> str:
     """What its points are enough for, and what to do where they are too few; empty where nothing is to be said."""
     is_open = run.state in OPEN
     new = points_expected(run) if is_open else run.measured
-    others = CalibrationPointRow.objects.filter(kind=run.kind, model_name=run.model_name).exclude(run=run)
-    before = others[:LEAST_HELD_OUT].count()
-    if not is_open and new + before >= LEAST_HELD_OUT:
+    rows = CalibrationPointRow.objects.filter(kind=run.kind, model_name=run.model_name)
+    before = rows.exclude(run=run).count()
+    fitted = new + before - (0 if is_open else _of_several(rows))
+    if not is_open and fitted >= LEAST_HELD_OUT:
         return ""
     points = counted(new, "point")
     begin = f"The budget is enough for about {points}" if is_open else f"It measured {points}"
     whose = "from before" if is_open else "of other sweeps"  # some of these may have come later
     begin += f", beside {before} {whose}" if 0 < before < LEAST_HELD_OUT else ""
-    if new + before < LEAST_POINTS:
-        return (
-            f"{begin}: too few for a model, which needs {LEAST_POINTS} at least. Until then estimates use the "
-            "manufacturer's figures. Calibrate with more time: it continues where it stopped."
-        )
-    if new + before < LEAST_HELD_OUT:
-        return (
-            f"{begin}: enough for a model with wide ranges. From {LEAST_HELD_OUT} points on they come from programs "
-            "that were held out. Calibrate with more time: it continues where it stopped."
-        )
-    return f"{begin}: a model whose ranges come from programs that were held out."
+    if fitted >= LEAST_HELD_OUT:
+        return f"{begin}: a model whose ranges come from programs that were held out."
+    return f"{begin}: {_too_few(fitted, shipped_for(run.kind, run.model_name))} {_MORE}"
+
+
+def _of_several(rows: QuerySet[CalibrationPointRow]) -> int:
+    """Points that tell how devices hinder each other: step times are fitted to the others."""
+    return rows.filter(Q(body__count__gt=1) | Q(kind=DeviceKind.CPU, body__threads__gt=1)).count()
+
+
+def _too_few(points: int, source: Shipped | None) -> str:
+    """What estimates rest on where a model of its own has so many points of those that it needs."""
+    ships = f"the calibration of {source.model.model_name} that ships with the harness" if source else ""
+    if points < LEAST_POINTS:
+        rest = ships or "the manufacturer's figures"
+        return f"too few for a model, which needs {LEAST_POINTS} at least. Until then estimates use {rest}."
+    if source:
+        return f"they correct {ships}. A model of its own needs {LEAST_HELD_OUT} points on one device."
+    return (
+        f"enough for a model with wide ranges. From {LEAST_HELD_OUT} points on they come from programs that were held "
+        "out."
+    )

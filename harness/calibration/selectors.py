@@ -13,6 +13,7 @@ from harness.calibration.shipped import Shipped, shipped_for, shipped_list
 from harness.errors import NotFound
 from harness.jobs.models import Job
 from harness.pool.models import Device
+from scheduler.estimation.calibration import LEAST_HELD_OUT
 from scheduler.estimation.intervals import LEVEL
 from scheduler.estimation.values import Basis
 from worker.events import FailureCode
@@ -36,7 +37,7 @@ class Progress:
     eta_s: float | None
     """Seconds left if nothing comes between; None until the first point."""
     done: int
-    """Points of its plan that are measured, those of earlier sweeps included."""
+    """Points of its plan that are measured, those of other sweeps included."""
     left: int
     """Points of its plan that are neither measured nor refused."""
 
@@ -89,7 +90,7 @@ class ShippedUse:
 
     shipped: Shipped
     stands_for: list[str]
-    """Model names of devices here without a calibration of their own."""
+    """Model names of devices here that have too few points for a model of their own."""
 
 
 def shipped_uses() -> list[ShippedUse]:
@@ -97,7 +98,8 @@ def shipped_uses() -> list[ShippedUse]:
     known = shipped_list()
     if not known:
         return []
-    fitted = set(DeviceModelRow.objects.filter(model__n_points__gt=0).values_list("kind", "model_name"))
+    rows = DeviceModelRow.objects.filter(model__n_points__gte=LEAST_HELD_OUT)
+    fitted = set(rows.values_list("kind", "model_name"))
     devices = Device.objects.filter(away_since=None).exclude(model_name="").order_by("kind", "model_name")
     own = [key for key in devices.values_list("kind", "model_name").distinct() if key not in fitted]
     found = {key: shipped_for(*key) for key in own}

@@ -15,10 +15,10 @@ from harness.broker import task_send_on_commit
 from harness.calibration.holding import devices_hold
 from harness.calibration.models import OPEN, CalibrationRun, RunState
 from harness.calibration.node_links import links_renew
-from harness.calibration.plans import run_plan
+from harness.calibration.plans import points_known, run_plan
 from harness.calibration.requests import requests_remove
 from harness.calibration.states import run_move, run_tell
-from harness.calibration.sweep import points_known, sweep_before
+from harness.calibration.sweep import sweep_before
 from harness.errors import Conflict, HarnessError, Invalid, NotFound, Unavailable
 from harness.pool.models import Device, DeviceKind, Node, NodeState
 from harness.pool.naming import node_named
@@ -121,7 +121,7 @@ def _check(kind: str, budget_s: Any) -> None:
         )
     if not math.isfinite(budget_s) or not BUDGET_LEAST_S <= budget_s <= BUDGET_MOST_S:
         raise Invalid(
-            f"The budget is from {BUDGET_LEAST_S:.0f} s to {BUDGET_MOST_S / 3600:.0f} h, not {budget_s:g} s.",
+            f"The budget is from {BUDGET_LEAST_S:.0f} s to {BUDGET_MOST_S / 3600:.0f} h.",
             field="budget_s",
             hint="Ten minutes measure about 200 points on a core.",
         )

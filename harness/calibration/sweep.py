@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
@@ -20,7 +20,7 @@ from harness.calibration.exchange import row_of
 from harness.calibration.holding import devices_hold, devices_idle, run_devices
 from harness.calibration.links import link_read, link_store
 from harness.calibration.models import OPEN, CalibrationPointRow, CalibrationRun, DeviceModelRow, RunState
-from harness.calibration.plans import Planned, run_plan
+from harness.calibration.plans import Planned, next_point, points_known, run_plan
 from harness.calibration.requests import (
     LINK,
     LINK_RANKS,
@@ -62,12 +62,6 @@ def sweep_before(run: CalibrationRun) -> CalibrationRun | None:
 
 def _planned(run: CalibrationRun, point_id: str) -> Planned | None:
     return next((planned for planned in run_plan(run) if planned.point_id == point_id), None)
-
-
-def points_known(run: CalibrationRun) -> set[str]:
-    """Points measured on this kind of device in this pool; what came from a file is measured again."""
-    rows = CalibrationPointRow.objects.filter(kind=run.kind, model_name=run.model_name, imported=False)
-    return set(rows.values_list("point_id", flat=True))
 
 
 def calibrations_advance() -> int:
@@ -176,7 +170,11 @@ def _link_is_due(run: CalibrationRun) -> bool:
     if len(run_devices(run)) < LINK_RANKS or any(item["point_id"] == LINK for item in run.refused):
         return False
     row = DeviceModelRow.objects.filter(kind=run.kind, model_name=run.model_name).first()
-    return row is None or row.link.get("run") != run.pk
+    if row is None or not row.link:
+        return True
+    # Another sweep of such devices may have timed theirs meanwhile: by turns they would do so again and again.
+    is_older = datetime.fromisoformat(row.link["measured_at"]) < run.created_at
+    return bool(row.link.get("run") != run.pk and is_older)
 
 
 def fit_is_due(run: CalibrationRun) -> bool:
@@ -185,12 +183,6 @@ def fit_is_due(run: CalibrationRun) -> bool:
         return False
     enough = math.ceil(run.fitted_points * FIT_GROWTH) if run.fitted_points else FIT_FIRST
     return run.measured >= enough or run.used_s >= run.budget_s or next_point(run) is None
-
-
-def next_point(run: CalibrationRun) -> Planned | None:
-    """The first point of the plan that was neither measured nor refused; None at its end."""
-    done = points_known(run) | {item["point_id"] for item in run.refused} | set(run.pending)
-    return next((planned for planned in run_plan(run) if planned.point_id not in done), None)
 
 
 def _end(run: CalibrationRun) -> None:
@@ -285,8 +277,10 @@ def _refuse(run: CalibrationRun, point_id: str, family: str, problem: str, took_
 def _answered(run: CalibrationRun, point_id: str, took_s: float) -> None:
     run.pending = {key: value for key, value in run.pending.items() if key != point_id}
     run.used_s += took_s
+    known = points_known(run) & {planned.point_id for planned in run_plan(run)}
+    run.before = max(run.before, len(known) - run.measured)
     run.message = ""
-    run.save(update_fields=["pending", "used_s", "measured", "refused", "message"])
+    run.save(update_fields=["pending", "used_s", "measured", "before", "refused", "message"])
     run_tell(run)
 
 

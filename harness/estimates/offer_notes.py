@@ -144,7 +144,7 @@ def reserved_notes(project: Project | None) -> list[str]:
     rows = reservations_now(project, timezone.now())
     if not rows:
         return []
-    until = moment_words(rows[0].plan_end)
+    until = moment_words(rows[0].told_end)
     return [
         f"Reserved devices are not offered ({counted(len(rows), 'reservation')}, the first ends {until}); "
         "the pool's page of reservations shows for what. Ask again then."
@@ -176,7 +176,7 @@ def _wished_until(offer: Offer, project: Project | None) -> datetime | None:
     there = Device.objects.filter(node__state=NodeState.UP, away_since=None)
     ours = [row for row in there if device_key(row.kind, row.model_name, row.slowdown) in keys]
     ids = {row.pk for row in ours} | {row.node_id for row in ours}
-    ends = (row.plan_end for row in reservations_now(project, timezone.now()) if (row.node_id or row.device_id) in ids)
+    ends = (row.told_end for row in reservations_now(project, timezone.now()) if (row.node_id or row.device_id) in ids)
     return next(ends, None)
 
 
@@ -184,4 +184,4 @@ def _reserved_until_s(project: Project | None) -> float | None:
     """Unix time of the first end of what keeps this project's jobs off devices that take work; None: nothing does."""
     there = Device.objects.filter(node__state=NodeState.UP, away_since=None).exists()
     rows = reservations_now(project, timezone.now()) if there else []
-    return rows[0].plan_end.timestamp() if rows else None
+    return rows[0].told_end.timestamp() if rows else None

@@ -70,9 +70,9 @@ def device_key(kind: str, model_name: str, slowdown: float) -> Key:
 
 
 def reservations_now(project: Project | None, now: datetime) -> list[Reservation]:
-    """Those that keep this project's jobs off, the first to end first, as plans count (`plan_end`)."""
+    """Those that keep this project's jobs off, the first to end first, as people are told (`told_end`)."""
     rows = _for_others(project).filter(starts_at__lte=now, ends_at__gt=now).order_by("pk")
-    return sorted(rows, key=lambda row: row.plan_end)
+    return sorted(rows, key=lambda row: row.told_end)
 
 
 def _for_others(project: Project | None) -> QuerySet[Reservation]:

@@ -68,15 +68,20 @@ def job_estimate_get(job: Job) -> Estimate | None:
     return estimate_from(row.estimate) if row else None
 
 
+def job_cost_row(job: Job) -> FinishedJobRow | None:
+    """What a job that has succeeded cost, beside what was foretold of it; None until that is kept."""
+    return FinishedJobRow.objects.filter(job=job).first()
+
+
 def job_actual(job: Job) -> dict[str, float | None]:
     """What a job that has succeeded cost; None where that was not measured, or it has not ended yet."""
-    row = FinishedJobRow.objects.filter(job=job).first()
+    row = job_cost_row(job)
     return {name: getattr(row, name) if row else None for name in ("step_s", "run_s", "peak_bytes", "energy_j")}
 
 
 def job_energy_basis(job: Job) -> str:
     """What the energy of `job_actual` rests on: `measured` by meters, else power of a table; empty: not known."""
-    row = FinishedJobRow.objects.filter(job=job).first()
+    row = job_cost_row(job)
     return row.energy_basis if row and row.energy_j else ""
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.db import transaction
+from django.utils import timezone
 
 from harness.accounts.access import require_admin, visible_projects
 from harness.accounts.audit import audit_write
@@ -18,8 +19,9 @@ from harness.jobs.options import option_read, option_words, options_of
 from harness.jobs.queue_order import neighbours, queue_changed, shown_order
 from harness.jobs.quota_use import borrowers
 from harness.jobs.states import job_note
+from harness.pool.models import Reservation
 from harness.pool.turn import facts_change
-from scheduler.types import Option
+from scheduler.types import Option, WaitCode
 from worker.states import HOLDS_DEVICES, JobState
 
 PRIORITY_MAX = 100
@@ -42,6 +44,8 @@ class QueueRow:
     expected_finish_at: datetime | None
     expected_low_at: datetime | None
     expected_high_at: datetime | None
+    reserved_until: datetime | None
+    """Until about then the devices are kept that it waits for, where it has no expected times; None: they are not."""
     promised_at: datetime | None
     slack_s: float | None
     warning: str
@@ -61,9 +65,13 @@ def queue_rows(*, user: User, mine: bool = False) -> tuple[list[QueueRow], list[
     running = sorted(busy, key=lambda job: (job.expected_finish_at is None, job.expected_finish_at, job.pk))
     borrow = borrowers(job for job in (*waiting, *running) if job.project_id in seen)
     movable = neighbours(waiting)
+    now = timezone.now()
+    reserved = list(Reservation.objects.filter(cancelled_at=None, starts_at__lte=now, ends_at__gt=now))
     return (
         [
-            replace(_row(job, place, job.project_id in seen, job.pk in borrow), can_go_up=up, can_go_down=down)
+            replace(
+                _row(job, place, job.project_id in seen, job.pk in borrow, reserved), can_go_up=up, can_go_down=down
+            )
             for place, (job, (up, down)) in enumerate(zip(waiting, movable, strict=True), start=1)
             if not mine or job.owner_id == user.pk
         ],
@@ -75,7 +83,15 @@ def queue_rows(*, user: User, mine: bool = False) -> tuple[list[QueueRow], list[
     )
 
 
-def _row(job: Job, place: int | None, visible: bool, borrows: bool) -> QueueRow:
+def _reserved_until(job: Job, reserved: Sequence[Reservation]) -> datetime | None:
+    """Nothing is planned after what is open-ended, such as a calibration: then its expected end is all there is."""
+    if job.expected_finish_at is not None or job.waiting_code != WaitCode.RESERVED:
+        return None
+    named = (row.told_end for row in reserved if row.purpose in job.waiting_text)
+    return max(named, default=None)
+
+
+def _row(job: Job, place: int | None, visible: bool, borrows: bool, reserved: Sequence[Reservation] = ()) -> QueueRow:
     return QueueRow(
         job=job if visible else None,
         state=job.state,
@@ -87,6 +103,7 @@ def _row(job: Job, place: int | None, visible: bool, borrows: bool) -> QueueRow:
         expected_finish_at=job.expected_finish_at,
         expected_low_at=job.expected_low_at,
         expected_high_at=job.expected_high_at,
+        reserved_until=_reserved_until(job, reserved) if visible else None,
         promised_at=job.promised_at if visible else None,
         slack_s=slack_s(job) if visible else None,
         warning=job.warning if visible else "",

@@ -10,14 +10,15 @@ from datetime import datetime, timedelta
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from harness.calibration.known import powers_known
+from harness.calibration.known import Key, powers_known
 from harness.errors import Invalid
-from harness.jobs.control.usage import attempt_samples, device_key, use_of
+from harness.jobs.control.usage import attempt_samples, device_key, power_now_w, use_of
 from harness.jobs.models import Allocation, DeviceUse, Job
 from harness.pool.models import Device, PoolSetting
 from harness.pool.power import device_power
 from harness.pool.presence import Presence
 from harness.pool.services import pool_setting_get
+from scheduler.estimation.device_model import PowerModel
 from scheduler.estimation.values import Basis
 
 SPANS = {"day": timedelta(days=1), "week": timedelta(days=7), "month": timedelta(days=30), "year": timedelta(days=365)}
@@ -47,7 +48,7 @@ class JobEnergy:
 
     energy_j: float
     power_w: float
-    """Mean power of the devices it holds; 0 while it holds none."""
+    """Of the devices it holds, by the last samples; 0 while it holds none."""
     basis: str
     """Where most of the energy's figure comes from; empty where it never held a device."""
 
@@ -98,35 +99,39 @@ def window_of(span: str, now: datetime | None = None) -> Window:
 def uses_of(window: Window) -> list[DeviceUse]:
     """Ended uses that reach into the window, and those that go on, as far as they are."""
     ended = DeviceUse.objects.filter(ended_at__gt=window.since, started_at__lt=window.until)
-    return list(ended) + _going(Allocation.objects.all(), window.until)
+    held = _held(Allocation.objects.all())
+    return list(ended) + _going(held, window.until, _powers(held))
 
 
-def _going(allocations: QuerySet[Allocation], until: datetime) -> list[DeviceUse]:
+def _held(allocations: QuerySet[Allocation]) -> list[Allocation]:
+    return list(allocations.select_related("device__node", "job__project", "job__owner", "attempt").order_by("pk"))
+
+
+def _going(going: Sequence[Allocation], until: datetime, powers: Mapping[Key, PowerModel]) -> list[DeviceUse]:
     """Uses that have not ended, as far as they are; not saved."""
-    going = list(allocations.select_related("device__node", "job__project", "job__owner", "attempt").order_by("pk"))
     held = Counter((allocation.attempt_id, allocation.device.node_id) for allocation in going)
     attempts = {allocation.attempt_id: allocation.attempt for allocation in going}
     samples = {pk: attempt_samples(attempt) for pk, attempt in attempts.items()}
-    powers = powers_known({device_key(allocation.device) for allocation in going})
     return [
         use_of(item, until, samples[item.attempt_id], held[item.attempt_id, item.device.node_id], powers)
         for item in going
     ]
 
 
+def _powers(going: Sequence[Allocation]) -> dict[Key, PowerModel]:
+    return powers_known({device_key(allocation.device) for allocation in going})
+
+
 def job_energy(job: Job) -> JobEnergy:
     """What a job's devices took so far, over all its attempts, and what they take now."""
-    now = timezone.now()
-    going = _going(Allocation.objects.filter(job=job), now)
-    uses = [*DeviceUse.objects.filter(job=job), *going]
+    held = _held(Allocation.objects.filter(job=job))
+    powers = _powers(held)
+    uses = [*DeviceUse.objects.filter(job=job), *_going(held, timezone.now(), powers)]
     bases: dict[str, float] = defaultdict(float)
     for use in uses:
         bases[use.energy_basis] += use.energy_j
-    spans = [(use.energy_j, (use.ended_at - use.started_at).total_seconds()) for use in going]
     return JobEnergy(
-        energy_j=sum(use.energy_j for use in uses),
-        power_w=sum(energy_j / span_s for energy_j, span_s in spans if span_s > 0),
-        basis=basis_of(bases),
+        energy_j=sum(use.energy_j for use in uses), power_w=power_now_w(held, powers), basis=basis_of(bases)
     )
 
 

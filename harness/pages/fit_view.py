@@ -13,6 +13,7 @@ from harness.calibration.report import LEAST_POINTS
 from harness.pages.charts import chart_card
 from harness.pages.figures import figure, percent
 from harness.pages.words import NAME_WORDS
+from scheduler.estimation.calibration import LEAST_HELD_OUT
 from scheduler.estimation.device_model import DeviceModel, MemoryModel, Transfer
 from scheduler.estimation.values import Basis
 from worker.words import counted
@@ -97,7 +98,9 @@ def _section(row: DeviceModelRow, measure: Measure, basis: Basis, report: Report
 
 def _time_text(row: DeviceModelRow, model: DeviceModel) -> str:
     if "points" in row.report:
-        return f"{_errors(row.report)} {_in_range(row.report, 80)} {_rivals(row.report)}"
+        return f"{_errors(row.report)} {_in_range(row.report, 80)} {_rivals(row.report)} {_corrected(model)}".strip()
+    if model.n_points and model.transferred:
+        return _corrected(model)
     if model.transferred:
         return f"Steps come from a calibration of {_whose(model.transferred)}"
     if model.basis is Basis.ASSUMED:
@@ -110,7 +113,7 @@ def _memory_text(row: DeviceModelRow, model: DeviceModel) -> str:
     if report:
         wide = "Its upper end is meant to hold 98 %, for a job that runs out of memory is lost."
         return f"{_errors(report)} {_in_range(report, None)} {wide} {_rivals(report)}"
-    if model.transferred:
+    if model.transferred and not model.n_points:
         return f"Peaks are added up as in a calibration of {_whose(model.transferred)}"
     if model.memory.basis is Basis.ASSUMED:
         return "Nothing to judge yet: too few peaks were measured, and the parts of a program are added up as assumed."
@@ -133,6 +136,17 @@ def _whose(source: Transfer) -> str:
     return (
         f"{source.model_name} ({source.n_points} points) that ships with the harness, with a wide range: there is "
         "nothing here to hold it against. Calibrate to measure yours."
+    )
+
+
+def _corrected(model: DeviceModel) -> str:
+    """What few points of its own are good for beside what ships; empty where the model rests on them alone."""
+    if not model.transferred:
+        return ""
+    return (
+        f"The points here are {model.n_points} of the {LEAST_HELD_OUT} on one device that a model of its own needs: "
+        f"until then they correct a calibration of {model.transferred.model_name} that ships with the harness. "
+        "Calibrate with more time: it continues where it stopped."
     )
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from django.urls import reverse
@@ -12,12 +10,8 @@ from django.urls import reverse
 from codegen.spec import MODE_WORDS
 from harness.estimates.models import OfferRow, OfferState
 from harness.estimates.offers import OFFERABLE
-from harness.estimates.probes import batch_size
 from harness.estimates.selectors import (
     LineView,
-    job_actual,
-    job_energy_basis,
-    job_estimate_get,
     offer_is_current,
     offer_lines,
     offer_of_job,
@@ -29,15 +23,11 @@ from harness.estimates.selectors import (
 from harness.jobs.mode import named_mode
 from harness.jobs.models import Job
 from harness.pages.charts import chart_card
-from harness.pages.job_view import elapsed_s
-from scheduler.estimation.values import Interval
+from harness.pages.told_view import expected_words, range_words, told_context
 from scheduler.offers.recommend import can_be_taken, takes
 from scheduler.offers.values import Mark, Offer, OfferLine, Wish
 from scheduler.offers.words import bringing_words, energy_range_words, energy_words
-from worker.states import TERMINAL, JobState
-from worker.words import duration_words, size_words, step_words
-
-Words = Callable[[float], str]
+from worker.words import size_words
 
 LINES_SHOWN = 8
 """Beside those that stand out; the others are one click away."""
@@ -95,7 +85,7 @@ def cost_context(job: Job) -> dict[str, Any]:
     if offer is not None and offerable and not offer_is_current(offer, job):
         offer = None
     context = {"offerable": offerable, **(offer_context(job, offer) if offerable else {})}
-    return {**context, **_told(job)}
+    return {**context, **told_context(job)}
 
 
 def offer_context(job: Job, offer: OfferRow | None) -> dict[str, Any]:
@@ -172,10 +162,10 @@ def _shown(view: LineView, wish: Wish, *, most_j: float, minor: bool) -> Shown:
         view=view,
         mode_says=MODE_WORDS.get(view.line.allocation.mode, ""),
         data=bringing_words(view.line.bringing),
-        run=_expected(cost.run_s.mid),
-        run_range=_range(cost.run_s, _expected),
+        run=expected_words(cost.run_s.mid),
+        run_range=range_words(cost.run_s, expected_words),
         memory=size_words(cost.peak_bytes.mid),
-        memory_range=_range(cost.peak_bytes, size_words),
+        memory_range=range_words(cost.peak_bytes, size_words),
         room=size_words(view.line.memory_limit_bytes),
         energy=energy_words(view.line.energy_j.mid, beside_j=most_j),
         energy_range=energy_range_words(view.line.energy_j.low, view.line.energy_j.high, beside_j=most_j),
@@ -185,17 +175,6 @@ def _shown(view: LineView, wish: Wish, *, most_j: float, minor: bool) -> Shown:
         is_wide=(finish := view.line.finish_s) is not None and finish.high // 60 > finish.mid // 60,
         minor=minor,
     )
-
-
-def _expected(seconds: float) -> str:
-    return duration_words(seconds, up=True)
-
-
-def _range(interval: Interval, words: Words) -> str:
-    low, high = words(interval.low), words(interval.high)
-    (value, _, unit), (upper, _, upper_unit) = low.rpartition(" "), high.rpartition(" ")
-    is_plain = unit == upper_unit and " " not in value + upper
-    return f"{value} to {high}" if is_plain else f"{low} to {high}"
 
 
 def offer_chart(job: Job, offer: OfferRow, priced: Offer) -> dict[str, Any]:
@@ -238,56 +217,3 @@ def _what(line: OfferLine) -> str:
     if line.feasible:
         return ", ".join(names) or ("frontier" if line.frontier else "possible")
     return ", ".join([*names, "too late" if takes(line) else "not possible"])
-
-
-def _told(job: Job) -> dict[str, Any]:
-    """What was predicted when the job was submitted, and what came true."""
-    estimate = job_estimate_get(job) if job.state != JobState.DRAFT else None
-    if estimate is None:
-        return {"estimate": None}
-    actual, live = job_actual(job), _so_far(job)
-    parts = (
-        ("Time of a step", "step_s", step_words, estimate.time_basis),
-        ("Time of the run", "run_s", _expected, estimate.time_basis),
-        ("Memory per rank", "peak_bytes", size_words, estimate.memory_basis),
-        ("Energy", "energy_j", energy_words, estimate.energy_basis),
-    )
-    return {
-        "estimate": estimate,
-        "told": [
-            {
-                "name": name,
-                "basis": str(basis),
-                "so_far": words(live[key]) if live.get(key) else "",
-                "actual_basis": job_energy_basis(job) if key == "energy_j" else "measured",
-                **_compared(getattr(estimate, key), actual[key], words),
-            }
-            for name, key, words, basis in parts
-        ],
-        "has_ended": JobState(job.state) in TERMINAL,
-        "has_actual": any(value is not None for value in actual.values()),
-    }
-
-
-def _so_far(job: Job) -> dict[str, float]:
-    """What a run that goes on shows of its own cost."""
-    if JobState(job.state) in TERMINAL:
-        return {}
-    step_s = batch_size(job) / job.samples_per_s if job.samples_per_s else 0.0
-    return {"run_s": elapsed_s(job), "step_s": step_s}
-
-
-def _compared(told: Interval, actual: float | None, words: Words) -> dict[str, Any]:
-    write, spread = words, _range(told, words)
-    if words is energy_words:  # what stands in one row has one unit
-        most_j = max(told.high, actual or 0.0)
-        write = partial(energy_words, beside_j=most_j)
-        spread = energy_range_words(told.low, told.high, beside_j=most_j)
-    return {
-        "told": write(told.mid),
-        "range": spread,
-        "level": told.level,
-        "actual": write(actual) if actual is not None else None,
-        "error": 100.0 * (told.mid / actual - 1.0) if actual else None,
-        "held": actual is not None and told.low <= actual <= told.high,
-    }

@@ -232,7 +232,9 @@ class Reservation(models.Model):
     open_ended = models.BooleanField(default=False)
     """It is renewed as long as what it is for goes on: nothing is planned there for the time after `ends_at` either."""
     planned_until = models.DateTimeField(null=True, blank=True)
-    """Of one that may be renewed until then, and no longer: plans count with this end. Empty: with `ends_at`."""
+    """Of one that may be renewed until then, and no longer: plans count with this end. Empty: with `ends_at`.
+
+    Of an open-ended one: when it is expected to be over, which plans do not count with."""
     created_at = models.DateTimeField(auto_now_add=True)
     cancelled_at = models.DateTimeField(null=True, blank=True)
 
@@ -252,6 +254,11 @@ class Reservation(models.Model):
     def plan_end(self) -> datetime:
         """From when plans count with what it keeps, if nothing but the clock ends it."""
         return max(self.ends_at, self.planned_until or self.ends_at)
+
+    @property
+    def told_end(self) -> datetime:
+        """Its end for people: of what is open-ended the expected one, however far ahead it is held at a time."""
+        return self.planned_until if self.open_ended and self.planned_until else self.plan_end
 
 
 class Quota(models.Model):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -96,7 +97,7 @@ def reservation_hold(  # noqa: PLR0913 - keywords only; each is a thing a caller
 ) -> Reservation:
     """The same without asking who may: for the harness's own measurements; it may lie within what is kept for a
     project already. `open_ended`: it is renewed, nobody knows for how long; `planned_until`: it may be until then, and
-    no longer. Raises `Invalid`, `Conflict`."""
+    no longer; of an open-ended one it is what people are told. Raises `Invalid`, `Conflict`."""
     starts_at, ends_at = reservation_span(starts_at, ends_at)
     node, device = (target, None) if isinstance(target, Node) else (None, target)
     with transaction.atomic():
@@ -117,6 +118,11 @@ def reservation_prolong(reservation: Reservation, *, ends_at: datetime, within: 
         assert target is not None  # noqa: S101 - a constraint of the table says so
         _free_check(target, reservation.ends_at, ends_at, besides=reservation.pk, within=within)
         Reservation.objects.filter(pk=reservation.pk, cancelled_at=None).update(ends_at=ends_at)
+
+
+def reservations_expect(reservation_ids: Collection[str], planned_until: datetime) -> None:
+    """Tell when what is open-ended is expected to be over."""
+    Reservation.objects.filter(pk__in=reservation_ids, cancelled_at=None).update(planned_until=planned_until)
 
 
 def reservation_cancel(*, user: User, reservation_id: str) -> Reservation:

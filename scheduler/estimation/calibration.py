@@ -22,7 +22,7 @@ CALIBRATION_VERSION = 1
 LEAST_POINTS = 6
 """Below it no model is fitted: the prior stands."""
 LEAST_HELD_OUT = 30
-"""From so many on, ranges come from what was held out."""
+"""From so many on, ranges come from what was held out, and a calibration that ships is no longer looked at."""
 MOST, MOST_COUNT = 1e15, 1_000_000_000
 """Larger figures are no measurement, and no database keeps them."""
 COLUMNS = (

@@ -195,7 +195,8 @@ class DeviceModel:
     errors: Mapping[str, float] = field(default_factory=dict)
     """Held-out errors found while fitting, for the page that shows them: mape, p90, and so on."""
     transferred: Transfer | None = None
-    """Set where steps and memory come from another device (`scheduler.estimation.transfer`); `n_points` is 0 then."""
+    """Set where steps and memory come from another device (`scheduler.estimation.transfer`), bent to `n_points` of its
+    own if there are any."""
     version: int = DEVICE_MODEL_VERSION
     slowdown: float = 1.0
     """Declared of the devices that are asked about: their steps take so many times as long. Never part of a fit."""

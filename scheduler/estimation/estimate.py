@@ -26,6 +26,7 @@ from scheduler.estimation.run_time import (
     CUT_S,
     RunParts,
     all_rows,
+    epoch_s,
     forward_rows,
     load_s,
     overhead_range,
@@ -117,7 +118,8 @@ def _estimate(
 ) -> Estimate:
     probed = probe if probe is not None and probe.key == model.measured_key else None
     step_s, time_basis = _step_interval(allocation, model, time, probed, factor)
-    run_s = _run_interval(_run_parts(steps, allocation, model, time, step_s.mid, probed), model, step_s)
+    parts = _run_parts(steps, allocation, model, time, step_s.mid, probed)
+    run_s = _run_interval(parts, model, step_s)
     # a probe holds the whole model, a rank of a pipeline one stage of it
     peak, memory_basis = _peak(model, time, allocation, None if allocation.mode in STAGED else probed)
     device_w, power_half, power_basis = _device_power(model, allocation, time, probed)
@@ -134,6 +136,7 @@ def _estimate(
         time_basis=time_basis,
         memory_basis=memory_basis,
         energy_basis=worst(power_basis, time_basis),
+        epoch_s=epoch_s(steps.workload, parts),
         note=note(model, allocation, probed),
     )
 

@@ -18,10 +18,11 @@ def note(model: DeviceModel, allocation: Allocation, probe: Probe | None) -> str
         said.append(f"{counted(len(probe.step_s), 'real step')} of this program {where}{power}")
     if model.n_points:
         said.append(f"{model.n_points} calibration points of {model.model_name}")
-    elif model.transferred is not None:
+    if model.transferred is not None:
         whose = f"a calibration of {model.transferred.model_name} that ships with the harness"
-        said.append(f"{whose}, so the range is wide: calibrate to measure yours")
-    elif model.basis is Basis.ASSUMED:
+        wide = f"{whose}, so the range is wide: calibrate to measure yours"
+        said.append(f"{whose}, corrected by these" if model.n_points else wide)
+    elif not model.n_points and model.basis is Basis.ASSUMED:
         said.append(f"nothing measured on {model.model_name} yet: manufacturer's figures, so the range is wide")
     if model.correction.n_jobs:
         said.append(counted(model.correction.n_jobs, "finished job"))

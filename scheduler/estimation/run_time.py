@@ -71,6 +71,12 @@ def load_s(workload: Workload, overheads: RunOverheads) -> float:
     return (workload.dataset_bytes or workload.data_bytes) / overheads.load_bytes_per_s
 
 
+def epoch_s(workload: Workload, parts: RunParts) -> float:
+    """Seconds of one epoch: its steps, and the rows that are evaluated after it."""
+    evaluated = workload.evaluated_rows / max(1.0, forward_rows(workload))
+    return parts.steps_s / workload.epochs + parts.passes_s * evaluated
+
+
 def saves_s(workload: Workload, overheads: RunOverheads) -> float:
     """Seconds that checkpoints take."""
     state_bytes = workload.parameter_bytes + workload.optimizer_bytes

@@ -118,12 +118,29 @@ class Estimate:
     energy_basis: Basis
     power_half: float = 0.0
     """Half of the range of log(true / `power_w`), at the level of `energy_j`, which holds it."""
+    epoch_s: float = 0.0
+    """Of the middle of `run_s`, what each epoch takes, checkpoints aside; 0: not known."""
     note: str = ""
     """In words, what the figures rest on: number of calibration points, probe steps, finished jobs."""
 
     def of_share(self, share: float) -> Estimate:
         """Of so much of the run, above 0: steps as they are, time and energy in proportion."""
         return replace(self, run_s=self.run_s.scaled(share), energy_j=self.energy_j.scaled(share))
+
+    def of_epochs(self, made: int, planned: int) -> Estimate:
+        """Of a run that ended after `made` of its `planned` epochs: its time and energy are without the others.
+
+        Raises `ValueError` where nobody knows what an epoch takes.
+        """
+        if not self.epoch_s:
+            raise ValueError("this estimate does not say what an epoch takes")
+        less_s, step, run = (planned - made) * self.epoch_s, self.step_s, self.run_s
+        mid = max(0.0, run.mid - less_s)
+        low, high = (
+            max(0.0, end - less_s * of_step / step.mid) for end, of_step in ((run.low, step.low), (run.high, step.high))
+        )
+        run_s = Interval(low=min(low, mid), mid=mid, high=max(mid, high), level=run.level)
+        return replace(self, run_s=run_s, energy_j=run_s.times(self.power_w, self.power_half))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

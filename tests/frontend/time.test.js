@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { nearTime } from "../../harness/frontend/src/format.js";
-import { ago, localInput } from "../../harness/frontend/src/time.js";
+import { localTime, nearTime, zonedTime } from "../../harness/frontend/src/format.js";
+import { ago, localInput, localise, localWords } from "../../harness/frontend/src/time.js";
 
 process.env.TZ = "Europe/Berlin";
 const NOW = new Date("2026-03-10T12:00:00Z");
@@ -36,4 +36,19 @@ test("a field for a moment holds the reader's own time, to the minute", () => {
   assert.equal(localInput("2026-03-10T12:34:56Z"), "2026-03-10T13:34");
   assert.equal(localInput("2026-07-01T22:05:00Z"), "2026-07-02T00:05");
   assert.equal(localInput("no moment"), "");
+});
+
+test("a moment within a sentence is told in the reader's zone, and what is none stays", () => {
+  const told = localWords("Free by 2026-03-10 12:34 UTC, not 2026-99-10 12:34 UTC.");
+  assert.equal(told, `Free by ${localTime(new Date("2026-03-10T12:34:00Z"))}, not 2026-99-10 12:34 UTC.`);
+  assert.match(told, /\b(13|1):34/);
+});
+
+test("what shows on hover is in the reader's zone, and a single moment names it", () => {
+  const moment = { dateTime: "2026-03-10T12:34:56Z", dataset: {}, textContent: "", title: "" };
+  const sentence = { title: "It ends by 2026-03-10 12:34 UTC." };
+  localise({ querySelectorAll: (wanted) => (wanted.startsWith("time") ? [moment] : [sentence]) });
+  assert.equal(moment.title, zonedTime(new Date(moment.dateTime)));
+  assert.match(moment.title, /GMT\+1|CET|MEZ/);
+  assert.doesNotMatch(sentence.title, /UTC/);
 });

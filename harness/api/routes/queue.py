@@ -117,7 +117,7 @@ def _reservation_out(row: Reservation, seen: set[str]) -> ReservationOut:
         node=node.name if node else "",
         device=f"{row.device.kind}:{row.device.index}" if row.device else "",
         starts_at=row.starts_at,
-        ends_at=row.ends_at,
+        ends_at=row.told_end,
         purpose=row.purpose,
         project=row.project.slug if row.project and row.project_id in seen else None,
         by=row.by.username if row.by else None,

@@ -49,7 +49,7 @@ class CalibrationOut(Schema):
     budget_s: float
     used_s: float = Field(description="Seconds spent measuring.")
     planned: int = Field(description="Points of the whole plan.")
-    before: int = Field(description="Of them measured by earlier sweeps.")
+    before: int = Field(description="Of them measured by other sweeps.")
     measured: int
     refused: list[RefusedOut]
     progress: float = Field(description="0 to 1, of the budget or of the plan.")

@@ -200,7 +200,10 @@ class OfferOut(Schema):
 class EstimateOut(Schema):
     """What a job was expected to cost, and what it cost so far."""
 
-    estimate: dict[str, Any] | None = Field(description="`scheduler.estimation.values.Estimate`; null: none was made.")
+    estimate: dict[str, Any] | None = Field(
+        description="`scheduler.estimation.values.Estimate` of the whole run; null: none was made. Of one that stopped "
+        "early the epochs that were not made take `epoch_s` each less."
+    )
     actual: dict[str, float | None] = Field(description="step_s, run_s, peak_bytes, energy_j once it has succeeded.")
     actual_energy_basis: str | None = Field(
         description="Of the actual energy: `measured` by meters, `assumed` from a table of power; null: none is known."

@@ -33,6 +33,9 @@ class QueueRowOut(Schema):
     expected_finish_at: datetime | None
     expected_low_at: datetime | None = Field(description="With `expected_high_at`: holds the finish 8 times out of 10.")
     expected_high_at: datetime | None
+    reserved_until: datetime | None = Field(
+        description="Where it has no expected times and waits for devices that are reserved: until about then."
+    )
     promised_at: datetime | None
     slack_s: float | None = Field(description="Promised minus expected finish; negative: late.")
     warning: str
@@ -79,7 +82,7 @@ class ReservationOut(Schema):
     node: str
     device: str = Field(description="Such as `cuda:0`; empty: the whole node.")
     starts_at: datetime
-    ends_at: datetime
+    ends_at: datetime = Field(description="Of a calibration: when it is expected to be over.")
     purpose: str
     project: str | None = Field(description="Slug, where the caller may see that project.")
     by: str | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from collections.abc import Iterator
@@ -177,9 +178,10 @@ def _dataset_of_spec(text: str | None) -> str:
 def budget_read(text: str) -> float:
     """`90s`, `10m`, `1.5h` or plain seconds. Raises `BadInput`."""
     found = _SPAN.fullmatch(text.strip().lower())
-    if found is None:
-        raise BadInput(f"{text!r} is not a valid time.", hint="Write it like 90s, 10m or 2h.")
-    return float(found[1]) * _UNITS_S[found[2] or "s"]
+    span_s = float(found[1]) * _UNITS_S[found[2] or "s"] if found else math.inf
+    if not math.isfinite(span_s):  # JSON has no word for hundreds of digits
+        raise BadInput(f"{text[:20]!r} is not a valid time.", hint="Write it like 90s, 10m or 2h.")
+    return span_s
 
 
 def moment_read(text: str, option: str, *, field: str) -> str:

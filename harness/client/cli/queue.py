@@ -61,7 +61,9 @@ def _range(row: Json) -> str:
 
 
 def _waiting(row: Json) -> tuple[object, ...]:
-    times = (when(row["expected_start_at"]), when(row["expected_finish_at"]) or "no estimate", _range(row))
+    until = row.get("reserved_until")
+    unknown = f"no estimate, reserved until about {when(until)}" if until else "no estimate"
+    times = (when(row["expected_start_at"]), when(row["expected_finish_at"]) or unknown, _range(row))
     place = (row["position"], *_name(row), row["devices"], row["priority"])
     return (*place, *times, when(row["promised_at"]), row["waiting_text"])
 

@@ -88,6 +88,11 @@ export function localTime(date) {
   return date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
 }
 
+// On hover, where nobody is to guess the zone.
+export function zonedTime(date) {
+  return date.toLocaleString(undefined, { dateStyle: "full", timeStyle: "long" });
+}
+
 const DAY_MS = 86_400_000;
 const day = (date) => new Date(date.getFullYear(), date.getMonth(), date.getDate());
 

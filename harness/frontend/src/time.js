@@ -1,5 +1,5 @@
-// <time datetime> is written by the server in UTC; here it becomes the reader's own time, ISO on hover.
-import { localTime, nearTime } from "./format.js";
+// <time datetime> is written by the server in UTC; here it becomes the reader's own time, on hover with its zone.
+import { localTime, nearTime, zonedTime } from "./format.js";
 
 // The same units as everywhere else: 40 s ago, in 21 min, 3 h ago, 2 d ago; further away the date.
 export function ago(date, now = new Date()) {
@@ -32,13 +32,28 @@ export function localInput(iso) {
 
 const STYLES = { ago, near: nearTime };
 
+const IN_WORDS = /\b(\d{4}-\d\d-\d\d) (\d\d:\d\d) UTC\b/g;
+
+// A sentence of the server with its moments in the reader's zone: for places that hold no <time>.
+export function localWords(text) {
+  return text.replace(IN_WORDS, (words, day, clock) => {
+    const date = new Date(`${day}T${clock}Z`);
+    return Number.isNaN(date.getTime()) ? words : localTime(date);
+  });
+}
+
 export function localise(root = document) {
   for (const node of root.querySelectorAll("time[datetime]")) {
     const date = new Date(node.dateTime);
     if (Number.isNaN(date.getTime())) continue;
     const text = (STYLES[node.dataset.style] ?? localTime)(date);
     if (node.textContent !== text) node.textContent = text;
-    node.title = date.toISOString();
+    node.title = zonedTime(date);
+  }
+  // Only where the page says so: elsewhere a title may be somebody's data.
+  for (const node of root.querySelectorAll("[data-moments]")) {
+    const text = localWords(node.title);
+    if (node.title !== text) node.title = text;
   }
 }
 

@@ -20,6 +20,8 @@ from scheduler.estimation.values import Basis
 
 NO_JOB = 0
 """`DeviceUse.token` of measurements of the harness's own: attempts of jobs count from 1."""
+LAST_SAMPLES = 3
+"""What a device draws now is the mean of so many: a meter's single readings jump."""
 SAMPLES_MOST = 240
 """An attempt's mean power is taken from at most so many of its samples, spread evenly over it."""
 
@@ -82,15 +84,9 @@ def use_of(
     device, job = allocation.device, allocation.job
     # A clock that was set back must not make time or energy negative.
     until = max(until, allocation.created_at)
-    # On several nodes each tells of its own ranks alone, and says so.
-    here = [sample for sample in samples if sample.get("node", device.node.name) == device.node.name]
-    # Of a run that was wider or narrower, what all of its ranks did says nothing of those that are there now.
-    rank = allocation.rank if allocation.attempt.width else None
-    known = powers[device_key(device)]
-    idle, power = idle_power_of(known), power_of(device.kind, device.index, here, held, known, rank=rank)
-    if not allocation.drives_rank and power.basis != Basis.MEASURED:
-        power = idle  # loads are of ranks, of which it has none
-    energy_j, basis = _energy(allocation, until, power, idle, is_sampled=bool(here))
+    known, here = powers[device_key(device)], _of_its_node(allocation, samples)
+    running = _running_power(allocation, here, held, known)
+    energy_j, basis = _energy(allocation, until, running, idle_power_of(known), is_sampled=bool(here))
     return DeviceUse(
         device=device,
         node_name=device.node.name,
@@ -109,6 +105,45 @@ def use_of(
         energy_j=energy_j,
         energy_basis=str(basis),
     )
+
+
+def power_now_w(allocations: Sequence[Allocation], powers: Mapping[Key, PowerModel]) -> float:
+    """What devices draw that one attempt holds, by its last samples; while it has not begun they idle."""
+    if not allocations:
+        return 0.0
+    held = Counter(allocation.device.node_id for allocation in allocations)
+    attempt = allocations[0].attempt
+    samples = _last_samples(attempt)
+    has_begun = bool(samples or attempt.started_at or attempt.running_at)
+    total_w = 0.0
+    for allocation in allocations:
+        known, here = powers[device_key(allocation.device)], _of_its_node(allocation, samples)
+        running = _running_power(allocation, here, held[allocation.device.node_id], known)
+        total_w += (running if has_begun else idle_power_of(known)).watts
+    return total_w
+
+
+def _last_samples(attempt: JobAttempt) -> list[dict[str, Any]]:
+    """Data of the newest few of each of its nodes."""
+    rows = ResourceSample.objects.filter(job_id=attempt.job_id, token=attempt.number)
+    place = Window(RowNumber(), partition_by=[F("node_id")], order_by=("-time_s", "-pk"))
+    return list(rows.annotate(place=place).filter(place__lte=LAST_SAMPLES).values_list("data", flat=True))
+
+
+def _of_its_node(allocation: Allocation, samples: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """On several nodes each tells of its own ranks alone, and says so."""
+    name = allocation.device.node.name
+    return [sample for sample in samples if sample.get("node", name) == name]
+
+
+def _running_power(allocation: Allocation, here: Sequence[Mapping[str, Any]], held: int, known: PowerModel) -> Power:
+    device = allocation.device
+    # Of a run that was wider or narrower, what all of its ranks did says nothing of those that are there now.
+    rank = allocation.rank if allocation.attempt.width else None
+    power = power_of(device.kind, device.index, here, held, known, rank=rank)
+    if not allocation.drives_rank and power.basis != Basis.MEASURED:
+        return idle_power_of(known)  # loads are of ranks, of which it has none
+    return power
 
 
 def _energy(

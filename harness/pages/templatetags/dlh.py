@@ -71,7 +71,7 @@ def share(part: float | None, whole: float | None) -> float:
 
 @register.filter
 def when(value: datetime | float | None, style: str = "full") -> SafeString | str:
-    """A `<time>` that the browser rewrites in the reader's zone; ISO on hover. Style `ago` is relative."""
+    """A `<time>` that the browser rewrites in the reader's zone, on hover with its name. Style `ago` is relative."""
     moment = moment_of(value) if isinstance(value, int | float) else value
     if moment is None or moment == "":
         return NONE

@@ -24,7 +24,7 @@ def test_a_budget_is_a_time(text: str, seconds: float) -> None:
     assert budget_read(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "soon", "-1m", "10d", "1e3", "nan", "10mm"])
+@pytest.mark.parametrize("text", ["", "soon", "-1m", "10d", "1e3", "nan", "10mm", 400 * "9"])
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
         budget_read(text)
@@ -39,6 +39,8 @@ def test_a_sweep_is_started_shown_and_stopped(
     node_make("node-1")
     made = dlh("pool", "calibrate", "--budget", "30s", "--json")
     assert made.code == 0 and made.json["state"] == "waiting" and made.json["budget_s"] == 30.0
+    endless = dlh("pool", "calibrate", "--budget", "99999h")
+    assert endless.code == 2 and "The budget is from 10 s to 24 h.\n" in endless.err
     again = dlh("pool", "calibrate", "--node", "node-1")
     assert again.code == 2 and "under way" in again.err
     assert made.json["id"] in dlh("pool", "calibration").out

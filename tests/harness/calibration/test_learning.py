@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from harness.calibration import selectors
@@ -16,6 +20,7 @@ from harness.calibration.known import device_model, finished_of
 from harness.calibration.learning import _positive, job_learn, jobs_learn
 from harness.calibration.models import DeviceModelRow, FinishedJobRow
 from harness.jobs.models import Job, JobAttempt, JobEvent, MetricPoint
+from harness.pages.figures import NONE
 from harness.pool.models import Node, NodeState
 from scheduler.estimation.prior import prior_for
 from scheduler.kinds import declared_name
@@ -116,6 +121,63 @@ def test_a_resumed_job_is_not_compared_by_its_run(ended: Callable[..., Job]) -> 
     row = FinishedJobRow.objects.get()
     assert not row.run_comparable
     assert selectors.compared(row, "run_s") is None and selectors.compared(row, "step_s") is not None
+
+
+def test_a_job_that_stopped_early_is_held_against_the_epochs_that_it_made_and_teaches_by_them(
+    ended: Callable[..., Job], client: Client, people: SimpleNamespace
+) -> None:
+    job = ended(0.02)
+    whole = job.estimate.estimate
+    tell(job, epochs=1)
+    Job.objects.filter(pk=job.pk).update(epoch=1)
+    job_learn(job.pk)
+    row = FinishedJobRow.objects.get()
+    assert row.run_comparable
+    told = row.predicted["run_s"]
+    assert told["mid"] == pytest.approx(whole["run_s"]["mid"] - whole["epoch_s"])
+    assert told["low"] < told["mid"] < told["high"] < whole["run_s"]["high"]
+    assert row.predicted["energy_j"]["mid"] == pytest.approx(told["mid"] * whole["power_w"])
+    assert row.predicted["step_s"] == whole["step_s"]
+    assert [(one.workload.epochs, one.run_s) for one in finished_of(KIND, NAME)] == [(1, row.run_s)]
+    client.force_login(people.owner)
+    page = " ".join(client.get(reverse("job_tab", args=[job.pk, "cost"])).content.decode().split())
+    assert (
+        "It stopped early, after 1 of 2 epochs: time and energy are held against what these epochs were to take" in page
+    )
+    item = selectors.compared(row, "run_s")
+    assert item is not None and f"{100 * item.error:+.1f} %" in page
+
+
+def test_an_early_stop_is_not_held_against_an_estimate_that_does_not_say_what_an_epoch_takes(
+    ended: Callable[..., Job], client: Client, people: SimpleNamespace
+) -> None:
+    job = ended(0.02)
+    kept = job.estimate
+    kept.estimate.pop("epoch_s")
+    kept.save()
+    tell(job, epochs=1)
+    Job.objects.filter(pk=job.pk).update(epoch=1)
+    job_learn(job.pk)
+    row = FinishedJobRow.objects.get()
+    assert not row.run_comparable and row.predicted["run_s"] == kept.estimate["run_s"]
+    assert [one.run_s for one in finished_of(KIND, NAME)] == [None]
+    client.force_login(people.owner)
+    page = " ".join(client.get(reverse("job_tab", args=[job.pk, "cost"])).content.decode().split())
+    assert "It stopped early, after 1 of 2 epochs, and the estimate is of all of them" in page
+
+
+def test_the_page_of_a_resumed_job_holds_its_steps_against_the_estimate_and_not_its_run(
+    ended: Callable[..., Job], client: Client, people: SimpleNamespace
+) -> None:
+    job = ended(0.02)
+    JobAttempt.objects.create(job=job, number=99, plan={"ranks": []}, ended_at=timezone.now(), outcome="lost")
+    tell(job, samples_per_s=32 / 0.02)
+    job_learn(job.pk)
+    client.force_login(people.owner)
+    page = " ".join(client.get(reverse("job_tab", args=[job.pk, "cost"])).content.decode().split())
+    assert "It took 2 attempts" in page
+    errors = [line.strip() for line in re.findall(r'data-label="Off by">([^<]*)', page)]
+    assert errors[0].endswith("%") and errors[1] == errors[3] == NONE
 
 
 def test_what_was_spent_before_a_pause_or_a_fault_is_part_of_the_cost(ended: Callable[..., Job]) -> None:

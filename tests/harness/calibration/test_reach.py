@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from harness.calibration.exchange import points_import
-from harness.calibration.models import CalibrationRun
+from harness.calibration.exchange import points_import, row_of
+from harness.calibration.models import CalibrationPointRow, CalibrationRun
 from harness.calibration.reach import points_expected, reach_words
 from scheduler.estimation.calibration import to_csv
+from tests.harness.calibration.lending import SOURCE, folder
 from tests.harness.client.conftest import client, dlh, home, portal
 from tests.scheduler.made_workloads import points
 
-__all__ = ["client", "dlh", "home", "portal"]
+__all__ = ["client", "dlh", "folder", "home", "portal"]
 TOO_FEW, WIDE, ENOUGH = "needs 6 at least", "with wide ranges", "held out."
 
 
@@ -48,9 +51,29 @@ def test_a_sweep_that_ended_with_too_few_says_how_to_go_on(start: Callable[..., 
     CalibrationRun.objects.filter(pk=run.pk).update(state="finished", measured=4)
     run.refresh_from_db()
     assert reach_words(run).startswith("It measured 4 points: too few")
-    CalibrationRun.objects.filter(pk=run.pk).update(measured=40)
+    CalibrationRun.objects.filter(pk=run.pk).update(measured=30)
     run.refresh_from_db()
     assert reach_words(run) == ""
+    made = [row_of(replace(one, model_name=run.model_name), run=run) for one in points(30)]
+    made[0].body["threads"] = 2
+    CalibrationPointRow.objects.bulk_create(made)
+    assert "enough for a model with wide ranges" in reach_words(run)
+    CalibrationPointRow.objects.filter(pk=made[0].pk).update(body=made[1].body)
+    assert reach_words(run) == ""
+
+
+def test_where_a_calibration_ships_a_short_sweep_says_that_its_points_correct_that_one(
+    start: Callable[..., Any], folder: Path
+) -> None:
+    run = start()
+    CalibrationPointRow.objects.bulk_create(
+        row_of(replace(one, model_name=run.model_name), run=run) for one in points(23)
+    )
+    CalibrationRun.objects.filter(pk=run.pk).update(state="finished", measured=23)
+    run.refresh_from_db()
+    told = reach_words(run)
+    assert told.startswith(f"It measured 23 points: they correct the calibration of {SOURCE} that ships")
+    assert "A model of its own needs 30 points on one device." in told and "dlh pool calibrate" in told
 
 
 def test_a_short_sweep_that_is_followed_tells_its_reach_and_how_far_it_is(

@@ -22,10 +22,13 @@ from harness.calibration.fitting import model_correct, model_fit, priors_refresh
 from harness.calibration.known import device_model
 from harness.calibration.models import CalibrationPointRow, DeviceModelRow, FinishedJobRow
 from harness.calibration.shipped import FOLDER, POINTS_SUFFIX, Shipped
-from scheduler.estimation.calibration import LEAST_HELD_OUT, from_json, noise_of, to_json
+from scheduler.estimation.calibration import LEAST_HELD_OUT, CalibrationPoint, from_json, noise_of, to_json
+from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.estimate import estimate
+from scheduler.estimation.fit import fit_device_model, folds_of
 from scheduler.estimation.predict import predict
 from scheduler.estimation.prior import prior_for
+from scheduler.estimation.transfer import transferred
 from scheduler.estimation.values import Basis
 from scheduler.workload import OpClass, Operator
 from tests.harness.calibration.lending import HERE, SOURCE, folder, points_of
@@ -101,10 +104,66 @@ def test_a_calibration_of_one_s_own_wins_and_rests_on_nothing_that_ships(folder:
 
 
 def test_an_imported_calibration_wins(folder: Path, people: SimpleNamespace) -> None:
-    points_import(user=people.admin, text=to_json(points_of(HERE, 8)))
+    points_import(user=people.admin, text=to_json(points_of(HERE, 30)))
     model_fit(KIND, HERE)
     model = device_model(KIND, HERE)
-    assert model.transferred is None and model.n_points == 8
+    assert model.transferred is None and model.n_points == 30
+
+
+def test_few_points_correct_it_and_every_place_says_so(folder: Path, people: SimpleNamespace) -> None:
+    measure(12)
+    model_fit(KIND, HERE)
+    model = device_model(KIND, HERE)
+    assert model.transferred is not None and model.n_points == 12
+    told = estimate(workload(), replace(allocation(), model_name=HERE), model).note
+    assert f"12 calibration points of {HERE}; a calibration of {SOURCE} that ships with the harness, corrected" in told
+    assert "the range is wide" not in told
+    client = Client()
+    client.force_login(people.admin)
+    text = " ".join(client.get("/pool/calibration/").content.decode().split())
+    assert "12 of the 30 on one device that a model of its own needs" in text
+    assert f"until then they correct a calibration of {SOURCE} that ships" in text
+
+
+def test_a_short_calibration_that_rested_on_itself_alone_rests_on_what_ships_at_the_next_look(
+    folder: Path, settings: Any
+) -> None:
+    settings.SHIPPED_CALIBRATIONS = False
+    measure(12)
+    model_fit(KIND, HERE)
+    assert device_model(KIND, HERE).transferred is None
+    settings.SHIPPED_CALIBRATIONS = True
+    assert priors_refresh() == 1 and priors_refresh() == 0
+    assert device_model(KIND, HERE).transferred is not None
+
+
+def _off(model: DeviceModel, unseen: list[CalibrationPoint]) -> float:
+    """Typical distance of log step times from what was measured."""
+    guesses = predict(model, [one.workload for one in unseen]).log_step_s
+    return float(np.abs(guesses - np.log([one.typical_s for one in unseen])).mean())
+
+
+@pytest.fixture(scope="module")
+def lent() -> tuple[DeviceModel, list[CalibrationPoint]]:
+    """What two thirds of the architectures that were measured lend to a core here, and the points of the others."""
+    text = gzip.decompress((FOLDER / f"amd-epyc{POINTS_SUFFIX}").read_bytes()).decode()
+    known = [one for one in from_json(text) if one.count == one.threads == 1]
+    folds = folds_of([one.architecture for one in known], 3)
+    there = [one for one, fold in zip(known, folds, strict=True) if fold]
+    model = transferred(fit_device_model(there), prior_for(KIND, HERE))
+    return model, [one for one, fold in zip(known, folds, strict=True) if not fold]
+
+
+@pytest.mark.parametrize(("count", "times"), [(6, 2.0), (12, 0.6), (24, 2.0)])
+def test_few_points_beside_it_foretell_programs_that_neither_has_seen_better_than_they_do_alone(
+    lent: tuple[DeviceModel, list[CalibrationPoint]], count: int, times: float
+) -> None:
+    ships, points = lent
+    here = [replace(one, model_name=HERE, step_s=tuple(times * step_s for step_s in one.step_s)) for one in points]
+    own, unseen = here[:count], here[24:]
+    beside = _off(fit_device_model(own, prior=ships), unseen)
+    assert beside < _off(fit_device_model(own, prior=prior_for(KIND, HERE)), unseen)
+    assert beside < _off(ships, unseen)
 
 
 def test_too_few_points_of_one_s_own_leave_it_in_place(folder: Path) -> None:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.test import Client
 from django.utils import timezone
 
 from harness.calibration import sweep
@@ -17,10 +18,13 @@ from harness.calibration.answers import measure_done
 from harness.calibration.models import CalibrationPointRow, CalibrationRun
 from harness.calibration.services import calibration_start, calibration_stop
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
+from harness.jobs.control.tick import tick
 from harness.jobs.control.views import facts_read
+from harness.jobs.queueing import queue_rows
 from harness.pool.models import Device, Node, NodeState, Reservation
 from harness.pool.reservations import reservation_create
 from tests.harness.calibration.conftest import Commit, Measures, advance, answer
+from tests.harness.jobs.helpers import queue
 
 
 def test_only_an_admin_starts_one(people: SimpleNamespace, node_make: Any) -> None:
@@ -75,6 +79,30 @@ def test_its_devices_are_kept_from_jobs_until_it_ends(start: Callable[..., Any],
     assert live.count() == 0
     with pytest.raises(Conflict):
         calibration_stop(user=people.admin, run_id=run.pk)
+
+
+def test_how_long_its_devices_are_kept_is_told_by_its_budget_and_then_by_its_pace(
+    start: Callable[..., Any], commit: Commit, people: SimpleNamespace, job_make: Callable[..., Any]
+) -> None:
+    def left_s() -> set[float]:
+        return {round((row.told_end - timezone.now()).total_seconds(), -1) for row in Reservation.objects.all()}
+
+    run = start(budget_s=300.0)
+    assert left_s() == {300.0}, "not the ten minutes of a hold"
+    CalibrationRun.objects.filter(pk=run.pk).update(measured=10, used_s=20.0, planned=80)
+    advance(commit)
+    assert left_s() == {140.0}
+    queue(job_make(resources={"device": "cpu", "count": 1}))
+    commit(tick)
+    waiting, _ = queue_rows(user=people.admin)
+    told = Reservation.objects.first()
+    assert told and "Calibration of node-1" in waiting[0].waiting_text and waiting[0].reserved_until == told.told_end
+    client = Client()
+    client.force_login(people.admin)
+    assert "what is reserved is expected back" in client.get("/queue/").content.decode()
+    assert "about <time" in " ".join(client.get("/pool/reservations/").content.decode().split())
+    ends = {row["ends_at"] for row in client.get("/api/v1/pool/reservations").json()["items"]}
+    assert ends == {told.told_end.isoformat(timespec="milliseconds").replace("+00:00", "Z")}
 
 
 def test_a_hold_is_renewed_before_it_runs_out(start: Callable[..., Any], commit: Commit) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from harness.calibration.answers import measure_done
+from harness.calibration.models import CalibrationPointRow
+from harness.calibration.plans import next_point, run_plan
+from harness.calibration.services import calibration_start
 from scheduler.estimation.extent import CORE, Extent, extent_of
-from tests.harness.calibration.conftest import LINK_TIMES, Commit, Measures, advance
+from tests.harness.calibration.conftest import LINK_TIMES, Commit, Measures, advance, answer
 
 H100 = extent_of("cuda", "NVIDIA H100 80GB HBM3", 80 << 30)
 
@@ -75,3 +79,46 @@ def test_a_link_that_cannot_be_timed_is_refused_and_the_sweep_goes_on(
     assert [item["point_id"] for item in run.refused] == ["link"]
     advance(commit)
     assert "link" not in measures()[1]
+
+
+def test_two_sweeps_of_such_devices_share_out_the_points(
+    start: Callable[..., Any],
+    node_make: Callable[..., Any],
+    commit: Commit,
+    measures: Measures,
+    people: SimpleNamespace,
+) -> None:
+    first = start(link=None)
+    node_make("node-2")
+    second = commit(calibration_start, user=people.admin, node="node-2", budget_s=600.0)
+    advance(commit, 2)
+    for request in measures()[:2]:
+        assert request["link"] == 2
+        commit(measure_done, {"request_id": request["request_id"], **LINK_TIMES})
+    answered = 2
+    for number in range(4):
+        advance(commit)
+        out = measures()[answered:]
+        assert len(out) == 2 and not any("link" in request for request in out), "each link is timed once"
+        answered += 2
+        for request in out:
+            commit(measure_done, answer(request, number=number))
+    for run in (first, second):
+        run.refresh_from_db()
+        assert run.measured == 4 and run.before in {3, 4}, "what the other one has measured is told as such"
+    assert CalibrationPointRow.objects.count() == 8
+
+
+def test_the_last_point_is_measured_though_another_sweep_is_at_it(
+    start: Callable[..., Any], node_make: Callable[..., Any], commit: Commit, people: SimpleNamespace
+) -> None:
+    first = start()
+    node_make("node-2")
+    second = commit(calibration_start, user=people.admin, node="node-2", budget_s=600.0)
+    *most, last = run_plan(first)
+    first.pending = {last.point_id: {"family": last.family, "sent_s": 0.0, "sends": 1}}
+    first.save()
+    second.refused = [{"point_id": one.point_id, "family": one.family, "problem": "no"} for one in most[1:]]
+    assert next_point(second) == most[0]
+    second.refused = [{"point_id": one.point_id, "family": one.family, "problem": "no"} for one in most]
+    assert next_point(second) == last

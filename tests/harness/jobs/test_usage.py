@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from harness.jobs.control.usage import uses_write
 from harness.jobs.models import Allocation, DeviceUse, JobAttempt, ResourceSample
+from harness.jobs.timelines import job_energy
 from harness.pool.models import PoolSetting
 from tests.harness.jobs.helpers import place_now, run_now
 
@@ -57,3 +58,13 @@ def test_a_device_that_a_gang_left_out_idles_while_the_ranks_compute(job_make, n
     ResourceSample.objects.create(job=attempt.job, node=node, token=attempt.number, time_s=1.0, data=told)
     Allocation.objects.filter(attempt=attempt).update(rank=attempt.run_plan.world_size)
     assert used(attempt, held_s=100.0, began_s=0.0).energy_j == pytest.approx(2.0 * 100)
+
+
+def test_what_it_draws_now_is_told_by_its_last_samples_and_not_by_its_mean(job_make, node_make):
+    node = node_make("node-1", cpus=1)
+    attempt = place_now(job_make())
+    assert job_energy(attempt.job).power_w == pytest.approx(2.0), "it has not begun"
+    for time_s, percent in enumerate([0.0] * 20 + [50.0, 100.0, 75.0]):
+        told = {"ranks": [{"rank": 0, "cpu_percent": percent}], "host": {}, "node": node.name}
+        ResourceSample.objects.create(job=attempt.job, node=node, token=attempt.number, time_s=time_s, data=told)
+    assert job_energy(attempt.job).power_w == pytest.approx(8.0)

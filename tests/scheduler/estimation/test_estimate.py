@@ -273,3 +273,14 @@ def test_ranks_on_slow_devices_send_as_fast_as_others(model: DeviceModel) -> Non
         if way.mode == "pipeline":
             (sent_s,) = (time.communication_s for time in staged_times(Steps(work), [way], model))
         assert emulated - sent_s == pytest.approx(3 * (plain - sent_s))
+
+
+def test_a_run_that_stops_early_costs_what_one_of_so_many_epochs_is_estimated_at(model: DeviceModel) -> None:
+    no_saves = replace(model, overheads=replace(model.overheads, checkpoint_s=0.0, checkpoint_bytes_per_s=1e30))
+    whole, short = (estimate(workload(epochs=count), allocation(), no_saves) for count in (10, 3))
+    found = whole.of_epochs(3, 10)
+    for told, made in ((found.run_s, short.run_s), (found.energy_j, short.energy_j)):
+        assert (told.low, told.mid, told.high) == pytest.approx((made.low, made.mid, made.high))
+    assert found.step_s == whole.step_s and found.peak_bytes == whole.peak_bytes
+    with pytest.raises(ValueError, match="what an epoch takes"):
+        replace(whole, epoch_s=0.0).of_epochs(3, 10)
