@@ -43,7 +43,8 @@ from harness.client.transport import segment
 DeadlineOption = Annotated[
     str,
     typer.Option(
-        help="Deadline: 2030-01-31T18:00 (this machine's time), 90m or 4h from now, or none; default: as in the spec."
+        help="Deadline: 2030-01-31T18:00 or 2030-01-31 for its end (this machine's time), 90m or 1h30m from now, or "
+        "none; default: as in the spec."
     ),
 ]
 DeviceOption = Annotated[str, typer.Option(help="Fix the kind of device: cpu, cuda or any; default: as in the spec.")]
@@ -244,6 +245,8 @@ def _print(found: Json) -> None:
         out.print(Text(local_words(f"{problem.get('hint', '')}{more}").strip()))
         return
     out.print(Text(local_words(found["text"]), style="bold"))
+    if found["deadline"]:
+        out.print(Text(f"Deadline: {when(found['deadline'])} (this machine's time)"))
     for change in found["changes"]:
         out.print(Text(f"  or: {local_words(change)}"))
     if found["earliest_finish"] and found["recommended"] is None:

@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils.dateparse import parse_datetime
 
 from codegen.modes import MODES
+from codegen.moments import day_as_its_end
 from harness.accounts.models import Role
 from harness.csv import csv_chunks
 from harness.errors import Conflict, HarnessError, Invalid, NoSpace, NotFound
@@ -99,8 +100,9 @@ def _asked(request: HttpRequest, job: Job) -> Asked:
 def _deadline(text: str) -> datetime | None:
     if not text.strip():
         return None
+    day_end = day_as_its_end(text)
     try:
-        found = parse_datetime(text.strip())
+        found = day_end if isinstance(day_end, datetime) else parse_datetime(text.strip())
     except ValueError:
         found = None
     if found is None:
