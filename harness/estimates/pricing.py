@@ -46,6 +46,7 @@ from scheduler.offers.mixtures import mixed_estimates
 from scheduler.offers.recommend import candidates, recommend
 from scheduler.offers.staged import is_unasked, why_staged, without_vain
 from scheduler.offers.values import Candidate, DeviceGroup, Offer, Wish
+from scheduler.offers.words import bound_words
 from scheduler.workload import Workload
 from worker.words import percent_words
 
@@ -124,7 +125,7 @@ def offer_compute(
     is_uncut = only is None and bool(ways) and wish.mode in STAGED and workload.pieces == ()
     offer = replace(offer, left=left, text=UNCUT if is_uncut else offer.text)
     offer = explained(offer, groups, project=project, only=only)
-    notes = [ONLY] if only is not None else []
+    notes = [bound_words(wish)] + ([ONLY] if only is not None else [])
     notes += [LEFT.format(percent_words(left, 0))] if left < 1.0 else []
     notes += [CUT, *staged_notes(workload, job.spec if job else {})] if staged else []
     notes += [why_staged(offer.chosen, offer.lines, wish)] if offer.chosen and not staged else []

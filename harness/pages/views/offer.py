@@ -30,6 +30,7 @@ from harness.jobs.options import options_of
 from harness.jobs.queueing import options_words
 from harness.jobs.selectors import job_get
 from harness.jobs.services import job_submit
+from harness.jobs.taken import spec_named
 from harness.pages.offer_view import device_read, offer_context
 from harness.pages.web import can, number_read, page, part_status, person, show
 from harness.responses import chunks_response
@@ -75,10 +76,10 @@ def job_offer_new(request: HttpRequest, job_id: str) -> HttpResponseBase:
 
 
 def _asked(request: HttpRequest, job: Job) -> Asked:
-    """What the form fixes; the first time, when there is no form yet, what the job's spec wishes."""
+    """What the form fixes; the first time, when there is no form yet, what a person named in the job's spec."""
     given = request.POST
     if "asked" not in given:
-        return Asked.wished(job.spec)
+        return Asked.wished(spec_named(job.spec, job.taken))
     count = given.get("count", "").strip()
     if count and number_read(count) is None:
         raise Invalid(

@@ -169,6 +169,17 @@ def test_what_the_spec_fixes_is_asked_for_and_kept(dlh: Dlh, job_make: Any, node
     assert job.deadline_at is not None and job.deadline_at.isoformat() == f"{BY}+00:00"
 
 
+def test_what_came_with_a_line_binds_no_later_offer(dlh: Dlh, job_make: Any, node_make: Any) -> None:
+    node_make("node-1", cpus=2)
+    job = job_make(**FIXED | {"resources": {}, "mode": "auto"})
+    offer_make(job.owner, job)
+    assert dlh("jobs", "offer", job.pk, "--take", "recommended").code == 0
+    again = dlh("jobs", "offer", job.pk, "--json").json
+    assert [again["wish"][name] for name in ("kind", "count", "mode")] == [None, None, None]
+    bound = dlh("jobs", "offer", job.pk, "--count", "1")
+    assert "Bound to what you fixed: 1 device (resources.count)" in " ".join(bound.err.split())
+
+
 def test_what_the_spec_fixes_may_be_left_open_by_name(dlh: Dlh, job_make: Any, node_make: Any) -> None:
     node_make("node-1", cpus=2)
     job = job_make(**FIXED)
