@@ -27,6 +27,7 @@ from harness.estimates.offer_notes import (
     explained,
     host_notes,
     looks_notes,
+    model_note,
     quota_notes,
     reserved_notes,
     source_notes,
@@ -126,7 +127,8 @@ def offer_compute(
     is_uncut = only is None and bool(ways) and wish.mode in STAGED and workload.pieces == ()
     offer = replace(offer, left=left, text=UNCUT if is_uncut else offer.text)
     offer = explained(offer, groups, project=project, only=only)
-    notes = [bound_words(wish)] + ([ONLY] if only is not None else [])
+    notes = [ONLY] if only is not None else []
+    notes += [bound_words(wish), *_model_notes(row)]
     notes += [LEFT.format(percent_words(left, 0))] if left < 1.0 else []
     notes += [CUT, *staged_notes(workload, job.spec if job else {})] if staged else []
     notes += [why_staged(offer.chosen, offer.lines, wish)] if offer.chosen and not staged else []
@@ -138,6 +140,14 @@ def offer_compute(
     notes += declared_notes(groups) + link_notes(ways, links_read(ways), workload) + reserved_notes(project)
     notes = [note for note in notes if note]
     return offer, notes + looks_notes(probes or {}) + tests_told(offer) + bringing_notes(offer.lines)
+
+
+def _model_notes(row: OfferRow) -> list[str]:
+    """Which model it is of; of a spec without a job the row has it from the beginning."""
+    job = row.job
+    if job is None:
+        return list(row.notes)
+    return [model_note(job.spec, job.resolved.get("spec") or {}, is_own=job.program_own)]
 
 
 def _wanted(allocation: Allocation) -> dict[Key, int]:
