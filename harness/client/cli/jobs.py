@@ -113,7 +113,7 @@ def _show(job: Json, kept: list[Json], url: str) -> None:
             ("Tags", ", ".join(job["tags"])),
             ("Progress", f"{percent_words(job['progress'], 0)} ({job['step']}/{job['steps_total']} steps)"),
             ("Left", duration(job["eta_s"])),
-            ("Deadline", when(job["deadline_at"])),
+            ("Deadline", f"{when(job['deadline_at'])}{_kept(job)}"),
             ("Promised", when(job["promised_at"]) or local_words((job["promise"] or {}).get("text") or "")),
             ("Warning", local_words(job["warning"])),
             ("Newest values", metrics),
@@ -133,6 +133,14 @@ def _show(job: Json, kept: list[Json], url: str) -> None:
             ("Page", url),
         ]
     )
+
+
+def _kept(job: Json) -> str:
+    """By how much a job that has succeeded kept or missed its deadline: in minutes both moments may read the same."""
+    if job["state"] != "succeeded" or job["slack_s"] is None:
+        return ""
+    late_s = -job["slack_s"]
+    return f" (finished {duration(abs(late_s))} {'late' if late_s > 0 else 'before'})"
 
 
 def _do(context: typer.Context, job: str, verb: str, body: Json | None, as_json: bool) -> None:
