@@ -146,7 +146,7 @@ def job_offer(  # noqa: PLR0913
             found = _ready(client, found)
         is_taken = bool(take or submit) and found.get("state") != "failed"  # else what failed is told
         if is_taken:
-            found = taking.accept(client, found, take, submit=submit, promise=promise)
+            found = taking.accept(client, job, found, take, submit=submit, promise=promise)
         if not take.isdecimal():
             taking.remember(client, found)
         _csv_write(client, found, csv)
@@ -240,7 +240,7 @@ def _print(found: Json) -> None:
         at_fault = problem.get("at_fault", False)
         is_unread = not at_fault and problem.get("code") != "not_priced"
         title = "The program does not run: " if at_fault else "Cannot be read without running it: " if is_unread else ""
-        more = " `dlh jobs offer JOB --probe` tries a few real steps." if is_unread else ""
+        more = f" `dlh jobs offer {found['job'] or 'JOB'} --probe` tries a few real steps." if is_unread else ""
         out.print(Text.assemble((title, "bold"), local_words(str(problem.get("message", "")))))
         out.print(Text(local_words(f"{problem.get('hint', '')}{more}").strip()))
         return
