@@ -6,7 +6,8 @@ import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from statistics import median
+from itertools import pairwise
+from statistics import median, median_low
 
 from codegen.modes import STAGED
 from harness.estimates.models import Inspection
@@ -16,14 +17,12 @@ from scheduler.estimation.probe import Probe
 from scheduler.estimation.values import Allocation, Basis
 from scheduler.offers.words import devices_words
 from worker.shares import even
-from worker.words import counted, step_words
+from worker.words import step_words
 
 _log = logging.getLogger(__name__)
-SPANS_LEAST = 3
-"""Below so many timed stretches of steps a run says less than what was foretold."""
-OWN = (
-    "Steps are counted by the run's own pace so far: {} each on {}, over {}. Other numbers of these devices follow it."
-)
+PARTS = 3
+"""Of a run whose paces are compared; with fewer timed stretches it says less than what was foretold."""
+OWN = "Steps count by the run's own pace so far, {} each on {}; other numbers of these devices follow it."
 
 
 def probes_known(inspection: Inspection | None, job: Job | None) -> dict[Key, Probe]:
@@ -45,14 +44,16 @@ def own_probe(job: Job) -> Probe | None:
     slowdown, *others = {rank.slowdown for rank in attempt.run_plan.ranks}
     alike = {(use.device_kind, use.device_model, use.node_name) for use in uses}
     step_s = _step_times(job, attempt)
-    if len(alike) != 1 or others or len(step_s) < SPANS_LEAST:
+    if len(alike) != 1 or others or len(step_s) < PARTS:
         return None
-    out = len(step_s) // 4  # stretches in which something else was at work
-    middle = sorted(step_s)[out : len(step_s) - out]
+    # One stretch may be twice another by what else was at work; parts of the run differ by as much as its rest may.
+    ends = [len(step_s) * part // PARTS for part in range(PARTS + 1)]
+    parts = [median_low(step_s[begin:end]) / slowdown for begin, end in pairwise(ends)]
     try:
         return Probe(
             allocation=_allocation(job, attempt, uses),
-            step_s=tuple(seconds / slowdown for seconds in middle),
+            step_s=tuple(parts),
+            own_run=True,
             power_w=_power_w(uses),
         )
     except ValueError as error:  # a program may claim any rate
@@ -60,13 +61,10 @@ def own_probe(job: Job) -> Probe | None:
         return None
 
 
-def own_notes(probes: Mapping[Key, Probe], job: Job | None) -> list[str]:
+def own_notes(probes: Mapping[Key, Probe]) -> list[str]:
     """That the job's own pace counts, where it does."""
-    own = own_probe(job) if job else None
-    if own is None or own.key not in probes:
-        return []
-    times = counted(len(own.step_s), "timed stretch", "timed stretches")
-    return [OWN.format(step_words(median(own.step_s)), devices_words(own.allocation), times)]
+    own = [probe for probe in probes.values() if probe.own_run]
+    return [OWN.format(step_words(median(one.step_s)), devices_words(one.allocation)) for one in own]
 
 
 def _with_rest(own: Probe, before: Probe | None) -> Probe:

@@ -132,7 +132,7 @@ def offer_compute(
     notes += [LEFT.format(percent_words(left, 0))] if left < 1.0 else []
     notes += [CUT, *staged_notes(workload, job.spec if job else {})] if staged else []
     notes += [why_staged(offer.chosen, offer.lines, wish)] if offer.chosen and not staged else []
-    notes += own_notes(probes or {}, job) + source_notes(estimates, probes or {})
+    notes += own_notes(probes or {}) + source_notes(estimates, probes or {})
     notes += host_notes(estimates)
     notes += [GUESSED] if openings.guessed and any(way.promised is None for way in ways) else []
     unasked = [way.allocation for way in ways if way.promised is None and way.within_quota]

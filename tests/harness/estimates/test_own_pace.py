@@ -63,8 +63,9 @@ def test_a_paused_run_is_priced_by_its_own_pace_and_other_ways_in_proportion(
     assert {key: after[key] / before[key] for key in before} == pytest.approx(dict.fromkeys(before, PACE / before[way]))
     (line,) = (one for one in offer_priced(offer).lines if (one.allocation.count, one.allocation.mode) == way)
     assert offer_priced(offer).left == pytest.approx(0.5)
-    assert str(line.estimate.time_basis) == "measured"
-    assert any("by the run's own pace so far: 125 ms each on" in note for note in offer.notes)
+    assert str(line.estimate.time_basis) == "measured" and "the steps of the run so far on this" in line.estimate.note
+    assert line.estimate.step_s.high < 1.1 * PACE  # one stretch of eight was a hundred times as long
+    assert any("by the run's own pace so far, 125 ms each on" in note for note in offer.notes)
 
 
 def test_memory_that_a_probe_measured_before_the_run_counts_on(
