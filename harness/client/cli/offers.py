@@ -240,7 +240,7 @@ def _print(found: Json) -> None:
         at_fault = problem.get("at_fault", False)
         is_unread = not at_fault and problem.get("code") != "not_priced"
         title = "The program does not run: " if at_fault else "Cannot be read without running it: " if is_unread else ""
-        more = f" `dlh jobs offer {found['job'] or 'JOB'} --probe` tries a few real steps." if is_unread else ""
+        more = f" `dlh jobs offer {found.get('job') or 'JOB'} --probe` tries a few real steps." if is_unread else ""
         out.print(Text.assemble((title, "bold"), local_words(str(problem.get("message", "")))))
         out.print(Text(local_words(f"{problem.get('hint', '')}{more}").strip()))
         return
