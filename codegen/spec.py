@@ -12,6 +12,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, model_validator
 
+from codegen.moments import day_as_its_end
+
 Auto = Literal["auto"]
 MOST = 10_000_000
 """Largest count that is taken for meant: beyond it no run would end and no column could hold it."""
@@ -42,7 +44,7 @@ NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False), Number]
 Rate = Annotated[float, Field(gt=0, le=RATE_MOST, allow_inf_nan=False), Number]
 Count = Annotated[int, Field(ge=1, le=MOST), Number]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
-Moment = Annotated[datetime, AfterValidator(_in_a_zone)]
+Moment = Annotated[datetime, BeforeValidator(day_as_its_end), AfterValidator(_in_a_zone)]
 
 
 class Task(StrEnum):
@@ -117,7 +119,9 @@ class Objective(Part):
 class Budget(Part):
     """What the person is willing to spend."""
 
-    deadline: Moment | Auto = Field(default="auto", description="Requested finish time.")
+    deadline: Moment | Auto = Field(
+        default="auto", description="Requested finish time, UTC unless it names a zone; a day alone means its end."
+    )
     time_s: Positive | Auto = Field(
         default="auto", description="Training stops, with its best checkpoint, after this long."
     )

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from django.http import QueryDict
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
+from codegen.catalog import FAMILIES
 from codegen.spec import Task
 from harness.accounts.models import User
 from harness.accounts.selectors import project_get
@@ -26,13 +27,20 @@ _EXACT = (
 )
 
 
+def _family_check(given: str) -> str:
+    """Pass one of the catalogue, or none."""
+    if given and given not in FAMILIES:
+        raise ValueError(f"must be one of {', '.join(FAMILIES)}, not {given!r}")
+    return given
+
+
 class JobFilterQuery(Strict):
     """Which jobs; nothing else is understood."""
 
     project: str = Field("", description="Slug; empty: all that the caller sees.")
     state: list[JobState] = Field([], description="May be repeated.")
     task: Annotated[Task | None, BeforeValidator(lambda given: given or None)] = Field(None, description="Empty: any.")
-    family: str = Field("", max_length=40)
+    family: Annotated[str, AfterValidator(_family_check)] = Field("", max_length=40)
     owner: str = Field("", max_length=150, description="User name.")
     dataset: str = Field("", max_length=120, description="Id or name.")
     parent: str = Field("", max_length=12, description="Id of the job they were cloned from.")

@@ -18,8 +18,8 @@ from harness.estimates.groups import groups_read
 from harness.estimates.line_spec import spec_with, taken_of
 from harness.estimates.models import Inspection, JobEstimate, OfferRow, OfferState
 from harness.estimates.offers import OFFERABLE, OFFERED, Asked, job_key, offer_make, utc
+from harness.estimates.own_pace import probes_known
 from harness.estimates.pricing import estimates_of
-from harness.estimates.probes import probes_of
 from harness.estimates.promising import option_of
 from harness.jobs.admission import job_admit_again
 from harness.jobs.drafts import job_spec_update
@@ -268,8 +268,7 @@ def estimates_fixed(job: Job, workload: Workload, only: Allocation | None = None
     ways = tuple(way for way in candidates(workload, groups, wish=wish) if wish.allows(way.allocation))
     ways = ways if only is None else tuple(way for way in ways if way.allocation == only)
     found = Inspection.objects.filter(key=job_key(job)).first()
-    probes = probes_of(found) if found else None
-    estimates = estimates_of(workload, ways, probes, even=wish.even)
+    estimates = estimates_of(workload, ways, probes_known(found, job), even=wish.even)
     # Where some devices have the memory for it, the scheduler must not take others.
     fitting = [item for item in estimates.values() if item.fits] or estimates.values()
     return sorted(fitting, key=lambda item: item.run_s.mid)

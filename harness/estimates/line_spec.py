@@ -9,13 +9,11 @@ from codegen.modes import STAGED, without_effect
 from codegen.spec import TaskSpec
 from harness.estimates.models import OfferRow
 from harness.jobs.models import Job
-from harness.jobs.taken import spec_named
+from harness.jobs.taken import TAKEN, spec_named
 from scheduler.estimation.pipelines import PIPELINES
 from scheduler.estimation.values import Allocation
 from scheduler.offers.staged import why_staged
 from scheduler.offers.values import Offer, OfferLine
-
-_TAKEN = "The offer that was taken has it."
 
 
 def spec_with(job: Job, chosen: OfferLine, offer: OfferRow) -> dict[str, Any]:
@@ -50,14 +48,19 @@ def _stages(named: int | str, way: Allocation) -> int | str:
 
 def taken_of(job: Job, spec: Mapping[str, Any], chosen: OfferLine, priced: Offer) -> dict[str, Any]:
     """What the spec has of the line that nobody named, and why: it stays open in the next offer."""
-    named, mode, stages = spec_named(job.spec, job.taken), chosen.allocation.mode, spec["pipeline"]["stages"]
+    named, way, wish = spec_named(job.spec, job.taken), chosen.allocation, priced.wish
+    mode, stages, resources = way.mode, spec["pipeline"]["stages"], named.get("resources") or {}
     taken: dict[str, Any] = {}
-    if mode not in (priced.wish.mode, named.get("mode")):
+    if way.kind not in (wish.kind, resources.get("device")):
+        taken["device"] = way.kind
+    if way.count not in (wish.count, resources.get("count")):
+        taken["count"] = way.count
+    if mode not in (wish.mode, named.get("mode")):
         taken["mode"] = mode
     if stages not in ("auto", (named.get("pipeline") or {}).get("stages")):
         taken["stages"] = stages
     read = TaskSpec.model_validate(job.spec)
     dropped = sorted(field for field, _ in without_effect(read, mode))
     left = f"It leaves {' and '.join(dropped)} open." if dropped else ""
-    said = (_TAKEN, why_staged(chosen, priced.lines, priced.wish), left)
+    said = (TAKEN, why_staged(chosen, priced.lines, wish), left)
     return taken and {**taken, "reason": " ".join(filter(None, said))}

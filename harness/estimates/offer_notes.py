@@ -11,6 +11,7 @@ from typing import Any
 from django.utils import timezone
 
 from codegen import modes
+from codegen.catalog import FAMILIES
 from codegen.spec import TaskSpec
 from harness.accounts.models import Project
 from harness.calibration.known import device_models
@@ -30,6 +31,7 @@ from scheduler.placing.obstacles import device_words
 from scheduler.workload import Workload
 from worker.words import counted, size_words
 
+MODEL, OPEN = "The model is {}{}.", "; the spec leaves {} open, and taking a line fixes it"
 LEFT = "Times and energy are of what is left of the run, {} of it, from its newest checkpoint."
 CUT = "No device holds the whole model with its rows, so pipelines are priced, which cut it over several."
 NORMS = "Its batch normalisation would learn from the rows of a micro-batch there, and not from those of a whole step."
@@ -60,6 +62,21 @@ _OWN, _WAIT = "The project's own jobs hold", "can start only when some of them h
 _ELSEWHERE = (
     "What this program takes is known only for {}, where a few real steps were tried, and not of what you asked for."
 )
+
+
+def model_note(spec: Mapping[str, Any], resolved: Mapping[str, Any], *, is_own: bool) -> str:
+    """Which model is priced, and whether the person left it open; empty where nobody knows."""
+    if is_own:
+        return MODEL.format("a model.py of your own", "")
+    priced, named = resolved.get("model") or {}, spec.get("model") or {}
+    family, size = priced.get("family"), priced.get("size")
+    if family not in FAMILIES:
+        return ""
+    left = [f"model.{name}" for name in ("family", "size") if named.get(name, "auto") == "auto"]
+    words = f"{FAMILIES[family].word}{f', size {size}' if size else ''}"
+    return MODEL.format(
+        words, f"; the spec leaves {' and '.join(left)} open, and taking a line fixes it" if left else ""
+    )
 
 
 def staged_notes(workload: Workload, spec: Mapping[str, Any]) -> list[str]:

@@ -20,6 +20,7 @@ from harness.errors import Conflict, Invalid, TooMany
 from harness.estimates.groups import kinds_known
 from harness.estimates.inspection import ANSWER_LIMIT_S, content_key, inspection_request
 from harness.estimates.models import OfferRow, OfferState
+from harness.estimates.offer_notes import model_note
 from harness.estimates.settling import offer_settle
 from harness.jobs import programs
 from harness.jobs.models import Job
@@ -203,7 +204,8 @@ def offer_make_spec(
     offer = OfferRow.objects.create(
         owner=user, project=dataset.project, inspection=inspection, title=wish.name or dataset.name,
         memory_bytes=int(memory * 2**30) if isinstance(memory, (int, float)) else 0,
-        untested_steps=spec_untested_steps(wished, resolved.spec, profile.rows), **row,
+        untested_steps=spec_untested_steps(wished, resolved.spec, profile.rows),
+        notes=[model_note(wished, resolved.spec, is_own=own_model is not None)], **row,
     )  # fmt: skip
     return offer_settle(offer)
 

@@ -27,6 +27,7 @@ from harness.estimates.offer_notes import (
     explained,
     host_notes,
     looks_notes,
+    model_note,
     quota_notes,
     reserved_notes,
     source_notes,
@@ -34,6 +35,7 @@ from harness.estimates.offer_notes import (
 )
 from harness.estimates.openings import Key, openings_read
 from harness.estimates.over_nodes import link_notes, links_read, over_nodes
+from harness.estimates.own_pace import own_notes
 from harness.estimates.promising import with_promises
 from harness.jobs.options import work_left
 from harness.rates.wishes import untested_steps
@@ -46,6 +48,7 @@ from scheduler.offers.mixtures import mixed_estimates
 from scheduler.offers.recommend import candidates, recommend
 from scheduler.offers.staged import is_unasked, why_staged, without_vain
 from scheduler.offers.values import Candidate, DeviceGroup, Offer, Wish
+from scheduler.offers.words import bound_words
 from scheduler.workload import Workload
 from worker.words import percent_words
 
@@ -125,10 +128,11 @@ def offer_compute(
     offer = replace(offer, left=left, text=UNCUT if is_uncut else offer.text)
     offer = explained(offer, groups, project=project, only=only)
     notes = [ONLY] if only is not None else []
+    notes += [bound_words(wish), *_model_notes(row)]
     notes += [LEFT.format(percent_words(left, 0))] if left < 1.0 else []
     notes += [CUT, *staged_notes(workload, job.spec if job else {})] if staged else []
     notes += [why_staged(offer.chosen, offer.lines, wish)] if offer.chosen and not staged else []
-    notes += source_notes(estimates, probes or {})
+    notes += own_notes(probes or {}) + source_notes(estimates, probes or {})
     notes += host_notes(estimates)
     notes += [GUESSED] if openings.guessed and any(way.promised is None for way in ways) else []
     unasked = [way.allocation for way in ways if way.promised is None and way.within_quota]
@@ -136,6 +140,14 @@ def offer_compute(
     notes += declared_notes(groups) + link_notes(ways, links_read(ways), workload) + reserved_notes(project)
     notes = [note for note in notes if note]
     return offer, notes + looks_notes(probes or {}) + tests_told(offer) + bringing_notes(offer.lines)
+
+
+def _model_notes(row: OfferRow) -> list[str]:
+    """Which model it is of; of a spec without a job the row has it from the beginning."""
+    job = row.job
+    if job is None:
+        return list(row.notes)
+    return [model_note(job.spec, job.resolved.get("spec") or {}, is_own=job.program_own)]
 
 
 def _wanted(allocation: Allocation) -> dict[Key, int]:

@@ -22,8 +22,8 @@ from harness.estimates.groups import groups_read, kinds_known, most_together, op
 from harness.estimates.models import Inspection, JobEstimate, OfferRow
 from harness.estimates.offers import OFFERED, job_key
 from harness.estimates.openings import Key
+from harness.estimates.own_pace import probes_known
 from harness.estimates.pricing import estimates_of
-from harness.estimates.probes import probes_of
 from harness.estimates.settling import probed_workload
 from harness.jobs.admission import promise_ask_again
 from harness.jobs.models import Job
@@ -157,7 +157,7 @@ def _same_ways(
     if not all(name in ways for name in names):
         return None
     chosen = tuple(ways[name] for name in dict.fromkeys(names))
-    priced = estimates_of(workload, chosen, probes_of(inspection), even=wish.even)
+    priced = estimates_of(workload, chosen, probes_known(inspection, job), even=wish.even)
     now = [ways[name].allocation for name in names]
     if not all(allocation in priced for allocation in now):
         return None

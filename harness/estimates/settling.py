@@ -13,8 +13,8 @@ from harness.broker import publish_job
 from harness.database import DATABASE_AWAY, passes_by_itself
 from harness.errors import HarnessError, fault_told
 from harness.estimates.models import AskState, Inspection, OfferRow, OfferState
+from harness.estimates.own_pace import probes_known
 from harness.estimates.pricing import offer_compute
-from harness.estimates.probes import probes_of
 from harness.plain import plain
 from scheduler.estimation.values import Allocation
 from scheduler.offers.values import allocation_from
@@ -56,7 +56,7 @@ def _priced(offer: OfferRow, workload: dict[str, Any], only: Allocation | None) 
     """The offer, ready or failed: most of what breaks its pricing would break it at each later look as well."""
     begun_at, begun_s = timezone.now(), time.perf_counter()
     try:
-        probes = probes_of(offer.inspection) if offer.inspection else None
+        probes = probes_known(offer.inspection, offer.job)
         made, notes = offer_compute(offer, Workload.from_dict(workload), probes=probes, only=only)
         body = plain(made.to_dict())
     except Exception as error:

@@ -265,7 +265,9 @@ def _no_resume(job: Job) -> Conflict:
     """Why a job was not queued again."""
     job.refresh_from_db()
     if job.state in {JobState.FAILED, JobState.CANCELLED}:
-        return Conflict("This job has no checkpoint to resume from.", hint="Clone it and start over.")
+        how = "failed" if job.state == JobState.FAILED else "was cancelled"
+        told = f"{job.name} {how} before it saved a checkpoint: there is nothing to resume from."
+        return Conflict(told, hint="Clone it: the clone starts from the beginning.")
     return _wrong_state(job, "resumed")
 
 

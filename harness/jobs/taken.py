@@ -1,7 +1,7 @@
 """What an offer that was taken put into a job's spec where the person had left it open. Pure.
 
-`Job.taken` holds it: `{mode, stages, reason}`, each key only where it came so. The spec is resolved anew by every later
-change and by a clone, which would forget it.
+`Job.taken` holds it: `{device, count, mode, stages, reason}`, each key only where it came so. The spec is resolved anew
+by every later change and by a clone, which would forget it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from typing import Any
 
 from harness.plain import value_at
 
-_FIELDS = {"mode": "mode", "stages": "pipeline.stages"}
+TAKEN = "The offer that was taken has it."
+_FIELDS = {"device": "resources.device", "count": "resources.count", "mode": "mode", "stages": "pipeline.stages"}
+_WITH_REASON = ("mode", "stages")
+"""What `reason` is of; of the others `TAKEN` says all."""
 
 
 def still_taken(taken: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -23,18 +26,20 @@ def still_taken(taken: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, 
 
 def spec_named(spec: Mapping[str, Any], taken: Mapping[str, Any]) -> dict[str, Any]:
     """The spec with `auto` again where an offer alone decided."""
-    kept, named = still_taken(taken, spec), dict(spec)
-    if "mode" in kept:
-        named["mode"] = "auto"
-    if "stages" in kept:
-        named["pipeline"] = {**spec["pipeline"], "stages": "auto"}
+    named = dict(spec)
+    for name in still_taken(taken, spec):
+        part, _, field = _FIELDS.get(name, "").rpartition(".")
+        if part:
+            named[part] = {**named[part], field: "auto"}
+        elif field:
+            named[field] = "auto"
     return named
 
 
 def resolved_with(resolved: Mapping[str, Any], taken: Mapping[str, Any]) -> dict[str, Any]:
     """A resolved spec whose guesses tell of it: nobody need have named it."""
     told = [
-        {"field": path, "value": taken[name], "reason": taken.get("reason", "")}
+        {"field": path, "value": taken[name], "reason": taken.get("reason", "") if name in _WITH_REASON else TAKEN}
         for name, path in _FIELDS.items()
         if name in taken
     ]

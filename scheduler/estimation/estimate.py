@@ -231,10 +231,11 @@ def _peak(model: DeviceModel, time: StepTime, allocation: Allocation, probe: Pro
     peak = peak_interval(model.memory, time.rank_totals)
     if probe is None or probe.peak_bytes is None:
         return peak, model.memory.basis
-    at_probe = totals_at_batch(time.rank_totals, rows_at_once(time.rank_totals, max(probe.allocation.batch_split)))
+    rows = probe.peak_rows or max(probe.allocation.batch_split)
+    at_probe = totals_at_batch(time.rank_totals, rows_at_once(time.rank_totals, rows))
     ratio = probe.peak_bytes / peak_interval(model.memory, at_probe).mid
     mid = peak.mid * ratio
-    same = max(probe.allocation.batch_split) == max(allocation.batch_split)
+    same = rows == max(allocation.batch_split)
     high = mid * PROBE_PEAK_HEADROOM if same else max(mid * PROBE_PEAK_HEADROOM, mid * model.memory.high_ratio)
     low = mid / PROBE_PEAK_HEADROOM if same else mid * min(1 / PROBE_PEAK_HEADROOM, model.memory.low_ratio)
     return Interval(low=low, mid=mid, high=high, level=peak.level), Basis.MEASURED if same else Basis.MODELLED

@@ -15,7 +15,12 @@ def note(model: DeviceModel, allocation: Allocation, probe: Probe | None) -> str
     if probe is not None:
         where = "on this very allocation" if probe.allocation == allocation else "on another allocation"
         power = ", with the power read meanwhile" if probe.power_w is not None else ""
-        said.append(f"{counted(len(probe.step_s), 'real step')} of this program {where}{power}")
+        steps = (
+            "the steps of the run so far"
+            if probe.own_run
+            else f"{counted(len(probe.step_s), 'real step')} of this program"
+        )
+        said.append(f"{steps} {where}{power}")
     if model.n_points:
         said.append(f"{model.n_points} calibration points of {model.model_name}")
     if model.transferred is not None:

@@ -22,6 +22,10 @@ class Probe:
     """Warm-up left out."""
     peak_bytes: float | None = None
     """Of one rank, above the idle process."""
+    peak_rows: int = 0
+    """Rows of that rank, where its memory was seen on another allocation than its steps; 0: on the same."""
+    own_run: bool = False
+    """The steps are those of the run itself so far, in each part of it."""
     evaluation_row_s: float | None = None
     """Of one row in a forward pass as between epochs."""
     load_row_s: float | None = None

@@ -214,10 +214,9 @@ def _judged(line: OfferLine, way: Candidate, deadline_s: float | None, wish: Wis
         return replace(line, hindrance=Hindrance.DEADLINE, why="No finish can be promised on these devices now.")
     if deadline_s is not None and line.latest_s > deadline_s:
         chance = line.chance(deadline_s)
-        text = f"It is on time with a chance of {chance_words(chance)}."
-        if chance < LEAST_CHANCE:
-            text = "It finishes after the deadline."
-        return replace(line, hindrance=Hindrance.DEADLINE, why=text)
+        text = f"It finishes up to {duration_words(line.latest_s - deadline_s, up=True)} after the deadline"
+        on_time = f", and is on time with a chance of {chance_words(chance)}" if chance >= LEAST_CHANCE else ""
+        return replace(line, hindrance=Hindrance.DEADLINE, why=f"{text}{on_time}.")
     return replace(line, why=COMPARED if is_unasked(line.allocation, wish) else "")
 
 

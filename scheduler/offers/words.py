@@ -162,8 +162,31 @@ def refusal_text(
 def kept_out_words(way: Allocation, wish: Wish) -> str:
     """Why the person's own choices keep a way out."""
     if wish.bears_loss(way):
-        return "You asked for other devices or another mode."
+        return f"You asked for {', '.join(words for one, words in _choices(wish) if not one.allows(way))}."
     return f"It could not go on with {wish.least} of its ranks, as resources.least asks for."
+
+
+def bound_words(wish: Wish) -> str:
+    """Which choices of the person's the offer keeps to, and the way out; empty where there are none."""
+    choices = [words for _, words in _choices(wish)]
+    if not choices:
+        return ""
+    return (
+        f"Bound to what you fixed: {', '.join(choices)}. To have other ways recommended, set these to auto in the "
+        "spec, or leave them open when you ask."
+    )
+
+
+def _choices(wish: Wish) -> list[tuple[Wish, str]]:
+    """Each choice of devices and of how they work together by itself, in words with its field of the spec."""
+    many = _KINDS.get(wish.kind or "", ("", str(wish.kind)))[1]
+    choices = [
+        (Wish(kind=wish.kind), f"{many} (resources.device)"),
+        (Wish(model_name=wish.model_name), f"{wish.model_name} (the model of device)"),
+        (Wish(count=wish.count), f"{counted(wish.count or 0, 'device')} (resources.count)"),
+        (Wish(mode=wish.mode), f"mode {wish.mode} (mode)"),
+    ]
+    return [choice for choice in choices if choice[0] != Wish()]
 
 
 def _missing_words(lines: Sequence[OfferLine], wish: Wish) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -64,6 +65,12 @@ def test_a_finish_time_without_a_zone_is_taken_for_utc_and_a_wrong_one_is_told_b
     assert "deadline: '2030-01-31T18:00:00Z'" in spec_yaml.dump(spec)
     message = problems("budget: {deadline: soon}")["budget.deadline"]
     assert message.startswith("line 1: must be a date with a time, such as 2030-01-31T18:00:00Z, not 'soon'")
+
+
+@pytest.mark.parametrize("day", ["2030-01-31", "'2030-01-31'", "'20300131'"])
+def test_a_day_alone_is_a_finish_time_at_its_end(day):
+    wished = spec_yaml.load(f"budget: {{deadline: {day}}}").budget.deadline
+    assert wished == datetime(2030, 1, 31, 23, 59, 59, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+05:00", "9999-12-31T23:59:00-05:00"])

@@ -29,6 +29,7 @@ from harness.estimates.models import OfferRow, ProbeRow
 from harness.jobs import services as job_services
 from harness.jobs.programs import spec_read
 from harness.jobs.selectors import job_get
+from harness.jobs.taken import spec_named
 from harness.moments import moment_of
 from harness.responses import chunks_response
 from scheduler.estimation.values import values_of
@@ -128,7 +129,8 @@ def job_offer(request: HttpRequest, job_id: str, body: Annotated[JobOfferIn | No
     """What a draft, or a job that waits or is paused, would cost on every kind of device of the pool."""
     user, body = person(request), body or JobOfferIn.model_validate({})
     job = job_get(user=user, job_id=job_id)
-    return Status(201, _out(services.offer_make(user=user, job=job, asked=_asked(body, job.spec), again=body.again)))
+    asked = _asked(body, spec_named(job.spec, job.taken))
+    return Status(201, _out(services.offer_make(user=user, job=job, asked=asked, again=body.again)))
 
 
 @jobs_router.get("/{job_id}/estimate", response=EstimateOut, summary="Predicted and actual cost")

@@ -153,7 +153,10 @@ class JobOut(Schema):
     expected_finish_at: datetime | None
     expected_low_at: datetime | None = Field(description="With `expected_high_at`: holds the finish 8 times out of 10.")
     expected_high_at: datetime | None
-    slack_s: float | None = Field(description="Promised minus expected finish; negative: late.")
+    slack_s: float | None = Field(
+        description="Promised minus expected finish; negative: late. Once it has succeeded, promised (else requested) "
+        "minus real finish."
+    )
     warning: str = Field(description="What is said while the slack of its promise shrinks.")
     columns: dict[str, Any] = Field({}, description="Values by column, where columns or a view are asked for.")
 

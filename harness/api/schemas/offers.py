@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from ninja import Schema
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from codegen.moments import day_as_its_end
 from harness.api.schemas.base import Strict
 from harness.api.schemas.jobs import SpecIn
 
@@ -15,8 +16,10 @@ from harness.api.schemas.jobs import SpecIn
 class AskedIn(Strict):
     """What is wanted of an offer. Deadline, device, count and mode that are left out are those of the spec."""
 
-    deadline: datetime | None = Field(
-        None, description="Requested finish; null: none. Without a zone: UTC. Of a job that was submitted it stays."
+    deadline: Annotated[datetime, BeforeValidator(day_as_its_end)] | None = Field(
+        None,
+        description="Requested finish; null: none. Without a zone: UTC; a day alone means its end. Of a job that was "
+        "submitted it stays.",
     )
     device: Literal["cpu", "cuda"] | None = Field(None, description="Fix the kind of device; null: any.")
     device_model: str | None = Field(

@@ -31,10 +31,19 @@ from harness.client.errors import BadInput, ClientError
 from harness.client.transport import segment
 from worker.words import percent_words
 
+_STATE_HELP = (
+    "draft, queued, placed, running, pausing, paused, cancelling, succeeded, failed or cancelled; may be repeated."
+)
+_FAMILY_HELP = "Model family: mlp, resmlp, ft_transformer, cnn, resnet, convnext, or own for a person's model.py."
 _COLUMN_HELP = "Shown beside the name, such as state, energy_j, metric:val/loss, spec:training.epochs; may be repeated."
 _GROUP_HELP = "Groups instead of jobs: by dataset, model, task, owner, project, state, tag, or a field of the spec."
 _OF_HELP = "Of what groups have mean, spread and best: test, time, energy, speed, metric:KEY; else the best score."
-jobs_app = typer.Typer(help="Jobs: list, clone, check, edit.", invoke_without_command=True)
+jobs_app = typer.Typer(
+    help="Jobs, newest first: without a command they are listed, as the options say. The commands clone, check and "
+    "edit a job, tell what it would cost (offer), or move it to the trash (rm). One job alone: `dlh show JOB`.",
+    short_help="Jobs: list, clone, check, edit, offer, rm.",
+    invoke_without_command=True,
+)
 drafts.commands_add(jobs_app)
 
 
@@ -54,12 +63,12 @@ def commands_add(app: typer.Typer) -> None:
 @jobs_app.callback()
 def jobs(  # noqa: PLR0913  (typer: one parameter per option)
     context: typer.Context,
-    state: Annotated[list[str] | None, typer.Option("--state", "-s", help="May be repeated.")] = None,
+    state: Annotated[list[str] | None, typer.Option("--state", "-s", help=_STATE_HELP)] = None,
     query: Annotated[str, typer.Option("--query", "-q", help="In name, notes or dataset.")] = "",
     tag: Annotated[str, typer.Option(help="With this tag.")] = "",
     owner: Annotated[str, typer.Option(help="User name.")] = "",
     task: Annotated[str, typer.Option(help="Problem type, such as tabular_classification.")] = "",
-    family: Annotated[str, typer.Option(help="Model family.")] = "",
+    family: Annotated[str, typer.Option(help=_FAMILY_HELP)] = "",
     sort: Annotated[str, typer.Option(help="created, name, state, metric, run, ...; -created: descending.")] = "",
     view: Annotated[str, typer.Option(help="A view saved on the page Jobs, by name or id; its columns, too.")] = "",
     column: Annotated[list[str] | None, typer.Option("--column", "-c", help=_COLUMN_HELP)] = None,
@@ -113,7 +122,7 @@ def _show(job: Json, kept: list[Json], url: str) -> None:
             ("Tags", ", ".join(job["tags"])),
             ("Progress", f"{percent_words(job['progress'], 0)} ({job['step']}/{job['steps_total']} steps)"),
             ("Left", duration(job["eta_s"])),
-            ("Deadline", when(job["deadline_at"])),
+            ("Deadline", f"{when(job['deadline_at'])}{_kept(job)}"),
             ("Promised", when(job["promised_at"]) or local_words((job["promise"] or {}).get("text") or "")),
             ("Warning", local_words(job["warning"])),
             ("Newest values", metrics),
@@ -133,6 +142,14 @@ def _show(job: Json, kept: list[Json], url: str) -> None:
             ("Page", url),
         ]
     )
+
+
+def _kept(job: Json) -> str:
+    """By how much a job that has succeeded kept or missed its deadline: in minutes both moments may read the same."""
+    if job["state"] != "succeeded" or job["slack_s"] is None:
+        return ""
+    late_s = -job["slack_s"]
+    return f" (finished {duration(abs(late_s))} {'late' if late_s > 0 else 'before'})"
 
 
 def _do(context: typer.Context, job: str, verb: str, body: Json | None, as_json: bool) -> None:
@@ -160,7 +177,7 @@ def resume(
     checkpoint: Annotated[str, typer.Option(help="Name of a checkpoint; else the newest good one.")] = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Queue a paused, failed or cancelled job again."""
+    """Queue a paused job again; a failed or cancelled one, too, if it saved a checkpoint (`dlh show` lists them)."""
     _do(context, job, "resume", {"checkpoint": checkpoint}, as_json)
 
 

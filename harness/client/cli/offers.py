@@ -43,7 +43,8 @@ from harness.client.transport import segment
 DeadlineOption = Annotated[
     str,
     typer.Option(
-        help="Deadline: 2030-01-31T18:00 (this machine's time), 90m or 4h from now, or none; default: as in the spec."
+        help="Deadline: 2030-01-31T18:00 or 2030-01-31 for its end (this machine's time), 90m or 1h30m from now, or "
+        "none; default: as in the spec."
     ),
 ]
 DeviceOption = Annotated[str, typer.Option(help="Fix the kind of device: cpu, cuda or any; default: as in the spec.")]
@@ -145,7 +146,7 @@ def job_offer(  # noqa: PLR0913
             found = _ready(client, found)
         is_taken = bool(take or submit) and found.get("state") != "failed"  # else what failed is told
         if is_taken:
-            found = taking.accept(client, found, take, submit=submit, promise=promise)
+            found = taking.accept(client, job, found, take, submit=submit, promise=promise)
         if not take.isdecimal():
             taking.remember(client, found)
         _csv_write(client, found, csv)
@@ -239,11 +240,13 @@ def _print(found: Json) -> None:
         at_fault = problem.get("at_fault", False)
         is_unread = not at_fault and problem.get("code") != "not_priced"
         title = "The program does not run: " if at_fault else "Cannot be read without running it: " if is_unread else ""
-        more = " `dlh jobs offer JOB --probe` tries a few real steps." if is_unread else ""
+        more = f" `dlh jobs offer {found.get('job') or 'JOB'} --probe` tries a few real steps." if is_unread else ""
         out.print(Text.assemble((title, "bold"), local_words(str(problem.get("message", "")))))
         out.print(Text(local_words(f"{problem.get('hint', '')}{more}").strip()))
         return
     out.print(Text(local_words(found["text"]), style="bold"))
+    if found["deadline"]:
+        out.print(Text(f"Deadline: {when(found['deadline'])} (this machine's time)"))
     for change in found["changes"]:
         out.print(Text(f"  or: {local_words(change)}"))
     if found["earliest_finish"] and found["recommended"] is None:

@@ -127,7 +127,7 @@ def pool_commands_add(pool: typer.Typer) -> None:
 def reserve(  # noqa: PLR0913 - one parameter per option
     context: typer.Context,
     node: Annotated[str, typer.Argument(metavar="NODE", help="Name of a node.")],
-    until: Annotated[str, typer.Option("--until", help="A time, or a span from now like 90m, 4h.")],
+    until: Annotated[str, typer.Option("--until", help="A time, a day (its end), or a span from now like 90m, 2d4h.")],
     purpose: Annotated[str, typer.Option("--purpose", help="What it is for.")],
     device: Annotated[str, typer.Option("--device", help="One device, like cuda:0; default: the whole node.")] = "",
     start: Annotated[str, typer.Option("--from", help="A time, or a span from now; default: now.")] = "",
@@ -141,7 +141,7 @@ def reserve(  # noqa: PLR0913 - one parameter per option
     body: Json = {"node": node, "device": device, "purpose": purpose, "project": project}
     body["ends_at"] = moment_read(until, "--until", field="ends_at")
     if start:
-        body["starts_at"] = moment_read(start, "--from", field="starts_at")
+        body["starts_at"] = moment_read(start, "--from", field="starts_at", begins=True)
     with open_client(context) as client:
         made: Json = client.send("POST", f"/pool/reservations{'/consequences' if look else ''}", body)
     if as_json:

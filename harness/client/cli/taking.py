@@ -55,21 +55,21 @@ def remember(client: Client, found: Json) -> None:
         notes().print(f"Lines cannot be taken by number: what is shown cannot be kept ({error}).", markup=False)
 
 
-def accept(client: Client, found: Json, take: str, *, submit: bool, promise: bool) -> Json:
-    """Take a line of an offer, say which one it was, and return the offer as it is then. Raises `ApiError`."""
+def accept(client: Client, job: str, found: Json, take: str, *, submit: bool, promise: bool) -> Json:
+    """Take a line of the job's offer, say which one it was, and return the offer as it is then. Raises `ApiError`."""
     place = f"/offers/{segment(found['id'])}"
     line = int(take) if take.isdecimal() else None
     wish = {"line": line, "made_at": found["made_at"], "submit": submit, "promise": promise}
     try:
-        job = client.send("POST", f"{place}/accept", wish)
+        changed = client.send("POST", f"{place}/accept", wish)
     except ApiError as error:
         fresh = error.details.get("offer") if isinstance(error.details, dict) else None
         if error.code == "offer_stale" and fresh:
-            error.hint = f"Nothing was taken. Look at it with `dlh jobs offer JOB --offer {fresh}`, then choose."
+            error.hint = f"Nothing was taken. Look at it with `dlh jobs offer {job} --offer {fresh}`, then choose."
         raise
     taken: Json = client.get(place)
     way = next((way for way in taken["lines"] if _is(way, taken["accepted"] or {})), None)
-    said = f"{_words(way)}; {_state_words(job)}" if way else _state_words(job)
+    said = f"{_words(way)}; {_state_words(changed)}" if way else _state_words(changed)
     notes().print(f"Taken: {said}", markup=False, soft_wrap=True)
     return taken
 

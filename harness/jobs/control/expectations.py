@@ -103,7 +103,13 @@ def told_live(job: Job) -> dict[str, Any]:
 
 
 def slack_s(job: Job) -> float | None:
-    """Seconds between the expected finish and the promised one, negative when it is late; None without a promise."""
+    """Seconds between the expected finish and the promised one, negative when it is late; None without a promise.
+
+    Of a job that has succeeded it is by its real finish, and by its deadline where that was not promised.
+    """
+    by = job.promised_at or job.deadline_at
+    if job.state == JobState.SUCCEEDED:
+        return (by - job.finished_at).total_seconds() if by and job.finished_at else None
     if job.promised_at is None or job.expected_finish_at is None:
         return None
     return (job.promised_at - job.expected_finish_at).total_seconds()

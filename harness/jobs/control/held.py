@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q
 
 from harness.jobs.control.width_request import width_request_read
-from harness.jobs.models import Allocation, JobAttempt
+from harness.jobs.models import Allocation, Job, JobAttempt
 from harness.jobs.options import option_read
 from scheduler.kinds import real_name
 from scheduler.types import Option
+from worker.states import JobState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +61,12 @@ def held_read() -> list[Held]:
         if attempt_id in told  # else it has just given them back
         for option, since, request in [told[attempt_id]]
     ]
+
+
+def ending_ids() -> frozenset[str]:
+    """Ids of jobs that are being cancelled, or paused by a person: what they hold comes free in a moment."""
+    told = Q(state=JobState.CANCELLING) | Q(state=JobState.PAUSING, preempted=False)
+    return frozenset(Job.objects.filter(told).values_list("pk", flat=True))
 
 
 def names_at_start(holding: Sequence[Held], names: Mapping[str, str]) -> dict[str, str]:

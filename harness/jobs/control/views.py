@@ -13,7 +13,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from harness.jobs.control.data_ways import NO_WAYS, DataWays, dataset_of, with_data
-from harness.jobs.control.held import Held, held_read, names_at_start
+from harness.jobs.control.held import Held, ending_ids, held_read, names_at_start
 from harness.jobs.control.losses import Losses, losses_read
 from harness.jobs.models import Job
 from harness.jobs.options import (
@@ -76,7 +76,8 @@ class Facts:
 
 
 def facts_read(*, with_delayed: bool = False) -> Facts:
-    """Everything, in a fixed number of queries; `with_delayed`: also jobs that are held back after a fault.
+    """Everything, in a fixed number of queries; `with_delayed`: for who only foresees, also jobs that are held back
+    after a fault, and as free what a run that was told to end gives back in a moment.
 
     Those of them with a promise are always planned with: nobody else gets meanwhile what they need to keep it.
     """
@@ -88,7 +89,8 @@ def facts_read(*, with_delayed: bool = False) -> Facts:
     # Who is being cancelled, or paused by a person, gives its devices back and is not planned with.
     busy = Q(state__in=[JobState.PLACED, JobState.RUNNING]) | Q(state=JobState.PAUSING, preempted=True)
     everything = held_read()
-    holding = [one for one in everything if not one.leaves]
+    ending = ending_ids() if with_delayed else frozenset()
+    holding = [one for one in everything if not one.leaves and one.job_id not in ending]
     held: dict[str, list[Held]] = defaultdict(list)
     for one in holding:
         held[one.job_id].append(one)

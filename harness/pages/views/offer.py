@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils.dateparse import parse_datetime
 
 from codegen.modes import MODES
+from codegen.moments import day_as_its_end
 from harness.accounts.models import Role
 from harness.csv import csv_chunks
 from harness.errors import Conflict, HarnessError, Invalid, NoSpace, NotFound
@@ -29,6 +30,7 @@ from harness.jobs.options import options_of
 from harness.jobs.queueing import options_words
 from harness.jobs.selectors import job_get
 from harness.jobs.services import job_submit
+from harness.jobs.taken import spec_named
 from harness.pages.offer_view import device_read, offer_context
 from harness.pages.web import can, number_read, page, part_status, person, show
 from harness.responses import chunks_response
@@ -74,10 +76,10 @@ def job_offer_new(request: HttpRequest, job_id: str) -> HttpResponseBase:
 
 
 def _asked(request: HttpRequest, job: Job) -> Asked:
-    """What the form fixes; the first time, when there is no form yet, what the job's spec wishes."""
+    """What the form fixes; the first time, when there is no form yet, what a person named in the job's spec."""
     given = request.POST
     if "asked" not in given:
-        return Asked.wished(job.spec)
+        return Asked.wished(spec_named(job.spec, job.taken))
     count = given.get("count", "").strip()
     if count and number_read(count) is None:
         raise Invalid(
@@ -99,8 +101,9 @@ def _asked(request: HttpRequest, job: Job) -> Asked:
 def _deadline(text: str) -> datetime | None:
     if not text.strip():
         return None
+    day_end = day_as_its_end(text)
     try:
-        found = parse_datetime(text.strip())
+        found = day_end if isinstance(day_end, datetime) else parse_datetime(text.strip())
     except ValueError:
         found = None
     if found is None:

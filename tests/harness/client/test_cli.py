@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import stat
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import typer
+from django.utils import timezone
 
 from harness.client.cli.app import app
+from harness.jobs.models import Job
 from harness.pool.models import Device
 from tests.harness.client.conftest import Dlh, state_set
 
@@ -138,6 +141,13 @@ def test_jobs_are_listed_filtered_and_shown(dlh: Dlh, ended_job: Any) -> None:
     assert dlh("show", ended_job.pk, "--json").json["metric_best"] == 0.9
     assert "succeeded" in dlh("show", ended_job.pk).out
     assert "Mode single (one device needs one process)" in " ".join(dlh("show", ended_job.pk).out.split())
+
+
+@pytest.mark.parametrize(("after_s", "told"), [(12, "(finished 12 s late)"), (-240, "(finished 4 min before)")])
+def test_show_tells_by_how_much_a_deadline_was_kept(dlh: Dlh, ended_job: Any, after_s: float, told: str) -> None:
+    by = timezone.now()
+    Job.objects.filter(pk=ended_job.pk).update(deadline_at=by, finished_at=by + timedelta(seconds=after_s))
+    assert told in " ".join(dlh("show", ended_job.pk).out.split())
 
 
 def test_a_job_is_cancelled_paused_and_resumed(dlh: Dlh, job: Any) -> None:

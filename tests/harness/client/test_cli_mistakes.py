@@ -142,6 +142,7 @@ def test_a_nul_in_a_file_is_told_with_its_line(dlh: Dlh, portal: SimpleNamespace
         (("show", "../etc"), "'../etc' is no id or name", "as the lists print it"),
         (("jobs", "--state", "banana"), "state: must be one of draft", "'banana'"),
         (("jobs", "--task", "banana"), "task: must be one of tabular_classification", "'banana'"),
+        (("jobs", "--family", "banana"), "family: must be one of mlp, ", "'banana'"),
         (("jobs", "--owner", "banana"), "Nobody in the projects that you see is called 'banana'", "Leave"),
         (("tokens", "add", "x", "--expires", "soon"), "--expires 'soon' is not a valid time", "2030-01-31T18:00"),
         (("people", "add", "bob", "--email", "notmail"), "valid email address", "ada@example.org"),

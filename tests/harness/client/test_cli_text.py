@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from codegen.catalog import FAMILIES
 from harness.client import Client
 from harness.client.cli import common, output
 from harness.release import release
 from tests.harness.client.conftest import Dlh, state_set
+from worker.states import JobState
 
 pytestmark = pytest.mark.usefixtures("portal")
 
@@ -48,6 +50,11 @@ def test_errors_are_json_with_a_stable_exit_code(dlh: Dlh, arguments: tuple[str,
     assert set(ended.json["error"]) == {"code", "message", "hint", "field", "details"}
     plain = dlh(*arguments)
     assert plain.code == code and plain.err.startswith("Error:") and "Traceback" not in plain.err
+
+
+def test_the_help_of_a_list_names_all_states_families_and_commands(dlh: Dlh) -> None:
+    told = " ".join(dlh("jobs", "--help").out.replace("│", " ").split())
+    assert [word for word in (*JobState, *FAMILIES, "offer", "rm") if word not in told] == []
 
 
 def test_a_dataset_that_is_not_there_is_named_with_the_way_to_those_that_are(dlh: Dlh, tmp_path: Path) -> None:

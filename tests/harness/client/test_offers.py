@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from harness.client.cli.common import moment_read
+from harness.client import Client
+from harness.client.cli.common import budget_read, moment_read
 from harness.client.cli.offers import _basis
 from harness.client.cli.taking import energy_words
+from harness.client.errors import BadInput
 from harness.storage.models import ContentSize
 from tests.factory_offers import offer_make, workload_make
 from tests.harness.client.conftest import Dlh
@@ -78,7 +80,7 @@ def test_a_way_that_is_cheapest_and_too_late_is_told_to_be_both(dlh: Dlh, node_m
     file = tmp_path / "workload.json"
     file.write_text(json.dumps(workload_make().to_dict()))
     ended = dlh("offer", "--workload", str(file), "--deadline", "2020-01-01T00:00")
-    assert "cheapest, It finishes after the deadline." in ended.out
+    assert re.search(r"cheapest, It finishes up to [\d,]+ d( \d+ h)? after the deadline\.", ended.out)
 
 
 def test_an_offer_without_a_way_shows_no_empty_table(dlh: Dlh, tmp_path: Path) -> None:
@@ -167,6 +169,17 @@ def test_what_the_spec_fixes_is_asked_for_and_kept(dlh: Dlh, job_make: Any, node
     assert job.deadline_at is not None and job.deadline_at.isoformat() == f"{BY}+00:00"
 
 
+def test_what_came_with_a_line_binds_no_later_offer(dlh: Dlh, job_make: Any, node_make: Any) -> None:
+    node_make("node-1", cpus=2)
+    job = job_make(**FIXED | {"resources": {}, "mode": "auto"})
+    offer_make(job.owner, job)
+    assert dlh("jobs", "offer", job.pk, "--take", "recommended").code == 0
+    again = dlh("jobs", "offer", job.pk, "--json").json
+    assert [again["wish"][name] for name in ("kind", "count", "mode")] == [None, None, None]
+    bound = dlh("jobs", "offer", job.pk, "--count", "1")
+    assert "Bound to what you fixed: 1 device (resources.count)" in " ".join(bound.err.split())
+
+
 def test_what_the_spec_fixes_may_be_left_open_by_name(dlh: Dlh, job_make: Any, node_make: Any) -> None:
     node_make("node-1", cpus=2)
     job = job_make(**FIXED)
@@ -200,8 +213,40 @@ def test_a_deadline_is_a_moment_or_a_time_from_now(dlh: Dlh, node_make: Any, tmp
     assert datetime.fromisoformat(told) == datetime.fromisoformat(f"{BY}+00:00")
 
 
-def test_a_date_without_dashes_is_no_number_of_seconds() -> None:
-    assert moment_read("20300131", "--deadline", field="deadline").startswith("2030-01-31T00:00:00")
+@pytest.mark.parametrize("day", ["2030-01-31", "20300131"])
+def test_a_day_alone_lasts_to_its_end_in_the_readers_zone_unless_something_begins_with_it(day: str) -> None:
+    until = datetime.fromisoformat(moment_read(day, "--until", field="ends_at"))
+    begins = datetime.fromisoformat(moment_read(day, "--from", field="starts_at", begins=True))
+    assert until == datetime(2030, 1, 31, 23, 59, 59).astimezone()
+    assert begins == datetime(2030, 1, 31).astimezone()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("1h30m", 5400), ("2d4h", 187_200), ("1.5h 30s", 5430), ("90 min", 5400), ("45", 45)]
+)
+def test_a_time_may_be_a_sum_of_units(text: str, seconds: float) -> None:
+    assert budget_read(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["1h30", "h", "1y", "", "1.h", "-5m"])
+def test_what_is_no_sum_of_units_is_no_time(text: str) -> None:
+    with pytest.raises(BadInput, match="is not a valid time"):
+        budget_read(text)
+
+
+def test_the_deadline_that_was_understood_is_told_with_the_offer(dlh: Dlh, node_make: Any, tmp_path: Path) -> None:
+    node_make("node-1")
+    file = tmp_path / "workload.json"
+    file.write_text(json.dumps(workload_make().to_dict()))
+    told = dlh("offer", "--workload", str(file), "--deadline", "2030-01-31").out
+    assert "Deadline: 2030-01-31 23:59:59 (this machine's time)" in told
+    assert "Deadline:" not in dlh("offer", "--workload", str(file)).out
+
+
+def test_a_body_with_a_day_alone_means_its_end(dlh: Dlh, portal: Any) -> None:
+    client = Client(portal.url, portal.token)
+    made = client.send("POST", "/offers", {"workload": workload_make().to_dict(), "deadline": "2030-01-31"})
+    assert made["deadline"] == "2030-01-31T23:59:59Z"
 
 
 def test_a_file_that_holds_no_workload_is_bad_input(dlh: Dlh, tmp_path: Path) -> None:

@@ -160,7 +160,8 @@ def test_devices_that_left_since_the_offer_was_shown_are_told_with_the_new_offer
     Device.objects.filter(kind="cpu", index=1).delete()
     ended = dlh("jobs", "offer", job.pk, "--take", number)
     assert ended.code == 2 and "they are no longer in the pool" in ended.err
-    assert f"--offer {OfferRow.objects.latest('created_at').pk}" in ended.err
+    fresh = OfferRow.objects.latest("created_at").pk
+    assert f"`dlh jobs offer {job.pk} --offer {fresh}`" in " ".join(ended.err.split())
 
 
 def test_a_way_that_may_be_late_is_taken_and_submitted_without_a_promise(dlh: Dlh, job: Any, node_make: Any) -> None:

@@ -14,16 +14,28 @@ from harness.estimates.accepting import estimate_keep
 from harness.estimates.models import JobEstimate
 from harness.estimates.offers import job_key
 from harness.estimates.selectors import offer_priced
-from harness.estimates.services import offer_accept
+from harness.estimates.services import Asked, offer_accept
 from harness.jobs.control.tick import tick
 from harness.jobs.drafts import job_spec_update
 from harness.jobs.models import Allocation, Checkpoint, Job
 from harness.jobs.options import options_of
 from harness.jobs.promises import PromiseState, promise_told
 from harness.jobs.services import job_pause, job_resume, job_submit
+from harness.jobs.taken import spec_named
 from scheduler.estimation.values import Interval
 from scheduler.offers.values import Mark
 from tests.harness.jobs.helpers import queue
+
+
+@pytest.fixture
+def owner_offer(offered):
+    """The offer that the owner gets who names nothing beside the spec."""
+
+    def make(job):
+        asked = Asked.wished(spec_named(job.spec, job.taken))
+        return offered(job, kind=asked.wish.kind, count=asked.wish.count)
+
+    return make
 
 
 def waiting(job, *, promised=True):
@@ -41,6 +53,34 @@ def test_a_promise_is_asked_for_anew_and_kept(job, node_make, offered):
     taken.refresh_from_db()
     assert taken.promised_at == taken.deadline_at
     assert taken.promise["text"].endswith("this finish is promised.")
+
+
+def test_devices_number_and_mode_that_came_with_a_line_are_open_in_the_next_offer(job, node_make, owner_offer):
+    node_make("node-1", cpus=2)
+    offer = owner_offer(job)
+    line = next(at for at, line in enumerate(offer_priced(offer).lines) if line.allocation.mode == "sync")
+    taken = offer_accept(user=job.owner, offer=offer, line=line)
+    assert (taken.spec["resources"]["device"], taken.spec["resources"]["count"], taken.spec["mode"]) == (
+        "cpu", 2, "sync",
+    )  # fmt: skip
+    again = owner_offer(taken)
+    assert [again.wish[name] for name in ("kind", "count", "mode")] == [None, None, None]
+    guesses = {guess["field"]: guess["reason"] for guess in taken.resolved["guesses"]}
+    assert guesses["resources.count"] == guesses["resources.device"] == "The offer that was taken has it."
+
+
+def test_what_a_person_fixed_binds_the_next_offer_which_names_fields_and_the_way_out(job_make, node_make, owner_offer):
+    node_make("node-1", cpus=2)
+    job = job_make(resources={"count": 2}, mode="sync")
+    taken = offer_accept(user=job.owner, offer=owner_offer(job))
+    assert "count" not in taken.taken and taken.taken["device"] == "cpu"
+    again = owner_offer(taken)
+    assert [again.wish[name] for name in ("kind", "count", "mode")] == [None, 2, "sync"]
+    assert again.notes[0].startswith("Bound to what you fixed: 2 devices (resources.count), mode sync (mode). To have")
+    assert again.notes[0].endswith("set these to auto in the spec, or leave them open when you ask.")
+    whys = {(line.allocation.count, line.allocation.mode): line.why for line in offer_priced(again).lines}
+    assert whys[2, "single"] == "You asked for mode sync (mode)."
+    assert whys[1, "single"] == "You asked for 2 devices (resources.count), mode sync (mode)."
 
 
 def test_devices_that_would_break_it_are_refused_and_nothing_changes(job, node_make, offered, monkeypatch):

@@ -6,6 +6,7 @@ import pytest
 from django.test import TestCase
 from django.utils import timezone
 
+from codegen.catalog import FAMILIES
 from harness.calibration.models import DeviceModelRow
 from harness.errors import Conflict, Forbidden, Invalid, NotFound, TooMany
 from harness.estimates.models import Inspection, JobEstimate, OfferRow
@@ -92,14 +93,28 @@ def test_an_offer_prices_every_kind_and_count_of_the_pool(job, node_make, offere
 
 def test_an_uncalibrated_pool_is_said_to_be_assumed(job, node_make, offered):
     node_make("node-1")
-    (note,) = offered(job).notes
+    _, note = offered(job).notes
     assert note.startswith("Not calibrated here: core. The figures are assumed")
+
+
+def test_the_model_that_is_priced_is_named_and_so_is_what_the_spec_leaves_open(job_make, node_make, offered, people):
+    node_make("node-1")
+    job = job_make(model={"family": "auto"})
+    word = FAMILIES[job.resolved["spec"]["model"]["family"]].word
+    told = f"The model is {word}, size {job.resolved['spec']['model']['size']}"
+    assert offered(job).notes[0].startswith(f"{told}; the spec leaves model.family and model.size open")
+    pinned = offer_accept(user=job.owner, offer=offered(job))
+    assert offered(pinned).notes[0] == f"{told}."
+    bare = offer_make_spec(user=people.owner, dataset=job.dataset, spec={}, asked=Asked())
+    inspection_answer(answer(bare.inspection))
+    bare.refresh_from_db()
+    assert bare.notes[0].startswith("The model is ") and "the spec leaves" in bare.notes[0]
 
 
 def test_a_core_that_a_shipped_calibration_stands_in_for_is_said_to_rest_on_it(job, node_make, offered, folder):
     node_make("node-1", cpus=2, gpus=1)
     priced = offered(job)
-    lent, sheets, scratch = priced.notes
+    _, lent, sheets, scratch = priced.notes
     assert lent.startswith("Not calibrated here: core. The figures come from the calibration of Lending core that")
     assert "assumed from data sheets" in sheets and "of core" not in sheets
     assert scratch.startswith("Memory of a rank on gpu: 381 MiB of it are assumed to be scratch space")

@@ -46,6 +46,16 @@ def test_jobs_that_can_be_paused_for_a_promise_do_not_stand_in_its_way(job, job_
     assert taken.promised_at == taken.deadline_at
 
 
+@pytest.mark.parametrize("ending", [{"state": "cancelling"}, {"state": "pausing", "preempted": False}])
+def test_devices_of_a_run_that_was_told_to_end_can_be_promised(job, job_make, node_make, offered, ending):
+    node_make("node-1", cpus=2)
+    other = estimated(job_make(name="other"), run_s=200 * 3600.0)
+    run_now(other)
+    Job.objects.filter(pk=other.pk).update(**ending)
+    priced = offer_priced(offered(job, deadline_at=timezone.now() + 300 * HOUR))
+    assert {line.allocation.count for line in priced.lines if line.feasible} == {1, 2}
+
+
 def test_a_quota_that_the_projects_own_promises_use_up_counts(job, job_make, node_make, offered):
     node_make("node-1", cpus=4)
     Quota.objects.create(project=job.project, device_kind="cpu", devices=1, may_borrow=False)

@@ -52,7 +52,7 @@ def test_cancel_pause_and_resume_do_what_the_state_allows(job, people, node_make
     assert services.job_resume(user=people.owner, job=job).state == "queued"
     assert services.job_cancel(user=people.owner, job=job).state == "cancelled"
     assert services.job_cancel(user=people.owner, job=job).state == "cancelled"
-    with pytest.raises(Conflict, match="no checkpoint"):
+    with pytest.raises(Conflict, match="was cancelled before it saved a checkpoint: there is nothing to resume from"):
         services.job_resume(user=people.owner, job=job)
 
 

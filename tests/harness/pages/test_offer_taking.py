@@ -43,6 +43,18 @@ def test_taking_a_line_puts_its_devices_into_the_spec_and_submits(owner: Client,
     assert len(draft.options) > 1
 
 
+def test_what_came_with_a_line_does_not_bind_the_next_offer_of_the_page(owner: Client, draft: Job) -> None:
+    priced = offer_priced(current(draft))
+    assert priced is not None
+    place = next(index for index, line in enumerate(priced.lines) if line.allocation.count == 2 and line.feasible)
+    choice = {"line": str(place), "made_at": seen_at(cost(owner, draft))}
+    owner.post(reverse("job_offer_take", args=[draft.pk, current(draft).pk]), choice)
+    owner.post(reverse("job_offer_new", args=[draft.pk]))
+    assert (current(draft).wish["kind"], current(draft).wish["count"]) == (None, None)
+    owner.post(reverse("job_offer_new", args=[draft.pk]), {"asked": "1", "count": "1"})
+    assert "You asked for 1 device (resources.count)." in cost(owner, draft)
+
+
 def test_a_line_of_a_table_that_was_priced_anew_since_is_not_taken_and_another_look_changes_nothing(
     owner: Client, draft: Job
 ) -> None:

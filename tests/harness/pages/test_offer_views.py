@@ -69,6 +69,12 @@ def test_while_a_node_reads_the_page_asks_again_and_then_shows_the_offer(owner: 
     assert "All options" in owner.get(place).content.decode()
 
 
+def test_a_day_alone_is_a_deadline_at_its_end_and_is_told(owner: Client, draft: Job) -> None:
+    text = ask(owner, draft, deadline="2030-01-31").content.decode()
+    assert 'Deadline: <strong><time datetime="2030-01-31T23:59:59+00:00"' in text
+    assert "Deadline:" not in ask(owner, draft).content.decode()
+
+
 def test_a_deadline_and_devices_that_are_asked_for_are_kept_and_refusals_say_what_would_help(
     owner: Client, draft: Job
 ) -> None:

@@ -36,6 +36,22 @@ def test_what_endangers_a_promise_is_told_so_on_the_job_in_its_history_and_in_th
         assert page.count(f"unless it can start by {TOLD}") == times and f"start by {MOMENT}" not in page
 
 
+@pytest.mark.parametrize(
+    ("after_s", "promised", "told"),
+    [
+        (12.0, True, "late by 12 s"), (-240.0, True, "4 min to spare"),
+        (12.0, False, "missed by 12 s"), (-240.0, False, "kept with 4 min to spare"),
+    ],
+)  # fmt: skip
+def test_how_a_deadline_was_kept_is_told_by_the_difference(
+    owner: Client, world: SimpleNamespace, after_s: float, promised: bool, told: str
+) -> None:
+    job, by = world.jobs["succeeded"], timezone.now()
+    ended = {"finished_at": by + timedelta(seconds=after_s), "deadline_at": by, "promised_at": by if promised else None}
+    Job.objects.filter(pk=job.pk).update(**ended)
+    assert told in " ".join(owner.get(reverse("job_page", args=[job.pk])).content.decode().split())
+
+
 def test_what_an_offer_says_of_reserved_devices_is_told_so(owner: Client, draft: Job) -> None:
     offer = current(draft)
     offer.body = {**offer.body, "text": f"Others are reserved until {MOMENT}.", "changes": [f"Wait until {MOMENT}."]}

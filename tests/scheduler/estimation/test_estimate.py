@@ -148,6 +148,15 @@ def test_a_probe_rescales_and_narrows() -> None:
     assert "2 real steps" in after.note
 
 
+def test_memory_that_was_seen_on_another_number_of_rows_than_the_steps_counts_for_these() -> None:
+    work = workload(batch=64)
+    here, there = allocation(rows=(64,)), allocation(2, rows=(32, 32))
+    probe = Probe(allocation=there, step_s=(0.05,), peak_bytes=2e9, peak_rows=64)
+    on_one, on_two = estimate_all(Steps(work), [(here, None), (there, None)], PRIOR, probe=probe)
+    assert on_one.peak_bytes.mid == pytest.approx(2e9) and on_one.memory_basis is Basis.MEASURED
+    assert on_two.peak_bytes.mid < 2e9 and on_two.memory_basis is Basis.MODELLED
+
+
 def test_a_probe_elsewhere_moves_the_other_allocations_with_more_doubt(model) -> None:
     work = workload(batch=64)
     here, there = allocation(rows=(64,)), allocation(2, rows=(32, 32))

@@ -9,6 +9,7 @@ from scheduler.offers.recommend import candidates, reserved_offer, takes
 from scheduler.offers.values import Hindrance, Mark, Offer, Wish
 from tests.scheduler.offers.ways import GIB, NOW_S, cpus, gpus, offer, workload
 from worker.shares import even
+from worker.words import duration_words
 
 
 def test_the_cheapest_way_that_keeps_the_deadline_is_recommended():
@@ -36,7 +37,8 @@ def test_it_is_the_upper_end_of_the_finish_that_must_keep_the_deadline():
     found = offer([cpus(1)], deadline_s=NOW_S + 110)
     assert found.lines[0].finish_s.mid < found.deadline_s < found.lines[0].finish_s.high
     assert found.chosen is None
-    assert found.lines[0].why.startswith("It is on time with a chance of ")
+    assert found.lines[0].why.startswith("It finishes up to ")
+    assert "after the deadline, and is on time with a chance of " in found.lines[0].why
 
 
 def test_what_does_not_fit_in_memory_is_kept_in_the_list_with_its_reason():
@@ -87,7 +89,9 @@ def test_a_deadline_that_is_out_of_reach_is_no_chance():
     found = offer([cpus(2)], deadline_s=NOW_S + 5)
     assert found.likeliest is None
     assert not any("without a promise" in change for change in found.changes)
-    assert {line.why for line in found.lines} == {"It finishes after the deadline."}
+    for line in found.lines:
+        late = duration_words(line.latest_s - found.deadline_s, up=True)
+        assert line.why == f"It finishes up to {late} after the deadline."
 
 
 def test_a_deadline_in_the_past_is_said_so():
