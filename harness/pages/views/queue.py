@@ -62,16 +62,17 @@ def _admin_job(user: User, job_id: str) -> Job:
 
 @page("POST")
 def queue_act(request: HttpRequest, job_id: str) -> HttpResponseBase:
-    """Move a job (`to`), or set its priority."""
+    """Move a job (`to`), or set its priority; back to the part of the queue that was shown."""
     user = person(request)
     job = _admin_job(user, job_id)
+    back = reverse("queue") + (f"?{request.GET.urlencode()}" if request.GET else "")
     to, priority = request.POST.get("to", ""), request.POST.get("priority", "")
     action: Callable[[], Any]
     if to in _SHIFTS:
         action, done = lambda: job_shift(user=user, job=job, to=to), f"{job.name} goes {_SHIFTS[to]}."
     else:
         action, done = lambda: job_priority_set(user=user, job=job, priority=_whole(priority, "priority")), "Saved."
-    return change(request, action, done=done, to=reverse("queue"))
+    return change(request, action, done=done, to=back)
 
 
 def _whole(text: str, field: str) -> int:

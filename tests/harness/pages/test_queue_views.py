@@ -61,3 +61,13 @@ def test_the_api_tells_ones_own_jobs_alone_where_it_is_asked_to(world: SimpleNam
     assert len(everybody) - len(mine) == 3
     assert {row["job"]["owner"] for row in mine} == {"owner"}
     assert {row["position"] for row in mine} <= {row["position"] for row in everybody}
+
+
+def test_who_orders_the_queue_comes_back_to_the_part_that_was_shown(world: SimpleNamespace, owner: Client) -> None:
+    many(world.jobs["queued"], PAGE_SIZE + 1)
+    owner.force_login(world.admin)
+    page = shown(owner, "/queue/?page=2")
+    action = re.search(r'action="(/queue/[^"]*)"', page)
+    assert action and action[1].endswith("/?page=2")
+    answer = owner.post(action[1], {"priority": "7"})
+    assert answer.status_code == 302 and answer["Location"] == "/queue/?page=2"
