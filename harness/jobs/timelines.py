@@ -14,7 +14,7 @@ from harness.calibration.known import Key, powers_known
 from harness.errors import Invalid
 from harness.jobs.control.usage import attempt_samples, device_key, power_now_w, use_of
 from harness.jobs.models import Allocation, DeviceUse, Job
-from harness.pool.models import Device, PoolSetting
+from harness.pool.models import Device
 from harness.pool.power import device_power
 from harness.pool.presence import Presence
 from harness.pool.services import pool_setting_get
@@ -171,7 +171,7 @@ def pool_timeline(window: Window, uses: Sequence[DeviceUse] | None = None) -> li
 
     `uses`: of the window, where they were read before.
     """
-    setting = pool_setting_get()
+    table = pool_setting_get().power_table
     worked: dict[tuple[int, str], _Worked] = defaultdict(_Worked)
     for use in uses_of(window) if uses is None else uses:
         for number, seconds, joules in spread(use, window):
@@ -183,8 +183,10 @@ def pool_timeline(window: Window, uses: Sequence[DeviceUse] | None = None) -> li
         devices[device.kind].append(device)
     kinds = sorted({*devices, *(kind for _, kind in worked)})
     presence = Presence(window.since, window.until)
+    models = {(kind, device.model_name) for kind in kinds for device in devices[kind]}
+    idle_w = {(kind, name): device_power(kind, name, table).idle_w for kind, name in models}
     return [
-        _bucket(window, number, kind, devices[kind], worked[number, kind], setting, presence)
+        _bucket(window, number, kind, devices[kind], worked[number, kind], idle_w, presence)
         for number in range(window.buckets)
         for kind in kinds
     ]
@@ -196,7 +198,7 @@ def _bucket(
     kind: str,
     devices: Sequence[Device],
     found: _Worked,
-    setting: PoolSetting,
+    idle_w: Mapping[tuple[str, str], float],
     presence: Presence,
 ) -> Bucket:
     since = window.since + timedelta(seconds=number * window.bucket_s)
@@ -208,10 +210,10 @@ def _bucket(
     there = {device.pk: seconds for device in devices if (seconds := presence.seconds(device, since, until)) > 0}
     for device in devices:
         # Who worked was there, whatever is known of its node.
-        seconds = max(there.get(device.pk, 0.0), worked.get(device.pk, 0.0))
+        worked_s = worked.get(device.pk, 0.0)
+        seconds = max(there.get(device.pk, 0.0), worked_s)
         present_s += seconds
-        idle_s = seconds - worked.get(device.pk, 0.0)
-        idle_j += device_power(kind, device.model_name, setting.power_table).idle_w * idle_s
+        idle_j += idle_w[kind, device.model_name] * (seconds - worked_s)
     bases[str(Basis.ASSUMED)] += idle_j
     return Bucket(
         starts_at=since,

@@ -40,9 +40,17 @@ class Presence:
         reaching = NodeAbsence.objects.filter(Q(until=None) | Q(until__gt=since), since__lt=until)
         for node_id, began, ended in reaching.values_list("node_id", "since", "until"):
             self._away[node_id].append((began, ended or until))
+        self._known: dict[tuple[str, datetime | None, datetime, datetime], float] = {}
+        """Devices of a node come and go together, but for those that it does not see."""
 
     def seconds(self, device: Device, since: datetime, until: datetime) -> float:
         """How long the device was there in this stretch: from when its node joined, without what it was away."""
+        key = (device.node_id, device.away_since, since, until)
+        if key not in self._known:
+            self._known[key] = self._seconds(device, since, until)
+        return self._known[key]
+
+    def _seconds(self, device: Device, since: datetime, until: datetime) -> float:
         if device.node.heartbeat_at is None:
             return 0.0
         ended = min(until, device.away_since) if device.away_since else until

@@ -66,12 +66,23 @@ class NodeRow:
         """Devices held by jobs."""
         return sum(device.job_id is not None for device in self.devices)
 
+    @property
+    def said(self) -> str:
+        """What it is found by, in small letters."""
+        models = dict.fromkeys((str(self.description.get("cpu_model", "")), *(one.model_name for one in self.devices)))
+        return " ".join((self.name, self.near, *models)).lower()
+
 
 @dataclass(frozen=True, kw_only=True)
 class PoolOverview:
     """The whole pool at one moment."""
 
     nodes: tuple[NodeRow, ...]
+
+    def found(self, words: str, state: str) -> list[NodeRow]:
+        """Nodes in this state (empty: any) whose name, rack or models have all the words."""
+        wanted = words.lower().split()
+        return [node for node in self.nodes if state in ("", node.state) and all(word in node.said for word in wanted)]
 
     @property
     def devices(self) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 
+from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -15,11 +17,12 @@ from harness.errors import Conflict, Forbidden, HarnessError, NotFound
 from harness.jobs.readers import reading_state
 from harness.jobs.selectors import jobs_queued_count
 from harness.pages.forms import NodeForm, PoolForm, SlowForm, form_values
-from harness.pages.web import asks_part, change, number_read, page, person, show
+from harness.pages.web import asks_part, change, number_read, page, page_number, person, show
 from harness.pool import services
 from harness.pool.joining import join_command, join_token_make
 from harness.pool.links import link_list
-from harness.pool.selectors import PoolOverview, pool_overview
+from harness.pool.models import NodeState
+from harness.pool.selectors import NodeRow, pool_overview
 from harness.pool.services import (
     node_add,
     node_drain,
@@ -29,6 +32,7 @@ from harness.pool.services import (
     pool_setting_update,
 )
 
+NODES_SHOWN = 20
 LINKS_SHOWN = 60
 """Of the slowest: a large pool has thousands."""
 _ACTIONS = {
@@ -48,15 +52,22 @@ def _pool(request: HttpRequest, form: NodeForm, *, joins: str = "", command: str
     """`command`: what lets the machine `joins` in, shown this once."""
     user = person(request)
     setting, overview, links = pool_setting_get(), pool_overview(), link_list()
+    words, state = request.GET.get("q", "").strip(), request.GET.get("state", "")
+    nodes = Paginator(overview.found(words, state), NODES_SHOWN).get_page(page_number(request))
     context = {
         "pool": overview,
+        "nodes": nodes,
+        "q": words,
+        "state": state,
+        "states": NodeState.choices,
+        "is_large": len(overview.nodes) > NODES_SHOWN,
         "waiting": jobs_queued_count(),
         "links": links[:LINKS_SHOWN],
         "more_links": len(links[LINKS_SHOWN:]),
         "visible": set(visible_projects(user).values_list("pk", flat=True)),
         "is_admin": user.is_superuser,
         "node_form": form,
-        "slow_form": _slow_form(overview),
+        "slow_form": _slow_form(nodes),
         "setting_form": PoolForm(initial={name: getattr(setting, name) for name in PoolForm.base_fields}),
         "object_store": bucket_status() if user.is_superuser else None,
         "joins": joins,
@@ -69,9 +80,9 @@ def _pool(request: HttpRequest, form: NodeForm, *, joins: str = "", command: str
     return response
 
 
-def _slow_form(overview: PoolOverview) -> SlowForm:
+def _slow_form(nodes: Iterable[NodeRow]) -> SlowForm:
     form = SlowForm()
-    form.set_devices(f"{node.name} {device.kind}:{device.index}" for node in overview.nodes for device in node.devices)
+    form.set_devices(f"{node.name} {device.kind}:{device.index}" for node in nodes for device in node.devices)
     return form
 
 

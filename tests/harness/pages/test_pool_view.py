@@ -1,0 +1,56 @@
+"""The page of the pool: the nodes of a large one come in parts and are found by words and state."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+
+from django.test import Client
+
+from harness.pages.views.pool import NODES_SHOWN
+from harness.pool.models import Device, Node
+
+
+def add(count: int, **more: str) -> None:
+    """So many nodes with a core each."""
+    for number in range(count):
+        node = Node.objects.create(**{"name": f"rack-{number:03}", "state": "up", "cpu_cores": 1, **more})
+        Device.objects.create(node=node, kind="cpu", index=0, model_name="Example Epyc")
+
+
+def shown(client: Client, query: str = "") -> str:
+    return re.sub(r"\s+", " ", client.get(f"/pool/{query}").content.decode())
+
+
+def names(page: str) -> list[str]:
+    return re.findall(r'<h2 id="node-([^"]+)"', page)
+
+
+def test_a_small_pool_is_shown_whole_and_has_nothing_to_find(world: SimpleNamespace, owner: Client) -> None:
+    page = shown(owner)
+    assert len(names(page)) == Node.objects.count() and 'name="q"' not in page
+
+
+def test_a_large_pool_comes_in_pages(world: SimpleNamespace, owner: Client) -> None:
+    add(NODES_SHOWN + 5)
+    every = list(Node.objects.order_by("name").values_list("name", flat=True))
+    first, second = shown(owner), shown(owner, "?page=2")
+    assert names(first) == every[:NODES_SHOWN] and names(second) == every[NODES_SHOWN:]
+    assert f"<dd>{Device.objects.count()}</dd>" in first and "page 2 of 2" in second
+
+
+def test_nodes_are_found_by_name_rack_model_and_state(world: SimpleNamespace, owner: Client) -> None:
+    add(NODES_SHOWN)
+    Node.objects.filter(name="rack-003").update(near="Hall B")
+    Node.objects.filter(name="rack-004").update(state="down")
+    assert names(shown(owner, "?q=hall+b")) == ["rack-003"]
+    assert names(shown(owner, "?q=epyc+004")) == ["rack-004"]
+    assert "rack-004" in names(shown(owner, "?state=down")) and "rack-003" not in names(shown(owner, "?state=down"))
+    assert "No such node" in shown(owner, "?q=nowhere") and names(shown(owner, "?q=nowhere")) == []
+
+
+def test_an_admin_may_slow_down_the_devices_of_the_nodes_that_are_shown(world: SimpleNamespace, owner: Client) -> None:
+    add(NODES_SHOWN)
+    owner.force_login(world.admin)
+    options = re.findall(r'<option value="(rack-\d+) cpu:0"', shown(owner, "?q=rack-01"))
+    assert options == [f"rack-{number:03}" for number in range(10, 20)]
