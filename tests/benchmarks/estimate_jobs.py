@@ -189,7 +189,7 @@ def finished(seen: Seen) -> Finished:
     return Finished(
         workload=seen.workload,
         allocation=seen.probe.allocation,
-        step_s=float(np.median(seen.probe.step_s)),
+        step_s=seen.parts.steps_s / whole_steps(seen.workload),
         run_s=seen.run_s,
         start_s=seen.start_s,
         load_s=(seen.probe.load_row_s or 0.0) * all_rows(seen.workload),
