@@ -135,6 +135,9 @@ class Event:
     time_s: float
     """Unix time."""
     data: dict[str, Any] = field(default_factory=dict)
+    sent: int | None = None
+    """Counts up from 0 over what an attempt's first supervisor sends to control: a gap tells that words were lost on
+    the way. None: nobody counted."""
 
     def to_json(self) -> str:
         """One line of strict JSON; NaN and infinities become null."""
@@ -147,6 +150,8 @@ class Event:
             "time_s": self.time_s,
             "data": finite(self.data),
         }
+        if self.sent is not None:
+            body["sent"] = self.sent
         return json.dumps(body, separators=(",", ":"), allow_nan=False)
 
     @staticmethod
@@ -162,6 +167,7 @@ class Event:
                 seq=int(body["seq"]),
                 time_s=float(body["time_s"]),
                 data=dict(body["data"]),
+                sent=None if body.get("sent") is None else int(body["sent"]),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"not an event: {error}") from error
