@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
-from django.db import connection, transaction
 from django.utils import timezone
 
 from harness.jobs.models import Checkpoint, Job, JobAttempt
@@ -90,36 +87,6 @@ def test_an_old_attempt_and_one_that_has_ended_write_nothing(node, attempt):
     assert all_refused()
     assert not paths(attempt).work.exists() and not paths(attempt).logs.exists()
     assert not paths(attempt).exit_file(1).exists()
-
-
-@pytest.mark.skipif("sqlite" in connection.vendor, reason="SQLite locks whole files; make test-postgres runs this")
-@pytest.mark.django_db(transaction=True)
-def test_a_commit_that_comes_while_the_job_is_given_to_a_newer_attempt_waits_and_is_refused(node, attempt, monkeypatch):
-    files = {"state.pt": STATE, "MANIFEST.json": MANIFEST}
-    send(node, attempt, files)
-    held, asked = threading.Event(), threading.Event()
-
-    def give():
-        with transaction.atomic():
-            Job.objects.select_for_update().get(pk=attempt.job_id)
-            held.set()
-            assert asked.wait(60)
-            Job.objects.filter(pk=attempt.job_id).update(token=2)
-        connection.close()
-
-    giver, honest = threading.Thread(target=give), returns.sender_get
-
-    def sender_get(*told, lock=False):
-        if lock:
-            giver.start()
-            assert held.wait(60)
-            asked.set()
-        return honest(*told, lock=lock)
-
-    monkeypatch.setattr(returns, "sender_get", sender_get)
-    assert code(commit(node, attempt, files)) == "stale_attempt"
-    giver.join()
-    assert not paths(attempt).checkpoints.exists()
 
 
 def test_what_an_old_attempt_left_half_sent_goes_with_the_next_commit(node, attempt):
