@@ -75,8 +75,10 @@ else
 endif
 
 # What comes to the same on any database is left to `make test`: tests that have none, and of the whole stacks those that
-# are not about jobs and their ends. The random kills end the database's connections, too. What control writes while an
-# elastic run loses a rank, or a node that is not its first, is tried there write by write, in tests/harness.
+# are not about jobs and their ends: what these do to a database (answers of nodes, offers, returned files, pages) is done
+# to it in tests/harness, locks and races included. The random kills end the database's connections, too, and so the
+# longer series of them is not made again. What control writes while an elastic run loses a rank, or a node that is not
+# its first, is tried there write by write, in tests/harness.
 # ARGS="-n 3 --dist loadfile tests/harness tests/e2e" takes all.
 STACKS := jobs faults fault_services fault_stages fault_kills fault_nodes pause_and_cancel scheduling backup stack_again \
 	elastic_width elastic_first_node

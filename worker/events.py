@@ -71,7 +71,7 @@ class EventKind(StrEnum):
     """`step`, `epoch` (float), `values` {name: number or null}; names as `train/loss`, `val/accuracy`. Without a
     value it is a sign of life of long work that is no step; it may tell `expected_step_s`, once the model was tried."""
     CHECKPOINT = "checkpoint"
-    """`name`, `step`, `epoch`, `metric` (or null), `bytes`, `best` (bool), `removed` [names purged]."""
+    """`name`, `step`, `epoch`, `metric` (or null), `bytes`, `best` (bool), `removed` [names purged or put aside]."""
     SAMPLE = "sample"
     """Supervisor, every second: `ranks` [{rank, cpu_percent, rss_bytes}], `host` {cpu_percent, memory_bytes,
     memory_total_bytes, cores, packages_w (all processor packages; null: not told)}, `gpus` [{index,
@@ -135,6 +135,9 @@ class Event:
     time_s: float
     """Unix time."""
     data: dict[str, Any] = field(default_factory=dict)
+    sent: int | None = None
+    """Counts up from 0 over what an attempt's first supervisor sends to control: a gap tells that words were lost on
+    the way. None: nobody counted."""
 
     def to_json(self) -> str:
         """One line of strict JSON; NaN and infinities become null."""
@@ -147,6 +150,8 @@ class Event:
             "time_s": self.time_s,
             "data": finite(self.data),
         }
+        if self.sent is not None:
+            body["sent"] = self.sent
         return json.dumps(body, separators=(",", ":"), allow_nan=False)
 
     @staticmethod
@@ -162,6 +167,7 @@ class Event:
                 seq=int(body["seq"]),
                 time_s=float(body["time_s"]),
                 data=dict(body["data"]),
+                sent=None if body.get("sent") is None else int(body["sent"]),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"not an event: {error}") from error

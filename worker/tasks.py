@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+from kombu.exceptions import KombuError
+from redis import RedisError
+
 from worker import agent, exporting, heartbeat, inspection, programs, rate_range
+from worker.answers import NOW_ALONE, Request, Send, answered
 from worker.celery_app import answer_to_control, app, send_to_control
 from worker.elastic import resize as resizing
 from worker.linking import part
@@ -16,10 +21,21 @@ from worker.transfer.depot import run_paths
 from worker.transfer.requests import with_files
 
 
-def _to(task: str) -> Callable[[dict[str, Any]], None]:
-    """Sends an answer to control; what is of use now alone is not sent again: how far it is, where a node listens."""
-    now_alone = {"progress", "port"}
-    return lambda told: send_to_control(task, [told]) if now_alone & told.keys() else answer_to_control(task, told)
+def _to(task: str) -> Send:
+    """Sends an answer to control; what is of use now alone is not sent again."""
+    return lambda told: send_to_control(task, [told]) if NOW_ALONE & told.keys() else answer_to_control(task, told)
+
+
+def _put(queue: programs.ProgramQueue, task: str, request: Request, work: Callable[[Send], None]) -> None:
+    """Have it done as soon as a thread is free, and answered by a task of control."""
+    queue.put(lambda: answered(request, _to(task), work))
+
+
+def _put_with_files(
+    queue: programs.ProgramQueue, task: str, request: Request, work: Callable[[Request, Send], None]
+) -> None:
+    """The same, with the request's folders on this machine."""
+    _put(queue, task, request, lambda send: with_files(request, lambda here: work(here, send), send))
 
 
 @app.task(name="node.start")
@@ -55,58 +71,56 @@ def probe() -> None:
 @app.task(name="node.predict")
 def predict(request: dict[str, Any]) -> None:
     """Have a job's predict.py run on an input and tell control."""
-    programs.queue().put(lambda: answer_to_control("control.prediction_done", programs.predict(request)))
+    _put(programs.queue(), "control.prediction_done", request, lambda send: send(programs.predict(request)))
 
 
 @app.task(name="node.export")
 def export(request: dict[str, Any]) -> None:
     """Have a job's trained model exported as ONNX and tell control."""
-    exporting.queue().put(lambda: answer_to_control("control.export_done", exporting.export(request)))
+    _put(exporting.queue(), "control.export_done", request, lambda send: send(exporting.export(request)))
 
 
 @app.task(name="node.check")
 def check(request: dict[str, Any]) -> None:
     """Have a job's program tried on a few rows and tell control."""
-    send = _to("control.check_done")
 
-    def work() -> None:
-        send_to_control("control.check_begun", [{"check_id": request["check_id"]}])
+    def work(send: Send) -> None:
+        with suppress(KombuError, RedisError, OSError):  # who waits is not told that it has begun
+            send_to_control("control.check_begun", [{"check_id": request["check_id"]}])
         with_files(request, lambda here: send(programs.check(here)), send)
 
-    programs.queue().put(work)
+    _put(programs.queue(), "control.check_done", request, work)
 
 
 @app.task(name="node.inspect")
 def inspect(request: dict[str, Any]) -> None:
     """Have a program read without running it, and tell control what a step of it does."""
-    send = _to("control.inspect_done")
-    programs.queue().put(lambda: with_files(request, lambda here: send(inspection.inspect(here)), send))
+    _put_with_files(
+        programs.queue(), "control.inspect_done", request, lambda here, send: send(inspection.inspect(here))
+    )
 
 
 @app.task(name="node.measure")
 def measure(request: dict[str, Any]) -> None:
     """Have some real steps of a program timed (or a link), and tell control each answer as it comes."""
-    send = _to("control.measure_done")
-    programs.measuring_queue().put(
-        lambda: with_files(request, lambda here: inspection.measure(here, send), send),
-    )
+    _put_with_files(programs.measuring_queue(), "control.measure_done", request, inspection.measure)
 
 
 @app.task(name="node.link")
 def link(request: dict[str, Any]) -> None:
     """Take part in timing the link to another node, and tell control."""
     came_s = time.monotonic()
-    send = _to("control.link_told")
-    programs.measuring_queue().put(lambda: part.link_time(request, send, waited_s=time.monotonic() - came_s))
+
+    def work(send: Send) -> None:
+        part.link_time(request, send, waited_s=time.monotonic() - came_s)
+
+    _put(programs.measuring_queue(), "control.link_told", request, work)
 
 
 @app.task(name="node.rate_range")
 def rate_test(request: dict[str, Any]) -> None:
     """Have a learning-rate range test of a program made, and tell control how far it is and what came of it."""
-    send = _to("control.rate_range_done")
-    programs.measuring_queue().put(
-        lambda: with_files(request, lambda here: rate_range.rate_test(here, send), send),
-    )
+    _put_with_files(programs.measuring_queue(), "control.rate_range_done", request, rate_range.rate_test)
 
 
 @app.task(name="node.rate_stop")

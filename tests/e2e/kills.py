@@ -99,8 +99,8 @@ class Storm:
         """Submit until enough jobs are open. What a dying portal left half done is found again by its name."""
         while len(self._open()) < AT_ONCE:
             name, kind = f"{self._name} {len(self._jobs)}", next(self._kinds)
-            job = self._patiently(lambda name=name, kind=kind: self._draft(name, kind))
-            self._patiently(lambda job=job: self._submit(job))
+            job = patiently(lambda name=name, kind=kind: self._draft(name, kind))
+            patiently(lambda job=job: self._submit(job))
             self._jobs[job] = kind
 
     def _draft(self, name: str, kind: str) -> str:
@@ -118,25 +118,12 @@ class Storm:
 
     def _open(self) -> list[str]:
         """Jobs that are not over; every state that is told is one that there is."""
-        bodies = [self._patiently(lambda job=job: self.stack.job(job)) for job in self._jobs]
+        bodies = [patiently(lambda job=job: self.stack.job(job)) for job in self._jobs]
         for body in bodies:
             kind = self._jobs[body["id"]]
             told = f"{body['id']} ({kind}): {body['state']} {body['failure']} after {self._trace[-4:]}"
             assert body["state"] in STATES - {"failed", "cancelled"}, told
         return [body["id"] for body in bodies if body["state"] != "succeeded"]
-
-    def _patiently(self, ask: Callable[[], T]) -> T:
-        """Ask again while the portal, or what it needs, is down."""
-        end_s = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                return ask()
-            except (httpx.TransportError, AssertionError) as error:
-                told = str(error)
-                if isinstance(error, AssertionError) and not any(f": {code} " in told for code in (502, 503)):
-                    raise
-                assert time.monotonic() < end_s, f"the portal does not come back: {error}"
-                time.sleep(0.2)
 
     def _kill(self) -> None:
         """Kill something that lives, of a kind that has not died yet if there is one. Parts that died again and again
@@ -169,11 +156,8 @@ class Storm:
         if self.database_kill:
             found[DATABASE] = [0]
         for process in processes_of(self.stack.home):
-            with contextlib.suppress(psutil.Error):
-                program, *words = process.cmdline() or [""]  # one that just ended has none
-                for kind, word in OF_RUNS.items():
-                    if "python" in Path(program).name and any(part.endswith(word) for part in words):
-                        found.setdefault(kind, []).append(process.pid)
+            if kind := kind_of(process):
+                found.setdefault(kind, []).append(process.pid)
         return found
 
     def _check(self) -> None:
@@ -195,6 +179,30 @@ class Storm:
             self.told.lost += ends["lost"]
             self.told.pauses += ends["paused"]
         self.told.jobs = Counter(self._jobs.values())
+
+
+def kind_of(process: psutil.Process) -> str:
+    """What a process is of a run: of `OF_RUNS`; empty for another one, or one that has ended."""
+    with contextlib.suppress(psutil.Error):
+        program, *words = process.cmdline() or [""]  # one that just ended has none
+        for kind, word in OF_RUNS.items():
+            if "python" in Path(program).name and any(part.endswith(word) for part in words):
+                return kind
+    return ""
+
+
+def patiently(ask: Callable[[], T]) -> T:
+    """Ask again while the portal, or what it needs, is down."""
+    end_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return ask()
+        except (httpx.TransportError, AssertionError) as error:
+            told = str(error)
+            if isinstance(error, AssertionError) and not any(f": {code} " in told for code in (502, 503)):
+                raise
+            assert time.monotonic() < end_s, f"the portal does not come back: {error}"
+            time.sleep(0.2)
 
 
 def kinds_in_turn(draw: random.Random) -> Iterator[str]:

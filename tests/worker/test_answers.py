@@ -1,4 +1,4 @@
-"""What a node has computed for control reaches it, also where the broker is away at that moment."""
+"""What a node was asked is answered: also where the work breaks, and where the broker is away at that moment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from kombu.exceptions import OperationalError
 
-from worker import celery_app, sandbox, tasks
+from worker import celery_app, exporting, inspection, programs, rate_range, sandbox, tasks
+from worker.linking import part
 
 
 class Broker:
@@ -49,6 +50,79 @@ def test_how_far_something_is_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(OperationalError):
         tasks._to("control.rate_range_done")({"request_id": "r", "progress": 0.5})
     assert (broker.now_s, broker.got) == (0.0, [])
+
+
+class AtOnce:
+    """In place of a queue of programs."""
+
+    @staticmethod
+    def put(work: Any) -> None:
+        work()
+
+
+@pytest.fixture
+def broker(home: Path, monkeypatch: pytest.MonkeyPatch) -> Broker:
+    for place, name in ((programs, "queue"), (programs, "measuring_queue"), (exporting, "queue")):
+        monkeypatch.setattr(place, name, AtOnce)
+    return Broker(monkeypatch, away=0)
+
+
+def breaks(*_: Any, **__: Any) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+@pytest.mark.parametrize(
+    ("task", "place", "name", "request_of", "told_by"),
+    [
+        (tasks.predict, programs, "predict", {"prediction_id": "p"}, "control.prediction_done"),
+        (tasks.export, exporting, "export", {"export_id": "e"}, "control.export_done"),
+        (tasks.check, programs, "check", {"check_id": "c"}, "control.check_done"),
+        (tasks.inspect, inspection, "inspect", {"request_id": "r"}, "control.inspect_done"),
+        (tasks.measure, inspection, "measure", {"request_id": "r"}, "control.measure_done"),
+        (tasks.rate_test, rate_range, "rate_test", {"request_id": "r"}, "control.rate_range_done"),
+        (tasks.link, part, "link_time", {"request_id": "r"}, "control.link_told"),
+    ],
+)
+def test_what_breaks_on_the_node_is_answered_at_once_and_its_cause_is_in_the_log(
+    task: Any, place: Any, name: str, request_of: dict[str, Any], told_by: str, broker: Broker,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(place, name, breaks)
+    task(request_of)
+    last, (answer,) = broker.got[-1]
+    assert last == told_by and {**answer, **request_of} == answer
+    problem = answer["problem"]
+    assert "thread" not in problem["message"] and problem["hint"].startswith("Ask again.")
+    assert "can't start new thread" in caplog.text
+
+
+def test_of_several_things_those_that_had_their_answer_before_it_broke_get_no_second_one(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = iter([{"request_id": "a", "ok": True}])
+    monkeypatch.setattr(inspection, "measure_one", lambda _: next(done, None) or breaks())
+    tasks.measure({"request_id": "r", "points": [{"request_id": name} for name in "abc"]})
+    told = [(answer["request_id"], answer["ok"]) for _, (answer,) in broker.got]
+    assert told == [("a", True), ("b", False), ("c", False)]
+
+
+def test_how_far_something_is_is_no_answer(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test(request: dict[str, Any], send: Any) -> None:
+        send({"request_id": request["request_id"], "progress": 0.5})
+        breaks()
+
+    monkeypatch.setattr(rate_range, "rate_test", test)
+    tasks.rate_test({"request_id": "r"})
+    assert [set(answer) for _, (answer,) in broker.got] == [{"request_id", "progress"}, {"request_id", "ok", "problem"}]
+
+
+def test_a_check_is_made_though_nobody_could_be_told_that_it_begins(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.away = 1
+    monkeypatch.setattr(programs, "check", lambda request: {**request, "ok": True})
+    tasks.check({"check_id": "c"})
+    assert broker.got == [("control.check_done", [{"check_id": "c", "ok": True}])]
 
 
 def test_a_line_that_cannot_be_handed_on_stops_neither_the_program_nor_its_answer() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from worker.runtime.data import Part
+from worker.runtime.data import DataError, Part
 from worker.shares import epoch_steps, even, in_proportion
 from worker.words import counted
 
@@ -67,6 +67,15 @@ class BatchPlan:
         shares = self.shares(step)
         start = self.bounds(step)[0] + sum(shares[:rank])
         return start, start + shares[rank]
+
+
+def batch_plan(part: Part, batch_size: int, world_size: int) -> BatchPlan:
+    """Of an even split of these rows. Raises `DataError` where they are too few."""
+    try:
+        return BatchPlan(rows=len(part), batch_size=batch_size, world_size=world_size)
+    except ValueError as error:
+        hint = "Use fewer ranks, a larger batch, more rows or smaller shares of validation and test."
+        raise DataError(f"{error}.", hint) from None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -58,6 +58,8 @@ class Checkpointer:
         self._last_save = time.monotonic()
         self._last_save_s = 0.0
         self._saved_step = -1
+        self._left: list[str] = []
+        """Put aside here, and told with the next checkpoint: a store elsewhere has them still."""
         self._epochs_since = 0
 
     # ---- when --------------------------------------------------------------------------------------------------
@@ -162,6 +164,7 @@ class Checkpointer:
 
     def _tell(self, saved: Saved, best: bool, removed: list[str]) -> None:
         data = {"name": saved.name, "step": saved.step, "epoch": saved.epoch, "metric": saved.metric}
+        removed, self._left = [*(name for name in self._left if name != saved.name), *removed], []
         self.run.reporter.emit(EventKind.CHECKPOINT, **data, bytes=saved.bytes, best=best, removed=removed)
 
     def _state(self) -> dict[str, Any]:
@@ -235,6 +238,7 @@ class Checkpointer:
         later = [saved.name for saved in self.store.saved() if saved.step > step]
         if later:
             aside = self.store.leave_behind(later)
+            self._left = later
             names = ", ".join(later)
             self.run.reporter.note(f"Put aside, as this run starts from an earlier point: {names} (in {aside.name}).")
 

@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 
 from worker.merit import larger_is_better
 from worker.runtime import compiler, failures, memory, modes
-from worker.runtime.batches import BatchPlan, epoch_order, going_on
+from worker.runtime.batches import BatchPlan, batch_plan, epoch_order, going_on
 from worker.runtime.checkpointer import Checkpointer
 from worker.runtime.collective import Group, broadcast_bytes, join
 from worker.runtime.control import Control
@@ -287,12 +287,7 @@ class Run:
         return join(self.settings.backend, step_s, self.device) if self.world_size > 1 else None
 
     def _plan(self, part: Part) -> BatchPlan:
-        try:
-            return BatchPlan(rows=len(part), batch_size=self.batch_size, world_size=self.mode.shards[1])
-        except ValueError as error:
-            raise DataError(
-                f"{error}.", "Use fewer ranks, a larger batch, more rows or smaller shares of validation and test."
-            ) from None
+        return batch_plan(part, self.batch_size, self.mode.shards[1])
 
 
 def _made(spec: Spec, settings: Settings, reporter: Reporter) -> Run:

@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections import deque
+from dataclasses import replace
 from typing import Any
 
 import redis
@@ -49,6 +50,9 @@ class Forwarder:
         self.job_id, self.token, self.url = job_id, token, url
         self._lease = lease_key(job_id, part) if leased else ""
         self._stream = control_stream(stream)
+        self._counts = leased and not part
+        self._sent = 0
+        """Events that control was sent, or that nobody will send it any more."""
         self.fenced = threading.Event()
         """A newer attempt holds the lease: this one must end."""
         self._buffer: deque[Event] = deque()
@@ -73,6 +77,7 @@ class Forwarder:
     def _shrink(self) -> None:
         kept = [event for event in self._buffer if event.kind not in _DISPENSABLE]
         self._buffer = deque(kept[-BUFFER_EVENTS:])
+        self._sent += len(kept) - len(self._buffer)
 
     def close(self, wait_s: float) -> bool:
         """Send the rest, give the lease back. False where the broker stayed away for `wait_s`."""
@@ -113,17 +118,23 @@ class Forwarder:
     def _send_batch(self, client: redis.Redis) -> int:
         with self._lock:
             batch = [self._buffer[index] for index in range(min(BATCH_EVENTS, len(self._buffer)))]
+            number = self._sent
         if not batch:
             return 0
         pipe = client.pipeline(transaction=False)
+        told = 0
         for event in batch:
-            fields: dict[Any, Any] = {"event": event.to_json()}
-            if event.kind is not EventKind.LOG:  # log files are the truth; a flood must not push events out
+            for_control = event.kind is not EventKind.LOG  # log files are the truth; a flood must not push events out
+            counted = replace(event, sent=number + told) if for_control and self._counts else event
+            fields: dict[Any, Any] = {"event": counted.to_json()}
+            if for_control:
                 pipe.xadd(self._stream, fields, maxlen=CONTROL_LENGTH, approximate=True)
+                told += 1
             pipe.xadd(job_stream(self.job_id), fields, maxlen=JOB_LENGTH, approximate=True)
         pipe.expire(job_stream(self.job_id), LIVE_KEEP_S)
         pipe.execute()
         with self._lock:
+            self._sent += told  # only now: what is sent once more after a cut keeps its numbers
             for event in batch:
                 if self._buffer and self._buffer[0] is event:
                     self._buffer.popleft()

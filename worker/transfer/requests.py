@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
 
+from worker.answers import Request, Send, problem_send
 from worker.programs import ProgramProblem
 from worker.transfer.depot import depot_here
 from worker.transfer.portal import TransferError
 
-Request = dict[str, Any]
 
-
-def with_files(request: Request, work: Callable[[Request], None], send: Callable[[Request], None]) -> None:
+def with_files(request: Request, work: Callable[[Request], None], send: Send) -> None:
     """Do `work` with the request's folders on this machine; where they cannot be brought, `send` an answer for each
     thing that was asked. On a node that sees the store the request is done as it came."""
     depot = depot_here()
@@ -24,14 +22,7 @@ def with_files(request: Request, work: Callable[[Request], None], send: Callable
         try:
             here = stack.enter_context(depot.request_here(request))
         except (TransferError, OSError, ValueError) as error:
-            _problem_send(request, error, send)
+            text = f"The node could not fetch program and data from the portal: {error}"
+            problem_send(request, ProgramProblem(text, "Try again.", "start_failed"), send)
             return
         work(here)
-
-
-def _problem_send(request: Request, error: Exception, send: Callable[[Request], None]) -> None:
-    text = f"The node could not fetch program and data from the portal: {error}"
-    problem = ProgramProblem(text, "Try again.", "start_failed").to_dict()
-    for asked in request.get("points") or [{}]:
-        ids = {name: value for name, value in {**request, **asked}.items() if name in ("request_id", "check_id")}
-        send({**ids, "ok": False, "problem": problem})

@@ -7,12 +7,13 @@ from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 
 from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 
 from harness.broker import project_stream, publish
 from harness.jobs.control.attempts import attempt_end
-from harness.jobs.control.found import Found, found_of
-from harness.jobs.control.marks import fresh_events
+from harness.jobs.control.found import Found, found_of, found_take
+from harness.jobs.control.marks import fresh_events, words_lost
 from harness.jobs.control.parts import is_spread, nodes_of
 from harness.jobs.control.reading import end_told
 from harness.jobs.control.saved import checkpoints_drop, checkpoints_gone, checkpoints_take
@@ -37,8 +38,9 @@ from worker.watchdog import made_a_step
 
 def events_apply(job_id: str, events: Collection[Event]) -> int:
     """Take in events of one job; return how many were new. Events of an older attempt, or seen before, are dropped."""
-    found = found_of(job_id, events)  # before the transaction: reading may take long
-    gone = checkpoints_gone(job_id, events)
+    lost = _words_lost(job_id, events)
+    found = found_of(job_id, events, lost=lost)  # before the transaction: reading may take long
+    gone = checkpoints_gone(job_id, events, lost=lost)
     with transaction.atomic():
         job = Job.objects.select_for_update().filter(pk=job_id).first()
         if job is None:
@@ -55,14 +57,25 @@ def events_apply(job_id: str, events: Collection[Event]) -> int:
         for event in fresh:
             by_kind[event.kind].append(event)
         _overheard(job, attempt, by_kind)
-        if by_kind[EventKind.RUNNING]:
+        if lost or by_kind[EventKind.RUNNING]:
             checkpoints_drop(job, gone)  # before what is saved now: one under such a name is there again
+        if lost and found:
+            found_take(job, attempt, found.without(by_kind[EventKind.CHECKPOINT]))
         for kind, effect in _EFFECTS.items():
             if by_kind[kind]:
                 effect(job, attempt, by_kind[kind])
         if by_kind[EventKind.EXITED]:
             _exited(attempt, by_kind[EventKind.EXITED], found)
     return len(fresh)
+
+
+def _words_lost(job_id: str, events: Collection[Event]) -> bool:
+    """Whether the attempt that the job has now said more before these events than has arrived."""
+    attempts = JobAttempt.objects.filter(job_id=job_id, number=F("job__token"))
+    attempt = attempts.only("number", "seen_seq").first()
+    if attempt is None:
+        return False
+    return words_lost(attempt.seen_seq, (event for event in events if event.token == attempt.number))
 
 
 def _overheard(job: Job, attempt: JobAttempt, by_kind: dict[EventKind, list[Event]]) -> None:

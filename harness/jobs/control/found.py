@@ -1,7 +1,8 @@
-"""What an attempt has left on the disk, for control that ends it: figures, and checkpoints whose word did not arrive.
+"""What an attempt has left on the disk: figures, for control that ends it, and checkpoints whose word did not arrive.
 
 A broker that loses its memory, or a node that is lost, takes the word of a checkpoint with it. Without that word the
-next attempt would go on from an older one, and put the newer aside.
+next attempt would go on from an older one, and put the newer aside. It is looked for where the words that arrive have
+a gap, and at the end of the attempt.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from django.conf import settings
 from django.db.models import F
@@ -45,6 +46,11 @@ class Found:
     unheard: tuple[Saved, ...] = ()
     """Whole checkpoints that the attempt made and the job does not list, the oldest first."""
 
+    def without(self, told: Iterable[Event]) -> Found:
+        """The same without those that these CHECKPOINT events tell of."""
+        names = {event.data.get("name") for event in told}
+        return replace(self, unheard=tuple(one for one in self.unheard if one.name not in names))
+
 
 def found_read(job_id: str, outcome: Outcome) -> Found:
     """Look at the store. Best called before the transaction that ends the attempt: no lock is held while a disk is
@@ -60,16 +66,18 @@ def found_read(job_id: str, outcome: Outcome) -> Found:
         return Found(figures=figures)
 
 
-def found_of(job_id: str, events: Iterable[Event]) -> Found | None:
-    """The same where these events tell that a part of the run has ended; else None."""
+def found_of(job_id: str, events: Iterable[Event], *, lost: bool) -> Found | None:
+    """The same where these events tell that a part of the run has ended, or words before them were `lost`; else None.
+
+    While a run goes on it has no figures."""
     ends = [end_told(event)[0] for event in events if event.kind is EventKind.EXITED]
-    if not ends:
+    if not ends and not lost:
         return None
-    return found_read(job_id, Outcome.SUCCEEDED if Outcome.SUCCEEDED in ends else ends[-1])
+    return found_read(job_id, Outcome.SUCCEEDED if Outcome.SUCCEEDED in ends else Outcome.LOST)
 
 
 def found_take(job: Job, attempt: JobAttempt, found: Found) -> None:
-    """Take in what nobody told of. In the transaction that ends the attempt, with the job locked."""
+    """Take in what nobody told of. In a transaction, with the job locked."""
     if first_lost_at(attempt) is not None:
         return  # then `rescue` alone decides what counts
     listed = _listed(job)  # some may have been heard of since

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from harness.jobs.control.parts import is_spread, left_voices
 from harness.jobs.models import JobAttempt
 from worker.events import Event, EventKind
+
+_SENT = "sent"
+"""Mark of the count over all that the first supervisor sends."""
+
+
+def words_lost(seen: Mapping[str, int], events: Iterable[Event]) -> bool:
+    """Whether something that was sent before these events of an attempt, or between them, has not arrived.
+
+    `seen`: the marks before them.
+    """
+    last = seen.get(_SENT, -1)
+    new = {event.sent for event in events if event.sent is not None and event.sent > last}
+    return bool(new) and max(new) - last > len(new)
 
 
 def fresh_events(attempt: JobAttempt, events: Iterable[Event]) -> list[Event]:
@@ -17,6 +30,8 @@ def fresh_events(attempt: JobAttempt, events: Iterable[Event]) -> list[Event]:
     """
     fresh, unheard = [], left_voices(attempt)
     for event in events:
+        if event.sent is not None:
+            attempt.seen_seq[_SENT] = max(event.sent, attempt.seen_seq.get(_SENT, -1))
         if event.rank in unheard and event.kind != EventKind.EXITED:
             continue
         mark = _end_mark(attempt, event) if event.kind == EventKind.EXITED else str(event.rank)

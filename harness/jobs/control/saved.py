@@ -103,15 +103,18 @@ def checkpoints_take(job: Job, attempt: JobAttempt, events: Sequence[Event]) -> 
             gone.exclude(name=name).update(removed_at=timezone.now(), best=False)
     # From here on the newest checkpoint of this attempt is where a restart goes on.
     Job.objects.filter(pk=job.pk).exclude(resume_from="").update(resume_from="")
+    job.resume_from = ""
 
 
-def checkpoints_gone(job_id: str, events: Iterable[Event]) -> list[str]:
-    """Checkpoints that an attempt which was cut off has removed unheard, where these events tell a first step, or the
-    first that is heard of: from then on no older attempt removes any. Best called before a transaction: the disk may be
-    slow."""
+def checkpoints_gone(job_id: str, events: Iterable[Event], *, lost: bool) -> list[str]:
+    """Checkpoints that were removed unheard, where words of the attempt were lost, or these events tell a first step,
+    or the first that is heard of: from then on no older attempt, which was cut off, removes any. Best called before a
+    transaction: the disk may be slow."""
     told = list(events)
-    begins = any(event.kind is EventKind.RUNNING for event in told) or (
-        any(map(made_a_step, told)) and Job.objects.filter(pk=job_id, state=JobState.PLACED).exists()
+    begins = (
+        lost
+        or any(event.kind is EventKind.RUNNING for event in told)
+        or (any(map(made_a_step, told)) and Job.objects.filter(pk=job_id, state=JobState.PLACED).exists())
     )
     folder = settings.STORE.job(job_id).checkpoints
     if not begins or not folder.is_dir():

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from harness.broker import project_stream, publish_all
 from harness.database import DATABASE_AWAY, rows_update
-from harness.jobs.control.marks import fresh_events
+from harness.jobs.control.marks import fresh_events, words_lost
 from harness.jobs.control.parts import nodes_of
 from harness.jobs.models import Job, JobAttempt, MetricPoint, ResourceSample
 from harness.pool.models import Node
@@ -41,7 +41,7 @@ def telemetry_apply(by_job: Mapping[str, Sequence[Event]]) -> set[str]:
     """Take in the events of all runs that said nothing but telemetry; return the ids of those that are dealt with.
 
     The rest is left to `events_apply`: runs that said more, whose row somebody else holds (nothing waits here, so
-    nothing can lock up), whose word that they have begun was lost, and all where one event is poison.
+    nothing can lock up), of whom a word was lost, and all where one event is poison.
     """
     ids = {job_id for job_id, events in by_job.items() if all(event.kind in KINDS for event in events)}
     if len(ids) < 2:
@@ -65,7 +65,7 @@ def _apply(by_job: Mapping[str, Sequence[Event]], ids: set[str]) -> set[str]:
     nodes = {node.name: node for node in Node.objects.only("name").filter(name__in=names)}
     for attempt in found:
         events = [event for event in by_job[attempt.job_id] if event.token == attempt.number]
-        if _has_begun_unheard(jobs[attempt.job_id], attempt, events):
+        if words_lost(attempt.seen_seq, events) or _has_begun_unheard(jobs[attempt.job_id], attempt, events):
             del jobs[attempt.job_id]
         elif fresh := fresh_events(attempt, events):
             rows.take(jobs[attempt.job_id], attempt, fresh, nodes)

@@ -1,8 +1,9 @@
-"""What a run saved, and nobody heard of, is found on the disk when its attempt ends."""
+"""What a run saved, and nobody heard of, is found on the disk: where its words have a gap, or when its attempt ends."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from unittest.mock import Mock
 
 import pytest
@@ -14,6 +15,7 @@ from harness.jobs.control import found as found_module
 from harness.jobs.control import saved as saved_module
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.found import UNHEARD_MAX
+from harness.jobs.control.telemetry import telemetry_apply
 from harness.jobs.models import Checkpoint, Job, JobAttempt, JobEvent
 from harness.jobs.services import job_resume
 from tests.harness.jobs.helpers import event, run_now, tick_later
@@ -192,6 +194,65 @@ def test_what_a_course_that_was_left_has_in_the_store_stays_unlisted_though_the_
     events_apply(running.pk, [event(running, "running", 1, rank=0, token=2), saved(running, 20, 2, token=2)])
     events_apply(running.pk, [ended(running, token=2)])
     assert steps(running) == [10, 20]
+
+
+def sample(job, number, *, token=1):
+    return replace(event(job, "sample", 100 + number, token=token, ranks=[]), sent=number)
+
+
+def test_a_checkpoint_whose_word_was_lost_is_listed_as_soon_as_the_run_says_more(running):
+    events_apply(running.pk, [sample(running, 0), replace(saved(running, 10, 1), sent=1)])
+    write(running, 20, metric=0.7)
+    events_apply(running.pk, [sample(running, 2)])
+    assert steps(running) == [10]  # its word is on its way
+    events_apply(running.pk, [sample(running, 4)])
+    assert steps(running) == [10, 20]
+    assert Job.objects.get(pk=running.pk).state == "running"
+    told = JobEvent.objects.get(kind="note")
+    assert told.message == f"Found on the disk, as no word of it had arrived: {name(20)}."
+    write(running, 30)
+    events_apply(running.pk, [sample(running, 5)])
+    assert steps(running) == [10, 20]
+
+
+def test_what_a_run_removed_with_a_word_that_was_lost_is_listed_no_more(running):
+    events_apply(running.pk, [replace(saved(running, step, step), sent=step // 10) for step in (10, 20)])
+    (settings.STORE.job(running.pk).checkpoints / name(10)).rename(settings.STORE.job(running.pk).root / "gone")
+    write(running, 30)
+    events_apply(running.pk, [sample(running, 4)])
+    assert steps(running) == [20, 30]
+
+
+def test_of_runs_whose_telemetry_is_taken_in_together_one_that_lost_a_word_is_looked_at(running, job_make, tasks_sent):
+    other = job_make(resources={"count": 1})
+    run_now(other)
+    write(running, 20)
+    told = {running.pk: [sample(running, 1)], other.pk: [sample(other, 0)]}
+    assert telemetry_apply(told) == {other.pk}
+    events_apply(running.pk, told[running.pk])
+    assert steps(running) == [20]
+    assert telemetry_apply({running.pk: [sample(running, 2)], other.pk: [sample(other, 1)]}) == {running.pk, other.pk}
+
+
+def test_words_of_an_older_attempt_and_such_as_come_again_leave_no_gap(running):
+    events_apply(running.pk, [sample(running, number) for number in range(3)])
+    write(running, 20)
+    events_apply(running.pk, [sample(running, 1), sample(running, 9, token=0), sample(running, 3)])
+    assert steps(running) == []
+
+
+def test_what_is_found_in_a_gap_is_not_forgotten_with_the_course_that_was_left(running, people):
+    events_apply(running.pk, [saved(running, 10, 1), saved(running, 30, 2), ended(running, outcome="cancelled")])
+    running.refresh_from_db()
+    job_resume(user=people.owner, job=running, checkpoint=name(10))
+    assert tick_later() == 1
+    events_apply(running.pk, [replace(event(running, "running", 1, rank=0, token=2), sent=0)])
+    write(running, 20, attempt=2)
+    write(running, 25, attempt=2)
+    events_apply(running.pk, [replace(saved(running, 25, 2, token=2), sent=2)])
+    assert steps(running) == [10, 20, 25]
+    note = JobEvent.objects.get(kind="note", message__contains="no word")
+    assert note.data["checkpoint"] == name(20)
 
 
 def test_one_that_does_not_tell_which_attempt_made_it_is_not_taken(running):

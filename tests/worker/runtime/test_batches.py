@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.runtime.batches import BatchPlan, epoch_order, going_on, iterate
-from worker.runtime.data import Part
+from worker.runtime.batches import BatchPlan, batch_plan, epoch_order, going_on, iterate
+from worker.runtime.data import DataError, Part
 from worker.shares import in_proportion
 
 CPU = torch.device("cpu")
@@ -67,6 +67,13 @@ def test_an_older_checkpoint_that_does_not_tell_the_steps_of_its_epoch_goes_on()
 def test_a_batch_that_leaves_a_rank_without_a_row_is_refused(batch: int, world: int) -> None:
     with pytest.raises(ValueError, match="cannot be shared out"):
         BatchPlan(rows=100, batch_size=batch, world_size=world)
+
+
+def test_too_few_rows_for_the_ranks_are_a_fault_of_the_data_with_a_next_step() -> None:
+    with pytest.raises(DataError) as told:
+        batch_plan(numbered(3), 8, 2)
+    assert told.value.message == "3 training rows cannot be shared out over 2 ranks."
+    assert told.value.hint.startswith("Use fewer ranks")
 
 
 def test_shares_of_ranks_differ_by_one_row_at_most() -> None:

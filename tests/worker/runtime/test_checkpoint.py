@@ -232,6 +232,19 @@ def test_a_state_for_which_there_is_no_memory_is_not_taken_for_that_of_another_m
         checkpointer.restore()
 
 
+def test_what_is_put_aside_is_told_with_the_next_checkpoint_as_gone_from_its_place(tmp_path: Path) -> None:
+    checkpointer = checkpointer_of(tmp_path / "checkpoints")
+    for step in (1, 2, 3):
+        checkpointer.store.save({"position": {"step": step}}, step=step, epoch=1.0, metric=None)
+    checkpointer.run.settings.resume_from = "step-00000001"
+    checkpointer._find()
+    told: list[dict[str, Any]] = []
+    checkpointer.run.reporter.emit = lambda kind, **data: told.append(data)
+    for step in (2, 4):
+        checkpointer._write({}, step=step, epoch=1.0, metric=None)
+    assert [data["removed"] for data in told] == [["step-00000003"], ["step-00000001"]]
+
+
 def test_without_memory_for_the_best_weights_the_last_ones_are_used_and_told_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,6 +97,66 @@ def test_all_that_an_attempt_says_lies_in_the_stream_of_its_plan_and_in_order(ho
     assert {"started", "running"} <= {str(event.kind) for event in told}
 
 
+def test_what_a_run_says_to_control_is_counted_without_a_gap_whatever_else_it_says(home: str, job: JobFixture) -> None:
+    job.run('[(print(step, flush=True), tell("progress", step=step)) for step in range(1, 40)]', event_stream=STREAM)
+    wait_for(lambda: heard(job, STREAM) and heard(job, STREAM)[-1].kind == "exited")
+    told = heard(job, STREAM)
+    assert [event.sent for event in told] == list(range(len(told)))
+
+
+def note(number: int) -> Event:
+    return Event(kind=EventKind.NOTE, job_id="job", token=1, rank=0, seq=number, time_s=0.0, data={"message": "m"})
+
+
+def counted(client: redis.Redis) -> list[tuple[int, int | None]]:
+    """(seq, sent) of all that control finds."""
+    told = [Event.from_json(fields[b"event"]) for _, fields in client.xrange(CONTROL_STREAM)]
+    return [(event.seq, event.sent) for event in told]
+
+
+def test_what_is_sent_once_more_after_a_cut_keeps_its_number(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = redis.Redis.from_url(broker_url)
+    client.flushall()
+    monkeypatch.setattr(forward, "RETRY_S", 0.01)
+    cuts = iter([redis.ConnectionError("the answer was lost")])
+    real = redis.client.Pipeline.execute
+
+    def execute(self: redis.client.Pipeline, *rest: object) -> object:
+        answer = real(self, *rest)
+        for cut in cuts:
+            raise cut
+        return answer
+
+    monkeypatch.setattr(redis.client.Pipeline, "execute", execute)
+    forwarder = Forwarder(broker_url, "job", 1)
+    forwarder.send([note(0), note(1)])
+    assert forwarder.close(60.0)
+    assert counted(client) == [(0, 0), (1, 1), (0, 0), (1, 1)]
+
+
+def test_what_did_not_fit_while_the_broker_was_away_leaves_a_gap(
+    broker_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = redis.Redis.from_url(broker_url)
+    client.flushall()
+    monkeypatch.setattr(forward, "BUFFER_EVENTS", 3)
+    monkeypatch.setattr(Forwarder, "_send_batch", lambda self, client: 0)
+    forwarder = Forwarder(broker_url, "job", 1)
+    forwarder.send([note(number) for number in range(5)])
+    monkeypatch.undo()
+    assert forwarder.close(60.0)
+    assert counted(client) == [(2, 2), (3, 3), (4, 4)]
+
+
+def test_further_nodes_of_a_run_and_agents_count_nothing(broker_url: str) -> None:
+    client = redis.Redis.from_url(broker_url)
+    client.flushall()
+    for forwarder in (Forwarder(broker_url, "job", 1, "node-2"), Forwarder(broker_url, "job", 1, leased=False)):
+        forwarder.send([note(0)])
+        assert forwarder.close(60.0)
+    assert counted(client) == [(0, None), (0, None)]
+
+
 def test_the_end_that_the_agent_tells_for_a_killed_supervisor_follows_what_that_one_said(
     home: str, job: JobFixture
 ) -> None:
