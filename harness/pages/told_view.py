@@ -84,18 +84,18 @@ def _said(job: Job, row: FinishedJobRow, whole_s: Interval) -> str:
         return "It ran on other devices than those that were estimated, so that nothing is held against the estimate."
     made, attempts = int(job.epoch), job.attempts.count()
     early = f"It stopped early, after {made} of {job.epochs} epochs" if 0 < made < job.epochs else ""
+    first = early and f"{early}. "
     if row.run_comparable:
         whole = f"all of them were to take {expected_words(whole_s.mid)}"
         return early and f"{early}: time and energy are held against what these epochs were to take; {whole}."
     if attempts > 1:
-        early += ". " if early else ""
         return (
-            f"{early}It took {counted(attempts, 'attempt')}: time and energy are of all of them, with what was lost, "
+            f"{first}It took {counted(attempts, 'attempt')}: time and energy are of all of them, with what was lost, "
             "and are not held against the estimate of one run."
         )
-    if early:
+    if early and not row.predicted.get("epoch_s"):
         return f"{early}, and the estimate is of all of them: time and energy are not held against it."
-    return "Its devices changed while it ran: time and energy are not held against the estimate."
+    return f"{first}Its devices changed while it ran: time and energy are not held against the estimate."
 
 
 def _beside(told: Interval, actual: float | None, held: Compared | None, words: Words) -> dict[str, Any]:

@@ -62,9 +62,9 @@ def number_read(text: str, digits_max: int = 6) -> int | None:
     return int(text) if text.isdecimal() and len(text) <= digits_max else None
 
 
-def page_number(request: HttpRequest) -> int:
-    """Which page of a list the address asks for; the first one for what is no page."""
-    return number_read(request.GET.get("page", "")) or 1
+def page_number(request: HttpRequest, key: str = "page") -> int:
+    """Which page of a list the address asks for; the first one for what is no page. `key`: of a page's second list."""
+    return number_read(request.GET.get(key, "")) or 1
 
 
 def person(request: HttpRequest) -> User:

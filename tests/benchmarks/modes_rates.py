@@ -173,7 +173,7 @@ def rated(found: dict[str, Any], losses: str = "losses") -> dict[str, list[dict[
     rates = {name: [rate] for name, rate in found["rules"].items()}
     try:
         told = rate_range(RangeRecord.from_dict(found["record"]))
-        tried = [trial_choice(TrialsRecord.from_dict(one)).rate for one in found.get("trials", ())]
+        tried = [trial_choice(TrialsRecord.from_dict(one)).rate for one in _searches(found)]
         marks = {mark: [rate] for mark, rate in told.marks.items()}
         rates = {"trials": tried, "range": [told.centre], **marks, **rates}
     except RateUnclear as unclear:
@@ -182,6 +182,12 @@ def rated(found: dict[str, Any], losses: str = "losses") -> dict[str, list[dict[
     means = np.mean(found[losses], axis=1)
     judged = {name: [_judged(rate, found["grid"], means) for rate in ones] for name, ones in rates.items()}
     return judged | {"grid_alone": _grid_alone(found["grid"], np.asarray(found[losses]))}
+
+
+def _searches(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Of each seed; grids that were kept earlier have one."""
+    tried = found.get("trials", [])
+    return tried if isinstance(tried, list) else [tried]
 
 
 def _judged(rate: float, grid: list[float], means: np.ndarray) -> dict[str, float]:
@@ -234,7 +240,7 @@ def told(raw: list[dict[str, Any]]) -> dict[str, Any]:
         print(
             f"{name:>14}  {told}   (training loss {train[name]['median_regret']:.1%}, {train[name]['within_3x']:.0%})"
         )
-    shares = [sum(one["share"] for one in tried["done"]) for found in raw for tried in found.get("trials", ())]
+    shares = [sum(one["share"] for one in tried["done"]) for found in raw for tried in _searches(found)]
     if shares:
         print(f"trials made {median(shares):.0%} of a run's steps in the middle, {max(shares):.0%} at most")
     ours = rules.get("trials", rules["range"])

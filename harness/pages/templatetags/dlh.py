@@ -262,6 +262,12 @@ def query(context: template.Context, **changes: Any) -> str:
     return f"?{text}" if text else "?"
 
 
+@register.simple_tag(takes_context=True)
+def query_page(context: template.Context, key: str, number: Any) -> str:
+    """The page's query string for another page of the list that this key counts; empty: `page`."""
+    return query(context, **{key or "page": number})
+
+
 @register.filter
 def trash_end(deleted_at: datetime) -> datetime:
     """When something in the trash goes for good."""

@@ -45,8 +45,7 @@ def queue(request: HttpRequest) -> HttpResponseBase:
     waiting, running = queue_rows(user=user, mine=mine)
     context = {
         "waiting": Paginator(waiting, PAGE_SIZE).get_page(page_number(request)),
-        "running": running[:PAGE_SIZE],
-        "running_total": len(running),
+        "running": Paginator(running, PAGE_SIZE).get_page(page_number(request, "held")),
         "mine": mine,
         "is_admin": user.is_superuser,
         "policy": pool_setting_get().get_policy_display(),

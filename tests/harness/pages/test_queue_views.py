@@ -36,11 +36,24 @@ def test_a_long_queue_comes_in_pages_that_keep_the_places(world: SimpleNamespace
     assert "page 2 of 2" in shown(owner, "/queue/?page=99")
 
 
-def test_of_many_runs_the_first_to_end_are_shown_with_the_way_to_all(world: SimpleNamespace, owner: Client) -> None:
+def test_many_runs_come_in_pages_of_their_own(world: SimpleNamespace, owner: Client) -> None:
     many(world.jobs["running"], PAGE_SIZE)
-    page = shown(owner, "/queue/")
-    assert page.count('data-label="Holds"') == PAGE_SIZE
-    assert f"The {PAGE_SIZE} that are expected to end first." in page and 'href="/jobs/?state=running"' in page
+    many(world.jobs["queued"], PAGE_SIZE)
+    first, second = shown(owner, "/queue/"), shown(owner, "/queue/?held=2")
+    assert first.count('data-label="Holds"') == PAGE_SIZE and 0 < second.count('data-label="Holds"') < PAGE_SIZE
+    assert 'href="?held=2"' in first and 'href="?held=2&amp;page=2"' in second
+
+
+def test_a_job_far_behind_goes_to_the_front_at_once(world: SimpleNamespace, owner: Client) -> None:
+    Job.objects.filter(state="queued").update(deadline_at=None, promised_at=None)
+    many(world.jobs["queued"], PAGE_SIZE + 1)
+    Job.objects.filter(state="queued").update(deadline_at=None, promised_at=None)
+    owner.force_login(world.admin)
+    page = shown(owner, "/queue/?page=2")
+    job_id, name = re.findall(r'data-job="(\w+)".*?>([^<]+)</a>', page)[-1]
+    assert f"Move {name} to the front" in page
+    owner.post(f"/queue/{job_id}/", {"to": "first"})
+    assert job_id in re.findall(r'data-job="(\w+)"', shown(owner, "/queue/"))
 
 
 def test_mine_are_ones_own_jobs_with_their_places_among_all(world: SimpleNamespace, owner: Client) -> None:
