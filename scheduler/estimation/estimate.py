@@ -21,7 +21,7 @@ from scheduler.estimation.peaks import peak_interval
 from scheduler.estimation.pipelines import staged_times
 from scheduler.estimation.prior import HOST_LINK
 from scheduler.estimation.probe import PROBE_RANGE, Probe
-from scheduler.estimation.ranks import StepTime, rows_at_once, step_times
+from scheduler.estimation.ranks import StepTime, most_of, rows_at_once, step_times
 from scheduler.estimation.run_time import (
     CUT_S,
     RunParts,
@@ -235,7 +235,9 @@ def _peak(model: DeviceModel, time: StepTime, allocation: Allocation, probe: Pro
     at_probe = totals_at_batch(time.rank_totals, rows_at_once(time.rank_totals, rows))
     ratio = probe.peak_bytes / peak_interval(model.memory, at_probe).mid
     mid = peak.mid * ratio
-    same = rows == max(allocation.batch_split)
+    same = rows == most_of(
+        time.rank_totals, max(allocation.batch_split)
+    )  # steps that a probe has not seen may have more
     high = mid * PROBE_PEAK_HEADROOM if same else max(mid * PROBE_PEAK_HEADROOM, mid * model.memory.high_ratio)
     low = mid / PROBE_PEAK_HEADROOM if same else mid * min(1 / PROBE_PEAK_HEADROOM, model.memory.low_ratio)
     return Interval(low=low, mid=mid, high=high, level=peak.level), Basis.MEASURED if same else Basis.MODELLED

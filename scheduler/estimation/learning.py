@@ -21,7 +21,7 @@ from scheduler.estimation.features import Vector
 from scheduler.estimation.link import spanned
 from scheduler.estimation.peaks import PeakSeen, memory_taught
 from scheduler.estimation.prior import by_host
-from scheduler.estimation.ranks import StepTime, rows_at_once, step_time
+from scheduler.estimation.ranks import StepTime, most_of, rows_at_once, step_time
 from scheduler.estimation.run_time import forward_rows, load_s, saves_s, steps_s
 from scheduler.estimation.values import Allocation, Basis
 from scheduler.workload import Workload, totals_at_batch
@@ -127,7 +127,7 @@ def _peaks(jobs: Sequence[Finished], lost: Sequence[RanOut]) -> list[PeakSeen]:
 
 
 def _at_once(job: Finished | RanOut) -> Workload:
-    rows = rows_at_once(job.workload, max(job.allocation.batch_split))
+    rows = rows_at_once(job.workload, most_of(job.workload, max(job.allocation.batch_split)))
     return totals_at_batch(job.workload, rows)
 
 

@@ -28,7 +28,7 @@ import numpy as np
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.link import allreduce_s
 from scheduler.estimation.predict import group_seconds, member_seconds, tabulate
-from scheduler.estimation.ranks import StepTime, contention_factor
+from scheduler.estimation.ranks import StepTime, contention_factor, most_of
 from scheduler.estimation.steps import Step, Steps
 from scheduler.estimation.values import Allocation
 from scheduler.workload import Workload
@@ -136,7 +136,7 @@ def _staged_time(
         near=found[rows].near,
         half=OVERLAP_HALF + math.log((1.0 / stages + known.costliest) / share),
         last_share=workload.last_rows / workload.global_batch_size,  # as many micro-batches, each of other size
-        rank_totals=_shared_out(steps.totals(rows), stages, held),
+        rank_totals=_shared_out(steps.totals(most_of(workload, rows)), stages, held),
     )
 
 

@@ -49,7 +49,8 @@ class StepTime:
     near: bool
     """Whether a calibration point is like it."""
     rank_totals: Workload
-    """Without operators, at the rows that the largest rank takes at once: all of its own, or those of a micro-batch."""
+    """Without operators, at the most rows that the largest rank takes at once in an epoch: all of its own, or those of
+    a micro-batch; of the last step, where that has more."""
     half: float = 0.0
     """Half width of the log range of what is not known of this way beside the step on one device."""
     last_share: float = 1.0
@@ -85,7 +86,7 @@ def step_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceMod
                 work_share=step.work_share * local_s / step_s,
                 disagreement=step.disagreement,
                 near=step.near,
-                rank_totals=steps.totals(at_once[rows]),
+                rank_totals=steps.totals(max(at_once[rows], at_once[last])),
                 last_share=(last_s * model.slowdown + communication_s) / step_s,
             )
         )
@@ -95,6 +96,11 @@ def step_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceMod
 def last_of(workload: Workload, rows: int) -> int:
     """Rows that a rank with `rows` of each step has of the last one of an epoch, about."""
     return max(1, round(rows * workload.last_rows / workload.global_batch_size))
+
+
+def most_of(workload: Workload, rows: int) -> int:
+    """The most rows of a step that such a rank has in an epoch."""
+    return max(rows, last_of(workload, rows))
 
 
 def rows_at_once(workload: Workload, rows: int) -> int:

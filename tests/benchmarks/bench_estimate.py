@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from statistics import median
@@ -61,8 +62,10 @@ def alone(point: CalibrationPoint) -> Allocation:
 
 
 def estimates(model: DeviceModel, points: Sequence[CalibrationPoint]) -> list[Estimate]:
-    """Estimates of points that the model has not seen, each at the rows of one rank."""
-    return [estimate(point.workload, alone(point), model) for point in points]
+    """Estimates of points that the model has not seen, each at the rows of one rank; a sweep makes no last steps."""
+    works = [(point.workload, point.workload.global_batch_size) for point in points]
+    whole = [replace(work, train_rows=batch * max(1, work.train_rows // batch)) for work, batch in works]
+    return [estimate(work, alone(point), model) for work, point in zip(whole, points, strict=True)]
 
 
 def figures(errors: Vector) -> dict[str, float]:

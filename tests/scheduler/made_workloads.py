@@ -83,7 +83,7 @@ def workload(
         data_bytes=3 * size * size * 1000,
         dataset_bytes=3 * size * size * 1400,
         fixed_parameters_ops=2 * layers + 4,
-        train_rows=1000,
+        train_rows=batch * max(1, 1000 // batch),  # whole steps
         evaluated_rows=400,
         epochs=epochs,
         global_batch_size=batch,

@@ -20,6 +20,7 @@ from scheduler.estimation.probe import Probe
 from scheduler.estimation.run_time import CUT_S, forward_rows
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Basis, Interval
+from scheduler.workload import at_batch
 from tests.scheduler.made_workloads import KIND, NAME, allocation, points, true_peak, true_step_s, workload
 
 PRIOR = prior_for(KIND, NAME)
@@ -100,6 +101,20 @@ def test_the_last_step_of_an_epoch_counts_by_its_rows(model, rows: int, whole: i
     assert work.steps_per_epoch == max(1, whole + (rows - 64 * whole >= 32))
     assert steps_s == pytest.approx(10 * ((work.steps_per_epoch - 1) * step_s + last), rel=0.01)
     assert steps_s / (10 * step_s) == pytest.approx(rows / 64, rel=0.05)
+
+
+def test_the_peak_is_that_of_the_largest_step_of_an_epoch(model) -> None:
+    whole = replace(workload(layers=4, filters=48, size=32, batch=64), train_rows=640)
+    folded, way = replace(whole, train_rows=640 + 31), allocation(rows=(64,))
+    plain, larger = (estimate(work, way, model).peak_bytes.mid for work in (whole, folded))
+    assert larger == pytest.approx(estimate(at_batch(whole, 95), allocation(rows=(95,)), model).peak_bytes.mid)
+    probe = Probe(allocation=way, step_s=(0.1,), peak_bytes=plain)
+    seen = [estimate(work, way, model, probe=probe) for work in (whole, folded)]
+    assert [one.memory_basis for one in seen] == [Basis.MEASURED, Basis.MODELLED]
+    assert seen[0].peak_bytes.high < larger < seen[1].peak_bytes.high
+    stages = replace(allocation(2, rows=(64, 64)), mode="pipeline")
+    plain, larger = (estimate(work, stages, model).peak_bytes.mid for work in (whole, folded))
+    assert larger > 1.2 * plain
 
 
 def test_the_last_step_of_a_pipeline_counts_by_its_rows_too(model) -> None:
