@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import functools
 import logging
 import sys
 import uuid
@@ -271,11 +272,15 @@ def log_streams_as_before() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def object_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectServer]:
-    """A real S3-compatible server, one per session."""
+    """A real S3-compatible server, one per session. Its clients here read what describes the service once."""
     if objects_program() is None:
         pytest.skip(NO_SERVER)
+    import botocore.session
+
     server = ObjectServer(tmp_path_factory.mktemp("objects")).start()
-    yield server
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(botocore.session, "create_loader", functools.cache(botocore.session.create_loader))
+        yield server
     server.kill()
 
 

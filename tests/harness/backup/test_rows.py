@@ -6,10 +6,11 @@ import json
 import pytest
 from django.contrib.contenttypes.models import ContentType
 from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
 
 from harness.accounts.models import AuditEvent, Project, User
 from harness.accounts.services import user_create
-from harness.backup.rows import RowsError, rows_dump, rows_load, snapshot, tables
+from harness.backup.rows import RowsError, migrations_applied, rows_dump, rows_load, snapshot, tables
 from harness.jobs.models import Job, JobEvent
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -89,3 +90,12 @@ def test_a_snapshot_sees_one_moment_and_keeps_nobody_from_writing(people):
         assert not other.is_alive()
         assert AuditEvent.objects.count() == before
     assert AuditEvent.objects.count() == before + 1
+
+
+def test_a_migration_that_stands_for_others_keeps_no_backup_from_before_it_away():
+    applied = MigrationRecorder(connection).applied_migrations()
+    squashed = ("pool", "0001_squashed_0013_planned_until")
+    assert squashed in applied
+    told = migrations_applied()
+    assert "pool.0013_planned_until" in told and ".".join(squashed) not in told
+    assert len(told) == sum("_squashed_" not in name for _, name in applied)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+
 import httpx
 import pytest
 
@@ -72,3 +74,13 @@ def test_an_address_where_nobody_ever_listened_is_told_at_once(transport: Transp
 def test_what_is_no_address_is_told_as_such(url: str) -> None:
     with pytest.raises(BadInput, match="not the address of a portal"):
         Transport(url)
+
+
+def test_authorities_are_read_where_the_portal_speaks_tls_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    default = ssl.create_default_context
+    monkeypatch.setattr(ssl, "create_default_context", lambda **given: read.append("all") or default(**given))
+    Transport("http://portal.test").close()
+    assert read == []
+    Transport("https://portal.test").close()
+    assert read == ["all"]

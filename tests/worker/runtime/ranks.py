@@ -66,7 +66,8 @@ class Ranks:
         for rank, environment in enumerate(ranks):
             surroundings = common | environment | more | (own[rank] if rank < len(own) else {})
             log = self.work / f"rank-{rank}.log"
-            self.processes.append(Script(program, ("train.py", *arguments), surroundings, log, log))
+            script = Script(program, ("train.py", *arguments), surroundings, log, log, brief=rank > 0)
+            self.processes.append(script)
 
     def until(self, condition: Callable[[], Any]) -> Any:
         """Wait for something; the first rank must not end before."""
