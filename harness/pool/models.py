@@ -252,7 +252,8 @@ class Reservation(models.Model):
 
     @property
     def plan_end(self) -> datetime:
-        """From when plans count with what it keeps, if nothing but the clock ends it."""
+        """From when it may be reserved for others, by what is known now. Plans count with what it keeps from then on,
+        but not after what is open-ended."""
         return max(self.ends_at, self.planned_until or self.ends_at)
 
     @property
