@@ -21,12 +21,11 @@ class Reserved:
 
     start_s: float
     end_s: float
+    """Infinite where nobody knows: it goes on as long as what it is for."""
     project: str = ""
     """Whose jobs may use it meanwhile; empty: no job."""
     purpose: str = ""
     """What for, in a few words: told to those who wait for it."""
-    open_ended: bool = False
-    """Nobody knows its end: it is renewed as long as what it is for goes on."""
 
     def holds(self, now_s: float) -> bool:
         """Whether it has begun and is not over."""
@@ -61,7 +60,7 @@ class DeviceView:
 
     def is_open_ended(self, now_s: float) -> bool:
         """Whether it is kept now, and nobody knows until when."""
-        return any(keep.open_ended and keep.holds(now_s) for keep in self.reserved)
+        return any(math.isinf(keep.end_s) and keep.holds(now_s) for keep in self.reserved)
 
     def open_until_s(self, project: str, now_s: float) -> float:
         """When it is kept for others than the project next: now, or later; never is infinite."""

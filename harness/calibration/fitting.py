@@ -51,7 +51,8 @@ def _fit(kind: str, model_name: str) -> DeviceModelRow | None:
         return None
     prior = _with_link(prior_for(kind, model_name))
     fitted = fit_device_model(points, prior=prior)
-    if fitted.n_points < LEAST_HELD_OUT:  # too few for a model of their own: they bend the one that ships
+    if fitted.n_points < LEAST_HELD_OUT and shipped_for(kind, model_name):
+        # Too few for a model of their own: they bend the one that ships.
         prior = _with_link(prior_of(kind, model_name))
         fitted = fit_device_model(points, prior=prior)
     taught = _taught(kind, model_name)

@@ -75,6 +75,12 @@ def points_known(run: CalibrationRun) -> set[str]:
     return set(rows.values_list("point_id", flat=True))
 
 
+def others_measured(run: CalibrationRun) -> bool:
+    """Whether other sweeps have measured points of this kind of device since it was started."""
+    rows = CalibrationPointRow.objects.filter(kind=run.kind, model_name=run.model_name, imported=False)
+    return rows.filter(measured_at__gte=run.created_at).exclude(run=run).exists()
+
+
 def next_point(run: CalibrationRun) -> Planned | None:
     """The first point of the plan that was neither measured nor refused; None at its end.
 

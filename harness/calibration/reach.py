@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db.models import Q, QuerySet
 
 from harness.calibration.models import OPEN, CalibrationPointRow, CalibrationRun
-from harness.calibration.plans import points_known, run_extent, run_plan
+from harness.calibration.plans import Planned, points_known, run_extent, run_plan
 from harness.calibration.shipped import Shipped, shipped_for
 from harness.pool.models import DeviceKind
 from scheduler.estimation.calibration import LEAST_HELD_OUT, LEAST_POINTS
@@ -14,32 +14,31 @@ from worker.words import counted
 _MORE = "Calibrate with more time (dlh pool calibrate): it continues where it stopped."
 
 
-def points_expected(run: CalibrationRun) -> int:
-    """Points that an open sweep will have measured by its end: by its own pace, before its first point by the plan."""
+def points_coming(run: CalibrationRun) -> list[Planned]:
+    """What an open sweep will yet measure by its end: by its own pace, before its first point by the plan."""
+    done = points_known(run) | {item["point_id"] for item in run.refused}
+    left = [planned for planned in run_plan(run) if planned.point_id not in done]
     tried = run.measured + len(run.refused)
     left_s = max(0.0, run.budget_s - run.used_s)
     if tried and run.used_s:
-        left = max(0, run.planned - run.before - tried)
-        return run.measured + min(left, int(left_s * tried / run.used_s))
-    done, count, extent = points_known(run), 0, run_extent(run)
-    for planned in run_plan(run):
-        if planned.point_id in done:
-            continue
+        return left[: int(left_s * tried / run.used_s)]
+    extent = run_extent(run)
+    for count, planned in enumerate(left, start=1):
         left_s -= planned.point.cost_s(extent)
-        # The point that is out when the budget is used up is still waited for.
-        count += 1
         if left_s <= 0:
-            break
-    return count
+            # The point that is out when the budget is used up is still waited for.
+            return left[:count]
+    return left
 
 
 def reach_words(run: CalibrationRun) -> str:
     """What its points are enough for, and what to do where they are too few; empty where nothing is to be said."""
     is_open = run.state in OPEN
-    new = points_expected(run) if is_open else run.measured
+    coming = points_coming(run) if is_open else []
+    new = run.measured + len(coming)
     rows = CalibrationPointRow.objects.filter(kind=run.kind, model_name=run.model_name)
     before = rows.exclude(run=run).count()
-    fitted = new + before - (0 if is_open else _of_several(rows))
+    fitted = new + before - _of_several(rows) - sum(planned.ranks > 1 or planned.threads > 1 for planned in coming)
     if not is_open and fitted >= LEAST_HELD_OUT:
         return ""
     points = counted(new, "point")

@@ -20,7 +20,7 @@ from harness.calibration.exchange import row_of
 from harness.calibration.holding import devices_hold, devices_idle, run_devices
 from harness.calibration.links import link_read, link_store
 from harness.calibration.models import OPEN, CalibrationPointRow, CalibrationRun, DeviceModelRow, RunState
-from harness.calibration.plans import Planned, next_point, points_known, run_plan
+from harness.calibration.plans import Planned, next_point, others_measured, points_known, run_plan
 from harness.calibration.requests import (
     LINK,
     LINK_RANKS,
@@ -188,9 +188,14 @@ def fit_is_due(run: CalibrationRun) -> bool:
 def _end(run: CalibrationRun) -> None:
     all_done = next_point(run) is None
     message = "Every point of the sweep is measured." if all_done else "The budget is used up."
+    state = RunState.FINISHED
     if run.refused and not run.measured:
-        run_move(run, RunState.FAILED, message=f"No point could be measured: {run.refused[-1]['problem']}")
-    elif run_move(run, RunState.FINISHED, message=message) and run.measured:
+        problem = run.refused[-1]["problem"]
+        if all_done and others_measured(run):
+            message = f"Other sweeps measured all but what could not be measured here: {problem}"
+        else:
+            state, message = RunState.FAILED, f"No point could be measured: {problem}"
+    if run_move(run, state, message=message) and run.measured:
         # Its last fit is made by now.
         task_send_on_commit("control.estimates_renew")
     requests_remove(run.pk)

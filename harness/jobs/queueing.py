@@ -21,6 +21,7 @@ from harness.jobs.quota_use import borrowers
 from harness.jobs.states import job_note
 from harness.pool.models import Reservation
 from harness.pool.turn import facts_change
+from scheduler.placing.obstacles import names_purpose
 from scheduler.types import Option, WaitCode
 from worker.states import HOLDS_DEVICES, JobState
 
@@ -87,7 +88,7 @@ def _reserved_until(job: Job, reserved: Sequence[Reservation]) -> datetime | Non
     """Nothing is planned after what is open-ended, such as a calibration: then its expected end is all there is."""
     if job.expected_finish_at is not None or job.waiting_code != WaitCode.RESERVED:
         return None
-    named = (row.told_end for row in reserved if row.purpose in job.waiting_text)
+    named = (row.told_end for row in reserved if names_purpose(job.waiting_text, row.purpose))
     return max(named, default=None)
 
 

@@ -230,11 +230,11 @@ class Reservation(models.Model):
     by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
     """None: the harness itself."""
     open_ended = models.BooleanField(default=False)
-    """It is renewed as long as what it is for goes on: nothing is planned there for the time after `ends_at` either."""
+    """It is renewed as long as what it is for goes on: nothing is planned there for afterwards, under any policy."""
     planned_until = models.DateTimeField(null=True, blank=True)
     """Of one that may be renewed until then, and no longer: plans count with this end. Empty: with `ends_at`.
 
-    Of an open-ended one: when it is expected to be over, which plans do not count with."""
+    Of an open-ended one: when it is expected to be over. People are told so; plans count with no end."""
     created_at = models.DateTimeField(auto_now_add=True)
     cancelled_at = models.DateTimeField(null=True, blank=True)
 
@@ -252,7 +252,8 @@ class Reservation(models.Model):
 
     @property
     def plan_end(self) -> datetime:
-        """From when plans count with what it keeps, if nothing but the clock ends it."""
+        """From when it may be reserved for others, by what is known now. Plans count with what it keeps from then on,
+        but not after what is open-ended."""
         return max(self.ends_at, self.planned_until or self.ends_at)
 
     @property

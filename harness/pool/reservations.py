@@ -175,8 +175,8 @@ def _free_check(
     besides: str = "",
     within: Project | None = None,
 ) -> None:
-    """Pass where nothing is reserved meanwhile but for the project `within`; whoever reserves on this node waits until
-    our transaction is over.
+    """Pass where nothing is reserved meanwhile, or is while it is renewed, but for the project `within`; whoever
+    reserves on this node waits until our transaction is over.
 
     Raises `Conflict`.
     """
@@ -186,7 +186,7 @@ def _free_check(
     other = (rows.exclude(project=within) if within is not None else rows).first()
     if other is not None:
         raise Conflict(
-            f"{_target_words(other)} is reserved already for {other.purpose}, until {moment_words(other.ends_at)}.",
+            f"{_target_words(other)} is reserved already for {other.purpose}, until {moment_words(other.plan_end)}.",
             hint="Cancel that reservation, or take another time or device.",
         )
 
@@ -196,7 +196,10 @@ def _overlapping(target: Node | Device, starts_at: datetime, ends_at: datetime) 
         same = Q(node=target) | Q(device__node=target)
     else:
         same = Q(node=target.node_id) | Q(device=target)
-    return Reservation.objects.filter(same, cancelled_at=None, starts_at__lt=ends_at, ends_at__gt=starts_at)
+    # What is still renewed is in the way until it is expected to be over (`Reservation.plan_end`).
+    is_renewed = Q(ends_at__gt=timezone.now(), planned_until__gt=starts_at)
+    lasts = Q(ends_at__gt=starts_at) | is_renewed
+    return Reservation.objects.filter(same, lasts, cancelled_at=None, starts_at__lt=ends_at)
 
 
 def _target_words(reservation: Reservation) -> str:

@@ -215,3 +215,9 @@ def _reserved(option: Option, where: str, purposes: Sequence[str]) -> WaitReason
         text=f"It needs {_wanted(option)}; what is free {where}is reserved{for_what}, now or before it would end.",
         remedy="It starts when the reservation ends or is lifted.",
     )
+
+
+def names_purpose(text: str, purpose: str) -> bool:
+    """Whether the text of a reason `RESERVED` names this purpose as a whole, not only one that it is a part of."""
+    named = text.partition("is reserved (")[2].rpartition("), now or before")[0]
+    return bool(purpose) and f"; {purpose}; " in f"; {named}; "

@@ -113,7 +113,7 @@ def power_now_w(allocations: Sequence[Allocation], powers: Mapping[Key, PowerMod
         return 0.0
     held = Counter(allocation.device.node_id for allocation in allocations)
     attempt = allocations[0].attempt
-    samples = _last_samples(attempt)
+    samples = [data for node_id in held for data in _last_samples(attempt, node_id)]
     has_begun = bool(samples or attempt.started_at or attempt.running_at)
     total_w = 0.0
     for allocation in allocations:
@@ -123,11 +123,10 @@ def power_now_w(allocations: Sequence[Allocation], powers: Mapping[Key, PowerMod
     return total_w
 
 
-def _last_samples(attempt: JobAttempt) -> list[dict[str, Any]]:
-    """Data of the newest few of each of its nodes."""
-    rows = ResourceSample.objects.filter(job_id=attempt.job_id, token=attempt.number)
-    place = Window(RowNumber(), partition_by=[F("node_id")], order_by=("-time_s", "-pk"))
-    return list(rows.annotate(place=place).filter(place__lte=LAST_SAMPLES).values_list("data", flat=True))
+def _last_samples(attempt: JobAttempt, node_id: str) -> list[dict[str, Any]]:
+    """Data of the newest few of one of its nodes."""
+    rows = ResourceSample.objects.filter(job_id=attempt.job_id, token=attempt.number, node_id=node_id)
+    return list(rows.order_by("-time_s", "-pk").values_list("data", flat=True)[:LAST_SAMPLES])
 
 
 def _of_its_node(allocation: Allocation, samples: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -269,10 +269,10 @@ def _reserved(now: datetime) -> tuple[Mapping[str, list[Reserved]], Mapping[str,
     for row in Reservation.objects.filter(cancelled_at=None, ends_at__gt=now):
         kept = Reserved(
             start_s=row.starts_at.timestamp(),
-            end_s=row.plan_end.timestamp(),
+            # The expected end of what is open-ended moves, while a promise must not.
+            end_s=math.inf if row.open_ended else row.plan_end.timestamp(),
             project=row.project_id or "",
             purpose=row.purpose,
-            open_ended=row.open_ended,
         )
         if row.node_id:
             of_node[row.node_id].append(kept)

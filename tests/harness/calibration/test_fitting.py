@@ -32,6 +32,17 @@ def test_without_points_the_prior_stands_and_says_so() -> None:
     assert found.time_basis is Basis.ASSUMED and found.step_s.high > 3 * found.step_s.low
 
 
+def test_where_nothing_ships_a_few_points_are_fitted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness.calibration import fitting
+
+    made: list[Any] = []
+    fit = fitting.fit_device_model
+    monkeypatch.setattr(fitting, "fit_device_model", lambda *args, **more: made.append(fit(*args, **more)) or made[-1])
+    measure(8)
+    row = model_fit(KIND, NAME)
+    assert row is not None and len(made) == 1
+
+
 def test_devices_that_differ_in_their_declared_slowdown_alone_share_what_is_read(
     django_assert_num_queries: Any,
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from harness.calibration.exchange import points_import, row_of
 from harness.calibration.models import CalibrationPointRow, CalibrationRun
-from harness.calibration.reach import points_expected, reach_words
+from harness.calibration.reach import points_coming, reach_words
 from scheduler.estimation.calibration import to_csv
 from tests.harness.calibration.lending import SOURCE, folder
 from tests.harness.client.conftest import client, dlh, home, portal
@@ -32,8 +32,23 @@ def test_then_its_own_pace_tells(start: Callable[..., Any]) -> None:
     run = start(budget_s=600.0)
     CalibrationRun.objects.filter(pk=run.pk).update(measured=1, used_s=200.0, state="running")
     run.refresh_from_db()
-    assert points_expected(run) == 3
+    assert len(points_coming(run)) == 2
     assert TOO_FEW in reach_words(run)
+
+
+def test_points_on_several_devices_are_not_told_as_ones_that_models_are_fitted_to(start: Callable[..., Any]) -> None:
+    run = start(budget_s=320.0)
+    CalibrationRun.objects.filter(pk=run.pk).update(measured=2, used_s=20.0, state="running")
+    run.refresh_from_db()
+    assert reach_words(run).startswith("The budget is enough for about 32 points: enough for a model with wide ranges.")
+    CalibrationRun.objects.filter(pk=run.pk).update(budget_s=400.0)
+    run.refresh_from_db()
+    assert ENOUGH in reach_words(run)
+    made = [row_of(replace(one, model_name=run.model_name), run=run) for one in points(8)]
+    for row in made:
+        row.body["threads"] = 2
+    CalibrationPointRow.objects.bulk_create(made)
+    assert WIDE in reach_words(run), "those that are measured count as little"
 
 
 def test_points_from_before_count(start: Callable[..., Any], people: SimpleNamespace) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -21,6 +22,7 @@ from harness.errors import Conflict, Forbidden, Invalid, NotFound
 from harness.jobs.control.tick import tick
 from harness.jobs.control.views import facts_read
 from harness.jobs.queueing import queue_rows
+from harness.moments import moment_words
 from harness.pool.models import Device, Node, NodeState, Reservation
 from harness.pool.reservations import reservation_create
 from tests.harness.calibration.conftest import Commit, Measures, advance, answer
@@ -74,7 +76,7 @@ def test_its_devices_are_kept_from_jobs_until_it_ends(start: Callable[..., Any],
     live = Reservation.objects.filter(cancelled_at=None, ends_at__gt=timezone.now())
     assert live.filter(open_ended=True).count() == 2
     kept = [keep for node in facts_read().pool.nodes for device in node.devices for keep in device.reserved]
-    assert kept and all(keep.open_ended for keep in kept)
+    assert kept and all(math.isinf(keep.end_s) for keep in kept), "plans count with no end of it"
     calibration_stop(user=people.admin, run_id=run.pk)
     assert live.count() == 0
     with pytest.raises(Conflict):
@@ -130,7 +132,7 @@ def test_a_hold_is_not_renewed_over_what_others_have_reserved(
 ) -> None:
     run = start()
     now = timezone.now()
-    Reservation.objects.update(ends_at=now + timedelta(minutes=1))
+    Reservation.objects.update(ends_at=now + timedelta(minutes=1), planned_until=now + timedelta(minutes=1))
     later = reservation_create(
         user=people.admin, node="node-1", starts_at=now + timedelta(minutes=2), ends_at=now + timedelta(hours=1),
         purpose="Maintenance",
@@ -139,6 +141,33 @@ def test_a_hold_is_not_renewed_over_what_others_have_reserved(
     run.refresh_from_db()
     assert run.state == "stopped" and "Maintenance" in run.message
     assert not Reservation.objects.exclude(pk=later.pk).filter(ends_at__gt=later.starts_at).exists()
+
+
+def test_its_devices_are_reserved_for_nobody_else_before_it_is_expected_to_be_over(
+    start: Callable[..., Any], people: SimpleNamespace
+) -> None:
+    start(budget_s=10 * 3600.0)
+    told = Reservation.objects.order_by("pk")[0].told_end
+    maintenance = {
+        "user": people.admin,
+        "node": "node-1",
+        "ends_at": told + timedelta(days=1),
+        "purpose": "Maintenance",
+    }
+    for starts_at in (timezone.now() + timedelta(minutes=11), told - timedelta(minutes=1)):
+        with pytest.raises(Conflict) as refused:
+            reservation_create(**maintenance, starts_at=starts_at)
+        assert f"Calibration of node-1, until {moment_words(told)}." in refused.value.message
+    reservation_create(**maintenance, starts_at=told + timedelta(minutes=1))
+
+
+def test_a_hold_that_ran_out_is_in_nobodys_way_though_it_was_expected_to_last_longer(
+    start: Callable[..., Any], people: SimpleNamespace
+) -> None:
+    start(budget_s=10 * 3600.0)
+    now = timezone.now()
+    Reservation.objects.update(starts_at=now - timedelta(hours=1), ends_at=now - timedelta(minutes=1))
+    reservation_create(user=people.admin, node="node-1", ends_at=now + timedelta(hours=1), purpose="Maintenance")
 
 
 def test_it_waits_for_jobs_that_run_there(

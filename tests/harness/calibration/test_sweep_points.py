@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from harness.calibration.answers import measure_done
+from harness.calibration.links import link_read, link_store
 from harness.calibration.models import CalibrationPointRow
 from harness.calibration.plans import next_point, run_plan
 from harness.calibration.services import calibration_start
@@ -107,6 +109,37 @@ def test_two_sweeps_of_such_devices_share_out_the_points(
         run.refresh_from_db()
         assert run.measured == 4 and run.before in {3, 4}, "what the other one has measured is told as such"
     assert CalibrationPointRow.objects.count() == 8
+
+
+@pytest.mark.parametrize(("meanwhile", "state"), [(True, "finished"), (False, "failed")])
+def test_a_sweep_whose_points_others_measured_meanwhile_has_not_failed_where_the_last_could_not_be_measured(
+    start: Callable[..., Any],
+    node_make: Callable[..., Any],
+    commit: Commit,
+    people: SimpleNamespace,
+    meanwhile: bool,
+    state: str,
+) -> None:
+    first = start()
+    node_make("node-2")
+    second = commit(calibration_start, user=people.admin, node="node-2", budget_s=600.0)
+    link_store(first, link_read(LINK_TIMES))
+    *most, last = run_plan(second)
+    CalibrationPointRow.objects.bulk_create(
+        CalibrationPointRow(
+            kind=first.kind, model_name=first.model_name, point_id=one.point_id, family=one.family, batch_size=1,
+            step_s=1.0, peak_bytes=1, noise=0.0, body={}, run=first,
+        )
+        for one in most
+    )  # fmt: skip
+    if not meanwhile:
+        CalibrationPointRow.objects.update(measured_at=first.created_at - timedelta(days=1))
+    second.refused = [{"point_id": last.point_id, "family": last.family, "problem": "It is too large."}]
+    second.save()
+    advance(commit, 2)
+    second.refresh_from_db()
+    assert (second.state, second.measured) == (state, 0)
+    assert second.message.endswith("It is too large.") and second.message.startswith("Other sweeps") == meanwhile
 
 
 def test_the_last_point_is_measured_though_another_sweep_is_at_it(

@@ -10,11 +10,11 @@ from django.utils import timezone
 
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Allocation, Job
-from harness.jobs.queueing import job_priority_set
+from harness.jobs.queueing import job_priority_set, queue_rows
 from harness.jobs.services import job_submit
-from harness.pool.models import Node, PoolSetting
+from harness.pool.models import Node, PoolSetting, Reservation
 from harness.pool.quotas import quota_set
-from harness.pool.reservations import reservation_cancel, reservation_create
+from harness.pool.reservations import reservation_cancel, reservation_create, reservation_hold
 from tests.harness.jobs.helpers import estimated, queue, run_now, wish
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
@@ -140,3 +140,23 @@ def test_what_could_not_be_promised_is_promised_there_once_it_can_be(job_make, p
     assert tick() == 1
     late.refresh_from_db()
     assert late.promised_at == late.deadline_at
+
+
+@pytest.mark.parametrize("purpose", ["Calibration of node-10", "course (a; b), now and then"])
+def test_until_when_devices_are_reserved_is_told_by_whole_purposes_alone(job_make, people, node_make, purpose):
+    ends_at = timezone.now() + HOUR
+    for name, cpus, what, hours in (
+        ("node-10", 2, purpose, 2),
+        ("node-1", 1, "Calibration of node-1", 3),
+        ("node-2", 1, "CPU", 4),
+        ("node-3", 1, "a", 5),
+    ):
+        node = node_make(name, cpus=cpus)
+        reservation_hold(
+            target=node, ends_at=ends_at, purpose=what, open_ended=True, planned_until=timezone.now() + hours * HOUR
+        )
+    queue(estimated(job_make(), counts=(2,)))
+    assert tick() == 0
+    (row,), _ = queue_rows(user=people.admin)
+    assert f"({purpose})" in row.waiting_text
+    assert row.reserved_until == Reservation.objects.get(purpose=purpose).told_end

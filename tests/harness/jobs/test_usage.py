@@ -5,13 +5,16 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from harness.jobs.control.usage import uses_write
+from harness.jobs.control.usage import LAST_SAMPLES, device_key, power_now_w, uses_write
 from harness.jobs.models import Allocation, DeviceUse, JobAttempt, ResourceSample
 from harness.jobs.timelines import job_energy
 from harness.pool.models import PoolSetting
 from tests.harness.jobs.helpers import place_now, run_now
+from tests.harness.jobs.test_metered import TABLE
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
 
@@ -68,3 +71,17 @@ def test_what_it_draws_now_is_told_by_its_last_samples_and_not_by_its_mean(job_m
         told = {"ranks": [{"rank": 0, "cpu_percent": percent}], "host": {}, "node": node.name}
         ResourceSample.objects.create(job=attempt.job, node=node, token=attempt.number, time_s=time_s, data=told)
     assert job_energy(attempt.job).power_w == pytest.approx(8.0)
+
+
+def test_what_it_draws_now_is_read_from_few_samples_of_each_node_however_many_there_are(job_make, node_make):
+    node = node_make("node-1", cpus=1)
+    attempt = place_now(job_make())
+    told = {"ranks": [{"rank": 0, "cpu_percent": 100.0}], "host": {}, "node": node.name}
+    ResourceSample.objects.bulk_create(
+        ResourceSample(job=attempt.job, node=node, token=attempt.number, time_s=at, data=told) for at in range(50)
+    )
+    held = list(Allocation.objects.filter(attempt=attempt).select_related("device__node", "job", "attempt"))
+    with CaptureQueriesContext(connection) as asked:
+        assert power_now_w(held, {device_key(held[0].device): TABLE}) == pytest.approx(10.0)
+    (query,) = (one["sql"] for one in asked.captured_queries if ResourceSample._meta.db_table in one["sql"])
+    assert f"LIMIT {LAST_SAMPLES}" in query and " OVER " not in query, "it numbers none, it stops at the newest"

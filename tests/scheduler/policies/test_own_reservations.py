@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -157,14 +158,19 @@ def test_what_is_kept_from_all_comes_back_when_that_is_over(nodes):
     assert admit(theirs(deadline_s=NOW_S + 6 * HOUR_S), [], there, NOW_S).accepted
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("is_held", [False, True])
 @pytest.mark.parametrize("nodes", [1, 9])
 @pytest.mark.parametrize("within", [(), kept(until_s=4 * HOUR_S)])
-def test_what_is_kept_for_as_long_as_it_takes_is_promised_to_nobody_for_afterwards(nodes, within):
-    keep = {"cpu0": (*within, *kept(project="", until_s=HOUR_S, open_ended=True))}
+def test_what_is_kept_for_as_long_as_it_takes_is_promised_to_nobody_for_afterwards(nodes, within, is_held, policy):
+    keep = {"cpu0": (*within, *kept(project="", until_s=math.inf))}
     there = pool(*(node(f"n{number}", cpus=1, reserved=keep) for number in range(nodes)))
+    names = [f"n{number}" for number in range(nodes if is_held else 0)]
+    running = [runs(theirs(f"on {name}"), name, "cpu0", since=NOW_S) for name in names]
     for view in (mine(deadline_s=NOW_S + 40 * HOUR_S), theirs(deadline_s=NOW_S + 40 * HOUR_S)):
-        assert not admit(view, [], there, NOW_S).accepted
-        assert not place([replace(view, deadline_s=None)], there, NOW_S).expected
+        assert not admit(view, running, there, NOW_S, policy=policy).accepted
+        found = place([*running, replace(view, deadline_s=None)], there, NOW_S, policy=policy)
+        assert view.job_id not in found.expected and len(found.running) == len(running)
 
 
 @pytest.mark.parametrize("nodes", [1, 9])
