@@ -125,7 +125,7 @@ def _create_check(user: User, project: Project, dataset: Dataset) -> None:
 
 def _generate(wish: TaskSpec, dataset: Dataset, own_model: str | None) -> tuple[Resolved, Program]:
     profile = dataset_profile(dataset)
-    resolved = programs.resolve_spec(wish, profile, hardware())
+    resolved = programs.resolve_spec(wish, profile, hardware(), is_own=own_model is not None)
     return resolved, programs.program_render(resolved, profile, own_model)
 
 

@@ -100,7 +100,8 @@ def _wish(text: str) -> tuple[list[str], Any]:
         json.dumps(found, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise BadInput(
-            f"The value in {text!r} has no form in JSON.", hint="Give a number, a text, true, false, a list or a mapping."
+            f"The value in {text!r} has no form in JSON.",
+            hint="Give a number, a text, true, false, a list or a mapping.",
         ) from error
     return path, found
 

@@ -42,7 +42,9 @@ def projects_add(
     if as_json:
         json_print(made)
     else:
-        said = f"{made['name']} is there, as {made['slug']}: `dlh projects member {made['slug']} USER ROLE` adds people."
+        said = (
+            f"{made['name']} is there, as {made['slug']}: `dlh projects member {made['slug']} USER ROLE` adds people."
+        )
         console().print(said, markup=False, soft_wrap=True)
 
 
