@@ -44,6 +44,7 @@ SEED_OF_THREADS = (
     "any fixed number makes a run repeatable, in mode replicated without dropout alone: its replicas draw that in no "
     "fixed order"
 )
+RATE_OF_OWN = "a usual peak with AdamW: nothing is known of your own model"
 SEED_OF_ASYNC = "rows and first weights are the same again; the order of the updates, in mode async, is not"
 _LATER = ("accumulate", "staleness", "backup")
 """They follow from the batch and from the number of devices."""
@@ -107,8 +108,11 @@ def _too_many(device: str, widest: int, there: int, apart: str, spec: TaskSpec) 
     return f"{told}; ask for at most {widest}"
 
 
-def choose_model(spec: TaskSpec, facts: Facts, notes: Notes) -> Choice:
-    """Family, size, knobs and training values; mistakes go to `notes` and raise `SpecError`."""
+def choose_model(spec: TaskSpec, facts: Facts, notes: Notes, *, is_own: bool = False) -> Choice:
+    """Family, size, knobs and training values; mistakes go to `notes` and raise `SpecError`.
+
+    `is_own`: a person's model.py takes the model's place; it gets the knobs, and the training values are a guess.
+    """
     family = _family(spec, facts, notes)
     notes.stop_if_wrong()
     wishes, batch_wish = _split_wishes(spec, notes)
@@ -129,7 +133,7 @@ def choose_model(spec: TaskSpec, facts: Facts, notes: Notes) -> Choice:
         if name not in wishes:
             notes.note(f"model.params.{name}", value, f"the {size} preset of {family.title}, fitted to the data")
     cost = family.cost(facts, params)
-    training = _training(spec, family, facts, cost, batch_wish, notes)
+    training = _training(spec, family, facts, cost, batch_wish, notes, is_own=is_own or family.name == OWN)
     return Choice(family=family, size=size, params=params, cost=cost, training=training)
 
 
@@ -177,9 +181,11 @@ def _split_wishes(spec: TaskSpec, notes: Notes) -> tuple[dict[str, Any], Any]:
 
 
 def _training(
-    spec: TaskSpec, family: Family, facts: Facts, cost: Cost, batch_wish: Any, notes: Notes
+    spec: TaskSpec, family: Family, facts: Facts, cost: Cost, batch_wish: Any, notes: Notes, *, is_own: bool
 ) -> dict[str, Any]:
     defaults = training_defaults(family, facts, cost)
+    if is_own:
+        defaults["learning_rate"] = (defaults["learning_rate"][0], RATE_OF_OWN)
     wishes = spec.training.model_dump(mode="json") | {"batch_size": batch_wish}
     optimizer = defaults["optimizer"][0] if wishes["optimizer"] == "auto" else wishes["optimizer"]
     if optimizer == "sgd":

@@ -26,8 +26,11 @@ BASE_MEMORY_GIB = 2.0
 SHORT_RUN_S = 60.0
 
 
-def resolve(spec: TaskSpec, profile: DatasetProfile, hardware: Hardware) -> Resolved:
-    """Replace each `auto`. Raises `SpecError` with dotted fields."""
+def resolve(spec: TaskSpec, profile: DatasetProfile, hardware: Hardware, *, is_own: bool = False) -> Resolved:
+    """Replace each `auto`; `is_own`: a person's model.py takes the place of the model that is chosen.
+
+    Raises `SpecError` with dotted fields.
+    """
     notes = Notes()
     reading = read(spec, profile, notes)
     split = resolve_split(spec, profile, reading, notes)
@@ -35,7 +38,7 @@ def resolve(spec: TaskSpec, profile: DatasetProfile, hardware: Hardware) -> Reso
     notes.stop_if_wrong()
     _check_train_rows(spec, facts, split, notes)
     notes.stop_if_wrong()
-    choice = choose_model(spec, facts, notes)
+    choice = choose_model(spec, facts, notes, is_own=is_own)
     notes.stop_if_wrong()
 
     body = spec.model_dump(mode="json")

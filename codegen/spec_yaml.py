@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 from yaml.composer import ComposerError
 
+from codegen.catalog import FAMILIES
 from codegen.spec import TaskSpec
 from codegen.types import SpecError
 
@@ -74,16 +75,32 @@ def from_dict(body: dict[str, Any]) -> TaskSpec:
         raise SpecError([("", "values lie too deep in one another")]) from error
     if strange:
         raise SpecError(strange)
+    unknown = _unknown_family(body.get("model"))
     try:
-        return TaskSpec.model_validate(body)
+        spec = TaskSpec.model_validate(body)
     except ValidationError as error:
-        problems: dict[str, list[str]] = {}
-        for detail in error.errors(include_url=False):
-            messages = problems.setdefault(_field(detail), [])
-            message = _message(detail)
-            if message not in messages:
-                messages.append(message)
-        raise SpecError([(field, _joined(problems[field])) for field in _innermost(problems)]) from error
+        raise SpecError([*_problems(error), *unknown]) from error
+    if unknown:
+        raise SpecError(unknown)
+    return spec
+
+
+def _problems(error: ValidationError) -> list[tuple[str, str]]:
+    problems: dict[str, list[str]] = {}
+    for detail in error.errors(include_url=False):
+        messages = problems.setdefault(_field(detail), [])
+        message = _message(detail)
+        if message not in messages:
+            messages.append(message)
+    return [(field, _joined(problems[field])) for field in _innermost(problems)]
+
+
+def _unknown_family(model: Any) -> list[tuple[str, str]]:
+    """What the schema leaves open: told with its problems, and without data as well."""
+    family = model.get("family", "auto") if isinstance(model, dict) else "auto"
+    if not isinstance(family, str) or family == "auto" or family in FAMILIES:
+        return []
+    return [("model.family", f"{family!r} is unknown; choose one of {', '.join(FAMILIES)}")]
 
 
 def _fields_with_nul(value: Any, field: str = "") -> list[str]:

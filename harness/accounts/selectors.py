@@ -41,7 +41,11 @@ def project_chosen(*, user: User, slug: str) -> Project:
     """The project of that slug, or the default one where none is named. Raises `NotFound`, `Invalid`."""
     project = project_get(user=user, slug=slug) if slug else project_default(user=user)
     if project is None:
-        raise Invalid("You are not in a project yet.", field="project", hint="Create a project first.")
+        raise Invalid(
+            "You are not in a project yet.",
+            field="project",
+            hint="Create one on the page Projects or with `dlh projects add NAME`; or have a project's admin add you.",
+        )
     return project
 
 

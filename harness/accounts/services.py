@@ -27,7 +27,7 @@ _SLUG_TRIES = 50
 def user_create(
     *, actor: User | None, username: str, email: str = "", password: str = "", is_admin: bool = False
 ) -> tuple[User, str]:
-    """Make a user. Without `password` a one-time one is made; the second value is it, else empty.
+    """Make a user. Without `password` one is made; the second value is it, else empty.
 
     `actor` is None only for the command line. Raises `Forbidden`, `Invalid`, `Conflict`.
     """
@@ -101,7 +101,7 @@ def _rights_set(user: User, is_admin: bool | None, is_active: bool | None) -> No
 
 
 def user_password_reset(*, actor: User | None, user: User) -> str:
-    """Give a user a one-time password and return it; their sessions end, their tokens stay. Raises `Forbidden`."""
+    """Give a user a new password and return it; their sessions end, their tokens stay. Raises `Forbidden`."""
     made = _password_make()
     user_update(actor=actor, user=user, password=made)
     return made

@@ -98,12 +98,16 @@ class Client:
         body: Json = self.get(f"/datasets/{segment(dataset_id)}/profile")
         return body
 
-    def dataset_same(self, path: Path, progress: Progress | None = None) -> Json | None:
-        """A dataset of ours made of exactly this file and read without options, if there is one."""
+    def dataset_same(self, path: Path, progress: Progress | None = None, *, options: Json | None = None) -> Json | None:
+        """A dataset of ours made of exactly this file and read with these options, if there is one.
+
+        Without options one that is read as it is comes first, then the newest that somebody has read otherwise since.
+        """
         digest = file_sha256(path, progress)
         found = self.get("/datasets", project=self.project, bytes_sha256=digest, filename=path.name, page_size=20)
         usable = [item for item in found["items"] if item["state"] != "failed"]
-        return usable[0] if usable else None
+        as_wished = [item for item in usable if item["options"] == (options or {})]
+        return next(iter(as_wished if options else [*as_wished, *usable]), None)
 
     def dataset_add(
         self,

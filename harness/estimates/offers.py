@@ -195,9 +195,10 @@ def offer_make_spec(
     wished = wish.model_dump(mode="json")
     row = asked.of_spec(wished).row()
     profile = dataset_profile(dataset)
-    resolved = programs.resolve_spec(wish, profile, hardware())
+    resolved = programs.resolve_spec(wish, profile, hardware(), is_own=own_model is not None)
     program = programs.program_render(resolved, profile, own_model)
     programs.program_syntax_check(program.files)
+    programs.program_build_check(program.files)
     level = pool_setting_get().minimum_sandbox_level(own_code=own_model is not None)
     inspection = inspection_request(files=program.files, dataset_sha256=dataset.sha256, minimum_sandbox_level=level)
     memory = wish.resources.memory_gib

@@ -125,7 +125,7 @@ def _create_check(user: User, project: Project, dataset: Dataset) -> None:
 
 def _generate(wish: TaskSpec, dataset: Dataset, own_model: str | None) -> tuple[Resolved, Program]:
     profile = dataset_profile(dataset)
-    resolved = programs.resolve_spec(wish, profile, hardware())
+    resolved = programs.resolve_spec(wish, profile, hardware(), is_own=own_model is not None)
     return resolved, programs.program_render(resolved, profile, own_model)
 
 
@@ -245,7 +245,8 @@ def _program_changed(user: User, job: Job, paths: RunPaths, message: str, name: 
 
 
 def job_clone(*, user: User, job: Job, name: str = "") -> Job:
-    """A new draft with the same spec, edited files and own model. Raises like `job_create`."""
+    """A new draft with the same spec, edited files and own model, but no deadline that has passed: nothing could keep
+    it. Raises like `job_create`."""
     require(user, job.project, Role.MEMBER)
     paths: RunPaths = settings.STORE.job(job.pk)
     generated, written = programs.files_read(paths.generated), programs.files_read(paths.program)
@@ -254,9 +255,18 @@ def job_clone(*, user: User, job: Job, name: str = "") -> Job:
         user=user,
         project=job.project,
         dataset=job.dataset,
-        spec=job.spec,
+        spec=_spec_to_copy(job),
         own_model=written.get("model.py") if job.program_own else None,
         files=edited,
         parent=job,
         name=name or f"{job.name[:110]} (copy)",
     )
+
+
+def _spec_to_copy(job: Job) -> dict[str, Any]:
+    """Its spec, without a deadline that has passed."""
+    spec: dict[str, Any] = job.spec
+    deadline_at = wanted_deadline(programs.spec_read(spec))
+    if deadline_at is None or deadline_at > timezone.now():
+        return spec
+    return {**spec, "budget": {**spec["budget"], "deadline": "auto"}}

@@ -32,6 +32,7 @@ from harness.storage.sizes import job_size_due
 from harness.store import UnsafePath, json_beneath, open_beneath
 from scheduler.placing.obstacles import HOW_TO_JOIN
 from worker.plan import RunPaths
+from worker.states import TERMINAL
 from worker.trees import tree_remove
 from worker.words import size_words
 
@@ -127,9 +128,17 @@ def weights_check(job: Job, checkpoint: str) -> None:
         open_beneath(_paths(job).root, WEIGHTS_FILE).close()
     except (FileNotFoundError, UnsafePath) as error:
         wanted_check(f"jobs/{job.pk}", WEIGHTS_FILE)
-        raise Conflict(
-            "This job has no final weights yet.", hint="Wait until it ends, or name one of its checkpoints."
-        ) from error
+        message, hint = no_final_weights(job)
+        raise Conflict(message, hint=hint) from error
+
+
+def no_final_weights(job: Job) -> tuple[str, str]:
+    """(why there are none, what to do instead)."""
+    if job.state not in TERMINAL:
+        return "This job has no final weights yet.", "Wait until it ends, or name one of its checkpoints."
+    kept = Checkpoint.objects.filter(job=job, removed_at=None).order_by("-step").values_list("name", flat=True)
+    hint = f"Name one of its checkpoints: {', '.join(kept)}." if kept else "It has no checkpoint: submit a clone of it."
+    return f"This job ended ({job.state}) without final weights.", hint
 
 
 def answering_node(job: Job, *, sees_store: bool = False) -> str:

@@ -62,10 +62,10 @@ def _problems(error: SpecError) -> list[dict[str, Any]]:
     return [{"field": field, "message": message} for field, message in error.problems]
 
 
-def resolve_spec(spec: TaskSpec, profile: DatasetProfile, hardware: Hardware) -> Resolved:
-    """Replace each `auto`. Raises `SpecInvalid`."""
+def resolve_spec(spec: TaskSpec, profile: DatasetProfile, hardware: Hardware, *, is_own: bool = False) -> Resolved:
+    """Replace each `auto`; `is_own`: for a person's model.py. Raises `SpecInvalid`."""
     try:
-        return resolve(spec, profile, hardware)
+        return resolve(spec, profile, hardware, is_own=is_own)
     except SpecError as error:
         raise SpecInvalid(_problems(error)) from error
 
@@ -177,6 +177,26 @@ def program_syntax_check(files: dict[str, str]) -> None:
             raise _syntax_fault(name, mark.line + 1 if mark else None, f"not YAML: {told}") from error
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise _syntax_fault(name, getattr(error, "lineno", None), str(getattr(error, "msg", error))) from error
+
+
+def program_build_check(files: dict[str, str]) -> None:
+    """Pass if model.py, which parses, names `build`; a table may be Python, too. Raises `Invalid`."""
+    if not any(_names_build(node) for node in ast.walk(ast.parse(files.get("model.py", "")))):
+        raise Invalid(
+            "model.py has no function build(spec).",
+            field="model.py",
+            code="model_no_build",
+            hint="Add `def build(spec)` that returns a torch.nn.Module.",
+        )
+
+
+def _names_build(node: ast.AST) -> bool:
+    """Whether a statement may give a module the name `build`."""
+    if isinstance(node, ast.alias):
+        return (node.asname or node.name) in {"build", "*"}
+    if isinstance(node, ast.Name):
+        return node.id == "build" and isinstance(node.ctx, ast.Store)
+    return isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == "build"
 
 
 def _syntax_fault(name: str, line: int | None, message: str) -> Invalid:

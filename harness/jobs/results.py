@@ -20,7 +20,7 @@ from harness.errors import Conflict, NotFound
 from harness.jobs import programs
 from harness.jobs.archive import Members, zip_body
 from harness.jobs.models import Checkpoint, Job, Prediction
-from harness.jobs.predictions import WEIGHTS_FILE, prediction_output
+from harness.jobs.predictions import WEIGHTS_FILE, no_final_weights, prediction_output
 from harness.store import UnsafePath, json_beneath, open_beneath
 from worker.plan import RunPaths
 
@@ -63,7 +63,8 @@ def weights_open(job: Job) -> BufferedReader:
         return open_beneath(_paths(job).root, WEIGHTS_FILE)
     except FileNotFoundError as error:
         wanted_check(f"jobs/{job.pk}", WEIGHTS_FILE)
-        raise NotFound("There are no final weights yet.", hint="They are written at the end of the run.") from error
+        message, hint = no_final_weights(job)
+        raise NotFound(message, hint=hint) from error
     except UnsafePath as error:
         raise Conflict(f"The weights cannot be served: {error}.") from error
 

@@ -73,13 +73,15 @@ def job_submit(*, user: User, job: Job, promised: bool = True, rate_settled: boo
     One whose learning rate a range test finds first stays a draft until the test is over, and is queued by itself then;
     not where the rate is `rate_settled`.
     Raises `NotFound`, `Forbidden`, `Conflict` (state, trash, quota), `NoSpace` (storage quota), `Invalid` (a file that
-    does not parse, a spec.yaml with other devices; a deadline that cannot be kept: field `budget.deadline`, the
-    earliest finish in `details`).
+    does not parse, a model.py without `build`, a spec.yaml with other devices; a deadline that cannot be kept: field
+    `budget.deadline`, the earliest finish in `details`).
     """
     require(user, job.project, Role.MEMBER)
     _not_in_trash(job)
     paths = settings.STORE.job(job.pk)
-    programs.program_syntax_check(programs.program_of(paths).files)
+    files = programs.program_of(paths).files
+    programs.program_syntax_check(files)
+    programs.program_build_check(files)
     program_places_check(paths)
     _sandbox_check(job)
     _backend_check(job)

@@ -31,24 +31,29 @@ class FirstSteps:
     words: str
     """On the button that goes on; empty while there is no data."""
     address: str
+    aside: tuple[str, str] | None = None
+    """Words and address of a smaller link: to the newest data, where these cannot be trained on."""
 
 
 def first_steps(user: User) -> FirstSteps | None:
     """How far a person is; None once a job they see has succeeded."""
     if job_list(user=user, filters=JobFilters(states=(JobState.SUCCEEDED,)), page_size=1).total:
         return None
-    dataset = dataset_list(user=user).first()
+    newest = dataset_list(user=user).first()
     job = next(iter(job_list(user=user, page_size=1).items), None)
     if job is not None:
         return _made(2 if job.state == JobState.DRAFT else 3, *_after_job(job))
-    if dataset is not None:
-        return _made(1, *_after_data(dataset))
-    return _made(0, "", "")
+    if newest is None:
+        return _made(0, "", "")
+    usable = dataset_list(user=user).filter(state=DatasetState.READY).first()
+    if usable is None or usable == newest:
+        return _made(1, *_after_data(newest))
+    return _made(1, *_after_data(usable), aside=_after_data(newest))
 
 
-def _made(done: int, words: str, address: str) -> FirstSteps:
+def _made(done: int, words: str, address: str, *, aside: tuple[str, str] | None = None) -> FirstSteps:
     steps = tuple((step, place < done) for place, step in enumerate(STEPS))
-    return FirstSteps(steps=steps, words=words, address=address)
+    return FirstSteps(steps=steps, words=words, address=address, aside=aside)
 
 
 def _after_data(dataset: Dataset) -> tuple[str, str]:

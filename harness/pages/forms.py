@@ -68,7 +68,7 @@ class MemberForm(Tabler):
 
 
 class UserForm(Tabler):
-    """A new person; a one-time password is made for them."""
+    """A new person; a password is made for them."""
 
     username = forms.CharField(max_length=150, label="User name", help_text="Letters, digits and @ . + - _.")
     email = forms.EmailField(

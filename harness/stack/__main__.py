@@ -174,7 +174,7 @@ def _since(time_s: float) -> str:
 
 
 def password(home: StackHome) -> int:
-    """Give the first admin a new one-time password."""
+    """Give the first admin a new password."""
     home.make_folders()
     first = bootstrap_run({**os.environ, "DLH_HOME": str(home.root)}, new_password=True)
     say(f"User       {first['user']}\nPassword   {first['password']}")

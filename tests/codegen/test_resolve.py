@@ -146,3 +146,13 @@ def test_a_rare_class_is_told_where_weights_are_left_out():
 def test_a_class_with_one_row_is_told():
     answer = resolve(spec_yaml.load(""), table(100, classes=(("a", 60), ("b", 39), ("c", 1))), TWO_CORES)
     assert any("'c'" in guess.reason for guess in answer.guesses)
+
+
+@pytest.mark.parametrize("batch", ["auto", 8])
+def test_the_rate_of_an_own_model_is_not_said_to_be_that_of_a_family(batch):
+    spec = spec_yaml.load(f"training: {{batch_size: {batch}}}")
+    told = {guess.field: guess for guess in resolve(spec, table(), TWO_CORES, is_own=True).guesses}
+    usual = {guess.field: guess for guess in resolve(spec, table(), TWO_CORES).guesses}
+    rate = "training.learning_rate"
+    assert told[rate].value == usual[rate].value and "nothing is known of your own model" in told[rate].reason
+    assert told[rate].reason != usual[rate].reason

@@ -170,3 +170,9 @@ def test_values_that_lie_too_deep_are_refused() -> None:
         inner["a"] = inner = {}
     with pytest.raises(SpecError, match="too deep"):
         spec_yaml.from_dict(body)
+
+
+def test_an_unknown_family_is_told_beside_what_the_schema_refuses() -> None:
+    assert set(problems("resources: {count: 0}\nmodel:\n  family: resnext")) == {"resources.count", "model.family"}
+    alone = problems("model:\n  family: resnext")["model.family"]
+    assert alone.startswith("line 2: 'resnext' is unknown; choose one of mlp, ")

@@ -37,10 +37,9 @@ def build(spec):
 FORWARD = "    def forward(self, numeric, categorical):\n"
 MODELS = {
     "good": HEAD + FORWARD + "        return self.layer(numeric)\n" + BUILD,
-    "no build": HEAD + FORWARD + "        return self.layer(numeric)\n",
     "wrong shape": HEAD + FORWARD + "        return self.layer(numeric)[:, :1]\n" + BUILD,
     "raises": HEAD + FORWARD + "        return self.layer(numeric)\n\ndef build(spec):\n    return {}['nope']\n",
-    "leaves": "import sys\nsys.exit(0)\n",
+    "leaves": "import sys\nsys.exit(0)\n" + BUILD,
     "nan": HEAD
     + FORWARD
     + "        self.steps += self.training\n"
@@ -53,7 +52,6 @@ MODELS = {
     + BUILD,
 }
 FAILURES = {
-    "no build": ("model_no_build", "no function build"),
     "wrong shape": ("model_wrong_shape", "[2, 2] is needed"),
     "raises": ("program_error", "model.py, line 13: KeyError: 'nope'"),
     "leaves": ("program_error", "before run.finish"),
@@ -168,6 +166,13 @@ def test_a_model_that_does_not_compile_makes_no_job_that_waits(stack, datasets):
     kept = error["details"].pop("job")
     assert error["details"] == {"file": "model.py", "line": 2}
     assert stack.job(kept)["state"] == "draft" and kept in error["hint"]
+
+
+def test_a_table_in_place_of_a_model_makes_no_job_that_waits(stack, datasets):
+    body = {"project": stack.project, "dataset": datasets["good.csv"]["id"], "spec": SMALL, "submit": True}
+    error = refused(stack, "POST", "/jobs", {**body, "model": "a,b\n1,2\n"})
+    assert (error["code"], error["message"]) == ("model_no_build", "model.py has no function build(spec).")
+    assert stack.job(error["details"]["job"])["state"] == "draft"
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,9 @@ class DatasetFilters(Strict):
     state: DatasetState | None = None
     deleted: bool = Field(False, description="Those in the trash instead.")
     bytes_sha256: str = Field(
-        "", pattern="^([0-9a-f]{64})?$", description="With `filename`: those made of exactly this file, read as it is."
+        "",
+        pattern="^([0-9a-f]{64})?$",
+        description="With `filename`: those made of exactly this file, with whatever options it is read.",
     )
     filename: str = Field("", max_length=255)
 
@@ -67,7 +69,8 @@ def dataset_list(
     if filters.state:
         rows = rows.filter(state=filters.state)
     if filters.bytes_sha256:
-        rows = rows.filter(sha256=content_key(filters.bytes_sha256, source_name_clean(filters.filename), {}))
+        name, read_by = source_name_clean(filters.filename), rows.order_by().values_list("options", flat=True)
+        rows = rows.filter(sha256__in={content_key(filters.bytes_sha256, name, options) for options in read_by})
     return page_body(page_of(rows, page=paging.page, page_size=paging.page_size), dataset_out)
 
 

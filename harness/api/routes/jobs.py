@@ -179,7 +179,7 @@ def job_resume(request: HttpRequest, job_id: str, body: Annotated[ResumeIn | Non
 
 @router.post("/{job_id}/clone", response={201: JobDetail}, summary="Clone a job")
 def job_clone(request: HttpRequest, job_id: str, body: Annotated[CloneIn | None, Body()] = None) -> Status[Any]:
-    """A new draft with the same spec and edited files."""
+    """A new draft with the same spec and edited files, without a deadline that has passed."""
     user, job = _job(request, job_id)
     return Status(201, job_detail(services.job_clone(user=user, job=job, name=body.name if body else "")))
 

@@ -84,7 +84,7 @@ class UserIn(Strict):
 
     username: str = Field(max_length=150, examples=["ada"])
     email: str = ""
-    password: str = Field("", max_length=200, description="Empty: a one-time password is made and answered.")
+    password: str = Field("", max_length=200, description="Empty: one is made and answered.")
     is_admin: bool = False
 
 
@@ -94,7 +94,7 @@ class UserPatch(Strict):
     is_active: bool | None = Field(None, description="false: may no longer sign in, and their tokens no longer work.")
     is_admin: bool | None = None
     email: str | None = Field(None, max_length=254, description="Their e-mail address; empty: none.")
-    new_password: bool = Field(False, description="Make a one-time password; sessions end, tokens stay.")
+    new_password: bool = Field(False, description="Make a new password; sessions end, tokens stay.")
     remove_second_factor: bool = Field(
         False, description="They sign in with the password alone; for people who lost a phone."
     )
@@ -103,7 +103,7 @@ class UserPatch(Strict):
 class UserMade(UserOut):
     """A person just made, or changed."""
 
-    password: str = Field("", description="The one-time password, where one was made. Shown once.")
+    password: str = Field("", description="The password, where one was made. Shown once.")
 
 
 class TokenOut(Schema):

@@ -23,6 +23,7 @@ from harness.client.cli import (
     people,
     pool,
     programs,
+    projects,
     queue,
     rates,
     runs,
@@ -83,6 +84,7 @@ app.add_typer(pool.app, name="pool")
 app.add_typer(queue.app, name="queue")
 app.add_typer(account.tokens_app, name="tokens")
 app.add_typer(people.app, name="people")
+app.add_typer(projects.app, name="projects")
 app.add_typer(notifications.app, name="notifications")
 for _module in (account, programs, jobs, runs, offers, rates, simulate, node, backup, store):
     _module.commands_add(app)

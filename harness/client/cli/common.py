@@ -97,9 +97,11 @@ def dataset_upload(
     """Upload a file unless the project has it already. Raises `BadInput`, `ApiError`."""
     file_check(path)
     with transfer_bar(quiet=quiet) as bar:
-        if not fresh and not options:
+        if not fresh:
             task = bar.add_task(f"Hashing {path.name}", total=path.stat().st_size)
-            same = client.dataset_same(path, lambda done, total: bar.update(task, completed=done, total=total))
+            same = client.dataset_same(
+                path, lambda done, total: bar.update(task, completed=done, total=total), options=options
+            )
             bar.remove_task(task)
             if same:
                 return {**same, "uploaded": False}
@@ -239,6 +241,16 @@ def spec_read(path: Path) -> str:
     return text_read(path)
 
 
+def _model_read(path: Path) -> str:
+    """Text of a person's model.py. Raises `BadInput`, for data in its place as well."""
+    if path.suffix.lower() in _DATA_SUFFIXES:
+        raise BadInput(
+            f"{path} is data by its name; --model takes your model.py with build(spec).",
+            hint=f"Name the data by --data {shlex.quote(str(path))}.",
+        )
+    return text_read(path)
+
+
 @contextmanager
 def spec_named(spec: Path | None) -> Iterator[None]:
     """Put the name of the file before what the portal says of a line of it."""
@@ -253,7 +265,7 @@ def spec_named(spec: Path | None) -> Iterator[None]:
 def job_body(client: Client, spec: Path | None, data: str, model: Path | None, *, quiet: bool) -> Json:
     """Body of POST /jobs from what the command line gave; uploads the data if need be."""
     text = spec_read(spec) if spec else None
-    own = text_read(model) if model else None
+    own = _model_read(model) if model else None
     body: dict[str, Any] = {"dataset": dataset_resolve(client, data, text, quiet=quiet)["id"]}
     if text is not None:
         body["yaml"] = text

@@ -60,13 +60,29 @@ def data_add(  # noqa: PLR0913  (typer: one parameter per option)
         if wait:
             dataset = dataset_ready(client, dataset, quiet=as_json)
         warnings = client.dataset_profile(dataset["id"])["warnings"] if dataset["state"] == "ready" else []
+        others = [] if as_json else [one for one in client.datasets(query=dataset["name"]) if _is_other(one, dataset)]
     if as_json:
         json_print({**dataset, "warnings": warnings})
     else:
-        if not dataset["uploaded"]:
-            notes().print("The project has this file already.")
+        _sameness_print(dataset, others)
         _show(dataset)
         _warnings_print([item for item in warnings if item["severity"] != "info"])
+
+
+def _is_other(one: Json, dataset: Json) -> bool:
+    """Whether it is another dataset of the same name."""
+    return bool(one["name"] == dataset["name"] and one["id"] != dataset["id"])
+
+
+def _sameness_print(dataset: Json, others: list[Json]) -> None:
+    """That the file is there already, or that its name now is of several datasets."""
+    if not dataset["uploaded"]:
+        told = f"The project has this file already, as {dataset['name']} ({dataset['id']}); --fresh adds it once more."
+        notes().print(told, markup=False, soft_wrap=True)
+    if others:
+        ids = ", ".join(one["id"] for one in others)
+        told = f"{dataset['name']} is the name of {ids}, too: --data takes an id, --name gives another name."
+        notes().print(told, markup=False, soft_wrap=True)
 
 
 def _fetch_show(fetch: Json, *, as_json: bool) -> None:

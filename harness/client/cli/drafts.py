@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import shlex
 import subprocess
@@ -14,14 +15,25 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from harness.client.cli.common import JobArgument, open_client, text_read
-from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, notes, number
+from harness.client.cli.common import JobArgument, moment_read, open_client, text_read
+from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, notes, number, when
 from harness.client.client import Client, Json
-from harness.client.errors import BadInput, ClientError, WaitTimeout
+from harness.client.errors import ApiError, BadInput, ClientError, WaitTimeout
 from harness.client.transport import segment
 
 CHECK_LIMIT_S = 300.0
 POLL_S = 0.5
+_DEADLINE = ["budget", "deadline"]
+
+
+class _Loader(yaml.SafeLoader):
+    """Leaves days and moments as the text that was written, since JSON has no value for them."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in known if tag != "tag:yaml.org,2002:timestamp"]
+    for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
 
 
 def commands_add(app: typer.Typer) -> None:
@@ -35,20 +47,31 @@ def clone(
     job: JobArgument,
     wishes: Annotated[
         list[str] | None,
-        typer.Option("--set", "-s", metavar="FIELD=VALUE", help="e.g. training.epochs=3; may be repeated."),
+        typer.Option(
+            "--set",
+            "-s",
+            metavar="FIELD=VALUE",
+            help="e.g. training.epochs=3, or budget.deadline=90m as `dlh offer --deadline` takes it; may be repeated.",
+        ),
     ] = None,
     name: Annotated[str, typer.Option(help="Name of the clone.")] = "",
     submit: Annotated[bool, typer.Option("--submit", help="Queue it at once.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """A new draft with a job's spec, edited files and own model, with some fields of the spec set anew."""
+    """A new draft with a job's spec, edited files and own model, with some fields of the spec set anew.
+
+    A deadline that has passed is not copied.
+    """
     changes = [_wish(text) for text in wishes or []]
     with open_client(context) as client:
+        before = client.job(job)["deadline_at"]
         made = client.job_do(job, "clone", {"name": name})
+        if before and not made["deadline_at"] and _DEADLINE not in [path for path, _ in changes]:
+            notes().print(f"The deadline {when(before)} has passed and is not copied.", markup=False)
         if changes:
             made = _changed(client, made, changes)
         if submit:
-            made = client.job_do(made["id"], "submit")
+            made = _submitted(client, made["id"])
         url = f"{client.transport.url}/jobs/{made['id']}"
     if as_json:
         json_print({**made, "url": url})
@@ -57,17 +80,48 @@ def clone(
 
 
 def _wish(text: str) -> tuple[list[str], Any]:
-    """`training.epochs=3` as (path, value); the value is read as YAML. Raises `BadInput`."""
+    """`training.epochs=3` as (path, value); the value is YAML that JSON can hold, a deadline as `dlh offer` takes it.
+
+    Raises `BadInput`.
+    """
     field, sign, value = text.partition("=")
     path = field.strip().split(".")
     if not sign or not all(path):
         raise BadInput(f"{text!r} does not set anything.", hint="Write FIELD=VALUE, e.g. --set training.epochs=3.")
+    if path == _DEADLINE:
+        return path, _deadline(value.strip())
     try:
-        return path, yaml.safe_load(value)
-    except yaml.YAMLError as error:
+        found = yaml.load(value, Loader=_Loader)  # noqa: S506  (a safe loader, and less)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise BadInput(
             f"The value in {text!r} is not valid YAML.", hint="Put values with special characters in quotes."
         ) from error
+    try:
+        json.dumps(found, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadInput(
+            f"The value in {text!r} has no form in JSON.",
+            hint="Give a number, a text, true, false, a list or a mapping.",
+        ) from error
+    return path, found
+
+
+def _deadline(text: str) -> str:
+    """What a spec is to say of it. Raises `BadInput`."""
+    if text in {"none", "auto"}:
+        return "auto"
+    return moment_read(text, "--set budget.deadline", field="budget.deadline")
+
+
+def _submitted(client: Client, draft: str) -> Json:
+    """The draft, queued; whoever is refused has to find it."""
+    try:
+        return client.job_do(draft, "submit")
+    except ApiError as error:
+        error.hint = f"{error.hint} The draft is kept as {draft}.".strip()
+        if error.details is None or isinstance(error.details, dict):
+            error.details = {**(error.details or {}), "job": draft}
+        raise
 
 
 def _changed(client: Client, draft: Json, changes: list[tuple[list[str], Any]]) -> Json:

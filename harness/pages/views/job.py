@@ -191,6 +191,8 @@ def job_act(request: HttpRequest, job_id: str, action: str) -> HttpResponseBase:
     if action == "clone":
         clone = job_clone(user=user, job=job)
         hint = "Change what you like on the Spec and Program tabs, then submit it. The original stays as it is."
+        if job.deadline_at and not clone.deadline_at:
+            hint = f"Its deadline has passed and is not copied. {hint}"
         messages.success(request, f"This is a copy of {job.name}.", extra_tags=hint)
         return redirect("job_tab", job_id=clone.pk, tab="program")
     if action == "resume":

@@ -52,7 +52,7 @@ def _projects(
 
 @page("POST")
 def user_add(request: HttpRequest) -> HttpResponseBase:
-    """Make a person; their one-time password is in this answer and nowhere else."""
+    """Make a person; their password is in this answer and nowhere else."""
     user = person(request)
     require_admin(user)
     form = UserForm(request.POST)
@@ -77,7 +77,7 @@ _STANDINGS = {
 
 @page("POST")
 def user_act(request: HttpRequest, username: str, action: str) -> HttpResponseBase:
-    """End a person's access, give it back, remove their second factor, or give them a one-time password, shown in this
+    """End a person's access, give it back, remove their second factor, or give them a new password, shown in this
     answer and nowhere else."""
     actor = person(request)
     require_admin(actor)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import stat
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -126,3 +128,57 @@ def test_two_datasets_of_one_name_are_told_apart_by_their_ids(
         assert ended.code == 2
         assert dataset.pk in ended.json["error"]["message"] and other.pk in ended.json["error"]["message"]
     assert dlh("data", "show", other.pk, "--json").json["id"] == other.pk
+
+
+@pytest.mark.usefixtures("portal")
+@pytest.mark.parametrize("written", ["2026-11-27T02:29:28Z", "2030-01-31", "2030-01-31 18:00:00"])
+def test_a_value_that_reads_as_a_time_stays_the_text_that_was_written(dlh: Dlh, job: Any, written: str) -> None:
+    assert dlh("jobs", "clone", job.pk, "--set", f"name={written}", "--json").json["spec"]["name"] == written
+
+
+@pytest.mark.usefixtures("portal")
+@pytest.mark.parametrize("value", ["!!binary aGk=", ".nan", "!!set {a}", "&a [*a]", "!!timestamp 2030-01-31"])
+def test_a_value_without_a_form_in_json_is_refused_before_a_draft_is_made(dlh: Dlh, job: Any, value: str) -> None:
+    before = dlh("jobs", "--json").json["total"]
+    ended = dlh("jobs", "clone", job.pk, "--set", f"name={value}", "--submit", "--json")
+    assert ended.code == 2 and "form in JSON" in ended.json["error"]["message"]
+    assert dlh("jobs", "--json").json["total"] == before
+
+
+@pytest.mark.usefixtures("portal")
+def test_a_deadline_is_set_as_an_offer_takes_it(dlh: Dlh, job: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        at, soon, none = (
+            dlh("jobs", "clone", job.pk, "--set", f"budget.deadline={wish}", "--json").json
+            for wish in ("2030-01-31T18:00", "1h30m", "none")
+        )
+        bad = dlh("jobs", "clone", job.pk, "--set", "budget.deadline=soon", "--json").json["error"]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert at["deadline_at"] == "2030-01-31T09:00:00Z"
+    left = datetime.fromisoformat(soon["deadline_at"]) - datetime.now(UTC)
+    assert timedelta(hours=1) < left <= timedelta(hours=1, minutes=30)
+    assert (none["deadline_at"], none["spec"]["budget"]["deadline"]) == (None, "auto")
+    assert bad["field"] == "budget.deadline" and "not a valid time" in bad["message"]
+
+
+@pytest.mark.usefixtures("portal")
+def test_whoever_is_refused_at_the_queue_is_told_of_the_draft_that_stays(dlh: Dlh, job: Any) -> None:
+    ended = dlh("jobs", "clone", job.pk, "--set", "budget.deadline=2020-01-31", "--submit", "--json")
+    error = ended.json["error"]
+    draft = error["details"]["job"]
+    assert ended.code == 2 and error["hint"].endswith(f"The draft is kept as {draft}.")
+    assert dlh("show", draft, "--json").json["state"] == "draft"
+
+
+@pytest.mark.usefixtures("portal")
+def test_a_clone_says_that_a_deadline_that_has_passed_is_not_copied(dlh: Dlh, job: Any) -> None:
+    past = dlh("jobs", "clone", job.pk, "--set", "budget.deadline=2020-01-31", "--json").json["id"]
+    ahead = dlh("jobs", "clone", job.pk, "--set", "budget.deadline=2d", "--json").json
+    copied = dlh("jobs", "clone", past, "--json")
+    assert "has passed and is not copied" in copied.err and copied.json["deadline_at"] is None
+    kept = dlh("jobs", "clone", ahead["id"], "--json")
+    assert (kept.err, kept.json["deadline_at"]) == ("", ahead["deadline_at"])

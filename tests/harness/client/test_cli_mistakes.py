@@ -122,6 +122,15 @@ def test_ctrl_c_while_the_command_is_loaded_is_told(
     assert (ended.value.code, capsys.readouterr().err) == (130, "Interrupted.\n")
 
 
+def test_data_in_place_of_a_model_is_told_before_anything_is_sent(
+    dlh: Dlh, portal: SimpleNamespace, flowers_csv: Path
+) -> None:
+    ended = dlh("submit", "--data", flowers_csv, "--model", flowers_csv)
+    told = " ".join(ended.err.split())
+    assert ended.code == 2 and "is data by its name; --model takes your model.py" in told and "--data" in told
+    assert dlh("data", "list", "--json").json == []
+
+
 def test_a_nul_in_a_file_is_told_with_its_line(dlh: Dlh, portal: SimpleNamespace, dataset: Any, tmp_path: Path) -> None:
     (tmp_path / "model.py").write_bytes(b"import torch\nx = '\0'\n")
     ended = dlh("submit", "--model", str(tmp_path / "model.py"), "--data", dataset.pk)

@@ -185,3 +185,25 @@ def test_unfinished_uploads_are_listed_and_given_up(dlh: Dlh, client: Client, fi
     assert kept["id"] in dlh("data", "uploads").out
     assert dlh("data", "uploads", "--give-up", kept["id"], "--json").json == []
     assert dlh("data", "uploads", "--give-up", kept["id"], "--json").code == 3
+
+
+def test_a_file_that_is_there_is_used_however_it_is_read_by_now(dlh: Dlh, portal: SimpleNamespace, file: Path) -> None:
+    add = ("data", "add", file, "--no-wait")
+    first = dlh(*add, "--target", "b", "--json").json
+    told = dlh(*add)
+    assert f"already, as {first['name']} ({first['id']})" in told.err and "--fresh" in told.err
+    for options in ((), ("--target", "b")):
+        again = dlh(*add, *options, "--json").json
+        assert (again["id"], again["uploaded"]) == (first["id"], False)
+    as_it_is = dlh(*add, "--fresh", "--json").json
+    assert as_it_is["uploaded"] and dlh(*add, "--json").json["id"] == as_it_is["id"]
+
+
+def test_a_second_dataset_of_a_name_is_told_with_the_id_of_the_first(
+    dlh: Dlh, portal: SimpleNamespace, file: Path
+) -> None:
+    first = dlh("data", "add", file, "--no-wait", "--target", "b", "--json").json
+    other = dlh("data", "add", file, "--no-wait", "--target", "a")
+    assert other.code == 0 and f"is the name of {first['id']}, too" in other.err
+    named = dlh("data", "add", file, "--no-wait", "--name", "squares")
+    assert named.code == 0 and "too" not in named.err

@@ -8,9 +8,9 @@ import pytest
 from django.conf import settings
 from django.db import OperationalError
 
-from harness.errors import Conflict, Invalid, NoSpace, TooMany
+from harness.errors import Conflict, Invalid, NoSpace, NotFound, TooMany
 from harness.jobs import selectors, services
-from harness.jobs.models import Checkpoint, JobEvent, Prediction
+from harness.jobs.models import Checkpoint, Job, JobEvent, Prediction
 
 pytestmark = pytest.mark.django_db
 
@@ -40,6 +40,25 @@ def test_predictions_are_asked_of_a_node_and_answered(
     assert predictions_expire() == 0
     with pytest.raises(Invalid):
         services.prediction_create(user=people.mate, job=job, input_name="a.exe", data=b"x", checkpoint="step-00000010")
+
+
+@pytest.mark.parametrize("state", ["cancelled", "failed"])
+def test_nobody_is_asked_to_wait_for_the_weights_of_a_job_that_has_ended(job, people, state):
+    def told() -> str:
+        with pytest.raises(Conflict) as caught:
+            services.prediction_create(user=people.mate, job=job, input_name="a.csv", data=b"a\n1\n")
+        with pytest.raises(NotFound) as missed:
+            selectors.weights_open(job)
+        assert str(missed.value) == str(caught.value)
+        return f"{caught.value.message} {caught.value.hint}"
+
+    assert "Wait until it ends" in told()
+    Job.objects.filter(pk=job.pk).update(state=state)
+    job.refresh_from_db()
+    assert told() == f"This job ended ({state}) without final weights. It has no checkpoint: submit a clone of it."
+    for step in (10, 20):
+        Checkpoint.objects.create(job=job, name=f"step-{step}", step=step, epoch=1)
+    assert told().endswith("Name one of its checkpoints: step-20, step-10.")
 
 
 def test_a_prediction_is_downloaded_with_its_input_and_without_formulas(job, people):

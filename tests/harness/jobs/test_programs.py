@@ -220,3 +220,25 @@ def test_a_spec_of_a_program_that_is_no_yaml_is_refused_by_line(job, people):
     with pytest.raises(Invalid, match=r"spec\.yaml, line 3: not YAML: ") as caught:
         services.job_submit(user=people.owner, job=job)
     assert caught.value.code == "program_syntax"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_taken"),
+    [
+        ("sex,length\n1,2\n", False),
+        ("builder = 1\nprint(build)\n", False),
+        (OWN_MODEL, True),
+        ("from extra import build\n", True),
+        ("from extra import *\n", True),
+        ("import extra\nbuild = extra.net\n", True),
+    ],
+)
+def test_a_model_without_build_such_as_a_table_that_parses_is_not_queued(job_make, people, text, is_taken):
+    job = job_make(own_model=text)
+    programs.program_syntax_check({"model.py": text})
+    if is_taken:
+        assert services.job_submit(user=people.owner, job=job).state == "queued"
+        return
+    with pytest.raises(Invalid, match="no function build") as caught:
+        services.job_submit(user=people.owner, job=job)
+    assert (caught.value.code, Job.objects.get(pk=job.pk).state) == ("model_no_build", "draft")

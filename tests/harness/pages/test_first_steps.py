@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -44,6 +45,20 @@ def test_with_data_the_button_goes_on_from_it(people: SimpleNamespace, state: st
     found = first_steps(people.owner)
     assert found is not None and found.words == words
     assert [done for _, done in found.steps] == [True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("state", "words"), [("failed", "See why README cannot be used"), ("profiling", "See how README is being read")]
+)
+def test_data_that_can_be_used_lead_on_past_newer_ones_that_cannot(
+    people: SimpleNamespace, client: Client, state: str, words: str
+) -> None:
+    dataset_in(people, "ready")
+    Dataset.objects.filter(pk=dataset_in(people, state).pk).update(name="README")
+    client.force_login(people.owner)
+    page = " ".join(client.get("/").content.decode().split())
+    assert re.search(r'<a class="btn btn-primary" href="/jobs/new/\w+/">Train a model on apples</a>', page)
+    assert re.search(rf'<p class="mt-3 mb-0"><a href="[^"]+">{words}</a></p>', page)
 
 
 @pytest.mark.parametrize(

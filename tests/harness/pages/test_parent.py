@@ -54,3 +54,13 @@ def test_a_parent_in_another_project_is_not_told(world: SimpleNamespace, clone: 
 def test_the_form_of_a_clone_has_the_name_of_the_clone(clone: Job, owner: Client) -> None:
     assert clone.spec["name"] != clone.name
     assert f"name: {clone.name}" in spec_tab(owner, clone)
+
+
+def test_a_clone_leaves_out_a_deadline_that_has_passed_and_says_so(world: SimpleNamespace, owner: Client) -> None:
+    job = world.jobs["succeeded"]
+    for deadline, is_kept in (("2020-01-31T18:00:00Z", False), ("2035-01-31T18:00:00Z", True)):
+        spec = {**job.spec, "budget": {**job.spec["budget"], "deadline": deadline}}
+        Job.objects.filter(pk=job.pk).update(spec=spec, deadline_at=deadline)
+        page = owner.post(reverse("job_act", args=[job.pk, "clone"]), follow=True).content.decode()
+        assert ("Its deadline has passed and is not copied." in page) is not is_kept
+        assert (Job.objects.filter(parent=job).latest("created_at").deadline_at is not None) is is_kept

@@ -1,4 +1,4 @@
-"""`manage.py admin_create NAME`: make the first admin and a project, print a one-time password."""
+"""`manage.py admin_create NAME`: make the first admin and a project, print a password."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.accounts.services import project_create, token_create, user_create,
 class Command(BaseCommand):
     """Make an admin, or with `--reset` give an existing one a new password."""
 
-    help = "Create an admin with a one-time password and, in an empty installation, the first project."
+    help = "Create an admin with a password that is made and printed and, in an empty installation, the first project."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Options of the command."""

@@ -1,0 +1,81 @@
+"""`dlh projects`: one's projects; add, members, member."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from harness.client.cli.common import open_client
+from harness.client.cli.output import JsonFlag, console, json_print, table_print, when
+from harness.client.client import Json
+from harness.client.transport import segment
+
+app = typer.Typer(help="Projects: list, add, members, member.", invoke_without_command=True)
+ProjectArgument = Annotated[str, typer.Argument(metavar="PROJECT", help="Slug of a project, as `dlh projects` lists.")]
+NO_ROLE = "none"
+
+
+@app.callback()
+def projects_list(context: typer.Context, as_json: JsonFlag = False) -> None:
+    """The projects you see; `add` makes one, `members` and `member` show and change who is in one."""
+    if context.invoked_subcommand:
+        return
+    with open_client(context) as client:
+        items: list[Json] = client.get("/projects")["items"]
+    if as_json:
+        json_print(items)
+        return
+    rows = ((one["slug"], one["name"], one["role"], one["members_count"], when(one["created_at"])) for one in items)
+    table_print(("Project", "Name", "Your role", "Members", "Created"), rows)
+
+
+@app.command("add")
+def projects_add(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="Its name; its slug is made of it.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a project, with you as its admin."""
+    with open_client(context) as client:
+        made: Json = client.send("POST", "/projects", {"name": name})
+    if as_json:
+        json_print(made)
+    else:
+        said = (
+            f"{made['name']} is there, as {made['slug']}: `dlh projects member {made['slug']} USER ROLE` adds people."
+        )
+        console().print(said, markup=False, soft_wrap=True)
+
+
+@app.command("members")
+def projects_members(context: typer.Context, project: ProjectArgument, as_json: JsonFlag = False) -> None:
+    """Who is in a project, and as what."""
+    with open_client(context) as client:
+        items: list[Json] = client.get(f"/projects/{segment(project)}/members")["items"]
+    if as_json:
+        json_print(items)
+        return
+    table_print(("User", "Role", "Since"), ((one["username"], one["role"], when(one["created_at"])) for one in items))
+
+
+@app.command("member")
+def projects_member(
+    context: typer.Context,
+    project: ProjectArgument,
+    user: Annotated[str, typer.Argument(metavar="USER", help="User name.")],
+    role: Annotated[
+        str, typer.Argument(metavar="ROLE", help=f"viewer, member or admin; {NO_ROLE} takes them out of the project.")
+    ],
+    as_json: JsonFlag = False,
+) -> None:
+    """Give a person a role in a project, or take them out of it. For the project's admins."""
+    path = f"/projects/{segment(project)}/members/{segment(user)}"
+    with open_client(context) as client:
+        is_out = role == NO_ROLE
+        told: Json = client.send("DELETE", path) if is_out else client.send("PUT", path, {"role": role})
+    if as_json:
+        json_print(told)
+    else:
+        said = f"{user} is no longer in {project}." if is_out else f"{user} is {told['role']} in {project}."
+        console().print(said, markup=False)
