@@ -268,6 +268,8 @@ class Admission:
     earliest_finish_s: float | None
     """Earliest finish that can be kept; None: nobody can tell."""
     text: str
+    earliest_told_s: float | None = None
+    """The same as people are told it, where the wish is refused."""
     changes_that_would_help: tuple[str, ...] = ()
     chance: float | None = None
     """Of what is refused: probability that it is on time all the same; None: nobody can tell."""

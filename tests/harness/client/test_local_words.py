@@ -29,6 +29,7 @@ def three_hours_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_moments_within_sentences_are_told_in_the_time_of_this_machine() -> None:
     assert local_words(f"The first ends {UTC_WORDS}.") == f"The first ends {HERE}."
+    assert local_words("By 2030-01-31 22:30:10 UTC.") == f"By {HERE}:10."
 
 
 def test_every_problem_of_a_refusal_is(capsys: pytest.CaptureFixture[str]) -> None:
