@@ -137,7 +137,7 @@ def unpromised_tell(job: Job, state: PromiseState, why: str = "") -> None:
 
 def is_being_measured(job: Job) -> bool:
     """Whether a measurement will tell how long it takes."""
-    return promise_state(job) in IS_MEASURED
+    return job.finished_at is None and promise_state(job) in IS_MEASURED
 
 
 def unmeasured_start(job: Job) -> dict[str, Any]:

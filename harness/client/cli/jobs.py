@@ -22,6 +22,7 @@ from harness.client.cli.output import (
     notes,
     number,
     pairs_print,
+    standing,
     when,
 )
 from harness.client.cli.results import results
@@ -123,7 +124,7 @@ def _show(job: Json, kept: list[Json], url: str) -> None:
             ("Progress", f"{percent_words(job['progress'], 0)} ({job['step']}/{job['steps_total']} steps)"),
             ("Left", duration(job["eta_s"])),
             ("Deadline", f"{when(job['deadline_at'])}{_kept(job)}"),
-            ("Promised", when(job["promised_at"]) or local_words((job["promise"] or {}).get("text") or "")),
+            ("Promised", _promised(job)),
             ("Warning", local_words(job["warning"])),
             ("Newest values", metrics),
             (f"Best {job['metric_name']}", number(job["metric_best"])),
@@ -152,13 +153,20 @@ def _kept(job: Json) -> str:
     return f" (finished {duration(abs(late_s))} {'late' if late_s > 0 else 'before'})"
 
 
+def _promised(job: Json) -> str:
+    """What was said while it waited is over once it has ended."""
+    if job["promised_at"] is None and job["finished_at"]:
+        return "no" if job["deadline_at"] else ""
+    return when(job["promised_at"]) or local_words((job["promise"] or {}).get("text") or "")
+
+
 def _do(context: typer.Context, job: str, verb: str, body: Json | None, as_json: bool) -> None:
     with open_client(context) as client:
         changed = client.job_do(job, verb, body)
     if as_json:
         json_print(changed)
     else:
-        console().print(f"{changed['name']}: {changed['state']}", markup=False)
+        console().print(f"{changed['name']}: {standing(changed)}", markup=False)
 
 
 def cancel(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) -> None:

@@ -215,6 +215,15 @@ def local_words(text: str) -> str:
     return "".join(part if isinstance(part, str) else clock_words(part.astimezone()) for part in parts)
 
 
+def standing(job: dict[str, Any]) -> str:
+    """Its state; of one that waits with a deadline also whether its finish is promised."""
+    if job["state"] != "queued" or not job["deadline_at"]:
+        return str(job["state"])
+    if job["promised_at"]:
+        return f"queued, promised by {when(job['promised_at'])}"
+    return f"queued, without a promise: {local_words((job.get('promise') or {}).get('text') or '')}".rstrip(": ")
+
+
 def when(text: str | None) -> str:
     """An ISO time as local time."""
     if not text:

@@ -150,6 +150,16 @@ def test_show_tells_by_how_much_a_deadline_was_kept(dlh: Dlh, ended_job: Any, af
     assert told in " ".join(dlh("show", ended_job.pk).out.split())
 
 
+def test_what_was_said_of_a_promise_while_a_job_waited_does_not_stand_once_it_has_ended(
+    dlh: Dlh, ended_job: Any
+) -> None:
+    promise = {"state": "no_estimate", "text": "It will run as soon as possible."}
+    now = timezone.now()
+    Job.objects.filter(pk=ended_job.pk).update(deadline_at=now, finished_at=now, promised_at=None, promise=promise)
+    told = " ".join(dlh("show", ended_job.pk).out.split())
+    assert "Promised no" in told and "as soon as possible" not in told
+
+
 def test_a_job_is_cancelled_paused_and_resumed(dlh: Dlh, job: Any) -> None:
     from harness.jobs.models import Checkpoint
 
