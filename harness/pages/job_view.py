@@ -182,6 +182,7 @@ def submit_summary(job: Job, pool: PoolOverview) -> dict[str, Any]:
         "free": pool.free,
         "queued": jobs_queued_count(),
         "no_node": not up,
+        "draining": [node.name for node in pool.nodes if node.state == "drain"],
         "must_wait": isinstance(wanted, int) and wanted > pool.free,
         "least_level": minimum_sandbox_level(job),
         "best_level": max((node.sandbox_level for node in up), default=None),

@@ -205,7 +205,7 @@ def test_a_promise_whose_devices_have_left_is_told_to_break_and_why(job_make, pe
     job.refresh_from_db()
     assert job.promised_at is not None
     assert job.warning.startswith("Its promise breaks unless it can start by ")
-    assert "No node takes work." in job.warning
+    assert "No node takes work. node-1 is draining." in job.warning
     node_undrain(user=people.admin, name="node-1")
     tick()
     tick()
