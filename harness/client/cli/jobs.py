@@ -121,7 +121,7 @@ def _show(job: Json, kept: list[Json], url: str) -> None:
             *((name.replace("_", " ").capitalize(), job[name]) for name in names),
             ("Dataset", f"{job['dataset']['name']} ({job['dataset']['id']})"),
             ("Tags", ", ".join(job["tags"])),
-            ("Progress", f"{percent_words(job['progress'], 0)} ({job['step']}/{job['steps_total']} steps)"),
+            ("Progress", _progress(job)),
             ("Left", duration(job["eta_s"])),
             ("Deadline", f"{when(job['deadline_at'])}{_kept(job)}"),
             ("Promised", _promised(job)),
@@ -143,6 +143,14 @@ def _show(job: Json, kept: list[Json], url: str) -> None:
             ("Page", url),
         ]
     )
+
+
+def _progress(job: Json) -> str:
+    """How far it is; of a job that has succeeded also whether it stopped before its last epoch."""
+    made = int(job["epoch"])
+    is_early = job["state"] == "succeeded" and 0 < made < job["epochs"]
+    early = f"stopped early, after epoch {made} of {job['epochs']}; " if is_early else ""
+    return f"{percent_words(job['progress'], 0)} ({early}{job['step']}/{job['steps_total']} steps)"
 
 
 def _kept(job: Json) -> str:

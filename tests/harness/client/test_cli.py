@@ -150,6 +150,15 @@ def test_show_tells_by_how_much_a_deadline_was_kept(dlh: Dlh, ended_job: Any, af
     assert told in " ".join(dlh("show", ended_job.pk).out.split())
 
 
+def test_a_job_that_stopped_early_is_done(dlh: Dlh, ended_job: Any) -> None:
+    Job.objects.filter(pk=ended_job.pk).update(epoch=7.0, epochs=60, step=637, steps_total=5460)
+    told = " ".join(dlh("show", ended_job.pk).out.split())
+    assert "Progress 100 % (stopped early, after epoch 7 of 60; 637/5460 steps)" in told
+    assert "100 %" in dlh("jobs").out
+    Job.objects.filter(pk=ended_job.pk).update(state="failed")
+    assert "Progress 12 % (637/5460 steps)" in " ".join(dlh("show", ended_job.pk).out.split())
+
+
 def test_what_was_said_of_a_promise_while_a_job_waited_does_not_stand_once_it_has_ended(
     dlh: Dlh, ended_job: Any
 ) -> None:
