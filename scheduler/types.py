@@ -62,7 +62,8 @@ class WaitReason:
     remedy: str = ""
     """A whole sentence: what would let it start now."""
     position: int = 0
-    """Place in the queue, from 1; 0: not known yet (`place` fills it in)."""
+    """Place in the queue, from 1, behind placements that still wait for devices; 0: not known yet (`place` fills it
+    in)."""
     holders: tuple[str, ...] = ()
     """Jobs that hold what it waits for, those that are expected to end first first."""
 
