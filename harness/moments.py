@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 YEAR_LAST = 9999
 LATEST_S = datetime(YEAR_LAST, 1, 1, tzinfo=UTC).timestamp()
 """From here on calendars, and the time zones of some readers, know no day."""
-_IN_WORDS = re.compile(r"\b(\d{4}-\d\d-\d\d \d\d:\d\d) UTC\b")
+_IN_WORDS = re.compile(r"\b(\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?) UTC\b")
 
 
 def moment_of(time_s: float | None) -> datetime | None:
@@ -21,9 +21,15 @@ def moment_of(time_s: float | None) -> datetime | None:
     return datetime.fromtimestamp(time_s, UTC)
 
 
-def moment_words(moment: datetime) -> str:
-    """`2030-01-31 18:00 UTC`: in a sentence that many read, each in a zone of their own."""
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+def moment_words(moment: datetime, *, exact: bool = False) -> str:
+    """`2030-01-31 18:00 UTC`: in a sentence that many read, each in a zone of their own. `exact`: with its seconds,
+    where it has any."""
+    return f"{clock_words(moment.astimezone(UTC), exact=exact)} UTC"
+
+
+def clock_words(moment: datetime, *, exact: bool = True) -> str:
+    """`2030-01-31 18:00` in the zone that the moment is in, with its seconds where it has any."""
+    return f"{moment:%Y-%m-%d %H:%M:%S}" if exact and moment.second else f"{moment:%Y-%m-%d %H:%M}"
 
 
 def moments_split(text: str) -> list[str | datetime]:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from scheduler.data_way import Travel
 from scheduler.estimation.values import Interval
 from scheduler.offers.promisable import Promisable
-from scheduler.offers.values import LEAST_CHANCE
-from scheduler.offers.words import NO_PROMISE, chance_words
+from scheduler.offers.values import LEAST_CHANCE, finish_told_s
+from scheduler.offers.words import NO_PROMISE, chance_words, later_words
 from scheduler.placing.capacity import Shown, shown
 from scheduler.placing.obstacles import HOW_TO_JOIN
 from scheduler.policies import policy_of
@@ -210,23 +210,24 @@ def _answer(
         text = NO_PROMISE
     else:
         text = "The devices it would need until its deadline are promised to other jobs."
-    helps = _helps(job, seen, earliest, fastest, now_s, quotas)
+    told_s = None if earliest is None else finish_told_s(earliest, now_s)
+    helps = _helps(job, seen, told_s, fastest, now_s, quotas)
     chance = soonest.chance(seen) if soonest and earliest is not None else None
     if chance is not None and chance >= LEAST_CHANCE:
         helps.append(f"Submit it without a promise: it would be on time with a chance of {chance_words(chance)}.")
     return Admission(
-        accepted=False, finish_s=None, earliest_finish_s=earliest, text=text, changes_that_would_help=tuple(helps),
-        chance=chance,
+        accepted=False, finish_s=None, earliest_finish_s=earliest, text=text, earliest_told_s=told_s,
+        changes_that_would_help=tuple(helps), chance=chance,
     )  # fmt: skip
 
 
 def _helps(
-    job: JobView, seen: JobView, earliest_s: float | None, fastest: _Fastest, now_s: float, quotas: Quotas
+    job: JobView, seen: JobView, told_s: float | None, fastest: _Fastest, now_s: float, quotas: Quotas
 ) -> list[str]:
     """Whole sentences, the easiest first."""
     helps = []
-    if earliest_s is not None:
-        helps.append(f"Set a deadline {duration_words(earliest_s - now_s, up=True)} from now, or later.")
+    if told_s is not None:
+        helps.append(f"Set a deadline {later_words(told_s - now_s)} from now, or later.")
     if len(job.options) == 1:
         helps.append("Leave the kind and number of devices open, if others are faster.")
     left_s = _deadline(job) - now_s
@@ -236,7 +237,7 @@ def _helps(
             helps.append(f"Train for fewer epochs: {share} % of the work would fit into the time.")
     if any(_over_quota(job, option, quotas) for option in seen.options):
         helps.append("Ask an admin for a larger quota: some ways to run it need more than the project may use.")
-    if fastest.whole_s <= left_s and earliest_s is None:
+    if fastest.whole_s <= left_s and told_s is None:
         helps.append("Ask again later, or submit it without a deadline.")
     elif fastest.whole_s <= left_s:
         helps.append("It fits if a job with a promise ends early or is cancelled.")

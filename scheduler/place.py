@@ -132,7 +132,9 @@ def _waits(
     told = {job_id: number for number, job_id in enumerate(plan.order)}
     order = sorted(waiting, key=lambda job: (told.get(job.job_id, len(told)), order_key(job, now_s)))
     waits = {}
-    for position, job in enumerate(order, start=1):
+    # Those whose devices are being given back are served before all who wait.
+    first = 1 + sum(bool(placement.waits_for) for placement in done.placements)
+    for position, job in enumerate(order, start=first):
         own, found = plan.waits.get(job.job_id), reasons.of(job, position)
         # "It is planned later" says less than what holds it back where that is no other job.
         clearer = own is None or (own.code is WaitCode.LATER and found.code in _NOT_JOBS)

@@ -76,6 +76,8 @@ class NodeView:
     takes_work: bool
     """Up and not draining."""
     sandbox_level: int
+    draining: bool = False
+    """Up, but an admin has it take no new jobs."""
     memory_bytes: int
     memory_held_bytes: int = 0
     """Asked for by jobs that run there."""

@@ -62,7 +62,8 @@ class WaitReason:
     remedy: str = ""
     """A whole sentence: what would let it start now."""
     position: int = 0
-    """Place in the queue, from 1; 0: not known yet (`place` fills it in)."""
+    """Place in the queue, from 1, behind placements that still wait for devices; 0: not known yet (`place` fills it
+    in)."""
     holders: tuple[str, ...] = ()
     """Jobs that hold what it waits for, those that are expected to end first first."""
 
@@ -268,6 +269,8 @@ class Admission:
     earliest_finish_s: float | None
     """Earliest finish that can be kept; None: nobody can tell."""
     text: str
+    earliest_told_s: float | None = None
+    """The same as people are told it, where the wish is refused."""
     changes_that_would_help: tuple[str, ...] = ()
     chance: float | None = None
     """Of what is refused: probability that it is on time all the same; None: nobody can tell."""

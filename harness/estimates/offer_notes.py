@@ -16,9 +16,9 @@ from codegen.spec import TaskSpec
 from harness.accounts.models import Project
 from harness.calibration.known import device_models
 from harness.estimates.groups import groups_read
-from harness.estimates.openings import Key, Openings, device_key, reservations_now
+from harness.estimates.openings import Key, Openings, back_at, device_key, reservations_now
 from harness.moments import moment_words
-from harness.pool.models import Device, DeviceKind, NodeState
+from harness.pool.models import Device, DeviceKind, NodeState, Reservation
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.doubt import twice_words
 from scheduler.estimation.probe import Probe
@@ -44,6 +44,7 @@ ONLY = (
     "This program cannot be read without running it: its figures come from a few real steps on one device, "
     "and nothing is known of other devices or of several at once."
 )
+_FOR_WHAT = "the pool's page of reservations shows for what"
 GUESSED = "Start times are a guess: a job without an estimated end is using devices."
 _UNCALIBRATED = (
     "Not calibrated here: {}. The figures {}, with wide ranges. An admin can calibrate such devices on the pool page."
@@ -156,25 +157,27 @@ def quota_notes(ways: Iterable[Allocation], openings: Openings, now_s: float) ->
     return said
 
 
-def reserved_notes(project: Project | None) -> list[str]:
-    """What is left out because it is reserved, in a sentence: else a pool in calibration looks like an empty one."""
+def reserved_notes(project: Project | None, *, all_of_them: bool = False) -> list[str]:
+    """What is left out because it is reserved, or comes after that, in a sentence: else a pool in calibration looks
+    like an empty one. `all_of_them`: no device is left, so that they are offered for the time after."""
     rows = reservations_now(project, timezone.now())
     if not rows:
         return []
-    until = moment_words(rows[0].told_end)
-    return [
-        f"Reserved devices are not offered ({counted(len(rows), 'reservation')}, the first ends {until}); "
-        "the pool's page of reservations shows for what. Ask again then."
-    ]
+    until = f"{counted(len(rows), 'reservation')}, the first ends {moment_words(rows[0].told_end)}"
+    if all_of_them:
+        return [f"All devices are reserved ({until}); starts are told for the time after, and {_FOR_WHAT}."]
+    return [f"Reserved devices are not offered ({until}); {_FOR_WHAT}. Ask again then."]
 
 
-def explained(
-    offer: Offer, groups: Sequence[DeviceGroup], *, project: Project | None, only: Allocation | None
-) -> Offer:
-    """The offer in other words where what it lacks has another reason than the pool itself."""
-    if not groups and (until_s := _reserved_until_s(project)) is not None:
-        offer = reserved_offer(offer, until_s)
-    elif groups and (until := _wished_until(offer, project)) is not None:
+def explained(offer: Offer, kept: Sequence[Reservation], *, project: Project | None, only: Allocation | None) -> Offer:
+    """The offer in other words where what it lacks has another reason than the pool itself.
+
+    `kept`: what keeps the job off every device now.
+    """
+    if kept:
+        until_s = back_at(kept[0], timezone.now()).timestamp()
+        offer = reserved_offer(offer, until_s, open_ended=any(row.open_ended for row in kept))
+    elif (until := _wished_until(offer, project)) is not None:
         offer = partly_reserved_offer(offer, until.timestamp(), moment_words(until))
     if only is not None and not offer.wish.allows(only):
         offer = replace(offer, text=_ELSEWHERE.format(devices_words(only)))
@@ -197,8 +200,7 @@ def _wished_until(offer: Offer, project: Project | None) -> datetime | None:
     return next(ends, None)
 
 
-def _reserved_until_s(project: Project | None) -> float | None:
-    """Unix time of the first end of what keeps this project's jobs off devices that take work; None: nothing does."""
+def kept_of_all(project: Project | None) -> list[Reservation]:
+    """What keeps this project's jobs off, the first to end first, of a pool in which some device takes work."""
     there = Device.objects.filter(node__state=NodeState.UP, away_since=None).exists()
-    rows = reservations_now(project, timezone.now()) if there else []
-    return rows[0].told_end.timestamp() if rows else None
+    return reservations_now(project, timezone.now()) if there else []

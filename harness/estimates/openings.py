@@ -75,20 +75,28 @@ def reservations_now(project: Project | None, now: datetime) -> list[Reservation
     return sorted(rows, key=lambda row: row.told_end)
 
 
+def back_at(row: Reservation, now: datetime) -> datetime:
+    """When what it keeps now is expected back: its told end; if that is over, as a guess, as far as it is held."""
+    return row.told_end if row.told_end > now else row.ends_at
+
+
 def _for_others(project: Project | None) -> QuerySet[Reservation]:
     rows = Reservation.objects.filter(cancelled_at=None)
     return rows.exclude(project=project) if project is not None else rows
 
 
-def openings_read(groups: Sequence[DeviceGroup], *, project: Project | None = None, without: str = "") -> Openings:
+def openings_read(
+    groups: Sequence[DeviceGroup], *, project: Project | None = None, without: str = "", with_reserved: bool = False
+) -> Openings:
     """What other jobs hold and are expected to hold of the devices of the groups, and what is reserved for later.
 
-    `project`: whose jobs may use what is reserved for them; `without`: id of the job that is priced.
+    `project`: whose jobs may use what is reserved for them; `without`: id of the job that is priced. `with_reserved`:
+    the groups have what is reserved now, too, which is expected back when people are told that it is.
     """
     now = timezone.now()
     now_s, up = now.timestamp(), _devices_up()
     reserved = [(row, _devices_in(row, up)) for row in _for_others(project).filter(ends_at__gt=now)]
-    kept_now = {pk for row, devices in reserved if row.starts_at <= now for pk in devices}
+    kept_now = {pk for row, devices in reserved if row.starts_at <= now for pk in devices if not with_reserved}
     usable = {pk: device.key for pk, device in up.items() if pk not in kept_now}
     capacity = {(group.kind, group.model_name): sum(group.sizes) for group in groups}
     running = _running(without, usable, now_s)
@@ -97,8 +105,9 @@ def openings_read(groups: Sequence[DeviceGroup], *, project: Project | None = No
     for key, holding in _waiting_held(without, capacity, kept, now_s):
         held[key].append(holding)
     for row, devices in reserved:
-        if row.starts_at > now:  # whoever starts before it has to end before it
-            span = {"start_s": row.starts_at.timestamp(), "finish_s": row.plan_end.timestamp()}
+        if with_reserved or row.starts_at > now:  # whoever starts before it has to end before it
+            end = row.plan_end if row.starts_at > now else back_at(row, now)
+            span = {"start_s": row.starts_at.timestamp(), "finish_s": end.timestamp()}
             for key, count in Counter(usable[pk] for pk in devices if pk in usable).items():
                 held[key].append(Holding(**span, count=count))
     quotas = {row.device_kind: row.devices for row in Quota.objects.filter(project=project, may_borrow=False)}

@@ -26,6 +26,7 @@ from harness.estimates.offer_notes import (
     declared_notes,
     explained,
     host_notes,
+    kept_of_all,
     looks_notes,
     model_note,
     quota_notes,
@@ -108,7 +109,10 @@ def offer_compute(
     """
     project, job, wish, deadline_at = row.project, row.job, Wish(**row.wish), row.deadline_at
     groups = groups_read(project, memory_bytes=row.memory_bytes)
-    openings = openings_read(groups, project=project, without=job.pk if job else "")
+    kept = [] if groups else kept_of_all(project)
+    if kept:
+        groups = groups_read(project, memory_bytes=row.memory_bytes, with_reserved=True)
+    openings = openings_read(groups, project=project, without=job.pk if job else "", with_reserved=bool(kept))
     ways, estimates, staged = _priced(workload, groups, wish, probes, only)
     ways = with_tests(untested_steps(job) if job else row.untested_steps, ways, estimates, deadline_at)
     left = max(LEFT_LEAST, work_left(job)) if job else 1.0
@@ -126,7 +130,7 @@ def offer_compute(
     )  # fmt: skip
     is_uncut = only is None and bool(ways) and wish.mode in STAGED and workload.pieces == ()
     offer = replace(offer, left=left, text=UNCUT if is_uncut else offer.text)
-    offer = explained(offer, groups, project=project, only=only)
+    offer = explained(offer, kept, project=project, only=only)
     notes = [ONLY] if only is not None else []
     notes += [bound_words(wish), *_model_notes(row)]
     notes += [LEFT.format(percent_words(left, 0))] if left < 1.0 else []
@@ -137,7 +141,11 @@ def offer_compute(
     notes += [GUESSED] if openings.guessed and any(way.promised is None for way in ways) else []
     unasked = [way.allocation for way in ways if way.promised is None and way.within_quota]
     notes += quota_notes([way for way in unasked if wish.allows(way)], openings, now_s)
-    notes += declared_notes(groups) + link_notes(ways, links_read(ways), workload) + reserved_notes(project)
+    notes += (
+        declared_notes(groups)
+        + link_notes(ways, links_read(ways), workload)
+        + reserved_notes(project, all_of_them=bool(kept))
+    )
     notes = [note for note in notes if note]
     return offer, notes + looks_notes(probes or {}) + tests_told(offer) + bringing_notes(offer.lines)
 

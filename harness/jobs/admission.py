@@ -23,7 +23,6 @@ from harness.moments import moment_of, moment_words
 from harness.pool.models import Quota
 from harness.pool.turn import facts_change
 from scheduler.admit import admit
-from scheduler.offers.values import finish_told_s
 from scheduler.offers.words import chance_words
 from scheduler.types import Admission
 from worker.states import JobState
@@ -138,7 +137,7 @@ def unpromised_tell(job: Job, state: PromiseState, why: str = "") -> None:
 
 def is_being_measured(job: Job) -> bool:
     """Whether a measurement will tell how long it takes."""
-    return promise_state(job) in IS_MEASURED
+    return job.finished_at is None and promise_state(job) in IS_MEASURED
 
 
 def unmeasured_start(job: Job) -> dict[str, Any]:
@@ -179,12 +178,12 @@ def _promised(deadline_at: datetime, found: Admission, now: datetime) -> dict[st
 
 def _earliest(found: Admission) -> datetime | None:
     """The earliest finish that can be kept, as people are told it."""
-    return moment_of(finish_told_s(found.earliest_finish_s)) if found.earliest_finish_s else None
+    return moment_of(found.earliest_told_s)
 
 
 def _earliest_words(found: Admission) -> str:
     earliest = _earliest(found)
-    return f" The earliest finish that can be promised is {moment_words(earliest)}." if earliest else ""
+    return f" The earliest finish that can be promised is {moment_words(earliest, exact=True)}." if earliest else ""
 
 
 def _chance_words(found: Admission) -> str:

@@ -59,6 +59,13 @@ def progress_share(job: Job) -> float:
     return min(1.0, job.epoch / job.epochs) if job.epochs else 0.0
 
 
+def stopped_early(job: Job) -> str:
+    """`stopped early, after epoch 7 of 60`; empty where it has not succeeded, or made all of its epochs."""
+    made = int(job.epoch)
+    is_early = job.state == JobState.SUCCEEDED and 0 < made < job.epochs
+    return f"stopped early, after epoch {made:,} of {job.epochs:,}" if is_early else ""
+
+
 def has_devices(job: Job) -> bool:
     """Whether an attempt is open: its time runs."""
     return job.state in {JobState.PLACED, JobState.RUNNING, JobState.PAUSING, JobState.CANCELLING}
@@ -77,6 +84,7 @@ def header(job: Job) -> dict[str, Any]:
     rate, rate_why = job_rate(job)
     return {
         "share": progress_share(job),
+        "stopped_early": stopped_early(job),
         "elapsed_s": elapsed_s(job),
         "has_devices": has_devices(job),
         "is_live": state not in TERMINAL and state not in {JobState.DRAFT, JobState.PAUSED},
@@ -182,6 +190,7 @@ def submit_summary(job: Job, pool: PoolOverview) -> dict[str, Any]:
         "free": pool.free,
         "queued": jobs_queued_count(),
         "no_node": not up,
+        "draining": [node.name for node in pool.nodes if node.state == "drain"],
         "must_wait": isinstance(wanted, int) and wanted > pool.free,
         "least_level": minimum_sandbox_level(job),
         "best_level": max((node.sandbox_level for node in up), default=None),

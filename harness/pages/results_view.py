@@ -13,7 +13,7 @@ from harness.jobs.models import Job
 from harness.jobs.selectors import job_checkpoints
 from harness.pages.advice import advice
 from harness.pages.figures import figure, percent
-from harness.pages.job_view import curves_source
+from harness.pages.job_view import curves_source, stopped_early
 from harness.pages.speed import speedup_rows
 from scheduler.offers.words import energy_words
 from worker.words import size_words
@@ -43,6 +43,7 @@ def results_context(job: Job, body: dict[str, Any]) -> dict[str, Any]:
         "results": body,
         "metric": _dict(body.get("metric")),
         "split": _text(body.get("split")),
+        "stopped_early": stopped_early(job),
         "verdict": verdict(job, _dict(metrics.get("test")), commonest_class(body)),
         "advice": _advice(job, metrics, body),
         "parts": parts,

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from scheduler.estimation.values import Allocation
 from scheduler.offers.values import Hindrance, OfferLine, Wish, finish_told_s, likeliest_of
-from scheduler.offers.words import alike, chance_words, devices_words, lacks_quota_alone
+from scheduler.offers.words import alike, chance_words, devices_words, lacks_quota_alone, later_words
 from scheduler.placing.obstacles import HOW_TO_JOIN
-from worker.words import duration_words, size_words
+from worker.words import size_words
 
 NOTABLY_SOONER = 0.9
 """Other devices that take more of the time until then than this are not worth a change."""
@@ -47,7 +47,7 @@ def changes_of(
 
 def _told_within(line: OfferLine, now_s: float) -> str:
     """From now to the finish as it is told: there must be time to set it as the deadline."""
-    return duration_words(finish_told_s(line.latest_s) - now_s, up=True)
+    return later_words(finish_told_s(line.latest_s, now_s) - now_s)
 
 
 def _more_memory(lines: Sequence[OfferLine]) -> list[str]:

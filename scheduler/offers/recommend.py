@@ -149,14 +149,23 @@ def recommend(
     )
 
 
-def reserved_offer(offer: Offer, until_s: float) -> Offer:
-    """The offer of a pool whose devices are all reserved for something else, the first until `until_s` (unix time)."""
-    within = duration_words(until_s - offer.now_s, up=True)
-    return replace(
-        offer,
-        text="Every device that this job could take is reserved for something else.",
-        changes=(f"Ask again in {within}, when the first reservation ends, or have an admin release it.",),
+def reserved_offer(offer: Offer, until_s: float, *, open_ended: bool = False) -> Offer:
+    """The offer of a pool whose devices are all reserved for something else, the first until `until_s` (unix time).
+
+    Its lines start after that. `open_ended`: nobody can promise when that is.
+    """
+    told, then = "Every device that this job could take is reserved for something else", "it starts after that"
+    if open_ended:
+        then += ", and no finish is promised until then"
+    lines = tuple(
+        line if line.hindrance else replace(line, why=" ".join((line.why, f"Reserved: {then}.")).strip())
+        for line in offer.lines
     )
+    if offer.chosen:
+        return replace(offer, lines=lines, text=f"{told}. After that: {offer.text}")
+    within = duration_words(until_s - offer.now_s, up=True)
+    later = f"Ask again in {within}, when the first reservation ends, or have an admin release it."
+    return replace(offer, lines=lines, text=f"{told}.", changes=(later, *(offer.changes if lines else ())))
 
 
 def partly_reserved_offer(offer: Offer, until_s: float, until: str) -> Offer:

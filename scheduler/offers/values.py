@@ -184,9 +184,17 @@ class OfferLine:
         return whole_s.chance(deadline_s - self.start_s)
 
 
-def finish_told_s(earliest_s: float) -> float:
-    """The earliest finish as people are told it: a whole minute, and one more in which to set it as the deadline."""
-    return 60.0 * (math.ceil(earliest_s / 60.0) + 1)
+NEAR_S = 600.0
+"""Moments that are nearer than this are told to ten seconds, others to the minute."""
+
+
+def finish_told_s(earliest_s: float, now_s: float) -> float:
+    """The earliest finish as people are told it, with time in which to set it as the deadline.
+
+    A near one is told half a minute later, rounded up to ten seconds; others a minute later, up to the minute.
+    """
+    step_s, room_s = (10.0, 30.0) if earliest_s - now_s < NEAR_S else (60.0, 60.0)
+    return step_s * math.ceil((earliest_s + room_s) / step_s)
 
 
 def likeliest_of(lines: Iterable[OfferLine], deadline_s: float | None) -> OfferLine | None:
@@ -225,7 +233,7 @@ class Offer:
     @property
     def earliest_told_s(self) -> float | None:
         """`earliest_finish_s` as people are told it."""
-        return None if self.earliest_finish_s is None else finish_told_s(self.earliest_finish_s)
+        return None if self.earliest_finish_s is None else finish_told_s(self.earliest_finish_s, self.now_s)
 
     @property
     def likeliest(self) -> OfferLine | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from scheduler.estimation.pipelines import PIPELINES
 from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.bringing import Bringing
-from scheduler.offers.values import Hindrance, OfferLine, Wish
+from scheduler.offers.values import NEAR_S, Hindrance, OfferLine, Wish, finish_told_s
 from worker.words import counted, duration_words, number_words, size_words
 
 NO_PROMISE = (
@@ -116,6 +117,11 @@ def chance_words(chance: float) -> str:
     return f"{min(99.0, max(1.0, 100.0 * chance)):.0f} %"
 
 
+def later_words(seconds: float) -> str:
+    """How much later a told moment is: to the second where it is near, and never less than it is."""
+    return duration_words(math.ceil(seconds), up=seconds >= NEAR_S)
+
+
 NO_HOST_MEMORY = "The nodes have less memory than is fixed for the run."
 
 
@@ -144,7 +150,7 @@ def refusal_text(
         if wish.mode is not None:
             return f"Mode {wish.mode} is no way to run this job on the devices you asked for."
     if earliest_finish_s is not None and deadline_s is not None:
-        later = duration_words(earliest_finish_s - deadline_s, up=True)
+        later = later_words(finish_told_s(earliest_finish_s, now_s) - deadline_s)
         return f"No option meets this deadline: the earliest finish that can be promised is {later} later."
     if any(line.hindrance is Hindrance.DEADLINE for line in lines):
         return NO_PROMISE

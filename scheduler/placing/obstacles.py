@@ -4,9 +4,10 @@ until something happens; expected times are told beside them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
-from scheduler.types import NodeView, Option, WaitCode, WaitReason
+from scheduler.types import NodeView, Option, WaitCode, WaitReason, count_of
 from worker.words import counted, size_words
 
 _KINDS = {"cpu": ("CPU core", "CPU cores"), "cuda": ("GPU", "GPUs")}
@@ -23,6 +24,8 @@ NEVER = frozenset(
     }
 )
 """No waiting helps against these."""
+_UNDRAINED = frozenset({WaitCode.NO_NODES, WaitCode.NO_SUCH_DEVICE, WaitCode.TOO_MANY_DEVICES})
+"""Against these a node that drains may help."""
 HOW_TO_JOIN = (
     "On one machine make run starts a node; another machine joins by dlh node join, with a token from dlh pool add."
 )
@@ -187,6 +190,19 @@ def _busy_pool(nodes: Sequence[NodeNow], option: Option) -> WaitReason:
 
 def _holds(now: NodeNow, option: Option) -> bool:
     return now.total >= option.count and now.node.memory_bytes >= option.memory_bytes
+
+
+def while_draining(reason: WaitReason, draining: Sequence[NodeView], option: Option) -> WaitReason:
+    """The same where nodes that drain have such devices: they are there, and it is an admin who keeps them off."""
+    least = option.count if reason.code is WaitCode.TOO_MANY_DEVICES else 1
+    names = sorted(node.name for node in draining if count_of(node.counts, option) >= least)
+    if not names or reason.code not in _UNDRAINED:
+        return reason
+    told = f"{', '.join(names[:_NAMED])}{' and others' if len(names) > _NAMED else ''}"
+    them, be = ("it", "is") if len(names) == 1 else ("them", "are")
+    undrain = f"An admin can let {them} take jobs again, on the pool page or by dlh pool undrain {names[0]}."
+    remedy = undrain if reason.code is WaitCode.NO_NODES else f"{reason.remedy} {undrain}"
+    return replace(reason, text=f"{reason.text} {told} {be} draining.", remedy=remedy)
 
 
 def _most(nodes: Sequence[NodeNow], *, spans_nodes: bool) -> int:

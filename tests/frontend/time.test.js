@@ -42,6 +42,7 @@ test("a moment within a sentence is told in the reader's zone, and what is none 
   const told = localWords("Free by 2026-03-10 12:34 UTC, not 2026-99-10 12:34 UTC.");
   assert.equal(told, `Free by ${localTime(new Date("2026-03-10T12:34:00Z"))}, not 2026-99-10 12:34 UTC.`);
   assert.match(told, /\b(13|1):34/);
+  assert.equal(localWords("By 2026-03-10 12:34:50 UTC."), `By ${localTime(new Date("2026-03-10T12:34:50Z"))}.`);
 });
 
 test("what shows on hover is in the reader's zone, and a single moment names it", () => {

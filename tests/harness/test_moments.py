@@ -33,6 +33,7 @@ def test_a_moment_in_a_sentence_is_found_again(moment: datetime, words: str) -> 
     before, found, after = moments_split(f"free until {moment_words(moment)}, or so")
     assert (before, after) == ("free until ", ", or so")
     assert found == moment.replace(second=0, microsecond=0)
+    assert moments_split(moment_words(moment, exact=True)) == ["", moment.replace(microsecond=0), ""]
     assert moments_split(words) == [words]
 
 

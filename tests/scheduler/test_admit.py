@@ -14,6 +14,7 @@ from scheduler.place import place
 from scheduler.policies import names
 from scheduler.simulate.pool import SimPool
 from scheduler.types import JobView, Option, PoolView, Quota
+from worker.words import duration_words
 
 POOL = SimPool.parse("2x4", spans_nodes=False).view
 
@@ -40,6 +41,15 @@ def test_a_deadline_that_no_width_keeps_is_refused_with_the_earliest_one_that_ca
     assert any("fewer epochs" in help_ for help_ in found.changes_that_would_help)
     again = admit(job("a", deadline_s=found.earliest_finish_s), [], POOL, 0.0)
     assert again.accepted, "the earliest finish it named can be kept"
+
+
+@pytest.mark.parametrize("deadline_s", [20.0, 500.0])
+def test_the_deadline_that_a_refusal_advises_is_the_moment_it_tells(deadline_s):
+    found = admit(job("a", run_s=deadline_s * 4, deadline_s=deadline_s, widths=(1,)), [], POOL, 7.0)
+    told_s = found.earliest_told_s
+    assert told_s is not None and told_s >= found.earliest_finish_s + 30.0
+    words = duration_words(told_s - 7.0, up=deadline_s > 100.0)
+    assert f"Set a deadline {words} from now, or later." in found.changes_that_would_help
 
 
 @pytest.mark.parametrize("policy", ["deadline_energy", "fifo"])

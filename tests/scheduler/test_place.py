@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,6 +105,17 @@ def test_a_job_that_cannot_run_here_holds_back_nobody():
 def test_an_empty_pool_says_how_a_node_joins():
     remedy = place([job("a")], PoolView()).waits["a"].remedy
     assert "make run" in remedy and "dlh node join" in remedy
+
+
+def test_a_node_that_drains_is_named_where_it_has_what_a_job_waits_for():
+    drained = replace(node("n1", gpus=1, takes_work=False), draining=True)
+    told = place([job("a")], PoolView(nodes=(drained,))).waits["a"]
+    assert told.text == "No node takes work. n1 is draining."
+    assert told.remedy.endswith("dlh pool undrain n1.") and "make run" not in told.remedy
+    told = place([job("a", kind="cuda")], PoolView(nodes=(drained, node("n2")))).waits["a"]
+    assert told.code == WaitCode.NO_SUCH_DEVICE and "n1 is draining." in told.text and "undrain n1" in told.remedy
+    away = place([job("a")], PoolView(nodes=(node("n1", takes_work=False),))).waits["a"]
+    assert "draining" not in away.text and "make run" in away.remedy
 
 
 def test_each_reason_for_waiting_is_told():

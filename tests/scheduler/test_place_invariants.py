@@ -62,7 +62,9 @@ def test_every_job_starts_or_runs_or_waits_with_a_reason_and_a_place(seed, polic
     decision = place(jobs, view, NOW_S, policy=policy, quotas=quotas)
     parts = [[start.job_id for start in decision.placements], list(decision.running), list(decision.waits)]
     assert Counter(name for part in parts for name in part) == Counter(job_.job_id for job_ in jobs)
-    assert sorted(reason.position for reason in decision.waits.values()) == list(range(1, len(decision.waits) + 1))
+    first = 1 + sum(bool(start.waits_for) for start in decision.placements)
+    places = sorted(reason.position for reason in decision.waits.values())
+    assert places == list(range(first, first + len(decision.waits)))
     assert all(reason.words.endswith(".") for reason in decision.waits.values())
     paused = {change.job_id for change in decision.changes if change.kind is ChangeKind.PAUSE}
     assert paused <= set(decision.waits)

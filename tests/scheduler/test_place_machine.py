@@ -211,7 +211,8 @@ class Pool(RuleBasedStateMachine):
     def everybody_is_told(self, decision, jobs):
         parts = [[start.job_id for start in decision.placements], decision.running, decision.waits]
         assert Counter(name for part in parts for name in part) == Counter(view.job_id for view in jobs)
-        assert sorted(wait.position for wait in decision.waits.values()) == list(range(1, len(decision.waits) + 1))
+        first = 1 + sum(bool(start.waits_for) for start in decision.placements)
+        assert sorted(wait.position for wait in decision.waits.values()) == [*range(first, first + len(decision.waits))]
         changed = {change.job_id for change in decision.changes}
         assert all(view.can_pause for view in jobs if view.job_id in changed)
 

@@ -43,14 +43,14 @@ _DETAIL += ["promise", "options"]
 
 
 def _out(job: Job) -> dict[str, Any]:
-    progress = job.step / job.steps_total if job.steps_total else float(job.state == JobState.SUCCEEDED)
+    progress = job.step / job.steps_total if job.steps_total else 0.0
     return {
         **{name: getattr(job, name) for name in _OUT},
         "project": job.project.slug,
         "owner": job.owner.username,
         "dataset": DatasetRef(id=job.dataset_id, name=job.dataset.name),
         "parent": job.parent_id,
-        "progress": min(1.0, progress),
+        "progress": 1.0 if job.state == JobState.SUCCEEDED else min(1.0, progress),
         "slack_s": slack_s(job),
     }
 

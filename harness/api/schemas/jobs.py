@@ -130,7 +130,7 @@ class JobOut(Schema):
     steps_total: int
     epoch: float
     epochs: int
-    progress: float = Field(description="0-1, from the steps.")
+    progress: float = Field(description="0-1, from the steps; 1 of a job that has succeeded.")
     samples_per_s: float | None
     eta_s: float | None
     phase: str

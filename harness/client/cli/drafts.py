@@ -16,7 +16,7 @@ import typer
 import yaml
 
 from harness.client.cli.common import JobArgument, moment_read, open_client, text_read
-from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, notes, number, when
+from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, notes, number, standing, when
 from harness.client.client import Client, Json
 from harness.client.errors import ApiError, BadInput, ClientError, WaitTimeout
 from harness.client.transport import segment
@@ -76,7 +76,7 @@ def clone(
     if as_json:
         json_print({**made, "url": url})
     else:
-        console().print(f"{made['id']}  {made['name']}  {made['state']}\n{url}", markup=False, soft_wrap=True)
+        console().print(f"{made['id']}  {made['name']}  {standing(made)}\n{url}", markup=False, soft_wrap=True)
 
 
 def _wish(text: str) -> tuple[list[str], Any]:

@@ -22,6 +22,7 @@ from harness.client.cli.output import (
     notes,
     number,
     pairs_print,
+    standing,
     when,
 )
 from harness.client.cli.results import results
@@ -120,10 +121,10 @@ def _show(job: Json, kept: list[Json], url: str) -> None:
             *((name.replace("_", " ").capitalize(), job[name]) for name in names),
             ("Dataset", f"{job['dataset']['name']} ({job['dataset']['id']})"),
             ("Tags", ", ".join(job["tags"])),
-            ("Progress", f"{percent_words(job['progress'], 0)} ({job['step']}/{job['steps_total']} steps)"),
+            ("Progress", _progress(job)),
             ("Left", duration(job["eta_s"])),
             ("Deadline", f"{when(job['deadline_at'])}{_kept(job)}"),
-            ("Promised", when(job["promised_at"]) or local_words((job["promise"] or {}).get("text") or "")),
+            ("Promised", _promised(job)),
             ("Warning", local_words(job["warning"])),
             ("Newest values", metrics),
             (f"Best {job['metric_name']}", number(job["metric_best"])),
@@ -144,6 +145,14 @@ def _show(job: Json, kept: list[Json], url: str) -> None:
     )
 
 
+def _progress(job: Json) -> str:
+    """How far it is; of a job that has succeeded also whether it stopped before its last epoch."""
+    made = int(job["epoch"])
+    is_early = job["state"] == "succeeded" and 0 < made < job["epochs"]
+    early = f"stopped early, after epoch {made} of {job['epochs']}; " if is_early else ""
+    return f"{percent_words(job['progress'], 0)} ({early}{job['step']}/{job['steps_total']} steps)"
+
+
 def _kept(job: Json) -> str:
     """By how much a job that has succeeded kept or missed its deadline: in minutes both moments may read the same."""
     if job["state"] != "succeeded" or job["slack_s"] is None:
@@ -152,13 +161,20 @@ def _kept(job: Json) -> str:
     return f" (finished {duration(abs(late_s))} {'late' if late_s > 0 else 'before'})"
 
 
+def _promised(job: Json) -> str:
+    """What was said while it waited is over once it has ended."""
+    if job["promised_at"] is None and job["finished_at"]:
+        return "no" if job["deadline_at"] else ""
+    return when(job["promised_at"]) or local_words((job["promise"] or {}).get("text") or "")
+
+
 def _do(context: typer.Context, job: str, verb: str, body: Json | None, as_json: bool) -> None:
     with open_client(context) as client:
         changed = client.job_do(job, verb, body)
     if as_json:
         json_print(changed)
     else:
-        console().print(f"{changed['name']}: {changed['state']}", markup=False)
+        console().print(f"{changed['name']}: {standing(changed)}", markup=False)
 
 
 def cancel(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) -> None:

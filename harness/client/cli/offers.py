@@ -250,7 +250,7 @@ def _print(found: Json) -> None:
     for change in found["changes"]:
         out.print(Text(f"  or: {local_words(change)}"))
     if found["earliest_finish"] and found["recommended"] is None:
-        out.print(Text(f"Earliest finish that can be promised: {when(found['earliest_finish'])}"))
+        out.print(Text(f"Earliest finish that can be promised, with time to set it: {when(found['earliest_finish'])}"))
     shown = [line for line in found["lines"] if line["place"] < ALL_LINES or line["marks"] or line["frontier"]]
     if shown:
         out.print()

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.client.errors import ApiError, BadInput, ClientError, NotSignedIn, Unreachable
-from harness.moments import moments_split
+from harness.moments import clock_words, moments_split
 from worker.words import duration_words, number_words, size_words
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
@@ -212,7 +212,16 @@ def duration(seconds: float | None) -> str:
 def local_words(text: str) -> str:
     """A sentence of the portal, with the moments in it as local times like all others that are printed."""
     parts = moments_split(text)
-    return "".join(part if isinstance(part, str) else f"{part.astimezone():%Y-%m-%d %H:%M}" for part in parts)
+    return "".join(part if isinstance(part, str) else clock_words(part.astimezone()) for part in parts)
+
+
+def standing(job: dict[str, Any]) -> str:
+    """Its state; of one that waits with a deadline also whether its finish is promised."""
+    if job["state"] != "queued" or not job["deadline_at"]:
+        return str(job["state"])
+    if job["promised_at"]:
+        return f"queued, promised by {when(job['promised_at'])}"
+    return f"queued, without a promise: {local_words((job.get('promise') or {}).get('text') or '')}".rstrip(": ")
 
 
 def when(text: str | None) -> str:

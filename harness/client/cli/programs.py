@@ -26,7 +26,7 @@ from harness.client.cli.common import (
     spec_read,
     transfer_bar,
 )
-from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, notes, number, size
+from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, notes, number, size, standing
 from harness.client.cli.runs import watch_and_print
 from harness.client.client import Client, Json
 from harness.client.download import download as download_file
@@ -103,7 +103,7 @@ def submit(  # noqa: PLR0913
     if as_json:
         json_print({**job, "url": url})
     elif not wait or draft:
-        console().print(f"{job['id']}  {job['name']}  {job['state']}\n{url}", markup=False, soft_wrap=True)
+        console().print(f"{job['id']}  {job['name']}  {standing(job)}\n{url}", markup=False, soft_wrap=True)
     if wait and not draft:
         finish(job)
 

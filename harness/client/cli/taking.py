@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.client.cli.output import notes, number, when
+from harness.client.cli.output import notes, number, standing, when
 from harness.client.client import Client, Json
 from harness.client.errors import ApiError, BadInput
 from harness.client.shown import ShownOffer, ShownOffers
@@ -78,7 +78,7 @@ def _state_words(job: Json) -> str:
     """How the job stands now, and what it takes to queue a draft."""
     if job["state"] == "draft":
         return f"the job {job['name']} stays a draft until the same command with --submit queues it."
-    return f"the job {job['name']} is {job['state']}."
+    return f"the job {job['name']} is {standing(job).rstrip('.')}."
 
 
 def _is(line: Json, accepted: Json) -> bool:

@@ -32,7 +32,7 @@ export function localInput(iso) {
 
 const STYLES = { ago, near: nearTime };
 
-const IN_WORDS = /\b(\d{4}-\d\d-\d\d) (\d\d:\d\d) UTC\b/g;
+const IN_WORDS = /\b(\d{4}-\d\d-\d\d) (\d\d:\d\d(?::\d\d)?) UTC\b/g;
 
 // A sentence of the server with its moments in the reader's zone: for places that hold no <time>.
 export function localWords(text) {

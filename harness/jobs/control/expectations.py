@@ -15,7 +15,7 @@ from harness.jobs.states import job_note
 from harness.moments import moment_words
 from scheduler.data_way import Travel
 from scheduler.placing.obstacles import NEVER
-from scheduler.types import Decision, JobView, PoolView, WaitReason
+from scheduler.types import Decision, JobView, PoolView, WaitCode, WaitReason
 from worker.states import JobState
 from worker.words import duration_words
 
@@ -62,9 +62,10 @@ def expected_of(view: JobView, told: tuple[float, float], data: Travel, now_s: f
 
 def expectations_write(facts: Facts, decision: Decision) -> None:
     """Note place, reason and times of every job, and tell those who watch what is new."""
+    waits = {**decision.waits, **_nearly_started(decision)}
     for view in facts.views:
         job = facts.jobs[view.job_id]
-        reason = decision.waits.get(view.job_id)
+        reason = waits.get(view.job_id)
         planned = decision.planned_on.get(view.job_id, "")
         told = decision.expected.get(view.job_id)
         data = decision.data.get(view.job_id, view.bringing)
@@ -84,6 +85,18 @@ def expectations_write(facts: Facts, decision: Decision) -> None:
         for name, value in changes.items():
             setattr(job, name, value)
         publish_job(job.project_id, job.pk, "waiting" if "waiting_text" in changes else "expected", told_live(job))
+
+
+def _nearly_started(decision: Decision) -> dict[str, WaitReason]:
+    """Why those still wait whose devices are theirs as soon as others have left: before all who have none yet."""
+    leaving = [placement for placement in decision.placements if placement.waits_for]
+    return {
+        placement.job_id: WaitReason(
+            code=WaitCode.DEVICES_BUSY, text="It has devices, which are being given back: it starts once they are.",
+            position=place, holders=placement.waits_for,
+        )
+        for place, placement in enumerate(leaving, start=1)
+    }  # fmt: skip
 
 
 def told_live(job: Job) -> dict[str, Any]:

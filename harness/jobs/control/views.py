@@ -210,6 +210,7 @@ def pool_view(now: datetime, setting: PoolSetting, holding: Sequence[Held]) -> P
             NodeView(
                 name=node.name,
                 takes_work=node.state == NodeState.UP,
+                draining=node.state == NodeState.DRAIN,
                 sandbox_level=node.sandbox_level,
                 memory_bytes=node.memory_bytes,
                 memory_held_bytes=memory.get(node.pk, 0),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.client.cli import offers
-from harness.client.cli.output import error_print, local_words
+from harness.client.cli.output import error_print, local_words, standing
 from harness.client.errors import ApiError
 from tests.harness.client.conftest import Dlh, state_set
 
@@ -29,6 +29,7 @@ def three_hours_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_moments_within_sentences_are_told_in_the_time_of_this_machine() -> None:
     assert local_words(f"The first ends {UTC_WORDS}.") == f"The first ends {HERE}."
+    assert local_words("By 2030-01-31 22:30:10 UTC.") == f"By {HERE}:10."
 
 
 def test_every_problem_of_a_refusal_is(capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,6 +47,19 @@ def test_why_an_offer_cannot_be_made_is(capsys: pytest.CaptureFixture[str]) -> N
     offers._print({"state": "failed", "problem": problem})
     told = capsys.readouterr().out
     assert f"reserved until {HERE}." in told and f"Ask after {HERE}." in told
+
+
+@pytest.mark.parametrize(
+    ("promised", "told"),
+    [
+        ({"promised_at": "2030-01-31T22:30:00Z"}, f"queued, promised by {HERE}:00"),
+        ({"promised_at": None}, f"queued, without a promise: None before {HERE}."),
+    ],
+)
+def test_a_job_that_is_queued_with_a_deadline_tells_whether_it_is_promised(promised: dict[str, Any], told: str) -> None:
+    job = {"state": "queued", "deadline_at": "2030-02-01T00:00:00Z", "promise": {"text": f"None before {UTC_WORDS}."}}
+    assert standing(job | promised) == told
+    assert standing({"state": "queued", "deadline_at": None}) == "queued"
 
 
 def test_what_endangers_a_promise_and_what_becomes_of_one_is(dlh: Dlh, portal: Any, job: Any) -> None:

@@ -174,6 +174,7 @@ def test_a_way_that_may_be_late_is_taken_and_submitted_without_a_promise(dlh: Dl
     assert 0.5 < ended.json["lines"][0]["chance"] < 0.9
     job.refresh_from_db()
     assert (ended.code, job.state, job.promised_at) == (0, "queued", None)
+    assert f"the job {job.name} is queued, without a promise: Its deadline is not promised" in ended.err
 
 
 def test_a_deadline_for_a_job_that_waits_is_refused_with_its_field(dlh: Dlh, job: Any, node_make: Any) -> None:

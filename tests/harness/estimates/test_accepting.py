@@ -22,6 +22,7 @@ from harness.jobs.options import options_of
 from harness.jobs.promises import PromiseState, promise_told
 from harness.jobs.services import job_pause, job_resume, job_submit
 from harness.jobs.taken import spec_named
+from harness.pool.reservations import reservation_hold
 from scheduler.estimation.values import Interval
 from scheduler.offers.values import Mark
 from tests.harness.jobs.helpers import queue
@@ -53,6 +54,13 @@ def test_a_promise_is_asked_for_anew_and_kept(job, node_make, offered):
     taken.refresh_from_db()
     assert taken.promised_at == taken.deadline_at
     assert taken.promise["text"].endswith("this finish is promised.")
+
+
+def test_a_line_of_devices_that_are_all_reserved_can_be_taken(job, node_make, offered):
+    node = node_make("node-1", cpus=2)
+    reservation_hold(target=node, ends_at=timezone.now() + timedelta(hours=1), purpose="Calibration", open_ended=True)
+    taken = offer_accept(user=job.owner, offer=offered(job))
+    assert taken.spec["resources"]["count"]
 
 
 def test_devices_number_and_mode_that_came_with_a_line_are_open_in_the_next_offer(job, node_make, owner_offer):

@@ -25,7 +25,7 @@ from harness.jobs.models import Job
 from harness.jobs.options import options_of
 from harness.jobs.services import job_submit
 from harness.moments import moment_words
-from harness.pool.models import Device, Node
+from harness.pool.models import Device, Node, Reservation
 from harness.pool.reservations import reservation_hold
 from scheduler.offers.values import Hindrance
 from tests.harness.estimates.factories import workload_make
@@ -135,13 +135,34 @@ def test_devices_reserved_for_others_are_not_offered(job, node_make, offered):
     assert any("Reserved devices are not offered (1 reservation," in note for note in offer.notes)
 
 
-def test_where_all_is_reserved_nobody_is_told_to_start_nodes(job, node_make, offered):
+@pytest.mark.parametrize("open_ended", [False, True])
+def test_where_all_is_reserved_ways_start_when_that_is_told_to_end(job, node_make, offered, open_ended):
+    node_make("node-1", cpus=2)
+    ends_at, told = timezone.now() + timedelta(hours=2), timezone.now() + timedelta(hours=1)
+    reservation_hold(
+        target=Node.objects.get(), ends_at=ends_at, planned_until=told, purpose="Calibration", open_ended=open_ended
+    )
+    offer = offered(job)
+    found = offer_priced(offer)
+    back_s = (told if open_ended else ends_at).timestamp()
+    assert found.lines and all(line.start_s == pytest.approx(back_s) for line in found.lines)
+    assert found.text.startswith("Every device that this job could take is reserved for something else. After that: ")
+    assert all(("no finish is promised" in line.why) is open_ended for line in found.lines)
+    assert any(note.startswith("All devices are reserved (1 reservation, the first ends") for note in offer.notes)
+
+
+def test_a_deadline_after_what_keeps_everything_is_promised_only_where_that_has_an_end(job, node_make, offered):
     node_make("node-1", cpus=1)
     ends_at = timezone.now() + timedelta(hours=1)
-    reservation_hold(target=Device.objects.get(), ends_at=ends_at, purpose="Calibration")
-    found = offer_priced(offered(job))
+    kept = reservation_hold(target=Device.objects.get(), ends_at=ends_at, purpose="Calibration", open_ended=True)
+    deadline_at = ends_at + timedelta(days=1)
+    found = offer_priced(offered(job, deadline_at=deadline_at))
+    assert found.chosen is None and found.lines
     assert found.text == "Every device that this job could take is reserved for something else."
-    assert len(found.changes) == 1 and "when the first reservation ends" in found.changes[0]
+    assert "when the first reservation ends" in found.changes[0], "nobody is told to start nodes"
+    Reservation.objects.filter(pk=kept.pk).update(open_ended=False)
+    found = offer_priced(offered(job, deadline_at=deadline_at))
+    assert found.chosen.start_s == pytest.approx(ends_at.timestamp())
 
 
 def test_what_may_be_renewed_until_a_known_moment_is_told_to_end_then(job, node_make, offered):

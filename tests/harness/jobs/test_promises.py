@@ -16,6 +16,7 @@ from harness.jobs.control.views import facts_read
 from harness.jobs.models import Checkpoint, Job, JobEvent
 from harness.jobs.options import work_left
 from harness.jobs.promises import PromiseState, promise_state
+from harness.moments import moments_split
 from harness.pool.models import Device, PoolSetting, Reservation
 from harness.pool.reservations import reservation_hold
 from harness.pool.services import node_drain, node_undrain
@@ -74,16 +75,15 @@ def test_without_asking_for_it_what_can_be_promised_is(job_make, people, node_ma
     assert job.promised_at == job.deadline_at
 
 
-def test_the_earliest_finish_that_a_refusal_names_is_then_promised(job_make, people, node_make):
+@pytest.mark.parametrize(("in_s", "run_s"), [(300, 3600), (20, 60)])
+def test_the_earliest_finish_that_a_refusal_names_is_then_promised(job_make, people, node_make, in_s, run_s):
     node_make(cpus=2)
-    job = estimated(job_make(**wish(timezone.now() + timedelta(minutes=5))), run_s=3600)
+    job = estimated(job_make(**wish(timezone.now() + timedelta(seconds=in_s))), run_s=run_s)
     with pytest.raises(Invalid) as refused:
         services.job_submit(user=people.owner, job=job)
-    told = refused.value.message.partition("can be promised is ")[2].rstrip(".")
+    told = moments_split(refused.value.message)[1]
     later = Job.objects.get(pk=job.pk)
-    Job.objects.filter(pk=job.pk).update(
-        deadline_at=timezone.datetime.strptime(told, "%Y-%m-%d %H:%M %Z").replace(tzinfo=UTC)
-    )
+    Job.objects.filter(pk=job.pk).update(deadline_at=told)
     services.job_submit(user=people.owner, job=later)
     assert later.promised_at.isoformat() == refused.value.details["earliest_finish"]
 
@@ -205,7 +205,7 @@ def test_a_promise_whose_devices_have_left_is_told_to_break_and_why(job_make, pe
     job.refresh_from_db()
     assert job.promised_at is not None
     assert job.warning.startswith("Its promise breaks unless it can start by ")
-    assert "No node takes work." in job.warning
+    assert "No node takes work. node-1 is draining." in job.warning
     node_undrain(user=people.admin, name="node-1")
     tick()
     tick()

@@ -15,10 +15,10 @@ from harness.errors import Conflict
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Job
 from harness.jobs.queue_order import job_reorder, job_shift, ranks_of
-from harness.jobs.queueing import queue_rows
+from harness.jobs.queueing import job_priority_set, queue_rows
 from harness.pool.models import PoolSetting
 from harness.pool.services import pool_setting_get
-from tests.harness.jobs.helpers import queue
+from tests.harness.jobs.helpers import estimated, queue
 
 pytestmark = pytest.mark.usefixtures("tasks_sent")
 NOW = timezone.now()
@@ -53,6 +53,27 @@ def test_the_scheduler_serves_in_the_order_an_admin_made(job_make, people, node_
     job_shift(user=people.admin, job=c, to="first")
     assert tick() == 1
     assert Job.objects.get(state="placed").name == "c"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("policy", ["deadline_energy", "fifo"])
+def test_a_job_for_which_another_one_is_paused_stands_first_and_waits_for_it_alone(job_make, people, node_make, policy):
+    PoolSetting.objects.update_or_create(pk=1, defaults={"policy": policy})
+    node_make(cpus=1)
+    held = queue(estimated(job_make(name="held"), run_s=6000))
+    tick()
+    long_ago = timezone.now() - timedelta(hours=1)
+    Job.objects.filter(pk=held.pk).update(state="running", placed_at=long_ago)
+    _, _, c = [queue(estimated(job_make(name=name), run_s=60)) for name in "abc"]
+    tick()
+    job_priority_set(user=people.admin, job=c, priority=5)
+    for _ in range(2):  # as it is decided, and while the other one saves itself
+        tick()
+        rows = queue_rows(user=people.admin)[0]
+        assert [row.job.name for row in rows] == ["c", "a", "b"]
+        assert rows[0].job.queue_position == 1 < rows[1].job.queue_position < rows[2].job.queue_position
+        assert rows[0].waiting_text.startswith("It has devices, which are being given back")
+        assert "“held”" in rows[0].waiting_text
 
 
 def dated(job, hours, *, promised=False):

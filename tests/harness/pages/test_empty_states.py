@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
+
+from harness.pool.models import Node, NodeState
 
 
 @pytest.fixture
@@ -31,6 +34,14 @@ def test_charts_without_values_are_no_tables_of_headings(admin: Client) -> None:
 def test_without_finished_jobs_nothing_is_claimed_of_their_memory(admin: Client) -> None:
     text = shown(admin, "accuracy")
     assert "No estimated job has finished yet" in text and "None ran out of memory" not in text
+
+
+def test_a_draft_is_not_told_that_no_node_is_up_while_one_drains(admin: Client, job_make: Any, node_make: Any) -> None:
+    address = reverse("job_tab", args=[job_make().pk, "program"])
+    assert "No node is up: it will wait until one joins." in " ".join(admin.get(address).content.decode().split())
+    Node.objects.filter(pk=node_make("node-1").pk).update(state=NodeState.DRAIN)
+    text = " ".join(admin.get(address).content.decode().split())
+    assert "an admin lets one do so again. Draining: node-1." in text and "No node is up" not in text
 
 
 @pytest.mark.parametrize(

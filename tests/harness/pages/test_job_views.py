@@ -210,6 +210,27 @@ def test_a_wished_finish_says_whether_its_time_is_still_being_measured(
     assert told in " ".join(page.split())
 
 
+def test_a_job_that_stopped_early_says_so_above_and_with_its_results(world: SimpleNamespace, owner: Client) -> None:
+    job = world.jobs["succeeded"]
+    results = reverse("job_tab", args=[job.pk, "results"])
+    assert "stopped early" not in owner.get(results).content.decode()
+    Job.objects.filter(pk=job.pk).update(epoch=7.0, epochs=60)
+    page = " ".join(owner.get(results).content.decode().split())
+    assert "steps; stopped early, after epoch 7 of 60" in page
+    assert "Its training stopped early, after epoch 7 of 60." in page
+
+
+def test_what_was_said_of_a_promise_while_a_job_waited_does_not_stand_once_it_has_ended(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    job, now = world.jobs["succeeded"], timezone.now()
+    Job.objects.filter(pk=job.pk).update(
+        deadline_at=now, finished_at=now, promised_at=None, promise=promise_told(PromiseState.NO_ESTIMATE)
+    )
+    page = " ".join(header_of(owner, job).split())
+    assert "not promised, kept with" in page and "as soon as possible" not in page
+
+
 def test_what_borrows_says_that_it_may_be_put_back(world: SimpleNamespace, owner: Client) -> None:
     job = world.jobs["queued"]
     now = timezone.now()

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from scheduler.offers.recommend import candidates, reserved_offer, takes
-from scheduler.offers.values import Hindrance, Mark, Offer, Wish
+from scheduler.offers.values import Hindrance, Mark, Offer, Wish, finish_told_s
 from tests.scheduler.offers.ways import GIB, NOW_S, cpus, gpus, offer, workload
 from worker.shares import even
 from worker.words import duration_words
@@ -59,9 +59,16 @@ def test_a_refusal_names_the_earliest_finish_that_can_be_kept_and_what_would_hav
     found = offer([cpus(2)], deadline_s=NOW_S + 50)
     assert found.chosen is None
     assert found.earliest_finish_s == pytest.approx(NOW_S + 78)
-    assert "28 s later" in found.text
-    assert found.changes[0].startswith("Set the deadline 3 min from now or later")
+    assert found.earliest_told_s == NOW_S + 110, "there is time to set it"
+    assert "1 min later" in found.text
+    assert found.changes[0].startswith("Set the deadline 1 min 50 s from now or later")
     assert found.changes[1] == "Train 6 epochs instead of 10: those finish in time."
+
+
+@pytest.mark.parametrize(("after_s", "told_s"), [(1, 40), (10, 40), (569.5, 600), (600, 660), (601, 720)])
+def test_near_finishes_are_told_to_ten_seconds_and_later_ones_to_the_minute(after_s, told_s):
+    now_s = 1_200_000.0  # a whole minute
+    assert finish_told_s(now_s + after_s, now_s) == now_s + told_s
 
 
 def test_fewer_epochs_save_their_steps_and_not_the_start_of_the_run():
@@ -149,9 +156,7 @@ def test_a_mode_that_the_devices_do_not_allow_is_named_and_the_devices_are_kept(
 def test_a_refusal_names_other_devices_that_are_late_too_where_they_are_much_sooner():
     found = offer([cpus(1), gpus(1)], deadline_s=NOW_S + 10, wish=Wish(kind="cpu"))
     (change,) = (text for text in found.changes if "Leave the devices open" in text)
-    assert change == (
-        "Leave the devices open and set the deadline 1 min 20 s from now or later: 1 GPU (H100) would meet it."
-    )
+    assert change == ("Leave the devices open and set the deadline 50 s from now or later: 1 GPU (H100) would meet it.")
     assert offer([cpus(1), gpus(1)], deadline_s=NOW_S + 15).chosen.allocation.kind == "cuda"
 
 
@@ -172,7 +177,7 @@ def test_what_is_to_be_left_open_is_all_that_stands_in_the_way():
     both = offer([cpus(2), gpus(1)], deadline_s=NOW_S + 60, wish=Wish(kind="cpu", count=2, mode="sync"))
     assert "Leave the devices and the mode open: 1 GPU (H100) would do." in both.changes
     sooner = offer([cpus(4), gpus(1)], deadline_s=NOW_S + 10, wish=Wish(kind="cpu", count=4, least=2))
-    told = "Leave the devices and resources.least open and set the deadline 1 min 20 s from now or later"
+    told = "Leave the devices and resources.least open and set the deadline 50 s from now or later"
     assert any(change.startswith(told) for change in sooner.changes)
 
 

@@ -1,0 +1,40 @@
+"""`dlh show` of a job that has ended."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from harness.jobs.models import Job
+from tests.harness.client.conftest import Dlh
+
+pytestmark = pytest.mark.usefixtures("portal")
+
+
+@pytest.mark.parametrize(("after_s", "told"), [(12, "(finished 12 s late)"), (-240, "(finished 4 min before)")])
+def test_show_tells_by_how_much_a_deadline_was_kept(dlh: Dlh, ended_job: Any, after_s: float, told: str) -> None:
+    by = timezone.now()
+    Job.objects.filter(pk=ended_job.pk).update(deadline_at=by, finished_at=by + timedelta(seconds=after_s))
+    assert told in " ".join(dlh("show", ended_job.pk).out.split())
+
+
+def test_a_job_that_stopped_early_is_done(dlh: Dlh, ended_job: Any) -> None:
+    Job.objects.filter(pk=ended_job.pk).update(epoch=7.0, epochs=60, step=637, steps_total=5460)
+    told = " ".join(dlh("show", ended_job.pk).out.split())
+    assert "Progress 100 % (stopped early, after epoch 7 of 60; 637/5460 steps)" in told
+    assert "100 %" in dlh("jobs").out
+    Job.objects.filter(pk=ended_job.pk).update(state="failed")
+    assert "Progress 12 % (637/5460 steps)" in " ".join(dlh("show", ended_job.pk).out.split())
+
+
+def test_what_was_said_of_a_promise_while_a_job_waited_does_not_stand_once_it_has_ended(
+    dlh: Dlh, ended_job: Any
+) -> None:
+    promise = {"state": "no_estimate", "text": "It will run as soon as possible."}
+    now = timezone.now()
+    Job.objects.filter(pk=ended_job.pk).update(deadline_at=now, finished_at=now, promised_at=None, promise=promise)
+    told = " ".join(dlh("show", ended_job.pk).out.split())
+    assert "Promised no" in told and "as soon as possible" not in told
