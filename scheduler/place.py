@@ -65,7 +65,7 @@ def place(
         expected=_expected(jobs, plan, done, now_s),
         data=plan.data,
         warnings=plan.warnings,
-        promised=plan.promised,
+        promised=plan.promised.difference(done.unplaced),  # what was to begin now and found no room is no promise
         planned_on=_planned_on(waiting, pool, plan),
     )
 

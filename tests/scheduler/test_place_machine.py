@@ -194,6 +194,7 @@ class Pool(RuleBasedStateMachine):
             decision = place(jobs, seen, self.now_s, policy=self.policy, quotas=self.quotas)
             after, _ = carry_out(decision, jobs, seen, self.now_s)
             self.everybody_is_told(decision, jobs)
+            self.promises_can_be_kept(decision, jobs)
             self.devices_are_theirs_to_have(decision, after, seen)
             self.hard_quotas_hold(decision, jobs, after)
             for view in after:
@@ -215,6 +216,12 @@ class Pool(RuleBasedStateMachine):
         assert sorted(wait.position for wait in decision.waits.values()) == [*range(first, first + len(decision.waits))]
         changed = {change.job_id for change in decision.changes}
         assert all(view.can_pause for view in jobs if view.job_id in changed)
+
+    def promises_can_be_kept(self, decision, jobs):
+        """Whoever is promised now is expected in time."""
+        for view in jobs:
+            if view.job_id in decision.promised:
+                assert decision.expected[view.job_id][1] <= view.deadline_s + 1e-6
 
     def devices_are_theirs_to_have(self, decision, after, seen):
         held = Counter(device for view in after if view.running for device in view.running.device_ids)
@@ -298,3 +305,16 @@ class Pool(RuleBasedStateMachine):
 
 Pool.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 test_a_pool_that_lives = Pool.TestCase
+
+
+def test_what_a_plan_begins_and_no_node_has_room_for_is_not_promised():
+    """Found by the machine above: two jobs of 9 GiB on one node of 16."""
+    lives, kept = Pool(), {"memory_gib": 9, "kind": "cpu"}
+    lives.begins(policy="deadline_energy", sizes=[(3, 2), (3, 1)], spans=True)
+    more = {"project": "r", "priority": 5, "can_pause": False}
+    lives.a_node_leaves(at=0, gone=False)
+    lives.comes("cpu", (3,), 90.0, 0.5, 1.3, 0.0, more, 0)
+    lives.comes(widths=(1, 2, 4), run_s=90.0, slack=5.0, slowdown=1.3, luck=0.2, more=more | {"priority": 0}, **kept)
+    more = {"project": "q", "priority": 1, "can_pause": True}
+    lives.comes(widths=(1, 2), run_s=40.0, slack=1.1, slowdown=1.0, luck=0.7, more=more, **kept)
+    lives.a_node_comes_back(at=0)
