@@ -4,51 +4,29 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from harness.accounts.models import User
 from harness.jobs.models import DeviceUse
-from harness.jobs.timelines import KWH_J, Window, basis_of, spread
-from harness.jobs.use_rows import use_grouped
+from harness.jobs.timelines import Window, basis_of, spread
+from harness.jobs.use_rows import UseRow, use_grouped
 
 USE_POINT_COLUMNS = ("from", "name", "job", "devices", "device hours", "kWh", "CO2 g", "basis")
 OTHERS = "all others"
 
 
 @dataclass(kw_only=True)
-class UsePoint:
-    """What one device, job, person or project used over one stretch of time."""
+class UsePoint(UseRow):
+    """The same over one stretch of time."""
 
     starts_at: datetime
-    name: str
-    job_id: str
-    """Where it is a job that still exists."""
     bucket_s: float
-    device_s: float = 0.0
-    energy_j: float = 0.0
-    bases: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """Joules by basis."""
-
-    @property
-    def basis(self) -> str:
-        """Where most of the energy's figure comes from."""
-        return basis_of(self.bases)
 
     @property
     def devices(self) -> float:
         """Devices at work, on average; of one device its utilisation, 0-1."""
         return self.device_s / self.bucket_s
-
-    @property
-    def device_hours(self) -> float:
-        """Hours times devices."""
-        return self.device_s / 3600
-
-    @property
-    def kwh(self) -> float:
-        """Energy in kWh."""
-        return self.energy_j / KWH_J
 
 
 def use_timeline(*, user: User, window: Window, by: str, uses: Sequence[DeviceUse] | None = None) -> list[UsePoint]:
