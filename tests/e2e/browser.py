@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.portal import ROOT
+from tests.e2e.portal import ROOT, visit
 from tests.untested import untested
 
 DIST = ROOT / "harness" / "frontend" / "dist" / "dlh" / "app.js"
@@ -64,7 +64,7 @@ def open_page(browser: Any, url: str, strange: list[str], *, width: int = 1440, 
 
 def sign_in(page: Any, url: str, user: str, password: str) -> None:
     """Through the form, as a person does."""
-    page.goto("/login")
+    visit(page, "/login")
     page.fill("#id_username", user)
     page.fill("#id_password", password)
     page.click("button:has-text('Sign in')")

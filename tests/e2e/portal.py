@@ -77,7 +77,10 @@ class Portal:
 
 
 def visit(page: Any, address: str) -> None:
-    """Open a page from one that may just be loading itself anew, which takes the place of what was asked for."""
+    """Open a page from one that may just be loading itself anew, which takes the place of what was asked for.
+
+    Other tests change this machine's addresses, upon which a browser gives up what it is waiting for.
+    """
     from playwright.sync_api import Error
 
     for _ in range(5):
@@ -85,9 +88,21 @@ def visit(page: Any, address: str) -> None:
             page.goto(address)
             return
         except Error as error:
-            if "interrupted by another navigation" not in str(error):
+            if not any(words in str(error) for words in ("interrupted by another navigation", "ERR_NETWORK_CHANGED")):
                 raise
-    raise AssertionError(f"other pages kept coming before {address}")
+    raise AssertionError(f"something kept coming before {address}")
+
+
+_BOXES = """selectors => selectors.map(selector => {
+  const { x, y, width, height } = document.querySelector(selector).getBoundingClientRect();
+  return { x, y, width, height };
+})"""
+
+
+def boxes(page: Any, *selectors: str) -> list[dict[str, float]]:
+    """Where the first of each lies, all at one moment: charts above that are just drawn push the rest down."""
+    found: list[dict[str, float]] = page.evaluate(_BOXES, selectors)
+    return found
 
 
 _PASSING = ("navigation", "context was destroyed", "Cannot read properties of null")

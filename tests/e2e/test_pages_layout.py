@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.browser import BROWSER_MARKS
-from tests.e2e.portal import addresses, until, visit
+from tests.e2e.portal import addresses, boxes, until, visit
 from tests.e2e.seeded import browser, ids, open_as, portal
 
 pytestmark = BROWSER_MARKS
@@ -19,25 +19,24 @@ def test_bars_of_one_list_begin_and_end_at_the_same_place(open_as: Callable[...,
     page = open_as()
     visit(page, addresses(ids)["pictures"])
     bars = page.locator("section[aria-labelledby=ct] .bar-list progress")
-    boxes = [bar.bounding_box() for bar in bars.all()]
-    assert len(boxes) == 10
-    assert len({(round(box["x"], 1), round(box["width"], 1)) for box in boxes}) == 1
+    ends = [bar.bounding_box() for bar in bars.all()]
+    assert len(ends) == 10
+    assert len({(round(box["x"], 1), round(box["width"], 1)) for box in ends}) == 1
 
 
 def test_a_card_ends_below_its_last_word_whatever_stands_beside_it(open_as: Callable[..., Any]) -> None:
     page = open_as("admin")
     visit(page, "/pool/")
     for title in ("nn", "ed"):
-        card = page.locator(f"section[aria-labelledby={title}]").bounding_box()
-        button = page.locator(f"section[aria-labelledby={title}] form button").bounding_box()
+        section = f"section[aria-labelledby={title}]"
+        card, button = boxes(page, section, f"{section} form button")
         assert card["y"] + card["height"] - button["y"] - button["height"] < 40
 
 
 def test_a_box_to_tick_stands_beside_its_words(open_as: Callable[..., Any]) -> None:
     page = open_as("admin", width=390)
     visit(page, "/pool/")
-    box = page.locator("#id_span_nodes").bounding_box()
-    words = page.locator("label:has(#id_span_nodes) .form-check-label").bounding_box()
+    box, words = boxes(page, "#id_span_nodes", "label:has(#id_span_nodes) .form-check-label")
     assert words["x"] > box["x"] + box["width"] and words["y"] < box["y"] + box["height"]
 
 
@@ -54,8 +53,7 @@ def test_the_yaml_stays_in_sight_beside_a_long_form(open_as: Callable[..., Any],
 def test_a_row_on_a_phone_begins_with_what_it_is_about(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
     page = open_as(width=390)
     visit(page, "/jobs/")
-    row = page.locator("#jobs tbody tr").first
-    box, name = row.locator("input").bounding_box(), row.locator("td[data-label=Job] a").first.bounding_box()
+    box, name = boxes(page, "#jobs tbody tr input", "#jobs tbody tr td[data-label=Job] a")
     assert box["x"] + box["width"] < name["x"] < 80 and abs(box["y"] - name["y"]) < 12
     visit(page, addresses(ids)["cost"])
     until(page, "document.querySelectorAll('.offer-table tbody tr').length > 1")

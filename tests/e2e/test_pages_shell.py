@@ -270,3 +270,20 @@ def test_earlier_lines_come_in_above_and_the_reader_stays_where_he_was(
     until(page, f"{view}.querySelectorAll('.log-line').length === 600 && {view}.scrollTop > 0")
     assert abs(page.evaluate(place) - before) < 2
     assert page.locator("[data-view] .log-line").first.get_attribute("id") != first
+
+
+def test_a_script_that_was_lost_on_its_way_is_asked_for_again(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+    page = open_as()
+    lost: list[str] = []
+
+    def lose(route: Any) -> None:
+        if route.request.url in lost:
+            route.fallback()
+        else:
+            lost.append(route.request.url)
+            route.abort("internetdisconnected")
+
+    page.route("**/chunks/analysis-*.js", lose)
+    visit(page, addresses(ids)["results"])
+    page.wait_for_selector(".analysis canvas")
+    assert len(lost) == 1 and page.locator("#connection").is_hidden()

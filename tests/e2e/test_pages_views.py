@@ -63,7 +63,7 @@ def test_a_view_is_saved_as_the_list_has_become_and_opens_it(open_as: Callable[.
     assert page.url.endswith("&state=succeeded&column=state&column=energy_j")
     page.click("#view-bar >> text=All jobs")
     until(page, "document.querySelectorAll('#jobs tbody tr').length > 5")
-    page.goto(f"{portal.url}/jobs/views/")
+    visit(page, "/jobs/views/")
     page.click("[aria-label='Delete Done']")
     page.click("dialog button:has-text('Yes')")
     page.wait_for_url("**/jobs/views/")

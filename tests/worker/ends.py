@@ -26,7 +26,7 @@ print("made", network.key, flush=True)
 if network.key:
     network.join([Peer(**json.loads(sys.stdin.readline()))])
     print("joined", flush=True)
-subprocess.run(network.entered([sys.executable, "-u", "-c", sys.argv[2], *sys.argv[3:]]))
+raise SystemExit(subprocess.run(network.entered([sys.executable, "-u", "-c", sys.argv[2], *sys.argv[3:]])).returncode)
 """
 LISTEN = """
 import socket
@@ -73,7 +73,9 @@ class End:
 
     def rest(self) -> list[str]:
         """Words that it prints until it has ended."""
-        return self.process.communicate(timeout=60.0)[0].split()
+        told = self.process.communicate(timeout=60.0)[0].split()
+        assert self.process.returncode == 0, f"it ended with {self.process.returncode} after {told}"
+        return told
 
 
 class Ends:

@@ -1,5 +1,6 @@
 // Entry of every page: htmx, theme, times, keyboard, and lazy mounting of the parts a page asks for.
 import htmx from "htmx.org";
+import { lazily } from "./lazily.js";
 import { reach } from "./reach.js";
 import { setUpShell } from "./shell.js";
 import { localise, startClock } from "./time.js";
@@ -41,9 +42,9 @@ const watcher = new IntersectionObserver(
 );
 
 async function start(node) {
-  const part = PARTS[node.dataset.mount];
-  if (!part) return;
-  loaded.set(node.dataset.mount, await part());
+  const part = node.dataset.mount;
+  if (!PARTS[part]) return;
+  loaded.set(part, await lazily(part, PARTS[part]));
   show(node);
 }
 
