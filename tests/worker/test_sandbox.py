@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,7 +66,14 @@ def test_every_attack_is_stopped(level: SandboxLevel, tmp_path: Path, monkeypatc
     data = tmp_path / "data"
     data.mkdir()
     (data / "table").write_text("1")
-    with socket.socket() as server, socket.socket(socket.AF_UNIX) as abstract:
+    with (
+        socket.socket() as server,
+        socket.socket(socket.AF_UNIX) as abstract,
+        socket.socket(socket.AF_UNIX) as named,
+        tempfile.TemporaryDirectory(prefix="dlh") as folder,
+    ):
+        named.bind(f"{folder}/socket")
+        named.listen()
         server.bind(("127.0.0.1", 0))
         server.listen()
         abstract.bind(f"\0probe-{os.getpid()}")
@@ -73,7 +81,7 @@ def test_every_attack_is_stopped(level: SandboxLevel, tmp_path: Path, monkeypatc
         target = {
             "secret_file": str(secret), "other_run": str(other), "readonly": [str(data), str(ATTACKS)],
             "broker": list(server.getsockname()), "variable": "THE_SECRET_VALUE", "caller_pid": os.getpid(),
-            "work": str(tmp_path / "work"), "abstract": f"probe-{os.getpid()}",
+            "work": str(tmp_path / "work"), "abstract": f"probe-{os.getpid()}", "named": f"{folder}/socket",
             "own_uid": os.getuid() != 0 or level >= SandboxLevel.L2,
         }  # fmt: skip
         done = run_at(level, [sys.executable, str(ATTACKS), json.dumps(target)], tmp_path, readonly=(data, ATTACKS))

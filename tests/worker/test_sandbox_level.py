@@ -68,6 +68,18 @@ def test_it_is_tried_more_and_more_seldom() -> None:
     assert max(gaps_s) == AGAIN_MOST_S
 
 
+@pytest.mark.parametrize(("uid", "abi", "level"), [(0, 1, 1), (1000, 6, 1), (1000, 5, 0)])
+def test_landlock_alone_is_a_level_only_where_other_processes_of_the_user_are_safe(
+    monkeypatch: pytest.MonkeyPatch, uid: int, abi: int, level: int
+) -> None:
+    monkeypatch.setattr("os.getuid", lambda: uid)
+    monkeypatch.setattr(sandbox_probe, "ingredients", lambda: replace(BEST, bwrap="", landlock_abi=abi))
+    monkeypatch.setattr(sandbox_probe, "_trial", lambda _: "")
+    found = sandbox_probe.look()
+    assert found.level == level
+    assert ("could end other processes" in found.reason) == (level == 0)
+
+
 def test_what_is_missing_is_not_looked_for_again() -> None:
     lab = Lab(POOR)
     assert [lab.ask(0), lab.ask(100 * AGAIN_MOST_S), lab.looks] == [SandboxLevel.L1, SandboxLevel.L1, 1]

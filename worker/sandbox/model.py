@@ -15,7 +15,8 @@ class SandboxLevel(IntEnum):
     L0 = 0
     """Resource limits, and an own user id where the agent is root."""
     L1 = 1
-    """L0 + landlock + seccomp: files and dangerous system calls are closed, host processes stay visible."""
+    """L0 + landlock + seccomp: files and dangerous system calls are closed, host processes stay visible. Without an own
+    user id sockets to programs of the host are closed, too, and landlock must keep signals in."""
     L2 = 2
     """bubblewrap (own mounts, processes, network, host name) + seccomp + resource limits."""
     L3 = 3

@@ -21,6 +21,8 @@ from worker.sandbox import cgroup, enter, seccomp, uids
 from worker.sandbox.model import SandboxError, SandboxLevel, SandboxLimits, SandboxSpec
 
 _TRIAL_S = 20.0
+_SIGNALS_ABI = 6
+"""Version of landlock from which on it keeps signals and abstract sockets in."""
 AGAIN_S, AGAIN_MOST_S = 60.0, 3600.0
 """Levels whose trial failed are tried again after so long, and each time after twice as long."""
 
@@ -146,6 +148,11 @@ def _missing(found: Host, level: SandboxLevel) -> str:
         return "cgroup limits on memory and processes cannot be written here"
     if level == SandboxLevel.L1 and not found.landlock_abi:
         return "the kernel offers no landlock"
+    if level == SandboxLevel.L1 and found.landlock_abi < _SIGNALS_ABI and not found.gives_uid(level):
+        return (
+            "a program without a user id of its own could end other processes: run the agent as root, or on a kernel "
+            f"that keeps signals in (Linux 6.12 with landlock {_SIGNALS_ABI}; this one has {found.landlock_abi})"
+        )
     return ""
 
 

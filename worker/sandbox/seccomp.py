@@ -44,9 +44,10 @@ _NAMESPACE_FLAGS = (0x00000080, 0x00020000, 0x02000000, 0x04000000, 0x08000000, 
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 
 
-@lru_cache(maxsize=4)
-def program(*, inet: str = "all") -> bytes:
-    """The BPF program. `inet`: `all`, `tcp` (TCP alone) or `none` (no internet sockets at all).
+@lru_cache(maxsize=8)
+def program(*, inet: str = "all", unix: bool = True) -> bytes:
+    """The BPF program. `inet`: `all`, `tcp` (TCP alone) or `none` (no internet sockets at all); `unix`: whether it may
+    have sockets to other programs of this machine (pairs of its own it may).
 
     Raises `OSError` or `RuntimeError` where libseccomp is missing or too old.
     """
@@ -63,13 +64,13 @@ def program(*, inet: str = "all") -> bytes:
         _deny(rules, refuse, "clone", lib.Arg(0, lib.MASKED_EQ, flag, flag))
     for command in (_TIOCSTI, _TIOCLINUX):
         _deny(rules, refuse, "ioctl", lib.Arg(1, lib.MASKED_EQ, 0xFFFFFFFF, command))
-    _deny_sockets(lib, rules, inet)
+    _deny_sockets(lib, rules, inet, unix)
     return _export(rules)
 
 
-def _deny_sockets(lib: Any, rules: Any, inet: str) -> None:
+def _deny_sockets(lib: Any, rules: Any, inet: str, unix: bool) -> None:
     refuse = lib.ERRNO(errno.EAFNOSUPPORT)
-    allowed = {_AF_UNIX, _AF_NETLINK} | (set() if inet == "none" else {_AF_INET, _AF_INET6})
+    allowed = {_AF_NETLINK} | ({_AF_UNIX} if unix else set()) | (set() if inet == "none" else {_AF_INET, _AF_INET6})
     for family in range(_AF_NETLINK + 1):
         if family not in allowed:
             _deny(rules, refuse, "socket", lib.Arg(0, lib.EQ, family))

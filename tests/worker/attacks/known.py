@@ -2,7 +2,7 @@
 
 `TARGET` comes as JSON on the command line: `secret_file`, `other_run`, `readonly` (folders), `broker` [host, port],
 `variable` (name of a secret environment variable of the caller), `caller_pid`, `work` (folder), `abstract` (name of a
-socket), `own_uid` (whether it runs as somebody else).
+socket), `named` (path of one), `own_uid` (whether it runs as somebody else).
 """
 
 from __future__ import annotations

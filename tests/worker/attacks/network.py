@@ -42,6 +42,13 @@ def strange_sockets():
 
 
 @attack
+def host_sockets_in_the_file_system():
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(TARGET["named"])
+    return "connected"
+
+
+@attack
 def host_abstract_sockets():
     with socket.socket(socket.AF_UNIX) as client:
         client.connect("\0" + TARGET["abstract"])
