@@ -45,6 +45,8 @@ RESIZING = frozenset({"deadline_energy", "deadline"})
 _DEFERRED = ("suggestions", "notes", "dataset__profile")
 _AWAY = (Reserved(start_s=-math.inf, end_s=math.inf, purpose="its node does not see it"),)
 """Of a device that is away: nobody else gets it, so nobody is paused for it."""
+_READS_MOST = 3
+"""What goes on changing while it is read is planned with as it was seen last."""
 _log = logging.getLogger(__name__)
 
 
@@ -83,18 +85,13 @@ def facts_read(*, with_delayed: bool = False) -> Facts:
     """
     now = timezone.now()
     setting = pool_setting_get()
-    rows = with_saved_step(Job.objects.select_related("dataset", "project").defer(*_DEFERRED))
-    due = Q() if with_delayed else _is_due(now) | Q(promised_at__isnull=False)
-    queued = list(rows.filter(due, state=JobState.QUEUED, deleted_at=None))
-    # Who is being cancelled, or paused by a person, gives its devices back and is not planned with.
-    busy = Q(state__in=[JobState.PLACED, JobState.RUNNING]) | Q(state=JobState.PAUSING, preempted=True)
-    everything = held_read()
+    everything, queued, busy = _rows_read(Q() if with_delayed else _is_due(now) | Q(promised_at__isnull=False))
     ending = ending_ids() if with_delayed else frozenset()
     holding = [one for one in everything if not one.leaves and one.job_id not in ending]
     held: dict[str, list[Held]] = defaultdict(list)
     for one in holding:
         held[one.job_id].append(one)
-    running = [job for job in rows.filter(busy) if held[job.pk]]
+    running = [job for job in busy if held[job.pk]]
     lost = losses_read(queued)
     found = [_view_or_none(job, setting, now, avoid=lost.get(job.pk)) for job in queued]
     found += [_view_or_none(job, setting, now, held[job.pk]) for job in running]
@@ -114,6 +111,24 @@ def facts_read(*, with_delayed: bool = False) -> Facts:
         caches=caches,
         ways=ways,
     )
+
+
+def _rows_read(due: Q) -> tuple[list[Held], list[Job], list[Job]]:
+    """(what is held, who waits, who runs), each asked for by itself: again where a job began or ended in between.
+
+    What is held is read first: a job that gives it back meanwhile waits again, and its devices count as taken.
+    """
+    rows = with_saved_step(Job.objects.select_related("dataset", "project").defer(*_DEFERRED))
+    # Who is being cancelled, or paused by a person, gives its devices back and is not planned with.
+    runs = Q(state__in=[JobState.PLACED, JobState.RUNNING]) | Q(state=JobState.PAUSING, preempted=True)
+    for _ in range(_READS_MOST):
+        held = held_read()
+        queued, busy = list(rows.filter(due, state=JobState.QUEUED, deleted_at=None)), list(rows.filter(runs))
+        holders, waiting = {one.job_id for one in held}, {job.pk for job in queued}
+        if all(job.pk in holders and job.pk not in waiting for job in busy):
+            break
+    found = {job.pk for job in busy if job.pk in holders}
+    return held, [job for job in queued if job.pk not in found], busy
 
 
 def _view_or_none(

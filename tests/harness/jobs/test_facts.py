@@ -11,12 +11,14 @@ from django.utils import timezone
 
 from harness.jobs import admission
 from harness.jobs.control import views
+from harness.jobs.control.attempts import attempt_end
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Job
 from harness.jobs.promises import PromiseState, promise_told
 from tests.harness.jobs.helpers import event, queue
 from tests.harness.jobs.test_scheduling import estimated, running
+from worker.events import Outcome
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
 
@@ -64,6 +66,38 @@ def test_facts_take_as_many_queries_for_many_edited_jobs_as_for_one(job_make, no
     Job.objects.update(program_edited=True)
     with django_assert_num_queries(len(few)):
         views.facts_read()
+
+
+def meanwhile(monkeypatch, happens):
+    """Once, after what is held was read and before the jobs are."""
+    read, left = views.held_read, [happens]
+
+    def held_read():
+        found = read()
+        if left:
+            left.pop()()
+        return found
+
+    monkeypatch.setattr(views, "held_read", held_read)
+
+
+def test_a_job_that_goes_back_into_the_queue_while_all_is_read_is_there_and_its_devices_are_not_free(
+    job_make, node_make, monkeypatch
+):
+    node_make("node-1", cpus=1)
+    job, attempt = running(job_make, counts=(1,))
+    meanwhile(monkeypatch, lambda: attempt_end(attempt, Outcome.LOST, None))
+    facts = views.facts_read(with_delayed=True)
+    assert [(view.job_id, view.running) for view in facts.views] == [(job.pk, None)]
+    assert [device.free for node in facts.pool.nodes for device in node.devices] == [False]
+
+
+def test_a_job_that_begins_while_all_is_read_is_seen_with_its_devices(job_make, node_make, monkeypatch):
+    node_make("node-1", cpus=1)
+    job = queue(estimated(job_make()))
+    meanwhile(monkeypatch, tick)
+    facts = views.facts_read(with_delayed=True)
+    assert [(view.job_id, view.running is not None) for view in facts.views] == [(job.pk, True)]
 
 
 def test_a_promise_that_cannot_be_asked_for_stops_nobody(job_make, node_make, monkeypatch):
