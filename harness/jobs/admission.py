@@ -146,8 +146,11 @@ def unmeasured_start(job: Job) -> dict[str, Any]:
 
 
 def promise_give(job: Job) -> bool:
-    """Promise a deadline that could not be promised when the job was submitted. Returns False where it has one."""
-    rows = Job.objects.filter(pk=job.pk, promised_at=None, deadline_at__isnull=False)
+    """Promise a deadline that could not be promised when the job was submitted.
+
+    Returns False where it has one, or is not any more what the promise was found for: somebody paused it, say.
+    """
+    rows = Job.objects.filter(pk=job.pk, state=job.state, token=job.token, promised_at=None, deadline_at__isnull=False)
     told = promise_told(PromiseState.PROMISED, "Its deadline can be kept after all and is now promised.")
     promise = told | {"admitted_at": timezone.now().isoformat()}
     if not rows.update(promised_at=F("deadline_at"), promise=promise):

@@ -14,7 +14,6 @@ from harness.broker import task_send_on_commit
 from harness.errors import Conflict, Invalid, NotFound
 from harness.jobs import programs
 from harness.jobs.admission import job_admit, job_admit_again
-from harness.jobs.control.telemetry import history_cut
 from harness.jobs.drafts import (
     job_clone,
     job_create,
@@ -258,8 +257,6 @@ def job_resume(*, user: User, job: Job, checkpoint: str = "") -> Job:
         if moved is None:
             raise _no_resume(job)
         _not_in_trash(job)  # again: from here on the row is ours
-        if chosen is not None:
-            history_cut(job, chosen.step)
     return _moved(job)
 
 

@@ -16,9 +16,10 @@ from harness.jobs.control.found import Found, found_of, found_take
 from harness.jobs.control.marks import fresh_events, words_lost
 from harness.jobs.control.parts import is_spread, nodes_of
 from harness.jobs.control.reading import end_told
-from harness.jobs.control.saved import checkpoints_drop, checkpoints_gone, checkpoints_take
+from harness.jobs.control.saved import checkpoints_drop, checkpoints_gone, checkpoints_take, course_step
 from harness.jobs.control.spread import ends_take
 from harness.jobs.control.telemetry import (
+    history_cut,
     number_of,
     points_of,
     points_write,
@@ -110,7 +111,9 @@ def _was_told(job: Job, attempt: JobAttempt) -> bool:
 
 
 def _running(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
-    at = _time(events[0].time_s)
+    at, course = _time(events[0].time_s), course_step(job, attempt)
+    if course is not None:
+        history_cut(job, course)  # what is told from now on is another course
     JobAttempt.objects.filter(pk=attempt.pk, running_at=None).update(running_at=at)
     moved = job_move(
         job.pk,
@@ -164,7 +167,8 @@ def _exited(attempt: JobAttempt, events: list[Event], found: Found | None) -> No
     if is_spread(attempt):
         ends_take(attempt, events, found)
         return
-    attempt_end(attempt, *end_told(events[-1]), found, ended_s=events[-1].time_s)
+    # Whoever was to be stopped and is not there any more is told of as stopped, after what it told itself.
+    attempt_end(attempt, *end_told(events[0]), found, ended_s=events[0].time_s)
 
 
 _EFFECTS: dict[EventKind, Callable[[Job, JobAttempt, list[Event]], None]] = {

@@ -132,10 +132,16 @@ def checkpoints_drop(job: Job, names: Sequence[str]) -> None:
 
 def _history_leave(job: Job, attempt: JobAttempt) -> None:
     """Forget checkpoints after the one that a person had the job go on from: the run has put their files aside."""
-    if job.resume_from and attempt.run_plan.resume_from == job.resume_from:
-        start = Checkpoint.objects.filter(job=job, name=job.resume_from).first()
-        if start is not None:
-            Checkpoint.objects.filter(job=job, step__gt=start.step).delete()
+    step = course_step(job, attempt)
+    if step is not None:
+        Checkpoint.objects.filter(job=job, step__gt=step).delete()
+
+
+def course_step(job: Job, attempt: JobAttempt) -> int | None:
+    """The step from which a person had this attempt go on, as long as it has saved nothing since; else None."""
+    if not job.resume_from or attempt.run_plan.resume_from != job.resume_from:
+        return None
+    return Checkpoint.objects.filter(job=job, name=job.resume_from).values_list("step", flat=True).first()
 
 
 def checkpoint_is_whole(paths: RunPaths, name: str) -> bool:

@@ -162,6 +162,7 @@ def history_cut(job: Job, after_step: int) -> None:
     known = points.filter(key=_metric_key(job), value__isnull=False)
     best = known.aggregate(best=Max("value") if larger_is_better(job.metric_name) else Min("value"))["best"]
     Job.objects.filter(pk=job.pk).update(last_values=last, metric_best=best)
+    job.last_values, job.metric_best = last, best
 
 
 def _metric_key(job: Job) -> str:

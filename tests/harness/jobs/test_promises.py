@@ -10,6 +10,7 @@ from django.utils import timezone
 from harness.errors import Invalid
 from harness.estimates.offers import Asked
 from harness.jobs import services
+from harness.jobs.admission import promise_give
 from harness.jobs.control import tick as tick_module
 from harness.jobs.control.tick import tick
 from harness.jobs.control.views import facts_read
@@ -194,6 +195,17 @@ def test_a_person_s_pause_ends_the_promise(job_make, people, node_make):
     assert (job.state, job.promised_at, promise_state(job)) == ("paused", None, PromiseState.NONE)
     services.job_resume(user=people.owner, job=job)
     assert job.promised_at == job.deadline_at
+
+
+def test_what_a_person_paused_while_it_was_decided_is_promised_nothing(job_make, people):
+    job = queue(estimated(job_make()))
+    Job.objects.filter(pk=job.pk).update(deadline_at=timezone.now() + timedelta(hours=2))
+    job.refresh_from_db()
+    services.job_pause(user=people.owner, job=Job.objects.get(pk=job.pk))
+    assert not promise_give(job)
+    assert Job.objects.get(pk=job.pk).promised_at is None
+    services.job_resume(user=people.owner, job=Job.objects.get(pk=job.pk))
+    assert promise_give(job)
 
 
 def test_a_promise_whose_devices_have_left_is_told_to_break_and_why(job_make, people, node_make):

@@ -95,8 +95,11 @@ def test_last_and_best_values_are_those_of_the_history_that_a_job_goes_on_from(j
     saved = {"name": "step-00000015", "step": 15, "epoch": 1, "metric": None, "bytes": 1, "best": False, "removed": []}
     events_apply(job.pk, [*points, event(job, "checkpoint", 20, rank=0, **saved)])
     events_apply(job.pk, [event(job, "exited", 1, outcome="failed", failure={"code": "nan_loss"})])
-    resumed = services.job_resume(user=people.owner, job=job, checkpoint="step-00000015")
-    assert (resumed.metric_best, resumed.last_values) == (best, {key: None})
+    services.job_resume(user=people.owner, job=job, checkpoint="step-00000015")
+    assert tick() == 1
+    events_apply(job.pk, [event(job, "running", 0, rank=0, token=2)])
+    job.refresh_from_db()
+    assert (job.metric_best, job.last_values) == (best, {key: None})
 
 
 def test_a_failed_job_goes_on_from_a_checkpoint_and_forgets_later_points(job, people, node_make):
@@ -110,9 +113,41 @@ def test_a_failed_job_goes_on_from_a_checkpoint_and_forgets_later_points(job, pe
         services.job_resume(user=people.owner, job=job, checkpoint="step-00000099")
     resumed = services.job_resume(user=people.owner, job=job, checkpoint="step-00000010")
     assert (resumed.state, resumed.failure, resumed.finished_at) == ("queued", None, None)
-    assert MetricPoint.objects.filter(job=job).count() == 10
     assert tick() == 1
     assert job.attempts.get(number=2).plan["resume_from"] == "step-00000010"
+    told = [event(job, "metric", 2, rank=0, token=2, step=11, epoch=0, values={"a": 99})]
+    events_apply(job.pk, [event(job, "running", 1, rank=0, token=2), *told])
+    events_apply(job.pk, [event(job, "metric", 3, rank=0, token=2, step=12, epoch=0, values={"a": 98})])
+    values = MetricPoint.objects.filter(job=job).order_by("step").values_list("value", flat=True)
+    assert list(values) == [*range(1, 11), 99, 98]
+
+
+def test_a_job_that_never_left_its_course_keeps_its_points(job, people, node_make):
+    node_make()
+    run_now(job)
+    saved = [
+        event(job, "checkpoint", 20 + step, rank=0, name=f"step-{step:08}", step=step, epoch=1, bytes=1, best=step == 5)
+        for step in (5, 15)
+    ]
+    points = [event(job, "metric", seq, rank=0, step=seq, epoch=0, values={"a": seq}) for seq in range(1, 16)]
+    events_apply(job.pk, [*points, *saved])
+    events_apply(job.pk, [event(job, "exited", 1, outcome="paused")])
+    services.job_resume(user=people.owner, job=job, checkpoint="step-00000005")
+    services.job_pause(user=people.owner, job=job)
+    services.job_resume(user=people.owner, job=job)
+    assert tick() == 1
+    events_apply(job.pk, [event(job, "running", 0, rank=0, token=2)])
+    assert MetricPoint.objects.filter(job=job).count() == 15
+
+
+def test_of_two_ends_in_one_batch_the_run_s_own_counts(job, people, node_make):
+    node_make()
+    run_now(job)
+    services.job_pause(user=people.owner, job=job)
+    ends = [event(job, "exited", 90, outcome="failed", failure={"code": "nan_loss"})]
+    events_apply(job.pk, [*ends, event(job, "exited", 1 << 40, outcome="paused")])
+    job.refresh_from_db()
+    assert (job.state, job.failure["code"]) == ("failed", "nan_loss")
 
 
 def test_a_succeeded_job_is_cloned_not_resumed(job, people, node_make):
