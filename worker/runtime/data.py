@@ -45,6 +45,11 @@ class Part:
         """The rows of `index`, in its order."""
         return Part(tuple(tensor[index] for tensor in self.inputs), self.targets[index], self.rows[index])
 
+    def evenly(self, count: int) -> Part:
+        """So many of its rows, evenly spaced."""
+        # in float32 the last of more than 2^24 rows may be one that is not there
+        return self.take(torch.linspace(0, len(self) - 1, count, dtype=torch.float64).round().long())
+
     def to(self, device: torch.device) -> Part:
         """The same rows on `device`; `rows` stays on the CPU."""
         return Part(tuple(tensor.to(device) for tensor in self.inputs), self.targets.to(device), self.rows)

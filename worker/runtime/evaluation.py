@@ -18,9 +18,7 @@ SAMPLE_ROWS = 1000
 
 def train_sample(train: Part, val: Part) -> Part:
     """Evenly spaced training rows that are evaluated beside the validation rows, under the same conditions."""
-    count = min(len(train), SAMPLE_ROWS, len(val) or SAMPLE_ROWS)
-    index = torch.linspace(0, len(train) - 1, count).round().long()
-    return train.take(index)
+    return train.evenly(min(len(train), SAMPLE_ROWS, len(val) or SAMPLE_ROWS))
 
 
 @torch.no_grad()

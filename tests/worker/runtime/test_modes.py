@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +16,7 @@ from codegen.catalog import FAMILIES, OWN
 from tests.worker.runtime import samples
 from tests.worker.runtime.test_gradients import Doubling
 from worker.runtime import modes
+from worker.runtime.device import Rounding
 from worker.runtime.gradients import GradientAverager
 from worker.runtime.modes.accumulated import Accumulated
 from worker.runtime.modes.replicated import Replicated
@@ -83,7 +83,7 @@ def test_micro_batches_and_replicas_learn_what_a_whole_batch_teaches(tmp_path: P
                 )
 
 
-def run_of(device: str = "cpu", **more: Any) -> Any:
+def run_of(device: str = "cpu", precision: str = "float32", **more: Any) -> Any:
     """What a mode asks of a run."""
     spec = as_spec({"training": {}, "resources": {"count": 2}})
     return SimpleNamespace(
@@ -92,7 +92,7 @@ def run_of(device: str = "cpu", **more: Any) -> Any:
         rank=0,
         group=None,
         device=torch.device(device),
-        autocast=contextlib.nullcontext(),
+        autocast=Rounding(torch.device(device), precision),
         **more,
     )
 
@@ -129,12 +129,14 @@ def test_gradients_leave_with_the_last_micro_batch_only() -> None:
     torch.testing.assert_close(found, [weight.grad for weight in net.parameters()])
 
 
-def replicas_backward(net: nn.Module, inputs: Tensor, targets: Tensor, *, replicas: int) -> None:
+def replicas_backward(
+    net: nn.Module, inputs: Tensor, targets: Tensor, *, replicas: int, precision: str = "float32"
+) -> None:
     """One backward pass, shared out over so many threads."""
     threads = torch.get_num_threads()
     torch.set_num_threads(replicas)
     try:
-        mode = Replicated(run_of(), 1)
+        mode = Replicated(run_of(precision=precision), 1)
         mode.place(net)
         mode.backward(net, (inputs,), targets, square)
         mode.close()
@@ -150,6 +152,14 @@ def test_replicas_average_their_batch_statistics_by_rows() -> None:
     means = 0.1 * (inputs[:4].mean(0) * 4 + inputs[4:].mean(0) * 5) / 9
     torch.testing.assert_close(net[0].running_mean, means)
     assert int(net[0].num_batches_tracked) == 1
+
+
+def test_every_replica_computes_in_what_the_spec_says() -> None:
+    seen: list[torch.dtype] = []
+    net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1))
+    net[0].register_forward_hook(lambda _module, _inputs, found: seen.append(found.dtype))
+    replicas_backward(net, torch.randn(8, 4), torch.randn(8, 1), replicas=2, precision="bf16")
+    assert seen == [torch.bfloat16] * 2
 
 
 def replicas_gradients(seed: int) -> list[Tensor]:

@@ -79,7 +79,9 @@ class Replicated(Accumulated):
         def one(number: int) -> tuple[Tensor, Gradients]:
             part = slice(bounds[number], bounds[number + 1])
             replica = self._nets[number].train(net.training)
-            loss = criterion(replica(*(tensor[part] for tensor in inputs)), targets[part]) * (share * shares[number])
+            with self.run.autocast.anew():  # it holds for the thread that enters it
+                loss = criterion(replica(*(tensor[part] for tensor in inputs)), targets[part])
+            loss = loss * (share * shares[number])
             return loss.detach(), torch.autograd.grad(loss, weights, allow_unused=True)
 
         others = [self._pool.submit(one, number) for number in range(1, count)]

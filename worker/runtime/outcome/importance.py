@@ -75,7 +75,7 @@ def importances(
 
 def _fewer(part: Part, rows: int) -> Part:
     """Evenly spaced rows of a part that has more."""
-    return part if len(part) <= rows else part.take(torch.linspace(0, len(part) - 1, rows).round().long())
+    return part if len(part) <= rows else part.evenly(rows)
 
 
 def _shuffled(part: Part, columns: list[tuple[int, int]], order: Tensor) -> Part:
