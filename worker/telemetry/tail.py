@@ -7,6 +7,8 @@ supervisor stamps job, token, rank and sequence itself.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import stat
@@ -44,12 +46,25 @@ _COSTS = {EventKind.CHECKPOINT: 20.0, EventKind.NOTE: 20.0}
 CLOCK_TOLERANCE_S = 5.0
 
 
+_NONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.ENAMETOOLONG})
+"""There is no such file, or a link, a socket or a closed door is in its place."""
+
+
 def open_below(root: Path, relative: Path) -> int | None:
-    """Open a regular file below `root` for reading, following no link; None where there is no such file."""
+    """Open a regular file below `root` for reading, following no link; None where there is no such file.
+
+    Raises `OSError` where that cannot be told now: the disk fails, or too many files are open.
+    """
     try:
-        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
-        return None
+        return _open_below(root, relative)
+    except OSError as error:
+        if error.errno in _NONE:
+            return None
+        raise
+
+
+def _open_below(root: Path, relative: Path) -> int | None:
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for part in relative.parts[:-1]:
             inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
@@ -57,8 +72,6 @@ def open_below(root: Path, relative: Path) -> int | None:
             folder = inner
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         fd = os.open(relative.name, flags, dir_fd=folder)
-    except OSError:
-        return None
     finally:
         os.close(folder)
     if stat.S_ISREG(os.fstat(fd).st_mode):
@@ -94,7 +107,8 @@ class EventTail:
     def poll(self) -> list[Event]:
         """New events since the last call."""
         if self._fd is None:
-            self._fd = open_below(self.root, self.relative)
+            with contextlib.suppress(OSError):  # perhaps at the next call
+                self._fd = open_below(self.root, self.relative)
         if self._fd is None or self._read_bytes >= self._most_bytes:
             return []
         block = os.read(self._fd, READ_BYTES)

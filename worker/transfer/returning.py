@@ -22,7 +22,7 @@ from worker.plan import RunPaths, RunPlan
 from worker.telemetry.tail import open_below
 from worker.transfer.portal import Portal, PortalAway, PortalRefused, Stopped, TransferError, patiently
 from worker.transfer.signed import SIGNED_BYTES_MIN, BucketAway, Signed
-from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, FILES_MAX, Tree, TreeFile, tree_here
+from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, FILES_MAX, Tree, TreeFile, tree_read
 
 PIECE_BYTES = 8 << 20
 LOG_BYTES = 1 << 20
@@ -169,7 +169,7 @@ class Returner:
         names = [str(item) for item in named] if isinstance(named, list) else []
         self._removed += [item for item in names if CHECKPOINT_NAME.fullmatch(item)]
         folder = Path("checkpoints") / name
-        tree = tree_here(self._paths.work, folder) if CHECKPOINT_NAME.fullmatch(name) else None
+        tree = tree_read(self._paths.work, folder) if CHECKPOINT_NAME.fullmatch(name) else None
         if tree is None or not tree.files:
             return  # purged before its turn came; a newer one follows
         gone = [item for item in self._removed[-REMOVED_MAX:] if not (self._paths.checkpoints / item).exists()]
@@ -188,7 +188,7 @@ class Returner:
 
         False where there were none, or they changed meanwhile."""
         changed = self._results_changed()
-        tree = tree_here(self._paths.work, Path("results"), sorted(changed)) if changed else None
+        tree = tree_read(self._paths.work, Path("results"), sorted(changed)) if changed else None
         if tree is None or not self._tree_send("results", "results", Path("results"), tree, []):
             return False
         self._results |= changed

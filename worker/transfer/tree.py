@@ -107,9 +107,18 @@ def _tail(path: str, wanted: re.Pattern[str]) -> str:
 
 
 def tree_here(root: Path, folder: Path, names: Sequence[str] | None = None) -> Tree | None:
+    """The same as `tree_read`; None also where it cannot be read."""
+    try:
+        return tree_read(root, folder, names)
+    except OSError:
+        return None
+
+
+def tree_read(root: Path, folder: Path, names: Sequence[str] | None = None) -> Tree | None:
     """The flat folder `folder` below `root`, which ranks may write, as a tree; no link is followed.
 
-    Of the files `names`, else of all whose names do not begin with a dot (those are being made). None where it is none.
+    Of the files `names`, else of all whose names do not begin with a dot (those are being made). None where it is none,
+    or is gone. Raises `OSError` where that cannot be told now.
     """
     files = []
     try:
@@ -123,5 +132,5 @@ def tree_here(root: Path, folder: Path, names: Sequence[str] | None = None) -> T
                 digest = hashlib.file_digest(stream, "sha256").hexdigest()
                 files.append({"name": name, "bytes": stream.tell(), "sha256": digest})
         return Tree.from_list(files)
-    except (OSError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return None

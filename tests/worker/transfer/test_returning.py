@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -45,3 +46,23 @@ def test_what_the_portal_refuses_is_sent_again_ever_more_seldom(
     assert waits[:9] == [min(LOOK_MOST_S, LOOK_S * 2**number) for number in range(9)]
     assert waits[9] == LOOK_S, "it works again"
     assert returner.problem() == ""
+
+
+def test_a_checkpoint_that_cannot_be_read_now_waits_for_the_next_round(
+    returner: Returner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    folder = returner._paths.checkpoints / "step-00000001"
+    folder.mkdir(parents=True)
+    (folder / "weights").write_text("x")
+    returner.rescue(["step-00000001", "step-00000002"])
+    sent: list[str] = []
+    monkeypatch.setattr(returner, "_tree_send", lambda _kind, name, *_: bool(sent.append(name)))
+    with monkeypatch.context() as broken:
+        broken.setattr("worker.transfer.tree.open_below", full)
+        with pytest.raises(OSError, match="Too many open files"):
+            returner._round(False)
+    returner._round(False)
+    assert sent == ["step-00000001"], "the other one was purged before its turn"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.transfer.tree import Tree, TreeFile, dataset_folder, job_folder
+from worker.transfer.tree import Tree, TreeFile, dataset_folder, job_folder, tree_here, tree_read
 
 SHA = "a" * 64
 NAMES = st.text(max_size=30) | st.sampled_from(
@@ -59,3 +62,23 @@ def test_no_other_folder_is_known(path: str) -> None:
     for known in (job_folder, dataset_folder):
         with pytest.raises(ValueError, match="not a folder of the store"):
             known(path)
+
+
+def test_a_folder_that_is_gone_is_none_and_one_that_cannot_be_read_now_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "checkpoints" / "step-1"
+    folder.mkdir(parents=True)
+    (folder / "weights").write_text("x")
+    assert tree_read(tmp_path, Path("checkpoints/step-2")) is None
+    (folder / "link").symlink_to("weights")
+    assert tree_read(tmp_path, Path("checkpoints/step-1")) is None
+    (folder / "link").unlink()
+
+    def full(*_: object, **__: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr("worker.telemetry.tail.os.open", full)
+    with pytest.raises(OSError, match="Too many open files"):
+        tree_read(tmp_path, Path("checkpoints/step-1"))
+    assert tree_here(tmp_path, Path("checkpoints/step-1")) is None
