@@ -15,7 +15,9 @@ from worker.runtime.report import Reporter
 from worker.words import counted
 
 SYNC_S = 0.3
-"""Losses are read and progress is told this often."""
+"""Losses are read this often."""
+PROGRESS_MOST_S = 2.0
+"""Progress is told as often at first, in a run of more than half an hour at least this often: its file stays."""
 RATE_S, RATE_MOST_S, RATE_SHARE = 1.0, 10.0, 1e-3
 """Samples per second of each rank are told this often: every second at first, in a long run each time so much of it is
 over, for each is a row that stays. Other nodes know by them that they live: never more seldom than the second."""
@@ -95,13 +97,17 @@ class Teller:
             made = self.position.step - self._from_step
             rows = made * self.rows_per_step or round(self._rows * self.rows_factor)
             self.meter.steps(made, rows, elapsed)
-            if now - self._last_rate >= min(RATE_MOST_S, max(RATE_S, (now - self._began) * RATE_SHARE)):
+            if now - self._last_rate >= self._often(RATE_S, RATE_MOST_S):
                 self._last_rate = now
                 rate = {f"rank{self.reporter.rank}/samples_per_s": self._rows / elapsed}
                 self.metric(self.position.step, rate | self.rank_values())
         self.reset_clock()
-        if self._first and now - self._last_progress >= SYNC_S:
+        if self._first and now - self._last_progress >= self._often(SYNC_S, PROGRESS_MOST_S):
             self.progress("training")
+
+    def _often(self, least_s: float, most_s: float) -> float:
+        """Seconds between two words of one kind, by how long the run has gone on."""
+        return min(most_s, max(least_s, (time.monotonic() - self._began) * RATE_SHARE))
 
     def reset_clock(self) -> None:
         """Restart the timing of steps: what came before was not a training step."""

@@ -22,11 +22,14 @@ class Kept(Reporter):
     def __init__(self, folder: Path, clock: SimpleNamespace) -> None:
         super().__init__(folder / "events.jsonl", job_id="j", token=1, rank=0)
         self.clock, self.rates_s, self.notes = clock, list[float](), list[str]()
+        self.progress_s = list[float]()
 
     def emit(self, kind: EventKind, **data: Any) -> None:
-        """When a pace was told, and what is noted."""
+        """When a pace and progress were told, and what is noted."""
         if kind is EventKind.NOTE:
             self.notes.append(data["message"])
+        if kind is EventKind.PROGRESS:
+            self.progress_s.append(self.clock.now_s)
         if "rank0/samples_per_s" in data.get("values", {}):
             self.rates_s.append(self.clock.now_s)
 
@@ -49,6 +52,7 @@ def test_the_pace_of_a_long_run_is_told_ever_more_seldom_but_never_seldom(
     assert 4_000 < len(reporter.rates_s) < 6_500
     gaps_s = [after - before for before, after in zip(reporter.rates_s, reporter.rates_s[1:], strict=False)]
     assert max(gaps_s) <= module.RATE_MOST_S + 1.0
+    assert SPAN_S / module.PROGRESS_MOST_S <= len(reporter.progress_s) < 0.6 * SPAN_S
 
 
 @pytest.mark.parametrize(
