@@ -37,6 +37,7 @@ RUNTIME = (
     "worker/words.py",
 )
 """Files that the runtime needs besides its own folder."""
+OWN_WITHOUT_MODEL = "own needs your model.py: give it, or choose another family or auto"
 TASK_WORDS = {
     Task.TABULAR_CLASSIFICATION: "predicts a class from the columns of a table",
     Task.TABULAR_REGRESSION: "predicts a number from the columns of a table",
@@ -53,7 +54,7 @@ def render(resolved: Resolved, profile: DatasetProfile, own_model: str | None = 
     task = Task(spec["task"])
     family = FAMILIES[spec["model"]["family"]]
     if own_model is None and family.name == OWN:
-        raise SpecError([("model.family", "own needs your model.py: give it, or choose another family or auto")])
+        raise SpecError([("model.family", OWN_WITHOUT_MODEL)])
     values = {
         "spec": spec,
         "task": task,
