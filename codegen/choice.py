@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from codegen.catalog import FAMILIES, OWN, families_for
+from codegen.catalog import FAMILIES, OWN, families_for, own
 from codegen.catalog.base import SIZES, Cost, Facts, Family
 from codegen.catalog.rates import rate_defaults, rows_that_count, sgd_defaults
 from codegen.catalog.training import (
@@ -44,7 +44,6 @@ SEED_OF_THREADS = (
     "any fixed number makes a run repeatable, in mode replicated without dropout alone: its replicas draw that in no "
     "fixed order"
 )
-RATE_OF_OWN = "a usual peak with AdamW: nothing is known of your own model"
 SEED_OF_ASYNC = "rows and first weights are the same again; the order of the updates, in mode async, is not"
 _LATER = ("accumulate", "staleness", "backup")
 """They follow from the batch and from the number of devices."""
@@ -55,6 +54,9 @@ class Choice:
     """A model ready to be trained."""
 
     family: Family
+    """Whose knobs it has."""
+    trained_as: Family
+    """By whose cost and training values it is trained: `own` for a person's model.py, whatever its knobs."""
     size: str
     params: dict[str, Any]
     cost: Cost
@@ -62,7 +64,9 @@ class Choice:
     """All fields of `spec.training`."""
 
 
-def pick_device(spec: TaskSpec, reading: Reading, hardware: Hardware, notes: Notes) -> tuple[str, int, int]:
+def pick_device(
+    spec: TaskSpec, reading: Reading, hardware: Hardware, notes: Notes, *, is_own: bool = False
+) -> tuple[str, int, int]:
     """(device, devices at most, bytes of memory). A GPU for pictures and large tables, where there is one."""
     wish = spec.resources
     worth = reading.task is Task.IMAGE_CLASSIFICATION or reading.rows >= MANY_ROWS
@@ -71,7 +75,7 @@ def pick_device(spec: TaskSpec, reading: Reading, hardware: Hardware, notes: Not
         device, reason = "cpu", "there is no GPU in the pool"
         if hardware.gpus:
             device = "cuda" if worth else "cpu"
-            reason = "a GPU pays off here" if worth else "a table of this size trains as fast on a core"
+            reason = _device_reason(worth=worth, is_own=is_own)
         notes.note("resources.device", device, reason)
     there = hardware.gpus if device == "cuda" else hardware.cpu_cores
     if device == "cuda" and not hardware.gpus:
@@ -97,6 +101,14 @@ def pick_device(spec: TaskSpec, reading: Reading, hardware: Hardware, notes: Not
     return device, count, memory
 
 
+def _device_reason(*, worth: bool, is_own: bool) -> str:
+    """By the data alone, which is all that is known of an own model."""
+    if is_own:
+        usual = "usual for a table of this size; choose cuda if your own model is large"
+        return "usual for pictures and for large tables" if worth else usual
+    return "a GPU pays off here" if worth else "a table of this size trains as fast on a core"
+
+
 def _too_many(device: str, widest: int, there: int, apart: str, spec: TaskSpec) -> str:
     """That nobody can have so many devices, why, and what helps. `there`: devices of the largest node."""
     units = counted(widest, "GPU" if device == "cuda" else "CPU core")
@@ -111,19 +123,18 @@ def _too_many(device: str, widest: int, there: int, apart: str, spec: TaskSpec) 
 def choose_model(spec: TaskSpec, facts: Facts, notes: Notes, *, is_own: bool = False) -> Choice:
     """Family, size, knobs and training values; mistakes go to `notes` and raise `SpecError`.
 
-    `is_own`: a person's model.py takes the model's place; it gets the knobs, and the training values are a guess.
+    `is_own`: a person's model.py takes the model's place. It gets the knobs of a family that the spec names, and is
+    trained as nothing but its data suggest.
     """
-    family = _family(spec, facts, notes)
+    family = _family(spec, facts, notes, is_own=is_own)
     notes.stop_if_wrong()
     wishes, batch_wish = _split_wishes(spec, notes)
     size: str = spec.model.size
     if size == "auto":
-        size = auto_size(family, facts)
-        if family.name != OWN:
-            notes.note("model.size", size, f"{facts.train_rows:,} training rows and the time they may take")
-        else:
-            size = "small"
-            notes.note("model.size", size, "not used for a person's own model")
+        size, reason = auto_size(family, facts), f"{facts.train_rows:,} training rows and the time they may take"
+        if family.name == OWN:
+            size, reason = SIZES[0], "not used for a person's own model"
+        notes.note("model.size", size, reason)
     defaults = family.defaults(facts, size)
     params = {**defaults, **wishes}
     for name, message in family.problems(facts, params):
@@ -131,10 +142,12 @@ def choose_model(spec: TaskSpec, facts: Facts, notes: Notes, *, is_own: bool = F
     notes.stop_if_wrong()
     for name, value in defaults.items():
         if name not in wishes:
-            notes.note(f"model.params.{name}", value, f"the {size} preset of {family.title}, fitted to the data")
-    cost = family.cost(facts, params)
-    training = _training(spec, family, facts, cost, batch_wish, notes, is_own=is_own or family.name == OWN)
-    return Choice(family=family, size=size, params=params, cost=cost, training=training)
+            preset = f"the {size} preset of {family.title}, fitted to the data"
+            notes.note(f"model.params.{name}", value, own.PARAM_REASON if family.name == OWN else preset)
+    trained_as = FAMILIES[OWN] if is_own else family
+    cost = trained_as.cost(facts, params)
+    training = _training(spec, trained_as, facts, cost, batch_wish, notes)
+    return Choice(family=family, trained_as=trained_as, size=size, params=params, cost=cost, training=training)
 
 
 def auto_size(family: Family, facts: Facts) -> str:
@@ -153,8 +166,8 @@ def ranked_families(facts: Facts) -> list[Family]:
     return sorted(families_for(facts.task), key=lambda family: -family.quality(facts))
 
 
-def _family(spec: TaskSpec, facts: Facts, notes: Notes) -> Family:
-    best = ranked_families(facts)[0]
+def _family(spec: TaskSpec, facts: Facts, notes: Notes, *, is_own: bool) -> Family:
+    best = FAMILIES[OWN] if is_own else ranked_families(facts)[0]
     name = notes.choose("model.family", spec.model.family, best.name, best.reason(facts))
     family = FAMILIES.get(name)
     fitting = [family.name for family in families_for(facts.task)] + [OWN]
@@ -181,11 +194,11 @@ def _split_wishes(spec: TaskSpec, notes: Notes) -> tuple[dict[str, Any], Any]:
 
 
 def _training(
-    spec: TaskSpec, family: Family, facts: Facts, cost: Cost, batch_wish: Any, notes: Notes, *, is_own: bool
+    spec: TaskSpec, family: Family, facts: Facts, cost: Cost, batch_wish: Any, notes: Notes
 ) -> dict[str, Any]:
     defaults = training_defaults(family, facts, cost)
-    if is_own:
-        defaults["learning_rate"] = (defaults["learning_rate"][0], RATE_OF_OWN)
+    if family.name == OWN:
+        defaults = own.reworded(defaults)
     wishes = spec.training.model_dump(mode="json") | {"batch_size": batch_wish}
     optimizer = defaults["optimizer"][0] if wishes["optimizer"] == "auto" else wishes["optimizer"]
     if optimizer == "sgd":
@@ -209,7 +222,7 @@ def _training(
                 f"{values['batch_size']:,} is more than the {facts.train_rows:,} training rows; use fewer",
             )
         values["batch_size"] = min(values["batch_size"], facts.train_rows)
-    values["accumulate"] = _accumulate(spec, facts, cost, values["batch_size"], notes)
+    values["accumulate"] = _accumulate(spec, family, facts, cost, values["batch_size"], notes)
     _check_task(values, facts, notes)
     notes.stop_if_wrong()
     return values
@@ -243,9 +256,11 @@ def _rate_defaults(
     return rate_defaults(wishes, defaults["learning_rate"], batch, min(usual_batch(facts), facts.train_rows), optimizer)
 
 
-def _accumulate(spec: TaskSpec, facts: Facts, cost: Cost, batch: int, notes: Notes) -> int:
+def _accumulate(spec: TaskSpec, family: Family, facts: Facts, cost: Cost, batch: int, notes: Notes) -> int:
     ranks = spec.resources.count if spec.mode == "sync" and spec.resources.count != "auto" else 1
     guess, reason = micro_batches(facts, cost, batch, ranks)
+    if family.name == OWN and guess == 1:
+        reason = own.WHOLE_BATCH_REASON
     parts: int = notes.choose("training.accumulate", spec.training.accumulate, guess, reason)
     most = max(1, batch // (LEAST_MICRO_ROWS * ranks))
     if parts > most:

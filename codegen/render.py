@@ -19,7 +19,7 @@ from codegen.catalog import DATA_TEMPLATES, FAMILIES, OWN
 from codegen.profile.types import DatasetProfile
 from codegen.program_spec import dump_program_spec
 from codegen.spec import Task
-from codegen.types import Program, Resolved
+from codegen.types import Program, Resolved, SpecError
 
 PROGRAMS = Path(__file__).parent / "programs"
 PROJECT = Path(__file__).parent.parent
@@ -37,6 +37,7 @@ RUNTIME = (
     "worker/words.py",
 )
 """Files that the runtime needs besides its own folder."""
+OWN_WITHOUT_MODEL = "own needs your model.py: give it, or choose another family or auto"
 TASK_WORDS = {
     Task.TABULAR_CLASSIFICATION: "predicts a class from the columns of a table",
     Task.TABULAR_REGRESSION: "predicts a number from the columns of a table",
@@ -47,13 +48,13 @@ TASK_WORDS = {
 def render(resolved: Resolved, profile: DatasetProfile, own_model: str | None = None) -> Program:
     """Make all files of the program. `own_model` is the text of a person's model.py.
 
-    Raises `ValueError` for family `own` without a text.
+    Raises `SpecError` for family `own` without a text.
     """
     spec = resolved.spec
     task = Task(spec["task"])
     family = FAMILIES[spec["model"]["family"]]
     if own_model is None and family.name == OWN:
-        raise ValueError("model.family is `own`: the text of model.py is needed")
+        raise SpecError([("model.family", OWN_WITHOUT_MODEL)])
     values = {
         "spec": spec,
         "task": task,

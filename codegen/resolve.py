@@ -24,6 +24,7 @@ LEAST_ROWS_PER_RANK = 2
 BASE_MEMORY_GIB = 2.0
 """The idle process with torch, its threads and the file being read."""
 SHORT_RUN_S = 60.0
+MEMORY_OF_OWN = "room for the program and its rows; what your own model takes is known from an offer"
 
 
 def resolve(spec: TaskSpec, profile: DatasetProfile, hardware: Hardware, *, is_own: bool = False) -> Resolved:
@@ -32,9 +33,10 @@ def resolve(spec: TaskSpec, profile: DatasetProfile, hardware: Hardware, *, is_o
     Raises `SpecError` with dotted fields.
     """
     notes = Notes()
+    is_own = is_own or spec.model.family == OWN
     reading = read(spec, profile, notes)
     split = resolve_split(spec, profile, reading, notes)
-    facts = facts_of(spec, profile, reading, split, hardware, notes)
+    facts = facts_of(spec, profile, reading, split, hardware, notes, is_own=is_own)
     notes.stop_if_wrong()
     _check_train_rows(spec, facts, split, notes)
     notes.stop_if_wrong()
@@ -43,7 +45,7 @@ def resolve(spec: TaskSpec, profile: DatasetProfile, hardware: Hardware, *, is_o
 
     body = spec.model_dump(mode="json")
     body["task"] = reading.task.value
-    body["name"] = spec.name or f"{choice.family.title} on {reading.target}"
+    body["name"] = spec.name or f"{choice.trained_as.title} on {reading.target}"
     body["data"] |= {"target": reading.target, "features": list(reading.features), "split": split}
     body["objective"] = {"metric": facts.metric.value}
     body["model"] = {"family": choice.family.name, "size": choice.size, "params": choice.params}
@@ -165,11 +167,13 @@ def facts_of(
     split: dict[str, Any],
     hardware: Hardware,
     notes: Notes,
+    *,
+    is_own: bool = False,
 ) -> Facts:
     """What the catalog wants to know."""
     images = profile.images
     metric = _metric(spec, reading, notes)
-    device, devices, memory = pick_device(spec, reading, hardware, notes)
+    device, devices, memory = pick_device(spec, reading, hardware, notes, is_own=is_own)
     names = [name for name, _ in reading.classes]
     return Facts(
         task=reading.task,
@@ -210,7 +214,7 @@ def _metric(spec: TaskSpec, reading: Reading, notes: Notes) -> Metric:
 
 
 def _resources(spec: TaskSpec, facts: Facts, choice: Choice, notes: Notes) -> dict[str, Any]:
-    count = spec.resources.count
+    count, is_own = spec.resources.count, choice.trained_as.name == OWN
     if count == "auto":
         count, reason = 1, "one device is enough"
         total_s = train_flops(facts, choice.cost) * choice.training["epochs"] / CPU_FLOPS_PER_S
@@ -218,7 +222,7 @@ def _resources(spec: TaskSpec, facts: Facts, choice: Choice, notes: Notes) -> di
             count, reason = facts.devices, "the work is long enough to share out over cores"
         elif spec.mode in SEVERAL and facts.devices > 1:
             count, reason = facts.devices, f"mode {spec.mode} shares the work out over devices"
-        elif choice.family.name == OWN:
+        elif is_own:
             reason = "nothing is known of your model's cost; ask for more if it is large"
         if spec.mode in STAGED:
             count, reason = staged_devices(spec, facts.devices, notes), "one per stage of the model"
@@ -228,7 +232,7 @@ def _resources(spec: TaskSpec, facts: Facts, choice: Choice, notes: Notes) -> di
         "resources.memory_gib",
         spec.resources.memory_gib,
         round(BASE_MEMORY_GIB * (count if facts.device == "cpu" else 1) + 2 * needed + 2.0, 1),
-        "twice the estimate, and room for the program itself",
+        MEMORY_OF_OWN if is_own else "twice the estimate, and room for the program itself",
     )
     split = notes.choose(
         "resources.split",

@@ -7,9 +7,18 @@ from typing import Any
 from codegen.catalog.base import Cost, Facts, Family, Params, Problems
 from codegen.catalog.pictures import auto_image_size
 from codegen.catalog.tally import Tally
+from codegen.catalog.training import Defaults
 from codegen.spec import Task
 
 TEMPLATE = ""
+PARAM_REASON = "as most pictures are, or the next smaller usual size; at most 64 pixels a side without a GPU"
+WHOLE_BATCH_REASON = "a batch at once; what your own model takes of memory is known from an offer"
+"""Of `training.accumulate`, where the rows alone ask for no parts."""
+_REASONS = {
+    "optimizer": "works for most models without tuning",
+    "learning_rate": "usual peak of a model that nothing is known of, with AdamW",
+}
+_EPOCH_UNKNOWN = "how long your own model takes for one is not known"
 
 
 def defaults(facts: Facts, size: str) -> dict[str, Any]:
@@ -25,6 +34,13 @@ def cost(facts: Facts, params: Params) -> Cost:
     else:
         tally.columns(facts.features, len(facts.cardinalities))
     return tally.cost()
+
+
+def reworded(defaults: Defaults) -> Defaults:
+    """The training values that rows and task suggest, with reasons that claim nothing of the model."""
+    told = {name: (defaults[name][0], reason) for name, reason in _REASONS.items()}
+    epochs, reason = defaults["epochs"]
+    return {**defaults, **told, "epochs": (epochs, f"{reason}; {_EPOCH_UNKNOWN}")}
 
 
 class OwnFamily(Family):

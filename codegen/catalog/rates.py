@@ -55,7 +55,7 @@ def rate_defaults(
     if given:
         return {"rate_rule": ("none", "the learning rate is given"), "learning_rate": rate}
     if wish == "trials":
-        why = "of the family, until short trainings have found one"
+        why = f"{rate[1]}, until short trainings have found one"
         return {
             "rate_rule": ("trials", "what suits one dataset does not suit another"),
             "learning_rate": (rate[0], why),
@@ -67,7 +67,7 @@ def rate_defaults(
     if wish == "auto":
         told += f": usual for {optimizer}, until a range test before the run finds a better rate in little time"
     if rule == "range":
-        why = "of the family, until a range test has found one for this batch"
+        why = f"{rate[1]}, until a range test has found one for this batch"
         return {"rate_rule": ("range", told), "learning_rate": (rate[0], why)}
     scaled = float(f"{rate[0] * rate_factor(rule, batch, reference_batch):.3g}")
     why = f"{rate[1]} at batch {reference_batch}, by the rule {rule} for batch {batch}"

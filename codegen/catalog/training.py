@@ -90,7 +90,7 @@ def batch_size(facts: Facts, cost: Cost) -> tuple[int, str]:
     reason = f"about {max(1, facts.train_rows // batch):,} steps per epoch of {facts.train_rows:,} training rows"
     while batch > 8 and facts.memory_bytes and memory_bytes(facts, cost, batch) > MEMORY_SHARE * facts.memory_bytes:
         batch //= 2
-        reason = "the largest that fits into memory"
+        reason = "fewer rows than usual, as memory is short"
     return batch, reason
 
 

@@ -10,7 +10,8 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from codegen.catalog import FAMILIES
+from codegen.catalog import FAMILIES, OWN
+from codegen.render import OWN_WITHOUT_MODEL
 from codegen.spec import TaskSpec
 from codegen.types import Program, Resolved
 from harness.accounts.access import require
@@ -21,8 +22,10 @@ from harness.datasets.selectors import dataset_profile
 from harness.errors import Conflict, Invalid, NotFound
 from harness.ids import new_id
 from harness.jobs import programs
+from harness.jobs.copying import JobSource, job_copy
 from harness.jobs.models import Job
 from harness.jobs.options import deadline_check, wanted_deadline
+from harness.jobs.places import places_check
 from harness.jobs.states import job_note
 from harness.jobs.taken import resolved_with, still_taken
 from harness.pool.selectors import hardware
@@ -31,9 +34,11 @@ from worker.plan import RunPaths
 from worker.states import JobState
 
 
-def spec_check(*, user: User, spec: str | dict[str, Any], dataset: Dataset | None) -> dict[str, Any]:
+def spec_check(
+    *, user: User, spec: str | dict[str, Any], dataset: Dataset | None, is_own: bool | None = None
+) -> dict[str, Any]:
     """`{spec, resolved, problems}`: what would become of a spec; raises nothing for a bad one. With no dataset only
-    the schema is checked."""
+    the schema is checked. `is_own`: whether a person's model.py goes with it, where that is known."""
     if dataset is not None:
         require(user, dataset.project, Role.VIEWER)
     try:
@@ -44,10 +49,13 @@ def spec_check(*, user: User, spec: str | dict[str, Any], dataset: Dataset | Non
     if dataset is None:
         return {"spec": plain, "resolved": None, "problems": []}
     try:
-        resolved = programs.resolve_spec(wish, dataset_profile(dataset), hardware())
+        resolved = programs.resolve_spec(wish, dataset_profile(dataset), hardware(), is_own=bool(is_own))
     except programs.SpecInvalid as error:
         return {"spec": plain, "resolved": None, "problems": error.problems}
-    return {"spec": plain, "resolved": resolved.to_dict(), "problems": _deadline_problems(wish)}
+    problems = _deadline_problems(wish)
+    if is_own is False and wish.model.family == OWN:
+        problems.append({"field": "model.family", "message": OWN_WITHOUT_MODEL})
+    return {"spec": plain, "resolved": resolved.to_dict(), "problems": problems}
 
 
 def _deadline_problems(wish: TaskSpec) -> list[dict[str, str]]:
@@ -84,15 +92,32 @@ def job_create(
     """Make a draft: resolve the spec, generate the program, write it to disk.
 
     `own_model` is the text of a person's model.py; `files` replace generated files of the same name. Of what an offer
-    put into the spec of its `parent` that is kept which this one has, too.
+    put into the spec of its `parent` that is kept which this one has, too. Nothing is kept of code that cannot run.
     Raises `NotFound`, `Forbidden`, `SpecInvalid`, `Invalid`, `Conflict`, `NoSpace`.
     """
+    source = JobSource(spec=spec, own_model=own_model, files=files or {})
+    return _create(user=user, project=project, dataset=dataset, source=source, parent=parent, name=name)
+
+
+def _create(
+    *,
+    user: User,
+    project: Project,
+    dataset: Dataset,
+    source: JobSource,
+    parent: Job | None,
+    name: str,
+    is_copy: bool = False,
+) -> Job:
+    """`is_copy`: whether code that cannot run is taken as well."""
     _create_check(user, project, dataset)
-    overlay = programs.files_check(files or {})
+    overlay, own_model = programs.files_check(source.files), source.own_model
     if own_model is not None:
         programs.file_text_check("model.py", own_model)
-    wish = programs.spec_read(spec)
+    wish = programs.spec_read(source.spec)
     resolved, program = _generate(wish, dataset, own_model)
+    if not is_copy:
+        _code_check(overlay if own_model is None else {"model.py": own_model, **overlay}, program)
     job = Job(
         id=new_id(), project=project, owner=user, dataset=dataset, parent=parent, program_own=own_model is not None,
         taken=parent.taken if parent else {},
@@ -121,6 +146,15 @@ def _create_check(user: User, project: Project, dataset: Dataset) -> None:
         raise Conflict("This dataset is in the trash.", hint="Restore it first.", field="data.dataset")
     space_check(0)
     storage_check(project)
+
+
+def _code_check(files: dict[str, str], program: Program) -> None:
+    """Pass for files that may take the place of a program's. Raises `Invalid` with file and line."""
+    programs.program_syntax_check(files)
+    if "model.py" in files:
+        programs.program_build_check(files)
+    if "spec.yaml" in files:
+        places_check(files["spec.yaml"], program.files["spec.yaml"])
 
 
 def _generate(wish: TaskSpec, dataset: Dataset, own_model: str | None) -> tuple[Resolved, Program]:
@@ -245,28 +279,15 @@ def _program_changed(user: User, job: Job, paths: RunPaths, message: str, name: 
 
 
 def job_clone(*, user: User, job: Job, name: str = "") -> Job:
-    """A new draft with the same spec, edited files and own model, but no deadline that has passed: nothing could keep
-    it. Raises like `job_create`."""
+    """A new draft with what `job_copy` takes over; `left_out` tells the rest. Code that cannot run is copied as well:
+    the copy is where it is corrected. Raises like `job_create`."""
     require(user, job.project, Role.MEMBER)
-    paths: RunPaths = settings.STORE.job(job.pk)
-    generated, written = programs.files_read(paths.generated), programs.files_read(paths.program)
-    edited = {name: text for name, text in written.items() if text != generated.get(name)}
-    return job_create(
+    return _create(
         user=user,
         project=job.project,
         dataset=job.dataset,
-        spec=_spec_to_copy(job),
-        own_model=written.get("model.py") if job.program_own else None,
-        files=edited,
+        source=job_copy(job),
         parent=job,
         name=name or f"{job.name[:110]} (copy)",
+        is_copy=True,
     )
-
-
-def _spec_to_copy(job: Job) -> dict[str, Any]:
-    """Its spec, without a deadline that has passed."""
-    spec: dict[str, Any] = job.spec
-    deadline_at = wanted_deadline(programs.spec_read(spec))
-    if deadline_at is None or deadline_at > timezone.now():
-        return spec
-    return {**spec, "budget": {**spec["budget"], "deadline": "auto"}}

@@ -26,7 +26,11 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 def program_places_check(paths: RunPaths) -> None:
     """Pass if a job's spec.yaml, which parses, names the same devices and mode as its spec. Raises `Invalid` with file
     and line: it would be placed by the other one."""
-    written, generated = (files_read(folder).get("spec.yaml", "") for folder in (paths.program, paths.generated))
+    places_check(*(files_read(folder).get("spec.yaml", "") for folder in (paths.program, paths.generated)))
+
+
+def places_check(written: str, generated: str) -> None:
+    """The same for the text of a spec.yaml, which parses, in place of the generated one. Raises `Invalid`."""
     if written == generated:
         return
     here, there = (yaml.compose(text, Loader=_LOADER) for text in (written, generated))

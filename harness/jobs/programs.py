@@ -180,14 +180,34 @@ def program_syntax_check(files: dict[str, str]) -> None:
 
 
 def program_build_check(files: dict[str, str]) -> None:
-    """Pass if model.py, which parses, names `build`; a table may be Python, too. Raises `Invalid`."""
-    if not any(_names_build(node) for node in ast.walk(ast.parse(files.get("model.py", "")))):
+    """Pass if model.py, which parses, names `build`, and it may be called with the spec; a table may be Python, too.
+    Raises `Invalid`."""
+    tree = ast.parse(files.get("model.py", ""))
+    named = [node for node in ast.walk(tree) if _names_build(node)]
+    if not named:
         raise Invalid(
             "model.py has no function build(spec).",
             field="model.py",
             code="model_no_build",
             hint="Add `def build(spec)` that returns a torch.nn.Module.",
         )
+    only = named[0] if len(named) == 1 and named[0] in tree.body else None
+    # What else may have the name, or wraps the function, is known to whoever runs it.
+    if isinstance(only, ast.FunctionDef) and not only.decorator_list and not _takes_one(only.args):
+        raise Invalid(
+            f"model.py, line {only.lineno}: build({ast.unparse(only.args)}) cannot be called as build(spec).",
+            field="model.py",
+            code="model_build_call",
+            hint="Write it as `def build(spec)`; it may ignore what it does not need.",
+            details={"file": "model.py", "line": only.lineno},
+        )
+
+
+def _takes_one(takes: ast.arguments) -> bool:
+    """Whether a function can be called with one value alone."""
+    places = len(takes.posonlyargs) + len(takes.args)
+    needed = places - len(takes.defaults)
+    return needed <= 1 and (places > 0 or takes.vararg is not None) and None not in takes.kw_defaults
 
 
 def _names_build(node: ast.AST) -> bool:
@@ -204,6 +224,6 @@ def _syntax_fault(name: str, line: int | None, message: str) -> Invalid:
         f"{name}, line {line}: {message}." if line else f"{name}: {message}.",
         field=name,
         code="program_syntax",
-        hint="Correct the file; the diff shows what was changed.",
+        hint="Correct the file, and try again.",
         details={"file": name, "line": line},
     )

@@ -21,7 +21,7 @@ from codegen.program_spec import dump_program_spec
 from codegen.render import literal, render, runtime_files
 from codegen.resolve import resolve
 from codegen.spec import Task, TaskSpec
-from codegen.types import PROGRAM_FILES
+from codegen.types import PROGRAM_FILES, SpecError
 from tests.worker.runtime import samples
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -145,7 +145,7 @@ def test_a_persons_model_replaces_the_generated_one(profiles: dict[Task, tuple[P
     _, profile = profiles[Task.TABULAR_CLASSIFICATION]
     resolved = resolve(TaskSpec.model_validate({"model": {"family": OWN}}), profile, samples.HARDWARE)
     assert render(resolved, profile, "def build(spec): ...\n").files["model.py"] == "def build(spec): ...\n"
-    with pytest.raises(ValueError, match=r"model\.py"):
+    with pytest.raises(SpecError, match=r"model\.family: own needs your model\.py"):
         render(resolved, profile)
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from codegen import spec_yaml
 from codegen.resolve import resolve
-from codegen.spec import Training
 from tests.codegen.model_profiles import ONE_GPU, TWO_CORES, numbers, pictures, table
 from tests.codegen.resolving import problems, resolved
 
@@ -92,12 +91,6 @@ def test_the_batch_size_may_stand_among_the_knobs_of_the_cnn():
     assert "model.params.batch_size" in problems(text, pictures())
 
 
-def test_an_own_model_gets_training_defaults_and_keeps_its_knobs():
-    spec = resolved("model: {family: own, params: {depth: 3}}", table())
-    assert spec["model"]["params"] == {"depth": 3}
-    assert set(spec["training"]) == set(Training.model_fields) - {"staleness", "backup"}  # of mode async alone
-
-
 def test_weights_are_averaged_over_the_steps_that_the_run_will_have():
     spec = spec_yaml.load("training: {epochs: 2, batch_size: 10}")
     (guess,) = [guess for guess in resolve(spec, table(5000), TWO_CORES).guesses if guess.field == "training.ema"]
@@ -146,13 +139,3 @@ def test_a_rare_class_is_told_where_weights_are_left_out():
 def test_a_class_with_one_row_is_told():
     answer = resolve(spec_yaml.load(""), table(100, classes=(("a", 60), ("b", 39), ("c", 1))), TWO_CORES)
     assert any("'c'" in guess.reason for guess in answer.guesses)
-
-
-@pytest.mark.parametrize("batch", ["auto", 8])
-def test_the_rate_of_an_own_model_is_not_said_to_be_that_of_a_family(batch):
-    spec = spec_yaml.load(f"training: {{batch_size: {batch}}}")
-    told = {guess.field: guess for guess in resolve(spec, table(), TWO_CORES, is_own=True).guesses}
-    usual = {guess.field: guess for guess in resolve(spec, table(), TWO_CORES).guesses}
-    rate = "training.learning_rate"
-    assert told[rate].value == usual[rate].value and "nothing is known of your own model" in told[rate].reason
-    assert told[rate].reason != usual[rate].reason

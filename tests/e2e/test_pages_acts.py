@@ -1,4 +1,4 @@
-"""What a person takes away from the pages, and what they bring back from the trash."""
+"""What a person takes away from the pages, brings back from the trash, or gives to the form of a new job."""
 
 from __future__ import annotations
 
@@ -66,3 +66,24 @@ def test_the_open_page_is_in_sight_in_the_row_of_pages_on_a_phone(open_as: Calla
     visit(page, "/projects/")
     place = page.locator(".topbar-nav [aria-current]").bounding_box()
     assert place["x"] >= 0 and place["x"] + place["width"] <= 360
+
+
+def test_the_form_of_a_new_job_chooses_for_the_own_model_that_is_typed_and_keeps_it_when_it_is_refused(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = open_as("owner")
+    visit(page, f"/jobs/new/{ids['wine.csv']}/")
+    until(page, "document.querySelector('[data-family][data-rank=\"1\"]')?.checked")
+    page.click("summary:has-text('Use my own model')")
+    text = "def build(spec):\n    return (\n"
+    page.fill("#own-model", text)
+    until(page, "document.querySelector('[data-guesses]').textContent.includes('Your own model.py.')")
+    assert page.locator("[data-family]:checked").count() == 0
+    page.fill("#own-model", "")
+    until(page, "!document.querySelector('[data-guesses]').textContent.includes('Your own model.py.')")
+    page.fill("#own-model", text)
+    page.click("[data-go]")
+    page.wait_for_selector(".alert-danger:has-text('model.py, line 2')")
+    assert page.input_value("#own-model") == text
+    assert "model.py, line 2" in page.inner_text("#own-model-error")
+    until(page, "document.querySelector('[data-guesses]').textContent.includes('Your own model.py.')")

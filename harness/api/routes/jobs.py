@@ -14,7 +14,7 @@ from harness.api.job_query import JobQuery, listing_of
 from harness.api.paging import Paging, page_body
 from harness.api.schemas.base import Done, PageOf
 from harness.api.schemas.datasets import DatasetRef
-from harness.api.schemas.jobs import CloneIn, JobDetail, JobIn, JobOut, JobPatch, ResumeIn, SubmitIn
+from harness.api.schemas.jobs import CloneIn, CloneOut, JobDetail, JobIn, JobOut, JobPatch, ResumeIn, SubmitIn
 from harness.api.schemas.programs import CheckAsked, CheckOut
 from harness.datasets.selectors import dataset_get
 from harness.errors import HarnessError, Invalid, NotFound
@@ -22,6 +22,7 @@ from harness.ids import ID_LENGTH
 from harness.jobs import selectors, services
 from harness.jobs.columns import columns_values
 from harness.jobs.control.expectations import slack_s
+from harness.jobs.copying import left_out
 from harness.jobs.emulated import emulated_words
 from harness.jobs.mode import job_mode
 from harness.jobs.models import Job
@@ -95,7 +96,8 @@ def job_list(
 
 @router.post("", response={201: JobDetail}, summary="Make a job")
 def job_create(request: HttpRequest, body: JobIn) -> Status[Any]:
-    """Resolve the spec, generate the program, keep both as a draft; with `submit` queue it at once."""
+    """Resolve the spec, generate the program, keep both as a draft; with `submit` queue it at once. Of a `model` or
+    `files` that do not parse, or cannot be called, nothing is kept."""
     user = person(request)
     try:
         dataset = dataset_get(user=user, dataset_id=body.dataset)
@@ -177,11 +179,12 @@ def job_resume(request: HttpRequest, job_id: str, body: Annotated[ResumeIn | Non
     return job_detail(services.job_resume(user=user, job=job, checkpoint=body.checkpoint if body else ""))
 
 
-@router.post("/{job_id}/clone", response={201: JobDetail}, summary="Clone a job")
+@router.post("/{job_id}/clone", response={201: CloneOut}, summary="Clone a job")
 def job_clone(request: HttpRequest, job_id: str, body: Annotated[CloneIn | None, Body()] = None) -> Status[Any]:
-    """A new draft with the same spec and edited files, without a deadline that has passed."""
+    """A new draft with the same spec and edited files, without a deadline that has passed: `left_out` names it."""
     user, job = _job(request, job_id)
-    return Status(201, job_detail(services.job_clone(user=user, job=job, name=body.name if body else "")))
+    told, clone = left_out(job), services.job_clone(user=user, job=job, name=body.name if body else "")
+    return Status(201, {**job_detail(clone), "left_out": told})
 
 
 @router.post("/{job_id}/restore", response=JobDetail, summary="Restore a job")

@@ -61,7 +61,7 @@ def spec_check(request: HttpRequest, body: SpecCheckIn) -> dict[str, Any]:
     """What each `auto` becomes and why, or everything that is wrong. A bad spec answers 200 with `ok: false`."""
     user = person(request)
     dataset = _dataset(user, body.dataset) if body.dataset else None
-    found = services.spec_check(user=user, spec=body.wish, dataset=dataset)
+    found = services.spec_check(user=user, spec=body.wish, dataset=dataset, is_own=body.own_model)
     text = _yaml(found["spec"]) if found["spec"] else None
     return {"ok": not found["problems"], "yaml": text, **found}
 

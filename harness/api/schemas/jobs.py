@@ -40,6 +40,9 @@ class SpecCheckIn(SpecIn):
     """A spec to check, alone or against a dataset."""
 
     dataset: str | None = Field(None, description="Id of a dataset; without it only the schema is checked.")
+    own_model: bool | None = Field(
+        None, description="Whether a model.py of your own goes with it: what is left at `auto` is then chosen for that."
+    )
 
 
 class SpecForDatasetIn(SpecIn):
@@ -189,3 +192,9 @@ class JobDetail(JobOut):
     learning_rate: float | None = Field(description="Peak, as resolved; null: spec.yaml was edited by hand.")
     learning_rate_why: str = Field(description="Where it comes from: the family, a rule, a range test, the spec.")
     emulated: str = Field(description="Its devices that were declared slower than they are; empty: none.")
+
+
+class CloneOut(JobDetail):
+    """A new draft that is a copy."""
+
+    left_out: list[str] = Field(description="What was not taken over, and why: a deadline that has passed.")

@@ -241,7 +241,7 @@ def spec_read(path: Path) -> str:
     return text_read(path)
 
 
-def _model_read(path: Path) -> str:
+def model_read(path: Path) -> str:
     """Text of a person's model.py. Raises `BadInput`, for data in its place as well."""
     if path.suffix.lower() in _DATA_SUFFIXES:
         raise BadInput(
@@ -265,7 +265,7 @@ def spec_named(spec: Path | None) -> Iterator[None]:
 def job_body(client: Client, spec: Path | None, data: str, model: Path | None, *, quiet: bool) -> Json:
     """Body of POST /jobs from what the command line gave; uploads the data if need be."""
     text = spec_read(spec) if spec else None
-    own = _model_read(model) if model else None
+    own = model_read(model) if model else None
     body: dict[str, Any] = {"dataset": dataset_resolve(client, data, text, quiet=quiet)["id"]}
     if text is not None:
         body["yaml"] = text

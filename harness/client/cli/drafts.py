@@ -16,7 +16,7 @@ import typer
 import yaml
 
 from harness.client.cli.common import JobArgument, moment_read, open_client, text_read
-from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, notes, number, standing, when
+from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, local_words, notes, number, standing
 from harness.client.client import Client, Json
 from harness.client.errors import ApiError, BadInput, ClientError, WaitTimeout
 from harness.client.transport import segment
@@ -60,21 +60,21 @@ def clone(
 ) -> None:
     """A new draft with a job's spec, edited files and own model, with some fields of the spec set anew.
 
-    A deadline that has passed is not copied.
+    A deadline that has passed is left out, and named.
     """
     changes = [_wish(text) for text in wishes or []]
     with open_client(context) as client:
-        before = client.job(job)["deadline_at"]
         made = client.job_do(job, "clone", {"name": name})
-        if before and not made["deadline_at"] and _DEADLINE not in [path for path, _ in changes]:
-            notes().print(f"The deadline {when(before)} has passed and is not copied.", markup=False)
+        told = [] if _DEADLINE in [path for path, _ in changes] else made["left_out"]
+        for words in told:
+            notes().print(local_words(words), markup=False, soft_wrap=True)
         if changes:
             made = _changed(client, made, changes)
         if submit:
             made = _submitted(client, made["id"])
         url = f"{client.transport.url}/jobs/{made['id']}"
     if as_json:
-        json_print({**made, "url": url})
+        json_print({**made, "left_out": told, "url": url})
     else:
         console().print(f"{made['id']}  {made['name']}  {standing(made)}\n{url}", markup=False, soft_wrap=True)
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from harness.client.cli.common import DataOption, dataset_resolve, open_client, spec_read
+from harness.client.cli.common import DataOption, ModelOption, dataset_resolve, model_read, open_client, spec_read
 from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, notes, table_print
 from harness.client.cli.schema import schema_rows
 from harness.client.client import Json
@@ -71,11 +71,15 @@ def spec_check(
     context: typer.Context,
     spec: Annotated[Path, typer.Argument(metavar="SPEC", help="Task spec in YAML.")],
     data: DataOption = "",
+    model: ModelOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """What is wrong with a spec, or with data what each auto becomes and why. Exit code 2 if it cannot be used."""
     text = spec_read(spec)
     body: Json = {"yaml": text}
+    if model is not None:
+        model_read(model)
+        body["own_model"] = True
     with open_client(context) as client:
         if data:
             body["dataset"] = dataset_resolve(client, data, quiet=as_json)["id"]

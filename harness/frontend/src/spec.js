@@ -25,9 +25,12 @@ export function mount(form) {
   const note = go.nextElementSibling;
   const noteText = note?.textContent;
   const modelsHost = form.querySelector("[data-models-host]");
+  const ownModel = form.elements.own_model;
+  const isOwn = () => form.dataset.own === "1" || Boolean(ownModel?.value.trim());
   let spec = {};
   let asked = 0;
   let modelsFor = "";
+  let typedIn = "yaml";
 
   const editor = new Editor(form.querySelector("[data-editor]"), {
     text: source.value,
@@ -55,7 +58,7 @@ export function mount(form) {
     }
     const family = spec.model?.family ?? "auto";
     for (const radio of form.querySelectorAll("[data-family]"))
-      radio.checked = family === "auto" ? radio.dataset.rank === "1" : radio.dataset.family === family;
+      radio.checked = family === "auto" ? radio.dataset.rank === "1" && !isOwn() : radio.dataset.family === family;
   }
 
   function showGuesses(guesses) {
@@ -138,6 +141,7 @@ export function mount(form) {
 
   async function check(side) {
     const mine = ++asked;
+    typedIn = side;
     const local = side === "form" ? faults(fields) : [];
     if (local.length) {
       showProblems(local);
@@ -147,7 +151,7 @@ export function mount(form) {
     const body = side === "yaml" ? { yaml: editor.text } : { spec: fromForm() };
     let answer;
     try {
-      answer = await json(form.dataset.check, { method: "POST", body });
+      answer = await json(form.dataset.check, { method: "POST", body: { ...body, own_model: isOwn() } });
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       if (mine === asked) showProblems([{ field: error.field ?? "", message: `${error.message} ${error.hint}` }]);
@@ -190,7 +194,8 @@ export function mount(form) {
   }
 
   const soon = { yaml: debounce(() => check("yaml"), WAIT_MS), form: debounce(() => check("form"), WAIT_MS) };
-  function checkSoon(side) {
+  function checkSoon(side = typedIn) {
+    typedIn = side;
     source.value = editor.text;
     soon[side]();
   }
@@ -203,16 +208,20 @@ export function mount(form) {
   });
   form.querySelector("[data-own-file]")?.addEventListener("change", async (event) => {
     const file = event.target.files[0];
-    if (file) form.querySelector("#own-model").value = await file.text();
+    if (!file) return;
+    ownModel.value = await file.text();
+    checkSoon();
   });
-  const [first, firstModel] = [editor.text, form.elements.own_model?.value];
+  // What is left on auto is chosen for the model that it is for.
+  ownModel?.addEventListener("input", () => checkSoon());
+  const [first, firstModel] = [editor.text, ownModel?.value];
   let sent = false;
   form.addEventListener("submit", () => {
     source.value = editor.text;
     sent = true;
   });
   window.addEventListener("beforeunload", (event) => {
-    if (!sent && (editor.text !== first || form.elements.own_model?.value !== firstModel)) event.preventDefault();
+    if (!sent && (editor.text !== first || ownModel?.value !== firstModel)) event.preventDefault();
   });
   check("yaml");
 }

@@ -13,6 +13,7 @@ from codegen.spec import TaskSpec
 from harness.accounts.models import Role, User
 from harness.errors import Conflict, HarnessError, NotFound
 from harness.jobs import services
+from harness.jobs.copying import left_out
 from harness.jobs.models import Job
 from harness.jobs.selectors import (
     checkpoint_open,
@@ -189,10 +190,9 @@ def job_act(request: HttpRequest, job_id: str, action: str) -> HttpResponseBase:
     job = job_get(user=user, job_id=job_id)
     here = reverse("job_page", args=[job_id])
     if action == "clone":
-        clone = job_clone(user=user, job=job)
-        hint = "Change what you like on the Spec and Program tabs, then submit it. The original stays as it is."
-        if job.deadline_at and not clone.deadline_at:
-            hint = f"Its deadline has passed and is not copied. {hint}"
+        told, clone = left_out(job), job_clone(user=user, job=job)
+        how = "Change what you like on the Spec and Program tabs, then submit it. The original stays as it is."
+        hint = " ".join([*told, how])
         messages.success(request, f"This is a copy of {job.name}.", extra_tags=hint)
         return redirect("job_tab", job_id=clone.pk, tab="program")
     if action == "resume":

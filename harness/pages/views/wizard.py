@@ -17,6 +17,7 @@ from harness.datasets.models import Dataset, DatasetState
 from harness.datasets.samples import SAMPLES
 from harness.datasets.selectors import dataset_get, dataset_list, dataset_profile
 from harness.errors import HarnessError, Invalid
+from harness.jobs.copying import job_copy, left_out
 from harness.jobs.selectors import job_get
 from harness.jobs.services import job_create, job_suggest, spec_check
 from harness.pages.spec_fields import spec_groups
@@ -55,31 +56,35 @@ def job_new_spec(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
     dataset = dataset_get(user=user, dataset_id=dataset_id, role=Role.MEMBER)
     profile = dataset_profile(dataset)
     error: HarnessError | None = None
-    yaml_text = _first_yaml(request, dataset)
-    own_model = request.POST.get("own_model", "")
     if request.method == "POST":
+        typed = {name: request.POST.get(name, "") for name in ("spec", "own_model", "parent")}
         try:
-            return _draft(request, dataset, yaml_text, own_model)
-        except Invalid as problem:
+            return _draft(request, dataset, typed["spec"], typed["own_model"])
+        except HarnessError as problem:  # whatever it is: what was typed stays
             error = problem
-    context = {
-        "dataset": dataset,
-        "profile": profile,
-        "groups": spec_groups(profile),
-        "yaml_text": yaml_text,
-        "own_model": own_model,
-        "error": error,
-        "parent": request.GET.get("from", ""),
-    }
+        first = {"yaml_text": typed["spec"], "own_model": typed["own_model"], "parent": typed["parent"]}
+    else:
+        first = _first(request, dataset)
+    context = {"dataset": dataset, "profile": profile, "groups": spec_groups(profile), "error": error, **first}
     return show(request, "jobs/spec.html", context, nav="jobs", status=error.status if error else 200)
 
 
-def _first_yaml(request: HttpRequest, dataset: Dataset) -> str:
-    if request.method == "POST":
-        return request.POST.get("spec", "")
-    if parent := request.GET.get("from"):
-        return dump(TaskSpec.model_validate(job_get(user=person(request), job_id=parent).spec))
-    return dump(TaskSpec.model_validate({"data": {"dataset": dataset.name}}))
+def _first(request: HttpRequest, dataset: Dataset) -> dict[str, Any]:
+    """What the form begins with: nothing, or all of the job that the address names (`from`) but what is told."""
+    parent = request.GET.get("from", "")
+    if not parent:
+        return {"yaml_text": dump(TaskSpec.model_validate({"data": {"dataset": dataset.name}}))}
+    job = job_get(user=person(request), job_id=parent)
+    source = job_copy(job)
+    edited = [name for name in source.files if name != "model.py" or source.own_model is None]
+    return {
+        "yaml_text": dump(TaskSpec.model_validate(source.spec)),
+        "own_model": source.own_model or "",
+        "parent": parent,
+        "parent_job": job,
+        "left_out": left_out(job),
+        "edited_files": edited,
+    }
 
 
 def _draft(request: HttpRequest, dataset: Dataset, yaml_text: str, own_model: str) -> HttpResponseBase:
@@ -117,12 +122,14 @@ def _spec_given(body: dict[str, Any]) -> str | dict[str, Any]:
 
 @page("POST")
 def job_new_check(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
-    """Check a spec given as `yaml` text or `spec` values; answer both forms, guesses with reasons, problems."""
+    """Check a spec given as `yaml` text or `spec` values, for a model.py of the person's where `own_model` is true;
+    answer both forms, guesses with reasons, problems."""
     try:
         dataset = dataset_get(user=person(request), dataset_id=dataset_id)
         body = _body(request)
         wish = _spec_given(body)
-        checked = spec_check(user=person(request), spec=wish, dataset=dataset)
+        is_own = body["own_model"] if isinstance(body.get("own_model"), bool) else None
+        checked = spec_check(user=person(request), spec=wish, dataset=dataset, is_own=is_own)
     except HarnessError as error:
         return JsonResponse({"error": error.to_dict()}, status=error.status)
     spec = checked["spec"]

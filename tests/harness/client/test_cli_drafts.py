@@ -175,10 +175,15 @@ def test_whoever_is_refused_at_the_queue_is_told_of_the_draft_that_stays(dlh: Dl
 
 
 @pytest.mark.usefixtures("portal")
-def test_a_clone_says_that_a_deadline_that_has_passed_is_not_copied(dlh: Dlh, job: Any) -> None:
+def test_a_clone_names_a_deadline_that_has_passed_unless_another_one_is_set(dlh: Dlh, job: Any) -> None:
     past = dlh("jobs", "clone", job.pk, "--set", "budget.deadline=2020-01-31", "--json").json["id"]
     ahead = dlh("jobs", "clone", job.pk, "--set", "budget.deadline=2d", "--json").json
+    name = dlh("show", past, "--json").json["name"]
     copied = dlh("jobs", "clone", past, "--json")
-    assert "has passed and is not copied" in copied.err and copied.json["deadline_at"] is None
+    assert copied.err.startswith(f"The deadline of {name}, 2020-0") and copied.json["deadline_at"] is None
+    assert copied.err.strip().endswith("has passed: choose another or none.") and "UTC" not in copied.err
+    assert [words.partition(",")[0] for words in copied.json["left_out"]] == [f"The deadline of {name}"]
     kept = dlh("jobs", "clone", ahead["id"], "--json")
-    assert (kept.err, kept.json["deadline_at"]) == ("", ahead["deadline_at"])
+    assert (kept.err, kept.json["deadline_at"], kept.json["left_out"]) == ("", ahead["deadline_at"], [])
+    other = dlh("jobs", "clone", past, "--set", "budget.deadline=2d", "--json")
+    assert (other.err, other.json["left_out"]) == ("", [])

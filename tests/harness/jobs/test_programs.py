@@ -233,8 +233,8 @@ def test_a_spec_of_a_program_that_is_no_yaml_is_refused_by_line(job, people):
         ("import extra\nbuild = extra.net\n", True),
     ],
 )
-def test_a_model_without_build_such_as_a_table_that_parses_is_not_queued(job_make, people, text, is_taken):
-    job = job_make(own_model=text)
+def test_a_model_without_build_such_as_a_table_that_parses_is_not_queued(job, people, text, is_taken):
+    services.program_file_write(user=people.owner, job=job, name="model.py", text=text)
     programs.program_syntax_check({"model.py": text})
     if is_taken:
         assert services.job_submit(user=people.owner, job=job).state == "queued"

@@ -9,6 +9,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 from django.urls import reverse
+from django.utils.html import escape
 
 from harness.jobs.models import Job
 from harness.jobs.programs import file_write
@@ -62,5 +63,5 @@ def test_a_clone_leaves_out_a_deadline_that_has_passed_and_says_so(world: Simple
         spec = {**job.spec, "budget": {**job.spec["budget"], "deadline": deadline}}
         Job.objects.filter(pk=job.pk).update(spec=spec, deadline_at=deadline)
         page = owner.post(reverse("job_act", args=[job.pk, "clone"]), follow=True).content.decode()
-        assert ("Its deadline has passed and is not copied." in page) is not is_kept
+        assert (f"The deadline of {escape(job.name)}, " in page and "has passed: choose" in page) is not is_kept
         assert (Job.objects.filter(parent=job).latest("created_at").deadline_at is not None) is is_kept

@@ -1,0 +1,66 @@
+"""Making and copying jobs over HTTP: what is refused leaves nothing, and what is left out is told."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from harness.jobs.models import Job
+from tests.harness.api.conftest import API
+
+SYNTAX = "def build(spec):\n    return (\n"
+
+
+def sent(caller: Client, path: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
+    answer = caller.post(f"{API}{path}", json.dumps(body or {}), "application/json")
+    return answer.status_code, answer.json()
+
+
+@pytest.mark.parametrize("submit", [True, False])
+@pytest.mark.parametrize(
+    ("given", "code", "field"),
+    [
+        ({"model": SYNTAX}, "program_syntax", "model.py"),
+        ({"model": "a,b\n1,2\n"}, "model_no_build", "model.py"),
+        ({"model": "def build(): ...\n"}, "model_build_call", "model.py"),
+        ({"files": {"extra.py": "def (:\n"}}, "program_syntax", "extra.py"),
+        ({"spec": {"model": {"family": "own"}}}, "spec_invalid", "model.family"),
+    ],
+)
+def test_a_refused_job_of_own_code_leaves_no_draft(
+    caller: Client, dataset: Any, given: dict[str, Any], code: str, field: str, submit: bool
+) -> None:
+    status, answer = sent(caller, "/jobs", {"dataset": dataset.pk, **given, "submit": submit})
+    error = answer["error"]
+    assert (status, error["code"], error["field"]) == (422, code, field)
+    assert "draft" not in error["hint"] and not Job.objects.exists()
+
+
+def test_a_deadline_that_cannot_be_kept_still_leaves_the_draft_that_an_offer_is_for(
+    caller: Client, dataset: Any
+) -> None:
+    spec = {"budget": {"deadline": "2020-01-31T18:00:00Z"}}
+    status, answer = sent(caller, "/jobs", {"dataset": dataset.pk, "spec": spec, "submit": True})
+    assert status == 422 and Job.objects.get(pk=answer["error"]["details"]["job"]).state == "draft"
+
+
+@pytest.mark.parametrize(("deadline", "told"), [("2020-01-31T18:00:00Z", 1), ("2035-01-31T18:00:00Z", 0), ("auto", 0)])
+def test_a_clone_tells_of_a_deadline_that_was_left_out(caller: Client, job_make: Any, deadline: str, told: int) -> None:
+    job = job_make(name="first", budget={"deadline": deadline})
+    status, answer = sent(caller, f"/jobs/{job.pk}/clone")
+    words = "The deadline of first, 2020-01-31 18:00 UTC, has passed: choose another or none."
+    assert (status, answer["left_out"]) == (201, [words] * told)
+    assert (answer["deadline_at"] is None) is (told == 1 or deadline == "auto")
+
+
+@pytest.mark.parametrize("own", [True, False, None])
+def test_a_check_of_a_spec_for_an_own_model_says_what_is_chosen_for_that(
+    caller: Client, dataset: Any, own: bool | None
+) -> None:
+    _, answer = sent(caller, "/spec/check", {"dataset": dataset.pk, "spec": {}, "own_model": own})
+    told = {guess["field"]: guess for guess in answer["resolved"]["guesses"]}
+    assert answer["ok"] and (told["model.family"]["value"] == "own") is (own is True)
+    assert ("nothing is known" in told["training.learning_rate"]["reason"]) is (own is True)
