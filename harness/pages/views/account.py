@@ -8,8 +8,9 @@ from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.contrib.auth.views import LoginView, LogoutView, PasswordChangeView
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
-from django.urls import reverse, reverse_lazy
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils import timezone
 
 from harness.accounts.models import User
@@ -21,7 +22,7 @@ from harness.errors import Invalid
 from harness.pages.forms import TokenForm
 from harness.pages.signin_forms import SignInForm
 from harness.pages.views.second_factor import half_way
-from harness.pages.web import change, page, person, show
+from harness.pages.web import change, next_address, page, person, show
 
 
 class SignIn(LoginView):
@@ -51,20 +52,23 @@ class SignOut(LogoutView):
 
 
 class PasswordChange(PasswordChangeView):
-    """The person's own password."""
+    """The person's own password; where somebody else set it, the page they are held at until it is changed."""
 
     template_name = "accounts/password.html"
-    success_url = reverse_lazy("account")
 
     def form_valid(self, form: PasswordChangeForm) -> HttpResponse:
         """Through the service, which notes it in the audit log; this session goes on, all others end."""
         user, session = person(self.request), self.request.session
-        old_key = session.session_key
-        user_update(actor=user, user=user, password=form.cleaned_data["new_password1"], keep_session=old_key)
+        old_key, was_held = session.session_key, user.must_change_password
+        try:
+            user_update(actor=user, user=user, password=form.cleaned_data["new_password1"], keep_session=old_key)
+        except Invalid as error:
+            form.add_error("new_password1", f"{error.message} {error.hint}")
+            return self.form_invalid(form)
         update_session_auth_hash(self.request, user)
         session_moved(old_key=old_key, new_key=session.session_key)
         messages.success(self.request, "The password is changed. You are signed out everywhere else.")
-        return HttpResponseRedirect(str(self.success_url))
+        return redirect(next_address(self.request) or reverse("home" if was_held else "account"))
 
 
 @page("GET", "HEAD")
