@@ -13,6 +13,10 @@ class User(AbstractUser):
 
     must_change_password = models.BooleanField(default=False)
     """Somebody else knows the password: in a browser its person does nothing before they have chosen their own."""
+    time_zone = models.CharField(max_length=64, blank=True)
+    """The one they chose; empty: that of their browser."""
+    browser_time_zone = models.CharField(max_length=64, blank=True)
+    """As the browser they used last tells it."""
 
 
 class Role(models.TextChoices):
