@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 
 YEAR_LAST = 9999
 LATEST_S = datetime(YEAR_LAST, 1, 1, tzinfo=UTC).timestamp()
@@ -36,6 +36,24 @@ def moments_split(text: str) -> list[str | datetime]:
     """A sentence with the moments in it that `moment_words` wrote as such, for who tells each in the reader's zone."""
     parts = _IN_WORDS.split(text)
     return [_moment(part) if number % 2 else part for number, part in enumerate(parts)]
+
+
+def moments_told(text: str, zone: tzinfo) -> str:
+    """A sentence with the moments in it as clocks in that zone show them, each with the zone's abbreviation."""
+    parts = moments_split(text)
+    return "".join(part if isinstance(part, str) else _zoned_words(part.astimezone(zone)) for part in parts)
+
+
+def _zoned_words(moment: datetime) -> str:
+    return f"{clock_words(moment)} {zone_abbreviation(moment)}"
+
+
+def zone_abbreviation(moment: datetime) -> str:
+    """`CET`; of zones that have no letters `UTC+05:45`."""
+    name = moment.tzname() or "UTC"
+    if name[0] not in "+-":
+        return name
+    return f"UTC{name[:3]}:{name[3:]}" if name[3:] else f"UTC{name}"
 
 
 def _moment(text: str) -> str | datetime:

@@ -93,7 +93,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "harness.accounts.middleware.SessionsMiddleware",
-    "harness.pages.second_factor_wanted.SecondFactorMiddleware",
+    "harness.pages.signin_wanted.SignInMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",

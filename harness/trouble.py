@@ -106,15 +106,20 @@ class TroubleMiddleware:
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         """A readable page; plain text where not even that can be made."""
-        trouble = trouble_of(error)
-        if trouble is None:
-            return None
-        _log.error("%s %s: %s", request.method, request.path, error)
-        try:
-            from harness.pages.web import error_answer
+        return trouble_page(request, error)
 
-            return error_answer(request, trouble)
-        except Exception as second:
-            _log.error("no page for it either: %s", second)
-            text = f"{trouble.message}\n{trouble.hint}\n"
-            return HttpResponse(text, status=trouble.status, content_type="text/plain; charset=utf-8")
+
+def trouble_page(request: HttpRequest, error: Exception) -> HttpResponse | None:
+    """The page that says so; None where it is a fault of ours."""
+    trouble = trouble_of(error)
+    if trouble is None:
+        return None
+    _log.error("%s %s: %s", request.method, request.path, error)
+    try:
+        from harness.pages.web import error_answer
+
+        return error_answer(request, trouble)
+    except Exception as second:
+        _log.error("no page for it either: %s", second)
+        text = f"{trouble.message}\n{trouble.hint}\n"
+        return HttpResponse(text, status=trouble.status, content_type="text/plain; charset=utf-8")

@@ -11,6 +11,13 @@ from harness.ids import new_id
 class User(AbstractUser):
     """A person. `is_superuser` makes an admin of the whole installation (pool, users, projects)."""
 
+    must_change_password = models.BooleanField(default=False)
+    """Somebody else knows the password: in a browser its person does nothing before they have chosen their own."""
+    time_zone = models.CharField(max_length=64, blank=True)
+    """The one they chose; empty: that of their browser."""
+    browser_time_zone = models.CharField(max_length=64, blank=True)
+    """As the browser they used last tells it."""
+
 
 class Role(models.TextChoices):
     """What a member may do in a project. Order: viewer < member < admin."""

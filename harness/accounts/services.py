@@ -25,15 +25,23 @@ _SLUG_TRIES = 50
 
 
 def user_create(
-    *, actor: User | None, username: str, email: str = "", password: str = "", is_admin: bool = False
+    *,
+    actor: User | None,
+    username: str,
+    email: str = "",
+    password: str = "",
+    is_admin: bool = False,
+    is_own: bool = False,
 ) -> tuple[User, str]:
     """Make a user. Without `password` one is made; the second value is it, else empty.
 
-    `actor` is None only for the command line. Raises `Forbidden`, `Invalid`, `Conflict`.
+    They choose another when they sign in, unless `is_own`: nobody but they is told of it. `actor` is None only for the
+    command line. Raises `Forbidden`, `Invalid`, `Conflict`.
     """
     if actor is not None:
         require_admin(actor)
     user = User(username=username.strip(), email=email.strip(), is_superuser=is_admin, is_staff=is_admin)
+    user.must_change_password = not is_own
     made = "" if password else _password_make()
     _password_set(user, password or made)
     try:
@@ -60,24 +68,27 @@ def user_update(
     is_active: bool | None = None,
     email: str | None = None,
     keep_session: str | None = None,
+    is_own: bool = False,
 ) -> User:
     """Change a user: people change their own password, admins everything. Raises `Forbidden`, `Invalid`, `Conflict`.
 
     A new password signs them out everywhere but in the session of key `keep_session`, and so does an end of their
-    access: it comes back without the browsers of before. Their tokens stay.
+    access: it comes back without the browsers of before. Their tokens stay. One that somebody else set they change when
+    they sign in; with `is_own` nobody else is told of it.
     """
     only_own_password = actor == user and is_admin is None and is_active is None and email is None
     if actor is not None and not (only_own_password and token_of(actor) is None):
         require_admin(actor)
     if password is not None:
-        _password_set(user, password)
+        _password_renew(user, password, by_themselves=actor == user, is_own=is_own)
     if email is not None:
         _email_set(user, email)
     changes: dict[str, Any] = {
         "email": email, "is_admin": is_admin, "is_active": is_active, "password": password and "changed",
     }  # fmt: skip
     written = {
-        "password": password, "email": email, "is_superuser": is_admin, "is_staff": is_admin, "is_active": is_active,
+        "password": password, "must_change_password": password, "email": email,
+        "is_superuser": is_admin, "is_staff": is_admin, "is_active": is_active,
     }  # fmt: skip
     with transaction.atomic():
         if is_admin is False or is_active is False:
@@ -100,11 +111,24 @@ def _rights_set(user: User, is_admin: bool | None, is_active: bool | None) -> No
         user.is_active = is_active
 
 
-def user_password_reset(*, actor: User | None, user: User) -> str:
-    """Give a user a new password and return it; their sessions end, their tokens stay. Raises `Forbidden`."""
+def user_password_reset(*, actor: User | None, user: User, is_own: bool = False) -> str:
+    """Give a user a new password and return it; their sessions end, their tokens stay. Raises `Forbidden`.
+
+    `is_own`: as in `user_update`.
+    """
     made = _password_make()
-    user_update(actor=actor, user=user, password=made)
+    user_update(actor=actor, user=user, password=made, is_own=is_own)
     return made
+
+
+def _password_renew(user: User, password: str, *, by_themselves: bool, is_own: bool) -> None:
+    """On the object. Raises `Invalid`, also where a password that somebody else knows would only be set again."""
+    if by_themselves and user.must_change_password and user.check_password(password):
+        raise Invalid(
+            "That is the password that somebody else set.", field="password", hint="Choose one that only you know."
+        )
+    _password_set(user, password)
+    user.must_change_password = not (by_themselves or is_own)
 
 
 def _password_make() -> str:

@@ -66,7 +66,8 @@ def _throttled(_: HttpRequest, error: Throttled) -> HttpResponse:
     return response
 
 
-def _crash(request: HttpRequest, error: Exception) -> HttpResponse:
+def crash_answer(request: HttpRequest, error: Exception) -> HttpResponse:
+    """For what was not foreseen: its known cause in words, else a number under which the log tells it."""
     if (trouble := trouble_of(error)) is not None:
         _log.error("%s %s: %s", request.method, request.path, error)
         response = error_response(trouble)
@@ -115,7 +116,7 @@ def error_handlers_add(api: NinjaAPI) -> None:
         MultiPartParserError: _no_form,
         RawPostDataException: _no_json,
         SuspiciousOperation: _suspicious,
-        Exception: _crash,
+        Exception: crash_answer,
     }
     for kind, handler in handlers.items():
         api.add_exception_handler(kind, handler)

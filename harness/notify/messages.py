@@ -6,7 +6,10 @@ import hashlib
 import hmac
 import json
 from dataclasses import asdict, dataclass, field
+from datetime import tzinfo
 from typing import Any
+
+from harness.moments import moments_told
 
 SIGNATURE_HEADER = "X-DLH-Signature"
 _ZERO_WIDTH_SPACE = "\u200b"
@@ -19,7 +22,7 @@ class Message:
     title: str
     """One line, such as `flowers finished`."""
     detail: str = ""
-    """One or two sentences more."""
+    """One or two sentences more; moments as `harness.moments.moment_words` writes them."""
     url: str
     """Page of the portal that tells the rest."""
     project: dict[str, str] = field(default_factory=dict)
@@ -43,14 +46,15 @@ def mail_subject(message: Message) -> str:
     return one_line(f"[{name}] {message.title}" if name else message.title)[:200]
 
 
-def mail_text(message: Message, settings_url: str) -> str:
-    """Body of the e-mail."""
-    parts = [message.title, message.detail, message.url, f"-- \nChange what you are notified about: {settings_url}"]
+def mail_text(message: Message, settings_url: str, zone: tzinfo) -> str:
+    """Body of the e-mail to one person, with its moments in their zone."""
+    detail = moments_told(message.detail, zone)
+    parts = [message.title, detail, message.url, f"-- \nChange what you are notified about: {settings_url}"]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def webhook_body(message: Message, *, delivery_id: str, kind: str, at: str) -> bytes:
-    """JSON of a webhook. `text` is what receivers in the manner of Slack show."""
+    """JSON of a webhook. `text` is what receivers in the manner of Slack show: to many, so its moments are in UTC."""
     told = {
         "id": delivery_id,
         "event": kind,

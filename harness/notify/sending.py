@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db.models import Exists, F, OuterRef, QuerySet
 from django.utils import timezone
 
+from harness.accounts.time_zone import time_zone_of
 from harness.beside import Beside
 from harness.notify.mail import mail_send
 from harness.notify.messages import SIGNATURE_HEADER, Message, mail_subject, mail_text, signature, webhook_body
@@ -112,7 +113,7 @@ def _mail(delivery: Delivery, choice: NotifyChoice, message: Message) -> None:
         smtp,
         to=choice.user.email,
         subject=mail_subject(message),
-        text=mail_text(message, f"{settings.PORTAL_URL}/account/notifications/"),
+        text=mail_text(message, f"{settings.PORTAL_URL}/account/notifications/", time_zone_of(choice.user)),
         message_id=f"<{delivery.pk}@{sender_host}>",
     )
 

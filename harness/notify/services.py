@@ -17,6 +17,7 @@ from harness.accounts.access import require_write, token_of, visible_projects
 from harness.accounts.models import Project, User
 from harness.errors import Conflict, Forbidden, Invalid, NotFound, TooMany
 from harness.ids import new_id
+from harness.moments import moment_words
 from harness.notify.messages import Message
 from harness.notify.models import KINDS_CHOSEN, Channel, Delivery, Kind, NotifyChoice
 from harness.notify.outbox import channels_of, deliveries_add, email_possible
@@ -149,7 +150,7 @@ def _tests(user: User, channels: Iterable[Channel]) -> list[Delivery]:
     about = f"test:{new_id()}"
     message = Message(
         title="This is a test",
-        detail="You requested it on the Notifications page.",
+        detail=f"You requested it at {moment_words(timezone.now())} on the Notifications page.",
         url=f"{settings.PORTAL_URL}/account/notifications/",
     )
     return [

@@ -8,6 +8,7 @@ from typing import Any
 from django import forms
 
 from harness.accounts.models import Project, Role, Scope
+from harness.accounts.time_zone import zones_by_region
 from harness.errors import Invalid
 from harness.pages.words import SCOPE_WORDS
 from harness.pool.models import DeviceKind, NetworkEncryption, Policy
@@ -48,6 +49,26 @@ class TokenForm(Tabler):
         field = self.fields["project"]
         assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
         field.choices = [("", "All my projects"), *((project.slug, project.name) for project in projects)]
+
+
+class TimeZoneForm(Tabler):
+    """In which zone a person's e-mails tell moments."""
+
+    time_zone = forms.ChoiceField(
+        required=False,
+        label="Time zone",
+        help_text="E-mails give times in it. Pages give them in the browser's, chats in UTC.",
+    )
+
+    def set_zones(self, browser: str) -> None:
+        """Offer all, by region. `browser`: the one that the person's browser is in."""
+        field = self.fields["time_zone"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
+        by_region = [
+            (region, [(name, name.partition("/")[2].replace("_", " ")) for name in names])
+            for region, names in zones_by_region().items()
+        ]
+        field.choices = [("", f"As my browser ({browser})"), ("UTC", "UTC"), *by_region]
 
 
 class ProjectForm(Tabler):

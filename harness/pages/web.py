@@ -10,6 +10,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods
 
 from harness.accounts.access import projects_with_role, require, role_of, role_rank
@@ -65,6 +66,13 @@ def number_read(text: str, digits_max: int = 6) -> int | None:
 def page_number(request: HttpRequest, key: str = "page") -> int:
     """Which page of a list the address asks for; the first one for what is no page. `key`: of a page's second list."""
     return number_read(request.GET.get(key, "")) or 1
+
+
+def next_address(request: HttpRequest) -> str:
+    """Where to go on to afterwards, as the address says; empty where it names nothing of this portal."""
+    to = request.GET.get("next", "")
+    known = url_has_allowed_host_and_scheme(to, allowed_hosts={request.get_host()}, require_https=request.is_secure())
+    return to if known else ""
 
 
 def person(request: HttpRequest) -> User:

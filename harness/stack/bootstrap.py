@@ -1,7 +1,9 @@
 """First steps inside Django, in a process of its own: migrations, the first admin, a short-lived token.
 
 `python -m harness.stack.bootstrap [--token NAME [--user USER] [--days N]] [--new-password]` ends with one line of JSON:
-`{"user", "password" (empty unless made now), "project", "token"}`; with `--words` it tells a person instead.
+`{"user", "password" (empty unless made now), "project", "token"}`; with `--words` it tells a person instead, in the log
+of a container: a password that stays there for others to read is changed at the first sign-in. The one that `make run`
+or `make password` shows once, to the operator at their own terminal, is theirs.
 The token is the first admin's unless a user is named.
 `--node-secrets FOLDER` lets nodes in: one file for each that has a cache of its own, named after it, with its secret.
 """
@@ -28,17 +30,23 @@ EXIT_REFUSED = 3
 
 
 def bootstrap(
-    *, token_name: str = "", token_user: str = "", token_days: int = TOKEN_DAYS, new_password: bool = False
+    *,
+    token_name: str = "",
+    token_user: str = "",
+    token_days: int = TOKEN_DAYS,
+    new_password: bool = False,
+    is_own: bool = True,
 ) -> dict[str, Any]:
     """Bring the database up to date and make sure that somebody can sign in. Idempotent.
 
+    `is_own`: a password that is made now is told to nobody but its person.
     Raises `NotFound` where there is no such user, `BackupError` where a restore was not finished.
     """
     from django.core.management import call_command
 
     restore_settle()
     call_command("migrate", interactive=False, verbosity=0)
-    user, password = admin_ensure(new_password=new_password)
+    user, password = admin_ensure(new_password=new_password, is_own=is_own)
     project = project_ensure(user)
     token = token_make(_person(token_user) if token_user else user, token_name, token_days) if token_name else ""
     return {"user": user.username, "password": password, "project": project.slug, "token": token}
@@ -57,7 +65,7 @@ def restore_settle() -> None:
     settle(settings.STORE.root)
 
 
-def admin_ensure(*, new_password: bool) -> tuple[Any, str]:
+def admin_ensure(*, new_password: bool, is_own: bool = True) -> tuple[Any, str]:
     """The first admin and, where it was made or reset now, its password (else empty); then no second factor either."""
     from harness.accounts import services
     from harness.accounts.models import User
@@ -66,12 +74,12 @@ def admin_ensure(*, new_password: bool) -> tuple[Any, str]:
 
     user = User.objects.filter(is_superuser=True, is_active=True).order_by("pk").first()
     if user is None:
-        return services.user_create(actor=None, username=ADMIN_NAME, is_admin=True)
+        return services.user_create(actor=None, username=ADMIN_NAME, is_admin=True, is_own=is_own)
     if not new_password:
         return user, ""
     with suppress(NotFound):  # whoever may read the installation's files lets themselves in, lost phone or not
         second_factor_remove(actor=None, user=user)
-    return user, services.user_password_reset(actor=None, user=user)
+    return user, services.user_password_reset(actor=None, user=user, is_own=is_own)
 
 
 def project_ensure(user: Any) -> Any:
@@ -134,7 +142,11 @@ def main() -> None:
 
     try:
         told = bootstrap(
-            token_name=given.token, token_user=given.user, token_days=given.days, new_password=given.new_password
+            token_name=given.token,
+            token_user=given.user,
+            token_days=given.days,
+            new_password=given.new_password,
+            is_own=not given.words,
         )
     except HarnessError as error:
         sys.stderr.write(f"{error} {error.hint}\n")
@@ -153,7 +165,10 @@ def main() -> None:
 
 def _words(told: dict[str, Any]) -> str:
     if told["password"]:
-        text = f"The database is ready. User {told['user']}, password {told['password']} (shown only now; change it)."
+        text = (
+            f"The database is ready. User {told['user']}, password {told['password']} "
+            "(shown only now; the first sign-in asks for another)."
+        )
     else:
         text = f"The database is up to date. User {told['user']}, password as set before."
     return text + (f"\nToken {told['token']} (shown only now)." if told["token"] else "")

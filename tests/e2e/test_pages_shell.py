@@ -9,15 +9,34 @@ from typing import Any
 
 import redis
 
-from tests.e2e.browser import BROWSER_MARKS
-from tests.e2e.portal import addresses, until, visit
+from tests.e2e.browser import BROWSER_MARKS, sign_in
+from tests.e2e.portal import Portal, addresses, until, visit
 from tests.e2e.seeded import browser, ids, open_as, portal
+from tests.factories import PASSWORD
 from worker.events import Event, EventKind, job_stream
 
 pytestmark = BROWSER_MARKS
 __all__ = ["browser", "ids", "open_as", "portal"]
 YEAR = datetime.now(UTC).year + 1
 TITLES = "[...document.querySelectorAll('[data-charts] > section h2')].map(head => head.textContent)"
+
+
+def test_the_browser_tells_its_time_zone_for_the_times_in_emails(browser: Any, portal: Portal) -> None:
+    context = browser.new_context(base_url=portal.url, timezone_id="Asia/Calcutta")
+    page = context.new_page()
+    with page.expect_response("**/account/time-zone/browser/") as told:
+        sign_in(page, portal.url, "owner", PASSWORD)
+    assert told.value.status == 204
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url))
+    visit(page, "/account/")
+    chosen = "document.querySelector('[name=time_zone]').selectedOptions[0].textContent"
+    assert page.evaluate(chosen) == "As my browser (Asia/Kolkata)"
+    page.select_option("[name=time_zone]", label="Berlin")
+    page.click("form[action='/account/time-zone/'] button")
+    page.wait_for_selector("text=Your e-mails give times in Europe/Berlin.")
+    assert page.evaluate(chosen) == "Berlin" and not any("browser" in address for address in sent)
+    context.close()
 
 
 def test_figures_of_compared_jobs_stand_in_one_order_with_a_line_for_each_job(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.moments import LATEST_S, moment_of, moment_words, moments_split
+from harness.moments import LATEST_S, moment_of, moment_words, moments_split, moments_told
 
 
 def test_a_time_is_its_moment() -> None:
@@ -35,6 +36,20 @@ def test_a_moment_in_a_sentence_is_found_again(moment: datetime, words: str) -> 
     assert found == moment.replace(second=0, microsecond=0)
     assert moments_split(moment_words(moment, exact=True)) == ["", moment.replace(microsecond=0), ""]
     assert moments_split(words) == [words]
+
+
+@pytest.mark.parametrize(
+    ("zone", "told"),
+    [
+        ("UTC", "2030-07-31 18:00:30 UTC"),
+        ("Europe/Berlin", "2030-07-31 20:00:30 CEST"),
+        ("America/Los_Angeles", "2030-07-31 11:00:30 PDT"),
+        ("Asia/Kathmandu", "2030-07-31 23:45:30 UTC+05:45"),
+        ("America/Sao_Paulo", "2030-07-31 15:00:30 UTC-03"),
+    ],
+)
+def test_a_sentence_gives_its_times_in_a_zone_with_its_abbreviation(zone: str, told: str) -> None:
+    assert moments_told("free at 2030-07-31 18:00:30 UTC.", ZoneInfo(zone)) == f"free at {told}."
 
 
 def test_what_looks_like_a_moment_and_is_none_stays_as_it_is() -> None:

@@ -58,7 +58,7 @@ def _member_out(membership: Membership) -> MemberOut:
 
 def _user_out(user: User) -> dict[str, object]:
     seen_at = selectors.user_seen_at(user)
-    names = ("username", "email", "is_active")
+    names = ("username", "email", "is_active", "must_change_password")
     told = {"is_admin": user.is_superuser, "last_seen_at": seen_at}
     has_second_factor = getattr(user, "has_second_factor", False)  # one just made has none
     return {**{name: getattr(user, name) for name in names}, **told, "has_second_factor": has_second_factor}

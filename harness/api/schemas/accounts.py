@@ -77,6 +77,9 @@ class UserOut(Schema):
     is_admin: bool = Field(description="Admin of the whole installation.")
     last_seen_at: datetime | None = Field(None, description="Last sign-in, or use of a token.")
     has_second_factor: bool = Field(description="A code from an app is required after the password.")
+    must_change_password: bool = Field(
+        description="Somebody else set the password; they choose their own at the next sign-in in a browser."
+    )
 
 
 class UserIn(Strict):
@@ -84,7 +87,11 @@ class UserIn(Strict):
 
     username: str = Field(max_length=150, examples=["ada"])
     email: str = ""
-    password: str = Field("", max_length=200, description="Empty: one is made and answered.")
+    password: str = Field(
+        "",
+        max_length=200,
+        description="Empty: one is made and answered. They choose their own at their first sign-in in a browser.",
+    )
     is_admin: bool = False
 
 
@@ -94,7 +101,10 @@ class UserPatch(Strict):
     is_active: bool | None = Field(None, description="false: may no longer sign in, and their tokens no longer work.")
     is_admin: bool | None = None
     email: str | None = Field(None, max_length=254, description="Their e-mail address; empty: none.")
-    new_password: bool = Field(False, description="Make a new password; sessions end, tokens stay.")
+    new_password: bool = Field(
+        False,
+        description="Make a new password, which they change at their next sign-in; sessions end, tokens stay.",
+    )
     remove_second_factor: bool = Field(
         False, description="They sign in with the password alone; for people who lost a phone."
     )

@@ -49,7 +49,7 @@ def people_add(
     admin: Annotated[bool, typer.Option("--admin", help="An admin of the whole installation.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make an account. Its password is printed once; it holds until they change it on the page Account."""
+    """Make an account. Its password is printed once; they choose their own when they first sign in."""
     with open_client(context) as client:
         made = client.send("POST", "/users", {"username": user, "email": email, "is_admin": admin})
     _password_print(made, as_json)
@@ -82,7 +82,8 @@ def people_enable(context: typer.Context, user: UserArgument, as_json: JsonFlag 
 
 @app.command("password")
 def people_password(context: typer.Context, user: UserArgument, as_json: JsonFlag = False) -> None:
-    """Give a person a new password, printed once. Their sessions end, their tokens stay."""
+    """Give a person a new password, printed once; they choose their own at the next sign-in. Their sessions end, their
+    tokens stay."""
     with open_client(context) as client:
         made = client.send("PATCH", f"/users/{segment(user)}", {"new_password": True})
     _password_print(made, as_json)

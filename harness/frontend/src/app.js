@@ -4,6 +4,7 @@ import { lazily } from "./lazily.js";
 import { reach } from "./reach.js";
 import { setUpShell } from "./shell.js";
 import { localise, startClock } from "./time.js";
+import { tellZone } from "./zone.js";
 
 htmx.config.allowEval = false;
 htmx.config.includeIndicatorStyles = false;
@@ -95,3 +96,4 @@ document.body.addEventListener("htmx:afterOnLoad", (event) => {
 startClock();
 setUpShell();
 mountAll(document);
+tellZone();

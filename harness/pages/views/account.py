@@ -1,4 +1,4 @@
-"""Sign-in, password, tokens, and where one is signed in."""
+"""Sign-in, password, time zone, tokens, and where one is signed in."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.contrib.auth.views import LoginView, LogoutView, PasswordChangeView
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
-from django.urls import reverse, reverse_lazy
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils import timezone
 
 from harness.accounts.models import User
@@ -17,11 +18,12 @@ from harness.accounts.second_factor import second_factor_get
 from harness.accounts.selectors import project_get, project_list, token_list
 from harness.accounts.services import token_create, token_revoke, user_update
 from harness.accounts.sessions import session_end, session_list, session_moved, sessions_end
+from harness.accounts.time_zone import browser_time_zone_name, browser_time_zone_note, time_zone_choose
 from harness.errors import Invalid
-from harness.pages.forms import TokenForm
+from harness.pages.forms import TimeZoneForm, TokenForm
 from harness.pages.signin_forms import SignInForm
 from harness.pages.views.second_factor import half_way
-from harness.pages.web import change, page, person, show
+from harness.pages.web import change, next_address, page, person, show
 
 
 class SignIn(LoginView):
@@ -51,20 +53,23 @@ class SignOut(LogoutView):
 
 
 class PasswordChange(PasswordChangeView):
-    """The person's own password."""
+    """The person's own password; where somebody else set it, the page they are held at until it is changed."""
 
     template_name = "accounts/password.html"
-    success_url = reverse_lazy("account")
 
     def form_valid(self, form: PasswordChangeForm) -> HttpResponse:
         """Through the service, which notes it in the audit log; this session goes on, all others end."""
         user, session = person(self.request), self.request.session
-        old_key = session.session_key
-        user_update(actor=user, user=user, password=form.cleaned_data["new_password1"], keep_session=old_key)
+        old_key, was_held = session.session_key, user.must_change_password
+        try:
+            user_update(actor=user, user=user, password=form.cleaned_data["new_password1"], keep_session=old_key)
+        except Invalid as error:
+            form.add_error("new_password1", f"{error.message} {error.hint}")
+            return self.form_invalid(form)
         update_session_auth_hash(self.request, user)
         session_moved(old_key=old_key, new_key=session.session_key)
         messages.success(self.request, "The password is changed. You are signed out everywhere else.")
-        return HttpResponseRedirect(str(self.success_url))
+        return redirect(next_address(self.request) or reverse("home" if was_held else "account"))
 
 
 @page("GET", "HEAD")
@@ -80,6 +85,7 @@ def _account(request: HttpRequest, form: TokenForm, secret: str = "", status: in
         "tokens": token_list(user=user),
         "form": form,
         "secret": secret,
+        "zone_form": _zone_form(user),
         "has_second_factor": second_factor_get(user) is not None,
         "sessions": session_list(user=user),
         "session_key": request.session.session_key,
@@ -87,6 +93,31 @@ def _account(request: HttpRequest, form: TokenForm, secret: str = "", status: in
     response = show(request, "accounts/account.html", context, status=status)
     response["Cache-Control"] = "no-store"
     return response
+
+
+def _zone_form(user: User) -> TimeZoneForm:
+    form = TimeZoneForm(initial={"time_zone": user.time_zone})
+    form.set_zones(browser_time_zone_name(user) or "unknown, so UTC")
+    return form
+
+
+@page("POST")
+def time_zone(request: HttpRequest) -> HttpResponseBase:
+    """Choose the zone of one's e-mails, or none: then it is the browser's."""
+    name = request.POST.get("time_zone", "")
+    return change(
+        request,
+        lambda: time_zone_choose(user=person(request), name=name),
+        done=f"Your e-mails give times in {name or 'the time zone of your browser'}.",
+        to=reverse("account"),
+    )
+
+
+@page("POST")
+def browser_time_zone(request: HttpRequest) -> HttpResponseBase:
+    """Pages tell here in which zone the browser is, where it is not the one of before."""
+    browser_time_zone_note(user=person(request), name=request.POST.get("name", ""))
+    return HttpResponse(status=204)
 
 
 @page("POST")

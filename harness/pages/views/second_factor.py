@@ -12,7 +12,6 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.crypto import constant_time_compare
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -32,9 +31,9 @@ from harness.accounts.second_factor import (
 )
 from harness.accounts.signin import client_address, signin_succeeded
 from harness.errors import Conflict, Invalid, NotFound
-from harness.pages.second_factor_wanted import SHOWN
 from harness.pages.signin_forms import CodeForm, PasswordForm, SecondFactorForm
-from harness.pages.web import page, person, show
+from harness.pages.signin_wanted import SHOWN
+from harness.pages.web import next_address, page, person, show
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 HALF_S = 600.0
@@ -77,9 +76,7 @@ def login_code(request: HttpRequest) -> HttpResponse:
     signin_succeeded(name=user.username, address=client_address(request))
     login(request, user, backend=BACKEND)
     request.session[SHOWN] = second_factor_id(user)
-    to = request.GET.get("next", "")
-    known = url_has_allowed_host_and_scheme(to, allowed_hosts={request.get_host()}, require_https=request.is_secure())
-    return redirect(to if known else reverse("home"))
+    return redirect(next_address(request) or reverse("home"))
 
 
 @page("GET", "HEAD")

@@ -3,6 +3,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+from datetime import UTC
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -29,8 +31,14 @@ def test_names_that_people_give_call_nobody_in_a_chat_and_make_no_header():
 
 
 def test_a_mail_says_what_where_and_how_to_turn_it_off():
-    text = mail_text(MESSAGE, "https://portal.example/account/notifications/")
+    text = mail_text(MESSAGE, "https://portal.example/account/notifications/", UTC)
     assert MESSAGE.detail in text and MESSAGE.url in text and "account/notifications" in text
+
+
+def test_a_mail_gives_times_in_the_zone_of_its_reader_and_a_chat_in_utc():
+    message = Message(title="n", detail="It has to start by 2030-01-31 18:00 UTC.", url="")
+    assert "by 2030-01-31 19:00 CET." in mail_text(message, "", ZoneInfo("Europe/Berlin"))
+    assert "by 2030-01-31 18:00 UTC." in json.loads(webhook_body(message, delivery_id="d", kind="k", at=""))["text"]
 
 
 def test_a_receiver_can_check_the_signature():

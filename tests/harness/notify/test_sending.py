@@ -8,12 +8,14 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 
-from harness.accounts.models import Membership
+from harness.accounts.models import Membership, User
 from harness.celery import app
 from harness.env_smtp import Security
+from harness.jobs.models import Job
+from harness.jobs.states import job_note
 from harness.notify import sending
 from harness.notify.models import Delivery, NotifyChoice
 from harness.notify.services import choice_update, delivery_test, webhook_secret
@@ -54,6 +56,19 @@ def test_an_email_arrives_with_a_link(job, people, told, mails, send_all, hooks)
     assert mail["Subject"] == "[Birds] flowers Bcc: x@example.org finished" and mail["Bcc"] is None
     assert f"/jobs/{job.pk}/" in mail.get_content() and mail["Message-ID"].startswith(f"<{Delivery.objects.get().pk}@")
     assert hooks.got == []
+
+
+def test_an_email_gives_times_in_the_zone_of_its_person_and_a_webhook_in_utc(job, people, told, mails, send_all, hooks):
+    told(people.owner, by_email=True)
+    for days, zone in enumerate(("", "Asia/Kathmandu")):
+        User.objects.filter(pk=people.owner.pk).update(browser_time_zone=zone)
+        Job.objects.filter(pk=job.pk).update(promised_at=timezone.now() + timedelta(days=days))  # another promise
+        with transaction.atomic():
+            job_note(job, "note", "It has to start by 2030-01-31 18:00 UTC.", data={"warning": "It may be late."})
+        send_all()
+    first, second = (mail.get_content() for mail in mails.got)
+    assert "by 2030-01-31 18:00 UTC." in first and "by 2030-01-31 23:45 UTC+05:45." in second
+    assert [json.loads(body)["detail"][-21:] for _, _, body in hooks.got] == ["2030-01-31 18:00 UTC."] * 2
 
 
 def test_it_is_tried_again_later_and_with_the_same_id_until_it_arrives(job, people, told, hooks, send_all):

@@ -61,6 +61,8 @@ ROWS: dict[str, Row] = {
     "logout": Row({302}, {302}, {302}, post={}, open_to_all=True),
     "account": own(),
     "password_change": own(),
+    "time_zone": own(post={"time_zone": "Europe/Berlin"}),
+    "browser_time_zone": Row({204}, {204}, {204}, post={"name": "Europe/Berlin"}),
     "token_add": own(post={"name": "laptop", "scope": "read", "days": "30"}),
     "token_end": Row({404}, {404}, {404}, ("nosuchtoken1",), {}),
     "notifications": own(),

@@ -1,15 +1,18 @@
-"""`manage.py admin_create NAME`: make the first admin and a project, print a password."""
+"""`manage.py admin_create NAME`: make the first admin and a project, print a password.
+
+The first admin's password is their own: who installs the harness reads it. Everybody else's has gone through the hands
+of somebody at this machine, and is changed at the next sign-in.
+"""
 
 from __future__ import annotations
 
 import json
-import secrets
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
 from harness.accounts.models import Project, User
-from harness.accounts.services import project_create, token_create, user_create, user_update
+from harness.accounts.services import project_create, token_create, user_create, user_password_reset
 
 
 class Command(BaseCommand):
@@ -30,10 +33,10 @@ class Command(BaseCommand):
         user = User.objects.filter(username=options["username"]).first()
         password = ""
         if user is None:
-            user, password = user_create(actor=None, username=options["username"], is_admin=True)
+            is_first = not User.objects.exists()
+            user, password = user_create(actor=None, username=options["username"], is_admin=True, is_own=is_first)
         elif options["reset"]:
-            password = secrets.token_urlsafe(12)
-            user_update(actor=None, user=user, password=password)
+            password = user_password_reset(actor=None, user=user)
         if not Project.objects.exists():
             project_create(user=user, name=options["project"])
         token = token_create(user=user, name=options["token"], scope="admin")[1] if options["token"] else ""

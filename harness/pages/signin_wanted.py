@@ -1,0 +1,89 @@
+"""What people have to do before anything else: choose a password of their own where somebody else set it, and set up a
+second factor where the operator asks for one. Until then they get no further than to the page for it."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.contrib.auth import logout
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.deprecation import MiddlewareMixin
+
+from harness.accounts.models import User
+from harness.accounts.second_factor import second_factor_id
+from harness.api.errors import crash_answer, error_response
+from harness.database import DATABASE_AWAY
+from harness.errors import Forbidden
+from harness.pages.web import asks_part, error_answer
+from harness.trouble import trouble_page
+
+SHOWN = "second_factor"
+"""Key of a session in which a code was shown: of which app (`second_factor_id`). One that was set up since has shown
+none here."""
+_OPEN = frozenset({"login", "login_code", "logout"})
+_SETTING_UP = frozenset({"second_factor", "second_factor_add"})
+_PASSWORD = "password_change"  # noqa: S105  (a page's name)
+
+
+class SignInMiddleware(MiddlewareMixin):
+    """After `AuthenticationMiddleware`. Tokens go on: they are secrets of their own."""
+
+    def process_view(self, request: HttpRequest, *_: Any) -> HttpResponseBase | None:
+        """Refuse what is asked for by a session of which something else is wanted first."""
+        name = request.resolver_match.url_name if request.resolver_match else None
+        if name in _OPEN or (_for_programs(request) and _is_by_token(request)):
+            return None
+        try:
+            user = request.user
+            return _held(request, user, name or "") if isinstance(user, User) else None
+        except DATABASE_AWAY as error:  # here nobody else turns it into words
+            if request.path.startswith("/api/"):
+                return crash_answer(request, error)
+            answer = trouble_page(request, error)
+            if answer is None:
+                raise
+            return answer
+
+
+def _held(request: HttpRequest, user: User, name: str) -> HttpResponseBase | None:
+    wants_factor = settings.SECOND_FACTOR == "all" or (settings.SECOND_FACTOR == "admins" and user.is_superuser)
+    factor = second_factor_id(user) if wants_factor else ""
+    if factor and request.session.get(SHOWN) != factor and name not in _SETTING_UP:
+        return _refused(request, _FACTOR, "Sign in again.", "login")
+    if user.must_change_password:
+        return None if name == _PASSWORD else _refused(request, _SET_BY_OTHERS, _CHOOSE, _PASSWORD)
+    if wants_factor and not factor and name not in _SETTING_UP:
+        return _refused(request, _FACTOR, "Set one up on the page Second factor.", "second_factor")
+    return None
+
+
+_FACTOR = "Here people sign in with a second factor."
+_SET_BY_OTHERS = "Somebody else set your password."
+_CHOOSE = "Load the page again and choose one that only you know; API tokens work as before."
+
+
+def _refused(request: HttpRequest, message: str, hint: str, to: str) -> HttpResponseBase:
+    """A page is sent on to the one that is wanted, which leads back; all else is told in words."""
+    error = Forbidden(message, hint=hint)
+    if _for_programs(request):
+        return error_response(error)
+    if asks_part(request):
+        return error_answer(request, error)
+    if to == "login":
+        logout(request)
+    back = request.get_full_path()
+    leads_back = to == _PASSWORD and request.method in ("GET", "HEAD") and back != reverse("home")
+    return redirect(f"{reverse(to)}?{urlencode({'next': back})}" if leads_back else reverse(to))
+
+
+def _for_programs(request: HttpRequest) -> bool:
+    return request.path.startswith(("/api/", "/live"))
+
+
+def _is_by_token(request: HttpRequest) -> bool:
+    """Whether the session counts for nothing: the API looks at it where the header is of any other scheme."""
+    return request.headers.get("Authorization", "").lower().startswith("bearer ")
