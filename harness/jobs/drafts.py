@@ -33,6 +33,12 @@ from harness.storage.room import storage_check
 from worker.plan import RunPaths
 from worker.states import JobState
 
+_DRAFT_FIELDS = (
+    "spec", "resolved", "taken", "suggestions", "dataset_sha256", "task", "family", "metric_name", "epochs", "name",
+    "program_sha256", "program_edited", "program_own", "deadline_at", "options", "slowdown",
+)  # fmt: skip
+"""Columns that a change of spec or program may touch."""
+
 
 def spec_check(
     *, user: User, spec: str | dict[str, Any], dataset: Dataset | None, is_own: bool | None = None
@@ -186,10 +192,11 @@ def _job_name(name: str, dataset: Dataset, family: str) -> str:
 
 
 def _draft_require(user: User, job: Job, *, hold: bool = False) -> RunPaths:
-    """The files of a draft. `hold`: until the transaction ends nobody submits it, so that what is written is marked."""
+    """The files of a draft. `hold`: until the transaction ends nobody submits it, so that what is written is marked,
+    nor changes it: it is read again as it is now, since another change may have come before this one."""
     require(user, job.project, Role.MEMBER)
     rows = Job.objects.select_for_update() if hold else Job.objects.all()
-    job.refresh_from_db(fields=["state", "deleted_at"], from_queryset=rows)
+    job.refresh_from_db(fields=["state", "deleted_at", *(_DRAFT_FIELDS if hold else ())], from_queryset=rows)
     if job.state != JobState.DRAFT or job.deleted_at:
         raise Conflict(f"{job.name} is {job.state} and can no longer be edited.", hint="Clone it and edit the clone.")
     paths: RunPaths = settings.STORE.job(job.pk)
@@ -206,9 +213,10 @@ def job_spec_update(*, user: User, job: Job, spec: str | dict[str, Any], taken: 
     wish = programs.spec_read(spec)
     own_model = programs.files_read(paths.program).get("model.py") if job.program_own else None
     resolved, program = _generate(wish, job.dataset, own_model)
-    job.suggestions = programs.suggestions_of(wish, dataset_profile(job.dataset), hardware())
+    suggestions = programs.suggestions_of(wish, dataset_profile(job.dataset), hardware())
     with transaction.atomic():
         _draft_require(user, job, hold=True)
+        job.suggestions = suggestions
         before, written = programs.files_read(paths.generated), programs.files_read(paths.program)
         edited = {
             name: text for name, text in written.items() if text != before.get(name) and name != "spec.yaml"
@@ -224,11 +232,8 @@ def job_spec_update(*, user: User, job: Job, spec: str | dict[str, Any], taken: 
 
 def _draft_save(job: Job, user: User, message: str, data: dict[str, Any] | None = None) -> Job:
     """Call it in the transaction that holds the draft (`_draft_require`)."""
-    fields = (
-        "spec", "resolved", "taken", "suggestions", "dataset_sha256", "task", "family", "metric_name", "epochs", "name",
-        "program_sha256", "program_edited", "program_own", "deadline_at", "options", "slowdown",
-    )  # fmt: skip
-    Job.objects.filter(pk=job.pk, state=JobState.DRAFT).update(**{field: getattr(job, field) for field in fields})
+    changed = {field: getattr(job, field) for field in _DRAFT_FIELDS}
+    Job.objects.filter(pk=job.pk, state=JobState.DRAFT).update(**changed)
     job_note(job, "program", message, actor=user, data=data)
     return job
 

@@ -242,3 +242,14 @@ def test_a_model_without_build_such_as_a_table_that_parses_is_not_queued(job, pe
     with pytest.raises(Invalid, match="no function build") as caught:
         services.job_submit(user=people.owner, job=job)
     assert (caught.value.code, Job.objects.get(pk=job.pk).state) == ("model_no_build", "draft")
+
+
+def test_a_file_that_is_saved_beside_a_change_of_the_spec_takes_none_of_it_back(job, people):
+    other = Job.objects.get(pk=job.pk)
+    services.job_spec_update(
+        user=people.owner, job=job, spec={"training": {"epochs": 7}, "budget": {"deadline": "2099-01-01T00:00:00Z"}}
+    )
+    Job.objects.filter(pk=job.pk).update(name="renamed")
+    services.program_file_write(user=people.owner, job=other, name="notes.py", text="")
+    row = Job.objects.get(pk=job.pk)
+    assert (row.epochs, row.name, row.deadline_at is None) == (7, "renamed", False)
