@@ -144,7 +144,7 @@ def job_view(
     options, running, slowdown = options_of(job), None, slowdown_of(job)
     if held:
         option = _running_option(job, held)
-        options, option, slowdown = options_refined(job, option)
+        options, option, slowdown = options_refined(job, option, held[0].changed_at)
         running = _running(job, option, held, now)
     if setting.policy in RESIZING:
         options = options_narrower(job, options)
