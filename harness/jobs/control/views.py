@@ -272,6 +272,7 @@ def _reserved(now: datetime) -> tuple[Mapping[str, list[Reserved]], Mapping[str,
             start_s=row.starts_at.timestamp(),
             # The expected end of what is open-ended moves, while a promise must not.
             end_s=math.inf if row.open_ended else row.plan_end.timestamp(),
+            told_s=row.back_at(now).timestamp() if row.open_ended else math.inf,
             project=row.project_id or "",
             purpose=row.purpose,
         )
