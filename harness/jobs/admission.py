@@ -195,8 +195,8 @@ def _later_words(kept: Sequence[Reserved], then: Admission) -> str:
     if over is None or finish is None:
         return ""
     return (
-        f"Its finish is not promised yet: {purposes} keeps devices for as long as it takes. When this was asked, that was "
-        f"told to be until {moment_words(over)}; then the job ends about {moment_words(finish)}, in time. "
+        f"Its finish is not promised yet: {purposes} keeps devices for as long as it takes. When this was asked, that "
+        f"was told to be until {moment_words(over)}; then the job ends about {moment_words(finish)}, in time. "
         "Its finish is asked for again when that is over."
     )
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import lru_cache
 
 from harness.jobs.models import Job, MetricPoint
-from scheduler.estimation.rest import Mark, rest_slowdown
+from scheduler.estimation.rest import Mark, rest_slowdown, window_ends
 
 MARKS_KEY = "train/loss"
 """Told by every run, about a thousand times in all."""
@@ -25,6 +25,6 @@ def own_slowdown(job: Job, since: datetime, told: float) -> float:
 
 @lru_cache(maxsize=4096)
 def _marks(job_id: str, since_s: float, step: int) -> tuple[Mark, ...]:
-    """Steps and when they were made, up to this one: they stay as they are, so they are read once."""
+    """Some steps and when they were made, up to this one: they stay as they are, so they are read once."""
     points = MetricPoint.objects.filter(job=job_id, key=MARKS_KEY, time_s__gte=since_s, step__lte=step)
-    return tuple(points.order_by("step").values_list("step", "time_s"))
+    return tuple(window_ends(list(points.order_by("step").values_list("step", "time_s"))))

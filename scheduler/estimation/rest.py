@@ -50,6 +50,13 @@ def rest_slowdown(marks: Sequence[Mark], left: float, told: float) -> float:
 
 def window_paces(marks: Sequence[Mark]) -> list[float]:
     """Seconds per step in windows of about as many steps each; none where steps or clock went backwards."""
+    ends = window_ends(marks)
+    paces = [(after[1] - before[1]) / (after[0] - before[0]) for before, after in pairwise(ends)]
+    return [pace for pace in paces if pace > 0.0]
+
+
+def window_ends(marks: Sequence[Mark]) -> list[Mark]:
+    """The marks that bound the windows, which tell as much as all of them."""
     if len(marks) < 2:
         return []
     (first, first_s), (last, last_s) = marks[0], marks[-1]
@@ -61,8 +68,7 @@ def window_paces(marks: Sequence[Mark]) -> list[float]:
         if mark[0] - first >= (last - first) * wanted / count:
             ends.append(mark)
             wanted = int((mark[0] - first) * count / (last - first)) + 1
-    paces = [(after[1] - before[1]) / (after[0] - before[0]) for before, after in pairwise(ends)]
-    return [pace for pace in paces if pace > 0.0]
+    return ends
 
 
 def _spread(paces: Sequence[float]) -> float:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.estimation.rest import LEAST, MOST, WINDOWS, rest_slowdown, window_paces
+from scheduler.estimation.rest import LEAST, MOST, WINDOWS, rest_slowdown, window_ends, window_paces
 
 PACES = st.lists(st.floats(1e-3, 1e3), min_size=0, max_size=60)
 TOLD = st.floats(1.0, 10.0)
@@ -84,6 +84,14 @@ def test_windows_have_about_as_many_steps_each_however_marks_come():
     assert len(window_paces(marks_of([1.0] * 5))) == 5
     uneven = [(0.0, 0.0), (1.0, 1.0), (2.0, 2.0), (90.0, 90.0), (100.0, 100.0)]
     assert window_paces(uneven) == pytest.approx([1.0] * len(window_paces(uneven)))
+
+
+@given(paces=PACES, left=st.floats(0.0, 1e6))
+def test_the_ends_of_the_windows_tell_as_much_as_all_marks(paces, left):
+    marks = marks_of(paces)
+    ends = window_ends(marks)
+    assert len(ends) <= WINDOWS + 1 and window_ends(ends) == ends
+    assert rest_slowdown(ends, left, 1.4) == rest_slowdown(marks, left, 1.4)
 
 
 def test_ranges_hold_about_eight_of_ten_rests_of_a_pace_that_wanders():
