@@ -22,6 +22,8 @@ class Reserved:
     start_s: float
     end_s: float
     """Infinite where nobody knows: it goes on as long as what it is for."""
+    told_s: float = math.inf
+    """Of one without a known end: when it is expected to be over. That moves, so nothing is planned by it."""
     project: str = ""
     """Whose jobs may use it meanwhile; empty: no job."""
     purpose: str = ""
@@ -149,6 +151,31 @@ class PoolView:
         if len(classes) == len(lowest):
             return self
         return replace(self, nodes=tuple(_at_level(node, lowest[node.sandbox_level]) for node in self.nodes))
+
+
+def open_ended(pool: PoolView, now_s: float, kinds: Iterable[str]) -> tuple[Reserved, ...]:
+    """What keeps devices of these kinds now, nobody knows until when: each once, the last to be over last."""
+    kept_nodes = (node for node in pool.nodes if node.is_kept and node.takes_work)
+    devices = [device for node in kept_nodes for device in node.devices if device.kind in set(kinds)]
+    found = {keep for device in devices for keep in device.reserved if math.isinf(keep.end_s) and keep.holds(now_s)}
+    return tuple(
+        sorted((keep for keep in found if keep.told_s < math.inf), key=lambda keep: (keep.told_s, keep.purpose))
+    )
+
+
+def as_told(pool: PoolView, now_s: float) -> PoolView:
+    """The pool if everything without a known end were over when that is expected: for words, never for promises."""
+
+    def told(device: DeviceView) -> DeviceView:
+        if not any(math.isinf(keep.end_s) for keep in device.reserved):
+            return device
+        ends = (
+            replace(keep, end_s=max(keep.told_s, now_s)) if math.isinf(keep.end_s) else keep for keep in device.reserved
+        )
+        return replace(device, reserved=tuple(ends))
+
+    nodes = (replace(node, devices=tuple(map(told, node.devices))) if node.is_kept else node for node in pool.nodes)
+    return replace(pool, nodes=tuple(nodes))
 
 
 def _at_level(node: NodeView, level: int) -> NodeView:

@@ -256,7 +256,10 @@ def estimate_fixed(job: Job, workload: Workload, only: Allocation | None = None)
 
 
 def estimates_fixed(job: Job, workload: Workload, only: Allocation | None = None) -> list[Estimate]:
-    """What a job costs on the devices its spec fixes, or on `only` there: of several models, the fastest first."""
+    """What a job costs on the devices its spec fixes, or on `only` there: of several models, the fastest first.
+
+    On reserved ones, too: the scheduler keeps it off them for as long, and knows what it takes there afterwards.
+    """
     spec = job.resolved.get("spec") or {}
     resources, mode = spec.get("resources") or {}, spec.get("mode")
     stages = (spec.get("pipeline") or {}).get("stages") if mode in STAGED else None
@@ -264,7 +267,7 @@ def estimates_fixed(job: Job, workload: Workload, only: Allocation | None = None
         kind=resources.get("device"), count=resources.get("count"), mode=mode, stages=stages,
         even=resources.get("split") == "even",
     )  # fmt: skip
-    groups = groups_read(job.project, memory_bytes=wanted_memory_bytes(job))
+    groups = groups_read(job.project, memory_bytes=wanted_memory_bytes(job), with_reserved=True)
     ways = tuple(way for way in candidates(workload, groups, wish=wish) if wish.allows(way.allocation))
     ways = ways if only is None else tuple(way for way in ways if way.allocation == only)
     found = Inspection.objects.filter(key=job_key(job)).first()

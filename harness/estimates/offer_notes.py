@@ -16,7 +16,7 @@ from codegen.spec import TaskSpec
 from harness.accounts.models import Project
 from harness.calibration.known import device_models
 from harness.estimates.groups import groups_read
-from harness.estimates.openings import Key, Openings, back_at, device_key, reservations_now
+from harness.estimates.openings import Key, Openings, device_key, reservations_now
 from harness.moments import moment_words
 from harness.pool.models import Device, DeviceKind, NodeState, Reservation
 from scheduler.estimation.device_model import DeviceModel
@@ -175,7 +175,7 @@ def explained(offer: Offer, kept: Sequence[Reservation], *, project: Project | N
     `kept`: what keeps the job off every device now.
     """
     if kept:
-        until_s = back_at(kept[0], timezone.now()).timestamp()
+        until_s = kept[0].back_at(timezone.now()).timestamp()
         offer = reserved_offer(offer, until_s, open_ended=any(row.open_ended for row in kept))
     elif (until := _wished_until(offer, project)) is not None:
         offer = partly_reserved_offer(offer, until.timestamp(), moment_words(until))

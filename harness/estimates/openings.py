@@ -75,11 +75,6 @@ def reservations_now(project: Project | None, now: datetime) -> list[Reservation
     return sorted(rows, key=lambda row: row.told_end)
 
 
-def back_at(row: Reservation, now: datetime) -> datetime:
-    """When what it keeps now is expected back: its told end; if that is over, as a guess, as far as it is held."""
-    return row.told_end if row.told_end > now else row.ends_at
-
-
 def _for_others(project: Project | None) -> QuerySet[Reservation]:
     rows = Reservation.objects.filter(cancelled_at=None)
     return rows.exclude(project=project) if project is not None else rows
@@ -106,7 +101,7 @@ def openings_read(
         held[key].append(holding)
     for row, devices in reserved:
         if with_reserved or row.starts_at > now:  # whoever starts before it has to end before it
-            end = row.plan_end if row.starts_at > now else back_at(row, now)
+            end = row.plan_end if row.starts_at > now else row.back_at(now)
             span = {"start_s": row.starts_at.timestamp(), "finish_s": end.timestamp()}
             for key, count in Counter(usable[pk] for pk in devices if pk in usable).items():
                 held[key].append(Holding(**span, count=count))

@@ -145,10 +145,10 @@ def _priced(
 def _same_ways(
     kept: JobEstimate, offer: OfferRow, workload: Workload, inspection: Inspection
 ) -> Sequence[Estimate] | None:
-    """Price the ways that were taken anew; None where some cannot be told now, such as while devices are reserved."""
+    """Price the ways that were taken anew; None where some cannot be told now, such as while a node is down."""
     job, wish = kept.job, Wish(**offer.wish)
     taken = [allocation_from(body["allocation"]) for body in (kept.estimate, *kept.ways)]
-    groups = groups_read(job.project, memory_bytes=wanted_memory_bytes(job))
+    groups = groups_read(job.project, memory_bytes=wanted_memory_bytes(job), with_reserved=True)
     # Modes that nobody asked for are among the candidates only where they are wished.
     named = {(way.mode, way.stages or wish.stages) for way in taken if way.mode not in OFFERED}
     wishes = [wish, *(replace(wish, mode=mode, stages=stages) for mode, stages in sorted(named))]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -20,11 +22,12 @@ from harness.jobs.options import deadline_check, has_estimate, option_words, opt
 from harness.jobs.promises import AWAITS_ESTIMATE, IS_MEASURED, PromiseState, promise_state, promise_told
 from harness.jobs.states import job_note
 from harness.moments import moment_of, moment_words
-from harness.pool.models import Quota
+from harness.pool.models import Quota, Reservation
 from harness.pool.turn import facts_change
 from scheduler.admit import admit
 from scheduler.offers.words import chance_words
-from scheduler.types import Admission
+from scheduler.pool_view import as_told, open_ended
+from scheduler.types import Admission, Reserved
 from worker.states import JobState
 
 _log = logging.getLogger(__name__)
@@ -35,6 +38,7 @@ def job_admit(job: Job, *, promised: bool = True) -> dict[str, Any]:
 
     Holds the scheduler's lock until that transaction ends: of two people who ask for the same hour one is refused.
     Without `promised` what cannot be promised is not refused: it is told how probably it is on time.
+    Nor is what only a reservation without a known end stands against: it is asked for again when that is over.
     Raises `Invalid` on `budget.deadline` with the earliest finish that can be kept, `Conflict` where the project's
     quota never lets it run.
     """
@@ -54,9 +58,11 @@ def job_admit(job: Job, *, promised: bool = True) -> dict[str, Any]:
     deadline_check(job.deadline_at, field="budget.deadline")
     if not has_estimate(job):
         return fields | {"promise": promise_told(PromiseState.NO_ESTIMATE)}
-    found = _ask(job, now)
+    found, later = _ask(job, now)
     if found.accepted:
         return fields | _promised(job.deadline_at, found, now)
+    if promised and later:
+        return fields | {"promise": promise_told(PromiseState.AFTER_RESERVED, later)}
     if promised:
         raise _refused(found)
     text = f"Its deadline is not promised; it will run as soon as possible.{_chance_words(found)}"
@@ -70,7 +76,9 @@ def job_admit_again(job: Job) -> dict[str, Any]:
     now = timezone.now()
     if job.deadline_at is None or job.deadline_at <= now or not has_estimate(job):
         return fields
-    found = _ask(job, now)
+    found, later = _ask(job, now)
+    if not found.accepted and later:
+        return fields | {"promise": promise_told(PromiseState.AFTER_RESERVED, later)}
     if not found.accepted:
         verb = "cannot be" if job.state == JobState.QUEUED else "is no longer"
         text = f"Its deadline {verb} promised. {found.text}{_earliest_words(found)}{_chance_words(found)}"
@@ -79,8 +87,10 @@ def job_admit_again(job: Job) -> dict[str, Any]:
 
 
 def promises_catch_up() -> int:
-    """Ask again for jobs whose estimate came after they were queued; returns how many now have a promise."""
-    unknown = Job.objects.filter(promise__state__in=[state.value for state in AWAITS_ESTIMATE])
+    """Ask again for jobs whose estimate came after they were queued, or what kept their devices is over; returns how
+    many now have a promise."""
+    awaits = AWAITS_ESTIMATE if _is_kept_openly() else {*AWAITS_ESTIMATE, PromiseState.AFTER_RESERVED}
+    unknown = Job.objects.filter(promise__state__in=[state.value for state in awaits])
     late = unknown.filter(state=JobState.QUEUED, deleted_at=None, promised_at=None, deadline_at__isnull=False)
     promised = 0
     for job in late.exclude(options=[]).select_related("project", "dataset"):
@@ -116,7 +126,7 @@ def promise_ask_again(job: Job) -> bool:
         waiting = Job.objects.filter(pk=job.pk, state=JobState.QUEUED, promised_at=None)
         if fields["promised_at"] is None:
             # Whoever has not been told yet is told with an event, by `promises_catch_up`.
-            told = waiting.filter(promise__state=PromiseState.NOT_PROMISED.value)
+            told = waiting.filter(promise__state__in=[PromiseState.NOT_PROMISED, PromiseState.AFTER_RESERVED])
             if fields["promise"] and told.update(promise=fields["promise"]):
                 job.promise = fields["promise"]
             return False
@@ -160,13 +170,38 @@ def promise_give(job: Job) -> bool:
     return True
 
 
-def _ask(job: Job, now: datetime) -> Admission:
+def _is_kept_openly() -> bool:
+    """Whether devices are kept now for what has no known end."""
+    now = timezone.now()
+    rows = Reservation.objects.filter(open_ended=True, cancelled_at=None, starts_at__lte=now, ends_at__gt=now)
+    return rows.exists()
+
+
+def _ask(job: Job, now: datetime) -> tuple[Admission, str]:
+    """(whether its finish can be promised; why it may be only later, where just what has no known end is in the way)"""
     facts = facts_read(with_delayed=True)
     view = replace(job_view(job, facts.setting, now), data=facts.ways.of(dataset_of(job)))
     if job.state != JobState.QUEUED:
         # It joins the queue now: a draft of last week, or a job paused for days, has not waited in it.
         view = replace(view, submitted_s=facts.now_s)
-    return admit(view, facts.views, facts.pool, facts.now_s, policy=facts.setting.policy, quotas=facts.quotas)
+    asked = partial(admit, view, facts.views, now_s=facts.now_s, policy=facts.setting.policy, quotas=facts.quotas)
+    found = asked(facts.pool)
+    kept = () if found.accepted else open_ended(facts.pool, facts.now_s, {option.kind for option in view.options})
+    then = asked(as_told(facts.pool, facts.now_s)) if kept else None
+    return found, _later_words(kept, then) if then and then.accepted and then.finish_s else ""
+
+
+def _later_words(kept: Sequence[Reserved], then: Admission) -> str:
+    """Why a finish is not promised yet that can be kept if `kept` is over when that is told."""
+    purposes = " and ".join(dict.fromkeys(keep.purpose for keep in kept))
+    over, finish = moment_of(kept[-1].told_s), moment_of(then.finish_s)
+    if over is None or finish is None:
+        return ""
+    return (
+        f"Its finish is not promised yet: {purposes} keeps devices for as long as it takes. When this was asked, that "
+        f"was told to be until {moment_words(over)}; then the job ends about {moment_words(finish)}, in time. "
+        "Its finish is asked for again when that is over."
+    )
 
 
 def _no_promise() -> dict[str, Any]:

@@ -16,6 +16,7 @@ from codegen.modes import MODES, can_lose_ranks
 from codegen.spec import TaskSpec
 from harness.errors import Invalid
 from harness.jobs.models import Checkpoint, Job
+from harness.jobs.own_range import own_slowdown
 from harness.jobs.states import job_note
 from harness.pool.models import DeviceKind
 from scheduler.types import Option
@@ -26,10 +27,8 @@ DEADLINE_MOST = timedelta(days=3653)
 """Ten years: how far ahead a finish may be wished for."""
 UNKNOWN_SLOWDOWN = 3.0
 """Upper over middle where nothing was estimated but a run shows its pace at times."""
-OBSERVED_SLOWDOWN = 1.15
-"""The same for what is left of a run whose pace is measured: evaluation and saving come unevenly."""
 OBSERVED_FROM = 0.02
-"""Share of the run that must be done before its own pace counts more than the estimate."""
+"""Share of the run that must be done before its own pace counts more than the estimate; without one it does at once."""
 NARROWER_COST = 1.01
 """Energy of a run with fewer ranks than were estimated, over that with all of them; see `options_narrower`."""
 _GOES_ON = frozenset({JobState.RUNNING, JobState.PAUSING})
@@ -137,36 +136,40 @@ def saved_step(job: Job) -> int | None:
     return chosen.step if chosen else None
 
 
-def observed_rate_per_s(job: Job) -> float | None:
+def observed_rate_per_s(job: Job, *, done_least: float = OBSERVED_FROM) -> float | None:
     """Share of the run it does per second, from its own pace; None while that says little."""
     left = work_left(job)
     # What is left to do is what the program itself says: any number at all.
-    if job.state != JobState.RUNNING or not (job.eta_s and job.eta_s > 0) or left <= 0 or 1.0 - left < OBSERVED_FROM:
+    if job.state != JobState.RUNNING or not (job.eta_s and job.eta_s > 0) or left <= 0 or 1.0 - left < done_least:
         return None
     rate_per_s = left / job.eta_s
     return rate_per_s if 0 < rate_per_s <= RATE_MOST_PER_S else None
 
 
-def options_refined(job: Job, running: Option) -> tuple[tuple[Option, ...], Option, float]:
-    """(options, the running one, slowdown) with the rates that the run shows: all estimates err alike."""
+def options_refined(job: Job, running: Option, since: datetime) -> tuple[tuple[Option, ...], Option, float]:
+    """(options, the running one, slowdown) with the rates and the range that the run shows: all estimates err alike.
+
+    `since`: when it got the devices that it has.
+    """
     options, slowdown = options_of(job), slowdown_of(job)
     if not running.rate_per_s:
         # It began before its program was read: what was foretold since then is told of the devices it holds, too.
         told = next((option for option in options if _same(option, running)), running)
         running = replace(told, memory_bytes=running.memory_bytes)
-    seen = observed_rate_per_s(job)
+    seen = observed_rate_per_s(job, done_least=OBSERVED_FROM if running.rate_per_s else 0.0)
     if seen is None:
         return options, running, slowdown
+    slowdown = own_slowdown(job, since, running.slowdown or slowdown)
     factor = seen / running.rate_per_s if running.rate_per_s else 1.0
     refined = tuple(
-        _observed(option, seen if _same(option, running) else min(RATE_MOST_PER_S, option.rate_per_s * factor))
+        replace(
+            option,
+            rate_per_s=seen if _same(option, running) else min(RATE_MOST_PER_S, option.rate_per_s * factor),
+            slowdown=slowdown,
+        )
         for option in options
     )
-    return refined, _observed(running, seen), min(slowdown, OBSERVED_SLOWDOWN)
-
-
-def _observed(option: Option, rate_per_s: float) -> Option:
-    return replace(option, rate_per_s=rate_per_s, slowdown=min(option.slowdown, OBSERVED_SLOWDOWN))
+    return refined, replace(running, rate_per_s=seen, slowdown=slowdown), slowdown
 
 
 def options_narrower(job: Job, options: tuple[Option, ...]) -> tuple[Option, ...]:

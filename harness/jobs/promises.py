@@ -22,6 +22,8 @@ class PromiseState(StrEnum):
     STARTED_UNMEASURED = "started_unmeasured"
     NOT_PROMISED = "not_promised"
     """It cannot be kept as things were when it was asked for."""
+    AFTER_RESERVED = "after_reserved"
+    """What keeps its devices now has no known end: it is asked for again when that is over."""
     PROMISED = "promised"
 
 

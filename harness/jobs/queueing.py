@@ -66,8 +66,7 @@ def queue_rows(*, user: User, mine: bool = False) -> tuple[list[QueueRow], list[
     running = sorted(busy, key=lambda job: (job.expected_finish_at is None, job.expected_finish_at, job.pk))
     borrow = borrowers(job for job in (*waiting, *running) if job.project_id in seen)
     movable = neighbours(waiting)
-    now = timezone.now()
-    reserved = list(Reservation.objects.filter(cancelled_at=None, starts_at__lte=now, ends_at__gt=now))
+    reserved = _reserved_now()
     return (
         [
             replace(
@@ -82,6 +81,16 @@ def queue_rows(*, user: User, mine: bool = False) -> tuple[list[QueueRow], list[
             if not mine or job.owner_id == user.pk
         ],
     )
+
+
+def job_reserved_until(job: Job) -> datetime | None:
+    """Until about when the devices are kept that a waiting job needs, where it has no expected times."""
+    return _reserved_until(job, _reserved_now()) if job.state == JobState.QUEUED else None
+
+
+def _reserved_now() -> list[Reservation]:
+    now = timezone.now()
+    return list(Reservation.objects.filter(cancelled_at=None, starts_at__lte=now, ends_at__gt=now))
 
 
 def _reserved_until(job: Job, reserved: Sequence[Reservation]) -> datetime | None:

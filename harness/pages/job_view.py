@@ -13,11 +13,12 @@ from codegen.spec import TaskSpec
 from codegen.spec_yaml import dump
 from harness.datasets.selectors import dataset_profile
 from harness.jobs.admission import is_being_measured
-from harness.jobs.control.expectations import slack_s
+from harness.jobs.control.expectations import left_s, slack_s
 from harness.jobs.emulated import emulated_words
 from harness.jobs.logs import LogPart
 from harness.jobs.mode import job_mode
 from harness.jobs.models import Job
+from harness.jobs.queueing import job_reserved_until
 from harness.jobs.quota_use import borrowers
 from harness.jobs.selectors import job_checkpoints, job_logs, jobs_queued_count, program_files
 from harness.jobs.services import minimum_sandbox_level
@@ -88,8 +89,10 @@ def header(job: Job) -> dict[str, Any]:
         "elapsed_s": elapsed_s(job),
         "has_devices": has_devices(job),
         "is_live": state not in TERMINAL and state not in {JobState.DRAFT, JobState.PAUSED},
+        "left_s": left_s(job),
         "slack_s": slack_s(job),
         "never_starts": job.waiting_code in NEVER,
+        "reserved_until": job_reserved_until(job),
         "is_being_measured": is_being_measured(job),
         "finish_spreads": _finish_spreads(job),
         "borrows": job.expected_finish_at is not None and job.pk in borrowers([job]),

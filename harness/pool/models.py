@@ -261,6 +261,10 @@ class Reservation(models.Model):
         """Its end for people: of what is open-ended the expected one, however far ahead it is held at a time."""
         return self.planned_until if self.open_ended and self.planned_until else self.plan_end
 
+    def back_at(self, now: datetime) -> datetime:
+        """When what it keeps now is expected back: its told end; if that is over, as a guess, as far as it is held."""
+        return self.told_end if self.told_end > now else self.ends_at
+
 
 class Quota(models.Model):
     """How many devices of one kind the jobs of a project may hold together. No row: no limit."""

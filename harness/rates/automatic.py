@@ -88,7 +88,7 @@ def rate_verdict(job: Job) -> Verdict:
 def _figures(job: Job, workload: Workload) -> tuple[RangeCost, float, float] | None:
     """(cost of a test, seconds of the run: about, and at most); None where the pool has no device for them."""
     kind, _ = wanted_devices(job)
-    groups = groups_read(job.project, memory_bytes=wanted_memory_bytes(job))
+    groups = groups_read(job.project, memory_bytes=wanted_memory_bytes(job), with_reserved=True)
     ways = candidates(workload, groups, wish=Wish(kind=kind, count=1))
     ways = tuple(way for way in ways if way.allocation.count == 1 and way.allocation.kind == kind)
     cost, run = range_cost_of(estimates_of(workload, ways).values(), kind), _run(job, workload)

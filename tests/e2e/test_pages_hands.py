@@ -107,6 +107,16 @@ def test_the_tab_of_the_browser_tells_how_a_run_goes(
     until(page, "document.title.startsWith('80.0 % · ')")
 
 
+def test_the_time_left_of_a_run_runs_down_to_its_expected_finish(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = open_as()
+    visit(page, f"/jobs/{ids['running']}/live/")
+    left = "Number(document.querySelector('[data-live=left]').dataset.left)"
+    before = page.evaluate(left)
+    until(page, f"{left} < {before} && /^about \\d/.test(document.querySelector('[data-live=left]').textContent)")
+
+
 def test_who_wished_it_is_told_when_a_run_ends(
     open_as: Callable[..., Any], ids: dict[str, str], broker_url: str
 ) -> None:

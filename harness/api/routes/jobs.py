@@ -21,11 +21,12 @@ from harness.errors import HarnessError, Invalid, NotFound
 from harness.ids import ID_LENGTH
 from harness.jobs import selectors, services
 from harness.jobs.columns import columns_values
-from harness.jobs.control.expectations import slack_s
+from harness.jobs.control.expectations import left_s, slack_s
 from harness.jobs.copying import left_out
 from harness.jobs.emulated import emulated_words
 from harness.jobs.mode import job_mode
 from harness.jobs.models import Job
+from harness.jobs.queueing import job_reserved_until
 from harness.rates.selectors import job_rate
 from worker.states import JobState
 
@@ -34,7 +35,7 @@ CHECK_ID_LENGTH_MAX = 2 * ID_LENGTH + 1
 """`<job>-<trial run>`."""
 _OUT = (
     *("id", "name", "state", "waiting_code", "waiting_text", "failure", "task", "family", "tags", "program_edited"),
-    *("program_own", "step", "steps_total", "epoch", "epochs", "samples_per_s", "eta_s", "phase", "metric_name"),
+    *("program_own", "step", "steps_total", "epoch", "epochs", "samples_per_s", "phase", "metric_name"),
     *("metric_best", "metric_test", "last_values", "restarts", "sandbox_level", "created_at", "queued_at"),
     *("placed_at", "running_at", "finished_at", "deleted_at", "run_s", "deadline_at", "promised_at", "warning"),
     *("expected_start_at", "expected_finish_at", "expected_low_at", "expected_high_at"),
@@ -52,6 +53,7 @@ def _out(job: Job) -> dict[str, Any]:
         "dataset": DatasetRef(id=job.dataset_id, name=job.dataset.name),
         "parent": job.parent_id,
         "progress": 1.0 if job.state == JobState.SUCCEEDED else min(1.0, progress),
+        "eta_s": left_s(job),
         "slack_s": slack_s(job),
     }
 
@@ -67,6 +69,7 @@ def job_detail(job: Job) -> dict[str, Any]:
         "mode_why": why,
         "learning_rate": rate,
         "learning_rate_why": rate_why,
+        "reserved_until": job_reserved_until(job),
         "queue_position": selectors.queue_position(job),
         "emulated": emulated_words(job),
     }

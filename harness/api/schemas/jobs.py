@@ -135,7 +135,7 @@ class JobOut(Schema):
     epochs: int
     progress: float = Field(description="0-1, from the steps; 1 of a job that has succeeded.")
     samples_per_s: float | None
-    eta_s: float | None
+    eta_s: float | None = Field(description="Seconds left of a job that has devices: until `expected_finish_at`.")
     phase: str
     metric_name: str
     metric_best: float | None = Field(description="Best value on the validation part.")
@@ -185,6 +185,9 @@ class JobDetail(JobOut):
     token: int
     resume_from: str
     queue_position: int | None = Field(description="From 1 while it waits.")
+    reserved_until: datetime | None = Field(
+        description="Where it has no expected times and waits for devices that are reserved: until about then."
+    )
     promise: PromiseOut
     options: list[dict[str, Any]] = Field(description="Ways to run it that the scheduler may choose from.")
     mode: str = Field(description="How its devices work together: of the newest attempt, else of the spec.")

@@ -122,7 +122,9 @@ def _show(job: Json, kept: list[Json], url: str) -> None:
             ("Dataset", f"{job['dataset']['name']} ({job['dataset']['id']})"),
             ("Tags", ", ".join(job["tags"])),
             ("Progress", _progress(job)),
+            ("Reserved until", f"about {when(job['reserved_until'])}" if job["reserved_until"] else ""),
             ("Left", duration(job["eta_s"])),
+            ("Expected finish", _expected(job)),
             ("Deadline", f"{when(job['deadline_at'])}{_kept(job)}"),
             ("Promised", _promised(job)),
             ("Warning", local_words(job["warning"])),
@@ -151,6 +153,12 @@ def _progress(job: Json) -> str:
     is_early = job["state"] == "succeeded" and 0 < made < job["epochs"]
     early = f"stopped early, after epoch {made} of {job['epochs']}; " if is_early else ""
     return f"{percent_words(job['progress'], 0)} ({early}{job['step']}/{job['steps_total']} steps)"
+
+
+def _expected(job: Json) -> str:
+    if not job["expected_finish_at"]:
+        return ""
+    return f"{when(job['expected_finish_at'])} ({when(job['expected_low_at'])} to {when(job['expected_high_at'])})"
 
 
 def _kept(job: Json) -> str:

@@ -9,7 +9,7 @@ import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from harness.client.cli.common import JobArgument, finish, open_client
-from harness.client.cli.output import JsonFlag, console, duration, json_line, notes, number
+from harness.client.cli.output import JsonFlag, console, duration, json_line, notes, number, when
 from harness.client.client import Client, Json
 from harness.client.errors import BadInput
 from harness.client.watch import LEVELS, job_updates, log_follow, log_lines
@@ -57,7 +57,8 @@ def watch_and_print(client: Client, job_id: str, *, as_json: bool, quiet: bool =
 def _note(job: Json) -> str:
     if job["state"] == "queued":
         place = f"place {job['queue_position']}" if job.get("queue_position") else ""
-        return " · ".join(filter(None, (place, job["waiting_text"])))
+        until = f"reserved until about {when(job['reserved_until'])}" if job.get("reserved_until") else ""
+        return " · ".join(filter(None, (place, job["waiting_text"], until)))
     parts = []
     if job["epochs"]:
         parts.append(f"epoch {number(job['epoch'], 3)}/{job['epochs']}")

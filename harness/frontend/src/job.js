@@ -106,7 +106,6 @@ export function mount(root) {
     write("steps", number(data.steps_total));
     const stepping = live("stepping");
     if (stepping) stepping.hidden = !data.steps_total;
-    write("eta", data.eta_s === null || data.eta_s === undefined ? "measuring…" : `about ${duration(data.eta_s)}`);
     write("rate", number(data.samples_per_s, 3));
     if (data.phase) write("phase", data.phase.replaceAll("_", " "));
     const bar = live("bar");
@@ -120,6 +119,12 @@ export function mount(root) {
     if (node?.dataset.ticking) {
       node.dataset.elapsed = String(Number(node.dataset.elapsed) + 1);
       node.textContent = duration(Number(node.dataset.elapsed));
+    }
+    // Until the expected finish, which the header tells anew when it has moved: both always say the same.
+    const left = live("left");
+    if (left) {
+      left.dataset.left = String(Math.max(0, Number(left.dataset.left) - 1));
+      left.textContent = `about ${duration(Number(left.dataset.left))}`;
     }
   }, 1000);
   setInterval(refreshSoon, POLL_MS);

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from django.utils import timezone
+
 from harness.broker import publish_job
 from harness.jobs.control.data_ways import dataset_of
 from harness.jobs.control.views import Facts
@@ -16,7 +18,7 @@ from harness.moments import moment_words
 from scheduler.data_way import Travel
 from scheduler.placing.obstacles import NEVER
 from scheduler.types import Decision, JobView, PoolView, WaitCode, WaitReason
-from worker.states import JobState
+from worker.states import HOLDS_DEVICES, JobState
 from worker.words import duration_words
 
 TOLD_AGAIN_S = 5.0
@@ -126,6 +128,16 @@ def slack_s(job: Job) -> float | None:
     if job.promised_at is None or job.expected_finish_at is None:
         return None
     return (job.promised_at - job.expected_finish_at).total_seconds()
+
+
+def left_s(job: Job) -> float | None:
+    """Seconds until the expected finish of a job that has devices: the time left, wherever it is told. None: unknown.
+
+    What the run itself says of its end goes into the expected finish, so that both are one figure.
+    """
+    if JobState(job.state) not in HOLDS_DEVICES or job.expected_finish_at is None:
+        return None
+    return max(0.0, (job.expected_finish_at - timezone.now()).total_seconds())
 
 
 def _waiting(facts: Facts, job: Job, reason: WaitReason | None, planned: str) -> dict[str, Any]:

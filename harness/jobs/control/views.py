@@ -159,7 +159,7 @@ def job_view(
     options, running, slowdown = options_of(job), None, slowdown_of(job)
     if held:
         option = _running_option(job, held)
-        options, option, slowdown = options_refined(job, option)
+        options, option, slowdown = options_refined(job, option, held[0].changed_at)
         running = _running(job, option, held, now)
     if setting.policy in RESIZING:
         options = options_narrower(job, options)
@@ -287,6 +287,7 @@ def _reserved(now: datetime) -> tuple[Mapping[str, list[Reserved]], Mapping[str,
             start_s=row.starts_at.timestamp(),
             # The expected end of what is open-ended moves, while a promise must not.
             end_s=math.inf if row.open_ended else row.plan_end.timestamp(),
+            told_s=row.back_at(now).timestamp() if row.open_ended else math.inf,
             project=row.project_id or "",
             purpose=row.purpose,
         )

@@ -6,6 +6,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 
 from harness.datasets.samples import SAMPLES
+from harness.jobs.control.expectations import left_s
 from harness.jobs.models import Job
 from harness.jobs.selectors import JobFilters, job_list, jobs_queued_count, queue_position
 from harness.pages.first_steps import first_steps
@@ -27,7 +28,7 @@ def home(request: HttpRequest) -> HttpResponseBase:
     running = jobs("placed", "running", "pausing", "cancelling")
     queued = job_list(user=user, filters=JobFilters(states=("queued",)), sort="queued", page_size=SHOWN).items
     context = {
-        "running": [{"job": job, "share": progress_share(job)} for job in running],
+        "running": [{"job": job, "share": progress_share(job), "left_s": left_s(job)} for job in running],
         "queued": [{"job": job, "place": queue_position(job)} for job in queued],
         "failed": job_list(user=user, filters=JobFilters(states=("failed",)), sort="-finished", page_size=5).items,
         "finished": job_list(user=user, filters=JobFilters(states=("succeeded",)), sort="-finished", page_size=5).items,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import json
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from django.utils import timezone
 
+from harness.client.cli.output import when
 from harness.jobs.models import Job
+from harness.pool.models import Node
+from harness.pool.reservations import reservation_hold
 from tests.harness.client.conftest import Dlh
 
 pytestmark = pytest.mark.usefixtures("portal")
@@ -38,3 +42,24 @@ def test_what_was_said_of_a_promise_while_a_job_waited_does_not_stand_once_it_ha
     Job.objects.filter(pk=ended_job.pk).update(deadline_at=now, finished_at=now, promised_at=None, promise=promise)
     told = " ".join(dlh("show", ended_job.pk).out.split())
     assert "Promised no" in told and "as soon as possible" not in told
+
+
+def test_what_is_left_of_a_run_ends_at_its_expected_finish(dlh: Dlh, job: Any) -> None:
+    finish = timezone.now() + timedelta(hours=2, seconds=20)
+    times = {"expected_low_at": finish - timedelta(hours=1), "expected_high_at": finish + timedelta(hours=1)}
+    Job.objects.filter(pk=job.pk).update(state="running", eta_s=61.0, expected_finish_at=finish, **times)
+    body = json.loads(dlh("show", job.pk, "--json").out)
+    told = datetime.fromisoformat(body["expected_finish_at"]) - timezone.now()
+    assert told.total_seconds() == pytest.approx(body["eta_s"], abs=10.0)
+    words = " ".join(dlh("show", job.pk).out.split())
+    assert "Left 2 h" in words and f"Expected finish {when(body['expected_finish_at'])} (" in words
+
+
+def test_a_job_that_waits_for_a_sweep_tells_until_when(dlh: Dlh, portal: Any, job: Any) -> None:
+    over = timezone.now() + timedelta(minutes=40)
+    node = Node.objects.create(name="n", state="up")
+    reservation_hold(target=node, ends_at=over, purpose="Calibration of n", open_ended=True)
+    reason = "What is free on n is reserved (Calibration of n), now or before it would end."
+    Job.objects.filter(pk=job.pk).update(state="queued", waiting_code="reserved", waiting_text=reason)
+    told = " ".join(dlh("show", job.pk).out.split())
+    assert "(Calibration of n)" in told and f"Reserved until about {when(over.isoformat())}" in told

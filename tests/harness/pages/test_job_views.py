@@ -23,7 +23,8 @@ from harness.pages.figures import NONE
 from harness.pages.job_view import first_error_line, job_actions
 from harness.pages.results_view import INTERVALS_DRAWN
 from harness.pages.speed import speedup_rows
-from harness.pool.models import Quota
+from harness.pool.models import Node, Quota
+from harness.pool.reservations import reservation_hold
 
 
 @pytest.fixture
@@ -272,6 +273,34 @@ def test_a_job_that_the_scheduler_has_not_looked_at_yet_is_told_nothing_about_it
     page = owner.get(address).content.decode()
     assert "Waiting to be placed" in page and "cannot be predicted" not in page
     assert 'data-live="phase"' not in page  # of the attempt before a pause
+
+
+def test_the_time_left_is_that_until_the_expected_finish_on_every_page(world: SimpleNamespace, owner: Client) -> None:
+    job, finish = world.jobs["running"], timezone.now() + timedelta(hours=2, seconds=5)
+    Job.objects.filter(pk=job.pk).update(expected_finish_at=finish, eta_s=61.0)
+    page = " ".join(header_of(owner, job).split())
+    assert re.search(r'data-left="720\d\.\d">about 2 h<', page) and "Expected finish" in page
+    assert "2 h" in owner.get("/").content.decode() and "1 min 01 s" not in owner.get("/").content.decode()
+    Job.objects.filter(pk=job.pk).update(expected_finish_at=None)
+    page = header_of(owner, job)
+    assert "measuring…" in page and "data-left" not in page
+
+
+def test_a_job_that_waits_for_a_sweep_is_told_when_that_is_expected_to_be_over(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    job, over = world.jobs["queued"], timezone.now() + timedelta(minutes=40)
+    node = Node.objects.filter(devices__reservations=None).first()
+    reservation_hold(
+        target=node, ends_at=timezone.now() + timedelta(minutes=10), planned_until=over, purpose="Calibration of n",
+        open_ended=True,
+    )  # fmt: skip
+    reason = "What is free on n is reserved (Calibration of n), now or before it would end."
+    gone = {"expected_start_at": None, "expected_finish_at": None}
+    Job.objects.filter(pk=job.pk).update(waiting_code="reserved", waiting_text=reason, **gone)
+    page = header_of(owner, job)
+    assert "(Calibration of n)" in page and "What is reserved is expected back" in page
+    assert over.isoformat(timespec="seconds") in page and "cannot be predicted" not in page
 
 
 def test_a_job_that_can_never_start_is_not_told_that_an_estimate_is_missing(

@@ -1,0 +1,95 @@
+"""How far the finish of a run may be off, by its own pace on the devices that it has."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from harness.jobs.control.expectations import left_s
+from harness.jobs.control.tick import tick
+from harness.jobs.models import Job, MetricPoint
+from harness.jobs.own_range import own_slowdown
+from tests.harness.jobs.helpers import estimated, run_now
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
+
+
+def told(job, paces, *, began=None):
+    """The job has told its loss each ten steps, made at these paces."""
+    time_s, points = (began or timezone.now()).timestamp() + 1.0, []
+    for number, pace in enumerate(paces, start=1):
+        time_s += 10 * pace
+        points.append(MetricPoint(job=job, key="train/loss", step=10 * number, epoch=0.0, value=1.0, time_s=time_s))
+    MetricPoint.objects.bulk_create(points)
+    left = 1000 - 10 * len(paces)
+    Job.objects.filter(pk=job.pk).update(state="running", step=10 * len(paces), steps_total=1000, eta_s=float(left))
+    job.refresh_from_db()
+
+
+def spread(job):
+    return (job.expected_high_at - job.expected_finish_at) / (job.expected_finish_at - timezone.now())
+
+
+def test_a_loud_host_widens_the_range_and_a_steady_run_narrows_it(job_make, node_make):
+    node_make(cpus=2)
+    steady, loud = (estimated(job_make(name=name), run_s=1000, slowdown=1.5) for name in ("steady", "loud"))
+    for job, paces in ((steady, [1.0] * 50), (loud, [1.0] * 13 + [2.0] * 12 + [0.8] * 12 + [1.9] * 13)):
+        run_now(job)
+        told(job, paces)
+    tick()
+    steady.refresh_from_db()
+    loud.refresh_from_db()
+    assert spread(steady) < 0.1 < 0.3 < spread(loud)
+    assert loud.expected_low_at < loud.expected_finish_at < loud.expected_high_at
+
+
+def test_only_steps_on_the_devices_that_it_has_count(job_make, node_make):
+    node_make(cpus=1)
+    job = estimated(job_make(), run_s=1000)
+    run_now(job)
+    hour_ago = timezone.now() - timedelta(hours=1)
+    told(job, ([1.0] * 10 + [3.0] * 10) * 2, began=hour_ago)
+    assert own_slowdown(job, timezone.now(), 1.4) == 1.4
+    assert own_slowdown(job, hour_ago, 1.4) > 1.5
+
+
+def test_it_reads_its_steps_anew_only_as_it_gets_on(job_make, node_make, django_assert_num_queries):
+    node_make(cpus=1)
+    job = estimated(job_make(), run_s=1000)
+    run_now(job)
+    since = timezone.now()
+    told(job, [1.0] * 50)
+    own_slowdown(job, since, 1.4)
+    with django_assert_num_queries(0):
+        job.step += 1
+        own_slowdown(job, since, 1.4)
+    with django_assert_num_queries(1):
+        job.step = 700
+        own_slowdown(job, since, 1.4)
+
+
+def test_a_run_without_an_estimate_has_a_finish_as_soon_as_it_tells_one(job_make, node_make):
+    node_make(cpus=1)
+    job = job_make()
+    run_now(job)
+    Job.objects.filter(pk=job.pk).update(step=5, steps_total=1000, eta_s=500.0)
+    tick()
+    job.refresh_from_db()
+    assert left_s(job) == pytest.approx(500.0, abs=20.0)
+
+
+def test_the_time_left_is_that_until_the_expected_finish(job_make, node_make):
+    node_make(cpus=1)
+    job = estimated(job_make(), run_s=1000)
+    assert left_s(job) is None
+    run_now(job)
+    told(job, [1.0] * 50)
+    tick()
+    job.refresh_from_db()
+    assert job.expected_finish_at - timezone.now() == pytest.approx(
+        timedelta(seconds=left_s(job)), abs=timedelta(seconds=2)
+    )
+    job.expected_finish_at = timezone.now() - timedelta(minutes=1)
+    assert left_s(job) == 0.0
