@@ -1,4 +1,4 @@
-"""Which devices are held, by whom, and which of them will soon be given back. Reads only."""
+"""Which devices are held, by whom, and which of them will soon be given back; who waits and runs then. Reads only."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from django.db.models import Exists, OuterRef, Q
 
 from harness.jobs.control.width_request import width_request_read
 from harness.jobs.models import Allocation, Job, JobAttempt
-from harness.jobs.options import option_read
+from harness.jobs.options import option_read, with_saved_step
 from scheduler.kinds import real_name
 from scheduler.types import Option
 from worker.states import JobState
+
+_DEFERRED = ("suggestions", "notes", "dataset__profile")
+_READS_MOST = 3
+"""What goes on changing while it is read is planned with as it was seen last."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +65,25 @@ def held_read() -> list[Held]:
         if attempt_id in told  # else it has just given them back
         for option, since, request in [told[attempt_id]]
     ]
+
+
+def rows_read(due: Q) -> tuple[list[Held], list[Job], list[Job]]:
+    """(what is held, who of those `due` waits, who runs), each asked for by itself: all again where a job began or
+    ended in between.
+
+    What is held is read first: a job that gives it back meanwhile waits again, and its devices count as taken.
+    """
+    rows = with_saved_step(Job.objects.select_related("dataset", "project").defer(*_DEFERRED))
+    # Who is being cancelled, or paused by a person, gives its devices back and is not planned with.
+    runs = Q(state__in=[JobState.PLACED, JobState.RUNNING]) | Q(state=JobState.PAUSING, preempted=True)
+    for _ in range(_READS_MOST):
+        held = held_read()
+        queued, busy = list(rows.filter(due, state=JobState.QUEUED, deleted_at=None)), list(rows.filter(runs))
+        holders, waiting = {one.job_id for one in held}, {job.pk for job in queued}
+        if all(job.pk in holders and job.pk not in waiting for job in busy):
+            break
+    found = {job.pk for job in busy if job.pk in holders}
+    return held, [job for job in queued if job.pk not in found], busy
 
 
 def ending_ids() -> frozenset[str]:

@@ -13,7 +13,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from harness.jobs.control.data_ways import NO_WAYS, DataWays, dataset_of, with_data
-from harness.jobs.control.held import Held, ending_ids, held_read, names_at_start
+from harness.jobs.control.held import Held, ending_ids, names_at_start, rows_read
 from harness.jobs.control.losses import Losses, losses_read
 from harness.jobs.models import Job
 from harness.jobs.options import (
@@ -24,7 +24,6 @@ from harness.jobs.options import (
     slowdown_of,
     wanted_devices,
     wanted_memory_bytes,
-    with_saved_step,
     work_left,
 )
 from harness.pool.caches import NodeCache, caches_get
@@ -42,11 +41,8 @@ from worker.states import JobState
 
 RESIZING = frozenset({"deadline_energy", "deadline"})
 """Policies that change what a running job holds: by the others it would stay as narrow as it began."""
-_DEFERRED = ("suggestions", "notes", "dataset__profile")
 _AWAY = (Reserved(start_s=-math.inf, end_s=math.inf, purpose="its node does not see it"),)
 """Of a device that is away: nobody else gets it, so nobody is paused for it."""
-_READS_MOST = 3
-"""What goes on changing while it is read is planned with as it was seen last."""
 _log = logging.getLogger(__name__)
 
 
@@ -85,7 +81,7 @@ def facts_read(*, with_delayed: bool = False) -> Facts:
     """
     now = timezone.now()
     setting = pool_setting_get()
-    everything, queued, busy = _rows_read(Q() if with_delayed else _is_due(now) | Q(promised_at__isnull=False))
+    everything, queued, busy = rows_read(Q() if with_delayed else _is_due(now) | Q(promised_at__isnull=False))
     ending = ending_ids() if with_delayed else frozenset()
     holding = [one for one in everything if not one.leaves and one.job_id not in ending]
     held: dict[str, list[Held]] = defaultdict(list)
@@ -111,24 +107,6 @@ def facts_read(*, with_delayed: bool = False) -> Facts:
         caches=caches,
         ways=ways,
     )
-
-
-def _rows_read(due: Q) -> tuple[list[Held], list[Job], list[Job]]:
-    """(what is held, who waits, who runs), each asked for by itself: again where a job began or ended in between.
-
-    What is held is read first: a job that gives it back meanwhile waits again, and its devices count as taken.
-    """
-    rows = with_saved_step(Job.objects.select_related("dataset", "project").defer(*_DEFERRED))
-    # Who is being cancelled, or paused by a person, gives its devices back and is not planned with.
-    runs = Q(state__in=[JobState.PLACED, JobState.RUNNING]) | Q(state=JobState.PAUSING, preempted=True)
-    for _ in range(_READS_MOST):
-        held = held_read()
-        queued, busy = list(rows.filter(due, state=JobState.QUEUED, deleted_at=None)), list(rows.filter(runs))
-        holders, waiting = {one.job_id for one in held}, {job.pk for job in queued}
-        if all(job.pk in holders and job.pk not in waiting for job in busy):
-            break
-    found = {job.pk for job in busy if job.pk in holders}
-    return held, [job for job in queued if job.pk not in found], busy
 
 
 def _view_or_none(

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from harness.jobs import admission
-from harness.jobs.control import views
+from harness.jobs.control import held, views
 from harness.jobs.control.attempts import attempt_end
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.tick import tick
@@ -70,7 +70,7 @@ def test_facts_take_as_many_queries_for_many_edited_jobs_as_for_one(job_make, no
 
 def meanwhile(monkeypatch, happens):
     """Once, after what is held was read and before the jobs are."""
-    read, left = views.held_read, [happens]
+    read, left = held.held_read, [happens]
 
     def held_read():
         found = read()
@@ -78,7 +78,7 @@ def meanwhile(monkeypatch, happens):
             left.pop()()
         return found
 
-    monkeypatch.setattr(views, "held_read", held_read)
+    monkeypatch.setattr(held, "held_read", held_read)
 
 
 def test_a_job_that_goes_back_into_the_queue_while_all_is_read_is_there_and_its_devices_are_not_free(
