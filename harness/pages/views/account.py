@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
@@ -19,7 +20,7 @@ from harness.accounts.services import token_create, token_revoke, user_update
 from harness.accounts.sessions import session_end, session_list, session_moved, sessions_end
 from harness.errors import Invalid
 from harness.pages.forms import TokenForm
-from harness.pages.signin_forms import SignInForm
+from harness.pages.signin_forms import NewPasswordForm, SignInForm
 from harness.pages.views.second_factor import half_way
 from harness.pages.web import change, page, person, show
 
@@ -54,7 +55,12 @@ class PasswordChange(PasswordChangeView):
     """The person's own password."""
 
     template_name = "accounts/password.html"
+    form_class = NewPasswordForm
     success_url = reverse_lazy("account")
+
+    def get_form_kwargs(self) -> dict[str, Any]:
+        """With the request: wrong old passwords are counted by its address."""
+        return {**super().get_form_kwargs(), "request": self.request}
 
     def form_valid(self, form: PasswordChangeForm) -> HttpResponse:
         """Through the service, which notes it in the audit log; this session goes on, all others end."""
