@@ -1,4 +1,5 @@
-"""`python -m codegen.profile SOURCE OUT --name NAME --options JSON`: progress as JSON lines, for the sandboxed call by control.
+"""`python -m codegen.profile SOURCE OUT --name NAME --options JSON`: progress as JSON lines, as control calls it in the
+sandbox.
 
 Ends with {"ok": true}, or with {"problem": {...}} and exit code 3 where the data is at fault.
 """
