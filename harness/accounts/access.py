@@ -124,3 +124,12 @@ def project_create_check(user: User) -> None:
             f"You have created {counted(settings.PROJECTS_MAX, 'project')}, which is the maximum per person.",
             hint="Use one of them, or ask an admin of the installation to create it, and to add you.",
         )
+
+
+def project_refused(user: User) -> Forbidden | TooMany | None:
+    """Why the person can create no further project; None: they can."""
+    try:
+        project_create_check(user)
+    except (Forbidden, TooMany) as problem:
+        return problem
+    return None

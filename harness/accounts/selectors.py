@@ -10,6 +10,7 @@ from django.db.models import Count, Max, Q, QuerySet
 from django.utils import timezone
 
 from harness.accounts.access import (
+    project_refused,
     projects_made,
     projects_with_role,
     require,
@@ -71,7 +72,9 @@ def project_chosen(*, user: User, slug: str) -> Project:
     raise Invalid(
         "You are not in a project yet.",
         field="project",
-        hint="Create one on the page Projects or with `dlh projects add NAME`; or have a project's admin add you.",
+        hint="Have a project's admin add you."
+        if project_refused(user)
+        else "Create one on the page Projects or with `dlh projects add NAME`; or have a project's admin add you.",
     )
 
 

@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from harness.accounts.access import projects_with_role, role_of, role_rank
+from harness.accounts.access import project_refused, projects_with_role, role_of, role_rank
 from harness.accounts.models import Project, Role, User
 from harness.csv import csv_chunks
 from harness.errors import Conflict, Forbidden, HarnessError, NotFound
@@ -152,5 +152,6 @@ def writable_check(user: User) -> None:
     if not any_writable(user):
         raise Forbidden(
             "You are not a member of any project that you can add things to.",
-            hint="Create your own project, or ask a project admin for the role member.",
+            hint=f"{'Ask' if project_refused(user) else 'Create your own project, or ask'} a project admin for the "
+            "role member.",
         )

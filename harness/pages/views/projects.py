@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from harness.accounts.access import project_create_check, require, require_admin
+from harness.accounts.access import project_refused, require, require_admin
 from harness.accounts.models import Role, User
 from harness.accounts.second_factor import second_factor_remove
 from harness.accounts.selectors import membership_list, project_get, project_list, user_get, user_list
@@ -21,7 +21,7 @@ from harness.accounts.services import (
     user_password_reset,
     user_update,
 )
-from harness.errors import Conflict, Forbidden, HarnessError, Invalid, NotFound, TooMany
+from harness.errors import Conflict, Forbidden, Invalid, NotFound, TooMany
 from harness.pages.forms import MemberForm, ProjectForm, UserForm
 from harness.pages.web import can, change, page, person, show
 from harness.storage.use import storage_of
@@ -40,7 +40,7 @@ def _projects(
     context = {
         "projects": project_list(user=user),
         "form": ProjectForm(),
-        "no_more": _no_more(user),
+        "no_more": project_refused(user),
         "people": user_list(user=user) if user.is_superuser else None,
         "user_form": user_form,
         "made": made,
@@ -49,15 +49,6 @@ def _projects(
     response = show(request, "projects/list.html", context, nav="projects", status=status)
     response["Cache-Control"] = "no-store"
     return response
-
-
-def _no_more(user: User) -> HarnessError | None:
-    """Why the person can create no further project; None: they can."""
-    try:
-        project_create_check(user)
-    except (Forbidden, TooMany) as problem:
-        return problem
-    return None
 
 
 @page("POST")

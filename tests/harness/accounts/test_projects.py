@@ -107,3 +107,6 @@ def test_where_only_admins_create_projects_others_are_told_to_ask_one(people: Si
         services.project_create(user=people.owner, name="mine")
     assert caught.value.hint == "Ask one to create it, and to add you."
     assert services.project_create(user=people.admin, name="theirs").slug == "theirs"
+    with pytest.raises(Invalid) as away:
+        chosen(User.objects.create_user("newcomer"))
+    assert away.value.hint == "Have a project's admin add you."

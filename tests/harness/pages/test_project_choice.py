@@ -89,6 +89,18 @@ def test_a_web_address_without_a_project_is_refused_where_one_has_to_be_chosen(p
     assert answer.status_code == 422 and "a-trap, birds" in text and "https://data.example.org/a.csv" in text
 
 
+def test_nobody_is_asked_to_create_a_project_who_cannot(people: SimpleNamespace, settings: Any) -> None:
+    client = client_of(people.viewer)
+
+    def told() -> tuple[bool, bool]:
+        home, upload = (client.get(reverse(name)).content.decode() for name in ("home", "dataset_upload"))
+        return "Create a project" in home, "Create your own project, or ask" in upload
+
+    assert told() == (True, True)
+    settings.PROJECTS_MAX = 0
+    assert told() == (False, False)
+
+
 @pytest.mark.parametrize(("most", "words"), [(0, "Only admins of the installation"), (1, "created 1 project,")])
 def test_the_page_says_why_one_can_create_no_further_project(
     most: int, words: str, people: SimpleNamespace, settings: Any
