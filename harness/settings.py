@@ -191,6 +191,8 @@ STORAGE_QUOTA_BYTES = env_int("DLH_STORAGE_QUOTA_GIB", 0) * 2**30 or None
 JOB_DISK_BYTES = env_int("DLH_JOB_DISK_GIB", 20) * 2**30
 STALL_S = env_int("DLH_STALL_S", 300)
 """A run that makes no progress for so long is ended."""
+PROJECTS_MAX = env_int("DLH_PROJECTS_MAX", 10)
+"""Projects that one person may create, admins of the installation as many as they like; 0: nobody else any."""
 TRASH_DAYS = env_int("DLH_TRASH_DAYS", 14)
 UPLOAD_EXPIRES_DAYS = env_int("DLH_UPLOAD_EXPIRES_DAYS", 7)
 UPLOADS_OPEN_MAX = env_int("DLH_UPLOADS_OPEN_MAX", 50)

@@ -17,15 +17,20 @@ Progress = Callable[[float, str], None]
 """Called with the share done (0-1) and what is being done."""
 
 
-def profile_dataset(source: Path, out: Path, options: ProfileOptions, progress: Progress) -> DatasetProfile:
+def profile_dataset(
+    source: Path, out: Path, options: ProfileOptions, progress: Progress, *, name: str = ""
+) -> DatasetProfile:
     """Profile `source` and pack it into the folder `out`; `profile.json` is written last.
+
+    Problems call the file `name`, where one is given; the profile names it nowhere: it is the same for all who bring
+    these bytes.
 
     Raises `codegen.profile.types.DataError` where the file cannot be used for training; `out` then holds
     nothing new.
     """
     from codegen.profile.run import profile_file
 
-    return profile_file(source, out, options, progress)
+    return profile_file(source, out, options, progress, name)
 
 
 def read_rows(packed: Path, offset: int, limit: int) -> tuple[list[str], list[list[Any]]]:

@@ -1,4 +1,5 @@
-"""`python -m codegen.profile SOURCE OUT --options JSON`: progress as JSON lines, for the sandboxed call by control.
+"""`python -m codegen.profile SOURCE OUT --name NAME --options JSON`: progress as JSON lines, as control calls it in the
+sandbox.
 
 Ends with {"ok": true}, or with {"problem": {...}} and exit code 3 where the data is at fault.
 """
@@ -40,10 +41,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m codegen.profile", description="Profile and pack a dataset.")
     parser.add_argument("source", type=Path)
     parser.add_argument("out", type=Path)
+    parser.add_argument("--name", default="", help="file name in problems, of the same suffixes; default: SOURCE's")
     parser.add_argument("--options", default="{}", help="ProfileOptions as JSON")
     given = parser.parse_args(arguments)
     try:
-        profile_dataset(given.source, given.out, options_from_json(given.options), _tell_progress)
+        options = options_from_json(given.options)
+        profile_dataset(given.source, given.out, options, _tell_progress, name=given.name)
     except DataError as error:
         _tell({"problem": asdict(error.problem)})
         return EXIT_DATA

@@ -32,7 +32,9 @@ Progress = Callable[[float, str], None]
 _SCRATCH = ".profile-"
 
 
-def profile_file(source: Path, out: Path, options: ProfileOptions, progress: Progress) -> DatasetProfile:
+def profile_file(
+    source: Path, out: Path, options: ProfileOptions, progress: Progress, name: str = ""
+) -> DatasetProfile:
     """See `codegen.profile.profile_dataset`."""
     with machine_limits():
         out.mkdir(parents=True, exist_ok=True)
@@ -40,9 +42,17 @@ def profile_file(source: Path, out: Path, options: ProfileOptions, progress: Pro
             shutil.rmtree(left, ignore_errors=True)
         scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=out))
         try:
-            return _profile(source, out, scratch, options, progress)
+            return _profile(_named(source, scratch, name) if name else source, out, scratch, options, progress)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _named(source: Path, scratch: Path, name: str) -> Path:
+    """The same file under a name of its uploader's: whatever reads it calls it by the last part of its path."""
+    named = scratch / "named" / Path(name).name
+    named.parent.mkdir()
+    named.symlink_to(source.absolute())
+    return named
 
 
 def _profile(source: Path, out: Path, scratch: Path, options: ProfileOptions, progress: Progress) -> DatasetProfile:

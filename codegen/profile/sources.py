@@ -91,7 +91,6 @@ class BadLines:
                 message=f"{counted(self.count, f'line {self.what_one}', f'lines {self.what}')} ({places}).",
                 meaning=f"Left out; the other rows are used. {self.hint}",
                 rows=tuple(self.lines),
-                files=(self.file,),
             )
         ]
 

@@ -6,10 +6,12 @@ A token narrows what its person may do: by scope, and to one project if it names
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.db.models import Q, QuerySet
 
-from harness.accounts.models import ROLE_ORDER, ApiToken, Membership, Project, Role, Scope, User
-from harness.errors import Forbidden, NotFound
+from harness.accounts.models import ROLE_ORDER, ApiToken, AuditEvent, Membership, Project, Role, Scope, User
+from harness.errors import Forbidden, NotFound, TooMany
+from worker.words import counted
 
 _SCOPE_ROLE = {Scope.READ: Role.VIEWER, Scope.WRITE: Role.MEMBER, Scope.ADMIN: Role.ADMIN}
 
@@ -101,3 +103,33 @@ def projects_with_role(user: User, role: Role, token: ApiToken | None = None) ->
         return rows
     enough = ROLE_ORDER[role_rank(role) :]
     return rows.filter(pk__in=Membership.objects.filter(user=user, role__in=enough).values("project"))
+
+
+def projects_made(user: User) -> QuerySet[Project]:
+    """Projects that the person has created, by the audit log: into any other, and as its admin, others bring them."""
+    made = AuditEvent.objects.filter(actor=user, action="project_create", project__isnull=False)
+    return Project.objects.filter(pk__in=made.values("project"))
+
+
+def project_create_check(user: User) -> None:
+    """Pass for whoever may create one more project. Raises `Forbidden`, `TooMany`."""
+    if user.is_superuser:
+        return
+    if settings.PROJECTS_MAX == 0:
+        raise Forbidden(
+            "Only admins of the installation create projects here.", hint="Ask one to create it, and to add you."
+        )
+    if projects_made(user).count() >= settings.PROJECTS_MAX:
+        raise TooMany(
+            f"You have created {counted(settings.PROJECTS_MAX, 'project')}, which is the maximum per person.",
+            hint="Use one of them, or ask an admin of the installation to create it, and to add you.",
+        )
+
+
+def project_refused(user: User) -> Forbidden | TooMany | None:
+    """Why the person can create no further project; None: they can."""
+    try:
+        project_create_check(user)
+    except (Forbidden, TooMany) as problem:
+        return problem
+    return None

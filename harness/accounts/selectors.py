@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
 
 from django.db.models import Count, Max, Q, QuerySet
 from django.utils import timezone
 
-from harness.accounts.access import require, require_admin, token_of, visible_projects
+from harness.accounts.access import (
+    project_refused,
+    projects_made,
+    projects_with_role,
+    require,
+    require_admin,
+    require_write,
+    token_of,
+    visible_projects,
+)
 from harness.accounts.models import ApiToken, Membership, Project, Role, User
 from harness.accounts.second_factor import with_second_factor
 from harness.accounts.services import TOKEN_PREFIX, token_digest
 from harness.database import DATABASE_AWAY
 from harness.errors import Invalid, NotFound
 
+_SLUGS_TOLD = 10
 _LAST_USED_STEP = timedelta(minutes=1)
 """`last_used_at` is written at most this often, so that reading costs no write."""
 
@@ -32,21 +43,51 @@ def project_get(*, user: User, slug: str) -> Project:
     return project
 
 
+def projects_writable(*, user: User) -> QuerySet[Project]:
+    """Projects in which the person may add things, by name."""
+    return projects_with_role(user, Role.MEMBER).order_by("name", "pk")
+
+
 def project_default(*, user: User) -> Project | None:
-    """The project used where none is named: the person's oldest."""
-    return visible_projects(user).order_by("created_at", "pk").first()
+    """The project used where none is named: the only one in which the person may add things, else the only one of these
+    that they created. None: it must be named, since whoever is added to a project is not asked first."""
+    writable = projects_writable(user=user)
+    for rows in (writable, writable.filter(pk__in=projects_made(user))):
+        if len(found := rows[:2]) == 1:
+            return found[0]
+    return None
 
 
 def project_chosen(*, user: User, slug: str) -> Project:
-    """The project of that slug, or the default one where none is named. Raises `NotFound`, `Invalid`."""
-    project = project_get(user=user, slug=slug) if slug else project_default(user=user)
-    if project is None:
-        raise Invalid(
-            "You are not in a project yet.",
-            field="project",
-            hint="Create one on the page Projects or with `dlh projects add NAME`; or have a project's admin add you.",
-        )
-    return project
+    """The project of that slug, or the default one where none is named. Raises `NotFound`, `Forbidden`, `Invalid`."""
+    if slug:
+        return project_get(user=user, slug=slug)
+    require_write(user)
+    if (project := project_default(user=user)) is not None:
+        return project
+    if writable := list(projects_writable(user=user)):
+        raise project_needed(writable)
+    if seen := visible_projects(user).first():
+        require(user, seen, Role.MEMBER)
+    raise Invalid(
+        "You are not in a project yet.",
+        field="project",
+        hint="Have a project's admin add you."
+        if project_refused(user)
+        else "Create one on the page Projects or with `dlh projects add NAME`; or have a project's admin add you.",
+    )
+
+
+def project_needed(projects: Iterable[Project]) -> Invalid:
+    """The refusal where a project must be named, with those that may be."""
+    slugs = sorted(project.slug for project in projects)
+    more = f" and {len(slugs) - _SLUGS_TOLD:,} more" if len(slugs) > _SLUGS_TOLD else ""
+    return Invalid(
+        f"You can add to several projects: {', '.join(slugs[:_SLUGS_TOLD])}{more}.",
+        field="project",
+        hint="Name one of them: choose it on the page, put it first on the command line (`dlh --project SLUG ...`), or "
+        "send it as `project`.",
+    )
 
 
 def membership_list(*, user: User, project: Project) -> QuerySet[Membership]:

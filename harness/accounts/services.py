@@ -13,7 +13,14 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.text import slugify
 
-from harness.accounts.access import is_admin, require, require_admin, require_write, token_of
+from harness.accounts.access import (
+    is_admin,
+    project_create_check,
+    require,
+    require_admin,
+    require_write,
+    token_of,
+)
 from harness.accounts.audit import audit_write
 from harness.accounts.models import ApiToken, Membership, Project, Role, Scope, User
 from harness.accounts.sessions import sessions_end
@@ -159,7 +166,7 @@ def _email_set(user: User, email: str) -> None:
 
 
 def project_create(*, user: User, name: str) -> Project:
-    """Create a project; the person becomes its admin. Raises `Invalid`."""
+    """Create a project; the person becomes its admin. Raises `Invalid`, `Forbidden`, `TooMany`."""
     require_write(user)
     token = token_of(user)
     if token and token.project_id:
@@ -172,6 +179,8 @@ def project_create(*, user: User, name: str) -> Project:
         slug = base if number == 1 else f"{base}-{number}"
         try:
             with transaction.atomic():
+                User.objects.select_for_update().get(pk=user.pk)  # of two at once the second counts the first
+                project_create_check(user)
                 project = Project.objects.create(name=name, slug=slug)
                 Membership.objects.create(project=project, user=user, role=Role.ADMIN)
                 audit_write(user, "project_create", slug, project=project)

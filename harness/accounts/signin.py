@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from ipaddress import IPv6Address, IPv6Network, ip_address
 
 from django.conf import settings
 from django.db.models import Q
@@ -12,6 +13,8 @@ from django.utils import timezone
 from harness.accounts.models import SignInFailure
 
 WINDOW = timedelta(minutes=15)
+IPV6_PREFIX_BITS = 64
+"""Of an IPv6 address that counts as one place: a network of so many is what one household or one server is given."""
 TRIES_PER_ADDRESS = 8
 """For one name from one address."""
 TRIES_FROM_ADDRESS = 100
@@ -32,7 +35,7 @@ def client_address(request: HttpRequest) -> str:
 def signin_wait(*, name: str, address: str) -> timedelta | None:
     """How long this name must wait at this address; None: it may try."""
     recent = SignInFailure.objects.filter(at__gt=timezone.now() - WINDOW).order_by("-at")
-    of_name, from_there = Q(name=_name(name)), Q(address=address[:64])
+    of_name, from_there = Q(name=_name(name)), Q(address=_place(address))
     limits = ((of_name & from_there, TRIES_PER_ADDRESS), (from_there, TRIES_FROM_ADDRESS), (of_name, TRIES_PER_NAME))
     waits = []
     for which, tries in limits:
@@ -46,13 +49,26 @@ def signin_wait(*, name: str, address: str) -> timedelta | None:
 def signin_failed(*, name: str, address: str) -> None:
     """Count a refusal; those that no longer count are removed."""
     SignInFailure.objects.filter(at__lt=timezone.now() - WINDOW).delete()
-    SignInFailure.objects.create(name=_name(name), address=address[:64])
+    SignInFailure.objects.create(name=_name(name), address=_place(address))
 
 
 def signin_succeeded(*, name: str, address: str) -> None:
     """Forget the refusals of a name at the address from which it has now signed in."""
-    SignInFailure.objects.filter(name=_name(name), address=address[:64]).delete()
+    SignInFailure.objects.filter(name=_name(name), address=_place(address)).delete()
 
 
 def _name(name: str) -> str:
     return name.strip().lower()[:150]
+
+
+def _place(address: str) -> str:
+    """The address as it is counted: of IPv6 its network, in which one machine may take any address it likes."""
+    try:
+        found = ip_address(address.partition("%")[0].strip("[]"))
+    except ValueError:
+        return address[:64]
+    if not isinstance(found, IPv6Address):
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(IPv6Network((found, IPV6_PREFIX_BITS), strict=False))

@@ -103,8 +103,13 @@ class Client:
 
         Without options one that is read as it is comes first, then the newest that somebody has read otherwise since.
         """
+        project = self.project
+        if not project and len((me := self.me())["projects"]) > 1:
+            project = me.get("default_project") or ""
+            if not project:  # where it is to be is open, which the upload is told
+                return None
         digest = file_sha256(path, progress)
-        found = self.get("/datasets", project=self.project, bytes_sha256=digest, filename=path.name, page_size=20)
+        found = self.get("/datasets", project=project, bytes_sha256=digest, filename=path.name, page_size=20)
         usable = [item for item in found["items"] if item["state"] != "failed"]
         as_wished = [item for item in usable if item["options"] == (options or {})]
         return next(iter(as_wished if options else [*as_wished, *usable]), None)

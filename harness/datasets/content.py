@@ -10,12 +10,13 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 
-from codegen.profile.types import PROFILE_FILE, ColumnType, DatasetProfile, ProfileOptions
+from codegen.profile.types import PROFILE_FILE, ColumnType, DataKind, DatasetProfile, ProfileOptions
 from harness.bucket.units import unit_keep
 from harness.errors import Invalid, NoSpace
 from harness.store import DatasetPaths
@@ -183,6 +184,14 @@ def content_profile(key: str) -> DatasetProfile | None:
     """The profile of a content that was packed already, or None."""
     file = settings.STORE.dataset(key).packed / PROFILE_FILE
     try:
-        return DatasetProfile.from_dict(json.loads(file.read_text()))
+        profile = DatasetProfile.from_dict(json.loads(file.read_text()))
     except (FileNotFoundError, ValueError):
         return None
+    return _nameless(profile)
+
+
+def _nameless(profile: DatasetProfile) -> DatasetProfile:
+    """Without the name of a table's file: earlier readings noted whose came first, maybe another project's."""
+    if profile.kind != DataKind.TABLE:
+        return profile
+    return replace(profile, warnings=tuple(replace(finding, files=()) for finding in profile.warnings))

@@ -42,9 +42,11 @@ class ProfileFailed(Exception):
 
 
 def profile_run(
-    source: Path, packed: Path, options: dict[str, Any], progress: Callable[[float, str], None]
+    source: Path, packed: Path, options: dict[str, Any], progress: Callable[[float, str], None], *, name: str
 ) -> DatasetProfile:
     """Read `source` and put its packed form at `packed`, whole or not at all. `progress` is called in this thread.
+
+    `name`: of the file in problems; that of `source` is whoever's who first brought these bytes.
 
     Raises `ProfileFailed`.
     """
@@ -52,7 +54,7 @@ def profile_run(
     try:
         said: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         with ThreadPoolExecutor(1, thread_name_prefix="profile") as pool:
-            future = pool.submit(_run, source, draft, options, said)
+            future = pool.submit(_run, source, name, draft, options, said)
             ended = _follow(future, said, progress)
         _judge(future.result(), ended)
         profile = _profile(draft)
@@ -67,7 +69,9 @@ def profile_run(
         tree_remove(draft)
 
 
-def _run(source: Path, out: Path, options: dict[str, Any], said: queue.SimpleQueue[dict[str, Any]]) -> Completed:
+def _run(
+    source: Path, name: str, out: Path, options: dict[str, Any], said: queue.SimpleQueue[dict[str, Any]]
+) -> Completed:
     def line(text: str) -> None:
         try:
             body = json.loads(text)
@@ -76,8 +80,9 @@ def _run(source: Path, out: Path, options: dict[str, Any], said: queue.SimpleQue
         if isinstance(body, dict):
             said.put(body)
 
+    argv = [sys.executable, "-m", "codegen.profile", str(source), str(out), f"--name={name}"]
     return run_sandboxed(
-        [sys.executable, "-m", "codegen.profile", str(source), str(out), "--options", json.dumps(options)],
+        [*argv, "--options", json.dumps(options)],
         name=out.name,
         workdir=out,
         readonly=(source,),

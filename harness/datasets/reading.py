@@ -101,6 +101,7 @@ def _read(dataset: Dataset) -> None:
             settings.STORE.dataset(dataset.sha256).packed,
             dataset.options,
             _Progress(dataset),
+            name=dataset.source_name,
         )
     except ProfileFailed as failed:
         _finish(dataset, state=DatasetState.FAILED, problem=failed.problem)

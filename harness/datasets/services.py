@@ -152,7 +152,7 @@ def _reading_start(dataset: Dataset) -> None:
     profile = content_profile(dataset.sha256)
     dataset.problem = None
     if profile is not None:
-        dataset.state, dataset.progress, dataset.progress_note = DatasetState.READY, 1.0, "read before"
+        dataset.state, dataset.progress, dataset.progress_note = DatasetState.READY, 1.0, ""
         dataset.profile = profile.to_dict()
     else:
         dataset.state, dataset.progress, dataset.progress_note = DatasetState.PROFILING, 0.0, "waiting"

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from django import forms
-from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.http import HttpRequest
 
 from harness.accounts.models import User
@@ -65,15 +65,32 @@ class PasswordForm(Tabler):
 
     def clean_password(self) -> str:
         """Refuse a wrong one, and any while too many were wrong."""
-        user, password = self._request.user, str(self.cleaned_data["password"])
-        name, address = user.get_username(), client_address(self._request)
-        wait = signin_wait(name=name, address=address)
-        if wait is not None:
-            raise forms.ValidationError(f"Too many wrong attempts. Try again in {_minutes(wait)} min.")
-        if not user.check_password(password):
-            signin_failed(name=name, address=address)
-            raise forms.ValidationError("That is not your password.")
-        return password
+        return _own_password(self._request, str(self.cleaned_data["password"]))
+
+
+class NewPasswordForm(PasswordChangeForm):
+    """A new password beside the old one, which is asked for as by `PasswordForm`."""
+
+    def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._request = request
+
+    def clean_old_password(self) -> str:
+        """Refuse a wrong one, and any while too many were wrong."""
+        return _own_password(self._request, str(self.cleaned_data["old_password"]))
+
+
+def _own_password(request: HttpRequest, password: str) -> str:
+    """The password as typed, if it is that of the person who is signed in; a wrong one counts as a refused sign-in."""
+    user = request.user
+    name, address = user.get_username(), client_address(request)
+    wait = signin_wait(name=name, address=address)
+    if wait is not None:
+        raise forms.ValidationError(f"Too many wrong attempts. Try again in {_minutes(wait)} min.")
+    if not user.check_password(password):
+        signin_failed(name=name, address=address)
+        raise forms.ValidationError("That is not your password.")
+    return password
 
 
 class SecondFactorForm(PasswordForm):

@@ -13,9 +13,8 @@ from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods
 
-from harness.accounts.access import projects_with_role, require, role_of, role_rank
+from harness.accounts.access import project_refused, projects_with_role, role_of, role_rank
 from harness.accounts.models import Project, Role, User
-from harness.accounts.selectors import project_get
 from harness.csv import csv_chunks
 from harness.errors import Conflict, Forbidden, HarnessError, NotFound
 from harness.pages.undo import undo_tag
@@ -151,26 +150,16 @@ def can(user: User, project: Project, role: Role) -> bool:
     return held is not None and role_rank(held) >= role_rank(role)
 
 
-def writable_projects(user: User) -> list[Project]:
-    """Projects in which the person may add things."""
-    return list(projects_with_role(user, Role.MEMBER).order_by("name", "pk"))
-
-
 def any_writable(user: User) -> bool:
     """Whether the person may add things anywhere."""
     return projects_with_role(user, Role.MEMBER).exists()
 
 
-def project_chosen(request: HttpRequest, slug: str) -> Project:
-    """The writable project of that slug, or the first one. Raises `NotFound`, `Forbidden`."""
-    if slug:
-        project = project_get(user=person(request), slug=slug)
-        require(person(request), project, Role.MEMBER)
-        return project
-    first = projects_with_role(person(request), Role.MEMBER).order_by("name", "pk").first()
-    if first is None:
+def writable_check(user: User) -> None:
+    """Pass for whoever may add things anywhere. Raises `Forbidden`."""
+    if not any_writable(user):
         raise Forbidden(
             "You are not a member of any project that you can add things to.",
-            hint="Create your own project, or ask a project admin for the role member.",
+            hint=f"{'Ask' if project_refused(user) else 'Create your own project, or ask'} a project admin for the "
+            "role member.",
         )
-    return first

@@ -31,7 +31,7 @@ def quota_set(*, user: User, project: Project, device_kind: str, devices: int, m
             user, "quota_set", project.slug, project=project,
             device_kind=device_kind, devices=devices, may_borrow=may_borrow,
         )  # fmt: skip
-        publish_pool("quota", {"project": project.slug})
+        publish_pool("quota", {})  # without its project: everybody hears it
         task_send_on_commit("control.tick")
     return quota
 
@@ -46,7 +46,7 @@ def quota_remove(*, user: User, project: Project, device_kind: str) -> None:
         if not removed:
             raise NotFound(f"{project.name} has no quota of this kind.")
         audit_write(user, "quota_remove", project.slug, project=project, device_kind=device_kind)
-        publish_pool("quota", {"project": project.slug})
+        publish_pool("quota", {})  # without its project: everybody hears it
         task_send_on_commit("control.tick")
 
 

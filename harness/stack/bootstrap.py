@@ -86,7 +86,8 @@ def project_ensure(user: Any) -> Any:
     """A project to work in."""
     from harness.accounts import selectors, services
 
-    return selectors.project_default(user=user) or services.project_create(user=user, name=PROJECT_NAME)
+    oldest = selectors.project_list(user=user).order_by("created_at", "pk").first()
+    return oldest or services.project_create(user=user, name=PROJECT_NAME)
 
 
 def _person(username: str) -> Any:

@@ -187,3 +187,20 @@ def test_a_job_keeps_its_colour_in_charts_where_another_one_has_nothing(
     colours = f"{markers}.map((marker) => marker.style.border)"
     until(page, f"{colours.format('validation')}.length === 2 && {colours.format('training')}.length === 1")
     assert page.evaluate(colours.format("training")) == page.evaluate(colours.format("validation"))[1:]
+
+
+def test_data_is_not_sent_before_a_project_is_chosen_and_a_sample_goes_to_it(open_as: Callable[..., Any]) -> None:
+    page = open_as("admin")  # sees all projects, created none of them, and has nothing in any
+    visit(page, "/datasets/upload/")
+    assert page.input_value("[data-option-project]") == ""
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.method) if request.method == "POST" else None)
+    until(page, DROP_BESIDE)
+    page.click("[data-start]")
+    page.click("[data-forget]")
+    page.click("[data-samples] button >> nth=1")
+    assert page.evaluate("document.activeElement.id") == "project" and not sent
+    page.select_option("[data-option-project]", "orchard")
+    page.click("[data-samples] button >> nth=1")
+    page.wait_for_url("**/datasets/*/")
+    assert "Orchard" in page.inner_text(".crumbs") and sent == ["POST"]

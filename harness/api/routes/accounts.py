@@ -68,7 +68,7 @@ def _user_out(user: User) -> dict[str, object]:
 def me(request: HttpRequest) -> MeOut:
     """The caller, the limits of the token, and the projects that are visible."""
     user = person(request)
-    token = token_of(user)
+    token, default = token_of(user), selectors.project_default(user=user)
     return MeOut(
         username=user.username,
         email=user.email,
@@ -76,6 +76,7 @@ def me(request: HttpRequest) -> MeOut:
         scope=Scope(token.scope) if token else None,
         project=token.project.slug if token and token.project else None,
         projects=[_project_out(user, project) for project in selectors.project_list(user=user)],
+        default_project=default.slug if default else None,
     )
 
 

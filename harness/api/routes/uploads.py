@@ -44,7 +44,8 @@ _CREATE_EXTRA = {
         _header("Upload-Length", "Bytes of the whole file.", required=True, example="25165824"),
         _header(
             "Upload-Metadata",
-            "Keys `filename` (required), `project` (slug), `name`, `options` (JSON), each with a base64 value.",
+            "Keys `filename` (required), `project` (slug; without it `default_project` of `/me`, refused where "
+            "there is none), `name`, `options` (JSON), each with a base64 value.",
             required=True,
             example="filename aXJpcy5jc3Y=,project dmlzaW9u",
         ),

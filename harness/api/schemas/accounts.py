@@ -153,3 +153,7 @@ class MeOut(Schema):
     scope: Scope | None = Field(description="Scope of the token; null for a browser session.")
     project: str | None = Field(description="Slug of the project the token is bound to.")
     projects: list[ProjectOut]
+    default_project: str | None = Field(
+        description="Slug of the project that data goes to where none is named: the only one the caller may add to, or "
+        "else the only one of these that they created. Null: name one."
+    )

@@ -16,7 +16,7 @@ class FetchIn(Strict):
     """What to fetch, and what to make of it."""
 
     url: str = Field(description="http or https, of the file itself.", examples=["https://data.example.org/iris.csv"])
-    project: str = Field("", description="Slug; empty: the caller's first project.")
+    project: str = Field("", description="Slug; empty: `default_project` of `/me`, refused where there is none.")
     name: str = Field("", max_length=120, description="Of the dataset; empty: made from the file's name.")
     options: dict[str, Any] | None = Field(
         None, description="`column_types`, `target`, `delimiter`, `encoding`, `header`."

@@ -66,7 +66,8 @@ def _version(wanted: bool) -> None:
 def _options(
     context: typer.Context,
     project: Annotated[
-        str, typer.Option("--project", "-p", help="Slug of the project; else DLH_PROJECT or the stored one.")
+        str,
+        typer.Option("--project", "-p", help="Slug of the project; else DLH_PROJECT, the stored one, or the only one."),
     ] = "",
     version: Annotated[
         bool, typer.Option("--version", help="Print the release and exit.", callback=_version, is_eager=True)

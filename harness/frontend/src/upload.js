@@ -133,6 +133,7 @@ export function mount(root) {
   }
 
   async function start() {
+    if (!part("option-project").reportValidity()) return;
     const rate = new Rate();
     clear(part("error"));
     upload ??= new tus.Upload(file, {
@@ -197,6 +198,12 @@ export function mount(root) {
     showEarlier();
   }
 
+  // A sample goes where the other data would.
+  part("samples").addEventListener("submit", (event) => {
+    const project = part("option-project");
+    if (!project.reportValidity()) event.preventDefault();
+    event.target.elements.project.value = project.value;
+  });
   const drop = part("drop");
   takeDrops(drop, (transfer) => {
     const problem = dropProblem(transfer);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
@@ -21,7 +22,7 @@ from harness.accounts.sessions import session_end, session_list, session_moved, 
 from harness.accounts.time_zone import browser_time_zone_name, browser_time_zone_note, time_zone_choose
 from harness.errors import Invalid
 from harness.pages.forms import TimeZoneForm, TokenForm
-from harness.pages.signin_forms import SignInForm
+from harness.pages.signin_forms import NewPasswordForm, SignInForm
 from harness.pages.views.second_factor import half_way
 from harness.pages.web import change, next_address, page, person, show
 
@@ -56,6 +57,11 @@ class PasswordChange(PasswordChangeView):
     """The person's own password; where somebody else set it, the page they are held at until it is changed."""
 
     template_name = "accounts/password.html"
+    form_class = NewPasswordForm
+
+    def get_form_kwargs(self) -> dict[str, Any]:
+        """With the request: wrong old passwords are counted by its address."""
+        return {**super().get_form_kwargs(), "request": self.request}
 
     def form_valid(self, form: PasswordChangeForm) -> HttpResponse:
         """Through the service, which notes it in the audit log; this session goes on, all others end."""

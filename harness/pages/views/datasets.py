@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.conf import settings
+from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
@@ -14,7 +15,7 @@ from django.urls import reverse
 from codegen.profile.types import DataKind
 from harness.accounts.access import require
 from harness.accounts.models import Project, Role
-from harness.accounts.selectors import project_get, project_list
+from harness.accounts.selectors import project_get, project_list, projects_writable
 from harness.datasets.models import Dataset, DatasetState
 from harness.datasets.pictures import dataset_row_image
 from harness.datasets.samples import SAMPLES, sample_create
@@ -26,11 +27,12 @@ from harness.datasets.selectors import (
     dataset_thumbnail,
 )
 from harness.datasets.services import dataset_delete, dataset_restore, dataset_update
-from harness.errors import HarnessError
+from harness.errors import HarnessError, Invalid
 from harness.fetches.services import fetch_create
 from harness.pages.profile_view import class_bars, column_rows, may_read_otherwise, thumbnails_by_class
+from harness.pages.project_choice import project_chosen, project_shown
 from harness.pages.views.fetches import fetch_context
-from harness.pages.web import can, change, number_read, page, person, project_chosen, show, writable_projects
+from harness.pages.web import can, change, number_read, page, person, show
 from harness.pages.words import COLUMN_TYPE_WORDS
 from harness.responses import file_response
 from harness.storage.use import storage_of
@@ -76,11 +78,13 @@ def _samples() -> list[tuple[str, str]]:
 @page("GET", "HEAD", "POST")
 def dataset_upload(request: HttpRequest) -> HttpResponseBase:
     """Drag and drop; the bytes go to the API in resumable pieces. POST has a web address fetched by control."""
+    user = person(request)
     given = request.POST if request.method == "POST" else request.GET
-    project = project_chosen(request, given.get("project", ""))
+    project = project_shown(user, given.get("project", ""))
     error: HarnessError | None = None
     if request.method == "POST":
         try:
+            project = project_chosen(user, given.get("project", ""))
             _fetch(request, project)
             return redirect(f"{reverse('dataset_upload')}?project={project.slug}")
         except HarnessError as problem:
@@ -93,9 +97,9 @@ def dataset_upload(request: HttpRequest) -> HttpResponseBase:
         "url": _direct_url(error) or request.POST.get("url", ""),
         "name": request.POST.get("name", ""),
         "project": project,
-        "projects": writable_projects(person(request)),
+        "projects": projects_writable(user=user),
         "samples": _samples(),
-        "storage": storage_of(project),
+        "storage": storage_of(project) if project else None,
     }
     return show(request, "datasets/upload.html", context, nav="datasets", status=error.status if error else 200)
 
@@ -114,9 +118,14 @@ def _direct_url(error: HarnessError | None) -> str:
 
 @page("POST")
 def dataset_sample(request: HttpRequest) -> HttpResponseBase:
-    """Add a sample with one click and go to its page."""
-    project = project_chosen(request, request.POST.get("project", ""))
-    dataset = sample_create(user=person(request), project=project, name=request.POST.get("name", ""))
+    """Add a sample with one click and go to its page; on where a project can be chosen, if it has to be."""
+    user = person(request)
+    try:
+        project = project_chosen(user, request.POST.get("project", ""))
+    except Invalid as problem:
+        messages.error(request, problem.message, extra_tags=problem.hint)
+        return redirect("dataset_upload")
+    dataset = sample_create(user=user, project=project, name=request.POST.get("name", ""))
     return redirect("dataset_page", dataset_id=dataset.pk)
 
 

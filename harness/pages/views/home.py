@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 
+from harness.accounts.access import project_refused
 from harness.datasets.samples import SAMPLES
 from harness.jobs.control.expectations import left_s
 from harness.jobs.models import Job
@@ -38,6 +39,7 @@ def home(request: HttpRequest) -> HttpResponseBase:
         "disk_free_bytes": settings.STORE.free_bytes(),
         "disk_is_low": settings.STORE.free_bytes() < 5 * settings.DISK_RESERVE_BYTES,
         "first": first_steps(user),
+        "no_more": project_refused(user),
         "samples": [(name, words) for name, (_, _, words) in SAMPLES.items()],
     }
     template = "home/board.html" if asks_part(request) else "home/page.html"

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponseBase, JsonResponse, QueryDict
 from django.shortcuts import redirect
 
 from harness.accounts.models import User
-from harness.accounts.selectors import project_list
+from harness.accounts.selectors import project_list, projects_writable
 from harness.csv import csv_chunks
 from harness.datasets.selectors import dataset_list
 from harness.errors import NotFound
@@ -23,7 +23,7 @@ from harness.jobs.selectors import JobFilters, job_list, job_metric_keys, job_ow
 from harness.pages.job_columns import column_groups, columns_shown
 from harness.pages.job_groups import CSV_COLUMNS, group_choices, groups_csv, groups_shown
 from harness.pages.views.saved_views import list_address, view_address, view_context
-from harness.pages.web import asks_part, page, page_number, person, show, writable_projects
+from harness.pages.web import asks_part, page, page_number, person, show
 from harness.pages.words import NAME_WORDS, STATE_WORDS, TASK_WORDS
 from harness.paging import PAGE_SIZE_MAX, Page
 from harness.responses import chunks_response
@@ -128,7 +128,7 @@ def _form(request: HttpRequest, listing: Listing) -> dict[str, Any]:
         "owners": job_owners(user=user),
         "more_given": any(request.GET.get(name) for name in _MORE),
         "column_groups": column_groups(listing.columns, metric_keys),
-        "share_projects": writable_projects(user),
+        "share_projects": projects_writable(user=user),
     }
 
 

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from harness.accounts.access import require, require_admin
+from harness.accounts.access import project_refused, require, require_admin
 from harness.accounts.models import Role, User
 from harness.accounts.second_factor import second_factor_remove
 from harness.accounts.selectors import membership_list, project_get, project_list, user_get, user_list
@@ -21,7 +21,7 @@ from harness.accounts.services import (
     user_password_reset,
     user_update,
 )
-from harness.errors import Conflict, Invalid, NotFound
+from harness.errors import Conflict, Forbidden, Invalid, NotFound, TooMany
 from harness.pages.forms import MemberForm, ProjectForm, UserForm
 from harness.pages.web import can, change, page, person, show
 from harness.storage.use import storage_of
@@ -40,6 +40,7 @@ def _projects(
     context = {
         "projects": project_list(user=user),
         "form": ProjectForm(),
+        "no_more": project_refused(user),
         "people": user_list(user=user) if user.is_superuser else None,
         "user_form": user_form,
         "made": made,
@@ -105,7 +106,7 @@ def project_add(request: HttpRequest) -> HttpResponseBase:
     """Create a project; the person becomes its admin."""
     try:
         project = project_create(user=person(request), name=request.POST.get("name", ""))
-    except Invalid as problem:
+    except (Forbidden, Invalid, TooMany) as problem:
         messages.error(request, problem.message, extra_tags=problem.hint)
         return redirect("project_list")
     return redirect("project_page", slug=project.slug)

@@ -11,10 +11,10 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from harness.accounts.models import Project, User
-from harness.accounts.selectors import project_get
+from harness.accounts.selectors import project_get, projects_writable
 from harness.errors import HarnessError, NotFound
 from harness.jobs.listing import DEFAULT_SORT, listing_query, listing_read
-from harness.pages.web import change, page, person, show, writable_projects
+from harness.pages.web import change, page, person, show
 from harness.saved_views.models import SavedView
 from harness.saved_views.selectors import view_default, view_get, view_list
 from harness.saved_views.services import (
@@ -79,7 +79,7 @@ def views(request: HttpRequest) -> HttpResponseBase:
     """All views that the person can use, and what can be done with each."""
     user = person(request)
     rows = [(view, address_of(view)) for view in view_list(user=user)]
-    context = {"rows": rows, "share_projects": writable_projects(user), "name_letters_max": NAME_LETTERS_MAX}
+    context = {"rows": rows, "share_projects": projects_writable(user=user), "name_letters_max": NAME_LETTERS_MAX}
     return show(request, "jobs/views.html", context, nav="jobs")
 
 

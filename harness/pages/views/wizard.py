@@ -20,8 +20,9 @@ from harness.errors import HarnessError, Invalid
 from harness.jobs.copying import job_copy, left_out
 from harness.jobs.selectors import job_get
 from harness.jobs.services import job_create, job_suggest, spec_check
+from harness.pages.project_choice import project_shown
 from harness.pages.spec_fields import spec_groups
-from harness.pages.web import page, person, project_chosen, show
+from harness.pages.web import page, person, show
 from harness.plain import json_read
 
 BODY_BYTES_MAX = 1 << 20
@@ -32,7 +33,7 @@ SHOWN_MAX = 60
 def job_new(request: HttpRequest) -> HttpResponseBase:
     """Choose a dataset that is ready."""
     user = person(request)
-    project_chosen(request, request.GET.get("project", ""))
+    project_shown(user, request.GET.get("project", ""))
     query = request.GET.get("q", "").strip()
     usable = dataset_list(user=user, query=query).filter(project__in=projects_with_role(user, Role.MEMBER))
     # Of a profile, which may have thousands of columns, two words are shown.

@@ -49,6 +49,22 @@ def test_a_problem_is_told_with_exit_code_3(lab: Lab) -> None:
     assert lines[-1]["problem"]["code"] == "empty_file"  # type: ignore[index]
 
 
+def test_a_problem_calls_the_file_by_the_name_given(lab: Lab) -> None:
+    code, lines = run(lab.write("a.csv", ""), lab.out, "--name=-of mine.csv")
+    problem = lines[-1]["problem"]
+    assert code == 3
+    assert (problem["message"], problem["file"]) == ("-of mine.csv is empty.", "-of mine.csv")  # type: ignore[index]
+
+
+def test_a_profile_is_the_same_under_any_name(lab: Lab) -> None:
+    source = lab.write("a.csv", TABLE + "1,2\n")
+    profiles = []
+    for name in ("one.csv", "two.csv"):
+        assert run(source, lab.out, f"--name={name}")[0] == 0
+        profiles.append((lab.out / PROFILE_FILE).read_text())
+    assert profiles[0] == profiles[1] and "ragged_rows" in profiles[0]
+
+
 @pytest.mark.parametrize("options", ['{"colour": 1}', '{"column_types": {"x": "number"}}', "nonsense", "[]"])
 def test_bad_options_are_a_problem(lab: Lab, options: str) -> None:
     code, lines = run(lab.write("a.csv", TABLE), lab.out, "--options", options)

@@ -71,6 +71,50 @@ def test_a_success_forgets_the_refusals_and_time_does_too(ann: User, client: Cli
     assert SignInFailure.objects.count() == 1
 
 
+def test_the_addresses_of_one_ipv6_network_count_as_one(ann: User, client: Client) -> None:
+    for number in range(TRIES_PER_ADDRESS):
+        sign_in(client, "wrong", address=f"2001:db8:1:2:{number:x}::{number:x}")
+    assert sign_in(client, RIGHT, address="2001:db8:1:2:ffff::1") == 429
+    assert sign_in(client, RIGHT, address="2001:db8:1:3::1") == 302
+
+
+def test_many_names_tried_from_one_ipv6_network_wait_too(ann: User, client: Client) -> None:
+    for number in range(TRIES_FROM_ADDRESS):
+        signin_failed(name=f"person {number}", address=f"2001:db8::{number:x}")
+    assert sign_in(client, RIGHT, address="2001:db8::ffff") == 429
+
+
+def test_a_success_forgets_the_refusals_of_its_ipv6_network(ann: User, client: Client) -> None:
+    sign_in(client, "wrong", address="2001:db8::1")
+    assert sign_in(client, RIGHT, address="2001:db8::2") == 302
+    assert not SignInFailure.objects.exists()
+
+
+def test_an_ipv4_address_written_as_ipv6_counts_as_itself(ann: User, client: Client) -> None:
+    for _ in range(TRIES_PER_ADDRESS):
+        sign_in(client, "wrong", address="::ffff:10.0.0.1")
+    assert sign_in(client, RIGHT, address="10.0.0.1") == 429
+    assert sign_in(client, RIGHT, address="::ffff:10.0.0.2") == 302
+
+
+def change_password(client: Client, old: str, address: str = "10.0.0.1") -> str:
+    body = {"old_password": old, "new_password1": "another passphrase 8", "new_password2": "another passphrase 8"}
+    return client.post("/account/password/", body, REMOTE_ADDR=address).content.decode()
+
+
+def test_old_passwords_guessed_in_an_open_browser_wait_too(ann: User, client: Client) -> None:
+    client.force_login(ann)
+    for number in range(TRIES_PER_ADDRESS):
+        assert "That is not your password." in change_password(client, f"guess {number}")
+    assert "Too many wrong attempts" in change_password(client, RIGHT)
+    ann.refresh_from_db()
+    assert ann.check_password(RIGHT)
+    assert sign_in(Client(), RIGHT) == 429
+    change_password(client, RIGHT, address="10.0.0.2")
+    ann.refresh_from_db()
+    assert ann.check_password("another passphrase 8")
+
+
 def from_proxy(client: Client, password: str, forwarded: str) -> int:
     body = {"username": "ann", "password": password}
     answer = client.post("/login", body, REMOTE_ADDR="127.0.0.1", headers={"X-Forwarded-For": forwarded})

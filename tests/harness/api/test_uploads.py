@@ -13,6 +13,7 @@ import pytest
 from django.conf import settings as django_settings
 from django.test import Client
 
+from harness.accounts.models import Membership, Project, Role
 from tests.harness.api.conftest import API, TUS, metadata
 
 BODY = b"a,b\n" + b"1,2\n" * 50
@@ -284,3 +285,33 @@ def test_unfinished_uploads_are_listed_for_their_owner_alone(
     assert (found["filename"], found["project"]) == ("t.csv", "birds")
     assert (found["offset_bytes"], found["size_bytes"]) == (10, len(BODY))
     assert bearer(people.mate).get(f"{API}/uploads").json()["items"] == []
+
+
+def test_nobody_has_data_sent_to_a_project_of_theirs_by_adding_a_person_to_it(
+    bearer: Any, people: SimpleNamespace
+) -> None:
+    caller = bearer(people.mate)
+    headers = {**TUS, "Upload-Length": "10", "Upload-Metadata": metadata(filename="t.csv")}
+    assert caller.get(f"{API}/me").json()["default_project"] == "birds"
+    assert caller.post(f"{API}/uploads", headers=headers).status_code == 201
+    trap = Project.objects.create(name="A trap", slug="a-trap")
+    Project.objects.filter(pk=trap.pk).update(created_at="2001-01-01T00:00:00Z")
+    Membership.objects.create(project=trap, user=people.mate, role=Role.ADMIN)
+    assert caller.get(f"{API}/me").json()["default_project"] is None
+    fetch = {"url": "https://data.example.org/a.csv"}
+    for refused in (
+        caller.post(f"{API}/uploads", headers=headers),
+        caller.post(f"{API}/fetches", data=fetch, content_type="application/json"),
+    ):
+        error = refused.json()["error"]
+        assert (refused.status_code, error["field"]) == (422, "project") and "a-trap, birds" in error["message"]
+    (found,) = caller.get(f"{API}/uploads").json()["items"]
+    assert found["project"] == "birds"
+
+
+def test_a_person_who_may_create_no_more_projects_is_told(bearer: Any, people: SimpleNamespace, settings: Any) -> None:
+    settings.PROJECTS_MAX = 1
+    caller, body = bearer(people.mate), {"name": "Zoo"}
+    answers = [caller.post(f"{API}/projects", data=body, content_type="application/json") for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [201, 429]
+    assert answers[1].json()["error"]["code"] == "too_many"

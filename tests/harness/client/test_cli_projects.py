@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from harness.accounts.models import Membership
+from harness.accounts.models import Membership, Role
+from harness.accounts.services import project_create
 from tests.harness.client.conftest import Dlh
 
 
@@ -39,3 +43,35 @@ def test_a_role_or_project_that_is_not_there_is_refused(dlh: Dlh, portal: Simple
     assert wrong.code == 2 and "role" in wrong.json["error"]["field"]
     assert dlh("projects", "member", "nowhere", "outsider", "viewer").code == 3
     assert dlh("projects", "member", portal.project, "nobody", "viewer").code == 3
+
+
+def test_data_goes_to_no_project_that_others_have_added_somebody_to(
+    dlh: Dlh, portal: SimpleNamespace, flowers_csv: Path, dataset_make: Callable[..., Any]
+) -> None:
+    people = portal.people
+    Membership.objects.create(project=people.elsewhere, user=people.owner, role=Role.ADMIN)
+    theirs = dataset_make(people.outsider, people.elsewhere)  # of the very same bytes
+    refused = dlh("data", "add", flowers_csv, "--no-wait")
+    assert refused.code == 2 and "birds, elsewhere" in refused.err and "`dlh --project SLUG" in refused.err
+    fetched = dlh("data", "add", "https://data.example.org/a.csv", "--no-wait")
+    assert fetched.code == 2 and "birds, elsewhere" in fetched.err
+    made = dlh("--project", "birds", "data", "add", flowers_csv, "--no-wait", "--json").json
+    assert made["project"] == "birds" and made["id"] != theirs.pk
+
+
+def test_a_file_that_the_only_own_project_has_is_not_sent_again(
+    dlh: Dlh, portal: SimpleNamespace, flowers_csv: Path, dataset_make: Callable[..., Any]
+) -> None:
+    people = portal.people
+    own = project_create(user=people.owner, name="Zoo")
+    dataset_make(people.outsider, people.elsewhere)
+    Membership.objects.create(project=people.elsewhere, user=people.owner, role=Role.ADMIN)
+    first = dlh("data", "add", flowers_csv, "--no-wait", "--json").json
+    again = dlh("data", "add", flowers_csv, "--no-wait", "--json").json
+    assert first["project"] == own.slug and again["id"] == first["id"]
+
+
+def test_whoever_may_create_no_further_project_is_told(dlh: Dlh, portal: SimpleNamespace, settings: Any) -> None:
+    settings.PROJECTS_MAX = 0
+    refused = dlh("projects", "add", "Small things")
+    assert refused.code != 0 and "Only admins of the installation" in refused.err

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import json
 import secrets
 
 import pytest
 from django.conf import settings
 
+from codegen.profile.types import PROFILE_FILE
 from harness.datasets import purging, reading, selectors, services
 from harness.datasets.content import content_source
 from harness.datasets.models import Dataset
@@ -62,6 +64,51 @@ def test_data_that_cannot_be_used_names_its_problem(people, tmp_path, tasks_sent
     assert bad.state == "failed" and bad.problem["message"] and bad.problem["hint"]
     with pytest.raises(Conflict):
         selectors.dataset_profile(bad)
+
+
+def added(folder, user, project, file_name, text):
+    path = folder / file_name
+    path.write_text(text)
+    return services.dataset_create_from_file(user=user, project=project, name="", path=path)
+
+
+@pytest.mark.parametrize("text", ["a,b\n", "<html>no data</html>\n"])
+def test_a_problem_names_the_uploader_s_own_file_not_that_of_whoever_brought_the_bytes_first(
+    text, people, tmp_path, tasks_sent, broker
+):
+    text = text.format(secrets.token_hex(8))
+    added(tmp_path, people.outsider, people.elsewhere, "takeover-of-acme.csv", text)
+    bad = added(tmp_path, people.owner, people.project, "-mine.csv", text)
+    dataset_read(bad.pk)
+    bad.refresh_from_db()
+    assert bad.state == "failed" and bad.problem["message"].startswith("-mine.csv ")
+    assert bad.problem["file"] == "-mine.csv" and "acme" not in str(bad.problem)
+
+
+def test_bytes_that_another_project_has_are_ready_without_a_word_of_it(people, tmp_path, tasks_sent, broker):
+    rows = "".join(f"{row},{'ab'[row % 2]}\n" for row in range(400))
+    text = f"{secrets.token_hex(8)},kind\n{rows}1,2,3\n"  # its last line is left out, which the profile tells
+    first = added(tmp_path, people.outsider, people.elsewhere, "takeover-of-acme.csv", text)
+    dataset_read(first.pk)
+    same = added(tmp_path, people.owner, people.project, "mine.csv", text)
+    first.refresh_from_db()
+    same.refresh_from_db()
+    assert (same.state, same.progress_note) == (first.state, first.progress_note) == ("ready", "")
+    assert any(found["code"] == "ragged_rows" for found in same.profile["warnings"])
+    assert "acme" not in str(same.profile) and same.profile == first.profile
+
+
+def test_a_profile_of_before_loses_the_name_of_the_first_file(people, tmp_path, tasks_sent, broker):
+    text = f"{secrets.token_hex(8)},kind\n" + "".join(f"{row},{'ab'[row % 2]}\n" for row in range(400)) + "1,2,3\n"
+    first = added(tmp_path, people.outsider, people.elsewhere, "takeover-of-acme.csv", text)
+    dataset_read(first.pk)
+    file = settings.STORE.dataset(first.sha256).packed / PROFILE_FILE
+    body = json.loads(file.read_text())
+    for found in body["warnings"]:
+        found["files"] = ["takeover-of-acme.csv"]
+    file.write_text(json.dumps(body))
+    same = added(tmp_path, people.owner, people.project, "mine.csv", text)
+    assert same.state == "ready" and same.profile["warnings"] and "acme" not in str(same.profile)
 
 
 def test_only_one_process_reads_a_dataset(unread, broker):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,6 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from harness.accounts.models import AuditEvent
+from harness.broker import POOL_STREAM
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
 from harness.pool.models import Quota, Reservation
 from harness.pool.power import device_power
@@ -125,6 +127,14 @@ def test_a_quota_is_set_changed_and_removed(people):
         with pytest.raises(Invalid):
             quota_set(user=people.admin, project=people.project, **bad)
     assert AuditEvent.objects.filter(action__startswith="quota_").count() == 3
+
+
+def test_whoever_watches_the_pool_is_not_told_whose_quota_it_is(people, broker, django_capture_on_commit_callbacks):
+    with django_capture_on_commit_callbacks(execute=True):
+        quota_set(user=people.admin, project=people.project, device_kind="cpu", devices=2)
+        quota_remove(user=people.admin, project=people.project, device_kind="cpu")
+    words = [json.loads(body["event"]) for _, body in broker.xrange(POOL_STREAM)]
+    assert [(word["kind"], word["data"]) for word in words] == [("quota", {}), ("quota", {})]
 
 
 def test_the_scheduler_s_settings_are_checked(people):
