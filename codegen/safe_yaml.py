@@ -110,7 +110,7 @@ def compose(text: str, loader: type[Loader] = Loader) -> yaml.Node | None:
     except YamlRefused:
         raise
     except (yaml.YAMLError, ValueError) as error:
-        raise _fault(error) from error
+        raise _fault(error, text) from error
     return node
 
 
@@ -131,7 +131,10 @@ def load(text: str, loader: type[Loader] = Loader) -> Any:
     return construct(compose(text, loader), loader)
 
 
-def _fault(error: Exception) -> YamlFault:
+def _fault(error: Exception, text: str | None = None) -> YamlFault:
     said = getattr(error, "problem", None) or str(error)
     mark = getattr(error, "problem_mark", None)
-    return YamlFault(f"not YAML: {said}", mark.line + 1 if mark else None)
+    line = mark.line if mark else None
+    if line is not None and text is not None:
+        line = min(line, text.count("\n"))  # the end of a text is in a line of its own to the C library
+    return YamlFault(f"not YAML: {said}", None if line is None else line + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -17,6 +18,8 @@ _NOT_ASKED = ("learning_rate", "rate_rule", "epochs", "schedule", "warmup", "pat
 
 _LENGTH = ("epochs", "schedule", "warmup", "ema")
 """Fields of `training` that trials stand for besides: they are short runs."""
+_LONG = 50_000
+"""Characters above which a spec is told as JSON: as YAML each of its values takes 20 times as long."""
 
 
 def run_setting(files: Mapping[str, str]) -> dict[str, Any]:
@@ -43,6 +46,7 @@ def _told(text: str) -> str:
     try:
         body = safe_yaml.load(text)
         training = {name: value for name, value in body["training"].items() if name not in _NOT_ASKED}
-        return yaml.safe_dump({**body, "training": training})
+        told = {**body, "training": training}
+        return yaml.safe_dump(told) if len(text) <= _LONG else json.dumps(told, default=str)
     except (yaml.YAMLError, ValueError, KeyError, TypeError, AttributeError):
         return text

@@ -75,6 +75,13 @@ def test_what_is_no_yaml_ends_in_one_kind_of_fault(text: str) -> None:
     assert not isinstance(fault.value, YamlRefused)
 
 
+@pytest.mark.parametrize(("text", "line"), [("a: [", 1), ("x: 1\na: [", 2), ("- {\n", 2), ("a: 'x", 1), ("a: b: c", 1)])
+def test_the_line_of_a_fault_is_one_of_the_text(text: str, line: int) -> None:
+    with pytest.raises(YamlFault) as fault:
+        safe_yaml.load(text)
+    assert fault.value.line == line
+
+
 @pytest.mark.parametrize(
     ("text", "body"),
     [

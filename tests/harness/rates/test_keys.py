@@ -18,6 +18,15 @@ def test_a_strange_spec_is_told_by_its_own_text(text: str) -> None:
     assert len(keys) == 2 and run_setting({"spec.yaml": text}) == {}
 
 
+def test_a_long_spec_is_told_without_its_rate_too() -> None:
+    long = "mine: [" + "a, " * 20_000 + "]\n"
+    texts = [
+        f"training: {{learning_rate: {rate}, batch_size: {size}}}\n{long}" for rate, size in ((1, 8), (2, 8), (2, 9))
+    ]
+    keys = [rate_key({"spec.yaml": text}, "data") for text in texts]
+    assert keys[0] == keys[1] != keys[2]
+
+
 def test_another_rate_is_no_other_program_and_another_length_another_setting() -> None:
     texts = [
         f"training: {{epochs: {epochs}, learning_rate: {rate}, batch_size: 8}}\n" for epochs, rate in ((3, 1), (4, 2))
