@@ -134,7 +134,7 @@ def offer_make(*, user: User, job: Job, asked: Asked, again: bool = False) -> Of
     """An offer for a draft, or a job that waits or is paused; priced at once where its program was read before.
 
     With `again` a program that could not be read is tried once more.
-    Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`, `Unavailable` (no node).
+    Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`, `TooMany`, `Unavailable` (no node).
     """
     require(user, job.project, Role.MEMBER)
     if job.deleted_at:
@@ -188,7 +188,7 @@ def offer_make_spec(
 ) -> OfferRow:
     """An offer for a spec on a dataset, without making a job.
 
-    Raises `NotFound`, `Forbidden`, `SpecInvalid`, `Invalid`, `Conflict`, `Unavailable`.
+    Raises `NotFound`, `Forbidden`, `SpecInvalid`, `Invalid`, `Conflict`, `TooMany`, `Unavailable`.
     """
     require(user, dataset.project, Role.MEMBER)
     _waiting_check(user)

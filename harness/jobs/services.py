@@ -74,9 +74,9 @@ def job_submit(*, user: User, job: Job, promised: bool = True, rate_settled: boo
 
     One whose learning rate a range test finds first stays a draft until the test is over, and is queued by itself then;
     not where the rate is `rate_settled`.
-    Raises `NotFound`, `Forbidden`, `Conflict` (state, trash, quota), `NoSpace` (storage quota), `Invalid` (a file that
-    does not parse, a model.py without `build`, a spec.yaml with other devices; a deadline that cannot be kept: field
-    `budget.deadline`, the earliest finish in `details`).
+    Raises `NotFound`, `Forbidden`, `Conflict` (state, trash, quota), `NoSpace` (storage quota), `TooMany`, `Invalid` (a
+    file that does not parse, a model.py without `build`, a spec.yaml with other devices; a deadline that cannot be
+    kept: field `budget.deadline`, the earliest finish in `details`).
     """
     require(user, job.project, Role.MEMBER)
     _not_in_trash(job)
