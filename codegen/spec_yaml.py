@@ -11,13 +11,15 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
-from yaml.composer import ComposerError
 
+from codegen import safe_yaml
 from codegen.catalog import FAMILIES
 from codegen.spec import TaskSpec
 from codegen.types import SpecError
 
 MOST_CHARACTERS = 200_000
+FIELD_CHARACTERS_MAX = 500
+"""Longer ones are no fields of a spec; kept for each value below, one of them would fill the memory."""
 COMMENT_COLUMN = 34
 _AUTO_WANTED = "must be 'auto'"
 _WHOLE, _NUMBER, _MAPPING = "a whole number", "a number", "a mapping of fields"
@@ -32,26 +34,15 @@ _WORDS = {
 """Plain words for pydantic's types of errors."""
 
 
-class _Loader(yaml.SafeLoader):
-    """Takes no aliases: a few lines of them stand for more values than any memory holds."""
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            alias = self.get_event()  # type: ignore[no-untyped-call]
-            problem = f"*{alias.anchor} stands for values written elsewhere; write them out"
-            raise ComposerError(None, None, problem, alias.start_mark)
-        return super().compose_node(parent, index)
-
-
 def load(text: str) -> TaskSpec:
     """Read YAML. Raises `SpecError`; each message begins with the line where one is known."""
     if len(text) > MOST_CHARACTERS:
         raise SpecError([("", f"the spec has {len(text):,} characters; at most {MOST_CHARACTERS:,} are read")])
     try:
-        node = yaml.compose(text, Loader=_Loader)
-        body = yaml.load(text, Loader=_Loader)  # noqa: S506  (a safe loader, and less)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise SpecError([("", _yaml_message(error))]) from error
+        node = safe_yaml.compose(text)
+        body = safe_yaml.construct(node)
+    except safe_yaml.YamlFault as error:
+        raise SpecError([("", str(error))]) from error
     if body is None:
         return TaskSpec()
     if not isinstance(body, dict):
@@ -156,6 +147,8 @@ def _find_lines(node: yaml.Node | None, field: str, lines: dict[str, int], repea
         return
     for key, value in node.value:
         name = f"{field}.{key.value}" if field else str(key.value)
+        if len(name) > FIELD_CHARACTERS_MAX:
+            continue
         line = key.start_mark.line + 1
         if name in lines:
             repeated.append((name, f"line {line}: given twice, first in line {lines[name]}; keep one"))
@@ -168,12 +161,6 @@ def _at_line(field: str, message: str, lines: dict[str, int]) -> str:
     while known and known not in lines:
         known = known.rpartition(".")[0]
     return f"line {lines[known]}: {message}" if known else message
-
-
-def _yaml_message(error: Exception) -> str:
-    mark = getattr(error, "problem_mark", None)
-    said = getattr(error, "problem", None) or str(error)
-    return f"line {mark.line + 1}: not YAML: {said}" if mark else f"not YAML: {said}"
 
 
 def _joined(messages: list[str]) -> str:

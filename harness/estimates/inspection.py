@@ -10,11 +10,11 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 
-import yaml
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from codegen import safe_yaml
 from harness.broker import task_send_on_commit
 from harness.errors import Unavailable
 from harness.estimates.models import AskState, Inspection, ProbeRow
@@ -52,20 +52,15 @@ def content_key(files: Mapping[str, str], dataset_sha256: str) -> str:
 @lru_cache(maxsize=16)  # a person asks for several offers of one program
 def _spec_told(text: str) -> str:
     try:
-        body = None if _has_alias(text) else yaml.safe_load(text)
+        body = safe_yaml.load(text)
         if not isinstance(body, dict):
             return text
         told = {key: value for key, value in body.items() if key not in _COSTS_NOTHING}
         if isinstance(training := told.get("training"), dict):
             told["training"] = {key: value for key, value in training.items() if key not in _NO_WORK}
         return json.dumps(told, default=str)
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError):
+    except (ValueError, TypeError):
         return text
-
-
-def _has_alias(text: str) -> bool:
-    """Whether values stand for others: a few lines of them, written out, are more than any memory holds."""
-    return "*" in text and any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text))
 
 
 def inspection_request(

@@ -25,6 +25,8 @@ from harness.estimates.settling import offer_settle
 from harness.jobs import programs
 from harness.jobs.models import Job
 from harness.jobs.options import deadline_check, wanted_deadline, wanted_memory_bytes
+from harness.jobs.pace import refusals_counted
+from harness.jobs.program_checks import files_check, program_syntax_check
 from harness.jobs.services import minimum_sandbox_level
 from harness.jobs.taken import spec_named
 from harness.moments import moment_words
@@ -132,7 +134,7 @@ def offer_make(*, user: User, job: Job, asked: Asked, again: bool = False) -> Of
     """An offer for a draft, or a job that waits or is paused; priced at once where its program was read before.
 
     With `again` a program that could not be read is tried once more.
-    Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`, `Unavailable` (no node).
+    Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`, `TooMany`, `Unavailable` (no node).
     """
     require(user, job.project, Role.MEMBER)
     if job.deleted_at:
@@ -144,7 +146,8 @@ def offer_make(*, user: User, job: Job, asked: Asked, again: bool = False) -> Of
         row["deadline_at"] = _kept_deadline(job, asked)
     _waiting_check(user)
     files = programs.program_of(settings.STORE.job(job.pk)).files
-    programs.program_syntax_check(files)
+    with refusals_counted(user):
+        program_syntax_check(files)
     inspection = inspection_request(
         files=files,
         dataset_sha256=job.dataset_sha256 or job.dataset.sha256,
@@ -185,20 +188,20 @@ def offer_make_spec(
 ) -> OfferRow:
     """An offer for a spec on a dataset, without making a job.
 
-    Raises `NotFound`, `Forbidden`, `SpecInvalid`, `Invalid`, `Conflict`, `Unavailable`.
+    Raises `NotFound`, `Forbidden`, `SpecInvalid`, `Invalid`, `Conflict`, `TooMany`, `Unavailable`.
     """
     require(user, dataset.project, Role.MEMBER)
     _waiting_check(user)
     if own_model is not None:
-        programs.file_text_check("model.py", own_model)
+        files_check({"model.py": own_model})
     wish = programs.spec_read(spec)
     wished = wish.model_dump(mode="json")
     row = asked.of_spec(wished).row()
     profile = dataset_profile(dataset)
     resolved = programs.resolve_spec(wish, profile, hardware(), is_own=own_model is not None)
     program = programs.program_render(resolved, profile, own_model)
-    programs.program_syntax_check(program.files)
-    programs.program_build_check(program.files)
+    with refusals_counted(user):
+        program_syntax_check(program.files, needs_build=True)
     level = pool_setting_get().minimum_sandbox_level(own_code=own_model is not None)
     inspection = inspection_request(files=program.files, dataset_sha256=dataset.sha256, minimum_sandbox_level=level)
     memory = wish.resources.memory_gib

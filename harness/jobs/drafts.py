@@ -25,7 +25,15 @@ from harness.jobs import programs
 from harness.jobs.copying import JobSource, job_copy
 from harness.jobs.models import Job
 from harness.jobs.options import deadline_check, wanted_deadline
+from harness.jobs.pace import refusals_counted
 from harness.jobs.places import places_check
+from harness.jobs.program_checks import (
+    file_change_check,
+    file_count_check,
+    file_name_check,
+    files_check,
+    program_syntax_check,
+)
 from harness.jobs.states import job_note
 from harness.jobs.taken import resolved_with, still_taken
 from harness.pool.selectors import hardware
@@ -117,13 +125,15 @@ def _create(
 ) -> Job:
     """`is_copy`: whether code that cannot run is taken as well."""
     _create_check(user, project, dataset)
-    overlay, own_model = programs.files_check(source.files), source.own_model
-    if own_model is not None:
-        programs.file_text_check("model.py", own_model)
+    overlay, own_model = dict(source.files), source.own_model
+    if not is_copy:  # a job's own were looked at when they were written, and older ones may be edited in a clone
+        files_check(overlay)
+        files_check({} if own_model is None else {"model.py": own_model})
     wish = programs.spec_read(source.spec)
     resolved, program = _generate(wish, dataset, own_model)
     if not is_copy:
-        _code_check(overlay if own_model is None else {"model.py": own_model, **overlay}, program)
+        with refusals_counted(user):
+            _code_check(overlay if own_model is None else {"model.py": own_model, **overlay}, program)
     job = Job(
         id=new_id(), project=project, owner=user, dataset=dataset, parent=parent, program_own=own_model is not None,
         taken=parent.taken if parent else {},
@@ -156,9 +166,7 @@ def _create_check(user: User, project: Project, dataset: Dataset) -> None:
 
 def _code_check(files: dict[str, str], program: Program) -> None:
     """Pass for files that may take the place of a program's. Raises `Invalid` with file and line."""
-    programs.program_syntax_check(files)
-    if "model.py" in files:
-        programs.program_build_check(files)
+    program_syntax_check(files, needs_build="model.py" in files)
     if "spec.yaml" in files:
         places_check(files["spec.yaml"], program.files["spec.yaml"])
 
@@ -238,17 +246,21 @@ def _draft_save(job: Job, user: User, message: str, data: dict[str, Any] | None 
     return job
 
 
-@transaction.atomic
 def program_file_write(*, user: User, job: Job, name: str, text: str, expected_sha256: str = "") -> Job:
     """Write one file of a draft's program; with `expected_sha256` only over the text of that hash.
 
     Raises `NotFound`, `Forbidden`, `Conflict` (`changed`: somebody else wrote it meanwhile), `Invalid`.
     """
+    paths = _draft_require(user, job)
+    file_change_check(programs.files_read(paths.program), name, text)  # may take seconds: others write meanwhile
+    return _file_written(user, job, name, text, expected_sha256)
+
+
+@transaction.atomic
+def _file_written(user: User, job: Job, name: str, text: str, expected_sha256: str) -> Job:
     paths = _draft_require(user, job, hold=True)
-    programs.file_name_check(name)
-    programs.file_text_check(name, text)
-    if name not in (have := programs.files_read(paths.program)) and len(have) >= programs.FILES_MAX:
-        raise Invalid(f"A program has at most {programs.FILES_MAX} files.", field="name")
+    have = programs.files_read(paths.program)
+    file_count_check(have, name)
     found = programs.text_sha256(have.get(name, ""))
     if expected_sha256 not in {"", found} and have.get(name) != text:
         raise Conflict(
@@ -272,7 +284,7 @@ def program_reset(*, user: User, job: Job, name: str | None = None) -> Job:
     elif name in generated:
         programs.file_write(paths.program, name, generated[name])
     else:
-        (paths.program / programs.file_name_check(name)).unlink(missing_ok=True)
+        (paths.program / file_name_check(name)).unlink(missing_ok=True)
     return _program_changed(user, job, paths, f"{name or 'program'} put back as generated", name)
 
 

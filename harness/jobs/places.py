@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from codegen import safe_yaml
 from harness.errors import Invalid
 from harness.jobs.programs import files_read
 from worker.plan import RunPaths
@@ -20,7 +21,6 @@ PLACED_BY = (
     "pipeline.stages",
 )
 """Fields that control reads off the job's spec, and no node off the program's."""
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def program_places_check(paths: RunPaths) -> None:
@@ -33,7 +33,7 @@ def places_check(written: str, generated: str) -> None:
     """The same for the text of a spec.yaml, which parses, in place of the generated one. Raises `Invalid`."""
     if written == generated:
         return
-    here, there = (yaml.compose(text, Loader=_LOADER) for text in (written, generated))
+    here, there = (safe_yaml.compose(text) for text in (written, generated))
     for field in PLACED_BY:
         found, own = _entry(here, field), _entry(there, field)
         if found is not None and _told(found[1]) != (_told(own[1]) if own else "auto"):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import PurePath
 from typing import Any
 
 from django.conf import settings
-from django.core.cache import cache
 from django.db import transaction
 from django.utils import timezone
 
@@ -23,6 +22,8 @@ from harness.ids import new_id
 from harness.jobs import programs
 from harness.jobs.check_queue import check_asked, check_ended
 from harness.jobs.models import Checkpoint, Job, JobEvent, Prediction
+from harness.jobs.pace import trial_count
+from harness.jobs.program_checks import program_syntax_check
 from harness.jobs.states import job_note
 from harness.plain import plain
 from harness.pool.models import Node, NodeState
@@ -46,8 +47,6 @@ _SUFFIXES = {
 _OWN_NAME = re.compile(rf"(?<![\w./-])input\.(?:{'|'.join(sorted(set(_SUFFIXES.values())))})\b")
 """How an input is called on the node."""
 _OUTPUT_BYTES_MAX = 64 << 20
-CHECKS_PER_MINUTE_MAX = 20
-"""Trial runs that one person may ask for."""
 ANSWER_LIMIT_S = 300.0
 """A request without an answer for this long has failed."""
 
@@ -225,24 +224,14 @@ def program_check(*, user: User, job: Job) -> str:
     `Unavailable`.
     """
     require(user, job.project, Role.MEMBER)
-    _pace_check(user)
-    programs.program_syntax_check(programs.program_of(_paths(job)).files)
+    trial_count(user)
+    program_syntax_check(programs.program_of(_paths(job)).files)
     check_id = f"{job.pk}-{new_id()}"
     request = {"check_id": check_id, **node_request(job)}
     node = answering_node(job)
     check_asked(check_id, node)
     task_send_on_commit("node.check", [request], queue=node_queue(node), expires_s=ANSWER_LIMIT_S)
     return check_id
-
-
-def _pace_check(user: User) -> None:
-    """Raise `TooMany` for a person who asks for one trial run after the other; counted by each portal process."""
-    key = f"program-checks-{user.pk}"
-    cache.add(key, 0, timeout=60)
-    with suppress(ValueError):  # it ended just now
-        cache.incr(key)
-    if cache.get(key, 0) > CHECKS_PER_MINUTE_MAX:
-        raise TooMany("Too many trial runs in one minute.", hint="Wait a minute and try again.")
 
 
 def check_done(report: dict[str, Any]) -> None:

@@ -1,18 +1,14 @@
-"""Spec and program of a job: checked, resolved, rendered, written to disk and read back.
+"""Spec and program of a job: read, resolved, rendered, written to disk and read back.
 
 The only module of the harness that calls `codegen`'s generator.
 """
 
 from __future__ import annotations
 
-import ast
 import hashlib
-import re
 import shutil
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from codegen import spec_yaml
 from codegen.profile.types import DatasetProfile
@@ -23,15 +19,8 @@ from codegen.suggest import suggest
 from codegen.types import PROGRAM_FILES, Hardware, Program, Resolved, SpecError
 from harness.errors import Invalid, NotFound
 from worker.plan import RunPaths
-from worker.words import size_words
 
-FILE_BYTES_MAX = 1 << 20
-FILES_MAX = 50
-_EXTRA_FILE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,60}\.py")
-_RESERVED = {"worker.py"}
-"""Would hide the runtime that every program imports."""
 GENERATOR_FILES = frozenset(PROGRAM_FILES)
-_YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class SpecInvalid(Invalid):
@@ -86,41 +75,9 @@ def program_render(resolved: Resolved, profile: DatasetProfile, own_model: str |
         raise SpecInvalid(_problems(error)) from error
 
 
-def file_name_check(name: str) -> str:
-    """A name that may be written in a program folder. Raises `Invalid`."""
-    if name in GENERATOR_FILES or (_EXTRA_FILE.fullmatch(name) and name not in _RESERVED):
-        return name
-    raise Invalid(
-        f"{name!r} cannot be the name of a program file.",
-        field="name",
-        code="file_name",
-        hint=f"Use {', '.join(PROGRAM_FILES)} or another plain name ending in .py.",
-    )
-
-
-def file_text_check(name: str, text: str) -> str:
-    """A text that may be written. Raises `Invalid`."""
-    if len(text.encode("utf-8", "replace")) > FILE_BYTES_MAX:
-        raise Invalid(f"{name} is larger than {size_words(FILE_BYTES_MAX)}.", field=name, hint="Split the file.")
-    if "\0" in text:
-        raise Invalid(f"{name} holds a NUL character.", field=name, hint="Remove it.")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise Invalid(f"{name} is not valid text at character {error.start}.", field=name) from error
-    return text
-
-
 def text_sha256(text: str) -> str:
     """By which a file is known to be the one that was opened."""
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def files_check(files: dict[str, str]) -> dict[str, str]:
-    """Names and texts given by a person. Raises `Invalid`."""
-    if len(files) > FILES_MAX:
-        raise Invalid(f"A program has at most {FILES_MAX} files.", field="files")
-    return {file_name_check(name): file_text_check(name, text) for name, text in files.items()}
 
 
 def files_read(folder: Path) -> dict[str, str]:
@@ -161,69 +118,3 @@ def program_of(paths: RunPaths) -> Program:
 def program_is_edited(paths: RunPaths) -> bool:
     """Whether a file differs from what was generated."""
     return files_read(paths.program) != files_read(paths.generated)
-
-
-def program_syntax_check(files: dict[str, str]) -> None:
-    """Pass if every Python file and spec.yaml parses. Raises `Invalid` with file and line."""
-    for name, text in files.items():
-        try:
-            if name.endswith(".py"):
-                ast.parse(text, filename=name)
-            elif name.endswith(".yaml"):
-                yaml.compose(text, Loader=_YAML_LOADER)
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            told = getattr(error, "problem", None) or str(error)
-            raise _syntax_fault(name, mark.line + 1 if mark else None, f"not YAML: {told}") from error
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise _syntax_fault(name, getattr(error, "lineno", None), str(getattr(error, "msg", error))) from error
-
-
-def program_build_check(files: dict[str, str]) -> None:
-    """Pass if model.py, which parses, names `build`, and it may be called with the spec; a table may be Python, too.
-    Raises `Invalid`."""
-    tree = ast.parse(files.get("model.py", ""))
-    named = [node for node in ast.walk(tree) if _names_build(node)]
-    if not named:
-        raise Invalid(
-            "model.py has no function build(spec).",
-            field="model.py",
-            code="model_no_build",
-            hint="Add `def build(spec)` that returns a torch.nn.Module.",
-        )
-    only = named[0] if len(named) == 1 and named[0] in tree.body else None
-    # What else may have the name, or wraps the function, is known to whoever runs it.
-    if isinstance(only, ast.FunctionDef) and not only.decorator_list and not _takes_one(only.args):
-        raise Invalid(
-            f"model.py, line {only.lineno}: build({ast.unparse(only.args)}) cannot be called as build(spec).",
-            field="model.py",
-            code="model_build_call",
-            hint="Write it as `def build(spec)`; it may ignore what it does not need.",
-            details={"file": "model.py", "line": only.lineno},
-        )
-
-
-def _takes_one(takes: ast.arguments) -> bool:
-    """Whether a function can be called with one value alone."""
-    places = len(takes.posonlyargs) + len(takes.args)
-    needed = places - len(takes.defaults)
-    return needed <= 1 and (places > 0 or takes.vararg is not None) and None not in takes.kw_defaults
-
-
-def _names_build(node: ast.AST) -> bool:
-    """Whether a statement may give a module the name `build`."""
-    if isinstance(node, ast.alias):
-        return (node.asname or node.name) in {"build", "*"}
-    if isinstance(node, ast.Name):
-        return node.id == "build" and isinstance(node.ctx, ast.Store)
-    return isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == "build"
-
-
-def _syntax_fault(name: str, line: int | None, message: str) -> Invalid:
-    return Invalid(
-        f"{name}, line {line}: {message}." if line else f"{name}: {message}.",
-        field=name,
-        code="program_syntax",
-        hint="Correct the file, and try again.",
-        details={"file": name, "line": line},
-    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 from collections.abc import Iterator
 from io import BufferedReader
@@ -19,6 +18,7 @@ from harness.csv import csv_chunks
 from harness.errors import Conflict, NotFound
 from harness.jobs import programs
 from harness.jobs.archive import Members, zip_body
+from harness.jobs.diffs import files_diff
 from harness.jobs.models import Checkpoint, Job, Prediction
 from harness.jobs.predictions import WEIGHTS_FILE, no_final_weights, prediction_output
 from harness.store import UnsafePath, json_beneath, open_beneath
@@ -143,14 +143,7 @@ def program_files(job: Job) -> list[dict[str, Any]]:
 def program_diff(job: Job) -> str:
     """Unified diff from the generated to the present program; empty where nothing was edited."""
     paths = _paths(job)
-    before, after = programs.files_read(paths.generated), programs.files_read(paths.program)
-    parts: list[str] = []
-    for name in dict.fromkeys([*after, *before]):
-        old, new = before.get(name, ""), after.get(name, "")
-        parts += difflib.unified_diff(
-            old.splitlines(keepends=True), new.splitlines(keepends=True), f"generated/{name}", f"program/{name}"
-        )
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in parts)
+    return files_diff(programs.files_read(paths.generated), programs.files_read(paths.program))
 
 
 def program_zip(job: Job, *, with_data: bool = False) -> Body:

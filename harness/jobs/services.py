@@ -26,8 +26,10 @@ from harness.jobs.drafts import (
 from harness.jobs.exports import export_create
 from harness.jobs.models import Checkpoint, Job, JobAttempt
 from harness.jobs.naming import job_update
+from harness.jobs.pace import refusals_counted
 from harness.jobs.places import program_places_check
 from harness.jobs.predictions import prediction_create, program_check
+from harness.jobs.program_checks import program_syntax_check
 from harness.jobs.promises import PromiseState, promise_told
 from harness.jobs.states import job_move
 from harness.jobs.stopping import stop_message
@@ -71,16 +73,16 @@ def job_submit(*, user: User, job: Job, promised: bool = True, rate_settled: boo
 
     One whose learning rate a range test finds first stays a draft until the test is over, and is queued by itself then;
     not where the rate is `rate_settled`.
-    Raises `NotFound`, `Forbidden`, `Conflict` (state, trash, quota), `NoSpace` (storage quota), `Invalid` (a file that
-    does not parse, a model.py without `build`, a spec.yaml with other devices; a deadline that cannot be kept: field
-    `budget.deadline`, the earliest finish in `details`).
+    Raises `NotFound`, `Forbidden`, `Conflict` (state, trash, quota), `NoSpace` (storage quota), `TooMany`, `Invalid` (a
+    file that does not parse, a model.py without `build`, a spec.yaml with other devices; a deadline that cannot be
+    kept: field `budget.deadline`, the earliest finish in `details`).
     """
     require(user, job.project, Role.MEMBER)
     _not_in_trash(job)
     paths = settings.STORE.job(job.pk)
     files = programs.program_of(paths).files
-    programs.program_syntax_check(files)
-    programs.program_build_check(files)
+    with refusals_counted(user):
+        program_syntax_check(files, needs_build=True)
     program_places_check(paths)
     _sandbox_check(job)
     _backend_check(job)

@@ -17,6 +17,7 @@ from harness.estimates.models import AskState
 from harness.estimates.probes import idle_device
 from harness.jobs import programs
 from harness.jobs.models import Job
+from harness.jobs.program_checks import program_syntax_check
 from harness.jobs.services import minimum_sandbox_level
 from harness.plain import plain, text_plain
 from harness.pool.models import Device, DeviceKind, Reservation
@@ -51,10 +52,11 @@ def rate_test_send(test: RateTest) -> None:
     """Keep an idle device and have its node make the test. Raises `Invalid`, `NotFound`, `Unavailable`."""
     job = test.job
     files = programs.program_of(settings.STORE.job(job.pk)).files
-    programs.program_syntax_check(files)
+    program_syntax_check(files)
     sha256 = _sha256(job)
     if not settings.STORE.dataset(sha256).packed.is_dir():
         raise Invalid("The dataset has not been read yet.", field="dataset", hint="Wait until it is ready.")
+    program_key = rate_key(files, sha256)
     with transaction.atomic():
         # Nothing that is being decided on the facts before this starts on the device that is taken here.
         facts_change()
@@ -69,7 +71,7 @@ def rate_test_send(test: RateTest) -> None:
         fields: dict[str, Any] = {
             "kind": device.kind, "model_name": device.model_name, "node_name": device.node.name,
             "reservation": str(held.pk), "sent_at": timezone.now(), "batch_size": step_rows(job),
-            "program_key": rate_key(files, sha256),
+            "program_key": program_key,
         }  # fmt: skip
         RateTest.objects.filter(pk=test.pk).update(**fields)
         test.refresh_from_db()

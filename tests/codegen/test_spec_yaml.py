@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from codegen import spec_yaml
+from codegen import safe_yaml, spec_yaml
 from codegen.spec import TaskSpec
 from codegen.types import SpecError
 
@@ -161,6 +161,13 @@ def test_a_few_lines_cannot_stand_for_more_values_than_memory_holds() -> None:
 def test_a_name_for_values_elsewhere_is_refused_with_its_line(text: str) -> None:
     with pytest.raises(SpecError, match=rf"line {text.count(chr(10)) + 1}: .*\*(a|base) stands for"):
         spec_yaml.load(text)
+
+
+def test_a_long_name_is_not_kept_for_each_value_below_it() -> None:
+    lines: dict[str, int] = {}
+    node = safe_yaml.compose(f"training: {{epochs: 1}}\n? {'n' * 50_000}\n: {{a: 1, b: 2}}\n")
+    spec_yaml._find_lines(node, "", lines, [])
+    assert lines == {"training": 1, "training.epochs": 1}
 
 
 def test_values_that_lie_too_deep_are_refused() -> None:

@@ -49,6 +49,8 @@ def load_spec(path: str | Path = "spec.yaml") -> Spec:
         mark = getattr(error, "problem_mark", None)
         told = f"not YAML: {getattr(error, 'problem', None) or error}."
         raise _unreadable(path, told, mark.line + 1 if mark else 1) from error
+    except RecursionError as error:
+        raise _unreadable(path, "values lie too deep in one another.", 1) from error
     if not isinstance(body, dict):
         raise _unreadable(path, "expected a mapping of spec fields.", 1)
     spec: Spec = as_spec({name: part if name in _OF_NAMES else _numbered(part) for name, part in body.items()})

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
+from codegen import safe_yaml
 from codegen.moments import day_as_its_end
 from harness.client.cli.output import ExitCode, notes
 from harness.client.client import Client, Json
@@ -172,8 +172,8 @@ def dataset_resolve(client: Client, text: str, spec_text: str | None = None, *, 
 
 def _dataset_of_spec(text: str | None) -> str:
     try:
-        body = yaml.safe_load(text or "")
-    except yaml.YAMLError:
+        body = safe_yaml.load(text or "")
+    except safe_yaml.YamlFault:
         return ""
     data = body.get("data") if isinstance(body, dict) else None
     named = data.get("dataset") if isinstance(data, dict) else None

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 
+from codegen import safe_yaml
 from harness.client.cli.common import JobArgument, moment_read, open_client, text_read
 from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, local_words, notes, number, standing
 from harness.client.client import Client, Json
@@ -26,13 +26,13 @@ POLL_S = 0.5
 _DEADLINE = ["budget", "deadline"]
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(safe_yaml.Loader):
     """Leaves days and moments as the text that was written, since JSON has no value for them."""
 
 
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in known if tag != "tag:yaml.org,2002:timestamp"]
-    for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    for first, known in safe_yaml.Loader.yaml_implicit_resolvers.items()
 }
 
 
@@ -91,8 +91,10 @@ def _wish(text: str) -> tuple[list[str], Any]:
     if path == _DEADLINE:
         return path, _deadline(value.strip())
     try:
-        found = yaml.load(value, Loader=_Loader)  # noqa: S506  (a safe loader, and less)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        found = safe_yaml.load(value, _Loader)
+    except safe_yaml.YamlRefused as error:
+        raise BadInput(f"The value for {field.strip()} is not read: {error.message}.", hint="Write it out.") from error
+    except safe_yaml.YamlFault as error:
         raise BadInput(
             f"The value in {text!r} is not valid YAML.", hint="Put values with special characters in quotes."
         ) from error

@@ -137,7 +137,14 @@ def test_a_value_that_reads_as_a_time_stays_the_text_that_was_written(dlh: Dlh, 
 
 
 @pytest.mark.usefixtures("portal")
-@pytest.mark.parametrize("value", ["!!binary aGk=", ".nan", "!!set {a}", "&a [*a]", "!!timestamp 2030-01-31"])
+@pytest.mark.parametrize(("value", "words"), [("&a [*a]", "*a stands for"), ("[" * 40 + "]" * 40, "levels deep")])
+def test_a_value_that_costs_more_than_its_letters_is_refused(dlh: Dlh, job: Any, value: str, words: str) -> None:
+    ended = dlh("jobs", "clone", job.pk, "--set", f"name={value}", "--json")
+    assert ended.code == 2 and words in ended.json["error"]["message"]
+
+
+@pytest.mark.usefixtures("portal")
+@pytest.mark.parametrize("value", ["!!binary aGk=", ".nan", "!!set {a}", "!!timestamp 2030-01-31"])
 def test_a_value_without_a_form_in_json_is_refused_before_a_draft_is_made(dlh: Dlh, job: Any, value: str) -> None:
     before = dlh("jobs", "--json").json["total"]
     ended = dlh("jobs", "clone", job.pk, "--set", f"name={value}", "--submit", "--json")

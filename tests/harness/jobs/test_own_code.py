@@ -11,7 +11,8 @@ from django.conf import settings
 from harness.errors import Invalid
 from harness.jobs import services
 from harness.jobs.models import Job
-from harness.jobs.programs import SpecInvalid, program_build_check
+from harness.jobs.program_checks import program_syntax_check
+from harness.jobs.programs import SpecInvalid
 
 BROKEN = {
     "syntax": ("def build(spec):\n    return (\n", "program_syntax", "model.py, line 2: "),
@@ -80,7 +81,7 @@ def test_nothing_is_left_of_other_files_that_would_be_refused_when_submitted(
     ],
 )
 def test_a_build_that_may_take_the_spec_passes(text: str) -> None:
-    program_build_check({"model.py": text})
+    program_syntax_check({"model.py": text}, needs_build=True)
 
 
 def test_family_own_without_a_model_is_refused_by_its_field(people: SimpleNamespace, dataset: Any, job: Job) -> None:

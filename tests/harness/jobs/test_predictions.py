@@ -193,7 +193,7 @@ def test_one_person_asks_for_a_limited_number_of_trial_runs_in_a_minute(
 
     cache.clear()
     node_make()
-    monkeypatch.setattr("harness.jobs.predictions.CHECKS_PER_MINUTE_MAX", 2)
+    monkeypatch.setattr("harness.jobs.pace.TRIALS_PER_MINUTE_MAX", 2)
     for _ in range(2):
         services.program_check(user=people.mate, job=job)
     with pytest.raises(TooMany):

@@ -15,7 +15,7 @@ from django.db import connection
 from django.utils import timezone
 
 from harness.errors import Conflict, Invalid, NotFound
-from harness.jobs import programs, selectors, services
+from harness.jobs import program_checks, programs, selectors, services
 from harness.jobs.models import Job
 from harness.store import ByteRange
 from tests.harness.jobs.helpers import queue
@@ -235,7 +235,7 @@ def test_a_spec_of_a_program_that_is_no_yaml_is_refused_by_line(job, people):
 )
 def test_a_model_without_build_such_as_a_table_that_parses_is_not_queued(job, people, text, is_taken):
     services.program_file_write(user=people.owner, job=job, name="model.py", text=text)
-    programs.program_syntax_check({"model.py": text})
+    program_checks.program_syntax_check({"model.py": text})
     if is_taken:
         assert services.job_submit(user=people.owner, job=job).state == "queued"
         return

@@ -82,6 +82,15 @@ def test_what_is_no_yaml_is_refused_by_line(program: Path) -> None:
     assert told["file"] == "spec.yaml" and told["message"].startswith(f"spec.yaml, line {told['line']}: not YAML: ")
 
 
+def test_levels_without_end_are_refused_as_the_programs_own_fault(program: Path) -> None:
+    edit(program, "spec.yaml", lambda text: text + "mine: " + "[" * 3000 + "]" * 3000 + "\n")
+    told = check_of(program)["problem"]
+    assert (told["code"], told["message"]) == (
+        "program_error",
+        "spec.yaml, line 1: values lie too deep in one another.",
+    )
+
+
 def test_an_impossible_split_is_refused_and_not_quietly_made_another(program: Path) -> None:
     edit(program, "spec.yaml", lambda text: text.replace("    validation: ", "    validation: 0.9 #", 1))
     for told in (check_of(program)["problem"], error_of(program)):
