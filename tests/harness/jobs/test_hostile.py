@@ -60,6 +60,12 @@ def test_results_too_deep_to_read_are_told_and_raise_nothing_else(running):
         job_results(running)
 
 
+def test_results_of_values_without_end_are_told_and_not_parsed(running):
+    results_write(running, "[" + "[]," * 300_000 + "[]]")
+    with pytest.raises(Conflict, match=r"results.json has more than 500,000 values"):
+        job_results(running)
+
+
 def test_a_failure_in_letters_that_cannot_be_encoded_ends_the_job(running):
     failure = {"code": "program_error", "message": "half a letter: \ud800 and \0", "traceback": "\udfff"}
     sent = event(running, "exited", 1, outcome="failed", failure=failure)
