@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import re
 import time
@@ -11,7 +12,7 @@ from typing import Any
 
 from django.conf import settings
 
-from harness.errors import HarnessError, TooLarge, TooSlow
+from harness.errors import HarnessError, NoSpace, TooLarge, TooSlow
 from worker.words import size_words
 
 MIB = 2**20
@@ -127,6 +128,10 @@ def _too_slow() -> TooSlow:
     return TooSlow("The request body came too slowly.", hint="Try again over a better connection.")
 
 
+def _no_room() -> NoSpace:
+    return NoSpace("The portal has no room for this request now.", hint="Try again in a minute.")
+
+
 class BodyLimit:
     """ASGI wrapper that answers 413 as soon as a body passes its limit, with or without a Content-Length, and 408 where
     it does not come."""
@@ -143,11 +148,11 @@ class BodyLimit:
             await self.app(scope, receive, send)
             return
         path = scope.get("path", "")
-        error = too_large(body_limit(path))
-        if not _is_signed(scope) and error.details["limit_bytes"] > STRANGER_LIMIT_BYTES:
-            error = _too_large_of_stranger()
-        if _content_length(scope) > error.details["limit_bytes"]:
-            await _refuse(send, path, error)
+        limit = too_large(body_limit(path))
+        if not _is_signed(scope) and limit.details["limit_bytes"] > STRANGER_LIMIT_BYTES:
+            limit = _too_large_of_stranger()
+        if _content_length(scope) > limit.details["limit_bytes"]:
+            await _refuse(send, path, limit)
             return
         answered = False
 
@@ -157,10 +162,14 @@ class BodyLimit:
             await send(message)
 
         try:
-            await self.app(scope, _Body(receive, error), watched)
+            await self.app(scope, _Body(receive, limit), watched)
         except _Refused as refused:
             if not answered:
                 await _refuse(send, path, refused.error)
+        except OSError as error:  # no view has begun: a large body is put aside on the disk first
+            if answered or error.errno != errno.ENOSPC:
+                raise
+            await _refuse(send, path, _no_room())
 
 
 def _content_length(scope: Scope) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import re
 import shutil
@@ -286,6 +287,25 @@ async def test_a_body_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyP
         sent.clear()
         await BodyLimit(body_read)({"type": "http", "path": f"{API}/projects", "headers": []}, receive, send)
         assert sent[0]["status"] == 408 and json.loads(sent[1]["body"])["error"]["code"] == "too_slow"
+
+
+async def test_a_body_that_there_is_no_room_for_is_told() -> None:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def full(scope: Any, receive: Any, send: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def broken(scope: Any, receive: Any, send: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    scope = {"type": "http", "path": f"{API}/projects", "headers": []}
+    await BodyLimit(full)(scope, of_one_mib_each(1), send)
+    assert sent[0]["status"] == 507 and json.loads(sent[1]["body"])["error"]["code"] == "disk_full"
+    with pytest.raises(OSError, match="Input/output"):
+        await BodyLimit(broken)(scope, of_one_mib_each(1), send)
 
 
 async def test_who_waits_for_an_answer_is_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
