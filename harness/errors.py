@@ -87,6 +87,13 @@ class TooMany(HarnessError):
     default_code = "too_many"
 
 
+class TooSlow(HarnessError):
+    """What is sent does not come."""
+
+    status = 408
+    default_code = "too_slow"
+
+
 class NoSpace(HarnessError):
     """The disk of this installation is full."""
 

@@ -18,8 +18,13 @@ from asgiref.sync import sync_to_async
 
 from harness.plain import plain
 from worker.plan import RunPaths
+from worker.words import size_words
 
 CHUNK_BYTES = 1 << 20
+JSON_BYTES_MAX = 8 << 20
+JSON_VALUES_MAX = 500_000
+"""Of a file that a program wrote, each time somebody looks at it: a value may be three bytes, and take 150 when it is
+read. Results of ours have 60,000 at most, in 2 MiB."""
 _RANGE = re.compile(r"^bytes=(\d*)-(\d*)$")
 
 
@@ -103,6 +108,10 @@ class UnsafePath(Exception):
     """A folder that ranks may write holds a link where a plain file is expected, or the file is too large."""
 
 
+class FileTooLarge(UnsafePath):
+    """A file that ranks may write has more bytes or values than are read."""
+
+
 def open_beneath(root: Path, relative: Path | str) -> BufferedReader:
     """Open a plain file below `root` for reading and follow no link on the way.
 
@@ -150,21 +159,26 @@ def folder_beneath(root: Path, relative: str) -> Iterator[int]:
 
 
 def read_beneath(root: Path, relative: Path | str, limit_bytes: int = 64 << 20) -> bytes:
-    """Bytes of a file opened by `open_beneath`. Raises `UnsafePath` where it is larger than `limit_bytes`."""
+    """Bytes of a file opened by `open_beneath`. Raises `UnsafePath`, `FileTooLarge`."""
     with open_beneath(root, relative) as stream:
         body = stream.read(limit_bytes + 1)
     if len(body) > limit_bytes:
-        raise UnsafePath(f"{relative} is larger than {limit_bytes} bytes")
+        raise FileTooLarge(f"{relative} is larger than {size_words(limit_bytes)}")
     return body
 
 
-def json_beneath(root: Path, relative: Path | str, limit_bytes: int = 64 << 20) -> Any:
+def json_beneath(
+    root: Path, relative: Path | str, limit_bytes: int = JSON_BYTES_MAX, limit_values: int = JSON_VALUES_MAX
+) -> Any:
     """The JSON of a file opened by `open_beneath`, as `harness.plain.plain` leaves it.
 
-    Raises `FileNotFoundError`, and `UnsafePath` for what is no JSON, too large or too deep.
+    Raises `FileNotFoundError`, `FileTooLarge`, and `UnsafePath` for what is no JSON or too deep.
     """
+    body = read_beneath(root, relative, limit_bytes)
+    if sum(map(body.count, (b",", b"[", b"{"))) > limit_values:  # one before each value, and those in texts
+        raise FileTooLarge(f"{relative} has more than {limit_values:,} values")
     try:
-        return plain(json.loads(read_beneath(root, relative, limit_bytes)))
+        return plain(json.loads(body))
     except (ValueError, RecursionError) as error:
         raise UnsafePath(f"{relative} is not JSON that can be read: {error}") from error
 

@@ -236,7 +236,8 @@ class Supervisor:
         self.seen.tails = self._tails()
         dropped = sum(tail.dropped for tail in self.tails)
         if dropped:
-            self.emit(EventKind.NOTE, message=f"{dropped} events of the program were not valid and were left out.")
+            said = f"{dropped:,} events of the program were not valid, or came too fast, and were left out."
+            self.emit(EventKind.NOTE, message=said)
         if self.seen.pause_overdue:
             self.emit(EventKind.NOTE, message="The run did not save in time after the pause request and was stopped.")
         self.seen.sandbox_text = self._channels.launcher_text.decode(errors="replace")

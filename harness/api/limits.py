@@ -1,15 +1,18 @@
-"""How large a request body may be, per kind of address; kept before a byte of the body is stored."""
+"""How large a request body may be, per kind of address, and how slow; kept before a byte of the body is stored."""
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import json
 import re
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from django.conf import settings
 
-from harness.errors import TooLarge
+from harness.errors import HarnessError, NoSpace, TooLarge, TooSlow
 from worker.words import size_words
 
 MIB = 2**20
@@ -17,6 +20,12 @@ JSON_LIMIT_BYTES = 4 * MIB
 """Specs, program files, notes."""
 CHUNK_LIMIT_BYTES = 64 * MIB
 """One PATCH of a resumable upload; clients send 8 MiB."""
+STRANGER_LIMIT_BYTES = MIB
+"""Of a request that does not even claim to be of somebody: signing in and joining the pool need less."""
+PART_LIMIT_S = 60.0
+"""A body of which nothing comes for so long is given up."""
+LEAST_BYTES_PER_S = 1024
+"""So is one that has been slower than this since, `PART_LIMIT_S` left aside."""
 _MULTIPART_ROOM_BYTES = MIB
 _UPLOADS = re.compile(r"/api/v1/uploads(/[^/]*)?/?")
 _POINTS = re.compile(r"/api/v1/pool/calibration/points/?|/pool/calibration/import/")
@@ -60,12 +69,72 @@ def too_large(limit_bytes: int) -> TooLarge:
     )
 
 
-class _BodyTooLarge(Exception):
-    """The client sent more than it may."""
+def _too_large_of_stranger() -> TooLarge:
+    return TooLarge(
+        f"The request body is larger than {size_words(STRANGER_LIMIT_BYTES)}, and nobody is signed in.",
+        hint="Sign in, or send `Authorization: Bearer <token>`.",
+        details={"limit_bytes": STRANGER_LIMIT_BYTES},
+    )
+
+
+def _is_signed(scope: Scope) -> bool:
+    """Whether the request has what a person or a node is known by; whether it is true is asked later."""
+    session = f"{settings.SESSION_COOKIE_NAME}=".encode()
+    cookies = (one.strip() for name, value in scope["headers"] if name == b"cookie" for one in value.split(b";"))
+    return any(name == b"authorization" for name, _ in scope["headers"]) or any(
+        cookie.startswith(session) for cookie in cookies
+    )
+
+
+class _Refused(Exception):
+    """The client sent more than it may, or too slowly."""
+
+    def __init__(self, error: HarnessError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class _Body:
+    """Receives the body of one request. Raises `_Refused`."""
+
+    def __init__(self, receive: Receive, error: TooLarge) -> None:
+        self._receive = receive
+        self._error = error
+        self._limit_bytes = error.details["limit_bytes"]
+        self._seen_bytes = 0
+        self._whole = False
+        self._began_s = time.monotonic()
+
+    async def __call__(self) -> Message:
+        """The next message: a part of the body, and after its end that the client has left, whenever it does."""
+        if self._whole:
+            return await self._receive()
+        try:
+            async with asyncio.timeout(PART_LIMIT_S):
+                message = await self._receive()
+        except TimeoutError as error:
+            raise _Refused(_too_slow()) from error
+        self._whole = not message.get("more_body")
+        self._seen_bytes += len(message.get("body", b""))
+        if self._seen_bytes > self._limit_bytes:
+            raise _Refused(self._error)
+        late_s = time.monotonic() - self._began_s - PART_LIMIT_S
+        if not self._whole and self._seen_bytes < late_s * LEAST_BYTES_PER_S:
+            raise _Refused(_too_slow())
+        return message
+
+
+def _too_slow() -> TooSlow:
+    return TooSlow("The request body came too slowly.", hint="Try again over a better connection.")
+
+
+def _no_room() -> NoSpace:
+    return NoSpace("The portal has no room for this request now.", hint="Try again in a minute.")
 
 
 class BodyLimit:
-    """ASGI wrapper that answers 413 as soon as a body passes its limit, with or without a Content-Length."""
+    """ASGI wrapper that answers 413 as soon as a body passes its limit, with or without a Content-Length, and 408 where
+    it does not come."""
 
     def __init__(self, app: AsgiApp) -> None:
         self.app = app
@@ -79,20 +148,13 @@ class BodyLimit:
             await self.app(scope, receive, send)
             return
         path = scope.get("path", "")
-        limit = body_limit(path)
-        if _content_length(scope) > limit:
+        limit = too_large(body_limit(path))
+        if not _is_signed(scope) and limit.details["limit_bytes"] > STRANGER_LIMIT_BYTES:
+            limit = _too_large_of_stranger()
+        if _content_length(scope) > limit.details["limit_bytes"]:
             await _refuse(send, path, limit)
             return
-        seen = 0
         answered = False
-
-        async def counted() -> Message:
-            nonlocal seen
-            message = await receive()
-            seen += len(message.get("body", b""))
-            if seen > limit:
-                raise _BodyTooLarge
-            return message
 
         async def watched(message: Message) -> None:
             nonlocal answered
@@ -100,10 +162,14 @@ class BodyLimit:
             await send(message)
 
         try:
-            await self.app(scope, counted, watched)
-        except _BodyTooLarge:
+            await self.app(scope, _Body(receive, limit), watched)
+        except _Refused as refused:
             if not answered:
-                await _refuse(send, path, limit)
+                await _refuse(send, path, refused.error)
+        except OSError as error:  # no view has begun: a large body is put aside on the disk first
+            if answered or error.errno != errno.ENOSPC:
+                raise
+            await _refuse(send, path, _no_room())
 
 
 def _content_length(scope: Scope) -> int:
@@ -113,8 +179,7 @@ def _content_length(scope: Scope) -> int:
     return 0
 
 
-async def _refuse(send: Send, path: str, limit_bytes: int) -> None:
-    error = too_large(limit_bytes)
+async def _refuse(send: Send, path: str, error: HarnessError) -> None:
     kind, text = "application/json", json.dumps({"error": error.to_dict()})
     if not _is_api(path):
         kind, text = "text/plain; charset=utf-8", f"{error.message}\n"

@@ -22,7 +22,7 @@ PIECE_TIMEOUT_S = 600.0
 """After the last piece the portal hashes the whole file."""
 TUS_HEADERS = {"Tus-Resumable": "1.0.0"}
 _WAITS_S = (0.2, 0.5, 1.0, 2.0, 4.0)
-_TRY_AGAIN = frozenset({409, 423, 460, 502, 503, 504})
+_TRY_AGAIN = frozenset({408, 409, 423, 460, 502, 503, 504})
 _MEMORY_LENGTH_MAX = 50
 
 

@@ -1,4 +1,6 @@
-"""Log files of a job: searched line by line on the server, so that a search sees every line."""
+"""Log files of a job: searched line by line on the server, so that a search sees every line.
+
+A node with a cache sends them as they are: they are made safe to show here too."""
 
 from __future__ import annotations
 
@@ -16,6 +18,7 @@ from django.conf import settings
 
 from harness.errors import Invalid
 from harness.jobs.models import Job
+from worker.telemetry.logs import text_clean
 
 LEVELS = ("info", "warning", "error")
 Place = tuple[int, int]
@@ -25,7 +28,6 @@ LINE_SHOWN_MAX = 4000
 """Letters of a line that are sent; the download has all."""
 _SEARCH_LIMIT_S = 5.0
 _RANK_FILE = re.compile(r"rank-(\d+)\.log")
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f]")
 _ERROR = re.compile(r"(error|exception)\b|\b(traceback|fatal|critical|killed)\b", re.IGNORECASE)
 _WARNING = re.compile(r"warn(ing)?\b", re.IGNORECASE)
 
@@ -65,11 +67,6 @@ class LogPart:
 
 
 WHOLE = LogPart()
-
-
-def text_clean(text: str) -> str:
-    """Without escape sequences and control characters, and of `\\r`-overwritten lines only the last state."""
-    return _ESCAPES.sub("", text.rstrip("\r\n").rsplit("\r", 1)[-1])
 
 
 def level_of(text: str) -> str:

@@ -106,6 +106,8 @@ class Job(models.Model):
     metric_test = models.FloatField(null=True, blank=True)
     last_values = models.JSONField(default=dict, blank=True)
     """Newest value of each metric key."""
+    points_told = models.PositiveBigIntegerField(default=0)
+    """Points of its curves that were taken in (`harness.jobs.control.telemetry.POINTS_PER_JOB_MAX`)."""
     created_at = models.DateTimeField(auto_now_add=True)
     queued_at = models.DateTimeField(null=True, blank=True)
     placed_at = models.DateTimeField(null=True, blank=True)

@@ -30,7 +30,7 @@ from harness.pool.models import Node, NodeState
 from harness.pool.services import node_queue, pool_setting_get
 from harness.storage.room import storage_check
 from harness.storage.sizes import job_size_due
-from harness.store import UnsafePath, json_beneath, open_beneath
+from harness.store import FileTooLarge, UnsafePath, json_beneath, open_beneath
 from scheduler.placing.obstacles import HOW_TO_JOIN
 from worker.plan import RunPaths
 from worker.states import TERMINAL
@@ -46,7 +46,8 @@ _SUFFIXES = {
 """What a person's file may end in: what it ends in on the node."""
 _OWN_NAME = re.compile(rf"(?<![\w./-])input\.(?:{'|'.join(sorted(set(_SUFFIXES.values())))})\b")
 """How an input is called on the node."""
-_OUTPUT_BYTES_MAX = 64 << 20
+_OUTPUT_BYTES_MAX, _OUTPUT_VALUES_MAX = 32 << 20, 2_000_000
+"""All of them are read each time that somebody looks at a part: of 10 classes 150,000 rows fit, of a number 600,000."""
 ANSWER_LIMIT_S = 300.0
 """A request without an answer for this long has failed."""
 
@@ -172,6 +173,9 @@ def prediction_done(report: dict[str, Any]) -> None:
     if problem is None:
         try:
             rows = len(prediction_output(prediction)["rows"])
+        except FileTooLarge as error:
+            hint = "Predict for fewer rows or pictures at once."
+            problem = {"message": f"There is more output than can be shown: {error}.", "hint": hint}
         except (FileNotFoundError, UnsafePath, ValueError, KeyError, TypeError):
             problem = {"message": "The program wrote no readable output.", "hint": "See what predict.py writes."}
     _prediction_end(prediction, rows=rows, problem=problem)
@@ -207,9 +211,9 @@ def predictions_expire() -> int:
 
 
 def prediction_output(prediction: Prediction) -> dict[str, Any]:
-    """`{columns, rows}`. Raises `FileNotFoundError`, `UnsafePath`, `ValueError`."""
+    """`{columns, rows}`. Raises `FileNotFoundError`, `UnsafePath` (`FileTooLarge`), `ValueError`."""
     folder = _paths(prediction.job).prediction(prediction.pk)
-    body = json_beneath(folder, "output.json", _OUTPUT_BYTES_MAX)
+    body = json_beneath(folder, "output.json", _OUTPUT_BYTES_MAX, _OUTPUT_VALUES_MAX)
     if not isinstance(body, dict) or not all(isinstance(body.get(key), list) for key in ("columns", "rows")):
         raise ValueError("output.json is not {columns, rows}")
     if not all(isinstance(row, list) for row in body["rows"]):

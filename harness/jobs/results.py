@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from functools import partial
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,11 +22,11 @@ from harness.jobs.archive import Members, zip_body
 from harness.jobs.diffs import files_diff
 from harness.jobs.models import Checkpoint, Job, Prediction
 from harness.jobs.predictions import WEIGHTS_FILE, no_final_weights, prediction_output
-from harness.store import UnsafePath, json_beneath, open_beneath
+from harness.store import FileTooLarge, UnsafePath, json_beneath, open_beneath
 from worker.plan import RunPaths
 
 RESULTS_FILE = "work/results/results.json"
-RESULTS_BYTES_MAX = 32 << 20
+_CSV_LINE_LETTERS_MAX = 8 << 20
 PACKED_FILES = ("table.parquet", "images.parquet")
 
 
@@ -37,7 +38,7 @@ def _paths(job: Job) -> RunPaths:
 def job_results(job: Job) -> dict[str, Any]:
     """`results.json` of the run: task, metrics per part, charts, environment, timing. Raises `NotFound`, `Conflict`."""
     try:
-        body = json_beneath(_paths(job).root, RESULTS_FILE, RESULTS_BYTES_MAX)
+        body = json_beneath(_paths(job).root, RESULTS_FILE)
     except FileNotFoundError as error:
         wanted_check(f"jobs/{job.pk}", RESULTS_FILE)
         raise NotFound("There are no results yet.", hint="They are written at the end of the run.") from error
@@ -93,34 +94,41 @@ def weights_path(job: Job) -> Path:
     return _paths(job).root / WEIGHTS_FILE
 
 
-def prediction_output_get(prediction: Prediction) -> dict[str, Any]:
-    """`{columns, rows}` of a finished prediction. Raises `NotFound`, `Conflict`."""
+def _finished_check(prediction: Prediction) -> None:
     if prediction.state == "waiting":
         raise NotFound("This prediction is not finished yet.", hint="Wait a moment.")
     if prediction.state == "failed":
         problem = prediction.problem or {}
         raise Conflict(str(problem.get("message", "The prediction failed.")), hint=str(problem.get("hint", "")))
+
+
+def prediction_output_get(prediction: Prediction) -> dict[str, Any]:
+    """`{columns, rows}` of a finished prediction. Raises `NotFound`, `Conflict`."""
+    _finished_check(prediction)
     try:
         return prediction_output(prediction)
+    except FileTooLarge as error:
+        raise Conflict(f"The output is too large to be shown: {error}.", hint="Download it as CSV.") from error
     except (OSError, UnsafePath, ValueError) as error:
         raise NotFound("The prediction's output is gone.", hint="Predict again.") from error
 
 
 def prediction_csv(prediction: Prediction) -> Iterator[bytes]:
     """A finished prediction as CSV, the columns of a table behind the answer. Raises like `prediction_output_get`."""
-    output = prediction_output_get(prediction)
+    _finished_check(prediction)
     try:
         stream = open_beneath(_paths(prediction.job).prediction(prediction.pk), "output.csv")
     except (OSError, UnsafePath):  # an edited predict.py need not write it
+        output = prediction_output_get(prediction)
         return csv_chunks([str(column) for column in output.get("columns", [])], output["rows"])
     return _csv_again(stream)
 
 
 def _csv_again(stream: BinaryIO) -> Iterator[bytes]:
     """A CSV that a program wrote, made safe like all others."""
-    csv.field_size_limit(RESULTS_BYTES_MAX)
+    csv.field_size_limit(_CSV_LINE_LETTERS_MAX)
     with io.TextIOWrapper(stream, encoding="utf-8", errors="replace", newline="") as text:
-        lines = csv.reader(text)
+        lines = csv.reader(iter(partial(text.readline, _CSV_LINE_LETTERS_MAX), ""))  # it may be one line without end
         yield from csv_chunks(next(lines, []), lines)
 
 

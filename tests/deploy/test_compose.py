@@ -71,6 +71,14 @@ def test_our_parts_have_no_rights_and_no_writable_root(services):
         assert "no-new-privileges:true" in service["security_opt"]
 
 
+def test_what_strangers_send_fills_no_memory(services):
+    (scratch,) = (place for place in services["portal"]["tmpfs"] if place.startswith("/tmp:"))
+    assert "size=1g" in scratch
+    assert {place.partition(":")[0] for place in services["portal"]["tmpfs"]} == {
+        place.partition(":")[0] for place in services["control"]["tmpfs"]
+    }
+
+
 def test_whoever_has_something_to_bring_to_an_end_is_given_the_time_for_it(services, config):
     far = config("node.yaml", **FAR_GIVEN)["services"]
     for service in (*(services[name] for name in (*PARTS, "database")), *far.values()):

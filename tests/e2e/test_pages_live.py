@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import redis
@@ -91,22 +90,22 @@ def test_an_upload_goes_on_where_it_stopped(open_as: Callable[..., Any], tmp_pat
     visit(page, "/datasets/upload/")
     sent: list[str] = []
     page.on("request", lambda request: sent.append(f"{request.method} {request.headers.get('upload-offset', '')}"))
-    failed = SimpleNamespace(once=False)
+    told = {"error": {"code": "too_slow", "message": "The request body came too slowly.", "hint": ""}}
+    failures = [lambda route: route.fulfill(status=408, json=told), lambda route: route.abort()]
 
-    def break_once(route: Any) -> None:
-        if route.request.method == "PATCH" and route.request.headers.get("upload-offset") != "0" and not failed.once:
-            failed.once = True
-            route.abort()
+    def break_twice(route: Any) -> None:
+        if route.request.method == "PATCH" and route.request.headers.get("upload-offset") != "0" and failures:
+            failures.pop()(route)
         else:
             route.continue_()
 
-    page.route("**/api/v1/uploads/*", break_once)
+    page.route("**/api/v1/uploads/*", break_twice)
     page.set_input_files("[data-file]", str(path))
     page.fill("[data-option-name]", "big table")
     page.click("[data-start]")
     until(page, "/datasets\\/[a-z0-9]{12}\\//.test(window.location.href)", limit_s=240)
     assert page.inner_text("h1") == "big table"
-    assert failed.once
+    assert not failures
     assert [line for line in sent if line == "PATCH 0"] == ["PATCH 0"]
 
 

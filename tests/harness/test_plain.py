@@ -5,7 +5,7 @@ import json
 import pytest
 
 from harness.plain import DEPTH_MAX, plain, text_plain
-from harness.store import UnsafePath, json_beneath
+from harness.store import FileTooLarge, UnsafePath, json_beneath
 
 
 def test_numbers_that_no_database_holds_become_none() -> None:
@@ -30,6 +30,17 @@ def test_a_file_that_is_no_readable_json_is_unsafe_and_nothing_else(tmp_path, te
     (tmp_path / "results.json").write_text(text)
     with pytest.raises(UnsafePath):
         json_beneath(tmp_path, "results.json")
+
+
+@pytest.mark.parametrize("text", ["[" + "[]," * 60 + "[]]", "[" + "{}," * 60 + "{}]", "[" + "0," * 100 + "0]"])
+def test_a_file_of_small_size_and_many_values_is_not_even_parsed(tmp_path, text, monkeypatch) -> None:
+    (tmp_path / "results.json").write_text(text)
+    assert len(json_beneath(tmp_path, "results.json")) > 60
+    monkeypatch.setattr("harness.store.json.loads", lambda _: pytest.fail("was parsed"))
+    with pytest.raises(FileTooLarge, match=r"results.json has more than 100 values"):
+        json_beneath(tmp_path, "results.json", limit_values=100)
+    with pytest.raises(FileTooLarge, match=r"larger than 64 B"):
+        json_beneath(tmp_path, "results.json", limit_bytes=64)
 
 
 def test_a_number_with_too_many_digits_is_unsafe(tmp_path) -> None:

@@ -20,11 +20,15 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")
 
 
-def clean(line: bytes) -> str:
-    """Text of one line without terminal escapes and control characters; of a redrawn line (`\\r`) the last state."""
-    text = line.decode(errors="replace").rstrip("\r")
-    text = _ESCAPES.sub("", text.rpartition("\r")[2])
+def text_clean(text: str) -> str:
+    """One line without its end, terminal escapes and control characters; of a redrawn line (`\\r`) the last state."""
+    text = _ESCAPES.sub("", text.rstrip("\r\n").rpartition("\r")[2])
     return _CONTROLS.sub("", text)
+
+
+def clean(line: bytes) -> str:
+    """The same of bytes."""
+    return text_clean(line.decode(errors="replace"))
 
 
 def shortened(line: bytes) -> str:

@@ -37,12 +37,16 @@ FILE_BYTES = 1024 * 1024 * 1024
 """So much is read of a file at once; then as much more in a second as may pass, so that a run of months is heard to its
 end, and a file without end costs little."""
 BYTES_PER_CREDIT = 1024
+VALUES_PER_CREDIT = 4
+"""Each value of a METRIC event is a row of the database: an epoch of 110 costs 28, so that a run of short epochs
+passes, and a flood of values is thinned like one of events."""
 DEPTH_MAX = 8
 """Nesting of an event's data; no event of ours needs more than 3."""
 ERRORS_FREE = 50
 """Errors of a rank that pass whatever the rate is: the first ones tell the cause."""
 _COSTS = {EventKind.CHECKPOINT: 20.0, EventKind.NOTE: 20.0}
-"""Credit that an event takes at least: these write rows of their own. Others take 1 per `BYTES_PER_CREDIT`."""
+"""Credit that an event takes at least: these write rows of their own. Others take 1 per `BYTES_PER_CREDIT` and per
+`VALUES_PER_CREDIT`."""
 CLOCK_TOLERANCE_S = 5.0
 
 
@@ -91,7 +95,7 @@ class EventTail:
     token: int
     rank: int
     rate_per_s: float = 500.0
-    """Steady rate of events passed on; a burst of ten seconds' worth is let through."""
+    """Steady rate of credit, which is 1 for an event of ours; a burst of ten seconds' worth is let through."""
     dropped: int = 0
     """Lines that were no event, forged or over the rate."""
     _fd: int | None = None
@@ -136,7 +140,7 @@ class EventTail:
 
     def _event(self, line: bytes) -> Event | None:
         body = _body(line)
-        if body is None or not self._lets_pass(body["kind"], len(line)):
+        if body is None or not self._lets_pass(body["kind"], len(line), _value_count(body)):
             self.dropped += bool(line.strip())
             return None
         now = time.time()
@@ -148,12 +152,12 @@ class EventTail:
         self._seq += 1
         return event
 
-    def _lets_pass(self, kind: EventKind, line_bytes: int) -> bool:
+    def _lets_pass(self, kind: EventKind, line_bytes: int, values: int) -> bool:
         if kind is EventKind.ERROR:
             self._errors += 1
             if self._errors <= ERRORS_FREE:
                 return True
-        cost = max(_COSTS.get(kind, 1.0), line_bytes / BYTES_PER_CREDIT)
+        cost = max(_COSTS.get(kind, 1.0), line_bytes / BYTES_PER_CREDIT, values / VALUES_PER_CREDIT)
         now = time.monotonic()
         self._credit = min(self.rate_per_s * 10, self._credit + (now - self._credit_s) * self.rate_per_s)
         self._credit_s = now
@@ -177,6 +181,12 @@ def _body(line: bytes) -> dict[str, Any] | None:
     if kind not in RANK_KINDS or not isinstance(data, dict) or time_s != time_s or not _is_shallow(data, DEPTH_MAX):
         return None
     return {"kind": kind, "time_s": time_s, "data": data}
+
+
+def _value_count(body: dict[str, Any]) -> int:
+    """Rows that the event becomes."""
+    values = body["data"].get("values") if body["kind"] is EventKind.METRIC else None
+    return len(values) if isinstance(values, dict) else 0
 
 
 def _is_shallow(value: Any, depth: int) -> bool:

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.segment import Segment
+from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
@@ -68,11 +68,18 @@ class _Console(Console):
 _TURNING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
 """Turn the direction of what follows: `\u202egnp.exe` reads exe.png."""
 _CONTROLS = {code: "\ufffd" for code in (*range(0x20), *range(0x7F, 0xA0), *_TURNING) if chr(code) not in "\n\t"}
+_JSON_CONTROLS = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
+"""Those that JSON leaves as they are: only strings hold them."""
 
 
 def console() -> Console:
     """Standard output for people; wide where it goes into a file or a pipe, so that no cell is cut there."""
     return _Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+
+
+def line_print(out: Console, text: str) -> None:
+    """A line of a log as it is, however long: tabs stay, and nothing in it is a mark."""
+    out.print(Segments([Segment(text), Segment.line()]), end="", soft_wrap=True)
 
 
 def notes() -> Console:
@@ -82,12 +89,13 @@ def notes() -> Console:
 
 def json_print(value: Any) -> None:
     """One JSON value on standard output."""
-    sys.stdout.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+    sys.stdout.write(json.dumps(value, indent=1, ensure_ascii=False).translate(_JSON_CONTROLS) + "\n")
 
 
 def json_line(value: Any) -> None:
     """One JSON value on one line, at once: for streams."""
-    sys.stdout.write(json.dumps(value, separators=(",", ":"), ensure_ascii=False) + "\n")
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    sys.stdout.write(text.translate(_JSON_CONTROLS) + "\n")
     sys.stdout.flush()
 
 

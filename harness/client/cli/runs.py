@@ -9,7 +9,7 @@ import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from harness.client.cli.common import JobArgument, finish, open_client
-from harness.client.cli.output import JsonFlag, console, duration, json_line, notes, number, when
+from harness.client.cli.output import JsonFlag, console, duration, json_line, line_print, notes, number, when
 from harness.client.client import Client, Json
 from harness.client.errors import BadInput
 from harness.client.watch import LEVELS, job_updates, log_follow, log_lines
@@ -107,12 +107,13 @@ def logs(
             lines = log_follow(client, job, rank=rank, query=query, level=level)
         else:
             lines = log_lines(client, job, rank=rank, query=query, level=level, tail=tail)
+        out = console()
         for line in lines:
             if as_json:
                 json_line(line)
             else:
                 mark = f"[{line['rank']}] " if several else ""
-                typer.echo(mark + line["text"])
+                line_print(out, mark + line["text"])
 
 
 def _silent_rank_tell(client: Client, job: str, rank: int, printed: list[int]) -> None:

@@ -7,6 +7,7 @@ import { csrfToken, request } from "./net.js";
 const CHUNK_BYTES = 8 * 1024 * 1024;
 const RATE_WINDOW_S = 8;
 const NO_SPACE = 507;
+const TOO_SLOW = 408;
 
 function readable(error) {
   const response = error.originalResponse;
@@ -141,8 +142,10 @@ export function mount(root) {
       chunkSize: CHUNK_BYTES,
       retryDelays: [0, 500, 1500, 4000, 8000],
       // Room that is not there now is not there in ten seconds: say so at once.
-      onShouldRetry: (error) =>
-        error.originalResponse?.getStatus() !== NO_SPACE && tus.defaultOptions.onShouldRetry(error),
+      onShouldRetry: (error) => {
+        const status = error.originalResponse?.getStatus();
+        return status === TOO_SLOW || (status !== NO_SPACE && tus.defaultOptions.onShouldRetry(error));
+      },
       metadata: metadata(),
       removeFingerprintOnSuccess: true,
       onBeforeRequest: (request) => request.setHeader("X-CSRFToken", csrfToken()),

@@ -21,6 +21,7 @@ from harness.jobs.control.spread import ends_take
 from harness.jobs.control.telemetry import (
     history_cut,
     number_of,
+    points_end_tell,
     points_of,
     points_write,
     progress_of,
@@ -137,9 +138,11 @@ def _progress(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
 
 def _metric(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
     points, changed = points_of(job, events)
+    points_end_tell(job, changed)
     points_write(points)
     Job.objects.filter(pk=job.pk).update(**changed)
     job.last_values, job.metric_best = changed["last_values"], changed["metric_best"]
+    job.points_told = changed["points_told"]
 
 
 def _sample(job: Job, attempt: JobAttempt, events: list[Event]) -> None:

@@ -20,6 +20,7 @@ from harness.database import DATABASE_AWAY, rows_update
 from harness.jobs.control.marks import fresh_events, words_lost
 from harness.jobs.control.parts import nodes_of
 from harness.jobs.models import Job, JobAttempt, MetricPoint, ResourceSample
+from harness.jobs.states import job_note
 from harness.pool.models import Node
 from worker.events import Event, EventKind
 from worker.merit import larger_is_better
@@ -30,6 +31,8 @@ KINDS = frozenset({EventKind.PROGRESS, EventKind.METRIC, EventKind.SAMPLE})
 KEYS_PER_EVENT_MAX = 500
 KEYS_PER_JOB_MAX = 1000
 KEY_LENGTH_MAX = 80
+POINTS_PER_JOB_MAX = 2_000_000
+"""So many points of its curves are kept of a job: 110 values in each of 10,000 epochs are half of that."""
 BATCH = 500
 """Rows of one statement."""
 SPAN_MAX_S = 3.15e9
@@ -57,7 +60,7 @@ def telemetry_apply(by_job: Mapping[str, Sequence[Event]]) -> set[str]:
 
 @transaction.atomic
 def _apply(by_job: Mapping[str, Sequence[Event]], ids: set[str]) -> set[str]:
-    columns = ("project_id", "state", "token", "last_values", "metric_name", "metric_best")
+    columns = ("project_id", "state", "token", "last_values", "points_told", "metric_name", "metric_best")
     jobs = Job.objects.select_for_update(skip_locked=True).only(*columns).in_bulk(ids)
     attempts = JobAttempt.objects.filter(job__in=jobs, number=F("job__token")).defer("option", "failure")
     found, rows = list(attempts), _Rows()
@@ -99,6 +102,7 @@ class _Rows:
             self._words.append((project_stream(job.project_id), "job", progress_word(job, changes)))
         if told := by_kind[EventKind.METRIC]:
             points, changed = points_of(job, told)
+            points_end_tell(job, changed)
             changes |= changed
             self._points += points
         self._samples += samples_of(job, by_kind[EventKind.SAMPLE], attempt, nodes)
@@ -134,7 +138,8 @@ def progress_word(job: Job, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def points_of(job: Job, events: Iterable[Event]) -> tuple[list[MetricPoint], dict[str, Any]]:
-    """(points of METRIC events, what changes of the job). Of a step that was told twice the later counts."""
+    """(points of METRIC events, as far as they are kept; what changes of the job). Of a step that was told twice the
+    later counts."""
     points: dict[tuple[str, int], MetricPoint] = {}
     last = dict(job.last_values)
     for event in events:
@@ -147,7 +152,15 @@ def points_of(job: Job, events: Iterable[Event]) -> tuple[list[MetricPoint], dic
             points[key, step] = MetricPoint(job=job, key=key, step=step, epoch=epoch, value=number, time_s=event.time_s)
             last[key] = number
     best = _best(job, [point.value for (key, _), point in points.items() if key == _metric_key(job)])
-    return list(points.values()), {"last_values": last, "metric_best": best}
+    kept = list(points.values())[: max(0, POINTS_PER_JOB_MAX - job.points_told)]
+    return kept, {"last_values": last, "metric_best": best, "points_told": job.points_told + len(kept)}
+
+
+def points_end_tell(job: Job, changed: Mapping[str, Any]) -> None:
+    """Say in the history of a job that it has told as many points as are kept, where these are the last of them."""
+    if job.points_told < POINTS_PER_JOB_MAX <= changed["points_told"]:
+        text = f"{POINTS_PER_JOB_MAX:,} values of this run are kept, and no more: its curves end here."
+        job_note(job, "note", text)
 
 
 def history_cut(job: Job, after_step: int) -> None:
@@ -161,8 +174,8 @@ def history_cut(job: Job, after_step: int) -> None:
             last[key] = value
     known = points.filter(key=_metric_key(job), value__isnull=False)
     best = known.aggregate(best=Max("value") if larger_is_better(job.metric_name) else Min("value"))["best"]
-    Job.objects.filter(pk=job.pk).update(last_values=last, metric_best=best)
-    job.last_values, job.metric_best = last, best
+    job.last_values, job.metric_best, job.points_told = last, best, points.count()
+    Job.objects.filter(pk=job.pk).update(last_values=last, metric_best=best, points_told=job.points_told)
 
 
 def _metric_key(job: Job) -> str:

@@ -138,6 +138,19 @@ def test_no_name_gives_orders_to_a_terminal(dlh: Dlh, job: Any, dataset: Any) ->
         assert not {"\x1b", "\x07", "\x9b", "\u202e"} & {*ended.out, *ended.err}
 
 
+def test_no_line_of_a_log_gives_orders_to_a_terminal_even_from_a_portal_that_leaves_them_in(
+    dlh: Dlh, ended_job: Any, settings: Any, monkeypatch: Any
+) -> None:
+    file = settings.STORE.job(ended_job.pk).logs / "attempt-1" / "rank-0.log"
+    file.write_text("a\tb \x1b[2J\x9b31m [bold]x[/bold] :smile: " + "y" * 300 + "\n")
+    shown = dlh("logs", ended_job.pk, "--rank", 0).out
+    assert shown == "a\tb 31m [bold]x[/bold] :smile: " + "y" * 300 + "\n"
+    monkeypatch.setattr("harness.jobs.logs.text_clean", lambda text: text.rstrip("\n"))
+    assert dlh("logs", ended_job.pk, "--rank", 0).out.startswith("a\tb \ufffd[2J\ufffd31m")
+    raw = dlh("logs", ended_job.pk, "--rank", 0, "--json")
+    assert "\x9b" not in raw.out and "\x1b[2J\x9b31m" in raw.json["text"]
+
+
 def test_a_bar_shows_a_name_as_text(monkeypatch: Any) -> None:
     ready, terminal = {"state": "ready", "name": "x[/red] y"}, io.StringIO()
     monkeypatch.setattr(common, "notes", lambda: Console(file=terminal, force_terminal=True, width=120))

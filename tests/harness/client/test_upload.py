@@ -132,6 +132,22 @@ def test_a_piece_that_was_damaged_on_the_way_is_sent_again(client: Client, file:
     assert transport.patches == -(-file.stat().st_size // 1000) + 1
 
 
+def test_a_piece_that_came_too_slowly_is_sent_again(client: Client, file: Path, monkeypatch: Any) -> None:
+    transport = counted(client)
+    answer = transport.inner.handle_request
+    slow: list[httpx.Request] = []
+
+    def stalling(request: httpx.Request) -> httpx.Response:
+        if request.method == "PATCH" and transport.patches == 2 and not slow:
+            slow.append(request)
+            told = {"code": "too_slow", "message": "The request body came too slowly.", "hint": ""}
+            return httpx.Response(408, json={"error": told}, request=request)
+        return answer(request)
+
+    monkeypatch.setattr(transport.inner, "handle_request", stalling)
+    assert stored(sender(client, file).run()) == file.read_bytes() and slow
+
+
 def test_a_file_that_shrinks_meanwhile_is_told_of(client: Client, file: Path) -> None:
     upload = sender(client, file)
     file.write_bytes(file.read_bytes()[:1500])

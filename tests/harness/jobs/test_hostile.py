@@ -14,7 +14,7 @@ from harness.jobs.control.effects import events_apply
 from harness.jobs.control.reading import event_read
 from harness.jobs.control.retention import jobs_purge
 from harness.jobs.control.saved import checkpoint_is_whole
-from harness.jobs.control.telemetry import KEYS_PER_JOB_MAX
+from harness.jobs.control.telemetry import KEYS_PER_JOB_MAX, history_cut
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Allocation, Checkpoint, Job, JobEvent
 from harness.jobs.results import job_results
@@ -60,6 +60,12 @@ def test_results_too_deep_to_read_are_told_and_raise_nothing_else(running):
         job_results(running)
 
 
+def test_results_of_values_without_end_are_told_and_not_parsed(running):
+    results_write(running, "[" + "[]," * 300_000 + "[]]")
+    with pytest.raises(Conflict, match=r"results.json has more than 500,000 values"):
+        job_results(running)
+
+
 def test_a_failure_in_letters_that_cannot_be_encoded_ends_the_job(running):
     failure = {"code": "program_error", "message": "half a letter: \ud800 and \0", "traceback": "\udfff"}
     sent = event(running, "exited", 1, outcome="failed", failure=failure)
@@ -90,6 +96,20 @@ def test_a_program_that_makes_up_keys_without_end_fills_no_database(running):
         events_apply(running.pk, [event(running, "metric", 1 + number, rank=0, step=1, epoch=0.1, values=values)])
     running.refresh_from_db()
     assert len(running.last_values) == running.points.count() == KEYS_PER_JOB_MAX
+
+
+def test_a_run_whose_values_fill_the_room_for_them_says_so_once_and_goes_on(running, monkeypatch):
+    monkeypatch.setattr("harness.jobs.control.telemetry.POINTS_PER_JOB_MAX", 5)
+    for step in range(1, 5):
+        values = {"val/accuracy": step / 10, "train/loss": 1.0}
+        events_apply(running.pk, [event(running, "metric", step, rank=0, step=step, epoch=0.1, values=values)])
+    running.refresh_from_db()
+    assert running.points.count() == running.points_told == 5
+    assert running.last_values["val/accuracy"] == 0.4, "what it says now is known all the same"
+    notes = JobEvent.objects.filter(job=running, kind="note", message__contains="values of this run are kept")
+    assert [note.message.split()[0] for note in notes] == ["5"]
+    history_cut(running, 1)
+    assert running.points_told == Job.objects.get(pk=running.pk).points_told == 2, "what was forgotten leaves room"
 
 
 @pytest.mark.parametrize("manifest", ["[" * 100_000, '{"files": {"../../../../../etc/passwd": {"bytes": 1}}}', "[]"])

@@ -42,6 +42,38 @@ def test_predictions_are_asked_of_a_node_and_answered(
         services.prediction_create(user=people.mate, job=job, input_name="a.exe", data=b"x", checkpoint="step-00000010")
 
 
+def test_output_that_is_too_large_to_be_shown_is_told_and_its_table_stays_to_be_downloaded(job, people, monkeypatch):
+    from harness.jobs.predictions import prediction_done
+
+    asked, shown = (
+        Prediction.objects.create(id=f"p{n}", job=job, owner=people.mate, input_name="a.csv") for n in (1, 2)
+    )
+    for one in (asked, shown):
+        folder = settings.STORE.job(job.pk).prediction(one.pk)
+        folder.mkdir(parents=True)
+        (folder / "output.json").write_text(json.dumps({"columns": ["kind"], "rows": [["iris"]] * 40}))
+        (folder / "output.csv").write_text("kind\niris\n")
+    prediction_done({"prediction_id": shown.pk})
+    monkeypatch.setattr("harness.jobs.predictions._OUTPUT_VALUES_MAX", 50)
+    prediction_done({"prediction_id": asked.pk})
+    asked.refresh_from_db()
+    shown.refresh_from_db()
+    assert asked.state == "failed" and "output.json has more than 50 values" in asked.problem["message"]
+    assert "fewer rows" in asked.problem["hint"]
+    with pytest.raises(Conflict, match="too large to be shown"):
+        selectors.prediction_output_get(shown)
+    assert b"".join(selectors.prediction_csv(shown)) == b"kind\niris\n"
+
+
+def test_a_table_of_one_line_without_end_is_read_in_parts(job, people, monkeypatch):
+    monkeypatch.setattr("harness.jobs.results._CSV_LINE_LETTERS_MAX", 4)
+    made = Prediction.objects.create(id="p1", job=job, owner=people.mate, input_name="a.csv", state="done")
+    folder = settings.STORE.job(job.pk).prediction(made.pk)
+    folder.mkdir(parents=True)
+    (folder / "output.csv").write_text("a\n1,2,3,4,5\n")
+    assert b"".join(selectors.prediction_csv(made)).split() == [b"a", b"1,2,", b"3,4,", b"5"]
+
+
 @pytest.mark.parametrize("state", ["cancelled", "failed"])
 def test_nobody_is_asked_to_wait_for_the_weights_of_a_job_that_has_ended(job, people, state):
     def told() -> str:

@@ -181,6 +181,13 @@ def test_logs_are_downloaded_whole_and_without_escapes(logged):
     assert "first try" in text and "RuntimeError: bad" in text and "\x1b" not in text and "root:" not in text
 
 
+def test_what_a_node_sent_as_it_is_gives_no_orders_to_a_terminal(logged):
+    file = settings.STORE.job(logged.pk).logs / "attempt-2" / "rank-1.log"
+    file.write_text("a\x9b2Jb\x1b[31m\x1bP1$r\x1b\\c\x85d\te\x07\r\n")
+    assert selectors.job_logs(job=logged, rank=1)["lines"][0]["text"] == "a2Jbcd\te"
+    assert b"a2Jbcd\te\n" in b"".join(selectors.job_logs_text(job=logged, rank=1))
+
+
 def test_a_job_without_logs_has_none(job):
     assert selectors.job_logs(job=job)["lines"] == []
     assert list(selectors.job_logs_text(job=job)) == []

@@ -48,6 +48,7 @@ def rows_of(job):
     points = MetricPoint.objects.filter(job=job).order_by("key", "step")
     samples = ResourceSample.objects.filter(job=job)
     fields = ("step", "steps_total", "epoch", "epochs", "samples_per_s", "eta_s", "phase", "metric_best", "last_values")
+    fields += ("points_told",)
     return (
         {name: getattr(job, name) for name in fields},
         attempt.seen_seq,
@@ -82,6 +83,16 @@ def test_a_field_that_is_not_there_changes_no_row(three):
         rows_update(Job, {three[0].pk: {"step": 1}, three[1].pk: {"step_s": 1}})
     three[0].refresh_from_db()
     assert three[0].step == 0
+
+
+def test_runs_taken_together_keep_each_so_many_points_and_say_so(three, monkeypatch):
+    monkeypatch.setattr(telemetry, "POINTS_PER_JOB_MAX", 3)
+    told = {job.pk: words_of(job) for job in three}
+    telemetry_apply(told)
+    for job in three:
+        job.refresh_from_db()
+        assert job.points_told == job.points.count() == 3
+        assert JobEvent.objects.filter(job=job, kind="note", message__startswith="3 values").count() == 1
 
 
 def test_what_comes_twice_counts_once(three):

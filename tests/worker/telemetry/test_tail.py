@@ -86,6 +86,22 @@ def test_a_flood_is_thinned_but_an_error_always_passes(tail: EventTail, file: Pa
     assert [event.seq for event in events] == list(range(len(events)))
 
 
+def test_a_flood_of_values_is_thinned_as_each_is_a_row(tail: EventTail, file: Path) -> None:
+    tail.rate_per_s = 50.0
+    many = {f"key-{number}": 0.5 for number in range(400)}
+    file.write_bytes(line("metric", step=1, values=many) * 60)
+    events = [event for _ in range(8) for event in tail.poll()]
+    assert 5 <= len(events) < 30 and tail.dropped == 60 - len(events)
+
+
+def test_the_values_of_a_run_of_ours_all_pass(tail: EventTail, file: Path) -> None:
+    pace = line("metric", step=1, values={"train/loss": 0.5, "train/learning_rate": 0.1, "rank0/samples_per_s": 1.0})
+    epoch = line("metric", step=1, values={f"val/recall/class-{number}": 0.5 for number in range(110)})
+    file.write_bytes(pace * 2000 + epoch * 100 + line("metric", step=1, values=[1] * 30) + line("metric", step=1))
+    events = [event for _ in range(8) for event in tail.poll()]
+    assert (len(events), tail.dropped) == (2102, 0)
+
+
 def test_a_clock_that_is_far_off_is_replaced(tail: EventTail, file: Path) -> None:
     file.write_bytes(line(step=1))
     assert tail.poll()[0].time_s > 1e9
