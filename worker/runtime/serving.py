@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import os
-import re
 import stat
 import sys
 import warnings
@@ -23,6 +22,7 @@ from PIL import Image, UnidentifiedImageError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from worker.cells import cell
 from worker.events import finite
 from worker.plan import EXIT_REPORTED
 from worker.runtime.hashed import file_sha256
@@ -42,7 +42,6 @@ CHUNK = 512
 """Rows or pictures predicted at once."""
 INPUTS_KEPT = 1000
 """Rows of the input that a .json repeats, for a page to show; the CSV has them all."""
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def read_preprocess(weights: Path) -> dict[str, Any]:
@@ -209,8 +208,8 @@ def write_output(
     beside = repeat(()) if inputs is None else _input_rows(inputs)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow([_cell(name) for name in (*columns, *_apart(names, columns))])
-        writer.writerows([_cell(value) for value in (*row, *more)] for row, more in zip(rows, beside, strict=False))
+        writer.writerow([cell(name) for name in (*columns, *_apart(names, columns))])
+        writer.writerows([cell(value) for value in (*row, *more)] for row, more in zip(rows, beside, strict=False))
 
 
 def _input_rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
@@ -225,11 +224,6 @@ def _plain(value: Any) -> Any:
 def _apart(names: Sequence[str], taken: Sequence[str]) -> list[str]:
     """The names, those of the answer marked as the input's."""
     return [f"{name} (input)" if name in taken else name for name in names]
-
-
-def _cell(value: Any) -> Any:
-    is_formula = isinstance(value, str) and value[:1] in "=+-@\t\r" and not _NUMBER.fullmatch(value)
-    return f"'{value}" if is_formula else value
 
 
 def fail(error: InputError) -> None:

@@ -236,3 +236,16 @@ def test_a_formula_in_the_output_is_disarmed(tmp_path: Path) -> None:
 
     write_output(tmp_path / "out.csv", ["row", "prediction"], [[1, "=cmd|x"], [-2, "fine"]])
     assert (tmp_path / "out.csv").read_text().splitlines() == ["row,prediction", "1,'=cmd|x", "-2,fine"]
+
+
+def test_an_empty_cell_stays_empty_in_the_output(tmp_path: Path) -> None:
+    given = pa.table({"city": ["", None, "Bonn"], "debt": [None, 1.5, None]})
+    serving.write_output(tmp_path / "out.csv", ["row", "prediction"], [[1, "a"], [2, "b"], [3, ""]], inputs=given)
+    assert (tmp_path / "out.csv").read_text().splitlines()[1:] == ["1,a,,", "2,b,,1.5", "3,,Bonn,"]
+
+
+@pytest.mark.parametrize("start", "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+def test_every_letter_that_begins_a_formula_somewhere_is_defused_in_the_output(tmp_path: Path, start: str) -> None:
+    serving.write_output(tmp_path / "out.csv", ["row", "prediction"], [[1, f"{start}1+1"]])
+    with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as file:
+        assert list(csv.reader(file))[1] == ["1", f"'{start}1+1"]
