@@ -98,6 +98,16 @@ def test_weights_are_averaged_over_the_steps_that_the_run_will_have():
     assert guess.reason == "averages the weights of about the last 70 of 700 steps"
 
 
+@pytest.mark.parametrize(("rows", "epochs", "steps"), [(420, 100, 9), (5000, 18, 109), (2_000_000, 12, 1914)])
+def test_the_reason_for_the_epochs_counts_the_steps_that_the_run_will_have(rows, epochs, steps):
+    told = {guess.field: guess for guess in resolve(spec_yaml.load(""), table(rows), TWO_CORES).guesses}
+    assert told["training.epochs"].value == epochs
+    total = f"{epochs * steps:,} steps"
+    assert told["training.epochs"].reason.startswith(f"about {total} in all at {steps:,} per epoch, in the suggested")
+    assert told["training.ema"].reason.endswith(f"of {total}")
+    assert ("so few rows" in told["training.epochs"].reason) is (epochs == 100)
+
+
 def test_a_share_that_would_be_enough_of_many_rows_is_named():
     message = problems("data: {split: {validation: 0, test: 0.1}}", table(20_000))["data.split.validation"]
     assert message.endswith("use at least 7.5e-05")
