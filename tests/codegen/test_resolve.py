@@ -54,7 +54,7 @@ def test_a_table_has_its_inputs_by_kind_and_its_features_in_order():
     assert shape["features"][:3] == ["age", "age: missing", "hours"]
     assert len(shape["features"]) == 3 + 5 + 2
     assert shape["cardinalities"] == [13]
-    assert (shape["target"], shape["outputs"], shape["classes"]) == ("income", 2, ["low", "high"])
+    assert (shape["target"], shape["outputs"], shape["classes"]) == ("income", 2, ["high", "low"])
 
 
 def test_identifiers_and_constants_are_left_out_with_the_reason():
