@@ -8,7 +8,7 @@ from typing import Any
 from codegen.notes import Notes
 from codegen.profile.target import class_counts, target_problems
 from codegen.profile.target_guess import guess_task
-from codegen.profile.types import ColumnProfile, ColumnType, DataKind, DataProblem, DatasetProfile
+from codegen.profile.types import NUMBER_PARTS, ColumnProfile, ColumnType, DataKind, DataProblem, DatasetProfile
 from codegen.spec import Task, TaskSpec
 from codegen.split_by import SplitBy, split_by
 from codegen.types import SpecError
@@ -16,12 +16,6 @@ from codegen.types import SpecError
 LEAST_ROWS = 10
 TASK_CODES = ("wrong_task", "target_not_numeric", "target_is_amount")
 """Problems of the task rather than of the target."""
-NUMBER_PARTS = {
-    ColumnType.NUMERIC: ("",),
-    ColumnType.DATE: ("days", "year", "month", "weekday", "hour"),
-    ColumnType.TEXT: ("characters", "words"),
-}
-"""Numbers that a column of a kind gives; an indicator of missing values stands behind the first of them."""
 UNUSED = {
     ColumnType.IDENTIFIER: "nearly every row has its own value: nothing to learn from",
     ColumnType.CONSTANT: "it has one value or none: nothing to learn from",
@@ -66,7 +60,7 @@ def read(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> Reading:
         counts = class_counts(profile, target) or []
         classes, outputs = tuple((class_name(name), rows) for name, rows in counts), target.unique
     shape = table_shape(columns)
-    shape |= {"target": target.name, "outputs": outputs, "classes": [name for name, _ in classes]}
+    shape |= {"target": target.name, "outputs": outputs, "classes": _class_order(classes)}
     return Reading(
         task=task,
         target=target.name,
@@ -86,8 +80,11 @@ def table_shape(columns: list[ColumnProfile]) -> dict[str, Any]:
     features: list[str] = []
     for kind, parts in NUMBER_PARTS.items():
         for column in of[kind]:
-            first, *others = [f"{column.name}: {part}" if part else column.name for part in parts]
-            features += [first, *([f"{column.name}: missing"] if column.missing else []), *others]
+            for place, part in enumerate(parts):
+                if part not in column.same_parts:
+                    features.append(f"{column.name}: {part}" if part else column.name)
+                if column.missing and place == 0:
+                    features.append(f"{column.name}: missing")
     return {
         "numeric": [column.name for column in of[ColumnType.NUMERIC]],
         "dates": [column.name for column in of[ColumnType.DATE]],
@@ -116,7 +113,7 @@ def _read_images(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> Readi
     mean, std = list(images.channel_mean) or [0.5], list(images.channel_std) or [0.25]
     shape = {
         "channels": images.channels,
-        "classes": [name for name, _ in profile.classes],
+        "classes": _class_order(profile.classes),
         "outputs": len(profile.classes),
         "channel_mean": (mean * images.channels)[: images.channels],
         "channel_std": [value or 1.0 for value in (std * images.channels)[: images.channels]],
@@ -202,6 +199,20 @@ def class_name(text: str) -> str:
     except ValueError:
         return text
     return str(int(number)) if number.is_integer() and "." in text else text
+
+
+def natural_order(name: str) -> tuple[int, float, str]:
+    """Sort key that puts '2' before '10', as data.py has it."""
+    try:
+        number = float(name)
+    except ValueError:
+        return (1, 0.0, name)
+    return (0, number, name) if number == number else (1, 0.0, name)
+
+
+def _class_order(classes: tuple[tuple[str, int], ...]) -> list[str]:
+    """Names as the program numbers them, however frequent they are."""
+    return sorted((name for name, _ in classes), key=natural_order)
 
 
 def _check_rows(rows: int, notes: Notes) -> None:

@@ -25,6 +25,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 PROJECT = Path(__file__).parent.parent
 RUNTIME = (
     "worker/__init__.py",
+    "worker/cells.py",
     "worker/events.py",
     "worker/fence.py",
     "worker/loading.py",

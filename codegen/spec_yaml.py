@@ -23,7 +23,7 @@ FIELD_CHARACTERS_MAX = 500
 COMMENT_COLUMN = 34
 _AUTO_WANTED = "must be 'auto'"
 _WHOLE, _NUMBER, _MAPPING = "a whole number", "a number", "a mapping of fields"
-_MOMENT = "a date with a time, such as 2030-01-31T18:00:00Z"
+_MOMENT = "a date with or without a time, such as 2030-01-31 or 2030-01-31T18:00:00Z"
 _WORDS = {
     "int_type": _WHOLE, "int_parsing": _WHOLE, "int_from_float": _WHOLE, "int_parsing_size": _WHOLE,
     "float_type": _NUMBER, "float_parsing": _NUMBER, "finite_number": "a finite number",

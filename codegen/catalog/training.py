@@ -29,12 +29,14 @@ RARE = 0.5
 """A class with less than this share of an even share of the rows is worth a word."""
 WORKSPACE = 1.25
 """Temporary buffers on top of the activations."""
+TABLE_STEPS = 2000
+"""That nets on tables usually need; in so many passes at least and at most, whatever the rows:"""
+TABLE_EPOCHS = (12, 100)
 
 
 def training_defaults(family: Family, facts: Facts, cost: Cost) -> Defaults:
     """All fields of `spec.training` but the seed and what depends on the batch and the epochs that are taken."""
     batch, batch_reason = batch_size(facts, cost)
-    steps = max(1, facts.train_rows // batch)
     defaults: Defaults = {
         "batch_size": (batch, batch_reason),
         "optimizer": ("adamw", "works for every family here without tuning"),
@@ -48,14 +50,20 @@ def training_defaults(family: Family, facts: Facts, cost: Cost) -> Defaults:
         "batch_norm": ("own", "no further messages; synced gives several ranks the result of one device"),
     }
     rules = _image_rules if facts.images else _table_rules
-    defaults |= rules(facts, cost, steps)
+    defaults |= rules(facts, cost, batch)
     defaults |= {name: (value, f"better for {family.title}") for name, value in family.training_overrides.items()}
     return defaults
 
 
+def epoch_steps(rows: int, batch: int) -> int:
+    """Steps of one epoch, by the rule of a run (`worker.shares.epoch_steps`): a small last batch joins the others."""
+    full, rest = divmod(rows, batch)
+    return max(1, full + int(rest >= 2 and 2 * rest >= batch))
+
+
 def weights_average(facts: Facts, batch: int, epochs: int) -> tuple[float, str]:
     """Decay of the running average of the weights: over the last tenth of the steps that the run will have."""
-    total = max(1, facts.train_rows // batch) * epochs
+    total = epoch_steps(facts.train_rows, batch) * epochs
     decay = round(min(0.999, 1 - 10 / max(total, 20)), 4)
     return decay, f"averages the weights of about the last {1 / (1 - decay):,.0f} of {total:,} steps"
 
@@ -87,7 +95,7 @@ def usual_batch(facts: Facts) -> int:
 def batch_size(facts: Facts, cost: Cost) -> tuple[int, str]:
     """Rows per step: as usual, fewer where memory is short."""
     batch = usual_batch(facts)
-    reason = f"about {max(1, facts.train_rows // batch):,} steps per epoch of {facts.train_rows:,} training rows"
+    reason = f"about {epoch_steps(facts.train_rows, batch):,} steps per epoch of {facts.train_rows:,} training rows"
     while batch > 8 and facts.memory_bytes and memory_bytes(facts, cost, batch) > MEMORY_SHARE * facts.memory_bytes:
         batch //= 2
         reason = "fewer rows than usual, as memory is short"
@@ -132,12 +140,21 @@ def _bounded(wanted: int, least: int, facts: Facts, cost: Cost, reason: str) -> 
     return max(least, affordable), f"{wanted} would suit the data; fewer to stay within minutes on {device}"
 
 
-def _table_rules(facts: Facts, cost: Cost, steps: int) -> Defaults:
-    wanted = max(12, min(100, round(2000 / steps)))
+def _table_epochs(facts: Facts, batch: int) -> tuple[int, str]:
+    steps, (least, most) = epoch_steps(facts.train_rows, batch), TABLE_EPOCHS
+    wanted = max(least, min(most, round(TABLE_STEPS / steps)))
+    total = f"about {wanted * steps:,} steps in all at {steps:,} per epoch, in the suggested batches of {batch:,} rows"
+    if wanted == most:
+        return wanted, f"{total}; more passes over so few rows rarely help"
+    return wanted, total
+
+
+def _table_rules(facts: Facts, cost: Cost, batch: int) -> Defaults:
+    wanted, reason = _table_epochs(facts, batch)
     patience = max(8, wanted // 3) if facts.train_rows >= 1000 else 0
     small = facts.train_rows < 5000
     return {
-        "epochs": _bounded(wanted, 5, facts, cost, f"about 2,000 steps in all at {steps:,} steps per epoch"),
+        "epochs": _bounded(wanted, 5, facts, cost, reason),
         "patience": (
             (patience, f"{patience} epochs without a better validation figure rarely bring one")
             if patience
@@ -157,7 +174,7 @@ def _table_rules(facts: Facts, cost: Cost, steps: int) -> Defaults:
     }
 
 
-def _image_rules(facts: Facts, cost: Cost, steps: int) -> Defaults:
+def _image_rules(facts: Facts, cost: Cost, _batch: int) -> Defaults:
     wanted = max(15, min(60, round(2_000_000 / max(1, facts.train_rows))))
     epochs = _bounded(wanted, 5, facts, cost, f"what {facts.train_rows:,} pictures usually need from scratch")
     flips = "shift_flip" if facts.photos else "shift"

@@ -12,7 +12,7 @@ from codegen.profile.splits import split_name
 from worker.words import counted
 
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".bmp", ".gif")
-_OTHER_PICTURES = (".tif", ".tiff", ".svg", ".heic", ".heif", ".avif", ".eps", ".ico", ".psd", ".jp2", ".raw", ".dcm")
+OTHER_PICTURES = (".tif", ".tiff", ".svg", ".heic", ".heif", ".avif", ".eps", ".ico", ".psd", ".jp2", ".raw", ".dcm")
 _TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson", ".json", ".txt", ".csv.gz", ".tsv.gz", ".jsonl.gz")
 _ARCHIVES = (".zip", ".tar", ".tgz", ".gz", ".7z", ".rar", ".bz2", ".xz", ".zst")
 _LISTS = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson", ".json")
@@ -67,7 +67,7 @@ def layout_of(names: Sequence[str], archive: str) -> Layout:
         lower = name.lower()
         if lower.endswith(PICTURE_SUFFIXES):
             pictures.append(name)
-        elif lower.endswith(_OTHER_PICTURES):
+        elif lower.endswith(OTHER_PICTURES):
             layout.unsupported.append(name)
         else:
             layout.others.append(name)

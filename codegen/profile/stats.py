@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
+from codegen.profile.parts import Parts
 from codegen.profile.survey import EXACT_UNIQUE
 
 SAMPLE_ROWS = 100_000
@@ -27,6 +28,7 @@ class ColumnStats:
     name: str
     numeric: bool
     value_limit: int
+    parts: Parts
     edges: tuple[float, ...] = ()
     """Histogram edges; known from the first reading."""
     rows: int = 0
@@ -60,6 +62,7 @@ class ColumnStats:
             return
         if self.counts is not None:
             self._add_counts(present)
+        self.parts.add(present)
         if self.numeric:
             self._add_moments(present.cast(pl.Float64).to_numpy())
         if len(self.examples) < _EXAMPLES:

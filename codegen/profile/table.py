@@ -15,6 +15,7 @@ from codegen.profile.groups import group_findings
 from codegen.profile.guess import ColumnPlan, column_plan, convert
 from codegen.profile.leaks import leak_findings, leak_suspects
 from codegen.profile.marks import batch_marks
+from codegen.profile.parts import Parts
 from codegen.profile.problems import fail
 from codegen.profile.readings import no_features, similar_classes
 from codegen.profile.rows import rows_with
@@ -146,6 +147,7 @@ def _pack(
             plan.name,
             plan.type is ColumnType.NUMERIC,
             limit,
+            Parts(plan.type),
             histogram_edges(*bounds[plan.name], plan.whole) if plan.type is ColumnType.NUMERIC else (),
         )
         for plan in plans
@@ -262,6 +264,7 @@ def _column(survey: ColumnSurvey, plan: ColumnPlan, stats: ColumnStats, sample: 
         examples=tuple(stats.examples),
         singletons=sum(count == 1 for count in (counts or {}).values()),
         spelling=plan.spelling if survey.typed is None else "",
+        same_parts=stats.parts.same,
         text_length_mean=survey.words.length_sum / survey.words.count if survey.words.count else None,
     )
     if plan.type is not ColumnType.NUMERIC or not stats.present:

@@ -41,6 +41,14 @@ class ColumnType(StrEnum):
     """One value or none: left out."""
 
 
+NUMBER_PARTS = {
+    ColumnType.NUMERIC: ("",),
+    ColumnType.DATE: ("days", "year", "month", "weekday", "hour"),
+    ColumnType.TEXT: ("characters", "words"),
+}
+"""Numbers that a column of a kind gives; an indicator of missing values stands behind the first of them."""
+
+
 class Severity(StrEnum):
     """How much a warning matters."""
 
@@ -99,6 +107,8 @@ class ColumnProfile:
     """Third standardised moment, from a sample of rows."""
     spelling: str = ""
     """How texts of the file were read, where another reading is possible: `decimal comma`, or the format of dates."""
+    same_parts: tuple[str, ...] = ()
+    """Numbers of a date or text (`NUMBER_PARTS`) that are the same in every row: the hour of plain dates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,6 +246,7 @@ def _column(body: dict[str, Any]) -> ColumnProfile:
     for name in ("quantiles", "histogram_edges", "histogram_counts", "examples"):
         fields[name] = tuple(body[name])
     fields["top_values"] = _pairs(body["top_values"])
+    fields["same_parts"] = tuple(body.get("same_parts", ()))  # not in earlier profiles
     return ColumnProfile(**fields)
 
 

@@ -247,10 +247,10 @@ def date_numbers(column, name: str):
         moments = column.cast(pa.timestamp("us"), safe=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise ValueError(f"column {name!r}: not a date: {error}") from error
-    days = to_numbers(moments.cast(pa.int64()), name) / 86_400e6
-    numbers = [("days", days)]
+    microseconds = to_numbers(moments.cast(pa.int64()), name)
+    numbers = [("days", microseconds / 86_400e6)]
     numbers += [(part.__name__, to_numbers(part(moments), name)) for part in (pc.year, pc.month)]
-    numbers += [("weekday", to_numbers(pc.day_of_week(moments), name)), ("hour", 24 * (days % 1))]
+    numbers += [("weekday", to_numbers(pc.day_of_week(moments), name)), ("hour", microseconds % 86_400e6 / 3_600e6)]
     return [(f"{name}: {part}", values) for part, values in numbers]
 
 

@@ -32,7 +32,8 @@ def main(options: argparse.Namespace) -> None:
 
     #: if pictures
     label = "name"
-    names, pictures = serving.read_pictures(options.input)
+    unread = []  # broken pictures of a zip, and why
+    names, pictures = serving.read_pictures(options.input, unread)
     chunks = serving.picture_inputs(data.transform, preprocess, pictures)
     #: else
     label = "row"
@@ -59,12 +60,14 @@ def main(options: argparse.Namespace) -> None:
     rows = list(zip(names, values.tolist(), strict=True))
     #: endif
     #: if pictures
-    serving.write_output(options.output, columns, rows)
+    rows += [[name] + [None] * (len(columns) - 1) for name, _ in unread]
+    notes = [f"{why} It has no prediction." for _, why in unread]
+    serving.write_output(options.output, columns, rows, notes=notes)
     #: else
     serving.write_output(options.output, columns, rows, inputs=table, notes=notes)
-    print(*notes, sep="\n", end="\n" if notes else "")
     #: endif
-    print(f"{len(rows)} predicted, written to {options.output}")
+    print(*notes, sep="\n", end="\n" if notes else "")
+    print(f"{len(names)} predicted, written to {options.output}")
 
 
 if __name__ == "__main__":

@@ -38,13 +38,13 @@ from worker.trees import tree_remove
 from worker.words import size_words
 
 WEIGHTS_FILE = "work/results/model.safetensors"
-_SUFFIXES = {
+INPUT_SUFFIXES = {
     "csv": "csv", "tsv": "tsv", "json": "json", "jsonl": "jsonl", "ndjson": "jsonl", "parquet": "parquet",
-    "png": "png", "jpg": "jpg", "jpeg": "jpg", "bmp": "bmp", "gif": "gif", "webp": "webp", "tif": "tif", "tiff": "tif",
+    "png": "png", "jpg": "jpg", "jpeg": "jpg", "jpe": "jpg", "jfif": "jpg", "webp": "webp", "bmp": "bmp", "gif": "gif",
     "zip": "zip",
 }  # fmt: skip
 """What a person's file may end in: what it ends in on the node."""
-_OWN_NAME = re.compile(rf"(?<![\w./-])input\.(?:{'|'.join(sorted(set(_SUFFIXES.values())))})\b")
+_OWN_NAME = re.compile(rf"(?<![\w./-])input\.(?:{'|'.join(sorted(set(INPUT_SUFFIXES.values())))})\b")
 """How an input is called on the node."""
 _OUTPUT_BYTES_MAX, _OUTPUT_VALUES_MAX = 32 << 20, 2_000_000
 """All of them are read each time that somebody looks at a part: of 10 classes 150,000 rows fit, of a number 600,000."""
@@ -59,12 +59,12 @@ def prediction_create(*, user: User, job: Job, input_name: str, data: bytes, che
     `Unavailable` (no node; or what it needs was lost, and comes back).
     """
     require(user, job.project, Role.MEMBER)
-    suffix = _SUFFIXES.get(PurePath(input_name.lower()).suffix.lstrip("."))
+    suffix = INPUT_SUFFIXES.get(PurePath(input_name.lower()).suffix.lstrip("."))
     if suffix is None:
         raise Invalid(
             f"{input_name!r} cannot be used as input for a prediction.",
             field="input",
-            hint=f"Give a file that ends in {', '.join(sorted(_SUFFIXES))}.",
+            hint=f"Give a file that ends in {', '.join(sorted(INPUT_SUFFIXES))}.",
         )
     if not data:
         raise Invalid("The input is empty.", field="input", hint="Give at least one row or picture.")

@@ -6,8 +6,9 @@ import pytest
 
 from codegen.catalog import DATA_TEMPLATES, FAMILIES, OWN, families_for
 from codegen.catalog.base import SIZES, Facts
-from codegen.catalog.training import memory_bytes, training_defaults
+from codegen.catalog.training import epoch_steps, memory_bytes, training_defaults
 from codegen.spec import Task, Training
+from worker import shares
 
 TABLE = Facts(
     task=Task.TABULAR_CLASSIFICATION, rows=6000, train_rows=4200, outputs=3, features=7, cardinalities=(3, 9, 41)
@@ -151,3 +152,9 @@ def test_a_wished_time_shortens_the_training():
     assert (
         training_defaults(family, hurried, cost)["epochs"][0] < training_defaults(family, PICTURES, cost)["epochs"][0]
     )
+
+
+def test_an_epoch_has_as_many_steps_as_a_run_makes():
+    for rows in range(1, 300):
+        for batch in (1, 2, 3, 7, 32, 64):
+            assert epoch_steps(rows, batch) == shares.epoch_steps(rows, batch), (rows, batch)

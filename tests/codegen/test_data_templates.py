@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 import torch
 
+from codegen import reading
 from codegen.profile.types import ColumnType
 from codegen.reading import table_shape
 from tests.codegen.data_tables import ROWS, TABULAR, load_table, make_table
@@ -20,7 +21,7 @@ from tests.codegen.programs import module
 IMAGES = module("data_images.py")
 
 
-@pytest.mark.parametrize("template", [TABULAR, IMAGES])
+@pytest.mark.parametrize("template", [TABULAR, IMAGES, reading])
 def test_classes_have_the_same_numbers_on_every_rank_whatever_they_are_called(template):
     names = ["10", "nan", "2", "inf", "-nan", "cat"]
     for order in itertools.permutations(names):

@@ -90,6 +90,17 @@ def test_default_programs_match_the_golden_files(task: Task, profiles: dict[Task
         assert text == path.read_text(encoding="utf-8"), f"{path.name} of {task} changed; see this test's docstring"
 
 
+@pytest.mark.parametrize("patience", [0, 7])
+def test_the_readme_speaks_of_an_earlier_end_only_where_there_is_one(
+    patience: int, profiles: dict[Task, tuple[Path, DatasetProfile]]
+) -> None:
+    _, profile = profiles[Task.TABULAR_CLASSIFICATION]
+    spec = TaskSpec.model_validate({"training": {"patience": patience}})
+    readme = render(resolve(spec, profile, samples.HARDWARE), profile).files["README.md"]
+    told = "ends earlier once the validation metric (`accuracy`) has not improved for 7 passes"
+    assert (told in readme) is (patience == 7)
+
+
 @pytest.mark.parametrize("task", list(MAKERS))
 def test_rendered_python_compiles_and_holds_no_template_marks(
     task: Task, profiles: dict[Task, tuple[Path, DatasetProfile]]

@@ -54,7 +54,7 @@ def test_a_table_has_its_inputs_by_kind_and_its_features_in_order():
     assert shape["features"][:3] == ["age", "age: missing", "hours"]
     assert len(shape["features"]) == 3 + 5 + 2
     assert shape["cardinalities"] == [13]
-    assert (shape["target"], shape["outputs"], shape["classes"]) == ("income", 2, ["low", "high"])
+    assert (shape["target"], shape["outputs"], shape["classes"]) == ("income", 2, ["high", "low"])
 
 
 def test_identifiers_and_constants_are_left_out_with_the_reason():
@@ -96,6 +96,16 @@ def test_weights_are_averaged_over_the_steps_that_the_run_will_have():
     (guess,) = [guess for guess in resolve(spec, table(5000), TWO_CORES).guesses if guess.field == "training.ema"]
     assert guess.value == round(1 - 10 / 700, 4)
     assert guess.reason == "averages the weights of about the last 70 of 700 steps"
+
+
+@pytest.mark.parametrize(("rows", "epochs", "steps"), [(420, 100, 9), (5000, 18, 109), (2_000_000, 12, 1914)])
+def test_the_reason_for_the_epochs_counts_the_steps_that_the_run_will_have(rows, epochs, steps):
+    told = {guess.field: guess for guess in resolve(spec_yaml.load(""), table(rows), TWO_CORES).guesses}
+    assert told["training.epochs"].value == epochs
+    total = f"{epochs * steps:,} steps"
+    assert told["training.epochs"].reason.startswith(f"about {total} in all at {steps:,} per epoch, in the suggested")
+    assert told["training.ema"].reason.endswith(f"of {total}")
+    assert ("so few rows" in told["training.epochs"].reason) is (epochs == 100)
 
 
 def test_a_share_that_would_be_enough_of_many_rows_is_named():

@@ -6,9 +6,10 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.test import RequestFactory
 
-from harness.csv import cell, csv_chunks
+from harness.csv import csv_chunks
 from harness.responses import file_response
 from harness.store import UnsafePath, open_beneath, range_parse, read_beneath
+from worker.cells import cell
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,12 @@ from __future__ import annotations
 import numpy as np
 from PIL import Image, ImageOps
 
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
+"""Formats that Pillow may open, as in an upload; others (EPS, ...) start programs of their own."""
+NOT_READ = "is not a PNG, JPEG, WebP, BMP or GIF"
+SUFFIXES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".bmp", ".gif")
+OTHER_SUFFIXES = (".tif", ".tiff", ".svg", ".heic", ".heif", ".avif", ".eps", ".ico", ".psd", ".jp2", ".raw", ".dcm")
+"""Of pictures in formats that are not read."""
 MAX_SIDE = 512
 """Longer sides are scaled down to this first, as when pictures are packed."""
 

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import os
-import re
 import stat
 import sys
 import warnings
@@ -23,26 +22,23 @@ from PIL import Image, UnidentifiedImageError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from worker.cells import cell
 from worker.events import finite
 from worker.plan import EXIT_REPORTED
 from worker.runtime.hashed import file_sha256
 from worker.runtime.manifest import STATE_FILE, manifest_read
-from worker.runtime.pictures import plain_picture
+from worker.runtime.pictures import FORMATS, NOT_READ, OTHER_SUFFIXES, SUFFIXES, plain_picture
 from worker.runtime.spelling import as_trained
 from worker.runtime.tables import InputError as InputError
 from worker.runtime.tables import read_rows as read_rows
 from worker.words import size_words
 
-PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
-FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
-"""Formats that Pillow may open; others (EPS, ...) start programs of their own."""
 MEMBER_BYTES = 256 << 20
 _PICTURES = "Use PNG or JPEG; replace the picture, or leave it out."
 CHUNK = 512
 """Rows or pictures predicted at once."""
 INPUTS_KEPT = 1000
 """Rows of the input that a .json repeats, for a page to show; the CSV has them all."""
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def read_preprocess(weights: Path) -> dict[str, Any]:
@@ -82,8 +78,16 @@ def _state_file(checkpoint: Path) -> Path:
     raise InputError(f"The checkpoint {checkpoint.name} is damaged, or was removed.", "Choose another checkpoint.")
 
 
-def read_pictures(path: Path) -> tuple[list[str], Iterator[Image.Image]]:
-    """(names, pictures in that order) of one picture or a zip of them. Raises `InputError` naming a broken one."""
+Unread = list[tuple[str, str]]
+"""(name, why in a sentence) of pictures that cannot be read."""
+
+
+def read_pictures(path: Path, unread: Unread | None = None) -> tuple[list[str], Iterator[Image.Image]]:
+    """(names, pictures in that order) of one picture or a zip of them.
+
+    A broken picture of a zip goes from the names to `unread` when it is its turn. Raises `InputError` naming a broken
+    one where nobody asks for `unread`, and where no picture can be read.
+    """
     if path.suffix.lower() != ".zip":
         return [path.name], iter([_picture(path.name, path.read_bytes())])
     try:
@@ -92,10 +96,32 @@ def read_pictures(path: Path) -> tuple[list[str], Iterator[Image.Image]]:
         raise InputError(f"{path.name} is not a zip archive.", "Give a picture or a zip of pictures.") from None
     for info in archive.infolist():
         _check_member(info)
-    names = [name for name in archive.namelist() if Path(name).suffix.lower() in PICTURES and "__MACOSX" not in name]
+    suffixes = SUFFIXES if unread is None else SUFFIXES + OTHER_SUFFIXES
+    names = [name for name in archive.namelist() if _is_picture(name, suffixes)]
     if not names:
         raise InputError(f"{path.name} holds no pictures.", "Give a picture or a zip of pictures.")
-    return names, (_picture(name, _member(archive, name)) for name in names)
+    return names, _readable(archive, names, unread)
+
+
+def _is_picture(name: str, suffixes: tuple[str, ...]) -> bool:
+    return name.lower().endswith(suffixes) and "__MACOSX" not in name and not Path(name).name.startswith("._")
+
+
+def _readable(archive: zipfile.ZipFile, names: list[str], unread: Unread | None) -> Iterator[Image.Image]:
+    count = len(names)
+    for name in tuple(names):
+        try:
+            picture = _picture(name, _member(archive, name))
+        except InputError as error:
+            if unread is None:
+                raise
+            unread.append((name, error.message))
+            names.remove(name)
+            if not names:  # those to come are still among them
+                all_of = "" if count == 1 else f"None of the {count:,} pictures can be read; the first: "
+                raise InputError(f"{all_of}{unread[0][1]}", _PICTURES) from None
+        else:
+            yield picture
 
 
 def _check_member(info: zipfile.ZipInfo) -> None:
@@ -127,7 +153,7 @@ def _picture(name: str, body: bytes) -> Image.Image:
         try:
             return plain_picture(Image.open(io.BytesIO(body), formats=FORMATS))
         except UnidentifiedImageError:
-            raise InputError(f"{name} is not a {', '.join(FORMATS)} picture.", _PICTURES) from None
+            raise InputError(f"{name} {NOT_READ}.", _PICTURES) from None
         except (Image.DecompressionBombWarning, Image.DecompressionBombError):
             most = f"{Image.MAX_IMAGE_PIXELS or 0:,}"
             raise InputError(f"{name} has more than {most} pixels.", "Make the picture smaller.") from None
@@ -209,8 +235,8 @@ def write_output(
     beside = repeat(()) if inputs is None else _input_rows(inputs)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow([_cell(name) for name in (*columns, *_apart(names, columns))])
-        writer.writerows([_cell(value) for value in (*row, *more)] for row, more in zip(rows, beside, strict=False))
+        writer.writerow([cell(name) for name in (*columns, *_apart(names, columns))])
+        writer.writerows([cell(value) for value in (*row, *more)] for row, more in zip(rows, beside, strict=False))
 
 
 def _input_rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
@@ -225,11 +251,6 @@ def _plain(value: Any) -> Any:
 def _apart(names: Sequence[str], taken: Sequence[str]) -> list[str]:
     """The names, those of the answer marked as the input's."""
     return [f"{name} (input)" if name in taken else name for name in names]
-
-
-def _cell(value: Any) -> Any:
-    is_formula = isinstance(value, str) and value[:1] in "=+-@\t\r" and not _NUMBER.fullmatch(value)
-    return f"'{value}" if is_formula else value
 
 
 def fail(error: InputError) -> None:

@@ -39,7 +39,7 @@ def as_trained(preprocess: Mapping[str, Any], table: pa.Table, tell: Tell = prin
 
     Words among numbers or dates count as missing where values were missing in training, too, and `tell` is told;
     elsewhere they stay, for the program's own `transform` to refuse with their row. Raises `InputError` for dates that
-    can be read in two ways or do not fit the others.
+    can be read in two ways, or in none where others can.
     """
     table = _truth_spelled(preprocess, _decoded(table))
     comma = (table.schema.metadata or {}).get(DECIMAL_COMMA) == b"1"
@@ -161,20 +161,26 @@ def _count(mask: pa.ChunkedArray) -> int:
 
 
 def _plain_dates(texts: pa.ChunkedArray, name: str, trained_format: str) -> pa.ChunkedArray:
-    """Moments; of several readings that fit all texts the one of the data to train on."""
+    """Moments. The format that fits most texts comes first, then the one that fits most of those left, and so on; of
+    several that fit the same texts the one of the data to train on."""
     for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
         with suppress(pa.ArrowInvalid):
             return texts.cast(kind)
     formats = sorted(DATE_FORMATS, key=lambda form: form != trained_format)
     readings = [_within_reach(pc.strptime(texts, format=form, unit="us", error_is_null=True)) for form in formats]
-    found = [len(reading) - reading.null_count for reading in readings]
-    if not any(found):
-        return texts
-    if formats[0] == trained_format and found[0] == len(texts) - texts.null_count:
-        return readings[0]
-    fitting = [reading for reading, count in zip(readings, found, strict=True) if count == max(found)]
-    _refuse_doubtful(texts.to_pylist(), [reading.to_pylist() for reading in fitting], name)
-    return fitting[0]
+    unread, used = pc.is_valid(texts), []
+    while _count(unread):
+        fits = [pc.and_(unread, pc.is_valid(reading)) for reading in readings]
+        found = [_count(mask) for mask in fits]
+        if not (most := max(found)):
+            break
+        best = found.index(most)
+        alike = [at for at, mask in enumerate(fits) if found[at] == _count(pc.and_(mask, fits[best])) == most]
+        used += [readings[at] for at in ([best] if formats[best] == trained_format else alike)]
+        unread = pc.and_not(unread, fits[best])
+    if len(used) > 1 or (used and _count(unread)):
+        _refuse_doubtful(texts.to_pylist(), [reading.to_pylist() for reading in used], name)
+    return pc.coalesce(*used) if used else texts
 
 
 def _within_reach(moments: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -186,9 +192,10 @@ def _within_reach(moments: pa.ChunkedArray) -> pa.ChunkedArray:
 def _refuse_doubtful(values: list[str | None], readings: list[list[datetime | None]], name: str) -> None:
     for row, (value, *dates) in enumerate(zip(values, *readings, strict=True), start=1):
         where = f"Row {row}: column {name!r}: {value!r}"
-        if value is not None and dates[0] is None:
-            raise InputError(f"{where} is not a date like the others.", _DATE_HINT)
-        if len(different := {date for date in dates if date is not None}) > 1:
+        different = {date for date in dates if date is not None}
+        if value is not None and not different:
+            raise InputError(f"{where} is not a date that can be read.", _DATE_HINT)
+        if len(different) > 1:
             raise InputError(
                 f"{where} may be {' or '.join(f'{date:%d %B %Y}' for date in sorted(different))}.", _DATE_HINT
             )

@@ -8,7 +8,6 @@ import pytest
 
 from codegen.catalog import FAMILIES
 from codegen.profile.types import ColumnProfile, ColumnType, DataKind, DatasetProfile, Finding, Severity
-from harness.csv import cell
 from harness.datasets.models import Dataset
 from harness.jobs.drafts import _job_name
 from harness.jobs.models import Job
@@ -18,6 +17,7 @@ from harness.pages.spec_fields import spec_groups
 from harness.pages.templatetags import dlh
 from harness.pages.undo import undo_form, undo_tag
 from harness.pages.words import JOB_ACTIONS, STATE_WORDS
+from worker.cells import cell
 from worker.states import TRANSITIONS, JobState
 
 

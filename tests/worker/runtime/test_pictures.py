@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from codegen.profile.pictures import MAX_SIDE as PACKED_SIDE
-from codegen.profile.pictures import picture_read
-from worker.runtime.pictures import MAX_SIDE
+from codegen.profile import layout
+from codegen.profile import pictures as uploaded
+from codegen.profile.pictures import BadPicture, picture_read
+from harness.jobs.predictions import INPUT_SUFFIXES
+from worker.runtime.pictures import FORMATS, MAX_SIDE, NOT_READ, OTHER_SUFFIXES, SUFFIXES
 from worker.runtime.serving import read_pictures
 
 TURNED = Image.Exif()
@@ -62,4 +64,12 @@ def test_a_picture_to_predict_for_has_the_pixels_of_the_packed_one(
 
 
 def test_pictures_are_made_small_alike() -> None:
-    assert MAX_SIDE == PACKED_SIDE
+    assert MAX_SIDE == uploaded.MAX_SIDE
+
+
+def test_the_pictures_of_an_upload_are_those_to_predict_for() -> None:
+    assert (FORMATS, SUFFIXES, OTHER_SUFFIXES) == (uploaded.FORMATS, layout.PICTURE_SUFFIXES, layout.OTHER_PICTURES)
+    with pytest.raises(BadPicture, match=f"^{NOT_READ}$"):
+        picture_read(b"no picture")
+    tables = {"csv", "tsv", "json", "jsonl", "ndjson", "parquet"}
+    assert set(INPUT_SUFFIXES) - tables - {"zip"} == {suffix.removeprefix(".") for suffix in SUFFIXES}

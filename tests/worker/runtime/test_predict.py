@@ -180,6 +180,41 @@ def test_a_broken_picture_is_named(pictures: Path, tmp_path: Path) -> None:
     assert "replace the picture" in hint
 
 
+def test_a_broken_picture_of_a_zip_is_named_and_the_others_are_predicted(pictures: Path, tmp_path: Path) -> None:
+    packed = pq.read_table(pictures / "data" / "images.parquet").slice(0, 2)
+    good, other = packed["image"].to_pylist()
+    with zipfile.ZipFile(tmp_path / "input.zip", "w") as archive:
+        for name, body in (
+            ("a.png", good),
+            ("rot/b.png", b"x"),
+            ("c.tif", b"II*"),
+            ("._d.png", b"x"),
+            ("e.png", other),
+        ):
+            archive.writestr(name, body)
+    done = predict(pictures, tmp_path / "input.zip", tmp_path / "output.json")
+    assert done.returncode == 0, done.stderr
+    body = json.loads((tmp_path / "output.json").read_text())
+    assert [row[0] for row in body["rows"]] == ["a.png", "e.png", "rot/b.png", "c.tif"]
+    assert all(row[1] for row in body["rows"][:2])
+    empty = [None] * (len(body["columns"]) - 1)
+    assert [row[1:] for row in body["rows"][2:]] == [empty, empty]
+    why = "is not a PNG, JPEG, WebP, BMP or GIF. It has no prediction."
+    assert body["notes"] == [f"rot/b.png {why}", f"c.tif {why}"]
+    assert "2 predicted" in done.stdout and body["notes"][0] in done.stdout
+    assert (tmp_path / "output.csv").read_text().splitlines()[3] == "rot/b.png" + "," * len(empty)
+
+
+def test_a_zip_of_broken_pictures_alone_is_refused_as_such(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "input.zip", "w") as archive:
+        archive.writestr("a.png", b"x")
+        archive.writestr("b.png", b"x")
+    with pytest.raises(
+        serving.InputError, match=r"^None of the 2 pictures can be read; the first: a\.png is not a PNG"
+    ):
+        list(serving.read_pictures(tmp_path / "input.zip", [])[1])
+
+
 def member(name: str, mode: int = 0) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(name)
     info.external_attr = mode << 16
@@ -236,3 +271,16 @@ def test_a_formula_in_the_output_is_disarmed(tmp_path: Path) -> None:
 
     write_output(tmp_path / "out.csv", ["row", "prediction"], [[1, "=cmd|x"], [-2, "fine"]])
     assert (tmp_path / "out.csv").read_text().splitlines() == ["row,prediction", "1,'=cmd|x", "-2,fine"]
+
+
+def test_an_empty_cell_stays_empty_in_the_output(tmp_path: Path) -> None:
+    given = pa.table({"city": ["", None, "Bonn"], "debt": [None, 1.5, None]})
+    serving.write_output(tmp_path / "out.csv", ["row", "prediction"], [[1, "a"], [2, "b"], [3, ""]], inputs=given)
+    assert (tmp_path / "out.csv").read_text().splitlines()[1:] == ["1,a,,", "2,b,,1.5", "3,,Bonn,"]
+
+
+@pytest.mark.parametrize("start", "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+def test_every_letter_that_begins_a_formula_somewhere_is_defused_in_the_output(tmp_path: Path, start: str) -> None:
+    serving.write_output(tmp_path / "out.csv", ["row", "prediction"], [[1, f"{start}1+1"]])
+    with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as file:
+        assert list(csv.reader(file))[1] == ["1", f"'{start}1+1"]

@@ -116,9 +116,28 @@ def test_truth_values_are_spelled_as_in_training_whatever_the_format(tmp_path: P
         assert read["city"].to_pylist()[0] == "true"
 
 
-def dated(*values: str) -> pa.Table:
+def dated(*values: str, trained: str = "") -> pa.Table:
     """A table of one column of dates, as a prediction takes it."""
-    return as_trained({"numeric": [{"column": "when", "kind": "dates"}]}, pa.table({"when": list(values)}))
+    noted = {"numeric": [{"column": "when", "kind": "dates"}], "spelling": {"when": trained}}
+    return as_trained(noted, pa.table({"when": list(values)}))
+
+
+@pytest.mark.parametrize("trained", ["", "%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y"])
+def test_dates_of_several_spellings_are_read_where_each_leaves_no_doubt(trained: str) -> None:
+    mixed = ("2024-01-20", "21.01.2024", "", "2024-01-22 13:30", "23.01.24", "24/01/2024", "25 Jan 2024")
+    moments = dated(*mixed, trained=trained)["when"].to_pylist()
+    assert [moment and moment.day for moment in moments] == [20, 21, None, 22, 23, 24, 25]
+    assert {(moment.year, moment.month) for moment in moments if moment} == {(2024, 1)}
+    assert moments[3] == datetime(2024, 1, 22, 13, 30)
+
+
+def test_a_date_among_those_of_other_spellings_is_read_as_in_training_or_refused_in_doubt() -> None:
+    mixed = ("2024-01-20", "03/04/2024", "20.01.2024")
+    assert dated(*mixed, trained="%m/%d/%Y")["when"].to_pylist()[1] == datetime(2024, 3, 4)
+    assert dated(*mixed, "25/04/2024")["when"].to_pylist()[1] == datetime(2024, 4, 3)
+    for doubtful in (mixed, (*mixed, "25/04/2024", "26/04/2024", "04/25/2024")):
+        with pytest.raises(InputError, match=r"Row 2: column 'when': '03/04/2024' may be 04 March 2024 or 03 April"):
+            dated(*doubtful)
 
 
 def test_a_date_that_can_be_read_in_two_ways_is_refused_unless_another_row_decides() -> None:
@@ -127,8 +146,8 @@ def test_a_date_that_can_be_read_in_two_ways_is_refused_unless_another_row_decid
     assert dated("03/04/2020", "25/04/2020")["when"].to_pylist() == [datetime(2020, 4, 3), datetime(2020, 4, 25)]
 
 
-def test_a_date_unlike_the_others_is_named_with_its_row() -> None:
-    with pytest.raises(InputError, match=r"Row 3: column 'when': 'soon' is not a date like the others"):
+def test_what_is_no_date_among_dates_is_named_with_its_row() -> None:
+    with pytest.raises(InputError, match=r"Row 3: column 'when': 'soon' is not a date that can be read"):
         dated("31.01.2020", "", "soon", "01.02.2020")
 
 

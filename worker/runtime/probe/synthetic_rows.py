@@ -52,15 +52,16 @@ def _pictures(shape: Spec, rows: int, generator: np.random.Generator) -> pa.Tabl
 
 
 def _table(shape: Spec, rows: int, generator: np.random.Generator) -> pa.Table:
-    """Every input changes from row to row: what does not would be left out of the model."""
-    makers: dict[str, Callable[[], Any]] = {
-        "numeric": lambda: generator.normal(size=rows),
-        "dates": lambda: np.datetime64("2020-01-01", "us") + generator.integers(0, 10**12, rows) * 1000,
-        "texts": lambda: np.array(["word " * int(count) for count in generator.integers(1, 9, rows)], dtype=object),
+    """Every input changes from row to row, and nothing else: what does not would be left out of the model."""
+    features = shape.get("features", [])
+    makers: dict[str, Callable[[str], Any]] = {
+        "numeric": lambda _: generator.normal(size=rows),
+        "dates": lambda name: _moments(name, features, rows, generator),
+        "texts": lambda name: _texts(name, features, rows, generator),
     }
     gaps, none = np.arange(rows) % 7 == 0, np.zeros(rows, dtype=bool)
     columns: dict[str, Any] = {
-        name: pa.array(make(), mask=gaps if name in shape.get("indicators", []) else none)
+        name: pa.array(make(name), mask=gaps if name in shape.get("indicators", []) else none)
         for kind, make in makers.items()
         for name in shape.get(kind, [])
     }
@@ -68,6 +69,30 @@ def _table(shape: Spec, rows: int, generator: np.random.Generator) -> pa.Table:
         columns[name] = [f"value {row % max(1, int(size) - 1)}" for row in range(rows)]
     columns[str(shape.target)] = _labels(shape, rows) if shape.get("classes") else generator.normal(size=rows)
     return pa.table(columns)
+
+
+def _moments(name: str, features: list[str], rows: int, generator: np.random.Generator) -> Any:
+    """Without what no input is made of: the hour of plain dates, the weekday where there is one date a week."""
+
+    def some(part: str, count: int) -> Any:
+        return generator.integers(0, count, rows) if f"{name}: {part}" in features else np.zeros(rows, np.int64)
+
+    months = np.datetime64("2000-01", "M") + 12 * some("year", 30) + some("month", 12)
+    days = months.astype("datetime64[D]").astype(np.int64) + 6 + generator.integers(0, 22, rows)
+    if f"{name}: weekday" not in features:
+        days -= days % 7
+    return days.astype("datetime64[D]").astype("datetime64[us]") + some("hour", 24) * np.timedelta64(1, "h")
+
+
+def _texts(name: str, features: list[str], rows: int, generator: np.random.Generator) -> Any:
+    counts = generator.integers(1, 9, rows)
+    lengths = counts if f"{name}: characters" in features else np.full(rows, 9)
+    spaced = f"{name}: words" in features
+    texts = []
+    for count, length in zip(counts.tolist(), lengths.tolist(), strict=True):
+        words = "a " * count if spaced else "a"
+        texts.append(words + "b" * (20 * length - len(words)))
+    return np.array(texts, dtype=object)
 
 
 def _parts(split: Spec, rows: int) -> list[str]:

@@ -233,6 +233,10 @@ def test_inputs_that_do_not_change_in_a_few_rows_are_left_out_of_the_model_too()
 def test_made_up_rows_change_in_every_input(tmp_path: Path) -> None:
     kinds = (ColumnType.NUMERIC, ColumnType.DATE, ColumnType.TEXT, ColumnType.CATEGORY)
     columns = [column(kind.value, kind, missing=3) for kind in kinds]
+    columns += [
+        column(f"no {part}", ColumnType.DATE, same_parts=(part,)) for part in ("hour", "year", "month", "weekday")
+    ]
+    columns += [column(f"no {part}", ColumnType.TEXT, same_parts=(part,)) for part in ("characters", "words")]
     shape = table_shape(columns) | {"target": "kind", "classes": ["a", "b"], "outputs": 2}
     split = {"validation": 0.1, "test": 0.1, "stratify": True}
     body = {"task": "tabular_classification", "data": {"split": split}, "training": {"seed": 0}, "shape": shape}
