@@ -176,6 +176,9 @@ class Plan:
     """Why a running job is paused or resized, in words."""
     room_for: Mapping[str, str] = field(default_factory=dict)
     """Job that is paused -> the job that it makes room for, where it is one."""
+    why_room: Callable[[str, str], str] | None = field(default=None, compare=False)
+    """(job that is paused, job that has its devices then) -> why, a sentence; for who is not in `room_for`, as only
+    `place` knows who gets them."""
     warnings: Mapping[str, str] = field(default_factory=dict)
     """Promised jobs whose slack shrinks, in words."""
     promised: frozenset[str] = frozenset()

@@ -53,7 +53,9 @@ def test_a_job_of_higher_priority_pauses_a_lesser_one_which_keeps_its_place_and_
     assert (lesser.state, lesser.preempted) == ("pausing", True)
     assert stops(tasks_sent) == [([lesser.pk, attempt.number, "pause"], "node.node-1")]
     told = JobEvent.objects.filter(job=lesser, new_state="pausing").get().message
-    assert "scheduler pauses it" in told and "place" in told
+    assert told.startswith("The scheduler pauses it; it keeps its place. It makes room for a job ")
+    assert told.count("place") == 1 and told.endswith("What starts instead is “urgent”.")
+    assert policy == "fifo" or "a job of higher priority." in told
     left_paused(lesser, attempt)
     assert (lesser.state, lesser.preempted, lesser.queued_at) == ("queued", False, queued_at)
     tick()
