@@ -66,6 +66,8 @@ class WaitReason:
     in)."""
     holders: tuple[str, ...] = ()
     """Jobs that hold what it waits for, those that are expected to end first first."""
+    kept_until_s: float = 0.0
+    """Until when an admin keeps some of what it waits for; infinite where nobody knows, 0 where nothing is kept."""
 
     @property
     def words(self) -> str:

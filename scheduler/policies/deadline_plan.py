@@ -91,10 +91,10 @@ def _wait(job: JobView, found: Found) -> WaitReason | None:
     fewer = " or fewer devices" if slot.option.count > 1 else ""
     return WaitReason(
         code=WaitCode.LATER,
-        text=f"It is planned on {words}, once the jobs before it have ended.",
+        text=f"It is planned on {words}, once the jobs that run there, or are planned before it, have ended.",
         remedy="Nothing to do: it starts in time for its promise."
         if job.promised
-        else f"A higher priority{fewer} would let it start sooner, unless the jobs before it are promised.",
+        else f"A higher priority{fewer} would let it start sooner, unless those are promised.",
     )
 
 

@@ -9,7 +9,7 @@ import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from harness.client.cli.common import JobArgument, finish, open_client
-from harness.client.cli.output import JsonFlag, console, duration, json_line, notes, number
+from harness.client.cli.output import JsonFlag, console, duration, json_line, local_words, notes, number
 from harness.client.client import Client, Json
 from harness.client.errors import BadInput
 from harness.client.watch import LEVELS, job_updates, log_follow, log_lines
@@ -57,7 +57,7 @@ def watch_and_print(client: Client, job_id: str, *, as_json: bool, quiet: bool =
 def _note(job: Json) -> str:
     if job["state"] == "queued":
         place = f"place {job['queue_position']}" if job.get("queue_position") else ""
-        return " · ".join(filter(None, (place, job["waiting_text"])))
+        return " · ".join(filter(None, (place, local_words(job["waiting_text"]))))
     parts = []
     if job["epochs"]:
         parts.append(f"epoch {number(job['epoch'], 3)}/{job['epochs']}")

@@ -13,6 +13,7 @@ from harness.jobs.control.effects import events_apply
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Allocation, Job, JobEvent
 from harness.jobs.queueing import job_priority_set
+from harness.moments import moment_words
 from harness.pool.models import Device, PoolSetting, Quota
 from harness.pool.quotas import quota_set
 from harness.pool.reservations import reservation_cancel, reservation_create
@@ -197,6 +198,7 @@ def test_a_reserved_device_goes_to_nobody_else(job_make, people, node_make):
     job.refresh_from_db()
     assert job.waiting_code == "reserved"
     assert "reserved (course)" in job.waiting_text and "admin" not in job.waiting_text
+    assert job.waiting_text.endswith(f"The reservation ends {moment_words(kept.plan_end)}.")
     reservation_cancel(user=people.admin, reservation_id=kept.pk)
     assert tick() == 1
 
