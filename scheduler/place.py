@@ -128,7 +128,7 @@ def _waits(
     if not waiting:
         return {}
     holdings = _holdings(jobs, done)
-    reasons = Reasons(jobs, pool, quotas, _taken(jobs, pool, now_s, holdings), _memory(jobs, pool, holdings))
+    reasons = Reasons(jobs, pool, quotas, _taken(jobs, pool, now_s, holdings), _memory(jobs, pool, holdings), now_s)
     told = {job_id: number for number, job_id in enumerate(plan.order)}
     order = sorted(waiting, key=lambda job: (told.get(job.job_id, len(told)), order_key(job, now_s)))
     waits = {}
@@ -137,7 +137,9 @@ def _waits(
     for position, job in enumerate(order, start=first):
         own, found = plan.waits.get(job.job_id), reasons.of(job, position)
         # "It is planned later" says less than what holds it back where that is no other job.
-        clearer = own is None or (own.code is WaitCode.LATER and found.code in _NOT_JOBS)
+        start_s, _ = plan.expected.get(job.job_id, (math.inf, math.inf))
+        outlasts = start_s >= found.kept_until_s  # it is planned elsewhere where it starts before that
+        clearer = own is None or (own.code is WaitCode.LATER and found.code in _NOT_JOBS and outlasts)
         waits[job.job_id] = found if own is None or clearer else _with_holders(own, found)
     return waits
 

@@ -66,6 +66,8 @@ class WaitReason:
     in)."""
     holders: tuple[str, ...] = ()
     """Jobs that hold what it waits for, those that are expected to end first first."""
+    kept_until_s: float = 0.0
+    """Until when an admin keeps some of what it waits for; infinite where nobody knows, 0 where nothing is kept."""
 
     @property
     def words(self) -> str:
@@ -176,6 +178,9 @@ class Plan:
     """Why a running job is paused or resized, in words."""
     room_for: Mapping[str, str] = field(default_factory=dict)
     """Job that is paused -> the job that it makes room for, where it is one."""
+    why_room: Callable[[str, str], str] | None = field(default=None, compare=False)
+    """(job that is paused, job that has its devices then) -> why, a sentence; for who is not in `room_for`, as only
+    `place` knows who gets them."""
     warnings: Mapping[str, str] = field(default_factory=dict)
     """Promised jobs whose slack shrinks, in words."""
     promised: frozenset[str] = frozenset()

@@ -131,6 +131,9 @@ class Workload:
     """In the order of the forward pass; empty: the program cannot be cut into stages; None: nobody looked."""
     batch_norms: int = 0
     """Layers that train by statistics of the rows at hand: in other micro-batches they learn something else."""
+    load_s: float = 0.0
+    """Seconds that its own code took to read the rows and build the model when the program was read, of a large dataset
+    a few of the rows; 0: no longer than others take, or nobody looked."""
     version: int = WORKLOAD_VERSION
 
     def __post_init__(self) -> None:

@@ -40,7 +40,7 @@ def export(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _hint(problem: ProgramProblem) -> str:
-    """`Give less at once`, as one says of rows, helps nobody here."""
+    """Nothing that a person could do differently, and nothing is lost."""
     return _AS_BEFORE if problem.code in ("time_limit", "out_of_memory") else problem.hint
 
 

@@ -31,7 +31,15 @@ from typing import Any
 from worker import host_limits
 from worker.plan import RunPaths
 from worker.power import EnergyMeter, cores_w
-from worker.programs import MEMORY_BYTES, ProgramCall, ProgramProblem, last_words, module_argv, program_run
+from worker.programs import (
+    MEMORY_BYTES,
+    ProgramCall,
+    ProgramProblem,
+    last_words,
+    module_argv,
+    program_run,
+    with_limit,
+)
 from worker.quiet import Surveys
 from worker.sandbox import Completed
 
@@ -43,6 +51,10 @@ MEMORY_SHARE = 0.8
 """Of what is free on the host, for measuring: a program is not to be refused for what a real run would have."""
 INSPECTED = ("ok", "workload", "problem", "parameters", "trace_s")
 _PROBE_HINT = "Measure a few real steps on a device instead; checking the program tells whether it is at fault."
+_LARGE_HINT = (
+    "Its model with its parameters and the rows that data.py loads take that much: choose a smaller model, or measure "
+    "a few real steps on a device instead, which may take most of a node's free memory."
+)
 
 Send = Callable[[dict[str, Any]], None]
 
@@ -56,15 +68,16 @@ def inspect(request: dict[str, Any]) -> dict[str, Any]:
     try:
         arguments = [*folders(request), *_option("--batch", request.get("batch_size"))]
         call = _program_call(request, "inspect", module_argv("worker.runtime.probe.trace", *arguments))
+        call = replace(call, large_hint=_LARGE_HINT)
         body = last_answer(program_run(call))
-        answer |= {key: body.get(key) for key in INSPECTED}
+        answer |= {key: body.get(key) for key in INSPECTED} | {"problem": with_limit(body.get("problem"), call)}
     except ProgramProblem as problem:
         answer["problem"] = {**problem.to_dict(), "hint": _inspect_hint(problem)}
     return {**answer, "request_id": request["request_id"], "program_sha256": program_sha256(request)}
 
 
 def _inspect_hint(problem: ProgramProblem) -> str:
-    return _PROBE_HINT if problem.code in ("time_limit", "out_of_memory", "program_error") else problem.hint
+    return _PROBE_HINT if problem.code in ("time_limit", "program_error") else problem.hint
 
 
 def measure(request: dict[str, Any], send: Send) -> None:

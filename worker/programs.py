@@ -8,22 +8,29 @@ import queue as queue_module
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from worker.devices import gpus_at
+from worker.events import FailureCode
 from worker.plan import EXIT_REPORTED, RunPaths
 from worker.sandbox import Completed, SandboxError, SandboxLimits, SandboxTooWeak, python_environment, run_sandboxed
 from worker.signals import signal_name
-from worker.words import duration_words
+from worker.words import duration_words, size_words
 
 PREDICT_S = 280.0
 CHECK_S = 180.0
 MEMORY_BYTES = 4 << 30
 FILE_BYTES = 2 << 30
 THREADS = 2
+_SMALLER_INPUT = "Send less at once, or download the program and run predict.py on a machine of your own."
+_SLOW_CHECK = "Look for what takes long while data.py loads the rows, model.py builds the model or a few rows pass it."
+_SMALLER_MODEL = (
+    "Its model with its parameters and the rows that data.py loads take that much: choose a smaller model. A run may "
+    "take more than a check: its own limit is resources.memory_gib."
+)
 _MESSAGE_CHARS = 500
 _MAIN = """
 import importlib, sys
@@ -105,6 +112,10 @@ class ProgramCall:
     """NVML's indices."""
     loopback: bool = False
     """It starts ranks that talk to each other."""
+    slow_hint: str = "Have it do less at once."
+    """What to do where it takes longer than `timeout_s`."""
+    large_hint: str = "Choose a smaller model, smaller pictures or a smaller batch."
+    """What to do where it takes more than `memory_bytes`."""
 
 
 def predict(request: dict[str, Any]) -> dict[str, Any]:
@@ -131,7 +142,8 @@ def _predict(request: dict[str, Any]) -> None:
     argv += ["--output", str(folder / "output.json"), "--weights", str(weights)]
     # the whole work folder: what lies in it may be links that the ranks made, which must lead nowhere
     readonly = (paths.program, paths.work)
-    done = _run(request, f"predict-{folder.name}", argv, readonly=readonly, writable=(folder,), timeout_s=PREDICT_S)
+    call = _call(request, f"predict-{folder.name}", argv, readonly, timeout_s=PREDICT_S)
+    done = program_run(replace(call, writable=(folder,), slow_hint=_SMALLER_INPUT, large_hint=_SMALLER_INPUT))
     if done.returncode != 0:
         raise _prediction_problem(done)
 
@@ -162,34 +174,29 @@ def _check(request: dict[str, Any]) -> dict[str, Any]:
     paths = RunPaths(Path(request["job_dir"]).resolve())
     folders = ("--program", str(paths.program), "--data", str(Path(request["dataset_dir"]).resolve()))
     argv = list(module_argv("worker.runtime.probe.check", *folders))
-    name = f"check-{request['check_id']}"
-    done = _run(request, name, argv, readonly=(paths.program,), writable=(), timeout_s=CHECK_S)
+    call = _call(request, f"check-{request['check_id']}", argv, (paths.program,), timeout_s=CHECK_S)
+    call = replace(call, slow_hint=_SLOW_CHECK, large_hint=_SMALLER_MODEL)
+    done = program_run(call)
     for line in reversed(done.stdout.splitlines()):
         try:
             body = json.loads(line)
         except (ValueError, RecursionError):
             continue
         if isinstance(body, dict) and "ok" in body:
-            return {key: body.get(key) for key in ("ok", "problem", "parameters", "output_shape", "notes")}
+            told = {key: body.get(key) for key in ("ok", "problem", "parameters", "output_shape", "notes")}
+            return told | {"problem": with_limit(told["problem"], call)}
     raise ProgramProblem(last_words(done), "See the message; correct the program and check again.")
 
 
-def _run(
-    request: dict[str, Any],
-    name: str,
-    argv: list[str],
-    *,
-    readonly: tuple[Path, ...],
-    writable: tuple[Path, ...],
-    timeout_s: float,
-) -> Completed:
-    """Run beside training, with the dataset. Raises `ProgramProblem` as `program_run` does."""
-    call = ProgramCall(
+def _call(
+    request: dict[str, Any], name: str, argv: list[str], readonly: tuple[Path, ...], *, timeout_s: float
+) -> ProgramCall:
+    """Beside training, with the dataset."""
+    return ProgramCall(
         name=name, argv=tuple(argv), workdir=RunPaths(Path(request["job_dir"]).resolve()).program,
-        readonly=(*readonly, Path(request["dataset_dir"])), writable=writable, timeout_s=timeout_s,
+        readonly=(*readonly, Path(request["dataset_dir"])), timeout_s=timeout_s,
         minimum_level=int(request.get("minimum_sandbox_level", 0)),
     )  # fmt: skip
-    return program_run(call)
 
 
 def program_call_off(name: str) -> None:
@@ -207,11 +214,23 @@ def program_run(call: ProgramCall, on_line: Callable[[str], None] | None = None)
     finally:
         _called_off.discard(call.name)
     if done.timed_out:
-        message = f"The program took longer than {duration_words(call.timeout_s)}."
-        raise ProgramProblem(message, "Send less at once.", "time_limit")
+        message = f"The program took longer than the {duration_words(call.timeout_s)} that it may take here."
+        raise ProgramProblem(message, call.slow_hint, "time_limit")
     if done.out_of_memory:
-        raise ProgramProblem("The program ran out of memory.", "Send less at once.", "out_of_memory")
+        raise _memory_problem(call)
     return done
+
+
+def with_limit(problem: Any, call: ProgramCall) -> Any:
+    """What a program told of itself; where it noticed that memory ran out, with how much it may take and what to do."""
+    if isinstance(problem, dict) and problem.get("code") == FailureCode.OUT_OF_MEMORY:
+        return problem | _memory_problem(call).to_dict()
+    return problem
+
+
+def _memory_problem(call: ProgramCall) -> ProgramProblem:
+    message = f"The program needs more than the {size_words(call.memory_bytes)} of memory that it may take here."
+    return ProgramProblem(message, call.large_hint, FailureCode.OUT_OF_MEMORY)
 
 
 def _sandboxed(call: ProgramCall, on_line: Callable[[str], None] | None) -> Completed:

@@ -137,7 +137,7 @@ def _estimate(
         memory_basis=memory_basis,
         energy_basis=worst(power_basis, time_basis),
         epoch_s=epoch_s(steps.workload, parts),
-        note=note(model, allocation, probed),
+        note=note(model, allocation, probed, steps.workload),
     )
 
 

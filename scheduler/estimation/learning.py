@@ -191,9 +191,10 @@ def _slow_starts(known: RunOverheads, jobs: Sequence[Finished]) -> dict[str, flo
 def _load_rate(known: RunOverheads, jobs: Sequence[Finished]) -> float:
     """Bytes of rows that are read per second: all bytes over all seconds, so that large data count for most.
 
-    What was assumed counts as `LOAD_PRIOR_BYTES` of them.
+    What was assumed counts as `LOAD_PRIOR_BYTES` of them. Programs whose own code is slow to load do not count.
     """
-    told = [(job.workload.dataset_bytes, job.load_s) for job in jobs if job.load_s and job.workload.dataset_bytes]
+    as_others = [job for job in jobs if not job.workload.load_s]
+    told = [(job.workload.dataset_bytes, job.load_s) for job in as_others if job.load_s and job.workload.dataset_bytes]
     size_bytes = LOAD_PRIOR_BYTES + sum(count for count, _ in told)
     return size_bytes / (LOAD_PRIOR_BYTES / known.load_bytes_per_s + sum(seconds for _, seconds in told))
 

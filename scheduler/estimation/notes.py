@@ -6,10 +6,11 @@ from codegen.modes import STAGED
 from scheduler.estimation.device_model import POOL_TABLE, DeviceModel
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.values import Allocation, Basis
-from worker.words import counted
+from scheduler.workload import Workload
+from worker.words import counted, duration_words
 
 
-def note(model: DeviceModel, allocation: Allocation, probe: Probe | None) -> str:
+def note(model: DeviceModel, allocation: Allocation, probe: Probe | None, workload: Workload) -> str:
     """What the figures rest on, in words."""
     said = []
     if probe is not None:
@@ -39,6 +40,8 @@ def note(model: DeviceModel, allocation: Allocation, probe: Probe | None) -> str
         node = max(model.overheads.slow_starts, key=model.overheads.slow_starts.__getitem__)
         slowest = f"{model.overheads.slowest_start:.1f}"
         said.append(f"a start takes {slowest} times as long on {node}: the range allows for it")
+    if (probe is None or probe.load_row_s is None) and workload.load_s:
+        said.append(f"its start by the {duration_words(workload.load_s)} that its code took to load when it was read")
     if len(allocation.batch_split) > 1:
         said += _link_words(model, allocation)
     return "; ".join(said)

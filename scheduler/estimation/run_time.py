@@ -67,8 +67,8 @@ def all_rows(workload: Workload) -> float:
 
 
 def load_s(workload: Workload, overheads: RunOverheads) -> float:
-    """Seconds that a rank reads its rows before the first step."""
-    return (workload.dataset_bytes or workload.data_bytes) / overheads.load_bytes_per_s
+    """Seconds that a rank reads its rows before the first step, at least those that its own code was seen to take."""
+    return max(workload.load_s, (workload.dataset_bytes or workload.data_bytes) / overheads.load_bytes_per_s)
 
 
 def epoch_s(workload: Workload, parts: RunParts) -> float:

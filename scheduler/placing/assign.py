@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from scheduler.placing.free_devices import FreeDevices, Pick
 from scheduler.placing.gang_search import GangSearch
@@ -27,7 +27,7 @@ from scheduler.types import (
 
 _Own = tuple[str, DeviceView]
 """(node, device) that a running job holds."""
-_PAUSED = "It makes room for jobs ahead of it. It keeps its place in the queue."
+_PAUSED = "It makes room for jobs ahead of it."
 
 
 @dataclass
@@ -70,20 +70,52 @@ def assign(
         found = _Assigner(jobs, pool, plan, now_s, paused).run()
     if not paused:
         return found
+    by_id = {job.job_id: job for job in jobs}
+    projects = _limited_that_get(found, by_id, limited)
+    if idle := _idle(found, plan, by_id, projects, paused):
+        # Nobody is paused for a job that cannot start even so, nor long before somebody needs the devices.
+        found = _Assigner(jobs, pool, plan, now_s, paused - idle).run()
+    found.changes = [_with_room(change, found, plan, by_id, projects) for change in found.changes]
+    return found
+
+
+def _limited_that_get(found: Assignment, by_id: Mapping[str, JobView], limited: Collection[str]) -> set[str]:
+    """Projects with a quota of which some job gets devices."""
+    getting = [start.job_id for start in found.placements] + [move.job_id for move in found.changes if move.option]
+    return {by_id[job_id].project for job_id in getting}.intersection(limited)
+
+
+def _idle(
+    found: Assignment, plan: Plan, by_id: Mapping[str, JobView], projects: Collection[str], paused: Collection[str]
+) -> set[str]:
+    """Whose devices nobody would get."""
     unplaced = set(found.unplaced)
     used = {name for placement in found.placements for name in placement.waits_for}
     used |= {name for change in found.changes for name in change.waits_for}
     # What was given up for a job that cannot start even so is not for whoever comes next: he would give it back.
     used -= {name for name in used if plan.room_for.get(name) in unplaced}
-    by_id = {job.job_id: job for job in jobs}
     # Who makes room within the quota of his own project need not give devices to anybody.
-    getting = [start.job_id for start in found.placements] + [move.job_id for move in found.changes if move.option]
-    projects = {by_id[job_id].project for job_id in getting}.intersection(limited)
-    idle = {name for name in paused - used if by_id[name].project not in projects}
-    if idle:
-        # Nobody is paused for a job that cannot start even so, nor long before somebody needs the devices.
-        found = _Assigner(jobs, pool, plan, now_s, paused - idle).run()
-    return found
+    return {name for name in paused if name not in used and by_id[name].project not in projects}
+
+
+def _with_room(
+    change: Change, found: Assignment, plan: Plan, by_id: Mapping[str, JobView], projects: Collection[str]
+) -> Change:
+    """A pause with whom it is for, and why he goes first, where the policy could not tell who gets the devices."""
+    if change.kind is not ChangeKind.PAUSE or change.room_for or plan.why_room is None or change.job_id in plan.moves:
+        return change
+    project = by_id[change.job_id].project
+    starts = [start.job_id for start in found.placements if change.job_id in start.waits_for]
+    takers = starts + [move.job_id for move in found.changes if change.job_id in move.waits_for]
+    if not takers and project in projects:
+        starts = takers = [start.job_id for start in found.placements if by_id[start.job_id].project == project]
+    if not takers:
+        return change
+    return replace(
+        change,
+        reason=plan.why_room(change.job_id, takers[0]),
+        room_for=starts[0] if len(takers) == 1 and starts else "",
+    )
 
 
 class _Assigner:

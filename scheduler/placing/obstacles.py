@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 from scheduler.types import NodeView, Option, WaitCode, WaitReason, count_of
@@ -41,17 +42,28 @@ def _wanted(option: Option) -> str:
     return device_words(option.count, option.kind, option.model_name)
 
 
+Keep = tuple[float, tuple[str, ...]]
+"""(when a device is no longer kept, what for)."""
+
+
+class Kept(NamedTuple):
+    """Devices that an admin keeps for others."""
+
+    idle: tuple[Keep, ...] = ()
+    """No job holds these ..."""
+    held: tuple[Keep, ...] = ()
+    """... but these."""
+
+
 class NodeNow(NamedTuple):
     """One node that takes work, for one kind and model of device, after the decision."""
 
     node: NodeView
     total: int
     free: int
-    kept: int
-    """Not held, but kept by an admin."""
     memory_free_bytes: int
-    purposes: tuple[str, ...] = ()
-    """What the kept ones are kept for."""
+    kept: Kept = Kept()
+    """By an admin, now or before the job would end."""
 
 
 def never(
@@ -164,27 +176,40 @@ def busy(
             remedy="It starts when running jobs end there.",
             holders=tuple(holders_on(best.node)[:_NAMED]),
         )
-    best = max(fitting, key=lambda now: (now.free, now.free + now.kept))
-    if best.free + best.kept >= option.count:
-        return _reserved(option, f"on {best.node.name} ", best.purposes)
-    return WaitReason(
-        code=WaitCode.DEVICES_BUSY,
-        text=f"It needs {_wanted(option)} on one node; {best.node.name} has {best.free} free.",
-        remedy=f"It starts when {_more(option.count - best.free)} given back.",
-        holders=tuple(holders_on(best.node)[:_NAMED]),
-    )
+    best = max(fitting, key=lambda now: (now.free, now.free + len(now.kept.idle)))
+    if best.free + len(best.kept.idle) >= option.count:
+        return _reserved(option, best.free, best.kept, f"on {best.node.name} ")
+    has = f"It needs {_wanted(option)} on one node; {best.node.name} has {best.free} free"
+    busy_there = _busy_devices(option, best.total, best.free, best.kept, has)
+    return replace(busy_there, holders=tuple(holders_on(best.node)[:_NAMED]))
 
 
 def _busy_pool(nodes: Sequence[NodeNow], option: Option) -> WaitReason:
-    free, kept = sum(now.free for now in nodes), sum(now.kept for now in nodes)
+    free = sum(now.free for now in nodes)
+    kept = Kept(*(tuple(chain.from_iterable(keeps)) for keeps in zip(*(now.kept for now in nodes), strict=True)))
     if free >= option.count:
         return _behind(option)
-    if free + kept >= option.count:
-        return _reserved(option, "", [purpose for now in nodes for purpose in now.purposes])
+    if free + len(kept.idle) >= option.count:
+        return _reserved(option, free, kept)
+    has = f"It needs {_wanted(option)}; {free} {'is' if free == 1 else 'are'} free"
+    return _busy_devices(option, sum(now.total for now in nodes), free, kept, has)
+
+
+def _busy_devices(option: Option, total: int, free: int, kept: Kept, has: str) -> WaitReason:
+    """Jobs hold what it waits for; where their devices are not enough, what is reserved is waited for as well."""
+    keeps = (*kept.idle, *kept.held)
+    needed = option.count - (total - len(keeps))
+    if not 0 < needed <= len(keeps):
+        return WaitReason(
+            code=WaitCode.DEVICES_BUSY,
+            text=f"{has}.",
+            remedy=f"It starts when {_more(option.count - free)} given back.",
+        )
     return WaitReason(
-        code=WaitCode.DEVICES_BUSY,
-        text=f"It needs {_wanted(option)}; {free} {'is' if free == 1 else 'are'} free.",
-        remedy=f"It starts when {_more(option.count - free)} given back.",
+        code=WaitCode.RESERVED,
+        text=f"{has}, and {len(keeps)} {'is' if len(keeps) == 1 else 'are'} {_reserved_words(keeps)}.",
+        remedy="It starts once jobs have given back what else it needs, and the reservation ends or is lifted.",
+        kept_until_s=_end_s(keeps, needed),
     )
 
 
@@ -223,17 +248,27 @@ def _behind(option: Option) -> WaitReason:
     )
 
 
-def _reserved(option: Option, where: str, purposes: Sequence[str]) -> WaitReason:
-    named = list(dict.fromkeys(filter(None, purposes)))[:_NAMED]
-    for_what = f" ({'; '.join(named)})" if named else ""
+def _reserved(option: Option, free: int, kept: Kept, where: str = "") -> WaitReason:
     return WaitReason(
         code=WaitCode.RESERVED,
-        text=f"It needs {_wanted(option)}; what is free {where}is reserved{for_what}, now or before it would end.",
+        text=f"It needs {_wanted(option)}; what is free {where}is {_reserved_words(kept.idle)}.",
         remedy="It starts when the reservation ends or is lifted.",
+        kept_until_s=_end_s(kept.idle, option.count - free),
     )
+
+
+def _end_s(keeps: Sequence[Keep], count: int) -> float:
+    """When so many of them are no longer kept."""
+    return sorted(end_s for end_s, _ in keeps)[count - 1]
+
+
+def _reserved_words(keeps: Sequence[Keep]) -> str:
+    named = list(dict.fromkeys(purpose for _, purposes in keeps for purpose in purposes if purpose))[:_NAMED]
+    for_what = f" ({'; '.join(named)})" if named else ""
+    return f"reserved{for_what}, now or before it would end"
 
 
 def names_purpose(text: str, purpose: str) -> bool:
     """Whether the text of a reason `RESERVED` names this purpose as a whole, not only one that it is a part of."""
-    named = text.partition("is reserved (")[2].rpartition("), now or before")[0]
+    named = text.partition(" reserved (")[2].rpartition("), now or before")[0]
     return bool(purpose) and f"; {purpose}; " in f"; {named}; "

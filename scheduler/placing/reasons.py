@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from scheduler.placing import obstacles
-from scheduler.placing.obstacles import NEVER, NodeNow
+from scheduler.placing.obstacles import NEVER, Keep, Kept, NodeNow
 from scheduler.placing.obstacles import device_words as device_words
 from scheduler.types import DeviceView, JobView, NodeView, Option, PoolView, Quotas, WaitCode, WaitReason
 
@@ -22,8 +24,10 @@ class Reasons:
         quotas: Quotas,
         taken: Mapping[str, tuple[str, float]],
         memory_bytes: Mapping[str, int],
+        now_s: float,
     ) -> None:
         """`taken`: device -> (job that has it, when it ends); `memory_bytes`: node -> what is asked for there."""
+        self._now_s = now_s
         self._spans, self._span_level, self._apart = pool.spans_nodes, pool.span_level, pool.apart
         self._quotas = quotas
         self._taken = taken
@@ -34,9 +38,11 @@ class Reasons:
         self._keepers = {
             keep.project for node in pool.nodes if node.is_kept for device in node.devices for keep in device.reserved
         }
+        kept = (device for node in pool.nodes if node.is_kept for device in node.devices)
+        self._keep_starts_s = sorted({keep.start_s for device in kept for keep in device.reserved})
         self._held = _held(jobs, pool, taken) if quotas else Counter[tuple[str, str]]()
         self._by_shape: dict[tuple[object, ...], WaitReason] = {}
-        self._seen: dict[tuple[str, str, str], list[NodeNow]] = {}
+        self._seen: dict[tuple[str, str, str, int], list[NodeNow]] = {}
 
     def of(self, job: JobView, position: int) -> WaitReason:
         """Why this job waits."""
@@ -46,7 +52,7 @@ class Reasons:
             text = f"It is number {position} in the queue. {text}"
         if job.running is not None and code not in NEVER:
             code, text = WaitCode.PAUSED, f"It was paused for another job and keeps its place. {text}"
-        return WaitReason(code=code, text=text, remedy=reason.remedy, position=position, holders=reason.holders)
+        return replace(reason, code=code, text=text, position=position)
 
     def _nearest(self, job: JobView) -> WaitReason:
         """The reason against the way to run that is nearest to running; of several the first."""
@@ -71,10 +77,13 @@ class Reasons:
         project, level = job.project if job.project in self._keepers else "", job.minimum_sandbox_level
         may_span = option.may_span(level, self._span_level)
         spans, apart = self._spans and may_span, self._apart if may_span else ""
-        shape = (project, level, option.kind, option.model_name, option.count, option.memory_bytes, spans, apart)
+        # What is kept only after it would have ended is nothing to it.
+        reach = bisect_left(self._keep_starts_s, self._now_s + job.left_high_s(option)) if self._keep_starts_s else 0
+        what = (option.kind, option.model_name, option.count, option.memory_bytes)
+        shape = (project, level, *what, spans, apart, reach)
         reason = self._by_shape.get(shape)
         if reason is None:
-            nodes = self._look(option, project)
+            nodes = self._look(option, project, reach)
             reason = obstacles.never(nodes, option, level, spans_nodes=spans, apart=apart)
             if reason is not None:
                 reason = obstacles.while_draining(reason, self._draining, option)
@@ -92,23 +101,23 @@ class Reasons:
         held = self._held[job.project, option.kind]
         return obstacles.quota(held, limit, option, quota.name or job.project, borrows=quota.borrows(option.kind))
 
-    def _look(self, option: Option, project: str) -> list[NodeNow]:
-        key = (option.kind, option.model_name, project)
+    def _look(self, option: Option, project: str, reach: int) -> list[NodeNow]:
+        """`reach`: how many of the moments at which reservations begin are before the job would end."""
+        key = (option.kind, option.model_name, project, reach)
         if key not in self._seen:
             wanted = _Wanted(option)
             self._seen[key] = [
                 # Where gangs span nodes, what one node has of a mixture is not wanted of the next one.
-                self._node_now(node, option, project, wanted if self._spans else _Wanted(option))
+                self._node_now(node, option, project, reach, wanted if self._spans else _Wanted(option))
                 for node in self._nodes
             ]
         return self._seen[key]
 
-    def _node_now(self, node: NodeView, option: Option, project: str, wanted: _Wanted) -> NodeNow:
-        purposes: list[str] = []
-        if node.is_kept:
-            free, kept = self._free_and_kept(node, option, project, purposes)
+    def _node_now(self, node: NodeView, option: Option, project: str, reach: int, wanted: _Wanted) -> NodeNow:
+        if node.is_kept and reach:
+            free, kept = self._free_and_kept(node, option, project, self._keep_starts_s[reach - 1])
         else:
-            free, kept = self._free_on(node, option), 0
+            free, kept = self._free_on(node, option), Kept()
         total = {model: count for (kind, model), count in node.counts.items() if kind == option.kind}
         return NodeNow(
             node=node,
@@ -116,7 +125,6 @@ class Reasons:
             free=_counted(free, option, wanted.free),
             kept=kept,
             memory_free_bytes=node.memory_bytes - self._memory_bytes.get(node.name, 0),
-            purposes=tuple(dict.fromkeys(purposes)),
         )
 
     def _free_on(self, node: NodeView, option: Option) -> Mapping[str, int]:
@@ -129,19 +137,20 @@ class Reasons:
         return {model: sum(device.device_id not in self._taken_ids for device in devices) for model, devices in like}
 
     def _free_and_kept(
-        self, node: NodeView, option: Option, project: str, purposes: list[str]
-    ) -> tuple[Mapping[str, int], int]:
-        """(model -> devices that nobody has, how many of the others an admin keeps); adds what these are kept for."""
+        self, node: NodeView, option: Option, project: str, last_s: float
+    ) -> tuple[Mapping[str, int], Kept]:
+        """(model -> devices that nobody has or keeps, those that an admin keeps from `last_s` on or before that)."""
         free: Counter[str] = Counter()
-        kept = 0
+        kept: tuple[list[Keep], list[Keep]] = [], []
         for device in _such(node, option):
-            if device.device_id in self._taken_ids:
-                continue
-            others = [keep for keep in device.reserved if not keep.project or keep.project != project]
-            purposes += [keep.purpose for keep in others]
-            kept += bool(others)
-            free[device.model_name] += not others
-        return free, kept
+            others = [keep for keep in device.reserved if keep.start_s <= last_s and keep.end_s > self._now_s]
+            others = [keep for keep in others if not keep.project or keep.project != project]
+            is_held = device.device_id in self._taken_ids
+            if others:
+                end_s, purposes = max(keep.end_s for keep in others), tuple(keep.purpose for keep in others)
+                kept[is_held].append((end_s, purposes))
+            free[device.model_name] += not others and not is_held
+        return free, Kept(idle=tuple(kept[False]), held=tuple(kept[True]))
 
     def _holders_on(self, option: Option, node: NodeView) -> list[str]:
         """Jobs on such devices, those that are expected to end first first."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from scheduler.policies.deadline_plan import Found, plan_of, too_late
+from scheduler.policies.deadline_room import Room
 from scheduler.policies.deadline_settings import Settings
 from scheduler.policies.deadline_slots import SlotSearch
 from scheduler.policies.deadline_stays import LEAST_LEFT_S, Stays
@@ -101,7 +102,17 @@ class DeadlinePass:
         self._lend(limited)
         Widening(self._set, self._sites, self._out, self._jobs, self._ways).widen()
         self._foretell(limited)
-        return plan_of(self._jobs, [*self._promised, *dated, *others], self._out, self._now_s)
+        return plan_of(self._jobs, [*self._promised, *dated, *others], self._out, self._room(), self._now_s)
+
+    def _room(self) -> Room:
+        return Room(
+            jobs={job.job_id: job for job in self._jobs},
+            promised={job.job_id for job in self._promised},
+            shares={job.job_id: self._ways[job.job_id].share for job in self._dated},
+            limited=self._quotas.keys(),
+            now_s=self._now_s,
+            patience_s=self._set.patience_s,
+        )
 
     def offer(self, job: JobView) -> tuple[Slot | None, Slot | None]:
         """(slot that keeps the deadline beside all promises, slot with the earliest upper end); see `admit`."""

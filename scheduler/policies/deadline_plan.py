@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scheduler.placing.obstacles import device_words
+from scheduler.policies.deadline_room import Room
 from scheduler.policies.site_slot import Slot
 from scheduler.policies.ways import same
 from scheduler.types import JobView, Option, Plan, WaitCode, WaitReason
@@ -28,7 +29,7 @@ class Found:
     """Jobs that wait to borrow -> when they start if nobody else comes: told, and kept for them by nothing."""
 
 
-def plan_of(jobs: Sequence[JobView], order: Sequence[JobView], found: Found, now_s: float) -> Plan:
+def plan_of(jobs: Sequence[JobView], order: Sequence[JobView], found: Found, room: Room, now_s: float) -> Plan:
     """The plan; `order` is that in which the jobs that can be changed were served."""
     allotments = {
         job.job_id: job.running.option for job in jobs if job.running and job.is_running and not job.can_pause
@@ -50,6 +51,7 @@ def plan_of(jobs: Sequence[JobView], order: Sequence[JobView], found: Found, now
         moves=moves,
         hints={job_id: slot.site.hint for job_id, slot in found.slots.items()},
         reasons={job.job_id: why for job in jobs for why in [_why(job, allotments, moves)] if why},
+        why_room=room.why,
         warnings=found.warnings,
         promised=frozenset(found.promised),
     )
@@ -89,10 +91,10 @@ def _wait(job: JobView, found: Found) -> WaitReason | None:
     fewer = " or fewer devices" if slot.option.count > 1 else ""
     return WaitReason(
         code=WaitCode.LATER,
-        text=f"It is planned on {words}, once the jobs before it have ended.",
+        text=f"It is planned on {words}, once the jobs that run there, or are planned before it, have ended.",
         remedy="Nothing to do: it starts in time for its promise."
         if job.promised
-        else f"A higher priority{fewer} would let it start sooner, unless the jobs before it are promised.",
+        else f"A higher priority{fewer} would let it start sooner, unless those are promised.",
     )
 
 
@@ -104,7 +106,7 @@ def _why(job: JobView, allotments: Mapping[str, Option], moves: Collection[str])
     if job.job_id in moves:
         return "A job that is planned before it needs just its devices. It goes on on other devices."
     if option is None:
-        return "It makes room for jobs whose deadline is promised or that need less of the pool. Its place is kept."
+        return "It makes room for jobs that are planned before it."
     if same(option, held):
         return ""
     words = device_words(option.count, option.kind)

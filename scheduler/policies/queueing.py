@@ -212,7 +212,7 @@ class Queueing:
     def _pause(self, victim: JobView, job: JobView) -> None:
         borrowed = victim.job_id in self._quotas.borrowed and victim.project != job.project
         why = "which is within the quota of its project" if borrowed else "which goes before it"
-        self._out.reasons[victim.job_id] = f"It makes room for a job {why}. It keeps its place in the queue."
+        self._out.reasons[victim.job_id] = f"It makes room for a job {why}."
         self._out.room_for[victim.job_id] = job.job_id
         option = self._out.allotments.pop(victim.job_id)
         self._out.expected.pop(victim.job_id, None)

@@ -130,3 +130,9 @@ def test_equal_operators_are_one_entry_whether_they_are_one_object_or_two() -> N
 def test_what_is_counted_is_a_whole_number_that_can_be_shared_out(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=f"{name} is .* whole number"):
         Workload.from_dict({**made().to_dict(), name: value})
+
+
+def test_a_workload_that_was_read_before_loading_was_timed_is_as_one_that_takes_no_time_of_its_own() -> None:
+    body = made().to_dict()
+    del body["load_s"]
+    assert Workload.from_dict(body).load_s == 0.0

@@ -101,7 +101,7 @@ def test_an_export_that_takes_too_long_or_too_much_harms_nothing(
     job: JobFixture, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:
     def refuse(_: Any) -> Completed:
-        raise ProgramProblem("The program took longer than 240 s.", "Send less at once.", code)
+        raise ProgramProblem("The program took longer than 4 min.", "Have it do less at once.", code)
 
     monkeypatch.setattr(exporting, "program_run", refuse)
     problem = exporting.export(request(job))["problem"]

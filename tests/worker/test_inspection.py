@@ -107,6 +107,8 @@ def test_a_program_that_takes_all_memory_is_ended(request_of: dict[str, Any]) ->
     answer = inspection.inspect({**request_of, "memory_bytes": 1 << 30})
     assert not answer["ok"]
     assert answer["problem"]["code"] == "out_of_memory"
+    assert answer["problem"]["message"] == "The program needs more than the 1 GiB of memory that it may take here."
+    assert "smaller model" in answer["problem"]["hint"] and "a few real steps" in answer["problem"]["hint"]
 
 
 @pytest.mark.parametrize(

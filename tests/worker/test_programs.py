@@ -39,6 +39,32 @@ def test_a_program_that_ends_without_a_word_is_told_how_it_ended(
     assert problem["message"] == f"The program {words} and printed nothing."
 
 
+@pytest.mark.parametrize("how", ["ended by the kernel", "told by itself"])
+def test_a_check_that_runs_out_of_memory_says_how_much_it_may_take_and_what_to_do(
+    job: JobFixture, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    noticed = {"code": "out_of_memory", "message": "The run needs more memory than it has.", "hint": "", "line": 4}
+    told = json.dumps({"ok": False, "problem": noticed})
+    ended = (
+        {"returncode": -9, "stdout": "", "out_of_memory": True} if how == "ended by the kernel" else {"stdout": told}
+    )
+    done = Completed(**{"returncode": 1, "stderr": "", "level": 0} | ended)
+    monkeypatch.setattr(programs, "run_sandboxed", lambda *_, **__: done)
+    request = {"check_id": "c", "job_dir": str(job.paths.root), "dataset_dir": str(job.paths.root)}
+    problem = programs.check(request)["problem"]
+    assert problem["message"] == "The program needs more than the 4 GiB of memory that it may take here."
+    assert "choose a smaller model" in problem["hint"] and "resources.memory_gib" in problem["hint"]
+
+
+def test_a_check_that_takes_too_long_says_where_to_look(job: JobFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = Completed(returncode=-9, stdout="", stderr="", level=0, timed_out=True)
+    monkeypatch.setattr(programs, "run_sandboxed", lambda *_, **__: done)
+    request = {"check_id": "c", "job_dir": str(job.paths.root), "dataset_dir": str(job.paths.root)}
+    problem = programs.check(request)["problem"]
+    assert problem["message"] == "The program took longer than the 3 min that it may take here."
+    assert "data.py loads the rows" in problem["hint"] and "Send less" not in problem["hint"]
+
+
 def call_of(folder: Path, name: str) -> programs.ProgramCall:
     """A program that says that it is there and would go on for long."""
     text = "import time; print('here', flush=True); time.sleep(1000)"

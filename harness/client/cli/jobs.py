@@ -114,11 +114,12 @@ def show(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) ->
 
 def _show(job: Json, kept: list[Json], url: str) -> None:
     names = ("id", "name", "project", "owner", "state", "waiting_text", "task", "family", "notes")
+    told = {**job, "waiting_text": local_words(job["waiting_text"])}
     failure = job["failure"] or {}
     metrics = ", ".join(f"{key} {number(value)}" for key, value in job["last_values"].items())
     pairs_print(
         [
-            *((name.replace("_", " ").capitalize(), job[name]) for name in names),
+            *((name.replace("_", " ").capitalize(), told[name]) for name in names),
             ("Dataset", f"{job['dataset']['name']} ({job['dataset']['id']})"),
             ("Tags", ", ".join(job["tags"])),
             ("Progress", _progress(job)),

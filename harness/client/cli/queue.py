@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.client.cli.common import moment_read, open_client
-from harness.client.cli.output import JsonFlag, console, duration, json_print, number, table_print, when
+from harness.client.cli.output import JsonFlag, console, duration, json_print, local_words, number, table_print, when
 from harness.client.client import Json
 from harness.client.download import download
 from harness.client.errors import ApiError, BadInput
@@ -65,7 +65,7 @@ def _waiting(row: Json) -> tuple[object, ...]:
     unknown = f"no estimate, reserved until about {when(until)}" if until else "no estimate"
     times = (when(row["expected_start_at"]), when(row["expected_finish_at"]) or unknown, _range(row))
     place = (row["position"], *_name(row), row["devices"], row["priority"])
-    return (*place, *times, when(row["promised_at"]), row["waiting_text"])
+    return (*place, *times, when(row["promised_at"]), local_words(row["waiting_text"]))
 
 
 def _running(row: Json) -> tuple[object, ...]:

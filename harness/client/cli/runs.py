@@ -9,7 +9,17 @@ import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from harness.client.cli.common import JobArgument, finish, open_client
-from harness.client.cli.output import JsonFlag, console, duration, json_line, line_print, notes, number, when
+from harness.client.cli.output import (
+    JsonFlag,
+    console,
+    duration,
+    json_line,
+    line_print,
+    local_words,
+    notes,
+    number,
+    when,
+)
 from harness.client.client import Client, Json
 from harness.client.errors import BadInput
 from harness.client.watch import LEVELS, job_updates, log_follow, log_lines
@@ -58,7 +68,7 @@ def _note(job: Json) -> str:
     if job["state"] == "queued":
         place = f"place {job['queue_position']}" if job.get("queue_position") else ""
         until = f"reserved until about {when(job['reserved_until'])}" if job.get("reserved_until") else ""
-        return " · ".join(filter(None, (place, job["waiting_text"], until)))
+        return " · ".join(filter(None, (place, local_words(job["waiting_text"]), until)))
     parts = []
     if job["epochs"]:
         parts.append(f"epoch {number(job['epoch'], 3)}/{job['epochs']}")

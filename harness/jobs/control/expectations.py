@@ -14,7 +14,7 @@ from harness.jobs.control.data_ways import dataset_of
 from harness.jobs.control.views import Facts
 from harness.jobs.models import Job
 from harness.jobs.states import job_note
-from harness.moments import moment_words
+from harness.moments import moment_of, moment_words
 from scheduler.data_way import Travel
 from scheduler.placing.obstacles import NEVER
 from scheduler.types import Decision, JobView, PoolView, WaitCode, WaitReason
@@ -147,10 +147,16 @@ def _waiting(facts: Facts, job: Job, reason: WaitReason | None, planned: str) ->
     text = reason.told(lambda other: facts.name_for(job, other))
     new = {
         "waiting_code": str(reason.code),
-        "waiting_text": " ".join(filter(None, (text, _copying_words(facts, job, planned)))),
+        "waiting_text": " ".join(filter(None, (text, _kept_words(reason), _copying_words(facts, job, planned)))),
         "queue_position": reason.position or None,
     }
     return {name: value for name, value in new.items() if value != getattr(job, name)}
+
+
+def _kept_words(reason: WaitReason) -> str:
+    """The end of a reservation that has one: it does not move, as what is only expected does."""
+    until = moment_of(reason.kept_until_s) if reason.kept_until_s else None
+    return f"The reservation ends {moment_words(until)}." if until else ""
 
 
 def _copying_words(facts: Facts, job: Job, planned: str) -> str:

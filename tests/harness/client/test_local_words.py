@@ -10,6 +10,8 @@ import pytest
 
 from harness.client.cli import offers
 from harness.client.cli.output import error_print, local_words, standing
+from harness.client.cli.queue import _waiting
+from harness.client.cli.runs import _note
 from harness.client.errors import ApiError
 from tests.harness.client.conftest import Dlh, state_set
 
@@ -67,3 +69,14 @@ def test_what_endangers_a_promise_and_what_becomes_of_one_is(dlh: Dlh, portal: A
     state_set(job, "queued", warning=f"It has to start by {UTC_WORDS}.", promise=promise)
     told = " ".join(dlh("show", job.pk).out.split())
     assert f"has to start by {HERE}." in told and f"can be promised is {HERE}." in told
+
+
+def test_when_a_reservation_ends_that_a_job_waits_for_is(dlh: Dlh, portal: Any, job: Any) -> None:
+    state_set(job, "queued", waiting_text=f"The reservation ends {UTC_WORDS}.")
+    assert f"reservation ends {HERE}." in " ".join(dlh("show", job.pk).out.split())
+    assert _note({"state": "queued", "waiting_text": f"It ends {UTC_WORDS}."}) == f"It ends {HERE}."
+    row = dict.fromkeys(
+        ("position", "job", "devices", "priority", "expected_start_at", "expected_finish_at", "expected_low_at",
+         "promised_at")
+    )  # fmt: skip
+    assert _waiting({**row, "waiting_text": f"It ends {UTC_WORDS}."})[-1] == f"It ends {HERE}."

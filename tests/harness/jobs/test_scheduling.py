@@ -13,6 +13,7 @@ from harness.jobs.control.effects import events_apply
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Allocation, Job, JobEvent
 from harness.jobs.queueing import job_priority_set
+from harness.moments import moment_words
 from harness.pool.models import Device, PoolSetting, Quota
 from harness.pool.quotas import quota_set
 from harness.pool.reservations import reservation_cancel, reservation_create
@@ -53,7 +54,9 @@ def test_a_job_of_higher_priority_pauses_a_lesser_one_which_keeps_its_place_and_
     assert (lesser.state, lesser.preempted) == ("pausing", True)
     assert stops(tasks_sent) == [([lesser.pk, attempt.number, "pause"], "node.node-1")]
     told = JobEvent.objects.filter(job=lesser, new_state="pausing").get().message
-    assert "scheduler pauses it" in told and "place" in told
+    assert told.startswith("The scheduler pauses it; it keeps its place. It makes room for a job ")
+    assert told.count("place") == 1 and told.endswith("What starts instead is “urgent”.")
+    assert policy == "fifo" or "a job of higher priority." in told
     left_paused(lesser, attempt)
     assert (lesser.state, lesser.preempted, lesser.queued_at) == ("queued", False, queued_at)
     tick()
@@ -195,6 +198,7 @@ def test_a_reserved_device_goes_to_nobody_else(job_make, people, node_make):
     job.refresh_from_db()
     assert job.waiting_code == "reserved"
     assert "reserved (course)" in job.waiting_text and "admin" not in job.waiting_text
+    assert job.waiting_text.endswith(f"The reservation ends {moment_words(kept.plan_end)}.")
     reservation_cancel(user=people.admin, reservation_id=kept.pk)
     assert tick() == 1
 

@@ -36,6 +36,14 @@ def test_what_endangers_a_promise_is_told_so_on_the_job_in_its_history_and_in_th
         assert page.count(f"unless it can start by {TOLD}") == times and f"start by {MOMENT}" not in page
 
 
+def test_when_a_reservation_ends_that_a_job_waits_for_is_told_so(owner: Client, world: SimpleNamespace) -> None:
+    job = world.jobs["queued"]
+    Job.objects.filter(pk=job.pk).update(waiting_text=f"The reservation ends {MOMENT}.")
+    for address in (reverse("job_page", args=[job.pk]), reverse("queue"), reverse("home")):
+        page = owner.get(address).content.decode()
+        assert f"The reservation ends {TOLD}" in page and f"ends {MOMENT}" not in page, address
+
+
 @pytest.mark.parametrize(
     ("after_s", "promised", "told"),
     [

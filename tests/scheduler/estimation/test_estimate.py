@@ -17,7 +17,7 @@ from scheduler.estimation.link import allreduce_s, fit_link
 from scheduler.estimation.pipelines import staged_times
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.probe import Probe
-from scheduler.estimation.run_time import CUT_S, forward_rows
+from scheduler.estimation.run_time import CUT_S, forward_rows, load_s
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Basis, Interval
 from scheduler.workload import at_batch
@@ -308,3 +308,19 @@ def test_a_run_that_stops_early_costs_what_one_of_so_many_epochs_is_estimated_at
     assert found.step_s == whole.step_s and found.peak_bytes == whole.peak_bytes
     with pytest.raises(ValueError, match="what an epoch takes"):
         replace(whole, epoch_s=0.0).of_epochs(3, 10)
+
+
+@pytest.mark.parametrize("rows", [(32,), (16, 16)])
+def test_what_its_own_code_took_to_load_counts_for_the_start_of_each_rank_and_is_told(rows) -> None:
+    own, way = replace(workload(), load_s=40.0), allocation(len(rows), rows)
+    others_s = load_s(workload(), PRIOR.overheads)
+    start_s = run_parts(workload(), way, PRIOR).start_s
+    assert run_parts(own, way, PRIOR).start_s == pytest.approx(start_s - others_s + 40.0)
+    assert "by the 40 s that its code took to load when it was read" in estimate(own, way, PRIOR).note
+    assert "to load" not in estimate(workload(), way, PRIOR).note
+
+
+def test_a_probe_that_timed_the_rows_says_more_than_the_reading_did() -> None:
+    own, probe = replace(workload(), load_s=40.0), Probe(allocation=allocation(), step_s=(0.1,), load_row_s=1e-3)
+    assert run_parts(own, allocation(), PRIOR, probe) == run_parts(workload(), allocation(), PRIOR, probe)
+    assert "to load" not in estimate(own, allocation(), PRIOR, probe=probe).note

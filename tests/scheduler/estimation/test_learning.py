@@ -210,6 +210,15 @@ def test_reading_the_rows_of_large_data_is_not_taken_for_the_start_of_every_job(
     assert run_parts(replace(large, dataset_bytes=1_000_000), allocation(), model).start_s < 2.0
 
 
+def test_a_program_whose_own_code_is_slow_to_load_teaches_nothing_of_how_fast_others_read() -> None:
+    own = replace(workload(), dataset_bytes=1_000_000, load_s=40.0)
+    step_s = estimate(own, allocation(), PRIOR).step_s.mid
+    job = Finished(workload=own, allocation=allocation(), step_s=step_s, start_s=41.5, load_s=40.0)
+    overheads = corrected(PRIOR, [job] * 30).overheads
+    assert overheads.load_bytes_per_s == PRIOR.overheads.load_bytes_per_s
+    assert overheads.start_s == pytest.approx(1.5, abs=0.1)
+
+
 def test_a_run_that_did_not_tell_how_long_it_read_is_taken_at_the_known_rate() -> None:
     large = replace(workload(), dataset_bytes=60_000_000)
     step_s = estimate(large, allocation(), PRIOR).step_s.mid

@@ -82,6 +82,7 @@ class TraceRun(StandIn):
 
     def place(self, net: nn.Module, dataset: Dataset) -> nn.Module:
         """Turn the model into fake tensors; from here on nothing is computed."""
+        self.load_s = time.monotonic() - self._began_s
         if not isinstance(net, nn.Module):
             message = f"build(spec) in model.py returned {type(net).__name__}, not a torch.nn.Module."
             raise ProgramFailure(FailureCode.MODEL_NO_BUILD, message, "Return the model itself from build(spec).")
@@ -237,7 +238,7 @@ def _trace(program: Path, run: TraceRun, rows: FewRows) -> dict[str, Any]:
         net=run.net, dataset=run.dataset, share=rows.share, steps=run.steps[1:], state_bytes=run.state_bytes,
         evaluation_bytes=run.evaluation_bytes, epochs=run.epochs_total, batch_size=run.batch_size,
         micro_batches=modes.micro_batches(run.spec), synced=run.spec.training.get("batch_norm") == "synced",
-        pieces=run.pieces(),
+        pieces=run.pieces(), load_s=run.load_s,
     )  # fmt: skip
     body = workload(seen)
     if len(body.get("pieces", ())) > MOST_PIECES or _is_too_large(body):

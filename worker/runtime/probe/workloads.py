@@ -17,6 +17,8 @@ from worker.runtime.synced_norm import can_share
 
 VERSION = 1
 """`scheduler.workload.WORKLOAD_VERSION`."""
+ORDINARY_LOAD_S = 3.0
+"""Up to here a program's own start is like those that the start of a run is fitted to, on a host that is busy."""
 FIXED = frozenset({"in", "out", "kernel", "size", "groups", "queries", "keys", "width"})
 """Of a shape: what belongs to the model, not to the batch."""
 
@@ -40,6 +42,8 @@ class Seen:
     """Whether ranks share the statistics of batch normalisation."""
     pieces: Sequence[Mapping[str, float]] | None = ()
     """Between the places where the program can be cut into stages."""
+    load_s: float = 0.0
+    """Seconds until the rows were read and the model was built."""
 
 
 def workload(seen: Seen) -> dict[str, Any]:
@@ -72,6 +76,7 @@ def workload(seen: Seen) -> dict[str, Any]:
         "step_messages": 2 * sum(map(can_share, net.modules())) if seen.synced else 0,
         **({} if seen.pieces is None else {"pieces": list(seen.pieces)}),
         "batch_norms": sum(isinstance(module, _BatchNorm) for module in net.modules()),
+        "load_s": round(seen.load_s, 1) if seen.load_s > ORDINARY_LOAD_S else 0.0,
         "per_row": {
             **{name: (figures[1][name] - figures[0][name]) / rows for name in figures[0]},
             "evaluation_bytes": seen.evaluation_bytes / seen.batch_size,

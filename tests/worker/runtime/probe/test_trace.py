@@ -20,6 +20,7 @@ from scheduler.workload import OpClass, Workload, at_batch
 from tests.worker.runtime.apart import apart
 from tests.worker.runtime.samples import change_spec, pack_table, program, python, wine
 from tests.worker.runtime.traces import traced
+from worker.runtime.probe import workloads
 from worker.runtime.probe.few_rows import few_rows
 from worker.runtime.probe.standin import _instead_of_run
 from worker.runtime.probe.trace import trace
@@ -287,3 +288,21 @@ def test_a_model_of_too_many_pieces_is_read_without_them(
     monkeypatch.setattr(f"worker.runtime.probe.trace.{limit}", 1 if limit == "MOST_PIECES" else written - 1)
     answer = trace(folder, data, 32)
     assert answer["ok"] and "pieces" not in answer["workload"] and answer["workload"].keys() <= whole.keys()
+
+
+def traced_load_s(folder: Path, data: Path, ordinary_s: float) -> float:
+    """In a process of its own, where others take up to `ordinary_s` to load."""
+    workloads.ORDINARY_LOAD_S = ordinary_s
+    return float(trace(folder, data)["workload"]["load_s"])
+
+
+@pytest.mark.parametrize(("ordinary_s", "is_told"), [(0.1, True), (1e9, False)])
+def test_what_its_own_code_takes_to_load_is_told_where_others_take_less(
+    ordinary_s: float, is_told: bool, packed: dict[str, Any], tmp_path: Path
+) -> None:
+    data, profile = packed["wine"]
+    folder = program(tmp_path / "program", profile)
+    code = folder / "data.py"
+    code.write_text(code.read_text() + "\n\nimport time\n\ntime.sleep(0.3)\n")
+    load_s = apart(traced_load_s, folder, data, ordinary_s)
+    assert load_s >= 0.3 if is_told else load_s == 0.0
