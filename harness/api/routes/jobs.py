@@ -181,9 +181,12 @@ def job_resume(request: HttpRequest, job_id: str, body: Annotated[ResumeIn | Non
 
 @router.post("/{job_id}/clone", response={201: CloneOut}, summary="Clone a job")
 def job_clone(request: HttpRequest, job_id: str, body: Annotated[CloneIn | None, Body()] = None) -> Status[Any]:
-    """A new draft with the same spec and edited files, without a deadline that has passed: `left_out` names it."""
+    """A new draft with the same spec but for the `changes`, and edited files, without a deadline that has passed:
+    `left_out` names it. Of changes that are refused nothing is kept."""
     user, job = _job(request, job_id)
-    told, clone = left_out(job), services.job_clone(user=user, job=job, name=body.name if body else "")
+    wish = body or CloneIn()
+    told = left_out(job, wish.changes)
+    clone = services.job_clone(user=user, job=job, name=wish.name, changes=wish.changes)
     return Status(201, {**job_detail(clone), "left_out": told})
 
 
