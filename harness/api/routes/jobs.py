@@ -184,9 +184,8 @@ def job_clone(request: HttpRequest, job_id: str, body: Annotated[CloneIn | None,
     """A new draft with the same spec but for the `changes`, and edited files, without a deadline that has passed:
     `left_out` names it. Of changes that are refused nothing is kept."""
     user, job = _job(request, job_id)
-    wish = body or CloneIn()
-    told = left_out(job, wish.changes)
-    clone = services.job_clone(user=user, job=job, name=wish.name, changes=wish.changes)
+    name, changes = (body.name, body.changes) if body else ("", {})
+    told, clone = left_out(job, changes), services.job_clone(user=user, job=job, name=name, changes=changes)
     return Status(201, {**job_detail(clone), "left_out": told})
 
 
