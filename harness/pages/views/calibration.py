@@ -20,6 +20,7 @@ from harness.pages.forms import EVERY_MODEL, CalibrationForm
 from harness.pages.web import asks_part, change, chart_csv, page, person, show
 from harness.pool.models import Device, Node, NodeState
 from harness.responses import chunks_response
+from worker.words import counted
 
 _CSV = "text/csv; charset=utf-8"
 
@@ -131,7 +132,8 @@ def calibration_take_in(request: HttpRequest) -> HttpResponseBase:
     if told:
         from django.contrib import messages
 
-        messages.success(request, f"{told['added']} points were added, {told['known']} were known already.")
+        added, known = counted(told["added"], "point was", "points were"), counted(told["known"], "was", "were")
+        messages.success(request, f"{added} added, {known} known already.")
     return answer
 
 
