@@ -194,6 +194,7 @@ def test_a_device_with_too_few_points_is_not_called_fitted(admin: Client, people
     from harness.calibration.models import DeviceModelRow
 
     row = calibration_make(people.admin)
+    assert 'data-label="Fitted"> assumed' not in words(admin.get("/pool/calibration/"))
     DeviceModelRow.objects.filter(pk=row.pk).update(n_points=3, model={**row.model, "n_points": 0})
     for page in ("/pool/calibration/", "/accuracy/"):
         assert 'data-label="Fitted"> assumed' in words(admin.get(page))
