@@ -69,7 +69,7 @@ def model_make() -> Any:
         made["correction"] = {"factor": 1.043, "n_jobs": 14, "n_left_out": 1}
         for part in modelled:
             made[part]["basis"] = "modelled"
-        return {**made, "basis": "modelled"}
+        return {**made, "basis": "modelled", "n_points": 180}
 
     common = {"n_points": 180, "n_finished": 15, "fitted_at": timezone.now() - timedelta(hours=2)}
     gpu = body("cuda", GPU, "memory")

@@ -11,6 +11,16 @@ class SilentBroker:
     def xadd(self, *_: Any, **__: Any) -> None:
         """Pass over."""
 
+    def hset(self, *_: Any, **__: Any) -> None:
+        """Pass over."""
+
+    def hdel(self, *_: Any) -> None:
+        """Pass over."""
+
+    def hgetall(self, *_: Any) -> dict[str, str]:
+        """It has kept nothing."""
+        return {}
+
     def expire(self, *_: Any) -> None:
         """Pass over."""
 

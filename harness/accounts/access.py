@@ -69,10 +69,9 @@ def is_admin(user: User, token: ApiToken | None = None) -> bool:
 def require_admin(user: User, token: ApiToken | None = None) -> None:
     """Pass for admins of the installation only. Raises `Forbidden`."""
     if not is_admin(user, token):
-        raise Forbidden(
-            "This is for admins of the installation.",
-            hint="Ask an admin; a token needs the scope admin and no project.",
-        )
+        narrowed = user.is_superuser and token_of(user, token) is not None
+        hint = "Use a token with the scope admin and no project." if narrowed else "Ask one of them."
+        raise Forbidden("This is for admins of the installation.", hint=hint)
 
 
 def require_write(user: User, token: ApiToken | None = None) -> None:

@@ -76,7 +76,10 @@ def restore(path: Path, home: StackHome, tell: Tell) -> tuple[str, dict[str, Any
     back = backup_restore(path, home=home.root, store=env_path("DLH_STORE", home.root / "store"), tell=tell)
     text = f"{back.home}: {back.files:,} files, {back.rows:,} rows, as of {back.made_at}."
     if back.lost:
-        text += f"\n  {back.lost} runs were under way; they resume from their newest checkpoint."
+        runs = counted(
+            back.lost, "run was under way; it resumes from its", "runs were under way; they resume from their"
+        )
+        text += f"\n  {runs} newest checkpoint."
     if not back.secrets:
         text += "\n  The backup has no secrets: people sign in again, passwords and API tokens stay as they were."
     return f"{text}\n  Start it: DLH_HOME={back.home} make run", asdict(back)

@@ -57,12 +57,15 @@ def _of_several(rows: QuerySet[CalibrationPointRow]) -> int:
 
 def _too_few(points: int, source: Shipped | None) -> str:
     """What estimates rest on where a model of its own has so many points of those that it needs."""
-    ships = f"the calibration of {source.model.model_name} that ships with the harness" if source else ""
-    if points < LEAST_POINTS:
-        rest = ships or "the manufacturer's figures"
-        return f"too few for a model, which needs {LEAST_POINTS} at least. Until then estimates use {rest}."
     if source:
-        return f"they correct {ships}. A model of its own needs {LEAST_HELD_OUT} points on one device."
+        ships = f"the calibration of {source.model.model_name} that ships with the harness"
+        own = f"A model of its own needs {LEAST_HELD_OUT} points on one device."
+        if points < LEAST_POINTS:
+            return f"too few to correct {ships}, which needs {LEAST_POINTS} at least; estimates use it as it is. {own}"
+        return f"they correct {ships}. {own}"
+    if points < LEAST_POINTS:
+        rest = "Until then estimates use the manufacturer's figures."
+        return f"too few for a model, which needs {LEAST_POINTS} at least. {rest}"
     return (
         f"enough for a model with wide ranges. From {LEAST_HELD_OUT} points on they come from programs that were held "
         "out."

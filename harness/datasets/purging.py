@@ -28,8 +28,8 @@ YOUNG = timedelta(days=1)
 """What changed so short a time ago stays: somebody may be at work with it."""
 
 
-def dataset_purge(*, user: User, dataset: Dataset) -> None:
-    """Delete a dataset in the trash for good, now; its content goes as soon as nobody names it.
+def dataset_purge(*, user: User, dataset: Dataset, at_once: bool = False) -> None:
+    """Delete a dataset in the trash for good, now, or any with `at_once`; its content goes as soon as nobody names it.
 
     Raises `NotFound`, `Forbidden`, `Conflict` (not in the trash, or jobs were made of it).
     """
@@ -40,7 +40,7 @@ def dataset_purge(*, user: User, dataset: Dataset) -> None:
         row = Dataset.objects.select_for_update().filter(pk=dataset.pk).first()
         if row is None:
             return
-        if row.deleted_at is None:
+        if row.deleted_at is None and not at_once:
             raise Conflict("This dataset is not in the trash.", hint="Delete it first, then for good.")
         _unused_check(row)
         audit_write(user, "dataset_purge", f"{row.pk} {row.name}", project=row.project, bytes=row.source_bytes)

@@ -70,9 +70,9 @@ _ALSO = {
 }
 """What people call columns -> what they are."""
 _KEY_LETTERS_MAX = 80
-_NO_COLUMN = {"name", "task", "model.family", "model.params", "data.dataset", "budget.deadline"}
-_NO_COLUMN |= {"data.features", "data.exclude"}
-"""Spec fields that are columns of their own, or lists too long for a cell."""
+_NOT_OFFERED = {"name", "task", "model.family", "model.params", "data.dataset", "budget.deadline"}
+_NOT_OFFERED |= {"data.features", "data.exclude"}
+"""Spec fields that are columns of their own, or lists too long for a cell: whoever names one gets it."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +145,8 @@ def column_key(word: str) -> str:
     `val/loss` the metric. What means nothing is given back."""
     if word in FIELDS or word in COMPUTED or word.startswith((METRIC, SPEC)):
         return word
+    if "." in word and word in _spec_paths():
+        return SPEC + word
     meant = [path for path in spec_fields() if path == word or path.endswith(f".{word}")]
     if word in _ALSO or len(meant) != 1:
         return _ALSO.get(word, f"{METRIC}{word}" if "/" in word else word)
@@ -157,7 +159,7 @@ def column_get(word: str) -> Column:
     known = (
         key in FIELDS
         or key in COMPUTED
-        or (key.startswith(SPEC) and key.removeprefix(SPEC) in spec_fields())
+        or (key.startswith(SPEC) and key.removeprefix(SPEC) in _spec_paths())
         or (key.startswith(METRIC) and metric_key_works(key.removeprefix(METRIC)))
     )
     if not known:
@@ -217,7 +219,13 @@ def metric_key_works(key: str) -> bool:
 
 @cache
 def spec_fields() -> tuple[str, ...]:
-    """Dotted names of all fields of a spec, the families' own knobs included."""
+    """Dotted names of the fields of a spec that are offered as columns, the families' own knobs included."""
+    return tuple(path for path in _spec_paths() if path not in _NOT_OFFERED)
+
+
+@cache
+def _spec_paths() -> tuple[str, ...]:
+    """Dotted names of all fields of a spec."""
     knobs = dict.fromkeys(knob.name for family in FAMILIES.values() for knob in family.knobs)
     return (*_leaves(TaskSpec, ""), *(f"model.params.{name}" for name in knobs))
 
@@ -227,7 +235,7 @@ def _leaves(model: type[BaseModel], above: str) -> Iterator[str]:
         inner = next((part for part in (info.annotation, *get_args(info.annotation)) if _is_model(part)), None)
         if inner is not None:
             yield from _leaves(inner, f"{above}{name}.")
-        elif f"{above}{name}" not in _NO_COLUMN:
+        else:
             yield f"{above}{name}"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -9,10 +11,16 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
+from codegen.catalog import OWN
+from codegen.spec import TaskSpec
+from harness.errors import Invalid
 from harness.jobs import programs
 from harness.jobs.models import Job
 from harness.jobs.options import wanted_deadline
 from harness.moments import moment_words
+from harness.plain import value_at
+
+_DEADLINE = "budget.deadline"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,24 +34,59 @@ class JobSource:
     """Texts in place of generated ones, by name."""
 
 
-def job_copy(job: Job) -> JobSource:
-    """Its spec, without a deadline that has passed, and what of its program is the person's own."""
+def job_copy(job: Job, changes: Mapping[str, Any] | None = None) -> JobSource:
+    """Its spec, without a deadline that has passed and with the `changes`, value by dotted name; and what of its
+    program is the person's own. spec.yaml follows a spec that is changed. Raises `Invalid`."""
     spec: dict[str, Any] = job.spec
     if _deadline_passed(job):
         spec = {**spec, "budget": {**spec["budget"], "deadline": "auto"}}
     paths = settings.STORE.job(job.pk)
     generated, written = programs.files_read(paths.generated), programs.files_read(paths.program)
     return JobSource(
-        spec=spec,
+        spec=spec_with(spec, changes or {}),
         own_model=written.get("model.py") if job.program_own else None,
-        files={name: text for name, text in written.items() if text != generated.get(name)},
+        files={
+            name: text
+            for name, text in written.items()
+            if text != generated.get(name) and not (changes and name == "spec.yaml")
+        },
     )
 
 
-def left_out(job: Job) -> list[str]:
+def spec_with(spec: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of a spec with values set at dotted names. Raises `Invalid` where a name leads through a value."""
+    made = copy.deepcopy(dict(spec))
+    for field, value in changes.items():
+        *above, name = field.split(".")
+        place = made
+        for key in above:
+            if place.get(key) is None:
+                place[key] = {}
+            if not isinstance(place[key], dict):
+                raise Invalid(
+                    f"{field[:80]} is not a field: {key[:80]} is a value.", field=field[:80],
+                    hint="`dlh spec init` lists the fields.",
+                )  # fmt: skip
+            place = place[key]
+        place[name] = value
+    return made
+
+
+def family_check(job: Job, wish: TaskSpec) -> None:
+    """Pass unless a spec newly names a family for a job that has a model.py of its own, which would stay. Raises
+    `Invalid`."""
+    family = wish.model.family
+    if job.program_own and family not in {"auto", OWN, value_at(job.spec, "model.family")}:
+        raise Invalid(
+            f"{job.name} has a model.py of its own, which {family} would not replace.", field="model.family",
+            code="own_model", hint=f"Make a new job of its data, without a model.py, and choose {family} there.",
+        )  # fmt: skip
+
+
+def left_out(job: Job, changes: Mapping[str, Any] | None = None) -> list[str]:
     """What `job_copy` does not take over, in sentences."""
     passed_at = _deadline_passed(job)
-    if passed_at is None:
+    if passed_at is None or {"budget", _DEADLINE} & set(changes or ()):
         return []
     return [f"The deadline of {job.name}, {moment_words(passed_at)}, has passed: choose another or none."]
 

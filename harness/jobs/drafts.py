@@ -22,7 +22,7 @@ from harness.datasets.selectors import dataset_profile
 from harness.errors import Conflict, Invalid, NotFound
 from harness.ids import new_id
 from harness.jobs import programs
-from harness.jobs.copying import JobSource, job_copy
+from harness.jobs.copying import JobSource, family_check, job_copy
 from harness.jobs.models import Job
 from harness.jobs.options import deadline_check, wanted_deadline
 from harness.jobs.pace import refusals_counted
@@ -215,10 +215,11 @@ def job_spec_update(*, user: User, job: Job, spec: str | dict[str, Any], taken: 
     """Give a draft another spec: its program is generated anew, files that the person edited are kept.
 
     `taken` is what an offer put into it; None: what is still there of what one put into the spec before.
-    Raises `NotFound`, `Forbidden`, `Conflict`, `SpecInvalid`.
+    Raises `NotFound`, `Forbidden`, `Conflict`, `SpecInvalid`, `Invalid`.
     """
     paths = _draft_require(user, job)
     wish = programs.spec_read(spec)
+    family_check(job, wish)
     own_model = programs.files_read(paths.program).get("model.py") if job.program_own else None
     resolved, program = _generate(wish, job.dataset, own_model)
     suggestions = programs.suggestions_of(wish, dataset_profile(job.dataset), hardware())
@@ -295,15 +296,17 @@ def _program_changed(user: User, job: Job, paths: RunPaths, message: str, name: 
     return _draft_save(job, user, message, {"file": name, "sha256": job.program_sha256})
 
 
-def job_clone(*, user: User, job: Job, name: str = "") -> Job:
-    """A new draft with what `job_copy` takes over; `left_out` tells the rest. Code that cannot run is copied as well:
-    the copy is where it is corrected. Raises like `job_create`."""
+def job_clone(*, user: User, job: Job, name: str = "", changes: Mapping[str, Any] | None = None) -> Job:
+    """A new draft with what `job_copy` takes over, changed so; `left_out` tells the rest. Code that cannot run is
+    copied as well: the copy is where it is corrected. Raises like `job_create`, and then makes nothing."""
     require(user, job.project, Role.MEMBER)
+    source = job_copy(job, changes)
+    family_check(job, programs.spec_read(source.spec))
     return _create(
         user=user,
         project=job.project,
         dataset=job.dataset,
-        source=job_copy(job),
+        source=source,
         parent=job,
         name=name or f"{job.name[:110]} (copy)",
         is_copy=True,

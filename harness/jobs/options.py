@@ -78,9 +78,9 @@ def wanted_memory_bytes(job: Job) -> int:
 
 
 def wanted_deadline(spec: TaskSpec) -> datetime | None:
-    """The requested finish time."""
+    """The requested finish time, in UTC."""
     wished = spec.budget.deadline
-    return wished if isinstance(wished, datetime) else None
+    return wished.astimezone(UTC) if isinstance(wished, datetime) else None
 
 
 def deadline_check(deadline_at: datetime, *, field: str) -> None:

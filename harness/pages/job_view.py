@@ -44,6 +44,14 @@ _SPEC_LINES = (
     ("Devices", "resources.count"),
     ("Mode", "mode"),
 )
+_SOFTENERS = (
+    ("training.augment", "changed pictures", (None, "none"), ("train.py", "data.py")),
+    ("training.label_smoothing", "softened targets", (None, 0), ("train.py",)),
+    ("training.class_weights", "weighted classes", (None, "none"), ("train.py",)),
+    ("model.params.dropout", "dropout", (None, 0), ("model.py",)),
+)
+"""Spec field, what it does to the training loss, values that do nothing, and the files that do it: nobody knows whether
+a person's own ones do."""
 
 
 def spec_value(job: Job, path: str) -> Any:
@@ -123,15 +131,12 @@ def energy_of(job: Job) -> dict[str, str] | None:
 
 def curves_source(job: Job) -> dict[str, Any]:
     """Where the charts of a job get their points, and where all points lie as CSV."""
+    changed = {file["name"] for file in program_files(job) if file["edited"]} if job.program_edited else set[str]()
+    changed |= {"model.py"} if job.program_own else set()
     softened = [
         words
-        for path, words, off in (
-            ("training.augment", "changed pictures", {None, "none"}),
-            ("training.label_smoothing", "softened targets", {None, 0}),
-            ("training.class_weights", "weighted classes", {None, "none"}),
-            ("model.params.dropout", "dropout", {None, 0}),
-        )
-        if spec_value(job, path) not in off
+        for path, words, off, made_by in _SOFTENERS
+        if spec_value(job, path) not in off and not changed & set(made_by)
     ]
     note = f"Training loss is measured with {', '.join(softened)}; validation loss without." if softened else ""
     return {

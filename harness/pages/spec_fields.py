@@ -164,7 +164,7 @@ def _field(path: str, profile: DatasetProfile) -> SpecField:
     if path in {"data.features", "data.exclude"}:
         return SpecField(path=path, label=label, hint=f"{hint} Separate names by commas.", kind="list")
     if path == "budget.deadline":
-        return SpecField(path=path, label=label, hint=f"{hint} Left open, nothing is promised.", kind="moment")
+        return SpecField(path=path, label=label, hint="Left open, nothing is promised.", kind="moment")
     if path == "name":
         return SpecField(path=path, label=label, hint=hint, kind="text")
     whole = path.rsplit(".", 1)[-1] in _WHOLE_NUMBERS

@@ -38,7 +38,7 @@ def test_a_running_installation_moves_to_another_home_with_all_that_it_has(make_
     assert first.stop() == 0
     back = dlh(clean_environment(tmp_path / "new"), "restore", tmp_path / "all.dlh")
     assert back.returncode == 0, back.stderr
-    assert "1 runs were under way" in back.stdout
+    assert "1 run was under way; it resumes from its newest checkpoint." in back.stdout
     shutil.rmtree(first.home)
 
     new = make_stack(tmp_path / "new").wait_running()

@@ -184,9 +184,11 @@ def job_resume(request: HttpRequest, job_id: str, body: Annotated[ResumeIn | Non
 
 @router.post("/{job_id}/clone", response={201: CloneOut}, summary="Clone a job")
 def job_clone(request: HttpRequest, job_id: str, body: Annotated[CloneIn | None, Body()] = None) -> Status[Any]:
-    """A new draft with the same spec and edited files, without a deadline that has passed: `left_out` names it."""
+    """A new draft with the same spec but for the `changes`, and edited files, without a deadline that has passed:
+    `left_out` names it. Of changes that are refused nothing is kept."""
     user, job = _job(request, job_id)
-    told, clone = left_out(job), services.job_clone(user=user, job=job, name=body.name if body else "")
+    name, changes = (body.name, body.changes) if body else ("", {})
+    told, clone = left_out(job, changes), services.job_clone(user=user, job=job, name=name, changes=changes)
     return Status(201, {**job_detail(clone), "left_out": told})
 
 

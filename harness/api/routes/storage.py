@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from django.http import HttpRequest
-from ninja import Router
+from ninja import Body, Router
 
 from harness.accounts.access import require_admin
 from harness.accounts.selectors import project_get
 from harness.api.auth import person
 from harness.api.schemas.base import Done, Items
-from harness.api.schemas.storage import StorageDetail, StorageItemOut, StorageOut, StorageQuotaIn
+from harness.api.schemas.storage import PurgeIn, StorageDetail, StorageItemOut, StorageOut, StorageQuotaIn
 from harness.datasets.purging import dataset_purge
 from harness.datasets.selectors import dataset_get
 from harness.jobs.selectors import job_get
@@ -64,10 +64,12 @@ def project_storage(request: HttpRequest, slug: str) -> dict[str, Any]:
 
 
 @router.post("/datasets/{dataset_id}/purge", response=Done, summary="Delete a dataset for good")
-def dataset_delete_for_good(request: HttpRequest, dataset_id: str) -> Done:
-    """One in the trash, of which no job was made (409 else). Cannot be undone."""
-    user = person(request)
-    dataset_purge(user=user, dataset=dataset_get(user=user, dataset_id=dataset_id))
+def dataset_delete_for_good(
+    request: HttpRequest, dataset_id: str, body: Annotated[PurgeIn | None, Body()] = None
+) -> Done:
+    """One in the trash, or any with `at_once`, of which no job was made (409 else). Cannot be undone."""
+    user, at_once = person(request), body.at_once if body else False
+    dataset_purge(user=user, dataset=dataset_get(user=user, dataset_id=dataset_id), at_once=at_once)
     return Done()
 
 

@@ -100,9 +100,12 @@ class JobPatch(SpecIn):
 
 
 class CloneIn(Strict):
-    """How the clone is called."""
+    """How the clone is called, and what is otherwise."""
 
     name: str = Field("", max_length=120)
+    changes: dict[str, Any] = Field(
+        {}, description="Value by dotted name of a field of the spec.", examples=[{"training.epochs": 3}]
+    )
 
 
 class ResumeIn(Strict):

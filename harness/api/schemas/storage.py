@@ -18,6 +18,12 @@ class StorageQuotaIn(Strict):
     limit_bytes: int | None = Field(ge=0, le=INTEGER_MAX, description="Null: no limit.", examples=[10737418240])
 
 
+class PurgeIn(Strict):
+    """What is deleted for good."""
+
+    at_once: bool = Field(False, description="true: one that is not in the trash, too.")
+
+
 class StorageOut(Schema):
     """One project's use of the disk beside its quota."""
 

@@ -16,6 +16,7 @@ from harness.client.client import Client, Json
 from harness.client.download import download
 from harness.client.errors import BadInput
 from harness.client.transport import segment
+from worker.words import counted
 
 app = typer.Typer(help="Measured devices: show, stop, export, import.", invoke_without_command=True)
 OPEN = {"waiting", "running"}
@@ -111,16 +112,16 @@ def _left(run: Json) -> str:
 
 def _doing(run: Json) -> str:
     if run["fitting"]:
-        return f"Fitting {run['measured']} points"
+        return f"Fitting {counted(run['measured'], 'point')}"
     if run["message"]:
         return str(run["message"])
     refused = f", {len(run['refused'])} refused" if run["refused"] else ""
-    return f"{run['measured']} points measured{refused}"
+    return f"{counted(run['measured'], 'point')} measured{refused}"
 
 
 def _ended(run: Json) -> str:
     refused = f", {len(run['refused'])} refused" if run["refused"] else ""
-    words = f"{run['state'].capitalize()}: {run['measured']} points measured{refused}. {run['message']}"
+    words = f"{run['state'].capitalize()}: {counted(run['measured'], 'point')} measured{refused}. {run['message']}"
     return f"{words} {run['reach']}".strip()
 
 
@@ -223,4 +224,5 @@ def calibration_import(
     if as_json:
         json_print(told)
     else:
-        console().print(f"{told['added']} points were added, {told['known']} were known already.")
+        added = counted(told["added"], "point was", "points were")
+        console().print(f"{added} added, {counted(told['known'], 'was', 'were')} known already.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import shlex
@@ -18,12 +17,12 @@ from codegen import safe_yaml
 from harness.client.cli.common import JobArgument, moment_read, open_client, text_read
 from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, local_words, notes, number, standing
 from harness.client.client import Client, Json
-from harness.client.errors import ApiError, BadInput, ClientError, WaitTimeout
+from harness.client.errors import ApiError, BadInput, WaitTimeout
 from harness.client.transport import segment
 
 CHECK_LIMIT_S = 300.0
 POLL_S = 0.5
-_DEADLINE = ["budget", "deadline"]
+_DEADLINE = "budget.deadline"
 
 
 class _Loader(safe_yaml.Loader):
@@ -62,14 +61,12 @@ def clone(
 
     A deadline that has passed is left out, and named.
     """
-    changes = [_wish(text) for text in wishes or []]
+    changes = dict(map(_wish, wishes or ()))
     with open_client(context) as client:
-        made = client.job_do(job, "clone", {"name": name})
-        told = [] if _DEADLINE in [path for path, _ in changes] else made["left_out"]
+        made = client.job_do(job, "clone", {"name": name, "changes": changes})
+        told = made["left_out"]
         for words in told:
             notes().print(local_words(words), markup=False, soft_wrap=True)
-        if changes:
-            made = _changed(client, made, changes)
         if submit:
             made = _submitted(client, made["id"])
         url = f"{client.transport.url}/jobs/{made['id']}"
@@ -79,17 +76,17 @@ def clone(
         console().print(f"{made['id']}  {made['name']}  {standing(made)}\n{url}", markup=False, soft_wrap=True)
 
 
-def _wish(text: str) -> tuple[list[str], Any]:
-    """`training.epochs=3` as (path, value); the value is YAML that JSON can hold, a deadline as `dlh offer` takes it.
+def _wish(text: str) -> tuple[str, Any]:
+    """`training.epochs=3` as (field, value); the value is YAML that JSON can hold, a deadline as `dlh offer` takes it.
 
     Raises `BadInput`.
     """
     field, sign, value = text.partition("=")
-    path = field.strip().split(".")
-    if not sign or not all(path):
+    field = field.strip()
+    if not sign or not all(field.split(".")):
         raise BadInput(f"{text!r} does not set anything.", hint="Write FIELD=VALUE, e.g. --set training.epochs=3.")
-    if path == _DEADLINE:
-        return path, _deadline(value.strip())
+    if field == _DEADLINE:
+        return field, _deadline(value.strip())
     try:
         found = safe_yaml.load(value, _Loader)
     except safe_yaml.YamlRefused as error:
@@ -105,7 +102,7 @@ def _wish(text: str) -> tuple[list[str], Any]:
             f"The value in {text!r} has no form in JSON.",
             hint="Give a number, a text, true, false, a list or a mapping.",
         ) from error
-    return path, found
+    return field, found
 
 
 def _deadline(text: str) -> str:
@@ -124,34 +121,6 @@ def _submitted(client: Client, draft: str) -> Json:
         if error.details is None or isinstance(error.details, dict):
             error.details = {**(error.details or {}), "job": draft}
         raise
-
-
-def _changed(client: Client, draft: Json, changes: list[tuple[list[str], Any]]) -> Json:
-    """The draft with fields of its spec set; it is removed again where the portal refuses them."""
-    try:
-        spec = spec_with(draft["spec"], changes)
-        changed: Json = client.send("PATCH", f"/jobs/{segment(draft['id'])}", {"spec": spec, "name": draft["name"]})
-    except ClientError:
-        client.send("DELETE", f"/jobs/{segment(draft['id'])}")
-        raise
-    return changed
-
-
-def spec_with(spec: Json, changes: list[tuple[list[str], Any]]) -> Json:
-    """A copy of a spec with values set at paths. Raises `BadInput` where a path leads through a value."""
-    made = copy.deepcopy(spec)
-    for path, value in changes:
-        place = made
-        for key in path[:-1]:
-            if place.get(key) is None:
-                place[key] = {}
-            if not isinstance(place[key], dict):
-                raise BadInput(
-                    f"{'.'.join(path)} is not a field: {key} is a value.", hint="`dlh spec init` lists them."
-                )
-            place = place[key]
-        place[path[-1]] = value
-    return made
 
 
 def check(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) -> None:

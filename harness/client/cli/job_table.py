@@ -69,7 +69,7 @@ def _written(key: str, value: Any) -> str:
     if key.endswith("_at") and ":" not in key:
         return when(value)
     if key in {"run_s", "predicted_run_s"}:
-        return duration(value)
+        return duration(value) if value else ""  # nothing ran yet
     if isinstance(value, list):
         return ", ".join(map(str, value))
     is_figure = isinstance(value, int | float) and not isinstance(value, bool)

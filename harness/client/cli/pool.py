@@ -15,6 +15,7 @@ from harness.client.cli.output import JsonFlag, console, duration, json_print, s
 from harness.client.client import Client, Json
 from harness.client.errors import ApiError, BadInput
 from harness.client.transport import segment
+from worker.words import counted
 
 app = typer.Typer(help="The pool of devices: nodes, reservations, quotas, use.", invoke_without_command=True)
 NameArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name of a node.")]
@@ -32,7 +33,8 @@ def pool_show(context: typer.Context, as_json: JsonFlag = False) -> None:
         return
     table_print(("Node", "State", "Cores", "Memory", "Devices", "Busy", "Sandbox", "Jobs"), map(_row, pool["nodes"]))
     console().print(
-        f"{pool['busy']} of {pool['devices']} devices busy, {pool['free']} free, {pool['queued']} jobs wait."
+        f"{pool['busy']} of {pool['devices']} devices busy, {pool['free']} free, "
+        f"{counted(pool['queued'], 'job waits', 'jobs wait')}."
     )
     for node in pool["nodes"]:
         if off_s := node["description"].get("clock_off_s"):
@@ -168,8 +170,8 @@ def pool_readers(context: typer.Context, as_json: JsonFlag = False) -> None:
     ]
     table_print(("Stream", "Waiting", "Behind", "Current or last reader"), rows)
     console().print(
-        f"{found['waiting']} events wait, the oldest for {found['behind_s']:.0f} s; "
-        f"{len(found['readers'])} readers in the last minute."
+        f"{counted(found['waiting'], 'event waits', 'events wait')}, the oldest for {found['behind_s']:.0f} s; "
+        f"{counted(len(found['readers']), 'reader')} in the last minute."
     )
 
 

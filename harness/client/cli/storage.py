@@ -19,7 +19,6 @@ ForeverFlag = Annotated[
 ]
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([KMGT]i?B?|B)?", re.IGNORECASE)
 _POWERS = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-_COMMANDS = {"jobs": "jobs", "datasets": "data"}
 _KINDS = {"earlier": "dataset, earlier"}
 
 
@@ -104,15 +103,21 @@ def storage_quota(
 
 
 def remove(client: Client, what: str, key: str, *, forever: bool) -> None:
-    """Move one of the `jobs` or `datasets` to the trash, and from there on; where that fails, the error says both."""
+    """Move one of the `jobs` or `datasets` to the trash, a job from there on; where that fails, the error says both.
+
+    A dataset that jobs used stays as it is: it is deleted for good in one step, or not at all.
+    """
     path = f"/{what}/{segment(key)}"
+    if forever and what == "datasets":
+        client.send("POST", f"{path}/purge", {"at_once": True})
+        return
     client.send("DELETE", path)
     if forever:
         try:
             client.send("POST", f"{path}/purge")
         except ClientError as error:
             error.message = f"{error.message} {key} is in the trash."
-            error.hint = f"{error.hint} `dlh {_COMMANDS[what]} rm {key} --forever` tries again.".strip()
+            error.hint = f"{error.hint} `dlh jobs rm {key} --forever` tries again.".strip()
             raise
 
 

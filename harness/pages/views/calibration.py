@@ -1,4 +1,4 @@
-"""Calibration for admins, and for everybody how good the estimates are."""
+"""Calibration, which only admins start, and how good the estimates are: for everybody to see."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, HttpResponseBase
 from django.urls import reverse
 
-from harness.accounts.access import require_admin
+from harness.accounts.access import is_admin, require_admin
 from harness.calibration import exchange, selectors, services
 from harness.calibration.known import device_model
 from harness.calibration.models import DeviceModelRow
@@ -20,33 +20,41 @@ from harness.pages.forms import EVERY_MODEL, CalibrationForm
 from harness.pages.web import asks_part, change, chart_csv, page, person, show
 from harness.pool.models import Device, Node, NodeState
 from harness.responses import chunks_response
+from worker.words import counted
 
 _CSV = "text/csv; charset=utf-8"
 
 
 @page("GET", "HEAD")
 def calibration(request: HttpRequest) -> HttpResponseBase:
-    """Sweeps, the model of each kind of device, and how well it does. For admins."""
-    require_admin(person(request))
-    runs, shipped = [run_line(run) for run in selectors.run_list()], selectors.shipped_uses()
+    """Sweeps, the model of each kind of device, and how well it does; for admins with what starts and stops sweeps."""
+    told: dict[str, Any] = {
+        "runs": [run_line(run) for run in selectors.run_list()],
+        "shipped": selectors.shipped_uses(),
+        "may_measure": is_admin(person(request)),
+    }
     if asks_part(request):
-        return show(request, "calibration/runs.html", {"runs": runs, "shipped": shipped}, nav="pool")
+        return show(request, "calibration/runs.html", told, nav="pool")
     models = list(selectors.model_list())
     chosen = _model(request, models)
-    form = CalibrationForm()
-    form.set_nodes(Node.objects.filter(state=NodeState.UP).order_by("name").values_list("name", flat=True))
-    models_there = Device.objects.filter(away_since=None, node__state=NodeState.UP).exclude(model_name="")
-    form.set_models(models_there.order_by("kind", "model_name").values_list("model_name", flat=True).distinct())
     context: dict[str, Any] = {
-        "runs": runs,
-        "shipped": shipped,
+        **told,
         "models": models,
         "chosen": chosen,
-        "form": form,
+        "form": _form(),
         **_chosen(chosen),
         "counts": selectors.point_counts(chosen.kind, chosen.model_name) if chosen else {},
     }
     return show(request, "calibration/page.html", context, nav="pool")
+
+
+def _form() -> CalibrationForm:
+    """Of the nodes and devices that are there now."""
+    form = CalibrationForm()
+    form.set_nodes(Node.objects.filter(state=NodeState.UP).order_by("name").values_list("name", flat=True))
+    models_there = Device.objects.filter(away_since=None, node__state=NodeState.UP).exclude(model_name="")
+    form.set_models(models_there.order_by("kind", "model_name").values_list("model_name", flat=True).distinct())
+    return form
 
 
 def _model(request: HttpRequest, models: list[DeviceModelRow]) -> DeviceModelRow | None:
@@ -124,7 +132,8 @@ def calibration_take_in(request: HttpRequest) -> HttpResponseBase:
     if told:
         from django.contrib import messages
 
-        messages.success(request, f"{told['added']} points were added, {told['known']} were known already.")
+        added, known = counted(told["added"], "point was", "points were"), counted(told["known"], "was", "were")
+        messages.success(request, f"{added} added, {known} known already.")
     return answer
 
 
@@ -139,7 +148,6 @@ def calibration_points(request: HttpRequest, form: str) -> HttpResponseBase:
 @page("GET", "HEAD")
 def calibration_chart(request: HttpRequest, name: str) -> HttpResponseBase:
     """Figures of one chart of the calibration page."""
-    require_admin(person(request))
     row = _model(request, list(selectors.model_list()))
     return chart_csv(request, section_charts(_chosen(row)["sections"]), name)
 

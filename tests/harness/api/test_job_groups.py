@@ -40,6 +40,14 @@ def test_groups_have_mean_spread_and_best(owner: Any, jobs: dict[str, Job]) -> N
     assert seeds["items"][0]["sd"] is None and seeds["items"][0]["metric"] == ""
 
 
+def test_groups_are_of_any_field_of_the_spec(owner: Any, jobs: dict[str, Job]) -> None:
+    body = owner.get(f"{API}/job-groups?by=spec:model.family").json()
+    family = jobs["a"].resolved["spec"]["model"]["family"]
+    assert (body["by"], [item["value"] for item in body["items"]]) == ("spec:model.family", [family])
+    features = owner.get(f"{API}/job-groups?by=spec:data.features").json()["items"]
+    assert [item["value"] for item in features] == [jobs["a"].resolved["spec"]["data"]["features"]]
+
+
 def test_groups_are_those_of_the_filters_and_of_a_view(owner: Any, jobs: dict[str, Job]) -> None:
     view = {"name": "x", "query": "tag=a&group=tags&of=run_s"}
     owner.post(f"{API}/job-views", view, content_type="application/json")

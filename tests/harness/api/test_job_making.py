@@ -56,6 +56,16 @@ def test_a_clone_tells_of_a_deadline_that_was_left_out(caller: Client, job_make:
     assert (answer["deadline_at"] is None) is (told == 1 or deadline == "auto")
 
 
+def test_a_clone_takes_changes_or_is_not_made(caller: Client, job: Any) -> None:
+    before = Job.objects.count()
+    for changes, field in (({"foo": 1}, "foo"), ({"training.epochs": "abc"}, "training.epochs")):
+        status, answer = sent(caller, f"/jobs/{job.pk}/clone", {"changes": changes})
+        assert (status, answer["error"]["field"]) == (422, field)
+    assert Job.objects.count() == before
+    status, answer = sent(caller, f"/jobs/{job.pk}/clone", {"changes": {"training.epochs": 3}, "name": "three"})
+    assert (status, answer["name"], answer["spec"]["training"]["epochs"]) == (201, "three", 3)
+
+
 @pytest.mark.parametrize("own", [True, False, None])
 def test_a_check_of_a_spec_for_an_own_model_says_what_is_chosen_for_that(
     caller: Client, dataset: Any, own: bool | None

@@ -40,3 +40,16 @@ def test_a_project_tells_what_is_large_and_what_may_go(people: SimpleNamespace, 
     kinds = [item["kind"] for item in owner.get(f"{API}/projects/birds/storage").json()["items"]]
     assert kinds == ["dataset"]
     assert owner.get(f"{API}/jobs/{job.pk}").status_code == 404
+
+
+def test_a_dataset_that_no_job_used_goes_at_once_where_that_is_asked_for(
+    people: SimpleNamespace, bearer: Any, dataset: Any, job: Any, dataset_make: Any
+) -> None:
+    owner, unused = bearer(people.owner), dataset_make(people.owner, people.project)
+    purge, at_once = f"{API}/datasets/{{}}/purge".format, {"at_once": True}
+    assert owner.post(purge(unused.pk), {}, content_type="application/json").status_code == 409, "not in the trash"
+    assert owner.post(purge(unused.pk), at_once, content_type="application/json").status_code == 200
+    assert owner.get(f"{API}/datasets/{unused.pk}").status_code == 404
+    kept = owner.post(purge(dataset.pk), at_once, content_type="application/json")
+    assert (kept.status_code, kept.json()["error"]["message"]) == (409, "1 job used this dataset.")
+    assert owner.get(f"{API}/datasets/{dataset.pk}").json()["deleted_at"] is None

@@ -66,3 +66,11 @@ def test_points_travel_as_files(
     source.write_text(source.read_text().replace("made-2", "made-9").replace("cpu", "abacus"))
     refused = dlh("pool", "calibration", "import", str(source))
     assert refused.code == 2 and "row 1" in refused.err
+
+
+def test_one_point_is_told_as_one() -> None:
+    from harness.client.cli.calibration import _doing, _ended
+
+    run = {"fitting": False, "message": "", "refused": [], "measured": 1, "state": "finished", "reach": ""}
+    assert _doing(run) == "1 point measured" and _ended(run).startswith("Finished: 1 point measured.")
+    assert _doing({**run, "fitting": True, "measured": 1200}) == "Fitting 1,200 points"

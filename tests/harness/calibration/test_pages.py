@@ -170,3 +170,31 @@ def test_a_file_is_taken_in_or_refused_by_its_row(admin: Client) -> None:
     assert "row 1" in send(text.replace('"kind": "cpu"', '"kind": ""', 1).encode())
     assert "not UTF-8 text" in send(b"\xff\xfe\x00")
     assert "No file was sent" in admin.post("/pool/calibration/import/", follow=True).content.decode()
+
+
+def test_who_is_no_admin_sees_it_all_without_what_starts_and_stops_sweeps(
+    people: SimpleNamespace, node_make: Any
+) -> None:
+    node_make("node-1")
+    calibration_make(people.admin)
+    client, acts = Client(), ("Start the calibration", "Import a file", ">Stop<")
+    for person, shown in ((people.admin, True), (people.viewer, False)):
+        client.force_login(person)
+        page, part = client.get("/pool/calibration/"), client.get("/pool/calibration/", headers={"HX-Request": "true"})
+        assert [act in page.content.decode() for act in acts] == [shown] * 3
+        assert (">Stop<" in part.content.decode()) is shown
+        assert "Export CSV" in words(page) and "Models of devices" in words(page)
+        assert 'href="/pool/calibration/"' in client.get("/pool/").content.decode()
+    refused = words(client.post("/pool/calibration/start/", {"node": "node-1", "kind": "cpu", "minutes": "5"}))
+    assert "This is for admins of the installation." in refused and "Ask one of them." in refused
+    assert "token" not in refused.partition("Ask one of them")[0].rpartition("admins of the installation")[2]
+
+
+def test_a_device_with_too_few_points_is_not_called_fitted(admin: Client, people: SimpleNamespace) -> None:
+    from harness.calibration.models import DeviceModelRow
+
+    row = calibration_make(people.admin)
+    assert 'data-label="Fitted"> assumed' not in words(admin.get("/pool/calibration/"))
+    DeviceModelRow.objects.filter(pk=row.pk).update(n_points=3, model={**row.model, "n_points": 0})
+    for page in ("/pool/calibration/", "/accuracy/"):
+        assert 'data-label="Fitted"> assumed' in words(admin.get(page))

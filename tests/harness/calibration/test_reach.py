@@ -77,6 +77,18 @@ def test_a_sweep_that_ended_with_too_few_says_how_to_go_on(start: Callable[..., 
     assert reach_words(run) == ""
 
 
+def test_where_a_calibration_ships_fewer_points_say_what_they_lack_for_that_one(
+    start: Callable[..., Any], folder: Path
+) -> None:
+    run = start(budget_s=10.0)
+    own = "A model of its own needs 30 points on one device."
+    lacks = f"too few to correct the calibration of {SOURCE} that ships with the harness, which needs 6 at least"
+    assert lacks in reach_words(run) and own in reach_words(run)
+    CalibrationRun.objects.filter(pk=run.pk).update(state="finished", measured=3)
+    run.refresh_from_db()
+    assert reach_words(run).startswith(f"It measured 3 points: {lacks}") and own in reach_words(run)
+
+
 def test_where_a_calibration_ships_a_short_sweep_says_that_its_points_correct_that_one(
     start: Callable[..., Any], folder: Path
 ) -> None:

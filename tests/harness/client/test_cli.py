@@ -207,6 +207,15 @@ def test_the_pool_names_models_of_devices_as_an_offer_takes_them(dlh: Dlh, node_
     assert "2 x core" in shown and "1 x core, declared 2 times as slow" in shown and "1 x gpu" in shown
 
 
+def test_one_job_waits_and_a_draft_has_no_run_time(dlh: Dlh, node_make: Any, job: Any) -> None:
+    node_make()
+    assert "0 jobs wait." in dlh("pool").out
+    _, line = dlh("jobs", "--column", "run_s", "--column", "state").out.splitlines()
+    assert line.rstrip().endswith("draft") and "0 s" not in line
+    Job.objects.filter(pk=job.pk).update(state="queued")
+    assert "1 job waits." in dlh("pool").out
+
+
 def test_tokens_are_listed_made_and_revoked(dlh: Dlh) -> None:
     made = dlh("tokens", "add", "laptop", "--scope", "read", "--json").json
     assert made["id"] in {item["id"] for item in dlh("tokens", "--json").json}
@@ -229,7 +238,7 @@ def test_admins_are_told_how_far_the_reading_of_events_is(dlh: Dlh, portal: Simp
     assert (body["waiting"], body["behind_s"], body["readers"]) == (1200, 7.5, ["host/12"])
     assert body["streams"][0]["number"] == 3
     shown = dlh("pool", "readers").out
-    assert "host/12" in shown and "1200 events wait" in shown
+    assert "host/12" in shown and "1,200 events wait" in shown
     found.pop(0)
     assert dlh("pool", "readers", "--json").json["error"]["code"] == "unavailable"
 

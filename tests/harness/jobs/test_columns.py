@@ -137,12 +137,23 @@ def test_only_the_metrics_that_are_shown_are_read(job_make, people):
 
 
 @pytest.mark.parametrize("key", ["metric:", 'metric:a"b', "metric:a\\", "metric:5", "metric:-1", "metric:a\x00",
-                                 "metric:" + 81 * "a", "spec:name", "spec:training", "spec:training.epochs.x",
+                                 "metric:" + 81 * "a", "spec:names", "spec:training", "spec:training.epochs.x",
                                  "owner__password", "resolved", ""])  # fmt: skip
 def test_what_is_no_column_is_refused_before_the_database_is_asked(key, people):
     for read in (lambda: columns_get([key, "state"]), lambda: job_list(user=people.owner, sort=f"-{key}")):
         with pytest.raises(Invalid):
             read()
+
+
+def test_any_field_of_the_spec_is_a_column_if_it_is_named(job_make, people):
+    job_make(name="a", model={"family": "mlp"}, data={"exclude": ["colour"]})
+    job_make(name="b", model={"family": "resmlp"})
+    keys = ("spec:model.family", "spec:data.exclude", "spec:name")
+    assert shown(people, *keys) == [("a", "mlp", ["colour"], "a"), ("b", "resmlp", [], "b")]
+    assert [row[0] for row in shown(people, "model.family", sort="-model.family")] == ["b", "a"]
+    for path in ("name", "task", "model.family", "model.params", "data.dataset", "budget.deadline", "data.features"):
+        assert column_get(f"spec:{path}").key == f"spec:{path}" and path not in spec_fields()
+        shown(people, f"spec:{path}", sort=f"spec:{path}")
 
 
 def test_columns_come_once_each_in_the_order_asked_for_and_not_too_many():

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from harness.jobs.copying import job_copy, left_out
+from harness.errors import Invalid
+from harness.jobs.copying import job_copy, left_out, spec_with
+from harness.jobs.models import Job
 
 OWN_MODEL = "def build(spec): ...\n"
 PAST, AHEAD = "2020-01-31T18:00:00Z", "2035-01-31T18:00:00Z"
@@ -34,3 +36,40 @@ def test_own_model_and_edited_files_are_taken_over(job_make: Any, people: Any) -
     program_file_write(user=people.owner, job=own, name="extra.py", text="Y = 2\n")
     assert job_copy(own).own_model == OWN_MODEL + "X = 1\n"
     assert set(job_copy(own).files) == {"model.py", "extra.py"}
+
+
+def test_a_path_through_a_value_is_refused() -> None:
+    spec = {"training": {"epochs": "auto"}, "budget": None}
+    assert spec_with(spec, {"budget.time_s": 60})["budget"] == {"time_s": 60}
+    assert spec["budget"] is None
+    with pytest.raises(Invalid, match=r"training\.epochs\.more is not a field: epochs is a value"):
+        spec_with(spec, {"training.epochs.more": 1})
+
+
+def test_a_changed_spec_takes_along_edited_files_but_the_spec_yaml_of_the_old_one(job_make: Any, people: Any) -> None:
+    from harness.jobs.services import job_clone, program_file_write
+
+    job = job_make()
+    for name, text in (("spec.yaml", "# mine\n"), ("extra.py", "Y = 2\n")):
+        program_file_write(user=people.owner, job=job, name=name, text=text)
+    assert set(job_copy(job).files) == {"spec.yaml", "extra.py"}
+    made = job_clone(user=people.owner, job=job, changes={"training.epochs": 3})
+    assert (made.epochs, set(job_copy(made).files)) == (3, {"extra.py"})
+
+
+def test_a_family_that_an_own_model_would_not_follow_is_refused(job_make: Any, people: Any) -> None:
+    from harness.jobs.services import job_clone, job_spec_update
+
+    own = job_make(own_model=OWN_MODEL, model={"family": "mlp"})
+    before = Job.objects.count()
+    for change in (
+        lambda: job_clone(user=people.owner, job=own, changes={"model.family": "resmlp"}),
+        lambda: job_spec_update(user=people.owner, job=own, spec={"model": {"family": "resmlp"}}),
+    ):
+        with pytest.raises(Invalid, match=r"has a model\.py of its own, which resmlp would not replace") as refused:
+            change()
+        assert (refused.value.code, refused.value.field) == ("own_model", "model.family")
+        assert "without a model.py" in refused.value.hint
+    assert Job.objects.count() == before
+    for family in ("mlp", "own", "auto"):
+        assert job_clone(user=people.owner, job=own, changes={"model.family": family}).family == "own"

@@ -74,3 +74,11 @@ def test_the_form_knows_the_limits_of_the_schema(world: SimpleNamespace) -> None
     assert dict(fields["training.epochs"].bounds)["ge"] == 1
     assert dict(fields["training.learning_rate"].bounds)["gt"] == 0
     assert {"ge": 0, "lt": 1}.items() <= dict(fields["data.split.test"].bounds).items()
+
+
+def test_the_finish_time_of_the_form_is_not_said_to_be_utc(world: SimpleNamespace) -> None:
+    from harness.datasets.selectors import dataset_profile
+
+    fields = {field.path: field for group in spec_groups(dataset_profile(world.wine)) for field in group.fields}
+    field = fields["budget.deadline"]
+    assert (field.label, field.hint) == ("Done by (your time)", "Left open, nothing is promised.")

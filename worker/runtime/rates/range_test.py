@@ -34,7 +34,7 @@ import torch
 from worker.plan import EXIT_REPORTED
 from worker.rate_search import USUAL_HIGH, USUAL_LOW, range_fault
 from worker.runtime.data import DataError
-from worker.runtime.device import set_up_torch
+from worker.runtime.device import default_threads, set_up_torch
 from worker.runtime.probe import trace as tracing
 from worker.runtime.probe.few_rows import GivenShapeSpec, few_rows
 from worker.runtime.probe.standin import drive
@@ -83,7 +83,7 @@ def _sweep(program: Path, data: Path, spec: Spec, ramp: Ramp, number: int, optio
             spec, data, Path(work), options.batch, ramp=ramp,
             tell=lambda share: _mark((number + share) / options.sweeps), DLH_DEVICE=options.device,
         )  # fmt: skip
-        set_up_torch(run.device, options.threads)
+        set_up_torch(run.device, options.threads or default_threads(run.spec, 1))
         seed_all(run.seed)
         with run.rates_forced():
             drive(program, run)
@@ -106,7 +106,7 @@ def _told(sweeps: list[SweepRun], options: argparse.Namespace) -> dict[str, Any]
         "rate": float(first.spec.training.learning_rate),
         "optimizer": first.optimizer_name,
         "device": str(first.device),
-        "threads": options.threads,
+        "threads": torch.get_num_threads(),
     }
 
 
@@ -140,10 +140,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--sweeps", type=int, default=3, help="sweeps at most, each with a seed of its own")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds for all steps, about")
     parser.add_argument("--device", default="cpu", help="cpu or cuda:N")
-    parser.add_argument("--threads", type=int, default=int(os.environ.get("DLH_THREADS") or torch.get_num_threads()))
+    threads = int(os.environ.get("DLH_THREADS") or 0)
+    parser.add_argument("--threads", type=int, default=threads, help="0: as many as train.py alone takes")
     parser.add_argument("--out", type=Path, help="write the answer to this file as well")
     options = parser.parse_args()
-    if min(options.steps - 1, options.sweeps, options.threads) < 1 or (options.batch or 1) < 1:
+    if min(options.steps - 1, options.sweeps, options.threads + 1) < 1 or (options.batch or 1) < 1:
         parser.error("numbers must be at least 1, steps at least 2")
     if not options.budget > 0:
         parser.error("--budget must be above 0")

@@ -30,6 +30,7 @@ import torch
 from worker.plan import EXIT_REPORTED
 from worker.rate_search import Trial, Wanted, most_share, next_trial
 from worker.runtime.data import DataError
+from worker.runtime.device import default_threads
 from worker.runtime.probe import trace as tracing
 from worker.runtime.probe.few_rows import FewRows, GivenShapeSpec, few_rows
 from worker.runtime.rates.trial import Bench, OutOfTime, TrialRun, trial
@@ -80,14 +81,14 @@ class _Search:
         trials = {"centre": options.centre, "scale": options.scale, "done": [asdict(one) for one in self.done]}
         return {
             "trials": trials, "complete": self.complete, "steps": self.steps, "device": options.device,
-            "threads": options.threads,
+            "threads": torch.get_num_threads(),
         }  # fmt: skip
 
     def _trial(self, wanted: Wanted) -> TrialRun:
         options, spec = self._options, load_spec(self._program / "spec.yaml")
         bench = Bench(
             program=self._program, data=self._rows.folder, rows_share=self._rows.share, end_s=self._end_s,
-            batch=options.batch, device=options.device, threads=options.threads,
+            batch=options.batch, device=options.device, threads=options.threads or default_threads(spec, 1),
         )  # fmt: skip
         given = spec if self._rows.whole else GivenShapeSpec(spec)
         return trial(bench, given, wanted.rate, share=wanted.share, tell=self._teller(wanted))
@@ -128,9 +129,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--scale", type=float, default=1.0, help="trials are so many times as long as usual, up to 1")
     parser.add_argument("--budget", type=float, default=900.0, help="seconds for all trials")
     parser.add_argument("--device", default="cpu", help="cpu or cuda:N")
-    parser.add_argument("--threads", type=int, default=int(os.environ.get("DLH_THREADS") or torch.get_num_threads()))
+    threads = int(os.environ.get("DLH_THREADS") or 0)
+    parser.add_argument("--threads", type=int, default=threads, help="0: as many as train.py alone takes")
     options = parser.parse_args()
-    if options.threads < 1 or (options.batch or 1) < 1:
+    if options.threads < 0 or (options.batch or 1) < 1:
         parser.error("numbers must be at least 1")
     if not (0 < options.centre < math.inf and 0 < options.scale <= 1 and options.budget > 0):
         parser.error("--centre and --budget must be above 0, --scale above 0 and at most 1")

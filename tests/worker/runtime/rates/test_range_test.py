@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from scheduler.rates.interval import RangeRecord, rate_range
 from tests.worker.runtime.samples import diabetes, digits, program, wine
@@ -77,6 +78,23 @@ def test_the_same_seed_gives_the_same_curve_and_another_batch_another(tmp_path: 
     first, again, wider = curve_of(folder, data), curve_of(folder, data), curve_of(folder, data, batch=64)
     assert first["record"] == again["record"]
     assert wider["batch_size"] == 64 and wider["record"] != first["record"]
+
+
+def test_a_test_takes_as_many_threads_as_the_program_alone_unless_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DLH_THREADS", raising=False)
+    monkeypatch.setattr(sys, "argv", ["range_test"])
+    assert range_test._options().threads == 0
+    data = tmp_path / "data"
+    folder = program(tmp_path / "program", wine(data), model={"family": "mlp"}, resources={"count": 1})
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        assert curve_of(folder, data, threads=0)["threads"] == 1
+        assert curve_of(folder, data, threads=2)["threads"] == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_rates_are_forced_whatever_an_edited_program_sets(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from scheduler.rates.trials import TrialsRecord, trial_choice
 from tests.worker.runtime.samples import change_spec, diabetes, digits, program, wine
@@ -53,6 +54,17 @@ def test_a_far_too_small_rate_is_left_for_a_larger_one(packer: Any, family: str,
     assert {one.round for one in record.done} == {1, 2}
     assert sum(one.share for one in record.done) <= most_share() + 1e-9
     assert sorted(path.name for path in folder.rglob("*") if "__pycache__" not in str(path)) == before
+
+
+def test_trials_take_as_many_threads_as_the_program_alone_unless_they_are_told(
+    wine_program: tuple[Path, Path],
+) -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        assert [tried(*wine_program, threads=threads, budget=0.0)["threads"] for threads in (0, 2)] == [1, 2]
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_a_trial_makes_its_share_of_the_run_s_steps_and_follows_its_schedule(wine_program: tuple[Path, Path]) -> None:
