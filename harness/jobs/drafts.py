@@ -8,10 +8,8 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
 
-from codegen.catalog import FAMILIES, OWN
-from codegen.render import OWN_WITHOUT_MODEL
+from codegen.catalog import FAMILIES
 from codegen.spec import TaskSpec
 from codegen.types import Program, Resolved
 from harness.accounts.access import require
@@ -19,12 +17,12 @@ from harness.accounts.models import Project, Role, User
 from harness.datasets.content import space_check
 from harness.datasets.models import Dataset
 from harness.datasets.selectors import dataset_profile
-from harness.errors import Conflict, Invalid, NotFound
+from harness.errors import Conflict, NotFound
 from harness.ids import new_id
 from harness.jobs import programs
 from harness.jobs.copying import JobSource, family_check, job_copy
 from harness.jobs.models import Job
-from harness.jobs.options import deadline_check, wanted_deadline
+from harness.jobs.options import wanted_deadline
 from harness.jobs.pace import refusals_counted
 from harness.jobs.places import places_check
 from harness.jobs.program_checks import (
@@ -46,50 +44,6 @@ _DRAFT_FIELDS = (
     "program_sha256", "program_edited", "program_own", "deadline_at", "options", "slowdown",
 )  # fmt: skip
 """Columns that a change of spec or program may touch."""
-
-
-def spec_check(
-    *, user: User, spec: str | dict[str, Any], dataset: Dataset | None, is_own: bool | None = None
-) -> dict[str, Any]:
-    """`{spec, resolved, problems}`: what would become of a spec; raises nothing for a bad one. With no dataset only
-    the schema is checked. `is_own`: whether a person's model.py goes with it, where that is known."""
-    if dataset is not None:
-        require(user, dataset.project, Role.VIEWER)
-    try:
-        wish = programs.spec_read(spec)
-    except programs.SpecInvalid as error:
-        return {"spec": None, "resolved": None, "problems": error.problems}
-    plain = wish.model_dump(mode="json")
-    if dataset is None:
-        return {"spec": plain, "resolved": None, "problems": []}
-    try:
-        resolved = programs.resolve_spec(wish, dataset_profile(dataset), hardware(), is_own=bool(is_own))
-    except programs.SpecInvalid as error:
-        return {"spec": plain, "resolved": None, "problems": error.problems}
-    problems = _deadline_problems(wish)
-    if is_own is False and wish.model.family == OWN:
-        problems.append({"field": "model.family", "message": OWN_WITHOUT_MODEL})
-    return {"spec": plain, "resolved": resolved.to_dict(), "problems": problems}
-
-
-def _deadline_problems(wish: TaskSpec) -> list[dict[str, str]]:
-    """What submitting would refuse, said while it is written: a finish time that is over, or that nobody means."""
-    deadline_at = wanted_deadline(wish)
-    if deadline_at is None:
-        return []
-    field = "budget.deadline"
-    if deadline_at <= timezone.now():
-        return [{"field": field, "message": "This time has passed: give a later one, or auto for none."}]
-    try:
-        deadline_check(deadline_at, field=field)
-    except Invalid as error:
-        return [{"field": field, "message": f"{error.message} {error.hint}"}]
-    return []
-
-
-def job_suggest(*, spec: str | dict[str, Any], dataset: Dataset) -> list[dict[str, Any]]:
-    """Models for the data, best first, each with its reason. Raises `SpecInvalid`, `Conflict`."""
-    return programs.suggestions_of(programs.spec_read(spec), dataset_profile(dataset), hardware())
 
 
 def job_create(

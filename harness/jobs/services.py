@@ -18,10 +18,8 @@ from harness.jobs.drafts import (
     job_clone,
     job_create,
     job_spec_update,
-    job_suggest,
     program_file_write,
     program_reset,
-    spec_check,
 )
 from harness.jobs.exports import export_create
 from harness.jobs.models import Checkpoint, Job, JobAttempt
@@ -31,6 +29,7 @@ from harness.jobs.places import program_places_check
 from harness.jobs.predictions import prediction_create, program_check
 from harness.jobs.program_checks import program_syntax_check
 from harness.jobs.promises import PromiseState, promise_told
+from harness.jobs.spec_looks import job_suggest, spec_check
 from harness.jobs.states import job_move
 from harness.jobs.stopping import stop_message
 from harness.jobs.trash import job_delete, job_purge, job_restore
