@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db.models import Q, QuerySet
 
 from harness.accounts.models import ROLE_ORDER, ApiToken, AuditEvent, Membership, Project, Role, Scope, User
-from harness.errors import Forbidden, NotFound, TooMany
+from harness.errors import Forbidden, NotFound
 from worker.words import counted
 
 _SCOPE_ROLE = {Scope.READ: Role.VIEWER, Scope.WRITE: Role.MEMBER, Scope.ADMIN: Role.ADMIN}
@@ -111,7 +111,7 @@ def projects_made(user: User) -> QuerySet[Project]:
 
 
 def project_create_check(user: User) -> None:
-    """Pass for whoever may create one more project. Raises `Forbidden`, `TooMany`."""
+    """Pass for whoever may create one more project. Raises `Forbidden`."""
     if user.is_superuser:
         return
     if settings.PROJECTS_MAX == 0:
@@ -119,16 +119,16 @@ def project_create_check(user: User) -> None:
             "Only admins of the installation create projects here.", hint="Ask one to create it, and to add you."
         )
     if projects_made(user).count() >= settings.PROJECTS_MAX:
-        raise TooMany(
+        raise Forbidden(
             f"You have created {counted(settings.PROJECTS_MAX, 'project')}, which is the maximum per person.",
             hint="Use one of them, or ask an admin of the installation to create it, and to add you.",
         )
 
 
-def project_refused(user: User) -> Forbidden | TooMany | None:
+def project_refused(user: User) -> Forbidden | None:
     """Why the person can create no further project; None: they can."""
     try:
         project_create_check(user)
-    except (Forbidden, TooMany) as problem:
+    except Forbidden as problem:
         return problem
     return None

@@ -166,7 +166,7 @@ def _email_set(user: User, email: str) -> None:
 
 
 def project_create(*, user: User, name: str) -> Project:
-    """Create a project; the person becomes its admin. Raises `Invalid`, `Forbidden`, `TooMany`."""
+    """Create a project; the person becomes its admin. Raises `Invalid`, `Forbidden`."""
     require_write(user)
     token = token_of(user)
     if token and token.project_id:

@@ -37,7 +37,7 @@ class JobSource:
 def job_copy(job: Job, changes: Mapping[str, Any] | None = None) -> JobSource:
     """Its spec, without a deadline that has passed and with the `changes`, value by dotted name; and what of its
     program is the person's own. spec.yaml follows a spec that is changed. Raises `Invalid`."""
-    spec: dict[str, Any] = job.spec
+    spec: dict[str, Any] = spec_kept(job, job.spec)
     if _deadline_passed(job):
         spec = {**spec, "budget": {**spec["budget"], "deadline": "auto"}}
     paths = settings.STORE.job(job.pk)
@@ -51,6 +51,16 @@ def job_copy(job: Job, changes: Mapping[str, Any] | None = None) -> JobSource:
             if text != generated.get(name) and not (changes and name == "spec.yaml")
         },
     )
+
+
+def spec_kept(job: Job, spec: dict[str, Any]) -> dict[str, Any]:
+    """A spec for a job's program, which its own model.py may read: made when own models had the knobs of the suggested
+    family, it names that family, so that they stay."""
+    family = str(value_at(job.resolved, "spec.model.family") or OWN)
+    were_open = all(value_at(one, "model.family") == "auto" for one in (job.spec, spec))
+    if not job.program_own or family == OWN or not were_open:
+        return spec
+    return spec_with(spec, {"model.family": family})
 
 
 def spec_with(spec: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,10 +86,12 @@ def family_check(job: Job, wish: TaskSpec) -> None:
     """Pass unless a spec newly names a family for a job that has a model.py of its own, which would stay. Raises
     `Invalid`."""
     family = wish.model.family
-    if job.program_own and family not in {"auto", OWN, value_at(job.spec, "model.family")}:
+    known = {"auto", OWN, value_at(job.spec, "model.family"), value_at(job.resolved, "spec.model.family")}
+    if job.program_own and family not in known:
         raise Invalid(
             f"{job.name} has a model.py of its own, which {family} would not replace.", field="model.family",
-            code="own_model", hint=f"Make a new job of its data, without a model.py, and choose {family} there.",
+            code="own_model",
+            hint=f"Make a new job of its data with {family}: without a model.py, or with one that reads its knobs.",
         )  # fmt: skip
 
 

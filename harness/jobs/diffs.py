@@ -9,6 +9,8 @@ PAIRS_MAX = 1_000_000
 """Pairs of lines that are compared, in all files together: those between the first and the last line that differ."""
 LINES_MAX = 20_000
 """Lines of a diff."""
+FEW_LINES, FEW_FACTOR = 200, 10
+"""`difflib` leaves out lines that are there often, but not of fewer lines than this: their pairs take longer."""
 _CONTEXT = 3
 
 
@@ -50,7 +52,8 @@ class _Matcher(SequenceMatcher[str]):
         most -= self.head
         self.tail = next((at for at in range(most) if self.old[-1 - at] != self.new[-1 - at]), most)
         ends = self.head + self.tail
-        pairs = (len(self.old) - ends) * (len(self.new) - ends)
+        few = FEW_FACTOR if len(self.new) - ends < FEW_LINES else 1
+        pairs = few * (len(self.old) - ends) * (len(self.new) - ends)
         self.is_whole = pairs > pairs_max
         self.pairs = 0 if self.is_whole else pairs
 

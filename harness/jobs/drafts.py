@@ -20,7 +20,7 @@ from harness.datasets.selectors import dataset_profile
 from harness.errors import Conflict, NotFound
 from harness.ids import new_id
 from harness.jobs import programs
-from harness.jobs.copying import JobSource, family_check, job_copy
+from harness.jobs.copying import JobSource, family_check, job_copy, spec_kept
 from harness.jobs.models import Job
 from harness.jobs.options import wanted_deadline
 from harness.jobs.pace import refusals_counted
@@ -174,6 +174,7 @@ def job_spec_update(*, user: User, job: Job, spec: str | dict[str, Any], taken: 
     paths = _draft_require(user, job)
     wish = programs.spec_read(spec)
     family_check(job, wish)
+    wish = programs.spec_read(spec_kept(job, wish.model_dump(mode="json")))
     own_model = programs.files_read(paths.program).get("model.py") if job.program_own else None
     resolved, program = _generate(wish, job.dataset, own_model)
     suggestions = programs.suggestions_of(wish, dataset_profile(job.dataset), hardware())

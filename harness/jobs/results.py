@@ -102,13 +102,13 @@ def _finished_check(prediction: Prediction) -> None:
         raise Conflict(str(problem.get("message", "The prediction failed.")), hint=str(problem.get("hint", "")))
 
 
-def prediction_output_get(prediction: Prediction) -> dict[str, Any]:
-    """`{columns, rows}` of a finished prediction. Raises `NotFound`, `Conflict`."""
+def prediction_output_get(prediction: Prediction, hint: str = "Download it as CSV.") -> dict[str, Any]:
+    """`{columns, rows}` of a finished prediction. `hint`: where it is too large. Raises `NotFound`, `Conflict`."""
     _finished_check(prediction)
     try:
         return prediction_output(prediction)
     except FileTooLarge as error:
-        raise Conflict(f"The output is too large to be shown: {error}.", hint="Download it as CSV.") from error
+        raise Conflict(f"The output is too large to be shown: {error}.", hint=hint) from error
     except (OSError, UnsafePath, ValueError) as error:
         raise NotFound("The prediction's output is gone.", hint="Predict again.") from error
 
@@ -119,7 +119,7 @@ def prediction_csv(prediction: Prediction) -> Iterator[bytes]:
     try:
         stream = open_beneath(_paths(prediction.job).prediction(prediction.pk), "output.csv")
     except (OSError, UnsafePath):  # an edited predict.py need not write it
-        output = prediction_output_get(prediction)
+        output = prediction_output_get(prediction, "Predict for fewer rows at once.")
         return csv_chunks([str(column) for column in output.get("columns", [])], output["rows"])
     return _csv_again(stream)
 

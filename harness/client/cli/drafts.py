@@ -63,8 +63,8 @@ def clone(
     """
     changes = dict(map(_wish, wishes or ()))
     with open_client(context) as client:
-        made = client.job_do(job, "clone", {"name": name, "changes": changes})
-        told = made["left_out"]
+        made = client.job_do(job, "clone", {"name": name, **({"changes": changes} if changes else {})})
+        told = made.get("left_out", [])
         for words in told:
             notes().print(local_words(words), markup=False, soft_wrap=True)
         if submit:

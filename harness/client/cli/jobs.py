@@ -123,7 +123,7 @@ def _show(job: Json, kept: list[Json], url: str) -> None:
             ("Dataset", f"{job['dataset']['name']} ({job['dataset']['id']})"),
             ("Tags", ", ".join(job["tags"])),
             ("Progress", _progress(job)),
-            ("Reserved until", f"about {when(job['reserved_until'])}" if job["reserved_until"] else ""),
+            ("Reserved until", f"about {when(job['reserved_until'])}" if job.get("reserved_until") else ""),
             ("Left", duration(job["eta_s"])),
             ("Expected finish", _expected(job)),
             ("Deadline", f"{when(job['deadline_at'])}{_kept(job)}"),

@@ -21,7 +21,7 @@ from harness.accounts.services import (
     user_password_reset,
     user_update,
 )
-from harness.errors import Conflict, Forbidden, Invalid, NotFound, TooMany
+from harness.errors import Conflict, Forbidden, Invalid, NotFound
 from harness.pages.forms import MemberForm, ProjectForm, UserForm
 from harness.pages.web import can, change, page, person, show
 from harness.storage.use import storage_of
@@ -106,7 +106,7 @@ def project_add(request: HttpRequest) -> HttpResponseBase:
     """Create a project; the person becomes its admin."""
     try:
         project = project_create(user=person(request), name=request.POST.get("name", ""))
-    except (Forbidden, Invalid, TooMany) as problem:
+    except (Forbidden, Invalid) as problem:
         messages.error(request, problem.message, extra_tags=problem.hint)
         return redirect("project_list")
     return redirect("project_page", slug=project.slug)

@@ -73,3 +73,17 @@ def test_a_family_that_an_own_model_would_not_follow_is_refused(job_make: Any, p
     assert Job.objects.count() == before
     for family in ("mlp", "own", "auto"):
         assert job_clone(user=people.owner, job=own, changes={"model.family": family}).family == "own"
+
+
+def test_an_own_model_that_had_the_knobs_of_a_family_keeps_them(job_make: Any, people: Any) -> None:
+    from harness.jobs.services import job_clone, job_spec_update
+
+    job = job_make(own_model=OWN_MODEL, model={"family": "mlp"})
+    job.spec = {**job.spec, "model": {**job.spec["model"], "family": "auto"}}  # as it was left to us before
+    job.save()
+    params = job.resolved["spec"]["model"]["params"]
+    made = job_clone(user=people.owner, job=job)
+    job_spec_update(user=people.owner, job=job, spec={"training": {"epochs": 3}})
+    assert params and [one.resolved["spec"]["model"]["params"] for one in (made, job)] == [params] * 2
+    plain = job_make(own_model=OWN_MODEL)
+    assert job_clone(user=people.owner, job=plain).spec["model"]["family"] == "auto"

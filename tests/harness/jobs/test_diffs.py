@@ -48,7 +48,7 @@ def test_no_hunk_is_without_a_change() -> None:
 
 
 def test_more_lines_than_are_compared_are_all_told_as_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(diffs, "PAIRS_MAX", 500)
+    monkeypatch.setattr(diffs, "PAIRS_MAX", 5_000)
     asked: list[int] = []
     real = difflib.SequenceMatcher.find_longest_match
     monkeypatch.setattr(
@@ -64,9 +64,15 @@ def test_more_lines_than_are_compared_are_all_told_as_changed(monkeypatch: pytes
     assert files_diff({"model.py": TEXT}, {"model.py": few}) == usual(TEXT, few) and asked
 
 
+def test_of_few_lines_that_are_often_alike_fewer_pairs_are_compared() -> None:
+    old = "".join(f"a\nline {number}\n" for number in range(2_500))
+    new = "b\n" + "a\n" * 197 + "c\n"
+    assert files_diff({"x.py": old}, {"x.py": new}).startswith("Too many lines of x.py differ")
+
+
 def test_what_is_compared_counts_over_all_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(diffs, "PAIRS_MAX", 500)
-    new = TEXT.replace("line 100\n", "a\n").replace("line 115\n", "b\n")  # 256 pairs
+    monkeypatch.setattr(diffs, "PAIRS_MAX", 5_000)
+    new = TEXT.replace("line 100\n", "a\n").replace("line 115\n", "b\n")  # 256 pairs, ten times
     told = files_diff({"a.py": TEXT, "b.py": TEXT}, {"a.py": new, "b.py": new})
     assert told.count("Too many lines of ") == 1 and "Too many lines of b.py differ" in told
 

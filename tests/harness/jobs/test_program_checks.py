@@ -60,7 +60,7 @@ def test_such_a_spec_file_is_not_even_saved_but_a_half_written_one_is(
 
 def test_such_a_spec_file_from_before_is_refused_wherever_it_would_be_parsed(job: Job, people: SimpleNamespace) -> None:
     program_file(job, "spec.yaml").write_text(DEEP)
-    for ask in (services.job_submit, services.program_check, lambda **who: offer_make(**who, asked=Asked())):
+    for ask in (services.job_submit, lambda **who: offer_make(**who, asked=Asked())):
         with pytest.raises(Invalid, match="levels deep"):
             ask(user=people.owner, job=job)
     clone = services.job_clone(user=people.owner, job=job)
@@ -113,7 +113,7 @@ def test_a_large_model_of_ones_own_is_refused_before_a_draft_or_an_offer_is_made
     assert Job.objects.count() == many
 
 
-def test_programs_that_are_refused_count_as_trials(
+def test_a_person_may_have_so_many_programs_refused_in_a_minute(
     job: Job, people: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pace, "TRIALS_PER_MINUTE_MAX", 2)
@@ -123,7 +123,7 @@ def test_programs_that_are_refused_count_as_trials(
             services.job_submit(user=people.owner, job=job)
     parsed: list[str] = []
     monkeypatch.setattr(program_checks.ast, "parse", lambda *args, **more: parsed.append("once more"))
-    for ask in (services.job_submit, services.program_check, lambda **who: offer_make(**who, asked=Asked())):
+    for ask in (services.job_submit, lambda **who: offer_make(**who, asked=Asked())):
         with pytest.raises(TooMany):
             ask(user=people.owner, job=job)
     assert not parsed
