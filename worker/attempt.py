@@ -127,8 +127,6 @@ class Attempt:
             if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
                 folder.unlink()  # an earlier attempt's program put it there
             folder.mkdir(parents=True, exist_ok=True)
-        for told in set(paths.events.iterdir()) - {paths.rank_events(token, 0).parent}:
-            tree_remove(told)  # by an earlier attempt: nobody reads it any more, and a long run tells gigabytes
         for old in () if self.first else paths.checkpoints.iterdir():
             tree_remove(old)  # what an earlier attempt saved here for others (`worker.elastic.rescue`)
 

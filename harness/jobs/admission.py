@@ -89,11 +89,13 @@ def job_admit_again(job: Job) -> dict[str, Any]:
 def promises_catch_up() -> int:
     """Ask again for jobs whose estimate came after they were queued, or what kept their devices is over; returns how
     many now have a promise."""
-    awaits = AWAITS_ESTIMATE if _is_kept_openly() else {*AWAITS_ESTIMATE, PromiseState.AFTER_RESERVED}
-    unknown = Job.objects.filter(promise__state__in=[state.value for state in awaits])
+    kept = _kinds_kept_openly()
+    unknown = Job.objects.filter(promise__state__in=[*AWAITS_ESTIMATE, PromiseState.AFTER_RESERVED])
     late = unknown.filter(state=JobState.QUEUED, deleted_at=None, promised_at=None, deadline_at__isnull=False)
     promised = 0
     for job in late.exclude(options=[]).select_related("project", "dataset"):
+        if promise_state(job) == PromiseState.AFTER_RESERVED and kept & {option.kind for option in options_of(job)}:
+            continue
         try:
             promised += _catch_up(job)
         except DATABASE_AWAY:
@@ -150,9 +152,13 @@ def is_being_measured(job: Job) -> bool:
     return job.finished_at is None and promise_state(job) in IS_MEASURED
 
 
-def unmeasured_start(job: Job) -> dict[str, Any]:
-    """Fields of a job that starts: what is measured of it from now on is the run itself."""
-    return {"promise": promise_told(PromiseState.STARTED_UNMEASURED)} if is_being_measured(job) else {}
+def unpromised_start(job: Job) -> dict[str, Any]:
+    """Fields of a job that starts: what is measured of it from now on is the run itself, and nothing is waited for."""
+    if is_being_measured(job):
+        return {"promise": promise_told(PromiseState.STARTED_UNMEASURED)}
+    if promise_state(job) == PromiseState.AFTER_RESERVED:
+        return {"promise": promise_told(PromiseState.NOT_PROMISED, "It started before its finish could be promised.")}
+    return {}
 
 
 def promise_give(job: Job) -> bool:
@@ -170,11 +176,11 @@ def promise_give(job: Job) -> bool:
     return True
 
 
-def _is_kept_openly() -> bool:
-    """Whether devices are kept now for what has no known end."""
+def _kinds_kept_openly() -> set[str]:
+    """Kinds of devices of which some are kept now for what has no known end."""
     now = timezone.now()
     rows = Reservation.objects.filter(open_ended=True, cancelled_at=None, starts_at__lte=now, ends_at__gt=now)
-    return rows.exists()
+    return {kind for pair in rows.values_list("device__kind", "node__devices__kind") for kind in pair if kind}
 
 
 def _ask(job: Job, now: datetime) -> tuple[Admission, str]:

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import lru_cache
 
 from harness.jobs.models import Job, MetricPoint
-from scheduler.estimation.rest import Mark, rest_slowdown, window_ends
+from scheduler.estimation.rest import Window, pace_windows, rest_slowdown
 
 MARKS_KEY = "train/loss"
 """Told by every run, about a thousand times in all."""
@@ -19,12 +19,14 @@ def own_slowdown(job: Job, since: datetime, told: float) -> float:
     """Upper end over middle of what is left; `told`: by the estimate. `since`: when it got the devices that it has."""
     if job.step < 1:
         return told
+    epoch = job.steps_total / job.epochs if job.epochs else 0.0
     looked = int(LOOKS_GROWTH ** math.floor(math.log(job.step, LOOKS_GROWTH) + 1e-9))
-    return rest_slowdown(_marks(job.pk, since.timestamp(), looked), max(0, job.steps_total - job.step), told)
+    windows = _windows(job.pk, since.timestamp(), looked, epoch)
+    return rest_slowdown(windows, max(0, job.steps_total - job.step), told)
 
 
 @lru_cache(maxsize=4096)
-def _marks(job_id: str, since_s: float, step: int) -> tuple[Mark, ...]:
-    """Some steps and when they were made, up to this one: they stay as they are, so they are read once."""
+def _windows(job_id: str, since_s: float, step: int, epoch: float) -> tuple[Window, ...]:
+    """Of the steps up to this one: they stay as they are, so they are read once."""
     points = MetricPoint.objects.filter(job=job_id, key=MARKS_KEY, time_s__gte=since_s, step__lte=step)
-    return tuple(window_ends(list(points.order_by("step").values_list("step", "time_s"))))
+    return tuple(pace_windows(list(points.order_by("step").values_list("step", "time_s")), epoch))

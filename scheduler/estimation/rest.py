@@ -1,6 +1,7 @@
 """How far the rest of a run may be off, by how its own pace has varied so far. Pure.
 
-Steps made so far are cut into windows of about as many each, whose pace varies by spread (of logarithms). What is
+Steps made so far are cut into windows of as many whole epochs each, since at the end of one the run evaluates; while
+there are few epochs, into parts of them that hold no end of one. Their pace varies by spread (of logarithms). What is
 foretold of the rest goes by the last of them, and a pace wanders the further the longer it goes on, as a random walk:
 
     log(upper / middle) = Student * spread * sqrt(1 + left / made)
@@ -12,11 +13,11 @@ odd window in eight adds an eighth. Of few steps the estimator's own range count
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 from statistics import median
 
 WINDOWS, LEAST_WINDOWS = 8, 3
+"""Of a run; and of an epoch, while there are fewer epochs than the second."""
 WINDOW_LEAST_S = 2.0
 """Marks are told some times a second: a shorter window would vary by that alone."""
 TOLD_SHARE = 0.05
@@ -30,49 +31,68 @@ STUDENT = {2: 1.89, 3: 1.64, 4: 1.53, 5: 1.48, 6: 1.44, 7: 1.41}
 
 Mark = tuple[float, float]
 """(steps made, at this unix time)."""
+Window = tuple[float, float]
+"""(steps, seconds that they took)."""
 
 
-def rest_slowdown(marks: Sequence[Mark], left: float, told: float) -> float:
+def rest_slowdown(windows: Sequence[Window], left: float, told: float) -> float:
     """Upper end over middle of the time that a run's last `left` steps take.
 
-    `marks`: where it stood, in order, on the devices that it has; `told`: the same figure before it had begun.
+    `windows`: on the devices that it has, in order; `told`: the same figure before it had begun.
     """
     told = min(max(told, LEAST), MOST)
-    paces = window_paces(marks)
-    if len(paces) < LEAST_WINDOWS:
+    if len(windows) < LEAST_WINDOWS:
         return told
-    made = marks[-1][0] - marks[0][0]
+    made = sum(steps for steps, _ in windows)
     wander = math.sqrt(1.0 + max(0.0, left) / made)
-    shown = STUDENT[len(paces) - 1] * _spread(paces) * wander
+    shown = STUDENT[min(len(windows) - 1, max(STUDENT))] * _spread(windows) * wander
     weight = made / (made + TOLD_SHARE * max(0.0, left))
     return min(max(math.exp(min(weight * shown + (1.0 - weight) * math.log(told), 2.0)), LEAST), MOST)
 
 
-def window_paces(marks: Sequence[Mark]) -> list[float]:
-    """Seconds per step in windows of about as many steps each; none where steps or clock went backwards."""
-    ends = window_ends(marks)
-    paces = [(after[1] - before[1]) / (after[0] - before[0]) for before, after in pairwise(ends)]
-    return [pace for pace in paces if pace > 0.0]
-
-
-def window_ends(marks: Sequence[Mark]) -> list[Mark]:
-    """The marks that bound the windows, which tell as much as all of them."""
-    if len(marks) < 2:
+def pace_windows(marks: Sequence[Mark], epoch: float) -> list[Window]:
+    """Windows of as many whole epochs each, of so many steps; of few epochs parts of them, none of which has the end of
+    one in it. `marks`: where the run stood; one that goes back in steps or time, as a clock that is set does, is left
+    out.
+    """
+    known = _onward(marks)
+    if len(known) < 2 or not 0.0 < epoch < math.inf:
         return []
-    (first, first_s), (last, last_s) = marks[0], marks[-1]
-    count = min(WINDOWS, len(marks) - 1, int(max(0.0, last_s - first_s) / WINDOW_LEAST_S))
-    if count < 1 or any(after[0] <= before[0] or after[1] < before[1] for before, after in pairwise(marks)):
-        return []
-    ends, wanted = [marks[0]], 1
-    for mark in marks[1:]:
-        if mark[0] - first >= (last - first) * wanted / count:
-            ends.append(mark)
-            wanted = int((mark[0] - first) * count / (last - first)) + 1
-    return ends
+    (first, first_s), (last, last_s) = known[0], known[-1]
+    whole = (last - first) / epoch
+    shortest = WINDOW_LEAST_S * (last - first) / max(last_s - first_s, 1e-9)
+    if whole >= LEAST_WINDOWS:
+        size = epoch * math.ceil(min(max(whole / WINDOWS, shortest / epoch), whole))
+        return [window for window, _ in _cut(known, size, epoch)]
+    size = min(max(epoch / WINDOWS, shortest), epoch)
+    return [window for window, ends_epoch in _cut(known, size, epoch) if not ends_epoch]
 
 
-def _spread(paces: Sequence[float]) -> float:
-    """Standard deviation of the logarithms."""
-    logs = [math.log(pace) for pace in paces]
+def _cut(marks: Sequence[Mark], size: float, epoch: float) -> Iterator[tuple[Window, bool]]:
+    """(a window of about so many steps, whether an epoch ends in it), each from one mark after a bound to another."""
+    begin: Mark | None = None
+    first = min(size, epoch)
+    wanted = math.ceil(marks[0][0] / first) * first
+    for mark in marks:
+        if mark[0] <= wanted:
+            continue
+        if begin is not None and mark[1] > begin[1]:
+            ends_epoch = math.ceil(mark[0] / epoch) > math.ceil(begin[0] / epoch)
+            yield (mark[0] - begin[0], mark[1] - begin[1]), ends_epoch
+        begin = mark
+        wanted = math.ceil(mark[0] / size) * size
+
+
+def _onward(marks: Sequence[Mark]) -> list[Mark]:
+    known: list[Mark] = []
+    for mark in marks:
+        if not known or (mark[0] > known[-1][0] and mark[1] >= known[-1][1]):
+            known.append(mark)
+    return known
+
+
+def _spread(windows: Sequence[Window]) -> float:
+    """Standard deviation of the logarithms of their paces."""
+    logs = [math.log(seconds / steps) for steps, seconds in windows]
     middle = median(logs)
     return NORMAL * sum(abs(value - middle) for value in logs) / len(logs)

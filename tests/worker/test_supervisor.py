@@ -96,14 +96,6 @@ while True:
     assert job.processes() == []
 
 
-def test_what_earlier_attempts_told_is_gone_from_the_disk_when_the_next_one_begins(job: JobFixture) -> None:
-    told = job.paths.rank_events(1, 0)
-    told.parent.mkdir(parents=True)
-    told.write_text("{}\n" * 1000)
-    assert job.run('tell("progress", step=1)', token=2).data["outcome"] == "succeeded"
-    assert [folder.name for folder in job.paths.events.iterdir()] == ["attempt-2"]
-
-
 def test_ranks_that_end_since_a_newer_attempt_has_begun_are_no_fault_of_the_program(job: JobFixture) -> None:
     job.program(
         """

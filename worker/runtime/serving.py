@@ -39,6 +39,8 @@ CHUNK = 512
 """Rows or pictures predicted at once."""
 INPUTS_KEPT = 1000
 """Rows of the input that a .json repeats, for a page to show; the CSV has them all."""
+INPUT_VALUES_KEPT = 200_000
+"""Of wide inputs fewer rows."""
 
 
 def read_preprocess(weights: Path) -> dict[str, Any]:
@@ -229,7 +231,8 @@ def write_output(
         if notes:
             body["notes"] = list(notes)
         if inputs is not None:
-            body["inputs"] = {"columns": names, "rows": list(_input_rows(inputs.slice(0, INPUTS_KEPT)))}
+            kept = min(INPUTS_KEPT, INPUT_VALUES_KEPT // max(1, len(names)))
+            body["inputs"] = {"columns": names, "rows": list(_input_rows(inputs.slice(0, kept)))}
         path.write_text(json.dumps(finite(body)), encoding="utf-8")
         path = path.with_suffix(".csv")
     beside = repeat(()) if inputs is None else _input_rows(inputs)

@@ -113,7 +113,7 @@ def _was_told(job: Job, attempt: JobAttempt) -> bool:
 
 def _running(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
     at, course = _time(events[0].time_s), course_step(job, attempt)
-    if course is not None:
+    if course is not None and attempt.running_at is None:  # each node of a gang says so once
         history_cut(job, course)  # what is told from now on is another course
     JobAttempt.objects.filter(pk=attempt.pk, running_at=None).update(running_at=at)
     moved = job_move(

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from harness.broker import task_send
 from harness.database import DATABASE_AWAY
-from harness.jobs.admission import promise_give, promises_catch_up, unmeasured_start
+from harness.jobs.admission import promise_give, promises_catch_up, unpromised_start
 from harness.jobs.control.ahead import data_foreseen, data_send_ahead
 from harness.jobs.control.disk import OnDisk, disk_read
 from harness.jobs.control.expectations import expectations_write
@@ -212,7 +212,7 @@ def _claim(
         message=placed_words(job, plan.nodes),
         data={"nodes": list(plan.nodes), "devices": [f"{device.kind}:{device.index}" for device in devices]},
         placed_at=timezone.now(),
-        **unmeasured_start(job),
+        **unpromised_start(job),
     )
     if moved is None:
         return None

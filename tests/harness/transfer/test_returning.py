@@ -148,7 +148,7 @@ def test_a_checkpoint_that_the_portal_did_not_take_is_sent_again(returner, plan,
 
 
 def test_an_unforeseen_error_at_the_end_is_no_success(returner, here, monkeypatch):
-    monkeypatch.setattr("worker.transfer.returning.tree_here", lambda *_: 1 / 0)
+    monkeypatch.setattr("worker.transfer.returning.tree_read", lambda *_: 1 / 0)
     (here.results / "results.json").write_text("{}")
     returner.start()
     returner.finish_begin(60.0)
