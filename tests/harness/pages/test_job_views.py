@@ -20,7 +20,7 @@ from harness.jobs.options import options_of
 from harness.jobs.promises import PromiseState, promise_told
 from harness.jobs.timelines import job_energy
 from harness.pages.figures import NONE
-from harness.pages.job_view import curves_source, first_error_line, job_actions
+from harness.pages.job_view import first_error_line, job_actions
 from harness.pages.results_view import INTERVALS_DRAWN
 from harness.pages.speed import speedup_rows
 from harness.pool.models import Node, Quota
@@ -363,16 +363,3 @@ def test_of_many_groups_the_first_are_drawn_and_all_are_in_the_table(world: Simp
         many["note"] == f"N. Drawn are the first {INTERVALS_DRAWN} of {len(rows)}." and many["data"]["overall"] is None
     )
     assert [chart["drawn"] for chart in odd[:2]] == [False, False]
-
-
-def test_only_what_the_job_surely_does_to_its_training_loss_is_told(job_make: Any, people: SimpleNamespace) -> None:
-    from harness.jobs.services import program_file_write
-
-    wish = {"training": {"label_smoothing": 0.1}, "model": {"family": "mlp", "params": {"dropout": 0.2}}}
-    both = "Training loss is measured with softened targets, dropout; validation loss without."
-    job, own = job_make(**wish), job_make(own_model="def build(spec): ...\n", **wish)
-    assert curves_source(job)["notes"]["loss"] == both
-    assert curves_source(own)["notes"]["loss"] == both.replace(", dropout", "")
-    for name, note in (("data.py", both), ("train.py", both.replace("softened targets, ", "")), ("model.py", "")):
-        program_file_write(user=people.owner, job=job, name=name, text="def build(spec): ...\n")
-        assert curves_source(job)["notes"]["loss"] == note
