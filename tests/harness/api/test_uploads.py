@@ -313,5 +313,5 @@ def test_a_person_who_may_create_no_more_projects_is_told(bearer: Any, people: S
     settings.PROJECTS_MAX = 1
     caller, body = bearer(people.mate), {"name": "Zoo"}
     answers = [caller.post(f"{API}/projects", data=body, content_type="application/json") for _ in range(2)]
-    assert [answer.status_code for answer in answers] == [201, 429]
-    assert answers[1].json()["error"]["code"] == "too_many"
+    assert [answer.status_code for answer in answers] == [201, 403]
+    assert answers[1].json()["error"]["code"] == "forbidden"
