@@ -102,12 +102,15 @@ def user_update(
             _keep_an_operator(user)
         _rights_set(user, is_admin, is_active)
         # Nothing else: the row may have changed since it was read, by an admin who takes a right away.
-        user.save(update_fields=[name for name, value in written.items() if value is not None])
+        user.save(update_fields=list(_given(written)))
         if password is not None or is_active is False:
             sessions_end(user=user, but_key=keep_session)
-        told = {name: value for name, value in changes.items() if value is not None}
-        audit_write(actor, "user_update", user.username, **told)
+        audit_write(actor, "user_update", user.username, **_given(changes))
     return user
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _rights_set(user: User, is_admin: bool | None, is_active: bool | None) -> None:
