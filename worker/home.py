@@ -1,5 +1,5 @@
-"""What every process of a node reads from its environment: `DLH_HOME`, `DLH_NODE_NAME`, `DLH_REDIS_URL`, and of a node
-with a cache of its own `DLH_CACHE`, `DLH_CACHE_GIB`, `DLH_URL` and `DLH_NODE_SECRET`."""
+"""What every process of a node reads from its environment: `DLH_HOME`, `DLH_STORE`, `DLH_NODE_NAME`, `DLH_REDIS_URL`,
+and of a node with a cache of its own `DLH_CACHE`, `DLH_CACHE_GIB`, `DLH_URL` and `DLH_NODE_SECRET`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 def home() -> Path:
     """Folder of this installation: `DLH_HOME`, by default `var` beside the packages."""
     return Path(os.environ.get("DLH_HOME") or REPOSITORY / "var").resolve()
+
+
+def data_roots() -> tuple[Path, ...]:
+    """Topmost folders of what programs are given: the home; store and cache where they are named apart from it."""
+    named = (os.environ.get(name, "") for name in ("DLH_STORE", "DLH_CACHE"))
+    return (home(), *(Path(folder).resolve() for folder in named if folder))
 
 
 def run_dir(*parts: str) -> Path:

@@ -7,7 +7,7 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 DEPTH_MAX = 64
@@ -30,6 +30,23 @@ def give_tree(root: Path, uid: int) -> None:
         for name in (*folders, *files):
             with contextlib.suppress(FileNotFoundError):
                 os.chown(name, uid, uid, dir_fd=folder_fd, follow_symlinks=False)
+
+
+def let_through(path: Path, gid: int, roots: Iterable[Path]) -> None:
+    """Let processes of the group pass through the folders above `path`, up to and with that of `roots` it lies below.
+
+    They may not list them, and other users nothing at all. Folders of other owners stay as they are.
+    """
+    for root in roots:
+        if not path.is_relative_to(root):
+            continue
+        for folder in path.parents:
+            found = folder.stat()
+            if not found.st_mode & stat.S_IXOTH and found.st_uid == os.geteuid():
+                os.chown(folder, -1, gid)
+                folder.chmod(stat.S_IMODE(found.st_mode) & ~stat.S_IRWXG | stat.S_IXGRP)
+            if folder == root:
+                break
 
 
 def make_readable(root: Path) -> None:

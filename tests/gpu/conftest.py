@@ -6,6 +6,7 @@ one are skipped then.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tests.gpu.runs import DEVICE, EXACT, make
 from tests.untested import untested
 from tests.worker.runtime import samples
 from worker import devices
+from worker.sandbox import probe as sandbox_probe
 
 NO_GPU = untested("GPUs", "torch finds none here")
 NO_NVML = untested("GPUs", "NVML, the driver's own library, does not answer")
@@ -63,7 +65,11 @@ def exact(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """`DLH_HOME` of this test."""
-    monkeypatch.setenv("DLH_HOME", str(tmp_path / "var"))
-    yield tmp_path / "var"
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """`DLH_HOME` of this test, below folders that other user ids may pass through, as pytest's are not."""
+    with tempfile.TemporaryDirectory() as above:
+        Path(above).chmod(0o755)
+        monkeypatch.setenv("DLH_HOME", f"{above}/var")
+        sandbox_probe.ingredients.cache_clear()
+        yield Path(above, "var")
+    sandbox_probe.ingredients.cache_clear()

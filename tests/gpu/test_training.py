@@ -108,9 +108,12 @@ def test_the_same_seed_gives_the_same_weights(family: str, tmp_path: Path) -> No
     pack, training = (samples.wine, {}) if family == "mlp" else (digits, {"augment": "shift"})
     model = {"family": family, "size": "small", "params": {"dropout": 0.3}}
     program = make(tmp_path / "program", pack, model=model, training={"epochs": 2, "ema": 0.9, **training})
-    one, other = (weights(trained(program, tmp_path / name)) for name in ("one", "other"))
-    # gradients of convolutions are added up in no fixed order; another seed would be apart by far more than a tenth
-    assert apart(one, other) < (SAME if family == "mlp" else 10 * CLOSE_TF32)
+    one, again = (weights(trained(program, tmp_path / name)) for name in ("one", "again"))
+    if family == "mlp":
+        assert apart(one, again) < SAME
+    else:  # gradients of convolutions are added up in no fixed order, and small differences grow
+        samples.change_spec(program, training={"seed": 2})
+        assert apart(one, again) < apart(one, weights(trained(program, tmp_path / "other"))) / 3
 
 
 def test_another_seed_gives_other_weights(tmp_path: Path) -> None:

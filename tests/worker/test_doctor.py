@@ -82,15 +82,15 @@ def test_sums_between_gpus_are_looked_at_where_pytorch_and_horovod_can_use_them(
 
 
 @pytest.mark.parametrize("level", [SandboxLevel.L1, SandboxLevel.L2])
-@pytest.mark.parametrize("uid_reaches_python", [False, True])
-def test_a_sandbox_that_keeps_gpus_from_jobs_is_named(driver, monkeypatch, level, uid_reaches_python):
-    host = replace(sandbox.host(), level=level, uid_reaches_python=uid_reaches_python)
+@pytest.mark.parametrize("uid_reaches_us", [False, True])
+def test_a_sandbox_that_keeps_gpus_from_jobs_is_named(driver, monkeypatch, level, uid_reaches_us):
+    host = replace(sandbox.host(), level=level, uid_reaches_us=uid_reaches_us)
     monkeypatch.setattr(sandbox, "host", lambda: host)
     monkeypatch.setattr("worker.sandbox.probe.os.getuid", lambda: 0)
     monkeypatch.setattr(machine, "_torch_has_cuda", lambda: True)
     monkeypatch.setattr(machine, "_version", lambda _: "")
     bad = [line.name for line in machine.gpus() if line.state is State.BAD]
-    assert bad == (["GPUs in the sandbox"] if level == SandboxLevel.L1 and not uid_reaches_python else [])
+    assert bad == (["GPUs in the sandbox"] if level == SandboxLevel.L1 and not uid_reaches_us else [])
 
 
 def test_a_portal_that_is_none_is_named_and_the_rest_left_out():

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -120,12 +121,52 @@ def test_a_program_with_a_gpu_under_landlock_alone_names_its_threads_and_changes
     python = shutil.which("python3", path="/usr/bin")
     if python is None:
         pytest.skip(untested("a GPU under landlock alone", "no Python here that another user id can run"))
-    host = replace(sandbox_probe.ingredients(), uid_reaches_python=True)
+    host = replace(sandbox_probe.ingredients(), uid_reaches_us=True)
     monkeypatch.setattr(sandbox_probe, "ingredients", lambda: host)
     argv = [python, "-I", "-S", "-c", NAMES_A_THREAD, str(os.getpid())]
     done = run_at(SandboxLevel.L1, argv, tmp_path, gpus=(0,))
     assert done.returncode == 0, done.stderr
     assert run_at(SandboxLevel.L1, argv, tmp_path).returncode == 1, "without a GPU nothing there may be written"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="user ids are given by root alone")
+def test_a_program_with_a_user_id_of_its_own_finds_its_files_below_a_private_home(monkeypatch) -> None:
+    host = replace(sandbox_probe.ingredients(), uid_reaches_us=True)
+    monkeypatch.setattr(sandbox_probe, "ingredients", lambda: host)
+    with tempfile.TemporaryDirectory() as above:
+        folder = Path(above)
+        folder.chmod(0o755)
+        home, work = folder / "home", folder / "home" / "store" / "work"
+        monkeypatch.setenv("DLH_HOME", str(home))
+        for made in (home, home / "secrets", home / "store"):
+            made.mkdir(mode=0o700)
+        work.mkdir()
+        (work / "mine").write_text("rows")
+        (home / "secrets" / "key").write_text("not for programs")
+        here = {"name": f"t{os.getpid()}", "workdir": work, "writable": (work,), "at_level": SandboxLevel.L1}
+        done = sandbox.run_sandboxed(["/bin/cat", str(work / "mine")], **here)
+        assert (done.returncode, done.stdout) == (0, "rows"), done.stderr
+        for secret in (home / "secrets" / "key", home / "secrets", home):
+            assert sandbox.run_sandboxed(["/bin/ls", str(secret)], **here).returncode != 0
+        assert [stat.S_IMODE(path.stat().st_mode) for path in (home, home / "store")] == [0o710, 0o710]
+        assert stat.S_IMODE((home / "secrets").stat().st_mode) == 0o700
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="user ids are given by root alone")
+def test_programs_get_no_user_id_that_cannot_come_to_their_data(monkeypatch) -> None:
+    python = shutil.which("python3", path="/usr/bin")
+    if python is None:
+        pytest.skip(untested("user ids under landlock alone", "no Python here that another user id can run"))
+    monkeypatch.setattr(sandbox_probe.sys, "executable", python)
+    with tempfile.TemporaryDirectory() as above:
+        monkeypatch.setenv("DLH_HOME", f"{above}/home")
+        found = []
+        for mode in (0o755, 0o700):
+            Path(above).chmod(mode)
+            sandbox_probe.ingredients.cache_clear()
+            found.append(sandbox_probe.ingredients().uid_reaches_us)
+    sandbox_probe.ingredients.cache_clear()
+    assert found == [True, False]
 
 
 def test_a_program_without_a_user_id_of_its_own_may_write_nothing_below_proc(tmp_path: Path) -> None:

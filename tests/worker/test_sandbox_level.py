@@ -15,7 +15,7 @@ from worker.sandbox import SandboxError, SandboxLevel, SandboxSpec, SandboxTooWe
 from worker.sandbox import probe as sandbox_probe
 from worker.sandbox.probe import AGAIN_MOST_S, AGAIN_S, Finding, Host
 
-BEST = Host(bwrap="/usr/bin/bwrap", seccomp_problem="", landlock_abi=7, has_cgroups=True, uid_reaches_python=True,
+BEST = Host(bwrap="/usr/bin/bwrap", seccomp_problem="", landlock_abi=7, has_cgroups=True, uid_reaches_us=True,
             level=SandboxLevel.L3)  # fmt: skip
 BUSY = replace(BEST, level=SandboxLevel.L1, reason="L3: trial run did not end in 20 s", tried=SandboxLevel.L3)
 POOR = replace(BEST, level=SandboxLevel.L1, reason="L3: bubblewrap is not installed")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from worker.sandbox import bwrap, cgroup, probe, seccomp
+from worker.sandbox import bwrap, cgroup, probe, seccomp, uids
 from worker.sandbox.model import SandboxLevel, SandboxSpec
 
 _ENTER = Path(__file__).with_name("enter.py")
@@ -79,7 +79,8 @@ def _policy(
     unix = level >= SandboxLevel.L2 or uid is not None
     filter_ = base64.b64encode(seccomp.program(inet=inet, unix=unix)).decode() if level >= SandboxLevel.L1 else None
     return {
-        "rlimits": rlimits, "uid": uid, "drop": os.getuid() == 0, "seccomp": filter_,
+        "rlimits": rlimits, "uid": uid, "groups": [uids.way_gid()] if level < SandboxLevel.L2 else [],
+        "drop": os.getuid() == 0, "seccomp": filter_,
         "landlock": _landlock(spec, level, host, scratch, ports, uid),
         "init": level < SandboxLevel.L2, "argv": list(spec.argv),
     }  # fmt: skip

@@ -116,7 +116,7 @@ def _drop_rights(policy: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):
             _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
     if policy["uid"] is not None:
-        os.setgroups([])
+        os.setgroups(policy["groups"])
         os.setresgid(policy["uid"], policy["uid"], policy["uid"])
         os.setresuid(policy["uid"], policy["uid"], policy["uid"])
     _clear_capabilities()

@@ -12,11 +12,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+from worker.home import REPOSITORY, data_roots
 from worker.sandbox import cgroup, enter, seccomp, uids
 from worker.sandbox.model import SandboxError, SandboxLevel, SandboxLimits, SandboxSpec
 
@@ -36,8 +37,9 @@ class Host:
     seccomp_problem: str
     landlock_abi: int
     has_cgroups: bool
-    uid_reaches_python: bool
-    """Root only: another user id could run our Python by its path, without mounts of its own."""
+    uid_reaches_us: bool
+    """Root only: another user id could run our Python, read our packages and come as far as our data by their paths,
+    without mounts of its own; within our data `trees.let_through` opens the way."""
     level: SandboxLevel = SandboxLevel.L0
     reason: str = ""
     """Why no higher level works here; empty at the highest."""
@@ -46,7 +48,7 @@ class Host:
 
     def gives_uid(self, level: SandboxLevel) -> bool:
         """Whether each program at `level` runs with a user id of its own."""
-        return os.getuid() == 0 and (level >= SandboxLevel.L2 or self.uid_reaches_python)
+        return os.getuid() == 0 and (level >= SandboxLevel.L2 or self.uid_reaches_us)
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for a report."""
@@ -67,7 +69,7 @@ def ingredients() -> Host:
         seccomp_problem=problem,
         landlock_abi=enter.landlock_abi(),
         has_cgroups=root and cgroup.hierarchies()[0] > 0,
-        uid_reaches_python=root and _others_can_run(Path(sys.executable)),
+        uid_reaches_us=root and _others_reach(sys.executable, REPOSITORY / "worker", data_roots()),
     )
 
 
@@ -83,7 +85,10 @@ def look() -> Host:
         problem = missing or _trial(level)
         if not problem:
             if os.getuid() == 0 and not found.gives_uid(level):
-                reasons.append("programs run as root, without capabilities: no other user id reaches this Python")
+                reasons.append(
+                    "programs run as root, without capabilities: no other user id reaches this Python, its packages or "
+                    "the data"
+                )
             return replace(found, level=level, reason="; ".join(reasons), tried=tried or level)
         reasons.append(f"L{level}: {problem}")
     raise SandboxError("No program can be started on this host: " + "; ".join(reasons))
@@ -180,12 +185,14 @@ def _trial(level: SandboxLevel) -> str:
     return stderr.decode(errors="replace").strip()[-300:] or f"trial run ended with {process.popen.returncode}"
 
 
-def _others_can_run(program: Path) -> bool:
-    """Ask the kernel: can the first sandbox user id execute `program`?"""
+def _others_reach(program: str, package: Path, data: Iterable[Path]) -> bool:
+    """Ask the kernel: can the first sandbox user id execute `program`, read `package` and come to the roots of data?"""
     uid = uids.uid_range()[0]
+    look = "import os, sys; os.listdir(sys.argv[1]); [os.stat(path + '/.') for path in sys.argv[2:]]"
+    above = {str(next(folder for folder in root.parents if folder.exists())) for root in data}
     try:
         done = subprocess.run(
-            [str(program), "-I", "-S", "-c", "pass"], user=uid, group=uid, extra_groups=[],
+            [program, "-I", "-S", "-c", look, str(package), *sorted(above)], user=uid, group=uid, extra_groups=[],
             capture_output=True, timeout=_TRIAL_S, env={}, check=False,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):

@@ -17,7 +17,7 @@ from typing import IO
 import psutil
 
 from worker import trees
-from worker.home import run_dir
+from worker.home import data_roots, run_dir
 from worker.sandbox import cgroup, command, egress, overlay, probe, uids
 from worker.sandbox.environment import package_folder, python_environment
 from worker.sandbox.model import Completed, SandboxError, SandboxLevel, SandboxLimits, SandboxSpec, SandboxTooWeak
@@ -126,6 +126,8 @@ def start(
         peers_only = group is not None and _limit_egress(spec, group)
         if uid:
             _hand_over(spec, writable, uid.uid)
+            if level < SandboxLevel.L2:
+                _let_through(spec, scratch)
         argv = command.command(spec, level, host, scratch, uid.uid if uid else None, group)
         argv = network.entered(argv) if network else argv
         environment = {"TMPDIR": "/tmp" if level >= SandboxLevel.L2 else str(scratch / "tmp"), **spec.environment}  # noqa: S108
@@ -220,6 +222,12 @@ def _hand_over(spec: SandboxSpec, writable: tuple[Path, ...], uid: int) -> None:
         path.chmod(path.stat().st_mode | 0o111)  # bubblewrap enters it before it becomes that user
     for path in spec.readonly:
         trees.make_readable(path)
+
+
+def _let_through(spec: SandboxSpec, scratch: Path) -> None:
+    """What is not bound to a place of its own is reached through its real folders, which are private to the agent."""
+    for path in dict.fromkeys((scratch / "tmp", spec.workdir, *spec.readonly, *spec.writable)):
+        trees.let_through(path, uids.way_gid(), data_roots())
 
 
 def run_sandboxed(  # noqa: PLR0913 - keywords only; each is a thing a caller must be able to say

@@ -22,6 +22,11 @@ def uid_range() -> range:
     return range(int(low), int(high or low) + 1)
 
 
+def way_gid() -> int:
+    """Group of programs that find their folders by real paths, and of the folders above these (`trees.let_through`)."""
+    return uid_range()[0]
+
+
 def _locks() -> Path:
     """Locks of the ids: for the whole host, since a run ends all processes of its id, whichever agent began them."""
     try:
