@@ -3,7 +3,8 @@
 #
 #   build.sh PYTHON CACHE_DIR
 #
-# Horovod 0.28.1 asks for C++14 while torch 2.13 needs C++17: the compiler wrapper appends the standard last.
+# Horovod 0.28.1 asks for C++14 while torch 2.13 needs C++17: the compiler wrapper appends the standard last, and has what
+# only a debugger reads left out, which Horovod asks for as well: more than a quarter of the compiler's time.
 # wake.patch has its thread wake for each message, where HOROVOD_WAKE_ON_ENQUEUE is set (docs/decisions/008-*).
 # operations.py says whether NCCL goes in, and cuda.patch has that work; wheels without it do not depend on that patch.
 set -euo pipefail
@@ -26,7 +27,7 @@ command -v patch >/dev/null 2>&1 || command -v git >/dev/null 2>&1 || {
 mkdir -p "$folder"
 building=$(mktemp -d)
 trap 'rm -rf "$building"' EXIT
-printf '#!/bin/sh\nexec g++ "$@" -std=c++17\n' >"$building/cxx"
+printf '#!/bin/sh\nexec g++ "$@" -std=c++17 -g0\n' >"$building/cxx"
 chmod +x "$building/cxx"
 if [ "$operations" = nccl ]; then
   export HOROVOD_GPU_OPERATIONS=NCCL HOROVOD_NCCL_LINK=SHARED

@@ -217,7 +217,7 @@ def run_with_memory(program: Path, extra_bytes: int) -> Any:
     Allocators that reserve address space they may never use (Arrow's, glibc's arenas for threads) are told not to.
     """
     wrapper = (
-        "import resource, runpy, sys, torch, sklearn.metrics\n"
+        "import resource, runpy, sys, torch\n"
         "used = int(next(line for line in open('/proc/self/status') if line.startswith('VmSize')).split()[1]) * 1024\n"
         f"resource.setrlimit(resource.RLIMIT_AS, (used + {extra_bytes},) * 2)\n"
         "sys.argv = ['train.py', '--epochs', '1', '--fresh']\n"

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from worker.runtime.data import Dataset, Part
 from worker.runtime.outcome.chart import Chart, chart
+from worker.runtime.outcome.curves import average_precision, precision_recall_curve, roc_area, roc_curve
 from worker.runtime.outcome.group_charts import accuracy_by_group, error_by_group
 from worker.runtime.outcome.regression_charts import regression_charts
 
@@ -115,8 +116,6 @@ def curve_charts(true: NDArray[np.int64], probabilities: NDArray[np.float64], na
 
     The precision of the more frequent one is high whatever the model does.
     """
-    from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score, roc_curve
-
     counts = np.bincount(true, minlength=len(names))
     chosen = [index for index in np.argsort(-counts, kind="stable") if 0 < counts[index] < len(true)]
     if len(names) == 2:
@@ -131,8 +130,7 @@ def curve_charts(true: NDArray[np.int64], probabilities: NDArray[np.float64], na
         precision, recall, cuts, fewer = curve_points(precision_recall_curve, is_class, score, moved=len(names) == 2)
         pr += [[name, *point] for point in zip(recall, precision, cuts, strict=True)]
         thinned = thinned or few or fewer
-        average = float(average_precision_score(is_class, score))
-        areas.append([name, int(counts[index]), average, float(roc_auc_score(is_class, score))])
+        areas.append([name, int(counts[index]), average_precision(is_class, score), roc_area(is_class, score)])
     note = f"{which}Down-sampled to about {CURVE_POINTS} points per class." if thinned else which.rstrip()
     if len(areas) > 1:
         average, roc_auc = np.mean([row[2:] for row in areas], axis=0)
@@ -152,7 +150,7 @@ def curve_points(
     *,
     moved: bool,
 ) -> tuple[list[float], list[float], list[float], bool]:
-    """(one axis, the other, threshold) of the points of a curve of sklearn that are shown; whether some are left out.
+    """(one axis, the other, threshold) of the points of a curve that are shown; whether some are left out.
 
     These are its corners. With `moved` also those of all `THRESHOLDS`: between two corners the thresholds are unknown.
     """
