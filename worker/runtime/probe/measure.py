@@ -17,7 +17,7 @@ printed is JSON:
                          Of the rank that takes most. The few rows held (`sample_bytes`) are part of it
     run_peak_bytes       the same with the evaluation
     idle_bytes           resident memory of a process that has loaded torch and this library, and nothing else
-    load_row_s           seconds per row to read the data
+    load_row_s           seconds per row to read the data, once all that reads it is loaded
     quickest_s           the quickest survey that steps were held against (`--quickest`); null where there was none
     loud_s               seconds that went by because the host was busy for others: steps then are made again
     power_w              mean of the GPU's own counter over the timed steps; null where none can be read, and for CPUs

@@ -93,6 +93,15 @@ class Loud(Gauge):
         return False
 
 
+def test_what_is_loaded_once_counts_for_no_row(tmp_path: Path) -> None:
+    folder, data = make(tmp_path, "wine")
+    slow, once_s = folder / "data.py", 3.0
+    slow.write_text(f"import time\n\ntime.sleep({once_s})\n" + slow.read_text())
+    answer = measured(folder, data)
+    assert answer["ok"], answer["problem"]
+    assert 0 < answer["load_row_s"] * 178 < once_s
+
+
 def test_steps_of_a_loud_host_are_made_again(tmp_path: Path) -> None:
     folder, data = make(tmp_path, "wine", model={"family": "mlp"})
     answer = measured(folder, data, gauge=Spell(0.5))
