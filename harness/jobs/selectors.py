@@ -13,7 +13,7 @@ from harness.datasets.content import content_profile
 from harness.datasets.selectors import dataset_profile
 from harness.errors import NotFound
 from harness.jobs.exports import export_get, export_model_open, export_name, export_zip
-from harness.jobs.finding import JobFilters, job_list, job_metric_keys, job_order, job_owners
+from harness.jobs.finding import JobFilters, job_list, job_metric_keys, job_order, job_owners, job_rows
 from harness.jobs.logs import job_logs, job_logs_text
 from harness.jobs.models import PURGE_BEGUN, Checkpoint, Job, JobAttempt, JobEvent, Prediction
 from harness.jobs.results import (
@@ -55,6 +55,7 @@ __all__ = [
     "job_owners",
     "job_profile",
     "job_results",
+    "job_rows",
     "job_samples",
     "job_series",
     "job_series_csv",

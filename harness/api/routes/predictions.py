@@ -13,13 +13,12 @@ from ninja.throttling import UserRateThrottle
 from pydantic import ValidationError
 
 from harness.api.auth import person
-from harness.api.caching import begun
 from harness.api.schemas.base import Items
 from harness.api.schemas.telemetry import PredictionJsonIn, PredictionOut
 from harness.errors import Invalid, TooLarge
 from harness.jobs import selectors, services
 from harness.jobs.models import Job, Prediction
-from harness.responses import chunks_response
+from harness.responses import begun, chunks_response
 from worker.words import size_words
 
 router = Router()
