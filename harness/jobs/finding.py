@@ -152,6 +152,18 @@ def job_rows(
     return columns_annotate(rows, columns)
 
 
+def jobs_open(*, user: User, states: Sequence[JobState], sort: str = "-created") -> QuerySet[Job]:
+    """Those of `job_rows` in states of which none is terminal: read off an index of these alone."""
+    filters = JobFilters(states=tuple(str(state) for state in states))
+    return job_rows(user=user, filters=filters, sort=sort).filter(finished_at=None)
+
+
+def jobs_ended(*, user: User, state: JobState) -> QuerySet[Job]:
+    """Those of `job_rows` that ended so, the newest end first: read off an index, whatever their number."""
+    rows = job_rows(user=user, filters=JobFilters(states=(str(state),)))
+    return rows.filter(finished_at__isnull=False).order_by("-finished_at", "-pk")
+
+
 def job_order(sort: str) -> OrderBy:
     """Of the name of a sort, of a column, or of what people call it. Raises `Invalid`."""
     name = sort.removeprefix("-")

@@ -123,6 +123,9 @@ class Job(models.Model):
             models.Index(fields=["deleted_at", "-created_at", "id"]),
             models.Index(fields=["state", "-priority", "queued_at"]),
             models.Index(fields=["state", "finished_at"], name="job_ended"),
+            models.Index(
+                fields=["deleted_at", "-created_at", "id"], name="job_open", condition=models.Q(finished_at=None)
+            ),
         ]
 
     def __str__(self) -> str:

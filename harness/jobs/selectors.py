@@ -13,7 +13,16 @@ from harness.datasets.content import content_profile
 from harness.datasets.selectors import dataset_profile
 from harness.errors import NotFound
 from harness.jobs.exports import export_get, export_model_open, export_name, export_zip
-from harness.jobs.finding import JobFilters, job_list, job_metric_keys, job_order, job_owners, job_rows
+from harness.jobs.finding import (
+    JobFilters,
+    job_list,
+    job_metric_keys,
+    job_order,
+    job_owners,
+    job_rows,
+    jobs_ended,
+    jobs_open,
+)
 from harness.jobs.logs import job_logs, job_logs_text
 from harness.jobs.models import PURGE_BEGUN, Checkpoint, Job, JobAttempt, JobEvent, Prediction
 from harness.jobs.results import (
@@ -61,6 +70,8 @@ __all__ = [
     "job_series_csv",
     "job_series_keys",
     "jobs_active_of_dataset",
+    "jobs_ended",
+    "jobs_open",
     "prediction_csv",
     "prediction_get",
     "prediction_list",

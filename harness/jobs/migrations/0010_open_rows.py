@@ -20,6 +20,12 @@ class Migration(migrations.Migration):
             index=models.Index(fields=['state', 'finished_at'], name='job_ended'),
         ),
         migrations.AddIndex(
+            model_name='job',
+            index=models.Index(
+                condition=models.Q(('finished_at', None)), fields=['deleted_at', '-created_at', 'id'], name='job_open'
+            ),
+        ),
+        migrations.AddIndex(
             model_name='jobattempt',
             index=models.Index(condition=models.Q(('ended_at', None)), fields=['job'], name='attempt_open'),
         ),
