@@ -24,11 +24,11 @@ from harness.pages.job_groups import CSV_COLUMNS, group_choices, groups_csv, gro
 from harness.pages.views.saved_views import list_address, view_address, view_context
 from harness.pages.web import asks_part, page, page_number, person, show
 from harness.pages.words import NAME_WORDS, STATE_WORDS, TASK_WORDS
-from harness.paging import Page
+from harness.paging import Page, page_within
 from harness.responses import begun, chunks_response, json_chunks
 from worker.states import JobState
 
-PAGE_SIZE = 25
+PAGE_SIZE, TRASH_PAGE_SIZE = 25, 50
 _READ_AT_ONCE = 500
 _FORM_ID = "job-filters"
 _MORE = ("task", "project", "owner", "metric_min", "tag", "since", "until")
@@ -168,10 +168,11 @@ def job_groups_csv(request: HttpRequest) -> HttpResponseBase:
 
 @page("GET", "HEAD")
 def trash(request: HttpRequest) -> HttpResponseBase:
-    """What was deleted and can still be restored."""
+    """What was deleted and can still be restored: two lists, each with pages of its own."""
     user = person(request)
+    jobs, datasets = job_rows(user=user, filters=JobFilters(deleted=True)), dataset_list(user=user, deleted=True)
     context = {
-        "jobs": job_list(user=user, filters=JobFilters(deleted=True), page_size=100).items,
-        "datasets": dataset_list(user=user, deleted=True)[:100],
+        "jobs": page_within(jobs, page=page_number(request), page_size=TRASH_PAGE_SIZE),
+        "datasets": page_within(datasets, page=page_number(request, "datasets"), page_size=TRASH_PAGE_SIZE),
     }
     return show(request, "home/trash.html", context)
