@@ -40,7 +40,7 @@ from harness.jobs.selectors import job_get
 from harness.pool import quotas, reservations
 from harness.pool.models import Reservation
 from harness.pool.services import pool_setting_get
-from harness.responses import chunks_response
+from harness.responses import begun, chunks_response
 
 router = Router()
 pool_router = Router()
@@ -289,5 +289,5 @@ def history_csv(request: HttpRequest, query: Annotated[SpanQuery, Query()]) -> H
 def _csv(
     request: HttpRequest, columns: tuple[str, ...], rows: Iterable[tuple[Any, ...]], filename: str
 ) -> HttpResponseBase:
-    chunks = csv_chunks(columns, rows)
+    chunks = begun(csv_chunks(columns, rows))
     return chunks_response(request, chunks, content_type="text/csv; charset=utf-8", filename=filename)
