@@ -155,7 +155,7 @@ def prediction_get(*, user: User, job: Job, prediction_id: str) -> Prediction:
 def prediction_list(*, user: User, job: Job) -> QuerySet[Prediction]:
     """Predictions made with a job, newest first. Raises `NotFound`."""
     require(user, job.project, Role.VIEWER)
-    return Prediction.objects.filter(job=job).select_related("owner").order_by("-created_at")
+    return Prediction.objects.filter(job=job).select_related("owner").order_by("-created_at", "pk")
 
 
 def program_check_get(job: Job, check_id: str) -> dict[str, Any] | None:

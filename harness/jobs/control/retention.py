@@ -22,6 +22,7 @@ from harness.datasets.purging import contents_purge, datasets_purge
 from harness.datasets.uploads import uploads_expire
 from harness.jobs.control.forgetting import history_forget
 from harness.jobs.models import PURGE_BEGUN, Job, JobEvent, MetricPoint, ResourceSample
+from harness.jobs.past_predictions import predictions_forget
 from harness.pool.devices import devices_forget
 from harness.pool.models import Node, NodeState
 from harness.pool.services import node_queue
@@ -41,7 +42,7 @@ def retention() -> None:
     """Do all of it; each part stands alone."""
     parts = (
         uploads_expire, jobs_purge, datasets_purge, _contents, orphans_remove, samples_thin, sessions_expire,
-        devices_forget, history_forget, live_streams_expire,
+        devices_forget, predictions_forget, history_forget, live_streams_expire,
     )  # fmt: skip
     for part in parts:
         try:
