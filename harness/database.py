@@ -1,19 +1,23 @@
-"""What tells a database that is away from a fault of what was being done; many rows changed in one go."""
+"""What tells a database that is away from a fault of what was being done; many rows changed or deleted."""
 
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
 from django.db import connection
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.db.utils import InterfaceError, OperationalError
 
 DATABASE_AWAY = (OperationalError, InterfaceError)
 """Raised while the database restarts, is locked for longer than we wait, or has cut the connection: what was being done
 is done again later, and nothing is to be dropped for it."""
+BATCH_ROWS = 2000
+BREATH_S = 0.02
+"""Between two batches others write."""
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _PRIMARY = 0xFF
 """Of an extended SQLite code the primary one: the low byte."""
@@ -38,6 +42,15 @@ def passes_by_itself(error: BaseException) -> bool:
     Not all such causes pass: whoever tries again does so for a limited time.
     """
     return isinstance(error, (*DATABASE_AWAY, OSError, MemoryError))
+
+
+def rows_delete(rows: QuerySet[Any]) -> int:
+    """Delete a few thousand at a time, there may be millions: while SQLite deletes, nobody else can write. How many."""
+    count = 0
+    while gone := rows.filter(pk__in=rows.order_by().values("pk")[:BATCH_ROWS]).delete()[0]:
+        count += gone
+        time.sleep(BREATH_S)
+    return count
 
 
 def rows_update(model: type[Model], changes: Mapping[Any, Mapping[str, Any]]) -> None:

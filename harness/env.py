@@ -47,15 +47,18 @@ def env_bool(name: str, *, default: bool = False) -> bool:
     raise SettingsError(f"{name} must be 1 or 0, not {text!r}")
 
 
-def env_int(name: str, default: int) -> int:
-    """A whole number. Raises `SettingsError` on anything else."""
+def env_int(name: str, default: int, *, least: int | None = None) -> int:
+    """A whole number, where there is a `least` no smaller one. Raises `SettingsError` on anything else."""
     text = env_text(name).strip()
     if not text:
         return default
     try:
-        return int(text)
+        number = int(text)
     except ValueError as error:
         raise SettingsError(f"{name} must be a whole number, not {text!r}") from error
+    if least is not None and number < least:
+        raise SettingsError(f"{name} must be at least {least}, not {number}")
+    return number
 
 
 def event_streams(*, several: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -45,6 +46,12 @@ def page_of(rows: QuerySet[Any], *, page: int, page_size: int) -> Page[Any]:
         raise Invalid(f"A page number is 1 or more, and a page holds 1 to {PAGE_SIZE_MAX} rows.", field="page")
     start = (page - 1) * page_size
     return Page(items=list(rows[start : start + page_size]), total=rows.count(), page=page, page_size=page_size)
+
+
+def page_cut(rows: Sequence[T], *, page: int, page_size: int) -> Page[T]:
+    """One page of rows that are in memory; none where the list ends before."""
+    start = (page - 1) * page_size
+    return Page(items=list(rows[start : start + page_size]), total=len(rows), page=page, page_size=page_size)
 
 
 def page_within(rows: QuerySet[Any], *, page: int, page_size: int) -> Page[Any]:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from email.utils import quote as quote_header
 from io import BufferedReader
+from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
+from django.core.serializers.json import DjangoJSONEncoder
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.utils.cache import get_conditional_response
 from django.utils.http import quote_etag
 
 from harness.bodies import Body, file_body
 from harness.store import ByteRange, range_parse, stream_read_async
+
+_ITEMS_PER_CHUNK = 100
 
 
 def _disposition(filename: str, *, inline: bool) -> str:
@@ -85,3 +91,18 @@ def chunks_response(
         response["Content-Disposition"] = _disposition(filename, inline=False)
     response["X-Content-Type-Options"] = "nosniff"
     return response
+
+
+def begun(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The same chunks with the first one made now, so that an error becomes an answer and not a cut stream."""
+    first = next(chunks, b"")
+    return chain([first], chunks)
+
+
+def json_chunks(items: Iterable[Any]) -> Iterator[bytes]:
+    """`{"items": [...]}` in chunks of a hundred items, so that a list of any length takes no memory."""
+    rest, before = iter(items), '{"items": ['
+    while part := list(islice(rest, _ITEMS_PER_CHUNK)):
+        yield (before + ", ".join(json.dumps(item, cls=DjangoJSONEncoder) for item in part)).encode()
+        before = ", "
+    yield (before.removesuffix(", ") + "]}").encode()

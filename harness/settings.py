@@ -194,6 +194,10 @@ STALL_S = env_int("DLH_STALL_S", 300)
 PROJECTS_MAX = env_int("DLH_PROJECTS_MAX", 10)
 """Projects that one person may create, admins of the installation as many as they like; 0: nobody else any."""
 TRASH_DAYS = env_int("DLH_TRASH_DAYS", 14)
+HISTORY_DAYS = env_int("DLH_HISTORY_DAYS", 400, least=366)
+"""How long the use of the pool is known that belongs to no job any more; pages show the last year."""
+PREDICTION_DAYS = env_int("DLH_PREDICTION_DAYS", 0, least=0)
+"""How long predictions are kept; 0: as long as their job."""
 UPLOAD_EXPIRES_DAYS = env_int("DLH_UPLOAD_EXPIRES_DAYS", 7)
 UPLOADS_OPEN_MAX = env_int("DLH_UPLOADS_OPEN_MAX", 50)
 """Unfinished uploads that one person may have."""

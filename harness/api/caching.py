@@ -1,10 +1,9 @@
-"""Conditional answers where a version is known without making the body, and streams that fail before they begin."""
+"""Conditional answers where a version is known without making the body."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from itertools import chain
+from collections.abc import Callable
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
@@ -23,9 +22,3 @@ def json_if_changed(request: HttpRequest, version: str, make: Callable[[], Any])
     answer["ETag"] = etag
     answer["Cache-Control"] = "private, no-cache"
     return answer
-
-
-def begun(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The same chunks with the first one made now, so that an error becomes an answer and not a cut stream."""
-    first = next(chunks, b"")
-    return chain([first], chunks)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from django.db.models import QuerySet
+
 from harness.calibration.models import DeviceModelRow, FinishedJobRow, RanOutRow
 from harness.calibration.shipped import prior_of
 from harness.jobs.models import DeviceUse, JobAttempt
@@ -106,8 +108,7 @@ def _power(key: Key, told: Mapping[str, Any] | None, table: Mapping[str, Any]) -
 
 def finished_of(kind: str, model_name: str) -> list[Finished]:
     """Finished jobs that a model can learn from, oldest first."""
-    rows = FinishedJobRow.objects.filter(kind=kind, model_name=model_name).exclude(step_s=None)
-    newest = rows.exclude(workload={}).exclude(allocation={}).order_by("-finished_at", "-pk")[:RECENT]
+    newest = finished_teaching(kind, model_name)
     ran = _ran([row.job_id for row in newest if row.job_id])
     names = {name for one in ran.values() for name in one.nodes}
     links = links_known(set(Node.objects.filter(name__in=names).values_list("pk", flat=True)))
@@ -115,6 +116,12 @@ def finished_of(kind: str, model_name: str) -> list[Finished]:
     hosts = frozenset(nodes_by_host(pool_setting_get()).get(model_name, ()))
     found = (_finished(row, ran.get(row.job_id or "", _Ran()), links, hosts) for row in reversed(newest))
     return [job for job in found if job is not None]
+
+
+def finished_teaching(kind: str, model_name: str) -> QuerySet[FinishedJobRow]:
+    """The rows that a model of device is corrected by, newest first: older ones count no more."""
+    rows = FinishedJobRow.objects.filter(kind=kind, model_name=model_name).exclude(step_s=None)
+    return rows.exclude(workload={}).exclude(allocation={}).order_by("-finished_at", "-pk")[:RECENT]
 
 
 @dataclass(frozen=True)
@@ -174,9 +181,13 @@ def _finished(row: FinishedJobRow, ran: _Ran, links: LinksKnown, hosts: frozense
 
 def ran_out_of(kind: str, model_name: str) -> list[RanOut]:
     """Jobs that ran out of memory and that a model can learn from, oldest first."""
+    return [job for row in reversed(ran_out_teaching(kind, model_name)) if (job := _ran_out(row))]
+
+
+def ran_out_teaching(kind: str, model_name: str) -> QuerySet[RanOutRow]:
+    """The rows that a model of memory is corrected by, newest first: older ones count no more."""
     rows = RanOutRow.objects.filter(kind=kind, model_name=model_name).exclude(limit_bytes=None)
-    newest = rows.exclude(workload={}).exclude(allocation={}).order_by("-ended_at", "-pk")[:RECENT]
-    return [job for row in reversed(newest) if (job := _ran_out(row))]
+    return rows.exclude(workload={}).exclude(allocation={}).order_by("-ended_at", "-pk")[:RECENT]
 
 
 def _ran_out(row: RanOutRow) -> RanOut | None:

@@ -18,6 +18,7 @@ from codegen.modes import STAGED
 from harness.broker import task_send_on_commit
 from harness.calibration.forecasts import forecast_of, workload_of
 from harness.calibration.models import FinishedJobRow
+from harness.calibration.tried import Tried
 from harness.errors import HarnessError
 from harness.jobs.models import DeviceUse, Job, JobAttempt, JobEvent, MetricPoint
 from harness.jobs.results import job_results
@@ -36,19 +37,25 @@ LEAST, MOST = 1e-9, 1e18
 """No second, byte or rate that a run tells lies beyond."""
 BATCH = 50
 _log = logging.getLogger(__name__)
+_tried = Tried()
 
 
 def jobs_learn() -> int:
     """Write the rows of jobs that ended without one; return how many."""
     since = timezone.now() - LOOK_BACK
     rows = Job.objects.filter(state=JobState.SUCCEEDED, finished_at__gte=since, finished_cost=None)
+    rows = rows.exclude(pk__in=_tried.resting()).order_by("finished_at", "pk")
     count = 0
     for job_id in list(rows.values_list("pk", flat=True)[:BATCH]):
+        learnt = False
         try:
-            count += job_learn(job_id)
+            learnt = job_learn(job_id)
         except Exception:
-            # One that cannot be read must not keep all later ones.
-            _log.exception("cannot keep what job %s cost", job_id)
+            _log.exception("cannot keep what job %s cost; it is tried again later", job_id)
+        if not learnt:
+            # Many that cannot be learnt from must not keep all later ones.
+            _tried.failed(job_id)
+        count += learnt
     return count
 
 

@@ -138,8 +138,8 @@ class FinishedJobRow(models.Model):
     """`Estimate.to_dict()` as it stood when the job was submitted, over the epochs that it made where it stopped early;
     empty: nobody had estimated it."""
     workload = models.JSONField(default=dict, blank=True)
-    """`Workload.to_dict()` of its program at its global batch size, over these epochs; empty: it was never traced,
-    nothing is learnt."""
+    """`Workload.to_dict()` of its program at its global batch size, over these epochs; empty: it was never traced, or
+    there are enough newer ones (`harness.jobs.control.forgetting`): nothing is learnt."""
     allocation = models.JSONField(default=dict, blank=True)
     """`scheduler.estimation.values.Allocation` it ran on."""
     step_s = models.FloatField(null=True, blank=True)

@@ -15,6 +15,7 @@ from django.utils import timezone
 from harness.broker import task_send_on_commit
 from harness.calibration.learning import BATCH, LOOK_BACK, ran_on
 from harness.calibration.models import RanOutRow
+from harness.calibration.tried import Tried
 from harness.jobs.models import Job, JobAttempt
 from harness.pool.idle import IDLE_CPU_BYTES, IDLE_CUDA_BYTES
 from harness.pool.models import Device, DeviceKind
@@ -24,6 +25,7 @@ from worker.states import JobState
 OF_GPU = "CUDA out of memory"
 """What torch says where a GPU's own memory ran out, and not that of its host."""
 _log = logging.getLogger(__name__)
+_tried = Tried()
 
 
 def ran_out_learn() -> int:
@@ -36,13 +38,19 @@ def ran_out_learn() -> int:
         failure__code=str(FailureCode.OUT_OF_MEMORY),
         ran_out=None,
     )
+    rows = rows.exclude(pk__in=_tried.resting()).order_by("job__finished_at", "pk")
     count = 0
     for attempt in rows.select_related("job")[:BATCH]:
+        learnt = False
         try:
-            count += _learn(attempt.job, attempt)
+            learnt = _learn(attempt.job, attempt)
         except Exception:
-            # One that cannot be read must not keep all later ones.
-            _log.exception("cannot keep that attempt %s of job %s ran out of memory", attempt.number, attempt.job_id)
+            told = "cannot keep that attempt %s of job %s ran out of memory; it is tried again later"
+            _log.exception(told, attempt.number, attempt.job_id)
+        if not learnt:
+            # Many that cannot be learnt from must not keep all later ones.
+            _tried.failed(attempt.pk)
+        count += learnt
     return count
 
 

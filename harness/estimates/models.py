@@ -60,6 +60,9 @@ class Inspection(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True, blank=True)
 
+    class Meta:
+        indexes = [models.Index(fields=["sent_at"], name="inspection_waits", condition=models.Q(state="waiting"))]
+
 
 class ProbeRow(models.Model):
     """A few real steps of a program on one device, to refine its own estimate."""
@@ -95,6 +98,9 @@ class ProbeRow(models.Model):
     """Id of what keeps jobs off its device meanwhile."""
     sent_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["sent_at"], name="probe_waits", condition=models.Q(state="waiting"))]
 
 
 class OfferRow(models.Model):
@@ -132,14 +138,17 @@ class OfferRow(models.Model):
     """When it was priced: what is known of devices later is not in it."""
 
     class Meta:
-        indexes = [models.Index(fields=["job", "-created_at"])]
+        indexes = [
+            models.Index(fields=["job", "-created_at"]),
+            models.Index(fields=["created_at"], name="offer_waits", condition=models.Q(state="waiting")),
+        ]
 
 
 class JobEstimate(models.Model):
     """What a job was expected to cost on the devices it was submitted with: compared with what it cost."""
 
     job = models.OneToOneField(Job, on_delete=models.CASCADE, related_name="estimate")
-    inspection_key = models.CharField(max_length=64)
+    inspection_key = models.CharField(max_length=64, db_index=True)
     """Of the program that was priced: a draft that is edited afterwards is priced anew."""
     estimate = models.JSONField()
     """`Estimate.to_dict()`."""

@@ -24,6 +24,9 @@ class Prediction(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True, blank=True)
 
+    class Meta:
+        indexes = [models.Index(fields=["created_at"], name="prediction_waits", condition=models.Q(state="waiting"))]
+
 
 class ModelExport(models.Model):
     """The trained model as ONNX, made when somebody first asks for it; its files lie in `RunPaths.export(id)`."""
@@ -44,3 +47,6 @@ class ModelExport(models.Model):
     problem = models.JSONField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["created_at"], name="export_waits", condition=models.Q(state="waiting"))]

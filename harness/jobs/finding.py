@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import F, OrderBy, Q
+from django.db.models import F, OrderBy, Q, QuerySet
 
 from harness.accounts.access import visible_projects
 from harness.accounts.models import Membership, Project, User
@@ -124,10 +124,23 @@ def job_list(
     columns: Sequence[Column] = (),
     without: Sequence[str] = (),
 ) -> Page[Job]:
-    """One page of the jobs a person sees, with owner, dataset and project loaded, in two queries and the roles.
+    """One page of `job_rows`, in two queries and the roles. Raises `Invalid`, also where the page does not exist."""
+    rows = job_rows(user=user, filters=filters, sort=sort, columns=columns, without=without)
+    return page_of(rows, page=page, page_size=page_size)
+
+
+def job_rows(
+    *,
+    user: User,
+    filters: JobFilters | None = None,
+    sort: str = "-created",
+    columns: Sequence[Column] = (),
+    without: Sequence[str] = (),
+) -> QuerySet[Job]:
+    """The jobs a person sees, with owner, dataset and project loaded: for who reads them to the end, or the first ones.
 
     `columns` are those whose values `columns_values` will be asked for; `without` are fields that nobody reads.
-    Raises `Invalid` for a sort, filter or page that does not exist.
+    Raises `Invalid` for a sort or filter that does not exist.
     """
     order = job_order(sort)
     rows = (
@@ -136,7 +149,19 @@ def job_list(
         .defer(*_LIST_DEFERRED, *without, "dataset__profile", "dataset__problem", "dataset__options")
         .order_by(*([order] if sort.removeprefix("-") == "created" else [order, "-created_at"]), "pk")
     )
-    return page_of(columns_annotate(rows, columns), page=page, page_size=page_size)
+    return columns_annotate(rows, columns)
+
+
+def jobs_open(*, user: User, states: Sequence[JobState], sort: str = "-created") -> QuerySet[Job]:
+    """Those of `job_rows` in states of which none is terminal: read off an index of these alone."""
+    filters = JobFilters(states=tuple(str(state) for state in states))
+    return job_rows(user=user, filters=filters, sort=sort).filter(finished_at=None)
+
+
+def jobs_ended(*, user: User, state: JobState) -> QuerySet[Job]:
+    """Those of `job_rows` that ended so, the newest end first: read off an index, whatever their number."""
+    rows = job_rows(user=user, filters=JobFilters(states=(str(state),)))
+    return rows.filter(finished_at__isnull=False).order_by("-finished_at", "-pk")
 
 
 def job_order(sort: str) -> OrderBy:

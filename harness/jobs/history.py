@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
 
-from django.db.models import F, Min, Q
+from django.db.models import F, OuterRef, Subquery
 from django.db.models.functions import Coalesce
 
 from harness.accounts.access import visible_projects
 from harness.accounts.models import User
 from harness.estimates.told import ways_told
-from harness.jobs.models import DeviceUse, Job
+from harness.jobs.models import DeviceUse, Job, JobEvent
 from harness.jobs.timelines import Window
 from scheduler.simulate.traces import Way
 from worker.states import TERMINAL, JobState
@@ -22,46 +24,58 @@ TRACE_COLUMNS = (
     "job_id", "submitted_s", "deadline_s", "kind", "count", "run_s", "power_w", "project", "priority", "ways",
 )  # fmt: skip
 """As `scheduler.simulate.traces` reads them; times are seconds since 1970, ways what the estimator told, as JSON."""
+_READ_AT_ONCE = 500
+_Ended = tuple[str, datetime, datetime | None, str, int]
+"""Id, when it was first submitted, deadline, project, priority."""
 
 
-def trace_rows(*, user: User, window: Window) -> list[TraceRow]:
-    """Jobs that held devices and ended in the window, in the order of their first submission.
+class _Use(NamedTuple):
+    """What is read of a `DeviceUse`."""
+
+    token: int
+    node_name: str
+    device_kind: str
+    device_index: int
+    started_at: datetime
+    ended_at: datetime
+    energy_j: float
+
+
+def trace_rows(*, user: User, window: Window) -> Iterator[TraceRow]:
+    """Jobs that held devices and ended in the window, in the order of their first submission, some hundreds at a time.
 
     Only those of projects the person sees.
     """
-    first_queued_at = Min("events__at", filter=Q(events__new_state=JobState.QUEUED.value))
+    queued = JobEvent.objects.filter(job=OuterRef("pk"), new_state=JobState.QUEUED.value).order_by("at", "pk")
     ended = Job.objects.filter(project__in=visible_projects(user), state__in=[state.value for state in TERMINAL])
     ended = ended.filter(finished_at__gt=window.since, finished_at__lte=window.until)
-    jobs = (
-        ended.annotate(submitted_at=Coalesce(first_queued_at, "created_at"))
+    jobs = list(
+        ended.annotate(submitted_at=Coalesce(Subquery(queued.values("at")[:1]), "created_at"))
         .order_by("submitted_at", "pk")
         .values_list("pk", "submitted_at", "deadline_at", "project__slug", "priority")
     )
-    uses: dict[str, list[DeviceUse]] = defaultdict(list)
+    for start in range(0, len(jobs), _READ_AT_ONCE):
+        yield from _rows(jobs[start : start + _READ_AT_ONCE])
+
+
+def _rows(jobs: Sequence[_Ended]) -> Iterator[TraceRow]:
+    ids = [pk for pk, *_ in jobs]
+    uses: dict[str, list[_Use]] = defaultdict(list)
     # What its attempts held may reach back before the window.
-    for use in DeviceUse.objects.filter(job__finished_at__gt=window.since, ended_at__gt=F("started_at")):
-        uses[str(use.job_id)].append(use)
-    told = ways_told(ended)
-    return [
-        (
-            pk,
-            at.timestamp(),
-            until.timestamp() if until else None,
-            *_held(uses[pk]),
-            slug,
-            priority,
-            _text(told.get(pk)),
-        )
-        for pk, at, until, slug, priority in jobs
-        if pk in uses
-    ]
+    for use in DeviceUse.objects.filter(job__in=ids, ended_at__gt=F("started_at")).values_list("job_id", *_Use._fields):
+        uses[use[0]].append(_Use(*use[1:]))
+    told = ways_told(Job.objects.filter(pk__in=ids))
+    for pk, at, until, slug, priority in jobs:
+        if pk in uses:
+            due_s = until.timestamp() if until else None
+            yield (pk, at.timestamp(), due_s, *_held(uses[pk]), slug, priority, _text(told.get(pk)))
 
 
 def _text(ways: Sequence[Way] | None) -> str:
     return json.dumps([way.to_dict() for way in ways], separators=(",", ":")) if ways else ""
 
 
-def _held(uses: list[DeviceUse]) -> tuple[str, int, float, float]:
+def _held(uses: Sequence[_Use]) -> tuple[str, int, float, float]:
     """(kind, count, seconds, watts): the most devices it had in an attempt, for as long as all of it took.
 
     Of several kinds the one that it ended on counts; what it took on others counts for as long as it took there.

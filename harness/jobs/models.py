@@ -122,6 +122,10 @@ class Job(models.Model):
             models.Index(fields=["project", "deleted_at", "-created_at"]),
             models.Index(fields=["deleted_at", "-created_at", "id"]),
             models.Index(fields=["state", "-priority", "queued_at"]),
+            models.Index(fields=["state", "finished_at"], name="job_ended"),
+            models.Index(
+                fields=["deleted_at", "-created_at", "id"], name="job_open", condition=models.Q(finished_at=None)
+            ),
         ]
 
     def __str__(self) -> str:
@@ -168,6 +172,7 @@ class JobAttempt(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["job", "number"], name="one_attempt_per_number")]
+        indexes = [models.Index(fields=["job"], name="attempt_open", condition=models.Q(ended_at=None))]
 
     @cached_property
     def run_plan(self) -> RunPlan:
@@ -286,4 +291,7 @@ class ResourceSample(models.Model):
     """Survived the thinning of old samples."""
 
     class Meta:
-        indexes = [models.Index(fields=["job", "time_s"])]
+        indexes = [
+            models.Index(fields=["job", "time_s"]),
+            models.Index(fields=["time_s"], name="sample_whole", condition=models.Q(thinned=False)),
+        ]

@@ -13,7 +13,16 @@ from harness.datasets.content import content_profile
 from harness.datasets.selectors import dataset_profile
 from harness.errors import NotFound
 from harness.jobs.exports import export_get, export_model_open, export_name, export_zip
-from harness.jobs.finding import JobFilters, job_list, job_metric_keys, job_order, job_owners
+from harness.jobs.finding import (
+    JobFilters,
+    job_list,
+    job_metric_keys,
+    job_order,
+    job_owners,
+    job_rows,
+    jobs_ended,
+    jobs_open,
+)
 from harness.jobs.logs import job_logs, job_logs_text
 from harness.jobs.models import PURGE_BEGUN, Checkpoint, Job, JobAttempt, JobEvent, Prediction
 from harness.jobs.results import (
@@ -55,11 +64,14 @@ __all__ = [
     "job_owners",
     "job_profile",
     "job_results",
+    "job_rows",
     "job_samples",
     "job_series",
     "job_series_csv",
     "job_series_keys",
     "jobs_active_of_dataset",
+    "jobs_ended",
+    "jobs_open",
     "prediction_csv",
     "prediction_get",
     "prediction_list",
@@ -143,7 +155,7 @@ def prediction_get(*, user: User, job: Job, prediction_id: str) -> Prediction:
 def prediction_list(*, user: User, job: Job) -> QuerySet[Prediction]:
     """Predictions made with a job, newest first. Raises `NotFound`."""
     require(user, job.project, Role.VIEWER)
-    return Prediction.objects.filter(job=job).select_related("owner").order_by("-created_at")
+    return Prediction.objects.filter(job=job).select_related("owner").order_by("-created_at", "pk")
 
 
 def program_check_get(job: Job, check_id: str) -> dict[str, Any] | None:

@@ -25,6 +25,7 @@ from harness.jobs.exports import export_create
 from harness.jobs.models import Checkpoint, Job, JobAttempt
 from harness.jobs.naming import job_update
 from harness.jobs.pace import refusals_counted
+from harness.jobs.past_predictions import prediction_delete
 from harness.jobs.places import program_places_check
 from harness.jobs.predictions import prediction_create, program_check
 from harness.jobs.program_checks import program_syntax_check
@@ -57,6 +58,7 @@ __all__ = [
     "job_suggest",
     "job_update",
     "prediction_create",
+    "prediction_delete",
     "program_check",
     "program_file_write",
     "program_reset",

@@ -58,7 +58,7 @@ def use_rows(*, user: User, window: Window, by: str, uses: Sequence[DeviceUse] |
         row.device_s += seconds
         row.energy_j += joules
         row.bases[use.energy_basis] += joules
-    return sorted(rows.values(), key=lambda row: (-row.energy_j, row.name))
+    return sorted(rows.values(), key=lambda row: (-row.energy_j, row.name, row.job_id))
 
 
 def use_grouped(

@@ -10,7 +10,7 @@ from harness.accounts.models import User
 from harness.datasets.models import Dataset, DatasetState
 from harness.datasets.selectors import dataset_list
 from harness.jobs.models import Job
-from harness.jobs.selectors import JobFilters, job_list
+from harness.jobs.selectors import JobFilters, job_rows
 from worker.states import JobState
 
 STEPS = (
@@ -37,10 +37,10 @@ class FirstSteps:
 
 def first_steps(user: User) -> FirstSteps | None:
     """How far a person is; None once a job they see has succeeded."""
-    if job_list(user=user, filters=JobFilters(states=(JobState.SUCCEEDED,)), page_size=1).total:
+    if job_rows(user=user, filters=JobFilters(states=(JobState.SUCCEEDED,))).exists():
         return None
     newest = dataset_list(user=user).first()
-    job = next(iter(job_list(user=user, page_size=1).items), None)
+    job = job_rows(user=user).first()
     if job is not None:
         return _made(2 if job.state == JobState.DRAFT else 3, *_after_job(job))
     if newest is None:

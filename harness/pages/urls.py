@@ -107,6 +107,11 @@ urlpatterns = [
     path("jobs/<str:job_id>/spec/save/", program.spec_save, name="spec_save"),
     path("jobs/<str:job_id>/predict/", predict.job_predict, name="job_predict"),
     path("jobs/<str:job_id>/predictions/<str:prediction_id>/", predict.prediction_page, name="prediction_page"),
+    path(
+        "jobs/<str:job_id>/predictions/<str:prediction_id>/delete/",
+        predict.prediction_remove,
+        name="prediction_remove",
+    ),
     path("jobs/<str:job_id>/onnx/", exports.job_onnx, name="job_onnx"),
     path("jobs/<str:job_id>/offers/new/", offer.job_offer_new, name="job_offer_new"),
     path("jobs/<str:job_id>/offers/<str:offer_id>/", offer.job_offer_show, name="job_offer_show"),

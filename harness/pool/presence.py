@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db.models import Q
 from django.utils import timezone
 
 from harness.pool.models import Device, Node, NodeAbsence
-
-KEPT_FOR = timedelta(days=400)
-"""Longer than the longest span that is shown."""
 
 
 def absence_begin(node: Node) -> None:
@@ -27,9 +24,9 @@ def absence_end(node: Node, now: datetime) -> None:
     NodeAbsence.objects.filter(node=node, until=None).update(until=now)
 
 
-def absences_forget() -> int:
-    """Delete what no page shows any more; how many there were."""
-    return NodeAbsence.objects.filter(until__lt=timezone.now() - KEPT_FOR).delete()[0]
+def absences_forget(before: datetime) -> int:
+    """Delete those that ended before; how many there were."""
+    return NodeAbsence.objects.filter(until__lt=before).delete()[0]
 
 
 class Presence:

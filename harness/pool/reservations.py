@@ -158,6 +158,11 @@ def reservation_list(*, since: datetime | None = None) -> QuerySet[Reservation]:
     return rows.select_related("node", "device__node", "project", "by").order_by("starts_at", "pk")
 
 
+def reservations_forget(before: datetime) -> int:
+    """Delete those that were over before, cancelled or not: the audit log tells who made them. How many there were."""
+    return Reservation.objects.filter(ends_at__lt=before).delete()[0]
+
+
 def _device(node: Node, name: str) -> Device:
     kind, _, index = name.partition(":")
     is_number = index.isdecimal() and len(index) < _DIGITS_MOST

@@ -55,4 +55,11 @@ class RateTest(models.Model):
     finished_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        indexes = [models.Index(fields=["job", "-created_at"])]
+        indexes = [
+            models.Index(fields=["job", "-created_at"]),
+            models.Index(
+                fields=["created_at"],
+                name="rate_test_due",
+                condition=models.Q(state="waiting") | models.Q(submit=True),
+            ),
+        ]

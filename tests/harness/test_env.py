@@ -37,6 +37,10 @@ def test_values_are_read_by_type(monkeypatch, tmp_path):
     for read in (env_bool, lambda name: env_int(name, 1)):
         with pytest.raises(SettingsError, match="DLH_X"):
             read("DLH_X")
+    monkeypatch.setenv("DLH_X", "365")
+    assert env_int("DLH_X", 1, least=365) == 365
+    with pytest.raises(SettingsError, match="DLH_X must be at least 366, not 365"):
+        env_int("DLH_X", 400, least=366)
     (tmp_path / "secret").write_text("from a file\n")
     monkeypatch.setenv("DLH_X_FILE", str(tmp_path / "secret"))
     assert env_text("DLH_X") == "from a file"

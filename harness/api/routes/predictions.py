@@ -7,19 +7,20 @@ from typing import Annotated, Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
-from ninja import File, Form, Router, Status
+from ninja import File, Form, Query, Router, Status
 from ninja.files import UploadedFile
 from ninja.throttling import UserRateThrottle
 from pydantic import ValidationError
 
 from harness.api.auth import person
-from harness.api.caching import begun
-from harness.api.schemas.base import Items
+from harness.api.paging import Paging, page_body
+from harness.api.schemas.base import Done, PageOf
 from harness.api.schemas.telemetry import PredictionJsonIn, PredictionOut
 from harness.errors import Invalid, TooLarge
 from harness.jobs import selectors, services
 from harness.jobs.models import Job, Prediction
-from harness.responses import chunks_response
+from harness.paging import page_of
+from harness.responses import begun, chunks_response
 from worker.words import size_words
 
 router = Router()
@@ -84,11 +85,11 @@ def _records(request: HttpRequest) -> tuple[str, bytes, str]:
     return "records.json", json.dumps(body.records, allow_nan=False).encode(), body.checkpoint
 
 
-@router.get("/{job_id}/predictions", response=Items[PredictionOut], summary="Predictions of a job")
-def prediction_list(request: HttpRequest, job_id: str) -> dict[str, Any]:
+@router.get("/{job_id}/predictions", response=PageOf[PredictionOut], summary="Predictions of a job")
+def prediction_list(request: HttpRequest, job_id: str, paging: Annotated[Paging, Query()]) -> dict[str, Any]:
     """Newest first, without their rows."""
     rows = selectors.prediction_list(user=person(request), job=_job(request, job_id))
-    return {"items": [_out(row) for row in rows[:200]]}
+    return page_body(page_of(rows, page=paging.page, page_size=paging.page_size), _out)
 
 
 @router.get("/{job_id}/predictions/{prediction_id}.csv", summary="A prediction as CSV")
@@ -106,6 +107,13 @@ def prediction_get(request: HttpRequest, job_id: str, prediction_id: str) -> dic
     prediction = _prediction(request, job_id, prediction_id)
     done = prediction.state == "done"
     return _out(prediction, selectors.prediction_output_get(prediction) if done else None)
+
+
+@router.delete("/{job_id}/predictions/{prediction_id}", response=Done, summary="Delete a prediction")
+def prediction_delete(request: HttpRequest, job_id: str, prediction_id: str) -> Done:
+    """With its input and its answer; 409 while a node works on it. Cannot be undone."""
+    services.prediction_delete(user=person(request), prediction=_prediction(request, job_id, prediction_id))
+    return Done()
 
 
 def _prediction(request: HttpRequest, job_id: str, prediction_id: str) -> Prediction:

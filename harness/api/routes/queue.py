@@ -7,12 +7,14 @@ from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest, HttpResponseBase
 from ninja import Query, Router, Status
+from pydantic import Field
 
 from harness.accounts.access import require_admin, visible_projects
 from harness.accounts.models import Project, User
 from harness.accounts.selectors import project_get
 from harness.api.auth import person
-from harness.api.schemas.base import Done, Items, Strict
+from harness.api.paging import page_body
+from harness.api.schemas.base import Done, Items, PageOf, Strict
 from harness.api.schemas.queue import (
     BucketOut,
     DrainDelayed,
@@ -37,11 +39,13 @@ from harness.jobs.models import Job
 from harness.jobs.quota_use import QuotaRow, quota_rows
 from harness.jobs.reservation_preview import reservation_consequences
 from harness.jobs.selectors import job_get
+from harness.paging import page_cut
 from harness.pool import quotas, reservations
 from harness.pool.models import Reservation
 from harness.pool.services import pool_setting_get
-from harness.responses import chunks_response
+from harness.responses import begun, chunks_response
 
+USE_PAGE_SIZE_MAX = 5000
 router = Router()
 pool_router = Router()
 
@@ -51,6 +55,13 @@ class UseQuery(Strict):
 
     span: Literal["day", "week", "month", "year"] = "week"
     by: Literal["device", "job", "person", "project"] = "project"
+
+
+class UsePaging(UseQuery):
+    """The same, and which page."""
+
+    page: int = Field(1, ge=1, le=10**6)
+    page_size: int = Field(1000, ge=1, le=USE_PAGE_SIZE_MAX)
 
 
 class SpanQuery(Strict):
@@ -218,14 +229,17 @@ def _delayed_out(row: drain.Affected) -> DrainDelayed:
     return DrainDelayed(job_id=row.job.pk, name=row.job.name, **same)
 
 
-@pool_router.get("/use", response=Items[UseOut], summary="Use of devices")
-def use(request: HttpRequest, query: Annotated[UseQuery, Query()]) -> dict[str, Any]:
+@pool_router.get("/use", response=PageOf[UseOut], summary="Use of devices")
+def use(request: HttpRequest, query: Annotated[UsePaging, Query()]) -> dict[str, Any]:
     """Device hours, kWh and CO2 by device, job, person or project, most energy first."""
     rows = use_rows.use_rows(user=person(request), window=timelines.window_of(query.span), by=query.by)
     factor = pool_setting_get().co2_g_per_kwh
     fields = ("name", "job_id", "device_hours", "kwh", "basis")
-    items = [UseOut(**{name: getattr(row, name) for name in fields}, co2_g=row.kwh * factor) for row in rows]
-    return {"items": items}
+
+    def shown(row: use_rows.UseRow) -> UseOut:
+        return UseOut(**{name: getattr(row, name) for name in fields}, co2_g=row.kwh * factor)
+
+    return page_body(page_cut(rows, page=query.page, page_size=query.page_size), shown)
 
 
 @pool_router.get("/use.csv", summary="Use of devices as CSV")
@@ -241,16 +255,17 @@ def use_csv(request: HttpRequest, query: Annotated[UseQuery, Query()]) -> HttpRe
     )
 
 
-@pool_router.get("/use/timeline", response=Items[UsePointOut], summary="Use of devices over time")
-def use_over_time(request: HttpRequest, query: Annotated[UseQuery, Query()]) -> dict[str, Any]:
+@pool_router.get("/use/timeline", response=PageOf[UsePointOut], summary="Use of devices over time")
+def use_over_time(request: HttpRequest, query: Annotated[UsePaging, Query()]) -> dict[str, Any]:
     """Devices at work, kWh and CO2 of each device, job, person or project, oldest first."""
     points = use_timeline.use_timeline(user=person(request), window=timelines.window_of(query.span), by=query.by)
     factor = pool_setting_get().co2_g_per_kwh
     fields = ("starts_at", "name", "job_id", "devices", "device_hours", "kwh", "basis")
-    items = [
-        UsePointOut(**{name: getattr(point, name) for name in fields}, co2_g=point.kwh * factor) for point in points
-    ]
-    return {"items": items}
+
+    def shown(point: use_timeline.UsePoint) -> UsePointOut:
+        return UsePointOut(**{name: getattr(point, name) for name in fields}, co2_g=point.kwh * factor)
+
+    return page_body(page_cut(points, page=query.page, page_size=query.page_size), shown)
 
 
 @pool_router.get("/use/timeline.csv", summary="Use of devices over time as CSV")
@@ -289,5 +304,5 @@ def history_csv(request: HttpRequest, query: Annotated[SpanQuery, Query()]) -> H
 def _csv(
     request: HttpRequest, columns: tuple[str, ...], rows: Iterable[tuple[Any, ...]], filename: str
 ) -> HttpResponseBase:
-    chunks = csv_chunks(columns, rows)
+    chunks = begun(csv_chunks(columns, rows))
     return chunks_response(request, chunks, content_type="text/csv; charset=utf-8", filename=filename)

@@ -9,7 +9,6 @@ from ninja import Query, Router
 from pydantic import Field
 
 from harness.api.auth import person
-from harness.api.caching import begun
 from harness.api.schemas.base import Items, Strict
 from harness.api.schemas.telemetry import AttemptOut, CheckpointOut, EventOut, LogsOut, SeriesOut
 from harness.jobs import selectors
@@ -17,7 +16,7 @@ from harness.jobs.control.width_request import width_of
 from harness.jobs.logs import LIMIT_MAX, LogPart
 from harness.jobs.models import Job, JobAttempt, JobEvent
 from harness.jobs.series import AXES, POINTS_MAX
-from harness.responses import chunks_response, file_response
+from harness.responses import begun, chunks_response, file_response
 
 router = Router()
 KEYS_MAX = 200

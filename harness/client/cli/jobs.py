@@ -25,6 +25,7 @@ from harness.client.cli.output import (
     standing,
     when,
 )
+from harness.client.cli.predictions import predictions
 from harness.client.cli.results import results
 from harness.client.client import Json
 from harness.client.download import download
@@ -57,6 +58,7 @@ def commands_add(app: typer.Typer) -> None:
         ("resume", resume),
         ("results", results),
         ("predict", predict),
+        ("predictions", predictions),
     ):
         app.command(name)(command)
 

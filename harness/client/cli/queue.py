@@ -9,7 +9,17 @@ from typing import Annotated, Any
 import typer
 
 from harness.client.cli.common import moment_read, open_client
-from harness.client.cli.output import JsonFlag, console, duration, json_print, local_words, number, table_print, when
+from harness.client.cli.output import (
+    JsonFlag,
+    console,
+    duration,
+    json_print,
+    local_words,
+    notes,
+    number,
+    table_print,
+    when,
+)
 from harness.client.client import Json
 from harness.client.download import download
 from harness.client.errors import ApiError, BadInput
@@ -19,6 +29,8 @@ app = typer.Typer(help="The queue: show it; admins move jobs and set priorities.
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Id of a waiting job.")]
 ProjectArgument = Annotated[str, typer.Argument(metavar="PROJECT", help="Slug of a project.")]
 KindArgument = Annotated[str, typer.Argument(metavar="KIND", help="Kind of device: cpu or cuda.")]
+_ROWS_MOST = 5000
+"""Of a table of use: more nobody reads on a screen."""
 SpanOption = Annotated[str, typer.Option("--span", help="day, week, month or year.")]
 
 
@@ -224,7 +236,10 @@ def use(
             download(client.transport, f"{path}.csv", csv, params={"span": span, "by": by})
             json_print({"out": str(csv)}) if as_json else console().print(f"Written: {csv}", markup=False)
             return
-        items: list[Json] = client.get(path, span=span, by=by)["items"]
+        body = client.get(path, span=span, by=by, page_size=_ROWS_MOST)
+    items: list[Json] = body["items"]
+    if body["pages"] > 1:
+        notes().print(f"The first {len(items):,} of {body['total']:,} rows; --csv FILE has them all.", markup=False)
     if as_json:
         json_print(items)
     elif over_time:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Q
 
 from harness.jobs.control.width_request import width_request_read
 from harness.jobs.models import Allocation, Job, JobAttempt
@@ -45,7 +45,7 @@ def held_read() -> list[Held]:
     """
     columns = ("device_id", "device__node_id", "device__node__name", "job_id", "attempt_id", "rank")
     rows = list(Allocation.objects.order_by("rank", "pk").values_list(*columns))
-    attempts = JobAttempt.objects.filter(Exists(Allocation.objects.filter(attempt=OuterRef("pk"))))
+    attempts = JobAttempt.objects.filter(pk__in={row[4] for row in rows})
     told = {
         attempt_id: (option_read(option), since, width_request_read(width))
         for attempt_id, option, since, width in attempts.values_list("pk", "option", "created_at", "width")

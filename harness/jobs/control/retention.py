@@ -7,7 +7,6 @@ import time
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -17,13 +16,15 @@ from django.utils import timezone
 from harness.accounts.sessions import sessions_expire
 from harness.broker import live_streams_expire, task_send
 from harness.bucket.units import unit_forget
+from harness.database import BATCH_ROWS, BREATH_S, rows_delete
 from harness.datasets.models import Dataset
 from harness.datasets.purging import contents_purge, datasets_purge
 from harness.datasets.uploads import uploads_expire
+from harness.jobs.control.forgetting import history_forget
 from harness.jobs.models import PURGE_BEGUN, Job, JobEvent, MetricPoint, ResourceSample
+from harness.jobs.past_predictions import predictions_forget
 from harness.pool.devices import devices_forget
 from harness.pool.models import Node, NodeState
-from harness.pool.presence import absences_forget
 from harness.pool.services import node_queue
 from harness.storage.sweep import orphans_remove
 from worker.states import HOLDS_DEVICES
@@ -32,9 +33,6 @@ from worker.trees import tree_remove
 SAMPLES_FINE_FOR = timedelta(days=2)
 """Older samples are thinned to one in `SAMPLES_KEEP_EVERY` of each node, of runs that go on as well."""
 SAMPLES_KEEP_EVERY = 10
-BATCH_ROWS = 2000
-BREATH_S = 0.02
-"""Between two batches others write."""
 _GONE = ".gone-"
 """So begins the name of the folder of a job whose rows are deleted: it is removed now, or by the next round."""
 _log = logging.getLogger(__name__)
@@ -44,7 +42,7 @@ def retention() -> None:
     """Do all of it; each part stands alone."""
     parts = (
         uploads_expire, jobs_purge, datasets_purge, _contents, orphans_remove, samples_thin, sessions_expire,
-        devices_forget, absences_forget, live_streams_expire,
+        devices_forget, predictions_forget, history_forget, live_streams_expire,
     )  # fmt: skip
     for part in parts:
         try:
@@ -91,17 +89,11 @@ def _job_purge(rows: QuerySet[Job], job_id: str) -> bool:
         with suppress(FileNotFoundError):
             root.rename(root.with_name(f"{_GONE}{job_id}"))
     for model in (MetricPoint, ResourceSample, JobEvent):
-        _rows_delete(model.objects.filter(job_id=job_id))
+        rows_delete(model.objects.filter(job_id=job_id))
     Job.objects.filter(pk=job_id).delete()
     for name in Node.objects.exclude(state=NodeState.DOWN).values_list("name", flat=True):
         task_send("node.purge", [job_id], queue=node_queue(name), expires_s=600)
     return True
-
-
-def _rows_delete(rows: QuerySet[Any]) -> None:
-    """A few thousand at a time: a run leaves millions, and while SQLite deletes, nobody else can write."""
-    while rows.filter(pk__in=rows.values("pk")[:BATCH_ROWS]).delete()[0]:
-        time.sleep(BREATH_S)
 
 
 def _contents() -> int:

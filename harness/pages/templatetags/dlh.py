@@ -280,6 +280,12 @@ def trash_time() -> str:
     return counted(settings.TRASH_DAYS, "day")
 
 
+@register.simple_tag
+def history_time() -> str:
+    """How long the use of the pool is known that belongs to no job any more."""
+    return counted(settings.HISTORY_DAYS, "day")
+
+
 @register.inclusion_tag("parts/sparkbars.html")
 def sparkbars(counts: Any, edges: Any = None) -> dict[str, Any]:
     """A histogram as a small picture with its figures in words."""

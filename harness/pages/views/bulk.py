@@ -51,12 +51,17 @@ def _delete(request: HttpRequest, chosen: list[str], back: str) -> HttpResponse:
 
 def _restore(request: HttpRequest, chosen: list[str], back: str) -> HttpResponse:
     _tell(request, *_each(person(request), chosen, job_restore), "restored")
-    return redirect(back if request.POST.get("from") else "trash")
+    return redirect(back if request.POST.get("from") else _trash(request))
 
 
 def _purge(request: HttpRequest, chosen: list[str], _: str) -> HttpResponse:
     _tell(request, *_each(person(request), chosen, job_purge), "deleted for good")
-    return redirect("trash")
+    return redirect(_trash(request))
+
+
+def _trash(request: HttpRequest) -> str:
+    """At the page of it that the person was on."""
+    return reverse("trash") + (f"?{request.GET.urlencode()}" if request.GET else "")
 
 
 def _tag(request: HttpRequest, chosen: list[str], back: str) -> HttpResponse:

@@ -8,14 +8,14 @@ from django.http import HttpRequest, HttpResponseBase
 from harness.accounts.access import project_refused
 from harness.datasets.samples import SAMPLES
 from harness.jobs.control.expectations import left_s
-from harness.jobs.models import Job
-from harness.jobs.selectors import JobFilters, job_list, jobs_queued_count, queue_position
+from harness.jobs.selectors import jobs_ended, jobs_open, jobs_queued_count, queue_position
 from harness.pages.first_steps import first_steps
 from harness.pages.job_view import progress_share
 from harness.pages.web import asks_part, page, person, show
 from harness.pool.selectors import pool_overview
+from worker.states import HOLDS_DEVICES, JobState
 
-SHOWN = 8
+SHOWN, SHOWN_ENDED = 8, 5
 
 
 @page("GET", "HEAD")
@@ -23,17 +23,14 @@ def home(request: HttpRequest) -> HttpResponseBase:
     """The page, or for htmx its live part."""
     user = person(request)
 
-    def jobs(*states: str) -> list[Job]:
-        return job_list(user=user, filters=JobFilters(states=states), page_size=SHOWN).items
-
-    running = jobs("placed", "running", "pausing", "cancelling")
-    queued = job_list(user=user, filters=JobFilters(states=("queued",)), sort="queued", page_size=SHOWN).items
+    running = jobs_open(user=user, states=sorted(HOLDS_DEVICES))[:SHOWN]
+    queued = jobs_open(user=user, states=[JobState.QUEUED], sort="queued")[:SHOWN]
     context = {
         "running": [{"job": job, "share": progress_share(job), "left_s": left_s(job)} for job in running],
         "queued": [{"job": job, "place": queue_position(job)} for job in queued],
-        "failed": job_list(user=user, filters=JobFilters(states=("failed",)), sort="-finished", page_size=5).items,
-        "finished": job_list(user=user, filters=JobFilters(states=("succeeded",)), sort="-finished", page_size=5).items,
-        "drafts": jobs("draft", "paused")[:5],
+        "failed": jobs_ended(user=user, state=JobState.FAILED)[:SHOWN_ENDED],
+        "finished": jobs_ended(user=user, state=JobState.SUCCEEDED)[:SHOWN_ENDED],
+        "drafts": jobs_open(user=user, states=[JobState.DRAFT, JobState.PAUSED])[:SHOWN_ENDED],
         "pool": pool_overview(),
         "waiting": jobs_queued_count(),
         "disk_free_bytes": settings.STORE.free_bytes(),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 
-from django.http import HttpRequest, HttpResponseBase, JsonResponse, QueryDict
+from django.http import HttpRequest, HttpResponseBase, QueryDict
 from django.shortcuts import redirect
 
 from harness.accounts.models import User
@@ -15,21 +14,22 @@ from harness.accounts.selectors import project_list, projects_writable
 from harness.csv import csv_chunks
 from harness.datasets.selectors import dataset_list
 from harness.errors import NotFound
-from harness.jobs.columns import Column, columns_get, columns_values, with_bases
+from harness.jobs.columns import columns_get, columns_values, with_bases
 from harness.jobs.grouping import JobGroup, job_groups
 from harness.jobs.listing import Listing, listing_read
 from harness.jobs.models import Job
-from harness.jobs.selectors import JobFilters, job_list, job_metric_keys, job_owners
+from harness.jobs.selectors import JobFilters, job_list, job_metric_keys, job_owners, job_rows
 from harness.pages.job_columns import column_groups, columns_shown
 from harness.pages.job_groups import CSV_COLUMNS, group_choices, groups_csv, groups_shown
 from harness.pages.views.saved_views import list_address, view_address, view_context
 from harness.pages.web import asks_part, page, page_number, person, show
 from harness.pages.words import NAME_WORDS, STATE_WORDS, TASK_WORDS
-from harness.paging import PAGE_SIZE_MAX, Page
-from harness.responses import chunks_response
+from harness.paging import Page, page_within
+from harness.responses import begun, chunks_response, json_chunks
 from worker.states import JobState
 
-PAGE_SIZE = 25
+PAGE_SIZE, TRASH_PAGE_SIZE = 25, 50
+_READ_AT_ONCE = 500
 _FORM_ID = "job-filters"
 _MORE = ("task", "project", "owner", "metric_min", "tag", "since", "until")
 """Filters of the form that are folded in until one of them is set."""
@@ -132,25 +132,6 @@ def _form(request: HttpRequest, listing: Listing) -> dict[str, Any]:
     }
 
 
-def _all_jobs(user: User, listing: Listing, columns: Sequence[Column]) -> Iterator[Job]:
-    """Read page by page; the first at once, so that a wrong sort is refused before any byte is sent."""
-
-    def page_at(number: int) -> Page[Job]:
-        return job_list(
-            user=user,
-            filters=listing.filters,
-            sort=listing.sort,
-            page=number,
-            page_size=PAGE_SIZE_MAX,
-            columns=columns,
-            without=("last_values",),
-        )
-
-    first = page_at(1)
-    rest = (page_at(number).items for number in range(2, first.pages + 1))
-    return chain(first.items, chain.from_iterable(rest))
-
-
 def _cell(value: Any) -> Any:
     return " ".join(map(str, value)) if isinstance(value, list) else value
 
@@ -161,15 +142,17 @@ def job_export(request: HttpRequest, kind: str) -> HttpResponseBase:
     user = person(request)
     listing = listing_read(request.GET, user=user)
     columns = listing.columns if any(request.GET.getlist("column")) else columns_get(_COLUMNS)
-    jobs = _all_jobs(user, listing, columns)
+    rows = job_rows(user=user, filters=listing.filters, sort=listing.sort, columns=columns, without=("last_values",))
+    # One statement: jobs that come or go meanwhile move none from page to page.
+    jobs = rows.iterator(chunk_size=_READ_AT_ONCE)
     records = ({"id": job.pk, "name": job.name, **columns_values(job, columns)} for job in jobs)
     if kind == "json":
-        return JsonResponse({"items": list(records)})
+        return chunks_response(request, begun(json_chunks(records)), content_type="application/json")
     if kind != "csv":
         raise NotFound("Jobs can be exported as CSV or JSON.")
     names = dict.fromkeys(("id", "name", *(column.key for column in columns)))
     chunks = csv_chunks(list(names), ([_cell(record[name]) for name in names] for record in records))
-    return chunks_response(request, chunks, content_type="text/csv; charset=utf-8", filename="jobs.csv")
+    return chunks_response(request, begun(chunks), content_type="text/csv; charset=utf-8", filename="jobs.csv")
 
 
 @page("GET", "HEAD")
@@ -185,10 +168,11 @@ def job_groups_csv(request: HttpRequest) -> HttpResponseBase:
 
 @page("GET", "HEAD")
 def trash(request: HttpRequest) -> HttpResponseBase:
-    """What was deleted and can still be restored."""
+    """What was deleted and can still be restored: two lists, each with pages of its own."""
     user = person(request)
+    jobs, datasets = job_rows(user=user, filters=JobFilters(deleted=True)), dataset_list(user=user, deleted=True)
     context = {
-        "jobs": job_list(user=user, filters=JobFilters(deleted=True), page_size=100).items,
-        "datasets": dataset_list(user=user, deleted=True)[:100],
+        "jobs": page_within(jobs, page=page_number(request), page_size=TRASH_PAGE_SIZE),
+        "datasets": page_within(datasets, page=page_number(request, "datasets"), page_size=TRASH_PAGE_SIZE),
     }
     return show(request, "home/trash.html", context)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
+from django.urls import reverse
 
 from codegen.profile.types import DECIMAL_COMMA, ColumnProfile, DataKind, DatasetProfile
-from harness.accounts.models import Role
+from harness.accounts.models import Role, User
 from harness.errors import HarnessError, Invalid
 from harness.jobs.models import Job
 from harness.jobs.selectors import (
@@ -22,12 +24,13 @@ from harness.jobs.selectors import (
     prediction_list,
     prediction_output_get,
 )
-from harness.jobs.services import prediction_create
+from harness.jobs.services import prediction_create, prediction_delete
 from harness.pages.job_view import header
 from harness.pages.predict_calls import calls
 from harness.pages.prediction_view import prediction_context
-from harness.pages.web import asks_part, can, page, person, show
+from harness.pages.web import asks_part, can, change, page, page_number, person, show
 from harness.pages.words import FORM_INPUT
+from harness.paging import page_within
 
 PREDICTIONS_SHOWN = 10
 CHOICES_MOST = 60
@@ -90,13 +93,22 @@ def job_predict(request: HttpRequest, job_id: str) -> HttpResponseBase:
         "is_table": profile.kind == DataKind.TABLE,
         "checkpoints": job_checkpoints(job),
         "checkpoint": request.POST.get("checkpoint") or request.GET.get("checkpoint", ""),
-        "predictions": prediction_list(user=user, job=job)[:PREDICTIONS_SHOWN],
-        "may_change": can(user, job.project, Role.MEMBER),
+        "predictions": page_within(
+            prediction_list(user=user, job=job), page=page_number(request), page_size=PREDICTIONS_SHOWN
+        ),
+        **_may(user, job),
         "limit_bytes": settings.PREDICTION_LIMIT_BYTES,
         "calls": calls(job.pk, settings.PORTAL_URL, {field["name"]: _example(field) for field in fields}),
         "error": error,
     }
     return show(request, "jobs/predict.html", context, nav="jobs", status=error.status if error else 200)
+
+
+def _may(user: User, job: Job) -> dict[str, bool]:
+    """Whether a person may predict, and delete predictions of others; their own, whoever may predict."""
+    all_too = job.owner_id == user.pk or can(user, job.project, Role.ADMIN)
+    may_change = can(user, job.project, Role.MEMBER)
+    return {"may_change": may_change, "may_delete_all": may_change and all_too}
 
 
 def _example(field: dict[str, Any]) -> Any:
@@ -146,8 +158,19 @@ def prediction_page(request: HttpRequest, job_id: str, prediction_id: str) -> Ht
     user = person(request)
     job = job_get(user=user, job_id=job_id)
     prediction = prediction_get(user=user, job=job, prediction_id=prediction_id)
-    context: dict[str, Any] = {"job": job, "prediction": prediction}
+    context: dict[str, Any] = {"job": job, "prediction": prediction, **_may(user, job)}
     if prediction.state == "done":
         context |= prediction_context(prediction_output_get(prediction), prediction.input_name)
     template = "jobs/prediction_part.html" if asks_part(request) else "jobs/prediction.html"
     return show(request, template, context, nav="jobs")
+
+
+@page("POST")
+def prediction_remove(request: HttpRequest, job_id: str, prediction_id: str) -> HttpResponseBase:
+    """Delete it with its input and its answer."""
+    user = person(request)
+    job = job_get(user=user, job_id=job_id)
+    prediction = prediction_get(user=user, job=job, prediction_id=prediction_id)
+    to, failed_to = reverse("job_predict", args=[job.pk]), reverse("prediction_page", args=[job.pk, prediction.pk])
+    delete = partial(prediction_delete, user=user, prediction=prediction)
+    return change(request, delete, done="The prediction was deleted.", to=to, failed_to=failed_to)

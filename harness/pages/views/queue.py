@@ -33,7 +33,7 @@ from harness.pool.quotas import quota_remove, quota_set
 from harness.pool.reservations import reservation_cancel, reservation_create, reservation_list
 from harness.pool.services import pool_setting_get
 
-PAGE_SIZE = 50
+PAGE_SIZE, USE_PAGE_SIZE = 50, 100
 _SHIFTS = {"first": "to the front", "up": "one place forward", "down": "one place back", "last": "to the end"}
 
 
@@ -217,10 +217,12 @@ def pool_use(request: HttpRequest) -> HttpResponseBase:
     uses = uses_of(window)
     buckets, rows = pool_timeline(window, uses), use_rows(user=user, window=window, by=by, uses=uses)
     series = use_series(use_timeline(user=user, window=window, by=by, uses=uses), window, SERIES_DRAWN)
-    factor = pool_setting_get().co2_g_per_kwh
+    factor, unit = pool_setting_get().co2_g_per_kwh, energy_unit(rows)
+    shown = Paginator(rows, USE_PAGE_SIZE).get_page(page_number(request))
     context = {
-        "rows": use_lines(rows, factor),
-        "unit": energy_unit(rows),
+        "rows": use_lines(list(shown.object_list), factor, unit),
+        "listed": shown,
+        "unit": unit,
         "charts": use_charts(buckets, rows, series, span, by, co2_g_per_kwh=factor),
         "totals": use_totals(buckets, window, factor),
         "factor": factor,

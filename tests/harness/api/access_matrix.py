@@ -106,6 +106,7 @@ MATRIX: dict[tuple[str, str], str] = {
     ("GET", "/jobs/{job_id}/predictions"): "read",
     ("GET", "/jobs/{job_id}/predictions/{prediction_id}.csv"): "read",
     ("GET", "/jobs/{job_id}/predictions/{prediction_id}"): "read",
+    ("DELETE", "/jobs/{job_id}/predictions/{prediction_id}"): "delete",
     ("POST", "/jobs/{job_id}/onnx"): "write",
     ("GET", "/jobs/{job_id}/onnx"): "read",
     ("GET", "/jobs/{job_id}/onnx.zip"): "read",

@@ -6,10 +6,13 @@ import json
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from harness.csv import csv_chunks
 from harness.estimates.models import JobEstimate
+from harness.jobs import history
 from harness.jobs.history import TRACE_COLUMNS, trace_rows
 from harness.jobs.models import DeviceUse, Job, JobEvent
 from harness.jobs.timelines import window_of
@@ -138,7 +141,24 @@ def test_who_never_held_a_device_ended_before_or_is_of_others_is_left_out(job_ma
         use_make(job, device, token=1, minutes=50, seconds=60)
     ended(idle, minutes=1, state=JobState.CANCELLED)
     ended(old, minutes=3 * 24 * 60)
-    assert trace_rows(user=people.owner, window=window_of("day")) == []
+    assert not list(trace_rows(user=people.owner, window=window_of("day")))
     ended(running, minutes=1)
     assert [row[0] for row in trace_rows(user=people.owner, window=window_of("day"))] == [running.pk]
-    assert trace_rows(user=people.outsider, window=window_of("day")) == []
+    assert not list(trace_rows(user=people.outsider, window=window_of("day")))
+
+
+def test_it_is_read_some_jobs_at_a_time_and_of_others_nothing(job_make, people, node_make, monkeypatch):
+    monkeypatch.setattr(history, "_READ_AT_ONCE", 2)
+    device = node_make(cpus=1).devices.get()
+    jobs = [job_make(name=f"job {number}") for number in range(5)]
+    for number, job in enumerate(jobs):
+        queued(job, minutes=60 - number)
+        use_make(job, device, token=1, minutes=50 - number, seconds=60)
+        ended(job, minutes=1)
+    Job.objects.filter(pk=jobs[3].pk).update(project=people.elsewhere)
+    with CaptureQueriesContext(connection) as asked:
+        found = [row[0] for row in trace_rows(user=people.owner, window=window_of("day"))]
+    assert found == [job.pk for job in jobs if job != jobs[3]]
+    of_uses = [query["sql"] for query in asked if 'FROM "jobs_deviceuse"' in query["sql"]]
+    assert len(of_uses) == 2 and not any(jobs[3].pk in sql for sql in of_uses)
+    assert not any("GROUP BY" in query["sql"] for query in asked)

@@ -9,6 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from harness import database
 from harness.celery import app
 from harness.datasets.models import Dataset
 from harness.datasets.purging import contents_purge
@@ -87,8 +88,8 @@ def test_a_job_that_is_taken_out_of_the_trash_while_others_are_purged_stays(job_
 
 @pytest.fixture
 def long_history(job, monkeypatch):
-    monkeypatch.setattr(module, "BATCH_ROWS", 10)
-    monkeypatch.setattr(module, "BREATH_S", 0.0)
+    monkeypatch.setattr(database, "BATCH_ROWS", 10)
+    monkeypatch.setattr(database, "BREATH_S", 0.0)
     MetricPoint.objects.bulk_create(MetricPoint(job=job, key="a", step=n, epoch=0, time_s=n) for n in range(35))
     ResourceSample.objects.bulk_create(ResourceSample(job=job, token=1, time_s=n, data={}) for n in range(25))
     Job.objects.update(deleted_at=LONG_AGO)
@@ -107,7 +108,7 @@ def test_a_purge_that_was_cut_short_is_gone_on_with_and_the_job_stays_in_the_tra
     long_history, people, tasks_sent, monkeypatch
 ):
     with monkeypatch.context() as cut:
-        cut.setattr(module.time, "sleep", lambda _: 1 / 0)
+        cut.setattr(database.time, "sleep", lambda _: 1 / 0)
         assert jobs_purge() == 0
     assert 0 < MetricPoint.objects.count() < 35
     with pytest.raises(NotFound, match="for good"):

@@ -135,6 +135,7 @@ ROWS: dict[str, Row] = {
     "job_predict": look("succeeded"),
     "job_onnx": look("succeeded"),
     "prediction_page": look("succeeded", "prediction"),
+    "prediction_remove": act("succeeded", "prediction", mate=403),
     "job_tab": look("running", "logs"),
     "pool": own(),
     "node_new": Row({403}, {403}, {403}, post={"name": "node-9"}),

@@ -72,3 +72,11 @@ def test_the_page_reads_what_devices_did_once(people, job, node_make, client, dj
     with django_assert_max_num_queries(60) as seen:
         assert "Birds" in client.get(reverse("pool_use"), secure=True).content.decode()
     assert sum('FROM "jobs_deviceuse"' in query["sql"] for query in seen.captured_queries) == 1
+
+
+@pytest.mark.django_db
+def test_an_admin_is_told_how_long_use_is_known(people, client, settings) -> None:
+    settings.HISTORY_DAYS = 500
+    client.force_login(people.admin)
+    page = " ".join(client.get(reverse("pool_use")).content.decode().split())
+    assert "is known for 500 days (<code>DLH_HISTORY_DAYS</code>)" in page

@@ -180,7 +180,9 @@ def test_several_jobs_go_to_the_trash_and_come_back(world: SimpleNamespace, owne
 def test_the_export_follows_the_filter(world: SimpleNamespace, owner: Client) -> None:
     rows = b"".join(owner.get("/jobs/export.csv?state=failed")).decode().splitlines()
     assert len(rows) == 2 and ",failed," in rows[1]
-    assert [item["state"] for item in owner.get("/jobs/export.json?state=failed").json()["items"]] == ["failed"]
+    items = json.loads(b"".join(owner.get("/jobs/export.json?state=failed")))["items"]
+    assert [item["state"] for item in items] == ["failed"]
+    assert json.loads(b"".join(owner.get("/jobs/export.json?state=failed&q=nothing"))) == {"items": []}
     assert owner.get("/jobs/export.csv?sort=nothing").status_code == 422
 
 

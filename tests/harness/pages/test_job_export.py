@@ -1,0 +1,54 @@
+"""The export of jobs reads them once, whatever their number, and sends them as they are read."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from harness.jobs.models import Job
+from harness.pages.views import jobs as views
+from harness.responses import json_chunks
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def many(people: SimpleNamespace, job_make: Callable[..., Any]) -> list[Job]:
+    """More than are read at once."""
+    first = job_make()
+    fields = {"project": first.project, "owner": first.owner, "dataset": first.dataset}
+    rest = [Job(name=f"job {number}", tags=["a", "b"], **fields) for number in range(6)]
+    return [first, *Job.objects.bulk_create(rest)]
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_all_jobs_come_once_in_one_statement(
+    many: list[Job], people: SimpleNamespace, client: Client, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "_READ_AT_ONCE", 2)
+    client.force_login(people.owner)
+    with CaptureQueriesContext(
+        connection,
+    ) as asked:
+        answer = client.get(f"/jobs/export.{kind}?sort=created")
+        assert answer.streaming
+        body = b"".join(answer).decode()
+    of_jobs = [query["sql"] for query in asked if 'FROM "jobs_job"' in query["sql"]]
+    assert len(of_jobs) == 1 and not {"COUNT(", "LIMIT"} & set(of_jobs[0].split())
+    found = json.loads(body)["items"] if kind == "json" else list(csv.DictReader(body.splitlines()))
+    assert [row["id"] for row in found] == [job.pk for job in many]
+
+
+def test_a_list_of_any_length_is_sent_in_parts() -> None:
+    for count in (0, 1, 100, 101, 250):
+        chunks = list(json_chunks({"number": number} for number in range(count)))
+        assert json.loads(b"".join(chunks)) == {"items": [{"number": number} for number in range(count)]}
+        assert len(chunks) == -(-count // 100) + 1
