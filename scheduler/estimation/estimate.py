@@ -118,7 +118,7 @@ def _estimate(
 ) -> Estimate:
     probed = probe if probe is not None and probe.key == model.measured_key else None
     step_s, time_basis = _step_interval(allocation, model, time, probed, factor)
-    parts = _run_parts(steps, allocation, model, time, step_s.mid, probed)
+    parts = parts_of_run(steps, allocation, model, time, step_s.mid, probed)
     run_s = _run_interval(parts, model, step_s)
     # a probe holds the whole model, a rank of a pipeline one stage of it
     peak, memory_basis = _peak(model, time, allocation, None if allocation.mode in STAGED else probed)
@@ -173,15 +173,7 @@ def _ways_apart(first: Allocation, second: Allocation) -> float:
     return max(max(ratio, 1.0 / ratio) for ratio in ratios)
 
 
-def run_parts(workload: Workload, allocation: Allocation, model: DeviceModel, probe: Probe | None = None) -> RunParts:
-    """The middle of the time of each part of a run: what an estimate adds up."""
-    steps = Steps(workload)
-    time = next(iter(_step_times(steps, [allocation], model)))
-    probed = probe if probe is not None and probe.key == model.measured_key else None
-    return _run_parts(steps, allocation, model, time, time.step_s * probe_factor(steps, model, probed), probed)
-
-
-def _run_parts(
+def parts_of_run(
     steps: Steps,
     allocation: Allocation,
     model: DeviceModel,
@@ -189,6 +181,9 @@ def _run_parts(
     step_s: float,
     probe: Probe | None,
 ) -> RunParts:
+    """The middle of the time of each part of a run with steps of `step_s` seconds: what an estimate adds up. `probe`:
+    of such devices.
+    """
     workload, ranks = steps.workload, len(allocation.batch_split)
     passes_s = forward_rows(workload) / ranks * time.forward_row_s * step_s / time.step_s
     if probe is not None and probe.evaluation_row_s is not None:
