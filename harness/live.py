@@ -22,6 +22,7 @@ from django.http import HttpRequest, HttpResponseBase, JsonResponse, StreamingHt
 from django.views.decorators.http import require_GET
 
 from harness.accounts.access import visible_projects
+from harness.accounts.bearer import bearer_token
 from harness.accounts.models import User
 from harness.accounts.selectors import token_find
 from harness.broker import POOL_STREAM, project_stream
@@ -91,9 +92,9 @@ def _topics(user: User, name: str) -> list[Topic]:
 def _user_of(request: HttpRequest) -> User | None:
     """The person of a session or a bearer token, read anew: who was switched off, signed out or got another password
     is nobody."""
-    header = request.headers.get("Authorization", "")
-    if header:
-        token = token_find(header.removeprefix("Bearer ").strip())
+    text = bearer_token(request.headers.get("Authorization", ""))
+    if text is not None:
+        token = token_find(text)
         return token.user if token else None
     request.session = type(request.session)(request.session.session_key)
     user = get_user(request)

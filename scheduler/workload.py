@@ -118,7 +118,9 @@ class Workload:
     evaluation_bytes: float = 0.0
     """Peak of a forward pass without gradients on `batch_size` rows, above the weights."""
     dataset_bytes: int = 0
-    """Rows of all parts as they lie in memory; reading them takes up to twice as much for a moment."""
+    """Rows of all parts as they lie in memory."""
+    loading_bytes: int = 0
+    """At the peak while the rows are read and shared out to the parts, in the memory of the host; 0: nobody looked."""
     per_row: Mapping[str, float] = field(default_factory=dict)
     """What one more row in the batch adds to the fields named: activation_bytes, transient_bytes, backward_flops,
     evaluation_bytes."""

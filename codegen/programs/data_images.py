@@ -40,15 +40,15 @@ def load(spec, folder: Path) -> Dataset:
     parts = split_rows(len(targets), split.validation, split.test, spec.training.seed, stratify, given, copies=copies)
 
     every = max(1, -(-len(parts["train"]) // STATISTICS_PICTURES))  # the file may be ordered by class
-    sample = pictures[parts["train"][::every]] / np.float32(255)
+    mean, std = mean_and_std(pictures, parts["train"][::every])
     shape = {
         "channels": spec.shape.channels,
         "height": spec.shape.height,
         "width": spec.shape.width,
         "classes": classes,
         "outputs": len(classes),
-        "channel_mean": [float(value) for value in sample.mean(axis=(0, 2, 3))],
-        "channel_std": [float(value) or 1.0 for value in sample.std(axis=(0, 2, 3))],
+        "channel_mean": [float(value) for value in mean],
+        "channel_std": [float(value) or 1.0 for value in std],
     }
     preprocess = {"classes": classes, "shape": shape}
 
@@ -94,6 +94,19 @@ def same_pixels(pictures: np.ndarray) -> np.ndarray:
     """A number for each picture, int64 [N]: equal for pictures that are alike in every pixel."""
     digests = np.array([hashlib.blake2b(picture, digest_size=16).digest() for picture in pictures])
     return np.unique(digests, return_inverse=True)[1]
+
+
+def mean_and_std(pictures: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of each channel of these rows, 0 to 1, by how often each of the 256 values occurs: floats would take memory."""
+    counts = np.zeros((pictures.shape[1], 256))
+    for row in rows:
+        for channel, pixels in enumerate(pictures[row]):
+            counts[channel] += np.bincount(pixels.ravel(), minlength=256)
+        pulse.beat()
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    values = np.arange(256) / 255
+    mean = shares @ values
+    return mean, np.sqrt((shares * (values - mean[:, None]) ** 2).sum(axis=1))
 
 
 def picture_array(picture: Image.Image, channels: int, height: int, width: int) -> np.ndarray:

@@ -47,10 +47,14 @@ net = net.to(memory_format=torch.channels_last)  # colours of a pixel side by si
 #: endif
 net = run.place(net, dataset)
 
-# weight decay pulls at matrices only: biases, scales of norms and the like are few and need their size
-matrices = [weight for weight in net.parameters() if weight.requires_grad and weight.ndim >= 2]
-vectors = [weight for weight in net.parameters() if weight.requires_grad and weight.ndim < 2]
-groups = [{"params": matrices, "weight_decay": training.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+# weight decay pulls at matrices only: biases, scales of norms and what stands for values (embeddings) need their size
+SPARED = {"bias", "tokens", "frequency"}  # parts of names in model.py
+spared = {id(layer.weight) for layer in net.modules() if isinstance(layer, torch.nn.Embedding)}
+spared |= {id(weight) for name, weight in net.named_parameters() if weight.ndim < 2 or SPARED & set(name.split("."))}
+weights = [weight for weight in net.parameters() if weight.requires_grad]
+matrices = [weight for weight in weights if id(weight) not in spared]
+others = [weight for weight in weights if id(weight) in spared]
+groups = [{"params": matrices, "weight_decay": training.weight_decay}, {"params": others, "weight_decay": 0.0}]
 if training.optimizer == "sgd":
     optimizer = torch.optim.SGD(groups, lr=peak_rate, momentum=0.9, nesterov=True)
 else:

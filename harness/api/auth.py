@@ -11,6 +11,7 @@ from ninja.security import APIKeyCookie, HttpBearer
 from ninja.utils import check_csrf
 
 from harness.accounts.access import require_write
+from harness.accounts.bearer import bearer_token
 from harness.accounts.models import User
 from harness.accounts.selectors import token_find
 from harness.errors import Forbidden
@@ -20,14 +21,21 @@ from harness.pool.models import Node
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-class BearerToken(HttpBearer):
+class _Bearer(HttpBearer):
+    def __call__(self, request: HttpRequest) -> Any:
+        """What `authenticate` says of the token; None where there is none."""
+        token = bearer_token(request.headers.get("Authorization", ""))
+        return None if token is None else self.authenticate(request, token)
+
+
+class BearerToken(_Bearer):
     """`Authorization: Bearer dlh_...`; a wrong token never falls back to a cookie."""
 
     openapi_description = "A token made on the page *Account* or by `dlh tokens add`."
 
     def authenticate(self, request: HttpRequest, token: str) -> User:
         """The token's person. Raises `AuthenticationError`; `Forbidden` for a read token that would write."""
-        found = token_find(token.strip())
+        found = token_find(token)
         if found is None:
             raise AuthenticationError(message="This token is unknown, has expired or was revoked.")
         user = found.user
@@ -66,14 +74,14 @@ class SessionWithCsrf(APIKeyCookie):
         return self(request)
 
 
-class NodeSecret(HttpBearer):
+class NodeSecret(_Bearer):
     """`Authorization: Bearer dlhn_...`: a joined node speaks for itself, and for nobody else."""
 
     openapi_description = "What a machine got when it joined the pool (`dlh node join`)."
 
     def authenticate(self, request: HttpRequest, token: str) -> Node:
         """The node. Raises `AuthenticationError`."""
-        node = node_find(token.strip())
+        node = node_find(token)
         if node is None:
             raise AuthenticationError(message="This is not a node of the pool.")
         return node

@@ -12,6 +12,7 @@ from typing import Any
 
 from django.conf import settings
 
+from harness.accounts.bearer import bearer_token
 from harness.errors import HarnessError, NoSpace, TooLarge, TooSlow
 from worker.words import size_words
 
@@ -81,7 +82,8 @@ def _is_signed(scope: Scope) -> bool:
     """Whether the request has what a person or a node is known by; whether it is true is asked later."""
     session = f"{settings.SESSION_COOKIE_NAME}=".encode()
     cookies = (one.strip() for name, value in scope["headers"] if name == b"cookie" for one in value.split(b";"))
-    return any(name == b"authorization" for name, _ in scope["headers"]) or any(
+    said = (value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization")
+    return any(bearer_token(header) is not None for header in said) or any(
         cookie.startswith(session) for cookie in cookies
     )
 

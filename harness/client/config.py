@@ -44,18 +44,32 @@ def config_stored() -> Config:
         raise BadInput(f"{config_file()} cannot be read: {error}", hint="Run `dlh login URL --token TOKEN`.") from error
 
 
+def environment_text(name: str) -> str:
+    """The variable, or what the file named by `<name>_FILE` holds; as `harness.env` reads the portal's own.
+
+    Raises `BadInput` where that file cannot be read.
+    """
+    file = os.environ.get(f"{name}_FILE")
+    if not file:
+        return os.environ.get(name, "")
+    try:
+        return Path(file).read_text().strip()
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{name}_FILE: {file} cannot be read: {error}", hint=f"Correct it, or set {name}.") from error
+
+
 def config_load() -> Config:
-    """The file, overruled by `DLH_URL`, `DLH_TOKEN` and `DLH_PROJECT`.
+    """The file, overruled by `DLH_URL`, `DLH_TOKEN` and `DLH_PROJECT` (or the files that these name with `_FILE`).
 
     A token from the file is never sent to another address than the one it was stored with.
     """
     stored = config_stored()
-    url = (os.environ.get("DLH_URL") or stored.url).rstrip("/")
+    url = (environment_text("DLH_URL") or stored.url).rstrip("/")
     own_token = stored.token if url == stored.url.rstrip("/") else ""
     return Config(
         url=url,
-        token=os.environ.get("DLH_TOKEN") or own_token,
-        project=os.environ.get("DLH_PROJECT") or stored.project,
+        token=environment_text("DLH_TOKEN") or own_token,
+        project=environment_text("DLH_PROJECT") or stored.project,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from harness.accounts.access import require
@@ -129,6 +130,7 @@ def _dataset_create(
                 source_bytes=content_source(key).stat().st_size,
                 sha256=key,
                 options=plain,
+                **_reading_fields(key),
             )
             _reading_start(dataset)
             if upload is not None:
@@ -147,17 +149,18 @@ def _copy_place(source: Path, key: str, source_name: str) -> None:
         draft.unlink(missing_ok=True)
 
 
+def _reading_fields(key: str) -> dict[str, Any]:
+    """What a dataset of this content begins with: ready where the content was packed before, else waiting."""
+    if (profile := content_profile(key)) is not None:
+        ready = {"state": DatasetState.READY, "progress": 1.0, "progress_note": "", "profile": profile.to_dict()}
+        return {**ready, "problem": None}
+    return {"state": DatasetState.PROFILING, "progress": 0.0, "progress_note": "waiting", "problem": None}
+
+
 def _reading_start(dataset: Dataset) -> None:
-    """Use the content's profile if there is one, else have control make it."""
-    profile = content_profile(dataset.sha256)
-    dataset.problem = None
-    if profile is not None:
-        dataset.state, dataset.progress, dataset.progress_note = DatasetState.READY, 1.0, ""
-        dataset.profile = profile.to_dict()
-    else:
-        dataset.state, dataset.progress, dataset.progress_note = DatasetState.PROFILING, 0.0, "waiting"
+    """Have control read what waits for it, and tell pages."""
+    if dataset.state == DatasetState.PROFILING:
         task_send_on_commit("control.dataset_profile", [dataset.pk])
-    dataset.save()
     publish_dataset(dataset.project_id, dataset.pk, {"state": str(dataset.state), "progress": dataset.progress})
 
 
@@ -180,14 +183,25 @@ def dataset_update(
     """Rename, or read anew with other column types, target, delimiter or encoding.
 
     `column_types` adds to the overrides there are; an empty type takes one back. `target=""` takes the target back.
-    Raises `NotFound`, `Forbidden`, `Invalid`, `Conflict`.
+    What is refused changes nothing. Raises `NotFound`, `Forbidden`, `Invalid`, `Conflict` (also where the dataset was
+    deleted or changed while its source was hashed).
     """
     require(user, dataset.project, Role.MEMBER)
     if dataset.deleted_at:
         raise Conflict("This dataset is in the trash.", hint="Restore it first.")
-    if name is not None:
-        dataset.name = _name_check(name)
-        dataset.save(update_fields=["name"])
+    renamed = {} if name is None else {"name": _name_check(name)}
+    plain = _options_wanted(dataset, column_types, target, options)
+    if plain != dataset.options or dataset.state == DatasetState.FAILED:
+        _read_anew(dataset, plain, renamed)
+    elif renamed:
+        _write(dataset, Dataset.objects.filter(pk=dataset.pk, deleted_at=None), renamed)
+    return dataset
+
+
+def _options_wanted(
+    dataset: Dataset, column_types: dict[str, str] | None, target: str | None, options: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Options of the dataset after a change, as plain values. Raises `Invalid`."""
     wanted = {**dataset.options, **(options or {})}
     if column_types is not None:
         types = {**wanted.get("column_types", {}), **column_types}
@@ -198,22 +212,37 @@ def dataset_update(
             raise Invalid(f"There is no column {strange[0]!r}.", field=f"column_types.{strange[0]}")
     if target is not None:
         wanted["target"] = target
-    plain = options_plain(options_check(wanted))
-    if plain != dataset.options or dataset.state == DatasetState.FAILED:
-        _read_anew(dataset, plain)
-    return dataset
+    return options_plain(options_check(wanted))
 
 
-def _read_anew(dataset: Dataset, options: dict[str, Any]) -> None:
+def _read_anew(dataset: Dataset, options: dict[str, Any], renamed: dict[str, Any]) -> None:
     storage_check(dataset.project)  # it is packed once more
     source = content_source(dataset.sha256)
-    dataset.sha256 = content_key(file_sha256(source), dataset.source_name, options)
-    dataset.options = options
+    key = content_key(file_sha256(source), dataset.source_name, options)
+    # Hashing took long: what the row has become meanwhile (in the trash, read in another way) is not undone.
+    rows = Dataset.objects.filter(pk=dataset.pk, sha256=dataset.sha256, deleted_at=None)
     with contents_held():
-        content_place(source, dataset.sha256, source.name)
-        content_measure(dataset.sha256)
+        if not rows.exists():  # nor is its source there for sure
+            raise _changed()
+        content_place(source, key, source.name)
+        content_measure(key)
         with transaction.atomic():
+            _write(dataset, rows, {**renamed, "sha256": key, "options": options, **_reading_fields(key)})
             _reading_start(dataset)
+
+
+def _write(dataset: Dataset, rows: QuerySet[Dataset], fields: dict[str, Any]) -> None:
+    """Set these fields where the row is still among `rows`, the state that they were made for; else `Conflict`."""
+    if not rows.update(**fields):
+        raise _changed()
+    for name, value in fields.items():
+        setattr(dataset, name, value)
+
+
+def _changed() -> Conflict:
+    return Conflict(
+        "This dataset was deleted or changed meanwhile.", hint="Look at it as it is now, then change it again."
+    )
 
 
 def dataset_delete(*, user: User, dataset: Dataset) -> None:

@@ -13,6 +13,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.deprecation import MiddlewareMixin
 
+from harness.accounts.bearer import bearer_token
 from harness.accounts.models import User
 from harness.accounts.second_factor import second_factor_id
 from harness.api.errors import crash_answer, error_response
@@ -86,4 +87,4 @@ def _for_programs(request: HttpRequest) -> bool:
 
 def _is_by_token(request: HttpRequest) -> bool:
     """Whether the session counts for nothing: the API looks at it where the header is of any other scheme."""
-    return request.headers.get("Authorization", "").lower().startswith("bearer ")
+    return bearer_token(request.headers.get("Authorization", "")) is not None

@@ -12,7 +12,7 @@ import time
 from datetime import datetime
 from typing import Any
 
-from harness.env import SettingsError
+from harness.env import SettingsError, env_text
 from harness.stack.home import REPOSITORY, StackError, StackHome, home_from_environment
 from harness.stack.leftovers import process_find, shown, wait_gone
 from harness.stack.stack import Interrupted, Stack, bootstrap_run, say
@@ -194,7 +194,7 @@ def token(home: StackHome, *, user: str, name: str, days: int, as_json: bool) ->
     made = bootstrap_run(environment, *options, "--days", str(days), token_name=name)
     if made["password"]:
         sys.stderr.write(f"User       {made['user']}\nPassword   {made['password']} (shown only now)\n")
-    url = os.environ.get("DLH_PUBLIC_URL") or str(home.state_read().get("url") or "")
+    url = env_text("DLH_PUBLIC_URL") or str(home.state_read().get("url") or "")
     say(json.dumps({"token": made["token"], "url": url, "days": days}) if as_json else made["token"])
     return 0
 

@@ -61,6 +61,8 @@ class MemoryModel:
     """Held-out measured / predicted: lower end, and a careful upper end."""
     basis: Basis
     n_points: int = 0
+    reads: bool = True
+    """The rows are read in this memory: not so that of a GPU."""
     lessons: PeakLessons = field(default_factory=PeakLessons)
     """What finished jobs teach."""
 
@@ -283,7 +285,7 @@ def _read(body: Mapping[str, Any]) -> DeviceModel:
     spread, corrector = body["spread"], body["corrector"]
     fields["members"] = tuple(members)
     fields["spread"] = Spread(**{**spread, "near": tuple(spread["near"]), "far": tuple(spread["far"])})
-    fields["memory"] = _memory(body["memory"])
+    fields["memory"] = _memory({"reads": body["kind"] == "cpu", **body["memory"]})
     kinds = {"power": PowerModel, "link": LinkModel, "overheads": RunOverheads}
     for name, kind in kinds.items():
         fields[name] = _based(kind, body[name])

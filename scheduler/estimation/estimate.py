@@ -17,7 +17,7 @@ from codegen.modes import STAGED
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.intervals import LEVEL, log_range
 from scheduler.estimation.notes import note
-from scheduler.estimation.peaks import peak_interval
+from scheduler.estimation.peaks import or_loading, peak_interval, steps_interval
 from scheduler.estimation.pipelines import staged_times
 from scheduler.estimation.prior import HOST_LINK
 from scheduler.estimation.probe import PROBE_RANGE, Probe
@@ -118,7 +118,7 @@ def _estimate(
 ) -> Estimate:
     probed = probe if probe is not None and probe.key == model.measured_key else None
     step_s, time_basis = _step_interval(allocation, model, time, probed, factor)
-    parts = _run_parts(steps, allocation, model, time, step_s.mid, probed)
+    parts = parts_of_run(steps, allocation, model, time, step_s.mid, probed)
     run_s = _run_interval(parts, model, step_s)
     # a probe holds the whole model, a rank of a pipeline one stage of it
     peak, memory_basis = _peak(model, time, allocation, None if allocation.mode in STAGED else probed)
@@ -173,15 +173,7 @@ def _ways_apart(first: Allocation, second: Allocation) -> float:
     return max(max(ratio, 1.0 / ratio) for ratio in ratios)
 
 
-def run_parts(workload: Workload, allocation: Allocation, model: DeviceModel, probe: Probe | None = None) -> RunParts:
-    """The middle of the time of each part of a run: what an estimate adds up."""
-    steps = Steps(workload)
-    time = next(iter(_step_times(steps, [allocation], model)))
-    probed = probe if probe is not None and probe.key == model.measured_key else None
-    return _run_parts(steps, allocation, model, time, time.step_s * probe_factor(steps, model, probed), probed)
-
-
-def _run_parts(
+def parts_of_run(
     steps: Steps,
     allocation: Allocation,
     model: DeviceModel,
@@ -189,6 +181,9 @@ def _run_parts(
     step_s: float,
     probe: Probe | None,
 ) -> RunParts:
+    """The middle of the time of each part of a run with steps of `step_s` seconds: what an estimate adds up. `probe`:
+    of such devices.
+    """
     workload, ranks = steps.workload, len(allocation.batch_split)
     passes_s = forward_rows(workload) / ranks * time.forward_row_s * step_s / time.step_s
     if probe is not None and probe.evaluation_row_s is not None:
@@ -228,19 +223,21 @@ def _start_s(workload: Workload, model: DeviceModel, ranks: int, probe: Probe | 
 
 
 def _peak(model: DeviceModel, time: StepTime, allocation: Allocation, probe: Probe | None) -> tuple[Interval, Basis]:
-    peak = peak_interval(model.memory, time.rank_totals)
     if probe is None or probe.peak_bytes is None:
-        return peak, model.memory.basis
+        return peak_interval(model.memory, time.rank_totals), model.memory.basis
+    peak = steps_interval(model.memory, time.rank_totals)
     rows = probe.peak_rows or max(probe.allocation.batch_split)
     at_probe = totals_at_batch(time.rank_totals, rows_at_once(time.rank_totals, rows))
-    ratio = probe.peak_bytes / peak_interval(model.memory, at_probe).mid
+    ratio = probe.peak_bytes / steps_interval(model.memory, at_probe).mid
     mid = peak.mid * ratio
     same = rows == most_of(
         time.rank_totals, max(allocation.batch_split)
     )  # steps that a probe has not seen may have more
     high = mid * PROBE_PEAK_HEADROOM if same else max(mid * PROBE_PEAK_HEADROOM, mid * model.memory.high_ratio)
     low = mid / PROBE_PEAK_HEADROOM if same else mid * min(1 / PROBE_PEAK_HEADROOM, model.memory.low_ratio)
-    return Interval(low=low, mid=mid, high=high, level=peak.level), Basis.MEASURED if same else Basis.MODELLED
+    seen = Interval(low=low, mid=mid, high=high, level=peak.level)
+    whole = or_loading(seen, model.memory, time.rank_totals)  # a probe reads a few rows alone
+    return whole, Basis.MEASURED if same and whole == seen else Basis.MODELLED
 
 
 def _device_power(

@@ -47,6 +47,11 @@ def predict_peak(coefficients: Mapping[str, float], workload: Workload) -> float
     return float(parts(workload) @ np.array([coefficients[name] for name in PARTS]))
 
 
+def loading_peak(model: MemoryModel, workload: Workload) -> float:
+    """Bytes above the idle process while the rows are read; 0 where nobody looked, or they are elsewhere."""
+    return workload.loading_bytes + model.coefficients["base"] if model.reads and workload.loading_bytes else 0.0
+
+
 def fit_memory(
     workloads: Sequence[Workload], peaks: Sequence[float], groups: Sequence[str], prior: MemoryModel
 ) -> MemoryModel:
@@ -61,6 +66,7 @@ def fit_memory(
         high_ratio=high_ratio,
         basis=Basis.MODELLED,
         n_points=len(peaks),
+        reads=prior.reads,
     )
 
 

@@ -3,6 +3,8 @@
     log factor = w / (w + SHRINK) x CAUTION-quantile of log(measured / added up), each job weighed by its likeness
     likeness   = exp(-d^2 / 2), d between the shares of the parts and the logarithms of the sizes; w the sum
 
+Where reading the rows takes more than that, it is the peak (`fit_memory.loading_peak`).
+
 Parts of programs of one kind are off together, so what one family took says little of another: far from every job the
 factor is 1. A job that ran out of memory would have taken more than it had; it counts where more was not foretold.
 """
@@ -17,7 +19,7 @@ import numpy as np
 
 from scheduler.estimation.device_model import MemoryModel, PeakLessons
 from scheduler.estimation.features import Vector
-from scheduler.estimation.fit_memory import HEADROOM, PARTS, PEAK_LEVEL, UNDER_WEIGHT, parts, predict_peak
+from scheduler.estimation.fit_memory import HEADROOM, PARTS, PEAK_LEVEL, UNDER_WEIGHT, loading_peak, parts, predict_peak
 from scheduler.estimation.values import Interval
 from scheduler.workload import Workload
 
@@ -62,7 +64,7 @@ def memory_taught(model: MemoryModel, seen: Sequence[PeakSeen]) -> MemoryModel:
     plain = replace(model, lessons=PeakLessons())
     if not seen:
         return plain
-    logs = np.array([math.log(one.peak_bytes / predict_peak(model.coefficients, one.workload)) for one in seen])
+    logs = np.array([math.log(one.peak_bytes / _foretold(model, one.workload)) for one in seen])
     ran_out = np.array([one.ran_out for one in seen])
     # Who had less than was foretold ran out whatever it would have taken: that says nothing of what is usual.
     told = logs[~ran_out | (logs > 0.0)]
@@ -79,6 +81,24 @@ def memory_taught(model: MemoryModel, seen: Sequence[PeakSeen]) -> MemoryModel:
 
 def peak_interval(model: MemoryModel, workload: Workload) -> Interval:
     """Peak of one rank; the upper end is meant to be kept below a limit."""
+    return or_loading(steps_interval(model, workload), model, workload)
+
+
+def or_loading(peak: Interval, model: MemoryModel, workload: Workload) -> Interval:
+    """The peak of the steps, or that of reading the rows before them where it is higher."""
+    loading_bytes = loading_peak(model, workload)
+    low, high = loading_bytes * model.low_ratio, loading_bytes * model.high_ratio
+    return Interval(
+        low=max(peak.low, low), mid=max(peak.mid, loading_bytes), high=max(peak.high, high), level=peak.level
+    )
+
+
+def _foretold(model: MemoryModel, workload: Workload) -> float:
+    return max(predict_peak(model.coefficients, workload), loading_peak(model, workload))
+
+
+def steps_interval(model: MemoryModel, workload: Workload) -> Interval:
+    """Peak of one rank while it trains, as finished jobs correct it."""
     added_up = predict_peak(model.coefficients, workload)
     low, mid, high = (added_up * math.exp(log) for log in _log_ends(model, workload))
     return Interval(low=low, mid=mid, high=high, level=PEAK_LEVEL)

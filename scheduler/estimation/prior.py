@@ -53,6 +53,7 @@ def prior_for(kind: str, model_name: str, table: Sequence[DeviceFigures] = TABLE
             low_ratio=0.6 if cpu else 0.4,
             high_ratio=1.6 if cpu else 2.2,
             basis=Basis.ASSUMED,
+            reads=cpu,
         ),
         power=_power(figures),
         link=HOST_LINK if cpu else LinkModel(latency_s=5e-5, bytes_per_s=2e10, basis=Basis.ASSUMED),

@@ -57,15 +57,6 @@ _known: dict[int, tuple[tuple[Option, ...], _Worth]] = {}
 """Identity of options -> (themselves, what is worth having): to hash a thousand jobs' options takes longer."""
 
 
-def worth_having(options: tuple[Option, ...]) -> tuple[Option, ...]:
-    """Options that no other beats in energy and upper time by a part of their devices, the thriftiest first; none
-    without an estimate.
-
-    Other devices, or more of them, beat nothing: they may be held, or above a quota, where these are free.
-    """
-    return _worth(options).options
-
-
 def _worth(options: tuple[Option, ...]) -> _Worth:
     found = _known.get(id(options))
     if found is None or found[0] is not options:
@@ -82,6 +73,11 @@ def _worth(options: tuple[Option, ...]) -> _Worth:
 
 
 def _worth_having(options: tuple[Option, ...]) -> tuple[Option, ...]:
+    """Options that no other beats in energy and upper time by a part of their devices, the thriftiest first; none
+    without an estimate.
+
+    Other devices, or more of them, beat nothing: they may be held, or above a quota, where these are free.
+    """
     kept: list[Option] = []
     alike: dict[tuple[object, ...], list[Option]] = {}
     for option in sorted((option for option in options if option.rate_per_s), key=_thrift):

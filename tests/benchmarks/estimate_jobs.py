@@ -19,7 +19,7 @@ import numpy as np
 from codegen.modes import STAGED
 from codegen.spec import Task
 from scheduler.estimation.device_model import DeviceModel
-from scheduler.estimation.estimate import estimate, run_parts
+from scheduler.estimation.estimate import estimate
 from scheduler.estimation.learning import Finished, corrected
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.run_time import RunParts, all_rows
@@ -30,6 +30,7 @@ from scheduler.offers.values import Candidate
 from scheduler.workload import Workload
 from tests.benchmarks.estimate_measure import NAME, in_process
 from tests.benchmarks.estimate_programs import write_program
+from tests.run_parts import run_parts
 from tests.worker.runtime.samples import PROJECT
 from worker.launch_config import LaunchConfig, LocalRank
 from worker.shares import even

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from scheduler.estimation.device_model import DeviceModel
-from scheduler.estimation.estimate import estimate, run_parts
+from scheduler.estimation.estimate import estimate
 from scheduler.estimation.pipelines import PIPELINE
 from scheduler.estimation.values import Allocation, Estimate
 from tests.benchmarks.estimate_jobs import (
@@ -28,6 +28,7 @@ from tests.benchmarks.estimate_jobs import (
 )
 from tests.benchmarks.estimate_measure import NAME
 from tests.benchmarks.estimate_programs import write_program
+from tests.run_parts import run_parts
 
 STAGES = 2
 JOBS = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import tracemalloc
 
 import numpy as np
 import pyarrow as pa
@@ -62,6 +63,26 @@ def test_mean_and_deviation_are_those_of_all_classes_though_the_file_is_ordered_
     shape = load_pictures(tmp_path, channels=1).shape
     assert shape["channel_mean"] == pytest.approx([100 / 255], abs=0.04)
     assert shape["channel_std"] == pytest.approx([58 / 255], abs=0.03)
+
+
+def test_reading_takes_twice_what_is_kept_and_no_more(tmp_path):
+    write_pictures(tmp_path, count=1500)
+    tracemalloc.start()
+    try:
+        dataset = load_pictures(tmp_path, size=48)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    kept_bytes = sum(part.inputs[0].nbytes for part in (dataset.train, dataset.val, dataset.test))
+    assert peak_bytes < 2.2 * kept_bytes
+
+
+def test_mean_and_deviation_are_exact(tmp_path):
+    write_pictures(tmp_path, count=40)
+    dataset = load_pictures(tmp_path)
+    values = dataset.train.inputs[0].double() / 255
+    assert dataset.shape["channel_mean"] == pytest.approx(values.mean((0, 2, 3)).tolist())
+    assert dataset.shape["channel_std"] == pytest.approx(values.std((0, 2, 3), correction=0).tolist())
 
 
 @pytest.mark.parametrize(("mode", "channels"), [("RGB", 3), ("L", 1), ("L", 3), ("RGB", 1)])

@@ -174,6 +174,22 @@ async def test_a_token_opens_the_stream_as_well(job, people, broker):
     assert (wrong.status_code, wrong.json()["error"]["code"]) == (401, "unauthenticated")
 
 
+async def test_a_session_opens_the_stream_behind_a_proxy_that_asks_for_a_password_of_its_own(job, people, broker):
+    good = await opened(people.owner, f"job:{job.pk}", Authorization="Basic eDp5")
+    assert good.status_code == 200
+    await disconnect(aiter(good.streaming_content))
+    assert (await opened(None, f"job:{job.pk}", Authorization="Basic eDp5")).status_code == 401
+
+
+async def test_the_scheme_of_a_token_may_be_written_small_and_a_wrong_one_leaves_no_session(job, people, broker):
+    _, text = await sync_to_async(token_create)(user=people.viewer, name="t", scope="read")
+    good = await opened(None, f"job:{job.pk}", Authorization=f"bearer {text}")
+    assert good.status_code == 200
+    await disconnect(aiter(good.streaming_content))
+    for wrong in ("bearer dlh_wrong", "Bearer", "Bearer  "):
+        assert (await opened(people.owner, f"job:{job.pk}", Authorization=wrong)).status_code == 401
+
+
 async def test_a_stream_ends_when_the_right_to_it_does(job, people, broker, monkeypatch):
     monkeypatch.setattr("harness.live.RECHECK_S", 0.0)
     response = await opened(people.mate, f"job:{job.pk}")

@@ -15,7 +15,7 @@ import typer
 from harness.client.cli.common import moment_read, open_client, project_of
 from harness.client.cli.output import JsonFlag, console, json_print, pairs_print, table_print, when
 from harness.client.client import Client, Json
-from harness.client.config import Config, config_save
+from harness.client.config import Config, config_save, environment_text
 from harness.client.errors import BadInput
 from harness.client.transport import segment
 
@@ -35,7 +35,7 @@ def login(
     ] = "",
     token: Annotated[
         str,
-        typer.Option("--token", "-t", envvar="DLH_TOKEN", help="A token from the Account page; - reads it from stdin."),
+        typer.Option("--token", "-t", help="A token from the Account page, else DLH_TOKEN; - reads it from stdin."),
     ] = "",
     here: Annotated[
         bool, typer.Option("--here", help="On the portal's own machine: create a token without a browser.")
@@ -50,6 +50,7 @@ def login(
         raise BadInput(
             "Where is the portal?", hint="`dlh login URL --token TOKEN`; on its own machine `dlh login --here`."
         )
+    token = token or environment_text("DLH_TOKEN")
     if token == "-" or (not token and not sys.stdin.isatty()):  # noqa: S105  (reads it from stdin)
         token = sys.stdin.readline().strip()
     elif not token:

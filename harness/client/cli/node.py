@@ -18,7 +18,7 @@ import typer
 from harness.client.cli import store
 from harness.client.cli.output import JsonFlag, console, json_print, notes, size, table_print
 from harness.client.client import Json
-from harness.client.config import private_write
+from harness.client.config import environment_text, private_write
 from harness.client.errors import BadInput, ClientError
 from harness.client.transport import Transport
 
@@ -261,8 +261,8 @@ def _known(home: Path) -> Json:
     try:
         stack: Json = json.loads(_stack_file(home).read_text())
     except (OSError, ValueError):
-        return {"url": os.environ.get("DLH_URL", "")}
-    store = os.environ.get("DLH_STORE") or str(home / "store")
+        return {"url": environment_text("DLH_URL")}
+    store = environment_text("DLH_STORE") or str(home / "store")
     return {"url": stack.get("url"), "redis_url": stack.get("redis_url"), "node": stack.get("node"), "store": store}
 
 

@@ -137,7 +137,8 @@ def _is_unknown(error: ClientError) -> bool:
 def _next_step(error: ClientError) -> str:
     """What a person at a terminal can ask next; the portal's own words know no commands."""
     if _is_unknown(error):
-        first = " DLH_TOKEN is set and comes before what is stored." if os.environ.get("DLH_TOKEN") else ""
+        named = next((name for name in ("DLH_TOKEN_FILE", "DLH_TOKEN") if os.environ.get(name)), "")
+        first = f" {named} is set and comes before what is stored." if named else ""
         return f"Make one on the page Account, then `dlh login URL --token TOKEN`.{first}"
     if isinstance(error, ApiError) and error.status == 404 and "dlh " not in error.hint:
         told = _NONE_SUCH.match(error.message)

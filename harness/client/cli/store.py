@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
@@ -10,6 +9,7 @@ import typer
 
 from harness.client.cli.child import child_run
 from harness.client.cli.output import JsonFlag
+from harness.client.config import environment_text
 
 app = typer.Typer(
     help="The store's copy in an object store (DLH_S3_URL). Only on the store's own machine.", no_args_is_help=True
@@ -42,7 +42,7 @@ def pull(as_json: JsonFlag = False) -> None:
 
 def finding() -> dict[str, str] | None:
     """A line of `dlh doctor` on the machine of a portal that has an object store; None where there is none."""
-    if not os.environ.get("DLH_S3_URL") and not os.environ.get("DLH_S3_URL_FILE"):
+    if not environment_text("DLH_S3_URL"):
         return None
     argv = [sys.executable, "-P", "-m", "harness.bucket", "check"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)

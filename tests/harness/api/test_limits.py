@@ -49,6 +49,8 @@ def of_one_mib_each(parts: int) -> Any:
         ([(b"cookie", b"other=1; SESSION=2")], 2, 200),
         ([(b"cookie", b"other=1"), (b"cookie", b"SESSION=2")], 2, 200),
         ([(b"authorization", b"Bearer x")], 2, 200),
+        ([(b"authorization", b"bearer x")], 2, 200),
+        ([(b"authorization", b"Basic eDp5")], 2, 413),
     ],
 )
 @pytest.mark.parametrize("path", ["/login", f"{API}/uploads", f"{API}/projects"])

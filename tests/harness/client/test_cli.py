@@ -36,6 +36,23 @@ def test_login_stores_url_and_token_for_the_owner_of_the_file_only(
     assert dlh("whoami", "--json").json["error"]["code"] == "not_signed_in"
 
 
+def test_address_token_and_project_are_read_from_files(
+    dlh: Dlh, portal: SimpleNamespace, home: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    for name, value in (("URL", portal.url), ("TOKEN", portal.token), ("PROJECT", portal.project)):
+        (tmp_path / name).write_text(value + "\n")
+        monkeypatch.delenv(f"DLH_{name}", raising=False)
+        monkeypatch.setenv(f"DLH_{name}_FILE", str(tmp_path / name))
+    assert dlh("whoami", "--json").json["username"] == "owner"
+    assert dlh("login", portal.url, "--json").code == 0
+    assert json.loads((home / "dlh" / "config.json").read_text())["token"] == portal.token
+    (tmp_path / "TOKEN").write_text("dlh_wrong")
+    assert "DLH_TOKEN_FILE is set and comes before what is stored" in dlh("whoami").err
+    (tmp_path / "TOKEN").unlink()
+    ended = dlh("whoami")
+    assert ended.code == 2 and "DLH_TOKEN_FILE" in ended.err and "Traceback" not in ended.err
+
+
 def test_a_wrong_token_is_not_stored(dlh: Dlh, portal: SimpleNamespace, home: Path) -> None:
     ended = dlh("login", portal.url, "--token", "dlh_wrong", "--json")
     assert (ended.code, ended.json["error"]["code"]) == (3, "unauthenticated")

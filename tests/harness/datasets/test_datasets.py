@@ -11,7 +11,7 @@ from harness.datasets import purging, reading, selectors, services
 from harness.datasets.content import content_source
 from harness.datasets.models import Dataset
 from harness.datasets.reading import dataset_read, datasets_resend
-from harness.errors import Conflict, Forbidden, HarnessError, Invalid, NotFound
+from harness.errors import Conflict, Forbidden, HarnessError, NotFound
 
 pytestmark = pytest.mark.django_db
 
@@ -138,33 +138,6 @@ def test_a_reading_that_was_lost_is_asked_for_again_but_not_all_the_time(unread,
     assert datasets_resend() == 1
     assert datasets_resend() == 0
     assert tasks_sent == [("control.dataset_profile", [unread.pk], "control")]
-
-
-def test_other_types_are_read_anew_and_the_old_content_stays_for_its_jobs(dataset, people, broker, tasks_sent):
-    before = dataset.sha256
-    services.dataset_update(user=people.mate, dataset=dataset, column_types={"length": "category"}, target="kind")
-    assert dataset.state == "profiling" and dataset.sha256 != before
-    assert settings.STORE.dataset(before).packed.is_dir()
-    dataset_read(dataset.pk)
-    dataset.refresh_from_db()
-    assert selectors.dataset_profile(dataset).column("length").type == "category"
-    services.dataset_update(user=people.mate, dataset=dataset, column_types={"length": ""}, target="")
-    assert dataset.sha256 == before and dataset.state == "ready"
-
-
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        ({"column_types": {"length": "nonsense"}}, "options.column_types.length"),
-        ({"column_types": {"lenght": "numeric"}}, "column_types.lenght"),
-        ({"options": {"nonsense": 1}}, "options.nonsense"),
-        ({"name": " "}, "name"),
-    ],
-)
-def test_a_wrong_change_names_the_field(change, field, dataset, people):
-    with pytest.raises(Invalid) as caught:
-        services.dataset_update(user=people.owner, dataset=dataset, **change)
-    assert caught.value.field == field
 
 
 def test_outsiders_see_nothing_and_viewers_change_nothing(dataset, people):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.estimation.device_model import Correction, DeviceModel, LinkModel
-from scheduler.estimation.estimate import estimate, estimate_all, run_parts
+from scheduler.estimation.estimate import estimate, estimate_all
 from scheduler.estimation.fit import fit_device_model
 from scheduler.estimation.link import allreduce_s, fit_link
 from scheduler.estimation.pipelines import staged_times
@@ -21,6 +21,7 @@ from scheduler.estimation.run_time import CUT_S, forward_rows, load_s
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Basis, Interval
 from scheduler.workload import at_batch
+from tests.run_parts import run_parts
 from tests.scheduler.made_workloads import KIND, NAME, allocation, points, true_peak, true_step_s, workload
 
 PRIOR = prior_for(KIND, NAME)

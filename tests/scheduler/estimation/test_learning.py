@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.estimation.estimate import estimate, run_parts
+from scheduler.estimation.estimate import estimate
 from scheduler.estimation.learning import MOST_FACTOR, Finished, corrected
 from scheduler.estimation.link import pair_link
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.run_time import all_rows, load_s, saves_s
 from scheduler.estimation.values import Basis
+from tests.run_parts import run_parts
 from tests.scheduler.made_workloads import KIND, NAME, allocation, workload
 
 PRIOR = prior_for(KIND, NAME)

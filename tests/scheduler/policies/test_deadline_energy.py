@@ -12,7 +12,7 @@ from scheduler.place import place
 from scheduler.placing.capacity import shown
 from scheduler.policies import names, policy_of
 from scheduler.policies.deadline_energy import DeadlineEnergy
-from scheduler.policies.ways import Rescale, Ways, gain, worth_having
+from scheduler.policies.ways import Rescale, Ways, gain
 from scheduler.simulate.engine import Engine, SimJob
 from scheduler.simulate.pool import SimPool
 from scheduler.simulate.rules import Rules
@@ -48,9 +48,14 @@ def test_it_is_known_by_name_with_and_without_energy():
     assert policy_of("deadline").least_gain == 0.0
 
 
+def kept(options_):
+    """What the policy looks at of these options."""
+    return Ways(JobView(job_id="a", options=options_, submitted_s=0.0), FREE).options
+
+
 def test_ways_that_cost_more_and_are_no_faster_are_dropped():
     slow_and_wide = Option(kind="cuda", model_name="A100", count=8, rate_per_s=0.001, power_w=3200.0)
-    assert slow_and_wide not in worth_having((*options(1000.0), slow_and_wide))
+    assert slow_and_wide not in kept((*options(1000.0), slow_and_wide))
 
 
 @pytest.mark.parametrize(
@@ -59,20 +64,20 @@ def test_ways_that_cost_more_and_are_no_faster_are_dropped():
 def test_a_way_is_not_dropped_for_one_that_needs_other_devices_or_more_of_anything(change):
     better = Option(kind="cuda", model_name="A100", count=2, rate_per_s=0.01, power_w=400.0, memory_bytes=2**30)
     worse = replace(better, rate_per_s=0.001)
-    assert worth_having((better, worse)) == (better,)
-    assert worth_having((better, replace(worse, **change))) == (better, replace(worse, **change))
+    assert kept((better, worse)) == (better,)
+    assert kept((better, replace(worse, **change))) == (better, replace(worse, **change))
 
 
 def test_a_way_without_a_range_of_its_own_is_not_dropped_for_one_that_has_none_either_way():
     told = Option(kind="cuda", model_name="A100", count=1, rate_per_s=0.0009, power_w=400.0, slowdown=1.01)
     untold = replace(told, rate_per_s=0.001, slowdown=0.0)
-    assert set(worth_having((told, untold))) == {told, untold}, "the job's own range may be wide"
+    assert set(kept((told, untold))) == {told, untold}, "the job's own range may be wide"
 
 
 def test_a_way_whose_upper_end_is_early_is_kept_though_its_middle_is_beaten():
     sure = Option(kind="cuda", count=1, rate_per_s=1 / 1000, power_w=400.0, slowdown=1.05)
     wide_range = Option(kind="cuda", count=1, mode="other", rate_per_s=1 / 950, power_w=400.0, slowdown=1.4)
-    assert worth_having((sure, wide_range)) == (wide_range, sure)
+    assert kept((sure, wide_range)) == (wide_range, sure)
     job = JobView(job_id="a", options=(sure, wide_range), submitted_s=0.0, slowdown=1.4)
     ways = Ways(job, FREE)
     assert ways.seconds == pytest.approx([1330.0, 1050.0])
