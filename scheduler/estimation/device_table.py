@@ -26,13 +26,18 @@ class DeviceFigures:
     busy_w: float
     """Board power of a GPU; share of a core in the processor's thermal design power."""
     source: str
+    generation: str = ""
+    """Of a GPU's chip: a calibration of one stands in for others of it. Empty: not known."""
 
 
-def _gpu(pattern: str, tflops: float, gb_per_s: float, watts: tuple[float, float], source: str) -> DeviceFigures:
+def _gpu(
+    pattern: str, tflops: float, gb_per_s: float, watts: tuple[float, float], source: str, generation: str = ""
+) -> DeviceFigures:
     idle_w, busy_w = watts
     return DeviceFigures(
         kind="cuda",
         pattern=pattern,
+        generation=generation,
         flops_per_s=tflops * 1e12,
         bytes_per_s=gb_per_s * 1e9,
         idle_w=idle_w,
@@ -55,19 +60,21 @@ def _core(pattern: str, gflops: float, gb_per_s: float, watts: tuple[float, floa
 
 
 TABLE: tuple[DeviceFigures, ...] = (
-    _gpu(r"H200", 989, 4800, (75, 700), "NVIDIA H200 data sheet (SXM, dense bfloat16)"),
-    _gpu(r"H100.*PCIe", 756, 2000, (50, 350), "NVIDIA H100 data sheet (PCIe, dense bfloat16)"),
-    _gpu(r"H100", 989, 3350, (70, 700), "NVIDIA H100 data sheet (SXM, dense bfloat16)"),
-    _gpu(r"A100.*PCIe", 312, 1935, (45, 300), "NVIDIA A100 data sheet (PCIe 80 GB)"),
-    _gpu(r"A100", 312, 2039, (55, 400), "NVIDIA A100 data sheet (SXM 80 GB)"),
-    _gpu(r"L40S", 362, 864, (35, 350), "NVIDIA L40S data sheet (dense bfloat16)"),
-    _gpu(r"\bL4\b", 121, 300, (16, 72), "NVIDIA L4 data sheet (dense bfloat16)"),
-    _gpu(r"\bA10\b", 125, 600, (20, 150), "NVIDIA A10 data sheet (dense bfloat16)"),
-    _gpu(r"V100", 15.7, 900, (40, 300), "NVIDIA V100 data sheet (SXM2, float32)"),
-    _gpu(r"\bT4\b", 8.1, 320, (10, 70), "NVIDIA T4 data sheet (float32)"),
-    _gpu(r"P100", 9.3, 732, (30, 250), "NVIDIA P100 data sheet (PCIe, float32)"),
-    _gpu(r"RTX 4090", 165, 1008, (20, 450), "NVIDIA Ada architecture paper (dense bfloat16, float32 accumulation)"),
-    _gpu(r"RTX 3090", 71, 936, (20, 350), "NVIDIA Ampere GA102 architecture paper (dense bfloat16)"),
+    _gpu(r"H200", 989, 4800, (75, 700), "NVIDIA H200 data sheet (SXM, dense bfloat16)", "Hopper"),
+    _gpu(r"H100.*PCIe", 756, 2000, (50, 350), "NVIDIA H100 data sheet (PCIe, dense bfloat16)", "Hopper"),
+    _gpu(r"H100", 989, 3350, (70, 700), "NVIDIA H100 data sheet (SXM, dense bfloat16)", "Hopper"),
+    _gpu(r"A100.*PCIe", 312, 1935, (45, 300), "NVIDIA A100 data sheet (PCIe 80 GB)", "Ampere, A100"),
+    _gpu(r"A100", 312, 2039, (55, 400), "NVIDIA A100 data sheet (SXM 80 GB)", "Ampere, A100"),
+    _gpu(r"L40S", 362, 864, (35, 350), "NVIDIA L40S data sheet (dense bfloat16)", "Ada"),
+    _gpu(r"\bL4\b", 121, 300, (16, 72), "NVIDIA L4 data sheet (dense bfloat16)", "Ada"),
+    _gpu(r"\bA10\b", 125, 600, (20, 150), "NVIDIA A10 data sheet (dense bfloat16)", "Ampere"),
+    _gpu(r"V100", 15.7, 900, (40, 300), "NVIDIA V100 data sheet (SXM2, float32)", "Volta"),
+    _gpu(r"\bT4\b", 8.1, 320, (10, 70), "NVIDIA T4 data sheet (float32)", "Turing"),
+    _gpu(r"P100", 9.3, 732, (30, 250), "NVIDIA P100 data sheet (PCIe, float32)", "Pascal"),
+    _gpu(
+        r"RTX 4090", 165, 1008, (20, 450), "NVIDIA Ada architecture paper (dense bfloat16, float32 accumulation)", "Ada"
+    ),
+    _gpu(r"RTX 3090", 71, 936, (20, 350), "NVIDIA Ampere GA102 architecture paper (dense bfloat16)", "Ampere"),
     _core(r"EPYC", 70, 10, (1.0, 4.4), "AMD EPYC 7742 data sheet: 225 W over 64 cores; speed: 2.25 GHz x 32 FLOPs"),
     _core(r"Xeon", 120, 10, (2.0, 7.5), "Intel Xeon Gold 6248 data sheet: 150 W over 20 cores; 2 AVX-512 units"),
     _core(r"Apple M", 100, 40, (0.2, 5.0), "Apple M1 as measured by AnandTech (2020): about 5 W a performance core"),

@@ -18,7 +18,7 @@ from scheduler.estimation.prior import prior_for
 from scheduler.estimation.values import Basis
 
 ALIKE = "cpu"
-"""Of this kind any stands in for any other; GPUs lie further apart than this can say, and do for their model alone."""
+"""Of this kind any stands in for any other; GPUs lie further apart, and do for those of their generation."""
 BETWEEN_DEVICES = 0.5
 """Standard deviation of the logarithm of a step's time from core to core: a factor of 1.9 either way, 8 times in 10.
 
@@ -30,43 +30,61 @@ or twice the speed where traffic counts (0.2).
 BETWEEN_LIKE = 0.2
 """The same of GPUs of one model: 48 programs on two H200, in two machines, were 5 % apart in the middle, 31 % at the
 90th percentile."""
+BETWEEN_KIN = 0.3
+"""The same of GPUs of one generation: by an H200's calibration 124 programs on an H100 were off by a factor of 1.16, by
+the H100's calibration 181 on the H200 by 1.19; ranges with 0.2 held 95 and 91 %. One pair hardly shows how far others
+are apart."""
 PEAKS_BETWEEN = 1.1
 """Factor on either end of peak memory: the same program and library allocate alike but for scratch space."""
 
 
 def nearest(known: Sequence[DeviceModel], kind: str, model_name: str) -> DeviceModel | None:
-    """Of the calibrations in `known` the one to go by: with the same entry of the device table, then with most points.
+    """Of the calibrations in `known` the one to go by: the nearest data sheet, then most points.
 
-    None where there is none of this type, or only of too few points to tell their own error; GPUs go by that entry.
+    None where there is none of this type, or only of too few points to tell their own error; GPUs go by one of the same
+    entry of the device table or of the same generation.
     """
     own = figures_for(kind, model_name)
 
-    def like(model: DeviceModel) -> bool:
-        return figures_for(kind, model.model_name) == own
+    def stands_in(model: DeviceModel) -> bool:
+        other = figures_for(kind, model.model_name)
+        return kind == ALIKE or other == own or bool(own.generation and own.generation == other.generation)
 
-    usable = [model for model in known if model.kind == kind and model.n_points >= LEAST_HELD_OUT]
-    usable = [model for model in usable if kind == ALIKE or like(model)]
-    return max(usable, key=lambda model: (like(model), model.n_points), default=None)
+    def likeness(model: DeviceModel) -> tuple[bool, float, int]:
+        other = figures_for(kind, model.model_name)
+        apart = math.hypot(math.log(other.flops_per_s / own.flops_per_s), math.log(other.bytes_per_s / own.bytes_per_s))
+        return other == own, -apart, model.n_points
+
+    usable = [model for model in known if model.kind == kind and model.n_points >= LEAST_HELD_OUT and stands_in(model)]
+    return max(usable, key=likeness, default=None)
 
 
 def transferred(source: DeviceModel, prior: DeviceModel, digest: str = "", middle: float = 1.0) -> DeviceModel:
     """`prior`, with step times and memory from the calibration `source`; links and starts stay assumed.
 
-    So does power, but for that of a GPU: a core's was no reading of its own. `middle`: how many times as long as on
-    `source` steps take on the middle of the machines of its kind that are known.
+    So does power, but for that of the same GPU: a core's was no reading of its own. `middle`: how many times as long as
+    on `source` steps take on the middle of the machines of its kind that are known.
     """
+    between = _between(source, prior)
     return replace(
         prior,
-        power=prior.power if source.kind == ALIKE else _power(source.power, prior.power),
+        power=_power(source.power, prior.power) if between == BETWEEN_LIKE else prior.power,
         members=_moved(source, prior, math.log(middle)),
         corrector=source.corrector,
-        spread=_widened(source.spread, BETWEEN_DEVICES if source.kind == ALIKE else BETWEEN_LIKE),
+        spread=_widened(source.spread, between),
         memory=_memory(source.memory),
         basis=Basis.MODELLED,
         fingerprints=source.fingerprints,
         noise=source.noise,
         transferred=Transfer(model_name=source.model_name, n_points=source.n_points, digest=digest),
     )
+
+
+def _between(source: DeviceModel, prior: DeviceModel) -> float:
+    if source.kind == ALIKE:
+        return BETWEEN_DEVICES
+    here, there = (figures_for(model.kind, model.model_name) for model in (prior, source))
+    return BETWEEN_LIKE if here == there else BETWEEN_KIN
 
 
 def _moved(source: DeviceModel, prior: DeviceModel, log_level: float) -> tuple[Coefficients, ...]:

@@ -12,7 +12,6 @@ by its data sheet alone, and whole jobs after a probe. The last line is JSON.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import tempfile
 from collections.abc import Sequence
@@ -37,6 +36,7 @@ from tests.benchmarks.bench_estimate import (
     show,
 )
 from tests.benchmarks.gpu_points import MOST, gpu_of, join, measure
+from tests.benchmarks.ship_calibration import read
 
 MEASURED = FOLDER / f"nvidia-h200{POINTS_SUFFIX}"
 Table = dict[str, Any]
@@ -96,7 +96,7 @@ def main() -> None:
             join(visits, file)
             chosen.jobs = Path(folder) / "jobs.jsonl"
             gpu_jobs.measure(chosen.jobs, gpu_of(chosen.device)["model_name"])
-        points = from_json((gzip.decompress if file.suffix == ".gz" else bytes)(file.read_bytes()).decode())
+        points = from_json(read(file))
         jobs = gpu_jobs.judge(chosen.jobs, fit_device_model(points)) if chosen.jobs else {}
     print(f"{len(points)} points of {points[0].model_name}")
     result = {

@@ -1,12 +1,14 @@
 """What a calibration says of programs, and devices, that it has not seen, beside data sheets alone; and shipping it.
 
     python -m tests.benchmarks.ship_calibration POINTS.json
+    python -m tests.benchmarks.ship_calibration POINTS.json --by OTHER.points.json.gz
     python -m tests.benchmarks.ship_calibration POINTS.json --ship --measured-on DAY --software WORDS --conditions WORDS
 
-POINTS.json is an export of `dlh pool calibration export` with points of one kind of device. Architectures are held out
-in five folds; each is foretold as on a device that nobody has calibrated: by the points of the others as a shipped
-calibration, and by the table of devices alone. What another device is like is not known from one, so the same is told
-of devices that take evenly FACTOR times as long. `--ship` writes both files into `harness/calibration/measured`.
+POINTS.json, packed or not, is an export of `dlh pool calibration export` with points of one kind of device.
+Architectures are held out in five folds; each is foretold as on a device that nobody has calibrated: by the points of
+the others as a shipped calibration, and by the table of devices alone. What another device is like is not known from
+one, so the same is told of devices that take evenly FACTOR times as long. `--by` foretells all of them by another
+device's points. `--ship` writes both files into `harness/calibration/measured`.
 """
 
 from __future__ import annotations
@@ -53,11 +55,23 @@ def held_out(points: Sequence[CalibrationPoint], middle: float) -> list[HeldOut]
     found = []
     for fold in range(FOLDS):
         known = [point for point, number in zip(points, folds, strict=True) if number != fold]
-        sheets = prior_for(points[0].kind, points[0].model_name)
-        models = dict(zip(WAYS, (transferred(fit_device_model(known), sheets, middle=middle), sheets), strict=True))
         unknown = [point for point, number in zip(points, folds, strict=True) if number == fold]
-        found += [_foretold(point, models) for point in unknown if point.count == 1 and point.threads == 1]
+        found += foretold_by(known, unknown, middle)
     return found
+
+
+def foretold_by(
+    known: Sequence[CalibrationPoint], unknown: Sequence[CalibrationPoint], middle: float = 1.0
+) -> list[HeldOut]:
+    """What points on one device say of those on another, or the same."""
+    sheets = prior_for(unknown[0].kind, unknown[0].model_name)
+    models = dict(zip(WAYS, (transferred(fit_device_model(known), sheets, middle=middle), sheets), strict=True))
+    return [_foretold(point, models) for point in unknown if point.count == 1 and point.threads == 1]
+
+
+def read(path: Path) -> str:
+    """Points as text, packed or not."""
+    return (gzip.decompress if path.suffix == ".gz" else bytes)(path.read_bytes()).decode()
 
 
 def _foretold(point: CalibrationPoint, models: dict[str, DeviceModel]) -> HeldOut:
@@ -132,15 +146,18 @@ def main() -> None:
     parser.add_argument("--ship", action="store_true")
     for name in ("--measured-on", "--software", "--conditions"):
         parser.add_argument(name, default="")
+    parser.add_argument("--by", type=Path, help="points of another device that foretell these")
     parser.add_argument("--machines", type=int, default=1, help="of this kind that were timed")
     parser.add_argument("--middle", type=float, default=1.0, help="times this one's steps on the middle of them")
     chosen = parser.parse_args()
     if chosen.ship and not (chosen.measured_on and chosen.software and chosen.conditions):
         parser.error("what ships says when, with what and under which conditions it was measured")
-    text = chosen.points.read_text(encoding="utf-8")
+    text = read(chosen.points)
     points = from_json(text)
-    found = held_out(points, chosen.middle)
-    print(f"{len(points)} points of {points[0].model_name}, {len(found)} of them on one device, foretold held out")
+    others = from_json(read(chosen.by)) if chosen.by else []
+    found = foretold_by(others, points) if others else held_out(points, chosen.middle)
+    how = f"foretold by {len(others)} of {others[0].model_name}" if others else "foretold held out"
+    print(f"{len(points)} points of {points[0].model_name}, {len(found)} of them on one device, {how}")
     rows = compared(found)
     show(rows)
     if chosen.ship:

@@ -125,16 +125,30 @@ def test_few_points_and_other_kinds_lend_nothing(source: DeviceModel) -> None:
     assert nearest([replace(source, n_points=29)], KIND, OTHER) is None
 
 
-def test_a_gpu_stands_in_for_its_like_alone(source: DeviceModel) -> None:
-    known = [replace(source, kind="cuda", model_name="NVIDIA H200")]
-    assert nearest(known, "cuda", "NVIDIA H200 NVL") is known[0]
-    assert nearest(known, "cuda", "NVIDIA H100 80GB HBM3") is None
+def gpu_of(source: DeviceModel, name: str) -> DeviceModel:
+    return replace(source, kind="cuda", model_name=name)
 
 
-def test_gpus_of_one_model_are_nearer_to_each_other_than_cores(source: DeviceModel) -> None:
+def test_a_gpu_stands_in_for_its_like_then_for_its_generation(source: DeviceModel) -> None:
+    h200, h100 = gpu_of(source, "NVIDIA H200"), gpu_of(source, "NVIDIA H100 80GB HBM3")
+    assert nearest([h200], "cuda", "NVIDIA H200 NVL") is h200
+    assert nearest([h200], "cuda", "NVIDIA H100 80GB HBM3") is h200
+    assert nearest([h200, h100], "cuda", "NVIDIA H100 NVL") is h100
+    assert nearest([h200, h100], "cuda", "NVIDIA H100 PCIe") is h100, "its data sheet is the nearer one"
+
+
+def test_gpus_of_other_generations_and_those_nobody_knows_lend_nothing(source: DeviceModel) -> None:
+    known = [gpu_of(source, "NVIDIA H200"), gpu_of(source, "Made-up GPU")]
+    assert nearest(known, "cuda", "NVIDIA A100-SXM4-80GB") is None
+    assert nearest(known, "cuda", "Tesla V100") is None
+    assert nearest(known[:1], "cuda", "Another made-up GPU") is None
+
+
+def test_gpus_of_one_model_are_nearer_to_each_other_than_kin_and_those_than_cores(source: DeviceModel) -> None:
     core = transferred(source, prior_for(KIND, OTHER)).spread
-    gpu = transferred(replace(source, kind="cuda", model_name="NVIDIA H200"), prior_for("cuda", "NVIDIA H200")).spread
-    assert source.spread.floor < gpu.floor < core.floor
+    h200 = gpu_of(source, "NVIDIA H200")
+    like, kin = (transferred(h200, prior_for("cuda", name)).spread for name in ("NVIDIA H200", "NVIDIA H100"))
+    assert source.spread.floor < like.floor < kin.floor < core.floor
 
 
 def test_a_gpu_s_power_is_taken_over_where_it_was_read(source: DeviceModel) -> None:
@@ -143,5 +157,7 @@ def test_a_gpu_s_power_is_taken_over_where_it_was_read(source: DeviceModel) -> N
     gpu = replace(source, kind="cuda", model_name="NVIDIA H200", power=read)
     assert transferred(gpu, prior).power == replace(read, basis=Basis.MODELLED)
     assert transferred(replace(gpu, power=prior.power), prior).power == prior.power
+    kin = prior_for("cuda", "NVIDIA H100 PCIe")
+    assert transferred(gpu, kin).power == kin.power
     core = prior_for(KIND, OTHER)
     assert transferred(replace(source, power=read), core).power == core.power
