@@ -111,7 +111,7 @@ def corrected(
     if not jobs:
         return plain
     errors, steps = np.array([_log_error(plain, job) for job in jobs]), dict(in_force or {})
-    seen = [Seen(job.node, job.workload.parameters, error) for job, error in zip(jobs, errors.tolist(), strict=True)]
+    seen = [Seen(job.node, _program(job), error) for job, error in zip(jobs, errors.tolist(), strict=True)]
     paces = node_paces(seen, steps)
     steps.update({node: pace.step for node, pace in paces.items()})
     # What plans count for the node is no part of what all devices of the name take; ranks wait for the slowest.
@@ -125,6 +125,11 @@ def corrected(
     )  # fmt: skip
     fixed = replace(plain, correction=correction)
     return replace(fixed, overheads=_overheads(fixed, [job for job, good in zip(jobs, kept, strict=True) if good]))
+
+
+def _program(job: Finished) -> tuple[int, ...]:
+    """What is off by the same wherever it runs: as many weights, on as many ranks and threads."""
+    return job.workload.parameters, _ranks(job), job.allocation.threads
 
 
 def _is_of(model: DeviceModel, job: Finished | RanOut) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -47,8 +47,8 @@ class Seen(NamedTuple):
     """A job that ran on one node."""
 
     node: str
-    program: int
-    """Jobs with the same are off by the same."""
+    program: Hashable
+    """Jobs with the same are off by the same: a program, on so many ranks."""
     error: float
     """log(measured / predicted), no pace of a node counted."""
 
@@ -113,7 +113,7 @@ def _step(factor: float, now: float, *, is_sure: bool) -> float:
 
 def _effects(jobs: Sequence[Seen], nodes: Sequence[str]) -> tuple[Vector, _Matrix]:
     """(log pace of each node, covariance), by the likeliest spreads."""
-    programs: dict[int, int] = defaultdict(lambda: len(programs))
+    programs: dict[Hashable, int] = defaultdict(lambda: len(programs))
     of_node = np.array([[float(one.node == node) for node in nodes] for one in jobs])
     of_program = np.eye(len(jobs))[:, [programs[one.program] for one in jobs]].T
     errors = np.array([one.error for one in jobs])

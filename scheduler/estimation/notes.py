@@ -55,8 +55,8 @@ def _pace_words(model: DeviceModel) -> str:
     told = {node: pace for node, pace in model.correction.paces.items() if pace.step == model.pace}
     which = ", ".join(sorted(told)) or "their node"
     jobs = sum(pace.n_jobs for pace in told.values())
-    seen = f" ({counted(jobs, 'finished job')})" if jobs else ""
-    return f"{which} {pace_words(model.pace)} as others of the name, as was measured{seen}"
+    seen = f", as {counted(jobs, 'finished job')} showed" if jobs else ""
+    return f"steps on {which} are {pace_words(model.pace)} as on other nodes with such devices{seen}"
 
 
 def _link_words(model: DeviceModel, allocation: Allocation) -> list[str]:

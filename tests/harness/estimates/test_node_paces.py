@@ -146,7 +146,22 @@ def test_a_promised_job_is_placed_on_the_devices_that_got_another_name(job, node
     assert (after.promised_at, after.promise["state"]) == (waits.promised_at, "promised")
     node_drain(user=people.admin, name="node-a")
     assert tick() == 1 and where(waits) == {"node-b"}
-    assert not JobEvent.objects.filter(job=waits, message__contains="danger").exists()
+    assert Job.objects.get(pk=waits.pk).warning == ""
+
+
+def test_a_promise_that_the_slow_devices_alone_would_break_is_said_to_be_in_danger(job, nodes, learnt, people, offered):
+    nodes()
+    within = timedelta(seconds=1.15 * offer_priced(offered(job, count=1)).lines[0].estimate.run_s.high)
+    offer = offered(job, deadline_at=timezone.now() + within, count=1)
+    waits = job_submit(user=people.owner, job=offer_accept(user=people.owner, offer=offer))
+    learnt({"node-a": 1.0, "node-b": 3.0})
+    assert estimates_renew() == 1
+    node_drain(user=people.admin, name="node-a")
+    assert tick() == 1 and where(waits) == {"node-b"}
+    tick()
+    after = Job.objects.get(pk=waits.pk)
+    assert after.promised_at == waits.promised_at and after.warning
+    assert JobEvent.objects.filter(job=waits, data__has_key="warning").exists()
 
 
 def test_a_job_goes_on_waiting_for_devices_whose_old_name_is_gone(job, nodes, learnt, people, offered):
@@ -255,7 +270,10 @@ def test_an_offer_says_why_devices_of_one_name_are_priced_apart(job, nodes, lear
     offer = offered(job, count=1)
     lines = {line.allocation.model_name: line.estimate for line in offer_priced(offer).lines}
     assert lines[SLOW].step_s.mid == pytest.approx(1.5 * lines[NAME].step_s.mid)
-    assert "node-b 1.5 times as slow as others of the name, as was measured (16 finished jobs)" in lines[SLOW].note
+    assert (
+        "steps on node-b are 1.5 times as slow as on other nodes with such devices, as 16 finished jobs showed"
+        in lines[SLOW].note
+    )
     (note,) = (note for note in offer.notes if note.startswith("Devices of one name"))
     assert "node-b: core: the newest 16 finished jobs took" in note and "Emulated" not in " ".join(offer.notes)
 

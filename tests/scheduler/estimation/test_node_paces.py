@@ -163,5 +163,18 @@ def test_a_probe_on_a_slow_node_says_of_the_others_that_they_are_faster() -> Non
 def test_the_note_says_which_node_and_by_how_many_jobs() -> None:
     model = replace(corrected(PRIOR, finished({"a": 1.0, "b": 1.5}), in_force=ALIKE), pace=1.5)
     note = estimate(workload(), replace(allocation(), model_name=kind_name(NAME, pace=1.5)), model).note
-    assert "steps take 1.5 times as long on b as on others of the name, as was measured (16 finished jobs)" in note
+    assert "steps on b are 1.5 times as slow as on other nodes with such devices, as 16 finished jobs showed" in note
     assert "32 finished jobs" in note
+
+
+def test_a_node_is_not_blamed_for_the_ranks_of_the_jobs_that_run_there() -> None:
+    """What several ranks cost each other is assumed: where one node alone runs gangs, nobody knows which it is."""
+    alone = finished({"a": 1.0})
+    gangs = [
+        replace(job, nodes=("b",), allocation=way, step_s=1.4 * estimate(job.workload, way, PRIOR).step_s.mid)
+        for job in alone
+        for way in [allocation(2, rows=(16, 16))]
+    ]
+    assert corrected(PRIOR, [*alone, *gangs], in_force=ALIKE).correction.paces["b"].step == 1.0
+    more = finished({"b": 1.4})[:6]
+    assert corrected(PRIOR, [*alone, *gangs, *more], in_force=ALIKE).correction.paces["b"].step != 1.0
