@@ -257,11 +257,15 @@ def test_a_job_of_the_slow_node_teaches_by_the_name_that_all_share(job, nodes, l
 
 def test_an_offer_from_before_is_not_taken(job, nodes, learnt, people, offered):
     nodes()
-    offer = offered(job, count=1)
+    before = offered(job, count=1)
     learnt(UNLIKE)
     with pytest.raises(Conflict, match="measured since this offer") as refused:
-        offer_accept(user=people.owner, offer=offer)
+        offer_accept(user=people.owner, offer=before)
     assert refused.value.code == "offer_stale"
+    gone = offered(job, model_name=SLOW, count=1)
+    learnt(PLAIN)
+    with pytest.raises(Conflict, match="measured since this offer"):
+        offer_accept(user=people.owner, offer=gone)
 
 
 def test_an_offer_says_why_devices_of_one_name_are_priced_apart(job, nodes, learnt, offered):
