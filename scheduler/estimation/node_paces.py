@@ -14,7 +14,6 @@ when it is surely away from it, by `FROM`, and comes back below `BACK`.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
@@ -113,19 +112,22 @@ def _step(factor: float, now: float, *, is_sure: bool) -> float:
 
 def _effects(jobs: Sequence[Seen], nodes: Sequence[str]) -> tuple[Vector, _Matrix]:
     """(log pace of each node, covariance), by the likeliest spreads."""
-    programs: dict[Hashable, int] = defaultdict(lambda: len(programs))
-    of_node = np.array([[float(one.node == node) for node in nodes] for one in jobs])
-    of_program = np.eye(len(jobs))[:, [programs[one.program] for one in jobs]].T
-    errors = np.array([one.error for one in jobs])
-    errors = errors - np.median(errors)
-    known = COMMON_SPREAD**2 + NODE_SPREAD**2 * of_node @ of_node.T
-    alike = of_program @ of_program.T
+    programs = list(dict.fromkeys(one.program for one in jobs))
+    parts = [
+        [1.0, *(one.node == node for node in nodes), *(one.program == known for known in programs)] for one in jobs
+    ]
+    inside, errors = np.array(parts, dtype=float), np.array([one.error for one in jobs])
+    errors -= np.median(errors)
     best = -math.inf
     for program, noise in product(PROGRAM_SPREADS, NOISES):
-        root = np.linalg.cholesky(known + program**2 * alike + noise**2 * np.eye(len(jobs)))
-        whitened = np.linalg.solve(root, errors)
-        likelihood = -0.5 * float(whitened @ whitened) - float(np.log(np.diag(root)).sum())
+        spreads = np.array([COMMON_SPREAD] + [NODE_SPREAD] * len(nodes) + [program] * len(programs))
+        precision = inside.T @ inside / noise**2 + np.diag(spreads**-2)
+        pull = inside.T @ errors / noise**2
+        middle = np.linalg.solve(precision, pull)
+        _, volume = np.linalg.slogdet(precision)
+        scales = len(jobs) * math.log(noise) + float(np.log(spreads).sum()) + 0.5 * float(volume)
+        likelihood = 0.5 * float(pull @ middle - errors @ errors / noise**2) - scales
         if likelihood > best:
-            best, chosen, white = likelihood, root, whitened
-    gain = NODE_SPREAD**2 * np.linalg.solve(chosen, of_node)
-    return gain.T @ white, NODE_SPREAD**2 * np.eye(len(nodes)) - gain.T @ gain
+            best, effects, chosen = likelihood, middle, precision
+    own = slice(1, 1 + len(nodes))
+    return effects[own], np.linalg.inv(chosen)[own, own]
