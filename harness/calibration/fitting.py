@@ -13,9 +13,11 @@ from harness.calibration.exchange import points_fitted
 from harness.calibration.known import finished_of, ran_out_of
 from harness.calibration.links import link_of
 from harness.calibration.models import OPEN, CalibrationRun, DeviceModelRow, FinishedJobRow, RanOutRow
+from harness.calibration.paces import paces_follow
 from harness.calibration.report import report_of
 from harness.calibration.shipped import prior_of, shipped_for
 from harness.plain import plain
+from harness.pool.paces import paces_in_force
 from scheduler.estimation.calibration import LEAST_HELD_OUT
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.fit import fit_device_model
@@ -56,7 +58,8 @@ def _fit(kind: str, model_name: str) -> DeviceModelRow | None:
         prior = _with_link(prior_of(kind, model_name))
         fitted = fit_device_model(points, prior=prior)
     taught = _taught(kind, model_name)
-    model = corrected(fitted, finished_of(kind, model_name), ran_out_of(kind, model_name))
+    finished, ran_out = finished_of(kind, model_name), ran_out_of(kind, model_name)
+    model = corrected(fitted, finished, ran_out, paces_in_force(kind, model_name))
     with transaction.atomic():
         row, _ = DeviceModelRow.objects.update_or_create(
             kind=kind,
@@ -73,6 +76,7 @@ def _fit(kind: str, model_name: str) -> DeviceModelRow | None:
         if _taught(kind, model_name) != taught:  # what a job taught meanwhile has just been overwritten
             task_send_on_commit("control.calibration_learn", [kind, model_name])
         publish_pool("calibration", {"kind": kind, "points": len(points)})
+    paces_follow(kind, model_name)
     _log.info("fitted %s %s to %d points", kind, model_name, len(points))
     return row
 
@@ -114,6 +118,13 @@ def model_correct(kind: str, model_name: str) -> DeviceModelRow | None:
     None where there is neither a model nor a job to learn from, and where that changes again and again: then it is
     asked for anew.
     """
+    row = _correct(kind, model_name)
+    if row is not None:
+        paces_follow(kind, model_name)
+    return row
+
+
+def _correct(kind: str, model_name: str) -> DeviceModelRow | None:
     for _ in range(_TRIES):
         taught = _taught(kind, model_name)
         finished, ran_out = finished_of(kind, model_name), ran_out_of(kind, model_name)
@@ -121,7 +132,7 @@ def model_correct(kind: str, model_name: str) -> DeviceModelRow | None:
         if row is None and not finished and not ran_out:
             return None
         fitted = DeviceModel.from_dict(row.fitted) if row and row.n_points else _with_link(prior_of(kind, model_name))
-        model = corrected(fitted, finished, ran_out)
+        model = corrected(fitted, finished, ran_out, paces_in_force(kind, model_name))
         told = {"model": plain(model.to_dict()), "n_finished": model.correction.n_jobs}
         made = {**told, "fitted": plain(fitted.to_dict()), "fitted_at": timezone.now()}
         with transaction.atomic():

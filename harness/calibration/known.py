@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from harness.calibration.models import DeviceModelRow, FinishedJobRow, RanOutRow
 from harness.calibration.shipped import prior_of
 from harness.jobs.models import DeviceUse, JobAttempt
 from harness.pool.links import LinksKnown, link_model, links_known
-from harness.pool.models import DeviceKind, NetworkKind, Node, NodeLink, NodeState
+from harness.pool.models import Device, DeviceKind, NetworkKind, Node, NodeLink, NodeState
 from harness.pool.networks import ENCRYPTED
 from harness.pool.power import device_power, table_power
 from harness.pool.services import pool_setting_get
@@ -36,33 +36,36 @@ Key = tuple[str, str]
 def device_model(kind: str, model_name: str) -> DeviceModel:
     """The model to estimate with: fitted and corrected where there are points, else the prior.
 
-    `model_name` as the scheduler names devices: a declared slowdown is part of it, and of the model.
+    `model_name` as the scheduler names devices: a declared slowdown and a measured pace are part of it, and of the
+    model.
     """
     return device_models([(kind, model_name)])[kind, model_name]
 
 
 def fitted_since(kind: str, names: Collection[str], moment: datetime) -> bool:
-    """Whether a calibration of one of these devices tells since then what it takes; `names` as the scheduler has them.
+    """Whether a calibration of one of these devices, or the pace of a node, tells since then what it takes; `names` as
+    the scheduler has them.
 
-    What finished jobs correct does not count: that goes on all day, and moves figures within their ranges.
+    What finished jobs correct otherwise does not count: that goes on all day, and moves figures within their ranges.
     """
-    rows = DeviceModelRow.objects.filter(kind=kind, model_name__in=[real_name(name)[0] for name in names])
-    return rows.filter(fitted_at__gt=moment, n_points__gt=0).exists()
+    named = Q(kind=kind, model_name__in=[real_name(name).model_name for name in names])
+    fitted = DeviceModelRow.objects.filter(named, fitted_at__gt=moment, n_points__gt=0)
+    return fitted.exists() or Device.objects.filter(named, paced_at__gt=moment).exists()
 
 
 def device_models(keys: Collection[Key]) -> dict[Key, DeviceModel]:
-    """The same of many (kind, name); those that differ in their declared slowdown alone share what is read."""
+    """The same of many (kind, name); those that differ in a slowdown or pace alone share what is read."""
     real = {(kind, name): real_name(name) for kind, name in keys}
-    rows = DeviceModelRow.objects.filter(model_name__in={name for name, _ in real.values()})
+    rows = DeviceModelRow.objects.filter(model_name__in={one.model_name for one in real.values()})
     known = {(row.kind, row.model_name): DeviceModel.from_dict(row.model) for row in rows}
     setting = pool_setting_get()
     hosts = nodes_by_host(setting) if any(kind == DeviceKind.CUDA for kind, _ in keys) else {}
     found = {}
-    for key, (name, slowdown) in real.items():
-        kind, _ = key
+    for (kind, called), (name, slowdown, pace) in real.items():
         model = known.get((kind, name)) or known.setdefault((kind, name), prior_of(kind, name))
-        model = replace(_powered(_of_pool(model), setting.power_table), slowdown=max(1.0, slowdown))
-        found[key] = by_host(model, _host_words(hosts[name])) if kind == DeviceKind.CUDA and name in hosts else model
+        model = replace(_powered(_of_pool(model), setting.power_table), slowdown=max(1.0, slowdown), pace=pace)
+        by_hosts = kind == DeviceKind.CUDA and name in hosts
+        found[kind, called] = by_host(model, _host_words(hosts[name])) if by_hosts else model
     return found
 
 
@@ -170,7 +173,7 @@ def _finished(row: FinishedJobRow, ran: _Ran, links: LinksKnown, hosts: frozense
             start_s=row.start_s,
             load_s=row.load_s,
             peak_bytes=row.peak_bytes,
-            node=next(iter(ran.nodes)) if len(ran.nodes) == 1 else "",
+            nodes=tuple(ran.nodes),
             by_host=row.kind == DeviceKind.CUDA and not hosts.isdisjoint(ran.nodes),
             nodes_link=max(between, key=lambda link: step_sums_s(link, size_bytes, 2, messages), default=None),
         )

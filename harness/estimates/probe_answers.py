@@ -6,6 +6,7 @@ A second look is made on the same device, which stays kept meanwhile; there is n
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from statistics import median
 from typing import Any
@@ -31,6 +32,7 @@ from harness.jobs.control.usage import measurement_use_write
 from harness.jobs.models import Job
 from harness.plain import plain
 from harness.pool.models import Reservation
+from harness.pool.paces import paces_known
 from harness.pool.power import WATTS_MAX
 from harness.pool.reservations import reservation_prolong, reservation_release
 from scheduler.estimation.doubt import is_far, is_uneven
@@ -103,7 +105,9 @@ def _is_doubtful(probe: ProbeRow, measured: Probe) -> bool:
     body = probe.inspection.workload
     if not body:
         return False
-    return is_far(measured, Workload.from_dict(body), device_model(probe.kind, probe.model_name))
+    pace = paces_known({probe.node_name}).get((probe.node_name, probe.kind, probe.model_name), 1.0)
+    measured, model = replace(measured, pace=pace), device_model(probe.kind, probe.model_name)
+    return is_far(measured, Workload.from_dict(body), model)
 
 
 def _kept_on(probe: ProbeRow, now: datetime, *, limit_s: float) -> Reservation | None:

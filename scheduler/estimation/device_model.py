@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from scheduler.estimation.features import LAYOUTS
-from scheduler.estimation.values import Basis
-from scheduler.kinds import declared_name
+from scheduler.estimation.values import Basis, NodePace
+from scheduler.kinds import kind_name
 
 DEVICE_MODEL_VERSION = 1
 POOL_TABLE = "the pool's power table"
@@ -139,6 +139,9 @@ class Correction:
     n_jobs: int = 0
     n_left_out: int = 0
     """Jobs so far off that they say more about themselves than about the device."""
+    paces: Mapping[str, NodePace] = field(default_factory=dict)
+    """Node -> how its devices of this kind compare with those of the other nodes. The factor leaves out what of it
+    plans count with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,6 +203,9 @@ class DeviceModel:
     version: int = DEVICE_MODEL_VERSION
     slowdown: float = 1.0
     """Declared of the devices that are asked about: their steps take so many times as long. Never part of a fit."""
+    pace: float = 1.0
+    """Measured of the devices that are asked about, beside the others of their name: whatever they compute takes so
+    many times as long. Never part of a fit."""
     message_link: LinkModel | None = None
     """What a message between two ranks takes by itself, as it was timed or assumed before `link` was fitted to whole
     steps, in which sums wait for wake-ups that stages of a pipeline do not; None: as `link`."""
@@ -214,7 +220,12 @@ class DeviceModel:
     @property
     def key(self) -> tuple[str, str]:
         """Kind and name of the devices that it describes."""
-        return (self.kind, declared_name(self.model_name, self.slowdown))
+        return (self.kind, kind_name(self.model_name, self.slowdown, self.pace))
+
+    @property
+    def times_as_long(self) -> float:
+        """What finished jobs say of these devices: of their kind, and of their nodes."""
+        return self.correction.factor * self.pace
 
     @property
     def ranks_link(self) -> LinkModel:
@@ -292,7 +303,8 @@ def _read(body: Mapping[str, Any]) -> DeviceModel:
         fields[name] = _based(LinkModel, link) if (link := body.get(name)) else None
     fields["parallel_basis"] = Basis(body["parallel_basis"])
     fields["fingerprints"] = _tuples(body["fingerprints"])
-    fields["correction"] = Correction(**body["correction"])
+    paces = {node: NodePace(**told) for node, told in body["correction"].get("paces", {}).items()}
+    fields["correction"] = Correction(**{**body["correction"], "paces": paces})
     fields["corrector"] = corrector and Corrector(
         inputs=_tuples(corrector["inputs"]), alpha=tuple(corrector["alpha"]), length=corrector["length"]
     )

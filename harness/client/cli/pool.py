@@ -45,6 +45,8 @@ def pool_show(context: typer.Context, as_json: JsonFlag = False) -> None:
             if (away_s := device.get("away_s")) is not None:
                 name = f"{device['kind']}:{device['index']}"
                 console().print(f"{node['name']} has not seen its {name} for {duration(away_s)}.", markup=False)
+        for pace in node.get("paces", ()):
+            console().print(f"{node['name']}: {pace['words']}", markup=False)
 
 
 def _row(node: Json) -> tuple[object, ...]:
@@ -59,9 +61,10 @@ def _row(node: Json) -> tuple[object, ...]:
 
 def _models_words(devices: list[Json]) -> str:
     """`16 x Xeon; 2 x Tesla T4`: by the names that `--device-model` takes."""
-    from scheduler.kinds import declared_name
+    from scheduler.kinds import kind_name
 
-    found = Counter(declared_name(device["model_name"], device["slowdown"]) or device["kind"] for device in devices)
+    names = (kind_name(one["model_name"], one["slowdown"], one.get("pace", 1.0)) or one["kind"] for one in devices)
+    found = Counter(names)
     return "; ".join(f"{count} x {name}" for name, count in found.items())
 
 

@@ -78,7 +78,8 @@ def gang_of(job: Job, devices: Sequence[Device], *, threads: int, rank_bytes: in
     rows = spec.get("training", {}).get("batch_size")
     if wish == EVEN or len(devices) < 2 or not isinstance(rows, int):
         return None
-    if wish != MEASURED and len({(device.kind, device.model_name, device.slowdown) for device in devices}) == 1:
+    named = {(device.kind, device.model_name, device.slowdown, device.pace) for device in devices}
+    if wish != MEASURED and len(named) == 1:
         return None
     workload = _workload_of(job)
     lines = _lines(workload, devices, threads)
@@ -112,7 +113,7 @@ def _workload_of(job: Job) -> Workload | None:
 
 
 def _lines(workload: Workload | None, devices: Sequence[Device], threads: int) -> list[Line]:
-    """Seconds by rows per device; without a workload all are alike but for what is declared."""
+    """Seconds by rows per device; without a workload all are alike but for what is declared or measured of them."""
 
     @lru_cache
     def line_of(kind: str, model_name: str) -> Line:
@@ -120,7 +121,7 @@ def _lines(workload: Workload | None, devices: Sequence[Device], threads: int) -
             return Line(0.0, 1e-3)
         return rank_line(workload, device_model(kind, model_name), ranks=len(devices), threads=threads)
 
-    return [line_of(device.kind, device.model_name).scaled(device.slowdown) for device in devices]
+    return [line_of(device.kind, device.model_name).scaled(device.slowdown * device.pace) for device in devices]
 
 
 def _most(workload: Workload | None, devices: Sequence[Device], rank_bytes: int) -> list[int]:

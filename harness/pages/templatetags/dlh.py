@@ -33,12 +33,14 @@ from harness.pages.words import (
     SWEEP_WORDS,
     TASK_WORDS,
 )
+from scheduler.kinds import pace_words
 from scheduler.offers.words import energy_words
 from worker.words import counted
 
 register = template.Library()
 register.filter(undo_form)
 register.filter(browser_words)
+register.filter(pace_words)
 for _write in (figure, short, size, duration, percent, signed):
     register.filter(_write)
 
@@ -47,6 +49,12 @@ for _write in (figure, short, size, duration, percent, signed):
 def late(slack_s: Any) -> float | None:
     """By how much a negative slack is late, in seconds."""
     return -slack_s if is_number(slack_s) else None
+
+
+@register.filter
+def of_node(by_node: Mapping[str, Sequence[Any]], name: str) -> Sequence[Any]:
+    """What there is of one node."""
+    return by_node.get(name, ())
 
 
 @register.filter

@@ -207,6 +207,14 @@ def test_the_pool_names_models_of_devices_as_an_offer_takes_them(dlh: Dlh, node_
     assert "2 x core" in shown and "1 x core, declared 2 times as slow" in shown and "1 x gpu" in shown
 
 
+def test_the_pool_says_by_what_a_node_is_of_another_pace(dlh: Dlh, node_make: Any) -> None:
+    node_make(cpus=2)
+    Device.objects.update(pace=1.5)
+    shown = " ".join(dlh("pool").out.split())
+    assert "2 x core, measured 1.5 times as slow" in shown
+    assert "node-1: core: by jobs of before, offers and plans count it as 1.5 times as slow." in shown
+
+
 def test_one_job_waits_and_a_draft_has_no_run_time(dlh: Dlh, node_make: Any, job: Any) -> None:
     node_make()
     assert "0 jobs wait." in dlh("pool").out
