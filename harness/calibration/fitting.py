@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 
 from django.db import transaction
@@ -13,13 +14,11 @@ from harness.calibration.exchange import points_fitted
 from harness.calibration.known import finished_of, ran_out_of
 from harness.calibration.links import link_of
 from harness.calibration.models import OPEN, CalibrationRun, DeviceModelRow, FinishedJobRow, RanOutRow
-from harness.calibration.paces import paces_follow
 from harness.calibration.report import report_of
 from harness.calibration.shipped import prior_of, shipped_for
 from harness.plain import plain
-from harness.pool.paces import paces_in_force
 from scheduler.estimation.calibration import LEAST_HELD_OUT
-from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_model import DeviceModel, NodePace
 from scheduler.estimation.fit import fit_device_model
 from scheduler.estimation.learning import corrected
 from scheduler.estimation.prior import prior_for
@@ -59,7 +58,8 @@ def _fit(kind: str, model_name: str) -> DeviceModelRow | None:
         fitted = fit_device_model(points, prior=prior)
     taught = _taught(kind, model_name)
     finished, ran_out = finished_of(kind, model_name), ran_out_of(kind, model_name)
-    model = corrected(fitted, finished, ran_out, paces_in_force(kind, model_name))
+    before = DeviceModelRow.objects.filter(kind=kind, model_name=model_name).first()
+    model = corrected(fitted, finished, ran_out, _paces(before))
     with transaction.atomic():
         row, _ = DeviceModelRow.objects.update_or_create(
             kind=kind,
@@ -76,7 +76,6 @@ def _fit(kind: str, model_name: str) -> DeviceModelRow | None:
         if _taught(kind, model_name) != taught:  # what a job taught meanwhile has just been overwritten
             task_send_on_commit("control.calibration_learn", [kind, model_name])
         publish_pool("calibration", {"kind": kind, "points": len(points)})
-    paces_follow(kind, model_name)
     _log.info("fitted %s %s to %d points", kind, model_name, len(points))
     return row
 
@@ -85,6 +84,11 @@ def _taught(kind: str, model_name: str) -> list[int | None]:
     """The newest rows to learn from: others tell that there are more. A row stays as it was written."""
     rows = (jobs.objects.filter(kind=kind, model_name=model_name) for jobs in (FinishedJobRow, RanOutRow))
     return [found.order_by("-pk").values_list("pk", flat=True).first() for found in rows]
+
+
+def _paces(row: DeviceModelRow | None) -> Mapping[str, NodePace]:
+    """That nodes had so far."""
+    return DeviceModel.from_dict(row.model).paces if row else {}
 
 
 def _with_link(prior: DeviceModel) -> DeviceModel:
@@ -118,13 +122,6 @@ def model_correct(kind: str, model_name: str) -> DeviceModelRow | None:
     None where there is neither a model nor a job to learn from, and where that changes again and again: then it is
     asked for anew.
     """
-    row = _correct(kind, model_name)
-    if row is not None:
-        paces_follow(kind, model_name)
-    return row
-
-
-def _correct(kind: str, model_name: str) -> DeviceModelRow | None:
     for _ in range(_TRIES):
         taught = _taught(kind, model_name)
         finished, ran_out = finished_of(kind, model_name), ran_out_of(kind, model_name)
@@ -132,7 +129,7 @@ def _correct(kind: str, model_name: str) -> DeviceModelRow | None:
         if row is None and not finished and not ran_out:
             return None
         fitted = DeviceModel.from_dict(row.fitted) if row and row.n_points else _with_link(prior_of(kind, model_name))
-        model = corrected(fitted, finished, ran_out, paces_in_force(kind, model_name))
+        model = corrected(fitted, finished, ran_out, _paces(row))
         told = {"model": plain(model.to_dict()), "n_finished": model.correction.n_jobs}
         made = {**told, "fitted": plain(fitted.to_dict()), "fitted_at": timezone.now()}
         with transaction.atomic():

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from harness.calibration.models import DeviceModelRow, FinishedJobRow, RanOutRow
 from harness.calibration.shipped import prior_of
 from harness.jobs.models import DeviceUse, JobAttempt
 from harness.pool.links import LinksKnown, link_model, links_known
-from harness.pool.models import Device, DeviceKind, NetworkKind, Node, NodeLink, NodeState
+from harness.pool.models import DeviceKind, NetworkKind, Node, NodeLink, NodeState
 from harness.pool.networks import ENCRYPTED
 from harness.pool.power import device_power, table_power
 from harness.pool.services import pool_setting_get
@@ -36,36 +36,33 @@ Key = tuple[str, str]
 def device_model(kind: str, model_name: str) -> DeviceModel:
     """The model to estimate with: fitted and corrected where there are points, else the prior.
 
-    `model_name` as the scheduler names devices: a declared slowdown and a measured pace are part of it, and of the
-    model.
+    `model_name` as the scheduler names devices: a declared slowdown is part of it, and of the model.
     """
     return device_models([(kind, model_name)])[kind, model_name]
 
 
 def fitted_since(kind: str, names: Collection[str], moment: datetime) -> bool:
-    """Whether a calibration of one of these devices, or the pace of a node, tells since then what it takes; `names` as
-    the scheduler has them.
+    """Whether a calibration of one of these devices tells since then what it takes; `names` as the scheduler has them.
 
-    What finished jobs correct otherwise does not count: that goes on all day, and moves figures within their ranges.
+    What finished jobs correct does not count: that goes on all day, and moves figures within their ranges.
     """
-    named = Q(kind=kind, model_name__in=[real_name(name).model_name for name in names])
-    fitted = DeviceModelRow.objects.filter(named, fitted_at__gt=moment, n_points__gt=0)
-    return fitted.exists() or Device.objects.filter(named, paced_at__gt=moment).exists()
+    rows = DeviceModelRow.objects.filter(kind=kind, model_name__in=[real_name(name)[0] for name in names])
+    return rows.filter(fitted_at__gt=moment, n_points__gt=0).exists()
 
 
 def device_models(keys: Collection[Key]) -> dict[Key, DeviceModel]:
-    """The same of many (kind, name); those that differ in a slowdown or pace alone share what is read."""
+    """The same of many (kind, name); those that differ in their declared slowdown alone share what is read."""
     real = {(kind, name): real_name(name) for kind, name in keys}
-    rows = DeviceModelRow.objects.filter(model_name__in={one.model_name for one in real.values()})
+    rows = DeviceModelRow.objects.filter(model_name__in={name for name, _ in real.values()})
     known = {(row.kind, row.model_name): DeviceModel.from_dict(row.model) for row in rows}
     setting = pool_setting_get()
     hosts = nodes_by_host(setting) if any(kind == DeviceKind.CUDA for kind, _ in keys) else {}
     found = {}
-    for (kind, called), (name, slowdown, pace) in real.items():
+    for key, (name, slowdown) in real.items():
+        kind, _ = key
         model = known.get((kind, name)) or known.setdefault((kind, name), prior_of(kind, name))
-        model = replace(_powered(_of_pool(model), setting.power_table), slowdown=max(1.0, slowdown), pace=pace)
-        by_hosts = kind == DeviceKind.CUDA and name in hosts
-        found[kind, called] = by_host(model, _host_words(hosts[name])) if by_hosts else model
+        model = replace(_powered(_of_pool(model), setting.power_table), slowdown=max(1.0, slowdown))
+        found[key] = by_host(model, _host_words(hosts[name])) if kind == DeviceKind.CUDA and name in hosts else model
     return found
 
 
@@ -75,13 +72,17 @@ def _host_words(nodes: Sequence[str]) -> str:
 
 
 def _of_pool(model: DeviceModel) -> DeviceModel:
-    """Without the slow starts of nodes that take no work: nothing is placed there."""
-    slow = model.overheads.slow_starts
-    if not slow:
+    """Without the slow starts and the paces of nodes that take no work: nothing is placed there.
+
+    Such a pace is still known to whoever measured there.
+    """
+    slow, paces = model.overheads.slow_starts, model.paces
+    if not slow and not paces:
         return model
-    there = set(Node.objects.filter(name__in=slow, state=NodeState.UP).values_list("name", flat=True))
+    there = set(Node.objects.filter(name__in={*slow, *paces}, state=NodeState.UP).values_list("name", flat=True))
     left = {name: factor for name, factor in slow.items() if name in there}
-    return replace(model, overheads=replace(model.overheads, slow_starts=left))
+    told = {name: replace(pace, takes_work=name in there) for name, pace in paces.items()}
+    return replace(model, overheads=replace(model.overheads, slow_starts=left), paces=told)
 
 
 def _powered(model: DeviceModel, table: Mapping[str, Any]) -> DeviceModel:
@@ -173,7 +174,7 @@ def _finished(row: FinishedJobRow, ran: _Ran, links: LinksKnown, hosts: frozense
             start_s=row.start_s,
             load_s=row.load_s,
             peak_bytes=row.peak_bytes,
-            nodes=tuple(ran.nodes),
+            nodes=tuple(sorted(ran.nodes)),
             by_host=row.kind == DeviceKind.CUDA and not hosts.isdisjoint(ran.nodes),
             nodes_link=max(between, key=lambda link: step_sums_s(link, size_bytes, 2, messages), default=None),
         )

@@ -24,7 +24,7 @@ from harness.jobs.models import DeviceUse, Job, JobAttempt, JobEvent, MetricPoin
 from harness.jobs.results import job_results
 from harness.pool.models import DeviceKind
 from scheduler.estimation.values import Basis
-from scheduler.kinds import kind_name, real_name
+from scheduler.kinds import declared_name
 from scheduler.offers.values import estimate_from
 from worker.events import Outcome
 from worker.states import JobState
@@ -112,16 +112,14 @@ def ran_on(job: Job, attempt: JobAttempt) -> dict[str, Any]:
     mode = attempt.run_plan.mode
     priced_as = _priced_as(attempt, model_name)
     predicted = forecast_of(job, kind=kind, model_name=priced_as, count=count, mode=mode)
-    is_own_speed, told = real_name(priced_as).unpaced == model_name, predicted.get("allocation") or {}
     return {
         "kind": kind,
         "model_name": model_name,
         "count": count,
         "mode": mode,
         "predicted": predicted,
-        "workload": workload_of(job) if _teaches(job, attempt, mode) and is_own_speed else {},
-        # Its node's pace is what is learnt.
-        "allocation": {**told, "model_name": model_name} if told and is_own_speed else told,
+        "workload": workload_of(job) if _teaches(job, attempt, mode) and priced_as == model_name else {},
+        "allocation": predicted.get("allocation") or {},
     }
 
 
@@ -135,12 +133,12 @@ def _teaches(job: Job, attempt: JobAttempt, mode: str) -> bool:
 
 
 def _priced_as(attempt: JobAttempt, model_name: str) -> str:
-    """What its devices are called in estimates: a slowdown, declared or measured, or a mixture is part of it."""
+    """What its devices are called in estimates: a declared slowdown, or a mixture of models, is part of it."""
     told = attempt.option.get("model_name")
     if told:
         return str(told)
     factors = [rank.slowdown for rank in attempt.run_plan.ranks]
-    return kind_name(model_name, max(factors, default=1.0))
+    return declared_name(model_name, max(factors, default=1.0))
 
 
 def _timing(job: Job) -> dict[str, Any]:

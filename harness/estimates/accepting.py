@@ -179,12 +179,12 @@ def _fresh(user: User, job: Job, offer: OfferRow, chosen: OfferLine) -> None:
     if offer.inspection is None or job_key(job) != offer.inspection.key:
         raise _stale(user, job, offer, "The program has changed since this offer was made.")
     way = chosen.allocation
-    names = [name for name, _ in way.parts] or [way.model_name]
-    if offer.made_at is not None and fitted_since(way.kind, names, offer.made_at):
-        told = f"{devices_words(way)}: what a run takes there has been measured since this offer was made."
-        raise _stale(user, job, offer, told)
     if not is_there(groups_read(job.project, memory_bytes=offer.memory_bytes, with_reserved=True), way):
         raise _stale(user, job, offer, f"{devices_words(way)}: they are no longer in the pool.")
+    names = [name for name, _ in way.parts] or [way.model_name]
+    if offer.made_at is not None and fitted_since(way.kind, names, offer.made_at):
+        told = f"{devices_words(way)}: a calibration has told since this offer was made what a run takes there."
+        raise _stale(user, job, offer, told)
 
 
 def offer_again(user: User, job: Job, offer: OfferRow) -> OfferRow:

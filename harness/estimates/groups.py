@@ -35,9 +35,7 @@ def groups_read(
     rows = [device for node in up for device in node.devices.all()]
     for device in rows:
         if device.away_since is None and device.pk not in reserved and device.node_id not in reserved:
-            nodes[device_key(device.kind, device.model_name, device.slowdown, device.pace)][device.node_id].append(
-                device
-            )
+            nodes[device_key(device.kind, device.model_name, device.slowdown)][device.node_id].append(device)
     cores: dict[str, int] = defaultdict(int)
     gpus: dict[str, int] = defaultdict(int)
     for device in rows:
@@ -53,7 +51,7 @@ def groups_read(
 
 def kinds_known() -> frozenset[Key]:
     """Kind and name of every device in the pool, whether its node takes work or not."""
-    return frozenset(device_key(*row) for row in Device.objects.values_list("kind", "model_name", "slowdown", "pace"))
+    return frozenset(device_key(*row) for row in Device.objects.values_list("kind", "model_name", "slowdown"))
 
 
 def option_known(option: Option, known: Collection[Key]) -> bool:
@@ -65,9 +63,10 @@ def option_known(option: Option, known: Collection[Key]) -> bool:
 def most_together() -> dict[Key, int]:
     """Devices of each kind and name that one job can hold at most; nodes that are down or drained count, too."""
     sizes: dict[Key, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    columns = ("node", "kind", "model_name", "slowdown", "pace")
-    for node, *named in Device.objects.filter(away_since=None).values_list(*columns):
-        sizes[device_key(*named)][node] += 1
+    for kind, name, slowdown, node in Device.objects.filter(away_since=None).values_list(
+        "kind", "model_name", "slowdown", "node"
+    ):
+        sizes[device_key(kind, name, slowdown)][node] += 1
     spans = pool_setting_get().span_nodes
     return {key: (sum if spans else max)(by_node.values()) for key, by_node in sizes.items()}
 

@@ -15,7 +15,6 @@ from codegen.catalog import FAMILIES
 from codegen.spec import TaskSpec
 from harness.accounts.models import Project
 from harness.calibration.known import device_models
-from harness.calibration.paces_told import paces_told
 from harness.estimates.groups import groups_read
 from harness.estimates.openings import Key, Openings, device_key, reservations_now
 from harness.moments import moment_words
@@ -140,18 +139,6 @@ def declared_notes(groups: Sequence[DeviceGroup]) -> list[str]:
     ]
 
 
-def paced_notes(groups: Sequence[DeviceGroup]) -> list[str]:
-    """Why devices of one name are priced apart, and by which nodes."""
-    real = {(group.kind, real_name(group.model_name)) for group in groups}
-    names = {(kind, one.model_name, one.pace) for kind, one in real if one.pace != 1.0}
-    paces = [pace for on_node in paces_told().values() for pace in on_node] if names else []
-    told = [pace for pace in paces if (pace.kind, pace.model_name, pace.pace) in names]
-    if not told:
-        return []
-    which = " ".join(f"{pace.node}: {pace.words}" for pace in told)
-    return [f"Devices of one name are priced apart where finished jobs show that their nodes surely differ. {which}"]
-
-
 def quota_notes(ways: Iterable[Allocation], openings: Openings, now_s: float) -> list[str]:
     """Of which kinds of device the project may now hold no more, or too few for some of the ways."""
     counts: dict[str, list[int]] = defaultdict(list)
@@ -207,7 +194,7 @@ def _wished_until(offer: Offer, project: Project | None) -> datetime | None:
     keys = {(group.kind, group.model_name) for group in all_of_them if group.most >= (wish.count or 1)}
     keys = {key for key in keys if wish.kind in (None, key[0]) and wish.model_name in (None, key[1])}
     there = Device.objects.filter(node__state=NodeState.UP, away_since=None)
-    ours = [row for row in there if device_key(row.kind, row.model_name, row.slowdown, row.pace) in keys]
+    ours = [row for row in there if device_key(row.kind, row.model_name, row.slowdown) in keys]
     ids = {row.pk for row in ours} | {row.node_id for row in ours}
     ends = (row.told_end for row in reservations_now(project, timezone.now()) if (row.node_id or row.device_id) in ids)
     return next(ends, None)

@@ -17,7 +17,7 @@ from harness.estimates.kept import Kept, held_of_others, kept_of
 from harness.jobs.models import Allocation, Job
 from harness.jobs.options import options_of
 from harness.pool.models import Device, NodeState, Quota, Reservation
-from scheduler.kinds import kind_name
+from scheduler.kinds import declared_name
 from scheduler.offers.values import DeviceGroup
 from scheduler.placing.openings import Holding, earliest_together_s
 from scheduler.types import Option
@@ -64,9 +64,9 @@ class Openings:
         return sum(item.count for item in self.quota_held.get(kind, ()) if item.start_s <= now_s < item.finish_s)
 
 
-def device_key(kind: str, model_name: str, slowdown: float, pace: float) -> Key:
+def device_key(kind: str, model_name: str, slowdown: float) -> Key:
     """Kind and name under which a device is counted and priced."""
-    return kind, kind_name(model_name, slowdown, pace)
+    return kind, declared_name(model_name, slowdown)
 
 
 def reservations_now(project: Project | None, now: datetime) -> list[Reservation]:
@@ -195,8 +195,8 @@ class _Up(NamedTuple):
 def _devices_up() -> dict[str, _Up]:
     """By id, those that are reserved included."""
     there = Device.objects.filter(node__state=NodeState.UP, away_since=None)
-    columns = there.values_list("pk", "node", "kind", "model_name", "slowdown", "pace")
-    return {row[0]: _Up(row[1], device_key(*row[2:])) for row in columns}
+    columns = there.values_list("pk", "node", "kind", "model_name", "slowdown")
+    return {pk: _Up(node_id, device_key(kind, name, slowdown)) for pk, node_id, kind, name, slowdown in columns}
 
 
 def _devices_in(row: Reservation, up: Mapping[str, _Up]) -> list[str]:

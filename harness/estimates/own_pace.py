@@ -13,7 +13,6 @@ from codegen.modes import STAGED
 from harness.estimates.models import Inspection
 from harness.estimates.probes import Key, batch_size, probes_of
 from harness.jobs.models import DeviceUse, Job, JobAttempt, MetricPoint
-from harness.pool.paces import paces_known
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.values import Allocation, Basis
 from scheduler.offers.words import devices_words
@@ -47,7 +46,6 @@ def own_probe(job: Job) -> Probe | None:
     step_s = _step_times(job, attempt)
     if len(alike) != 1 or others or len(step_s) < PARTS:
         return None
-    ((kind, model_name, node),) = alike
     # One stretch may be twice another by what else was at work; parts of the run differ by as much as its rest may.
     ends = [len(step_s) * part // PARTS for part in range(PARTS + 1)]
     parts = [median_low(step_s[begin:end]) / slowdown for begin, end in pairwise(ends)]
@@ -57,7 +55,7 @@ def own_probe(job: Job) -> Probe | None:
             step_s=tuple(parts),
             own_run=True,
             power_w=_power_w(uses),
-            pace=paces_known({node}).get((node, kind, model_name), 1.0),
+            node=uses[0].node_name,
         )
     except ValueError as error:  # a program may claim any rate
         _log.info("job %s: its pace is not believed: %s", job.pk, error)

@@ -29,7 +29,6 @@ from harness.estimates.offer_notes import (
     kept_of_all,
     looks_notes,
     model_note,
-    paced_notes,
     quota_notes,
     reserved_notes,
     source_notes,
@@ -144,7 +143,6 @@ def offer_compute(
     notes += quota_notes([way for way in unasked if wish.allows(way)], openings, now_s)
     notes += (
         declared_notes(groups)
-        + paced_notes(groups)
         + link_notes(ways, links_read(ways), workload)
         + reserved_notes(project, all_of_them=bool(kept))
     )

@@ -6,7 +6,6 @@ A second look is made on the same device, which stays kept meanwhile; there is n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from statistics import median
 from typing import Any
@@ -32,7 +31,6 @@ from harness.jobs.control.usage import measurement_use_write
 from harness.jobs.models import Job
 from harness.plain import plain
 from harness.pool.models import Reservation
-from harness.pool.paces import paces_known
 from harness.pool.power import WATTS_MAX
 from harness.pool.reservations import reservation_prolong, reservation_release
 from scheduler.estimation.doubt import is_far, is_uneven
@@ -65,7 +63,7 @@ def probe_done(report: dict[str, Any]) -> ProbeRow | None:
     except ValueError:
         report = {}
     try:
-        measured = _measured(report, allocation_from(probe.allocation))
+        measured = _measured(report, allocation_from(probe.allocation), node=probe.node_name)
     except ValueError as error:
         problem = report.get("problem")
         told = problem if isinstance(problem, dict) else {"code": "bad_answer", "message": str(error), "hint": ""}
@@ -105,9 +103,7 @@ def _is_doubtful(probe: ProbeRow, measured: Probe) -> bool:
     body = probe.inspection.workload
     if not body:
         return False
-    pace = paces_known({probe.node_name}).get((probe.node_name, probe.kind, probe.model_name), 1.0)
-    measured, model = replace(measured, pace=pace), device_model(probe.kind, probe.model_name)
-    return is_far(measured, Workload.from_dict(body), model)
+    return is_far(measured, Workload.from_dict(body), device_model(probe.kind, probe.model_name))
 
 
 def _kept_on(probe: ProbeRow, now: datetime, *, limit_s: float) -> Reservation | None:
@@ -158,7 +154,7 @@ def _end(probe: ProbeRow, fields: Mapping[str, Any], *, has_run: bool) -> ProbeR
     return probe
 
 
-def _measured(report: Mapping[str, Any], allocation: Allocation) -> Probe:
+def _measured(report: Mapping[str, Any], allocation: Allocation, *, node: str) -> Probe:
     """Raises `ValueError`."""
     steps = report.get("step_s")
     if report.get("problem") or not isinstance(steps, list) or not steps:
@@ -167,6 +163,7 @@ def _measured(report: Mapping[str, Any], allocation: Allocation) -> Probe:
     try:
         return Probe(
             allocation=allocation,
+            node=node,
             step_s=tuple(float(value) for value in steps),
             peak_bytes=peak if peak is not None and peak < PEAK_BYTES_MOST else None,
             power_w=watts if watts is not None and watts <= WATTS_MAX else None,

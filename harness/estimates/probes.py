@@ -22,7 +22,6 @@ from harness.jobs.models import Allocation as Held
 from harness.jobs.models import Job
 from harness.jobs.services import minimum_sandbox_level
 from harness.pool.models import Device, DeviceKind, NodeState, Quota, Reservation
-from harness.pool.paces import paces_known
 from harness.pool.reservations import reservation_hold
 from harness.pool.services import node_queue
 from harness.pool.turn import facts_change
@@ -194,16 +193,15 @@ def is_late(probe: ProbeRow) -> bool:
 
 def probes_of(inspection: Inspection) -> dict[Key, Probe]:
     """The newest probe on each kind of device."""
-    rows = list(inspection.probes.filter(state=AskState.DONE).order_by("sent_at"))
-    paces = paces_known({row.node_name for row in rows})
+    rows = inspection.probes.filter(state=AskState.DONE).order_by("sent_at")
     return {
         (row.kind, row.model_name): Probe(
             allocation=allocation_from(row.allocation),
             step_s=tuple(row.step_s),
             peak_bytes=float(row.peak_bytes) if row.peak_bytes else None,
             power_w=row.power_w,
+            node=row.node_name,
             left_out_s=tuple(row.left_out_s),
-            pace=paces.get((row.node_name, row.kind, row.model_name), 1.0),
             **row.row_s,
         )
         for row in rows

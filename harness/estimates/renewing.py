@@ -139,17 +139,15 @@ def _priced(
     workload = Workload.from_dict(body)
     if kept.offer is None:
         return estimates_fixed(job, workload, only)
-    return _same_ways(kept, kept.offer, workload, found, known)
+    return _same_ways(kept, kept.offer, workload, found)
 
 
 def _same_ways(
-    kept: JobEstimate, offer: OfferRow, workload: Workload, inspection: Inspection, known: frozenset[Key]
+    kept: JobEstimate, offer: OfferRow, workload: Workload, inspection: Inspection
 ) -> Sequence[Estimate] | None:
     """Price the ways that were taken anew; None where some cannot be told now, such as while a node is down."""
-    job, wish = kept.job, Wish(**{**offer.wish, "model_name": None})  # what was taken says which
+    job, wish = kept.job, Wish(**offer.wish)
     taken = [allocation_from(body["allocation"]) for body in (kept.estimate, *kept.ways)]
-    # While it ran, names that the pool has no more were kept beside those that took their place.
-    taken = [way for way in taken if all((way.kind, name) in known for name, _ in way.by_model)] or taken
     groups = groups_read(job.project, memory_bytes=wanted_memory_bytes(job), with_reserved=True)
     # Modes that nobody asked for are among the candidates only where they are wished.
     named = {(way.mode, way.stages or wish.stages) for way in taken if way.mode not in OFFERED}
@@ -168,7 +166,7 @@ def _same_ways(
 
 def _named(workload: Workload, way: Allocation) -> tuple[Any, ...]:
     """What makes it the same way: how its rows are shared out is found anew, by the rule and the speeds of now."""
-    return way.kind, frozenset(way.by_model), way.mode, way.threads, stages_of(workload, way)
+    return way.kind, way.model_name, way.count, way.mode, way.parts, way.threads, stages_of(workload, way)
 
 
 def _offer_lost(job: Job, offer: OfferRow) -> None:

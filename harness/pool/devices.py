@@ -84,8 +84,6 @@ def _is_there(node: Node, key: Key, fields: Mapping[str, Any], device: Device | 
         Device.objects.create(node=node, kind=key[0], **told)
         return True
     told["uuid"] = fields["uuid"] or device.uuid
-    if device.model_name != fields["model_name"]:
-        told |= {"pace": 1.0, "paced_at": None}  # another device: what was measured was not this one
     if device.away_since is None and all(getattr(device, name) == value for name, value in told.items()):
         return False
     Device.objects.filter(pk=device.pk).update(**told, away_since=None)

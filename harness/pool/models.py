@@ -148,11 +148,6 @@ class Device(models.Model):
     """GPU memory; for a CPU core its share of the host's memory."""
     slowdown = models.FloatField(default=1.0)
     """Declared: its ranks are made so many times as slow, to try unlike devices where there are none. 1: as it is."""
-    pace = models.FloatField(default=1.0)
-    """Measured of its node: whatever it computes takes so many times as long as on the others of its name, in coarse
-    steps (`harness.calibration.paces`). 1: as on the others, for all that is sure."""
-    paced_at = models.DateTimeField(null=True, blank=True)
-    """When that last changed."""
     uuid = models.CharField(max_length=80, blank=True)
     """What stays the same of a GPU when its number changes; empty: its node tells none."""
     away_since = models.DateTimeField(null=True, blank=True)

@@ -38,8 +38,6 @@ class DeviceRow:
     """What it is reserved for now."""
     slowdown: float = 1.0
     """Declared, not real: its ranks are made so many times as slow."""
-    pace: float = 1.0
-    """Measured, as `Device.pace`."""
     away_s: float | None = None
     """For how long its node has not seen it; None: it is there."""
 
@@ -154,7 +152,6 @@ def _devices_by_node(now: datetime) -> dict[str, list[DeviceRow]]:
                 rank=held.rank if held and held.drives_rank else None,
                 reserved=kept.get(device.pk, "") or kept.get(device.node_id, ""),
                 slowdown=device.slowdown,
-                pace=device.pace,
                 away_s=(now - device.away_since).total_seconds() if device.away_since else None,
             )
         )

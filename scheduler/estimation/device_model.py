@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from scheduler.estimation.features import LAYOUTS
-from scheduler.estimation.values import Basis, NodePace
-from scheduler.kinds import kind_name
+from scheduler.estimation.values import Basis
+from scheduler.kinds import declared_name
 
 DEVICE_MODEL_VERSION = 1
 POOL_TABLE = "the pool's power table"
@@ -139,9 +139,20 @@ class Correction:
     n_jobs: int = 0
     n_left_out: int = 0
     """Jobs so far off that they say more about themselves than about the device."""
-    paces: Mapping[str, NodePace] = field(default_factory=dict)
-    """Node -> how its devices of this kind compare with those of the other nodes. The factor leaves out what of it
-    plans count with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodePace:
+    """How long a node's devices take, beside those of the same name on other nodes."""
+
+    factor: float
+    """1.4: so many times as long. By its finished jobs, shrunk towards 1."""
+    low: float
+    high: float
+    """The range, 99 times out of 100."""
+    n_jobs: int
+    takes_work: bool = True
+    """Whether something may run there now: ranges hold what does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,6 +203,8 @@ class DeviceModel:
     """Summaries of the calibration points, to tell whether a program is like one of them."""
     corrector: Corrector | None = None
     correction: Correction = field(default_factory=Correction)
+    paces: Mapping[str, NodePace] = field(default_factory=dict)
+    """Node -> its own pace; only nodes that surely differ from the others, whose middle `correction` is of."""
     n_points: int = 0
     noise: float = 0.0
     """Median relative spread of visits to the same point: no estimate can be better."""
@@ -203,9 +216,6 @@ class DeviceModel:
     version: int = DEVICE_MODEL_VERSION
     slowdown: float = 1.0
     """Declared of the devices that are asked about: their steps take so many times as long. Never part of a fit."""
-    pace: float = 1.0
-    """Measured of the devices that are asked about, beside the others of their name: whatever they compute takes so
-    many times as long. Never part of a fit."""
     message_link: LinkModel | None = None
     """What a message between two ranks takes by itself, as it was timed or assumed before `link` was fitted to whole
     steps, in which sums wait for wake-ups that stages of a pipeline do not; None: as `link`."""
@@ -220,12 +230,17 @@ class DeviceModel:
     @property
     def key(self) -> tuple[str, str]:
         """Kind and name of the devices that it describes."""
-        return (self.kind, kind_name(self.model_name, self.slowdown, self.pace))
+        return (self.kind, declared_name(self.model_name, self.slowdown))
 
     @property
-    def times_as_long(self) -> float:
-        """What finished jobs say of these devices: of their kind, and of their nodes."""
-        return self.correction.factor * self.pace
+    def pace_range(self) -> tuple[float, float]:
+        """The least and the largest factor on a step among the nodes that may run it: 1 at most, 1 at least."""
+        there = [pace.factor for pace in self.paces.values() if pace.takes_work]
+        return min([1.0, *there]), max([1.0, *there])
+
+    def pace_on(self, node: str) -> float:
+        """Factor on a step there."""
+        return self.paces[node].factor if node in self.paces else 1.0
 
     @property
     def ranks_link(self) -> LinkModel:
@@ -303,8 +318,8 @@ def _read(body: Mapping[str, Any]) -> DeviceModel:
         fields[name] = _based(LinkModel, link) if (link := body.get(name)) else None
     fields["parallel_basis"] = Basis(body["parallel_basis"])
     fields["fingerprints"] = _tuples(body["fingerprints"])
-    paces = {node: NodePace(**told) for node, told in body["correction"].get("paces", {}).items()}
-    fields["correction"] = Correction(**{**body["correction"], "paces": paces})
+    fields["correction"] = Correction(**body["correction"])
+    fields["paces"] = {node: NodePace(**told) for node, told in body.get("paces", {}).items()}
     fields["corrector"] = corrector and Corrector(
         inputs=_tuples(corrector["inputs"]), alpha=tuple(corrector["alpha"]), length=corrector["length"]
     )

@@ -1,21 +1,21 @@
 """Finished jobs correct the model of their kind of device: one factor on step times, shrunk towards 1, a run's start
 and end, and peak memory (`scheduler.estimation.peaks`).
 
-    log factor = sum over jobs kept of log(measured / predicted) / (jobs kept + SHRINK)
+    log factor = sum over jobs kept of log(measured / predicted / pace of the node) / (jobs kept + SHRINK)
 
-A job that is much further off than the others is left out and counted. Where nodes with such devices surely differ,
-each has a pace of its own beside that factor (`scheduler.estimation.node_paces`).
+A job that is much further off than the others is left out and counted. Nodes that surely differ from the others with
+such devices have paces of their own (`scheduler.estimation.node_paces`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scheduler.estimation.device_model import Correction, DeviceModel, LinkModel, RunOverheads
+from scheduler.estimation.device_model import Correction, DeviceModel, LinkModel, NodePace, RunOverheads
 from scheduler.estimation.link import spanned
 from scheduler.estimation.node_paces import Seen, node_paces
 from scheduler.estimation.outliers import believable
@@ -98,38 +98,38 @@ def corrected(
     model: DeviceModel,
     finished: Sequence[Finished],
     ran_out: Sequence[RanOut] = (),
-    in_force: Mapping[str, float] | None = None,
+    before: Mapping[str, NodePace] | None = None,
 ) -> DeviceModel:
     """`model` with what the jobs on its kind of device teach; other jobs are not looked at. The order is oldest first.
 
-    `in_force`: the nodes of the pool with such devices, and by how many times as long plans count there now.
-    Replaces an earlier correction: give all jobs each time.
+    Replaces an earlier correction: give all jobs each time. `before`: the paces that nodes had by it, which stay where
+    the jobs that are left cannot tell.
     """
     jobs = [job for job in finished if _is_of(model, job)][-RECENT:]
     lost = [job for job in ran_out if _is_of(model, job)][-RECENT:]
-    plain = replace(model, correction=Correction(), memory=memory_taught(model.memory, _peaks(jobs, lost)))
+    memory = memory_taught(model.memory, _peaks(jobs, lost))
+    plain = replace(model, correction=Correction(), paces=before or {}, memory=memory)
     if not jobs:
         return plain
-    errors, steps = np.array([_log_error(plain, job) for job in jobs]), dict(in_force or {})
+    errors = np.array([_log_error(plain, job) for job in jobs])
     seen = [Seen(job.node, _program(job), error) for job, error in zip(jobs, errors.tolist(), strict=True)]
-    paces = node_paces(seen, steps)
-    steps.update({node: pace.step for node, pace in paces.items()})
-    # What plans count for the node is no part of what all devices of the name take; ranks wait for the slowest.
-    errors -= [math.log(max((steps.get(node, 1.0) for node in job.nodes), default=1.0)) for job in jobs]
+    plain = replace(plain, paces=node_paces(seen, before or {}))
+    # What is told of the node is no part of what all such devices take; ranks wait for the slowest.
+    errors -= [math.log(max(map(plain.pace_on, job.nodes), default=1.0)) for job in jobs]
     kept = believable(errors)
     shift = float(errors[kept].sum() / (kept.sum() + SHRINK))
     limit = math.log(MOST_FACTOR)
     correction = Correction(
-        factor=math.exp(min(limit, max(-limit, shift))), n_jobs=int(kept.sum()), n_left_out=int((~kept).sum()),
-        paces=paces,
-    )  # fmt: skip
+        factor=math.exp(min(limit, max(-limit, shift))), n_jobs=int(kept.sum()), n_left_out=int((~kept).sum())
+    )
     fixed = replace(plain, correction=correction)
     return replace(fixed, overheads=_overheads(fixed, [job for job, good in zip(jobs, kept, strict=True) if good]))
 
 
-def _program(job: Finished) -> tuple[int, ...]:
-    """What is off by the same wherever it runs: as many weights, on as many ranks and threads."""
-    return job.workload.parameters, _ranks(job), job.allocation.threads
+def _program(job: Finished) -> Hashable:
+    """What is off by the same wherever it runs: as many weights, shared out alike."""
+    way = job.allocation
+    return job.workload.parameters, way.mode, way.batch_split, way.threads
 
 
 def _is_of(model: DeviceModel, job: Finished | RanOut) -> bool:

@@ -7,13 +7,14 @@ best linear unbiased prediction: Henderson 1975), so that a node is not blamed f
 two nodes never ran the same ones, the ranges say how little is known. How far programs and noise spread is that of a
 few guesses under which the jobs are likeliest.
 
-Plans count with coarse steps that are slow to change, since each step is a name of a kind of device: a node leaves 1
-when it is surely away from it, by `FROM`, and comes back below `BACK`.
+Nodes are held against those about as fast as the one in the middle. One has a pace of its own where it is surely away
+from these, by `FROM`.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
@@ -21,18 +22,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.estimation.device_model import NodePace
 from scheduler.estimation.features import Vector
 from scheduler.estimation.outliers import believable
-from scheduler.estimation.values import NodePace
 
 NEWEST = 16
 """Jobs of a node that count: it is soon told when it changes."""
 LEAST = 5
 """Fewer say nothing of a node."""
-FROM, BACK = 1.15, 1.08
+FROM = 1.15
 """A node that is closer to the others than this is within the range of their estimates."""
-KEEP = 0.1
-"""Of the logarithm: a step stays while what is measured is that close to it. Steps are a tenth apart."""
 SURE = 2.576
 """Standard deviations to either side that hold 99 of 100."""
 COMMON_SPREAD, NODE_SPREAD = 1.0, 0.25
@@ -47,43 +46,38 @@ class Seen(NamedTuple):
 
     node: str
     program: Hashable
-    """Jobs with the same are off by the same: a program, on so many ranks."""
+    """Jobs with the same are off by the same: a program, shared out so."""
     error: float
     """log(measured / predicted), no pace of a node counted."""
 
 
-def node_paces(seen: Sequence[Seen], in_force: Mapping[str, float]) -> dict[str, NodePace]:
-    """Node -> its pace, of those nodes of `in_force` that have enough jobs. `seen`: oldest first.
+def node_paces(seen: Sequence[Seen], before: Mapping[str, NodePace]) -> dict[str, NodePace]:
+    """Node -> its pace, of those that surely differ from the others. `seen`: oldest first.
 
-    `in_force`: the step that plans count with now, of each node of the pool that has such devices. Where fewer than two
-    have enough jobs nothing can be compared, and nothing is told.
+    `before`: what was known of nodes. It stays where their jobs are too few by now, and of all where only such nodes
+    have enough, which cannot tell what the others take.
     """
-    jobs = [one for node in sorted(in_force) for one in _newest(seen, node)]
-    nodes = list(dict.fromkeys(one.node for one in jobs))
-    counts = [sum(one.node == node for one in jobs) for node in nodes]
-    places = [place for place, count in enumerate(counts) if count >= LEAST]
-    if len(places) < 2:
-        return {}
+    jobs = [one for node in sorted({one.node for one in seen} - {""}) for one in _newest(seen, node)]
+    counts = Counter(one.node for one in jobs)
+    nodes = list(counts)
+    places = [place for place, node in enumerate(nodes) if counts[node] >= LEAST]
+    compared = {nodes[place] for place in places}
+    if len(places) < 2 or compared <= before.keys():
+        return dict(before)
     effects, spread = _effects(jobs, nodes)
-    alike = _alike(effects, places, [in_force[node] for node in nodes])
-    found = {}
+    alike = _alike(effects, places)
+    found = {node: pace for node, pace in before.items() if node not in compared}
     for place in places:
         beside = np.zeros(len(nodes))
         beside[alike] = -1.0 / len(alike)
         beside[place] += 1.0
         middle, half = float(beside @ effects), SURE * math.sqrt(max(0.0, float(beside @ spread @ beside)))
-        now = in_force[nodes[place]]
-        found[nodes[place]] = NodePace(
-            factor=math.exp(middle), low=math.exp(middle - half), high=math.exp(middle + half), n_jobs=counts[place],
-            step=_step(math.exp(middle), now, is_sure=abs(middle) > half),
-        )  # fmt: skip
+        if place not in alike and abs(middle) > max(half, math.log(FROM)):
+            found[nodes[place]] = NodePace(
+                factor=math.exp(middle), low=math.exp(middle - half), high=math.exp(middle + half),
+                n_jobs=counts[nodes[place]],
+            )  # fmt: skip
     return found
-
-
-def coarse(factor: float) -> float:
-    """The step next to it that is not 1: 1.2, 1.3 and so on, or one over that."""
-    size = max(1.2, round(max(factor, 1.0 / factor), 1))
-    return size if factor > 1.0 else 1.0 / size
 
 
 def _newest(seen: Sequence[Seen], node: str) -> list[Seen]:
@@ -93,21 +87,10 @@ def _newest(seen: Sequence[Seen], node: str) -> list[Seen]:
     return [one for one, good in zip(jobs, kept, strict=True) if good]
 
 
-def _alike(effects: Vector, places: Sequence[int], in_force: Sequence[float]) -> list[int]:
-    """The nodes that the others are held against: those about as fast as the one in the middle, of two the faster."""
+def _alike(effects: Vector, places: Sequence[int]) -> list[int]:
+    """The nodes that all are held against: those about as fast as the one in the middle, of two the faster."""
     middle = effects[sorted(places, key=lambda place: float(effects[place]))[(len(places) - 1) // 2]]
-    limits = {place: math.log(FROM if in_force[place] == 1.0 else BACK) for place in places}
-    return [place for place in places if abs(effects[place] - middle) < limits[place]]
-
-
-def _step(factor: float, now: float, *, is_sure: bool) -> float:
-    """What plans are to count with, where they count with `now`."""
-    size = max(factor, 1.0 / factor)
-    if now == 1.0:
-        return coarse(factor) if is_sure and size >= FROM else 1.0
-    if size < BACK or (factor > 1.0) != (now > 1.0):
-        return 1.0
-    return now if abs(math.log(factor / now)) <= KEEP else coarse(factor)
+    return [place for place in places if abs(effects[place] - middle) < math.log(FROM)]
 
 
 def _effects(jobs: Sequence[Seen], nodes: Sequence[str]) -> tuple[Vector, _Matrix]:

@@ -6,7 +6,6 @@ from codegen.modes import STAGED
 from scheduler.estimation.device_model import POOL_TABLE, DeviceModel
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.values import Allocation, Basis
-from scheduler.kinds import pace_words
 from scheduler.workload import Workload
 from worker.words import counted, duration_words
 
@@ -15,7 +14,7 @@ def note(model: DeviceModel, allocation: Allocation, probe: Probe | None, worklo
     """What the figures rest on, in words."""
     said = []
     if probe is not None:
-        where = "on this very allocation" if probe.ran_as(allocation, pace=model.pace) else "on another allocation"
+        where = "on this very allocation" if probe.allocation == allocation else "on another allocation"
         power = ", with the power read meanwhile" if probe.power_w is not None else ""
         steps = (
             "the steps of the run so far"
@@ -35,14 +34,13 @@ def note(model: DeviceModel, allocation: Allocation, probe: Probe | None, worklo
         said.append(counted(model.correction.n_jobs, "finished job"))
     if model.power.basis is Basis.ASSUMED and (probe is None or probe.power_w is None):
         said.append(f"power from {POOL_TABLE if model.power.source == POOL_TABLE else 'a data sheet'}")
-    if model.pace != 1.0:
-        said.append(_pace_words(model))
     if model.slowdown > 1.0:
         said.append(f"emulated: steps are stretched to {model.slowdown:g} times their length, as an admin declared")
     if model.overheads.slow_starts:
         node = max(model.overheads.slow_starts, key=model.overheads.slow_starts.__getitem__)
         slowest = f"{model.overheads.slowest_start:.1f}"
         said.append(f"a start takes {slowest} times as long on {node}: the range allows for it")
+    said += _pace_words(model)
     if (probe is None or probe.load_row_s is None) and workload.load_s:
         said.append(f"its start by the {duration_words(workload.load_s)} that its code took to load when it was read")
     if len(allocation.batch_split) > 1:
@@ -50,13 +48,15 @@ def note(model: DeviceModel, allocation: Allocation, probe: Probe | None, worklo
     return "; ".join(said)
 
 
-def _pace_words(model: DeviceModel) -> str:
-    """Why its nodes are a kind of their own."""
-    told = {node: pace for node, pace in model.correction.paces.items() if pace.step == model.pace}
-    which = ", ".join(sorted(told)) or "their node"
-    jobs = sum(pace.n_jobs for pace in told.values())
-    seen = f", as {counted(jobs, 'finished job')} showed" if jobs else ""
-    return f"steps on {which} are {pace_words(model.pace)} as on other nodes with such devices{seen}"
+def _pace_words(model: DeviceModel) -> list[str]:
+    """Of the nodes at either end of the range."""
+    there = {node: pace for node, pace in model.paces.items() if pace.takes_work}
+    return [
+        f"steps take {pace.factor:.1f} times as long on {node} as on other nodes with such devices, as "
+        f"{counted(pace.n_jobs, 'finished job')} showed: the range allows for it"
+        for node, pace in sorted(there.items())
+        if pace.factor in model.pace_range
+    ]
 
 
 def _link_words(model: DeviceModel, allocation: Allocation) -> list[str]:

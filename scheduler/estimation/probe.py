@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from scheduler.estimation.calibration import MOST
 from scheduler.estimation.values import Allocation
-from scheduler.kinds import real_name
 
 PROBE_RANGE = 0.04
 """Half width of the log range that one real step leaves at the very allocation it was made on."""
@@ -31,10 +30,10 @@ class Probe:
     """Of one row in a forward pass as between epochs."""
     load_row_s: float | None = None
     """Of one row to be read and made ready."""
+    node: str = ""
+    """Where it ran: what its pace there is the model says. Empty: on several nodes, or nobody knows."""
     power_w: float | None = None
     """All devices that it ran on, read while it ran."""
-    pace: float = 1.0
-    """Measured of the device that it ran on, beside the others of its name."""
     left_out_s: tuple[float, ...] = ()
     """Steps of another look that took longer: see `scheduler.estimation.doubt`."""
 
@@ -44,11 +43,6 @@ class Probe:
         if len(self.step_s) < 2:
             return PROBE_RANGE
         return 0.5 * math.log(max(self.step_s) / min(self.step_s))
-
-    def ran_as(self, allocation: Allocation, *, pace: float) -> bool:
-        """Whether it ran on this very allocation, of devices with this measured pace."""
-        named = replace(allocation, model_name=real_name(allocation.model_name).unpaced)
-        return self.pace == pace and self.allocation == named
 
     @property
     def key(self) -> tuple[str, str]:

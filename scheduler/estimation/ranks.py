@@ -70,7 +70,7 @@ def step_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceMod
     found = steps.on(model, at_once.values())
     for allocation, rows in zip(allocations, shares, strict=True):
         step, ranks = found[at_once[rows]], len(allocation.batch_split)
-        scale = model.times_as_long * thread_factor(model, allocation.threads) * contention_factor(model, ranks)
+        scale = model.correction.factor * thread_factor(model, allocation.threads) * contention_factor(model, ranks)
         own_s = step.alone_s * workload.parts(rows) * scale
         last = last_of(workload, rows)
         last_s = found[at_once[last]].alone_s * workload.parts(last) * scale

@@ -69,20 +69,6 @@ class Interval:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodePace:
-    """How long whatever a node's devices compute takes, beside the others of their name: 1.4, so many times as long."""
-
-    factor: float
-    """By its finished jobs, shrunk towards 1."""
-    low: float
-    high: float
-    """The range, 99 times out of 100."""
-    n_jobs: int
-    step: float = 1.0
-    """What plans count with, coarse and slow to change: 1, unless it is surely another."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Allocation:
     """Devices that a job could run on, and how its batch is shared out."""
 

@@ -215,10 +215,10 @@ class _Split:
     def __init__(self, steps: Steps, models: Mapping[str, DeviceModel]) -> None:
         """What is looked at is kept: mixtures differ in little."""
         self._workload, self._models = steps.workload, models
-        own_speed = {model.measured_key: replace(model, slowdown=1.0, pace=1.0) for model in models.values()}
+        own_speed = {model.measured_key: replace(model, slowdown=1.0) for model in models.values()}
         own_s = {key: lone_seconds(steps, model) for key, model in own_speed.items()}
         self._alone = {
-            name: [(rows, seconds * model.slowdown * model.pace) for rows, seconds in own_s[model.measured_key]]
+            name: [(rows, seconds * model.slowdown) for rows, seconds in own_s[model.measured_key]]
             for name, model in models.items()
         }
         self._line = lru_cache(maxsize=None)(self._line_of)

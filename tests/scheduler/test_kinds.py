@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.estimation.values import Allocation
-from scheduler.kinds import checked_parts, kind_name, mixed_name, real_name
+from scheduler.kinds import checked_parts, declared_name, mixed_name, real_name
 from scheduler.types import Option
 
 NAMES = st.sampled_from(["", "Xeon", "Core i7, 4th generation", "A100 (80 GB)", "mine, as slow"])
@@ -15,34 +15,18 @@ NAMES = st.sampled_from(["", "Xeon", "Core i7, 4th generation", "A100 (80 GB)", 
 
 @given(NAMES, st.floats(1.0, 1000.0).map(lambda factor: round(factor, 6)))
 def test_a_declared_slowdown_is_read_back_from_the_name(name: str, factor: float) -> None:
-    assert real_name(kind_name(name, factor)) == (name, factor, 1.0)
-
-
-@given(NAMES, st.sampled_from([1.0, 3.0]), st.integers(12, 90).map(lambda tenths: tenths / 10), st.booleans())
-def test_a_measured_pace_is_read_back_from_the_name_beside_a_declared_slowdown(
-    name: str, slowdown: float, size: float, is_slow: bool
-) -> None:
-    pace = size if is_slow else 1.0 / size
-    told = real_name(kind_name(name, slowdown, pace))
-    assert told == (name, slowdown, pace)
-    assert told.unpaced == kind_name(name, slowdown)
-
-
-def test_a_node_of_another_pace_is_named_by_it() -> None:
-    assert kind_name("Xeon", pace=1.4) == "Xeon, measured 1.4 times as slow"
-    assert kind_name("Xeon", pace=1 / 1.3) == "Xeon, measured 1.3 times as fast"
-    assert kind_name("Xeon", 3.0, 1.4) == "Xeon, measured 1.4 times as slow, declared 3 times as slow"
+    assert real_name(declared_name(name, factor)) == (name, factor)
 
 
 def test_an_undeclared_device_keeps_its_makers_name() -> None:
-    assert kind_name("Xeon", 1.0) == "Xeon"
-    assert kind_name("Xeon", 2.5) == "Xeon, declared 2.5 times as slow"
+    assert declared_name("Xeon", 1.0) == "Xeon"
+    assert declared_name("Xeon", 2.5) == "Xeon, declared 2.5 times as slow"
 
 
 def test_a_mixture_is_never_taken_for_one_slow_device() -> None:
-    name = mixed_name([("Xeon", 1), (kind_name("Xeon", 3.0), 2)])
+    name = mixed_name([("Xeon", 1), (declared_name("Xeon", 3.0), 2)])
     assert name == "mixed: 1 Xeon + 2 Xeon, declared 3 times as slow"
-    assert real_name(name) == (name, 1.0, 1.0)
+    assert real_name(name) == (name, 1.0)
 
 
 NO_MIXTURES = (

@@ -68,7 +68,6 @@ def _node_out(node: selectors.NodeRow, seen: set[str], paces: Iterable[PaceTold]
                 job_name=device.job_name if named else None,
                 rank=device.rank if named else None,
                 slowdown=device.slowdown,
-                pace=device.pace,
                 away_s=device.away_s,
             )
         )

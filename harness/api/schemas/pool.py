@@ -23,23 +23,18 @@ class DeviceOut(Schema):
     job_name: str | None
     rank: int | None = Field(description="Of that job; null where no rank of it computes on the device.")
     slowdown: float = Field(description="Declared, not real: ranks on it are made so many times as slow. 1: as it is.")
-    pace: float = Field(
-        description="Measured, as plans count: it takes so many times as long as on other nodes. 1: as there."
-    )
     away_s: float | None = Field(description="For how long its node has not seen it. Null: it is there.")
 
 
 class PaceOut(Schema):
-    """How a node's devices of one kind compare with those of the same name on other nodes, by finished jobs."""
+    """How a node's devices of one kind surely differ from those of the same name on other nodes, by finished jobs."""
 
     kind: str = Field(examples=["cpu"])
     model_name: str
-    pace: float = Field(description="By which offers and plans count; 1: as the others.")
-    factor: float | None = Field(description="What jobs took here, relative to elsewhere. Null: too few jobs tell.")
-    low: float | None = Field(description="Lower end of its range, which holds 99 times of 100.")
-    high: float | None
+    factor: float = Field(description="A step takes so many times as long here.")
+    low: float = Field(description="Lower end of its range, which holds 99 times of 100.")
+    high: float
     jobs: int = Field(description="The newest ones here that tell it.")
-    since: datetime | None = Field(description="When plans began to count so. Null: always.")
     words: str
 
 
@@ -58,7 +53,7 @@ class NodeOut(Schema):
     near: str = Field(description="Rack or switch, as an admin named it; may be empty.")
     check: dict[str, Any] = Field(description="What `dlh doctor` found there: `at_s`, `findings`. Empty: not run.")
     devices: list[DeviceOut]
-    paces: list[PaceOut] = Field(description="Of its devices, where finished jobs tell them.")
+    paces: list[PaceOut] = Field(description="Of its devices that surely differ from others of their name.")
 
 
 class LinkOut(Schema):

@@ -61,10 +61,9 @@ def _row(node: Json) -> tuple[object, ...]:
 
 def _models_words(devices: list[Json]) -> str:
     """`16 x Xeon; 2 x Tesla T4`: by the names that `--device-model` takes."""
-    from scheduler.kinds import kind_name
+    from scheduler.kinds import declared_name
 
-    names = (kind_name(one["model_name"], one["slowdown"], one.get("pace", 1.0)) or one["kind"] for one in devices)
-    found = Counter(names)
+    found = Counter(declared_name(device["model_name"], device["slowdown"]) or device["kind"] for device in devices)
     return "; ".join(f"{count} x {name}" for name, count in found.items())
 
 

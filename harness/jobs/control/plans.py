@@ -109,9 +109,7 @@ def _elastic(job: Job, mode: str, devices: Sequence[Device], backend: str) -> tu
     if not isinstance(least, int) or not possible or not 0 < least < max(count, len(devices)):
         return 0, 0
     together = len({device.node_id for device in devices}) == 1
-    alike = (
-        together and len({(device.kind, device.model_name, device.slowdown, device.pace) for device in devices}) == 1
-    )
+    alike = together and len({(device.kind, device.model_name, device.slowdown) for device in devices}) == 1
     if not alike or job.resolved["spec"]["resources"].get("split") == MEASURED:
         return least, 0
     return least, max(count, len(devices))

@@ -34,7 +34,7 @@ from harness.pool.services import pool_setting_get
 from scheduler import types
 from scheduler.backoff import MOST_S
 from scheduler.job_view import SPAN_LEVEL, memory_by_node
-from scheduler.kinds import kind_name
+from scheduler.kinds import declared_name
 from scheduler.types import DeviceView, JobView, NodeView, Option, PoolView, Reserved, Running
 from worker.sandbox import SandboxLevel
 from worker.states import JobState
@@ -222,10 +222,10 @@ def _devices(now: datetime, holding: Sequence[Held]) -> Mapping[str, list[Device
     of_node, of_device = _reserved(now)
     taken = {one.device_id for one in holding}
     devices: dict[str, list[DeviceView]] = defaultdict(list)
-    columns = ("pk", "node_id", "kind", "index", "away_since", "model_name", "slowdown", "pace")
+    columns = ("pk", "node_id", "kind", "index", "away_since", "model_name", "slowdown")
     # One that is away is there for who holds it alone.
     rows = list(Device.objects.filter(Q(away_since=None) | Q(allocation__isnull=False)).values_list(*columns))
-    names = names_at_start(holding, {row[0]: kind_name(*row[5:]) for row in rows})
+    names = names_at_start(holding, {row[0]: declared_name(*row[5:]) for row in rows})
     for device_id, node_id, kind, index, away_since, *_ in rows:
         devices[node_id].append(
             DeviceView(

@@ -33,14 +33,12 @@ from harness.pages.words import (
     SWEEP_WORDS,
     TASK_WORDS,
 )
-from scheduler.kinds import pace_words
 from scheduler.offers.words import energy_words
 from worker.words import counted
 
 register = template.Library()
 register.filter(undo_form)
 register.filter(browser_words)
-register.filter(pace_words)
 for _write in (figure, short, size, duration, percent, signed):
     register.filter(_write)
 

@@ -14,7 +14,7 @@ from harness.pool.services import pool_setting_get
 from scheduler.estimation.estimate import estimate
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.values import Basis
-from scheduler.kinds import kind_name
+from scheduler.kinds import declared_name
 from tests.scheduler.made_workloads import KIND, NAME, allocation, points, true_step_s, workload
 
 pytestmark = pytest.mark.django_db
@@ -48,7 +48,7 @@ def test_devices_that_differ_in_their_declared_slowdown_alone_share_what_is_read
 ) -> None:
     measure(30)
     model_fit(KIND, NAME)
-    slow, other = kind_name(NAME, 2.0), "Never measured"
+    slow, other = declared_name(NAME, 2.0), "Never measured"
     pool_setting_get()
     with django_assert_num_queries(3):  # models, setting, GPUs whose sums go by their hosts
         found = device_models([(KIND, NAME), (KIND, slow), ("cuda", NAME), (KIND, other)])

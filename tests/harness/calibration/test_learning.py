@@ -23,7 +23,7 @@ from harness.jobs.models import Job, JobAttempt, JobEvent, MetricPoint
 from harness.pages.figures import NONE
 from harness.pool.models import Node, NodeState
 from scheduler.estimation.prior import prior_for
-from scheduler.kinds import kind_name
+from scheduler.kinds import declared_name
 from tests.harness.calibration.jobs import KIND, NAME, allocation, tell
 from worker.states import JobState
 
@@ -55,7 +55,7 @@ def test_a_device_that_was_declared_slower_teaches_its_kind_nothing_but_is_compa
 ) -> None:
     job = ended(0.06)
     attempt = job.attempts.get()
-    slow = kind_name(NAME, 3.0)
+    slow = declared_name(NAME, 3.0)
     kept = job.estimate
     kept.estimate["allocation"]["model_name"] = slow
     kept.save()

@@ -247,7 +247,7 @@ def test_an_offer_of_before_a_calibration_is_to_be_looked_at_again(job, node_mak
     node_make("node-1", cpus=2)
     offer = offered(job)
     calibrated("core")
-    with pytest.raises(Conflict, match=r"has been measured since this offer") as refused:
+    with pytest.raises(Conflict, match=r"a calibration has told since") as refused:
         offer_accept(user=people.owner, offer=offer)
     assert refused.value.code == "offer_stale"
     taken = offer_accept(user=people.owner, offer=OfferRow.objects.get(pk=refused.value.details["offer"]))

@@ -18,7 +18,7 @@ from scheduler.estimation.predict import predict, summary
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation
-from scheduler.kinds import kind_name
+from scheduler.kinds import declared_name
 from scheduler.offers.mixtures import mixed_estimates
 from scheduler.offers.recommend import candidates
 from scheduler.offers.values import DeviceGroup
@@ -72,7 +72,7 @@ def test_programs_are_near_at_some_rows_and_far_at_others() -> None:
     assert {step.near for step in Steps(WORK).on(MODEL, range(1, 300, 10)).values()} == {True, False}
 
 
-MODELS = {NAME: MODEL, kind_name(NAME, 2.0): replace(MODEL, slowdown=2.0), "Other": prior_for(KIND, "Other")}
+MODELS = {NAME: MODEL, declared_name(NAME, 2.0): replace(MODEL, slowdown=2.0), "Other": prior_for(KIND, "Other")}
 GROUPS = [
     DeviceGroup(kind=KIND, model_name=name, sizes=(8,), nodes=("n",), memory_bytes=2**31) for name in sorted(MODELS)
 ]

@@ -14,14 +14,14 @@ from scheduler.estimation.prior import prior_for
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.split import Member, gang_split, rank_line
 from scheduler.estimation.steps import Steps
-from scheduler.kinds import kind_name
+from scheduler.kinds import declared_name
 from scheduler.offers.mixtures import MOST_MIXTURES, _within, is_there, mixed_candidates, mixed_estimates
 from scheduler.offers.recommend import candidates, recommend
 from scheduler.offers.values import Candidate, DeviceGroup, Wish
 from scheduler.offers.words import devices_words
 from tests.scheduler.made_workloads import KIND, NAME, allocation, workload
 
-SLOW = kind_name(NAME, 3.0)
+SLOW = declared_name(NAME, 3.0)
 WORK = workload(layers=4, filters=48, batch=64)
 FAST_MODEL = prior_for(KIND, NAME)
 MODELS = {NAME: FAST_MODEL, SLOW: replace(FAST_MODEL, slowdown=3.0)}
@@ -141,7 +141,7 @@ def test_even_shares_are_timed_by_the_slow_device() -> None:
 
 
 def test_a_device_that_would_only_delay_makes_no_mixture() -> None:
-    name = kind_name(NAME, 1000.0)
+    name = declared_name(NAME, 1000.0)
     found, asked = priced(
         group(NAME, 1), group(name, 1), models={NAME: FAST_MODEL, name: replace(FAST_MODEL, slowdown=1000.0)}
     )
