@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 
 from django.db import transaction
@@ -17,7 +18,7 @@ from harness.calibration.report import report_of
 from harness.calibration.shipped import prior_of, shipped_for
 from harness.plain import plain
 from scheduler.estimation.calibration import LEAST_HELD_OUT
-from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_model import DeviceModel, NodePace
 from scheduler.estimation.fit import fit_device_model
 from scheduler.estimation.learning import corrected
 from scheduler.estimation.prior import prior_for
@@ -56,7 +57,9 @@ def _fit(kind: str, model_name: str) -> DeviceModelRow | None:
         prior = _with_link(prior_of(kind, model_name))
         fitted = fit_device_model(points, prior=prior)
     taught = _taught(kind, model_name)
-    model = corrected(fitted, finished_of(kind, model_name), ran_out_of(kind, model_name))
+    finished, ran_out = finished_of(kind, model_name), ran_out_of(kind, model_name)
+    before = DeviceModelRow.objects.filter(kind=kind, model_name=model_name).first()
+    model = corrected(fitted, finished, ran_out, _paces(before))
     with transaction.atomic():
         row, _ = DeviceModelRow.objects.update_or_create(
             kind=kind,
@@ -81,6 +84,11 @@ def _taught(kind: str, model_name: str) -> list[int | None]:
     """The newest rows to learn from: others tell that there are more. A row stays as it was written."""
     rows = (jobs.objects.filter(kind=kind, model_name=model_name) for jobs in (FinishedJobRow, RanOutRow))
     return [found.order_by("-pk").values_list("pk", flat=True).first() for found in rows]
+
+
+def _paces(row: DeviceModelRow | None) -> Mapping[str, NodePace]:
+    """That nodes had so far."""
+    return DeviceModel.from_dict(row.model).paces if row else {}
 
 
 def _with_link(prior: DeviceModel) -> DeviceModel:
@@ -121,7 +129,7 @@ def model_correct(kind: str, model_name: str) -> DeviceModelRow | None:
         if row is None and not finished and not ran_out:
             return None
         fitted = DeviceModel.from_dict(row.fitted) if row and row.n_points else _with_link(prior_of(kind, model_name))
-        model = corrected(fitted, finished, ran_out)
+        model = corrected(fitted, finished, ran_out, _paces(row))
         told = {"model": plain(model.to_dict()), "n_finished": model.correction.n_jobs}
         made = {**told, "fitted": plain(fitted.to_dict()), "fitted_at": timezone.now()}
         with transaction.atomic():

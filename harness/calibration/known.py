@@ -72,13 +72,17 @@ def _host_words(nodes: Sequence[str]) -> str:
 
 
 def _of_pool(model: DeviceModel) -> DeviceModel:
-    """Without the slow starts of nodes that take no work: nothing is placed there."""
-    slow = model.overheads.slow_starts
-    if not slow:
+    """Without the slow starts and the paces of nodes that take no work: nothing is placed there.
+
+    Such a pace is still known to whoever measured there.
+    """
+    slow, paces = model.overheads.slow_starts, model.paces
+    if not slow and not paces:
         return model
-    there = set(Node.objects.filter(name__in=slow, state=NodeState.UP).values_list("name", flat=True))
+    there = set(Node.objects.filter(name__in={*slow, *paces}, state=NodeState.UP).values_list("name", flat=True))
     left = {name: factor for name, factor in slow.items() if name in there}
-    return replace(model, overheads=replace(model.overheads, slow_starts=left))
+    told = {name: replace(pace, takes_work=name in there) for name, pace in paces.items()}
+    return replace(model, overheads=replace(model.overheads, slow_starts=left), paces=told)
 
 
 def _powered(model: DeviceModel, table: Mapping[str, Any]) -> DeviceModel:
@@ -170,7 +174,7 @@ def _finished(row: FinishedJobRow, ran: _Ran, links: LinksKnown, hosts: frozense
             start_s=row.start_s,
             load_s=row.load_s,
             peak_bytes=row.peak_bytes,
-            node=next(iter(ran.nodes)) if len(ran.nodes) == 1 else "",
+            nodes=tuple(sorted(ran.nodes)),
             by_host=row.kind == DeviceKind.CUDA and not hosts.isdisjoint(ran.nodes),
             nodes_link=max(between, key=lambda link: step_sums_s(link, size_bytes, 2, messages), default=None),
         )

@@ -55,6 +55,7 @@ def own_probe(job: Job) -> Probe | None:
             step_s=tuple(parts),
             own_run=True,
             power_w=_power_w(uses),
+            node=uses[0].node_name,
         )
     except ValueError as error:  # a program may claim any rate
         _log.info("job %s: its pace is not believed: %s", job.pk, error)

@@ -63,7 +63,7 @@ def probe_done(report: dict[str, Any]) -> ProbeRow | None:
     except ValueError:
         report = {}
     try:
-        measured = _measured(report, allocation_from(probe.allocation))
+        measured = _measured(report, allocation_from(probe.allocation), node=probe.node_name)
     except ValueError as error:
         problem = report.get("problem")
         told = problem if isinstance(problem, dict) else {"code": "bad_answer", "message": str(error), "hint": ""}
@@ -154,7 +154,7 @@ def _end(probe: ProbeRow, fields: Mapping[str, Any], *, has_run: bool) -> ProbeR
     return probe
 
 
-def _measured(report: Mapping[str, Any], allocation: Allocation) -> Probe:
+def _measured(report: Mapping[str, Any], allocation: Allocation, *, node: str) -> Probe:
     """Raises `ValueError`."""
     steps = report.get("step_s")
     if report.get("problem") or not isinstance(steps, list) or not steps:
@@ -163,6 +163,7 @@ def _measured(report: Mapping[str, Any], allocation: Allocation) -> Probe:
     try:
         return Probe(
             allocation=allocation,
+            node=node,
             step_s=tuple(float(value) for value in steps),
             peak_bytes=peak if peak is not None and peak < PEAK_BYTES_MOST else None,
             power_w=watts if watts is not None and watts <= WATTS_MAX else None,

@@ -200,6 +200,7 @@ def probes_of(inspection: Inspection) -> dict[Key, Probe]:
             step_s=tuple(row.step_s),
             peak_bytes=float(row.peak_bytes) if row.peak_bytes else None,
             power_w=row.power_w,
+            node=row.node_name,
             left_out_s=tuple(row.left_out_s),
             **row.row_s,
         )

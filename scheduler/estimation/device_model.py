@@ -144,6 +144,20 @@ class Correction:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NodePace:
+    """How long a node's devices take, beside those of the same name on other nodes."""
+
+    factor: float
+    """1.4: so many times as long. By its finished jobs, shrunk towards 1."""
+    low: float
+    high: float
+    """The range, 99 times out of 100."""
+    n_jobs: int
+    takes_work: bool = True
+    """Whether something may run there now: ranges hold what does."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Corrector:
     """A small Gaussian process over summaries of a workload, on what the sum over operators leaves unexplained.
 
@@ -191,6 +205,8 @@ class DeviceModel:
     """Summaries of the calibration points, to tell whether a program is like one of them."""
     corrector: Corrector | None = None
     correction: Correction = field(default_factory=Correction)
+    paces: Mapping[str, NodePace] = field(default_factory=dict)
+    """Node -> its own pace; only nodes that surely differ from the others, whose middle `correction` is of."""
     n_points: int = 0
     noise: float = 0.0
     """Median relative spread of visits to the same point: no estimate can be better."""
@@ -217,6 +233,16 @@ class DeviceModel:
     def key(self) -> tuple[str, str]:
         """Kind and name of the devices that it describes."""
         return (self.kind, declared_name(self.model_name, self.slowdown))
+
+    @property
+    def pace_range(self) -> tuple[float, float]:
+        """The least and the largest factor on a step among the nodes that may run it: 1 at most, 1 at least."""
+        there = [pace.factor for pace in self.paces.values() if pace.takes_work]
+        return min([1.0, *there]), max([1.0, *there])
+
+    def pace_on(self, node: str) -> float:
+        """Factor on a step there."""
+        return self.paces[node].factor if node in self.paces else 1.0
 
     @property
     def ranks_link(self) -> LinkModel:
@@ -295,6 +321,7 @@ def _read(body: Mapping[str, Any]) -> DeviceModel:
     fields["parallel_basis"] = Basis(body["parallel_basis"])
     fields["fingerprints"] = _tuples(body["fingerprints"])
     fields["correction"] = Correction(**body["correction"])
+    fields["paces"] = {node: NodePace(**told) for node, told in body.get("paces", {}).items()}
     fields["corrector"] = corrector and Corrector(
         inputs=_tuples(corrector["inputs"]), alpha=tuple(corrector["alpha"]), length=corrector["length"]
     )

@@ -100,11 +100,15 @@ def _step_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceMo
 
 
 def probe_factor(steps: Steps, model: DeviceModel, probe: Probe | None) -> float:
-    """Measured over predicted step time of the probe; 1 without one, or if it ran on another kind of device."""
+    """Measured over predicted step time of the probe; 1 without one, or if it ran on another kind of device.
+
+    What its node is slower or faster than others is no part of it.
+    """
     if probe is None or probe.key != model.measured_key:
         return 1.0
     as_probed = replace(model, slowdown=1.0, nodes_link=None, host_link=model.host_link and HOST_LINK)
-    return median(probe.step_s) / step_times(steps, [probe.allocation], as_probed)[0].step_s
+    foretold_s = step_times(steps, [probe.allocation], as_probed)[0].step_s * model.pace_on(probe.node)
+    return median(probe.step_s) / foretold_s
 
 
 def _estimate(
@@ -155,7 +159,9 @@ def _step_interval(
     else:
         low, high = log_range(model, time.near, time.disagreement)
         basis = worst(model.basis, *_extra_bases(model, allocation))
-    low, high = low - time.half, high + time.half
+    # Nobody knows yet on which node it will run: the range has to hold on the slowest and on the fastest.
+    quickest, slowest = (math.log(pace) for pace in model.pace_range)
+    low, high = low - time.half + quickest, high + time.half + slowest
     return Interval(low=mid * math.exp(low), mid=mid, high=mid * math.exp(high), level=LEVEL), basis
 
 
@@ -188,7 +194,8 @@ def parts_of_run(
     passes_s = forward_rows(workload) / ranks * time.forward_row_s * step_s / time.step_s
     if probe is not None and probe.evaluation_row_s is not None:
         moved = time.forward_row_s / step_times(steps, [probe.allocation], model)[0].forward_row_s
-        passes_s = forward_rows(workload) / ranks * probe.evaluation_row_s * len(probe.allocation.batch_split) * moved
+        row_s = probe.evaluation_row_s / model.pace_on(probe.node)
+        passes_s = forward_rows(workload) / ranks * row_s * len(probe.allocation.batch_split) * moved
     return RunParts(
         start_s=_start_s(workload, model, ranks, probe) + (CUT_S if allocation.mode in STAGED else 0.0),
         steps_s=steps_s(workload, step_s, time.last_share),

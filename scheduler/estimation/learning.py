@@ -1,24 +1,24 @@
 """Finished jobs correct the model of their kind of device: one factor on step times, shrunk towards 1, a run's start
 and end, and peak memory (`scheduler.estimation.peaks`).
 
-    log factor = sum over jobs kept of log(measured / predicted) / (jobs kept + SHRINK)
+    log factor = sum over jobs kept of log(measured / predicted / pace of the node) / (jobs kept + SHRINK)
 
-A job that is much further off than the others says more about itself (a full disk, a neighbour's load) than about the
-device: it is left out and counted.
+A job that is much further off than the others is left out and counted. Nodes that surely differ from the others with
+such devices have paces of their own (`scheduler.estimation.node_paces`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from scheduler.estimation.device_model import Correction, DeviceModel, LinkModel, RunOverheads
-from scheduler.estimation.features import Vector
+from scheduler.estimation.device_model import Correction, DeviceModel, LinkModel, NodePace, RunOverheads
 from scheduler.estimation.link import spanned
+from scheduler.estimation.node_paces import Seen, node_paces
+from scheduler.estimation.outliers import believable
 from scheduler.estimation.peaks import PeakSeen, memory_taught
 from scheduler.estimation.prior import by_host
 from scheduler.estimation.ranks import StepTime, most_of, rows_at_once, step_time
@@ -28,13 +28,7 @@ from scheduler.workload import Workload, totals_at_batch
 
 SHRINK = 3.0
 """So many jobs that agree move the factor half of the way."""
-MOST_DEVIATIONS = 4.0
-LEAST_DEVIATION = 0.05
-"""Of the logarithm: jobs this close to each other are never outliers."""
 MOST_FACTOR = 4.0
-ALONE_LIMIT = math.log(3.0)
-"""Few jobs cannot say what is usual: one that is off by more than a factor of three is not believed."""
-FEW = 4
 LOAD_PRIOR_BYTES = 1 << 20
 PRIOR_RUNS = 0.25
 """What was assumed of start and end counts as so many runs. It is off by half (of a logarithm) from machine to machine,
@@ -64,12 +58,17 @@ class Finished:
     """All evaluations of the run."""
     peak_bytes: float | None = None
     """Of the largest rank, above the idle process."""
-    node: str = ""
-    """Where all its ranks ran; empty: on several nodes, or nobody knows."""
+    nodes: tuple[str, ...] = ()
+    """Where its ranks ran; empty: nobody knows."""
     nodes_link: LinkModel | None = None
     """Measured, the slowest between the nodes on which its ranks ran; None: there was one, or nobody knows."""
     by_host: bool = False
     """Its ranks drove GPUs and added up through the memory of their hosts."""
+
+    @property
+    def node(self) -> str:
+        """Where all its ranks ran; empty: on several nodes, or nobody knows."""
+        return self.nodes[0] if len(self.nodes) == 1 else ""
 
     def __post_init__(self) -> None:
         """Refuse what no run gives."""
@@ -95,17 +94,28 @@ class RanOut:
             raise ValueError(f"a job cannot run out of {self.limit_bytes} bytes")
 
 
-def corrected(model: DeviceModel, finished: Sequence[Finished], ran_out: Sequence[RanOut] = ()) -> DeviceModel:
+def corrected(
+    model: DeviceModel,
+    finished: Sequence[Finished],
+    ran_out: Sequence[RanOut] = (),
+    before: Mapping[str, NodePace] | None = None,
+) -> DeviceModel:
     """`model` with what the jobs on its kind of device teach; other jobs are not looked at. The order is oldest first.
 
-    Replaces an earlier correction: give all jobs each time.
+    Replaces an earlier correction: give all jobs each time. `before`: the paces that nodes had by it, which stay where
+    the jobs that are left cannot tell.
     """
     jobs = [job for job in finished if _is_of(model, job)][-RECENT:]
     lost = [job for job in ran_out if _is_of(model, job)][-RECENT:]
-    plain = replace(model, correction=Correction(), memory=memory_taught(model.memory, _peaks(jobs, lost)))
+    memory = memory_taught(model.memory, _peaks(jobs, lost))
+    plain = replace(model, correction=Correction(), paces=before or {}, memory=memory)
     if not jobs:
         return plain
     errors = np.array([_log_error(plain, job) for job in jobs])
+    seen = [Seen(job.node, _program(job), error) for job, error in zip(jobs, errors.tolist(), strict=True)]
+    plain = replace(plain, paces=node_paces(seen, before or {}))
+    # What is told of the node is no part of what all such devices take; ranks wait for the slowest.
+    errors -= [math.log(max(map(plain.pace_on, job.nodes), default=1.0)) for job in jobs]
     kept = believable(errors)
     shift = float(errors[kept].sum() / (kept.sum() + SHRINK))
     limit = math.log(MOST_FACTOR)
@@ -114,6 +124,12 @@ def corrected(model: DeviceModel, finished: Sequence[Finished], ran_out: Sequenc
     )
     fixed = replace(plain, correction=correction)
     return replace(fixed, overheads=_overheads(fixed, [job for job, good in zip(jobs, kept, strict=True) if good]))
+
+
+def _program(job: Finished) -> Hashable:
+    """What is off by the same wherever it runs: as many weights, shared out alike."""
+    way = job.allocation
+    return job.workload.parameters, way.mode, way.batch_split, way.threads
 
 
 def _is_of(model: DeviceModel, job: Finished | RanOut) -> bool:
@@ -141,15 +157,6 @@ def _time(model: DeviceModel, job: Finished) -> StepTime:
     if job.nodes_link is not None:
         model = spanned(model, [job.nodes_link], 1, job.workload)
     return step_time(job.workload, job.allocation, model)
-
-
-def believable(errors: Vector) -> npt.NDArray[np.bool_]:
-    """True for each log error that is not far from the median of all (median absolute deviation)."""
-    if len(errors) < FEW:
-        return np.abs(errors) <= ALONE_LIMIT
-    middle = np.median(errors)
-    deviation = max(LEAST_DEVIATION, 1.4826 * float(np.median(np.abs(errors - middle))))
-    return np.abs(errors - middle) <= MOST_DEVIATIONS * deviation
 
 
 def _overheads(model: DeviceModel, jobs: Sequence[Finished]) -> RunOverheads:

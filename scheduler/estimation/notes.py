@@ -40,11 +40,23 @@ def note(model: DeviceModel, allocation: Allocation, probe: Probe | None, worklo
         node = max(model.overheads.slow_starts, key=model.overheads.slow_starts.__getitem__)
         slowest = f"{model.overheads.slowest_start:.1f}"
         said.append(f"a start takes {slowest} times as long on {node}: the range allows for it")
+    said += _pace_words(model)
     if (probe is None or probe.load_row_s is None) and workload.load_s:
         said.append(f"its start by the {duration_words(workload.load_s)} that its code took to load when it was read")
     if len(allocation.batch_split) > 1:
         said += _link_words(model, allocation)
     return "; ".join(said)
+
+
+def _pace_words(model: DeviceModel) -> list[str]:
+    """Of the nodes at either end of the range."""
+    there = {node: pace for node, pace in model.paces.items() if pace.takes_work}
+    return [
+        f"steps take {pace.factor:.1f} times as long on {node} as on other nodes with such devices, as "
+        f"{counted(pace.n_jobs, 'finished job')} showed: the range allows for it"
+        for node, pace in sorted(there.items())
+        if pace.factor in model.pace_range
+    ]
 
 
 def _link_words(model: DeviceModel, allocation: Allocation) -> list[str]:

@@ -30,6 +30,8 @@ class Probe:
     """Of one row in a forward pass as between epochs."""
     load_row_s: float | None = None
     """Of one row to be read and made ready."""
+    node: str = ""
+    """Where it ran: what its pace there is the model says. Empty: on several nodes, or nobody knows."""
     power_w: float | None = None
     """All devices that it ran on, read while it ran."""
     left_out_s: tuple[float, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -25,6 +26,7 @@ from harness.api.schemas.pool import (
     NodeIn,
     NodeOut,
     ObjectStoreOut,
+    PaceOut,
     PoolOut,
     PoolSettingsIn,
     PoolSettingsOut,
@@ -34,6 +36,7 @@ from harness.api.schemas.pool import (
 from harness.broker import client
 from harness.bucket.status import bucket_status
 from harness.calibration.node_links import links_want
+from harness.calibration.paces_told import PaceTold, paces_told
 from harness.errors import Unavailable
 from harness.jobs.readers import reading_state
 from harness.jobs.selectors import jobs_queued_count
@@ -50,7 +53,7 @@ _NODE = (
 )
 
 
-def _node_out(node: selectors.NodeRow, seen: set[str]) -> NodeOut:
+def _node_out(node: selectors.NodeRow, seen: set[str], paces: Iterable[PaceTold]) -> NodeOut:
     devices = []
     for device in node.devices:
         named = device.project_id in seen
@@ -68,14 +71,15 @@ def _node_out(node: selectors.NodeRow, seen: set[str]) -> NodeOut:
                 away_s=device.away_s,
             )
         )
-    return NodeOut(devices=devices, **{name: getattr(node, name) for name in _NODE})
+    told = [PaceOut(**{name: getattr(pace, name) for name in PaceOut.model_fields}) for pace in paces]
+    return NodeOut(devices=devices, paces=told, **{name: getattr(node, name) for name in _NODE})
 
 
 def _pool_out(user: User) -> PoolOut:
-    overview = selectors.pool_overview()
+    overview, paces = selectors.pool_overview(), paces_told()
     seen = set(visible_projects(user).values_list("pk", flat=True))
     return PoolOut(
-        nodes=[_node_out(node, seen) for node in overview.nodes],
+        nodes=[_node_out(node, seen, paces.get(node.name, ())) for node in overview.nodes],
         links=[LinkOut(**vars(link)) for link in link_list()],
         devices=overview.devices,
         busy=overview.busy,

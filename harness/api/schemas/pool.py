@@ -26,6 +26,18 @@ class DeviceOut(Schema):
     away_s: float | None = Field(description="For how long its node has not seen it. Null: it is there.")
 
 
+class PaceOut(Schema):
+    """How a node's devices of one kind surely differ from those of the same name on other nodes, by finished jobs."""
+
+    kind: str = Field(examples=["cpu"])
+    model_name: str
+    factor: float = Field(description="A step takes so many times as long here.")
+    low: float = Field(description="Lower end of its range, which holds 99 times of 100.")
+    high: float
+    jobs: int = Field(description="The newest ones here that tell it.")
+    words: str
+
+
 class NodeOut(Schema):
     """One host."""
 
@@ -41,6 +53,7 @@ class NodeOut(Schema):
     near: str = Field(description="Rack or switch, as an admin named it; may be empty.")
     check: dict[str, Any] = Field(description="What `dlh doctor` found there: `at_s`, `findings`. Empty: not run.")
     devices: list[DeviceOut]
+    paces: list[PaceOut] = Field(description="Of its devices that surely differ from others of their name.")
 
 
 class LinkOut(Schema):

@@ -45,6 +45,8 @@ def pool_show(context: typer.Context, as_json: JsonFlag = False) -> None:
             if (away_s := device.get("away_s")) is not None:
                 name = f"{device['kind']}:{device['index']}"
                 console().print(f"{node['name']} has not seen its {name} for {duration(away_s)}.", markup=False)
+        for pace in node.get("paces", ()):
+            console().print(f"{node['name']}: {pace['words']}", markup=False)
 
 
 def _row(node: Json) -> tuple[object, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from harness.calibration.known import device_model
+from harness.calibration.known import device_model, device_models
 from harness.estimates.models import Inspection, JobEstimate
 from harness.jobs.models import Job
 from harness.pool.idle import IDLE_CPU_BYTES, IDLE_CUDA_BYTES
@@ -78,10 +78,12 @@ def gang_of(job: Job, devices: Sequence[Device], *, threads: int, rank_bytes: in
     rows = spec.get("training", {}).get("batch_size")
     if wish == EVEN or len(devices) < 2 or not isinstance(rows, int):
         return None
-    if wish != MEASURED and len({(device.kind, device.model_name, device.slowdown) for device in devices}) == 1:
+    factors = _factors(devices)
+    named = [(device.kind, device.model_name) for device in devices]
+    if wish != MEASURED and len(set(zip(named, factors, strict=True))) == 1:
         return None
     workload = _workload_of(job)
-    lines = _lines(workload, devices, threads)
+    lines = _lines(workload, devices, factors, threads)
     most = _most(workload, devices, rank_bytes)
     members = [
         Member(name=_name(device), seconds_of=line, most=cap)
@@ -92,7 +94,7 @@ def gang_of(job: Job, devices: Sequence[Device], *, threads: int, rank_bytes: in
     except ValueError as error:
         _log.warning("job %s: even shares over unlike devices: %s", job.pk, error)
         return None
-    basis = "" if workload else " Nothing is known about its program: only declared slowdowns were counted."
+    basis = "" if workload else " Nothing is known about its program: only slowdowns and paces were counted."
     words = " ".join(found.words) + (basis if found.words else "")
     known: tuple[Line | None, ...] = tuple(lines) if workload else (None,) * len(devices)
     return Gang(shares=found.shares, most=tuple(most), lines=known, words=words)
@@ -111,8 +113,18 @@ def _workload_of(job: Job) -> Workload | None:
         return None
 
 
-def _lines(workload: Workload | None, devices: Sequence[Device], threads: int) -> list[Line]:
-    """Seconds by rows per device; without a workload all are alike but for what is declared."""
+def _factors(devices: Sequence[Device]) -> list[float]:
+    """How many times as long each takes as its kind does: as declared, and by its node's pace, where nodes differ."""
+    declared = [device.slowdown for device in devices]
+    if len({device.node_id for device in devices}) == 1:
+        return declared
+    models = device_models({(device.kind, device.model_name) for device in devices})
+    paces = [models[device.kind, device.model_name].pace_on(device.node.name) for device in devices]
+    return [slowdown * pace for slowdown, pace in zip(declared, paces, strict=True)]
+
+
+def _lines(workload: Workload | None, devices: Sequence[Device], factors: Sequence[float], threads: int) -> list[Line]:
+    """Seconds by rows per device; without a workload all are alike but for their factors."""
 
     @lru_cache
     def line_of(kind: str, model_name: str) -> Line:
@@ -120,7 +132,9 @@ def _lines(workload: Workload | None, devices: Sequence[Device], threads: int) -
             return Line(0.0, 1e-3)
         return rank_line(workload, device_model(kind, model_name), ranks=len(devices), threads=threads)
 
-    return [line_of(device.kind, device.model_name).scaled(device.slowdown) for device in devices]
+    return [
+        line_of(device.kind, device.model_name).scaled(factor) for device, factor in zip(devices, factors, strict=True)
+    ]
 
 
 def _most(workload: Workload | None, devices: Sequence[Device], rank_bytes: int) -> list[int]:

@@ -50,6 +50,12 @@ def late(slack_s: Any) -> float | None:
 
 
 @register.filter
+def of_node(by_node: Mapping[str, Sequence[Any]], name: str) -> Sequence[Any]:
+    """What there is of one node."""
+    return by_node.get(name, ())
+
+
+@register.filter
 def milliseconds(seconds: Any) -> str:
     """Short times: `0.31 ms`."""
     return f"{figure(1000.0 * seconds, 3)} ms" if is_number(seconds) else NONE

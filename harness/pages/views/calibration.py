@@ -12,6 +12,7 @@ from harness.accounts.access import is_admin, require_admin
 from harness.calibration import exchange, selectors, services
 from harness.calibration.known import device_model
 from harness.calibration.models import DeviceModelRow
+from harness.calibration.paces_told import paces_told
 from harness.csv import csv_chunks
 from harness.errors import Invalid, TooLarge
 from harness.pages.calibration_view import accuracy_charts, accuracy_rows, run_line
@@ -65,9 +66,10 @@ def _model(request: HttpRequest, models: list[DeviceModelRow]) -> DeviceModelRow
 def _chosen(row: DeviceModelRow | None) -> dict[str, Any]:
     """The model of a kind of device as estimates use it, and how its fit does."""
     if row is None:
-        return {"known": None, "sections": []}
+        return {"known": None, "sections": [], "paces": []}
     model = device_model(row.kind, row.model_name)
-    return {"known": model, "sections": model_sections(row, model)}
+    paces = [one for told in paces_told().values() for one in told if (one.kind, one.model_name) == model.key]
+    return {"known": model, "sections": model_sections(row, model), "paces": paces}
 
 
 @page("POST")

@@ -13,6 +13,7 @@ from django.urls import reverse
 from harness.accounts.access import require_admin, visible_projects
 from harness.bucket.status import bucket_status
 from harness.calibration.node_links import links_want
+from harness.calibration.paces_told import paces_told
 from harness.errors import Conflict, Forbidden, HarnessError, NotFound
 from harness.jobs.readers import reading_state
 from harness.jobs.selectors import jobs_queued_count
@@ -62,6 +63,7 @@ def _pool(request: HttpRequest, form: NodeForm, *, joins: str = "", command: str
         "states": NodeState.choices,
         "is_large": len(overview.nodes) > NODES_SHOWN,
         "waiting": jobs_queued_count(),
+        "paces": paces_told(),
         "links": links[:LINKS_SHOWN],
         "more_links": len(links[LINKS_SHOWN:]),
         "visible": set(visible_projects(user).values_list("pk", flat=True)),

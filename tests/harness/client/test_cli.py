@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import typer
+from django.utils import timezone
 
+from harness.calibration.models import DeviceModelRow
 from harness.client.cli.app import app
 from harness.jobs.models import Job
 from harness.pool.models import Device
+from scheduler.estimation.device_model import NodePace
+from scheduler.estimation.prior import prior_for
 from tests.harness.client.conftest import Dlh, state_set
 
 pytestmark = pytest.mark.usefixtures("portal")
@@ -222,6 +227,16 @@ def test_the_pool_names_models_of_devices_as_an_offer_takes_them(dlh: Dlh, node_
     Device.objects.filter(kind="cpu", index=2).update(slowdown=2.0)
     shown = dlh("pool").out
     assert "2 x core" in shown and "1 x core, declared 2 times as slow" in shown and "1 x gpu" in shown
+
+
+def test_the_pool_says_which_node_is_slower_than_others_of_its_kind(dlh: Dlh, node_make: Any) -> None:
+    node_make(cpus=2)
+    pace = NodePace(factor=1.5, low=1.4, high=1.6, n_jobs=9)
+    body = replace(prior_for("cpu", "core"), paces={"node-1": pace}).to_dict()
+    DeviceModelRow.objects.create(kind="cpu", model_name="core", fitted=body, model=body, fitted_at=timezone.now())
+    shown = " ".join(dlh("pool").out.split())
+    assert "node-1: core: the newest 9 finished jobs took 1.50 times as long as on other nodes" in shown
+    assert "2 x core" in shown
 
 
 def test_one_job_waits_and_a_draft_has_no_run_time(dlh: Dlh, node_make: Any, job: Any) -> None:

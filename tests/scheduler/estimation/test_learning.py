@@ -145,7 +145,8 @@ def test_a_start_that_was_seen_does_not_vouch_for_an_end_that_nobody_saw() -> No
 
 def begun(node: str, start_s: float) -> Finished:
     step_s = estimate(workload(), allocation(), PRIOR).step_s.mid
-    return Finished(workload=workload(), allocation=allocation(), step_s=step_s, start_s=start_s, load_s=0.0, node=node)
+    way = allocation()
+    return Finished(workload=workload(), allocation=way, step_s=step_s, start_s=start_s, load_s=0.0, nodes=(node,))
 
 
 def test_a_node_where_runs_start_slowly_widens_the_range_upwards_and_is_named() -> None:
