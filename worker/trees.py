@@ -35,18 +35,25 @@ def give_tree(root: Path, uid: int) -> None:
 def let_through(path: Path, gid: int, roots: Iterable[Path]) -> None:
     """Let processes of the group pass through the folders above `path`, up to and with that of `roots` it lies below.
 
-    They may not list them, and other users nothing at all. Folders of other owners stay as they are.
+    They may not list them. Folders that `lets_through` refuses stay as they are.
     """
     for root in roots:
         if not path.is_relative_to(root):
             continue
         for folder in path.parents:
             found = folder.stat()
-            if not found.st_mode & stat.S_IXOTH and found.st_uid == os.geteuid():
+            passed = found.st_mode & stat.S_IXOTH or (found.st_gid == gid and found.st_mode & stat.S_IXGRP)
+            if not passed and lets_through(found, gid):
                 os.chown(folder, -1, gid)
-                folder.chmod(stat.S_IMODE(found.st_mode) & ~stat.S_IRWXG | stat.S_IXGRP)
+                folder.chmod(stat.S_IMODE(found.st_mode) & ~(stat.S_ISGID | stat.S_IRWXG) | stat.S_IXGRP)
             if folder == root:
                 break
+
+
+def lets_through(folder: os.stat_result, gid: int) -> bool:
+    """Whether processes of the group may pass, or may be let: a folder of ours, where no other group loses rights."""
+    free = folder.st_gid in {gid, os.getegid()} or not folder.st_mode & stat.S_IRWXG
+    return bool(folder.st_mode & stat.S_IXOTH) or (folder.st_uid == os.geteuid() and free)
 
 
 def make_readable(root: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.untested import untested
-from worker import sandbox
+from worker import sandbox, trees
 from worker.sandbox import SandboxLevel, SandboxLimits, cgroup, command
 from worker.sandbox import probe as sandbox_probe
 
@@ -159,14 +159,37 @@ def test_programs_get_no_user_id_that_cannot_come_to_their_data(monkeypatch) -> 
         pytest.skip(untested("user ids under landlock alone", "no Python here that another user id can run"))
     monkeypatch.setattr(sandbox_probe.sys, "executable", python)
     with tempfile.TemporaryDirectory() as above:
-        monkeypatch.setenv("DLH_HOME", f"{above}/home")
-        found = []
-        for mode in (0o755, 0o700):
+        home = Path(above, "home")
+        home.mkdir()
+        monkeypatch.setenv("DLH_HOME", str(home))
+
+        def reached(mode: int, home_mode: int, *, uid: int = 0, gid: int = 0) -> bool:
             Path(above).chmod(mode)
+            os.chown(home, uid, gid)
+            home.chmod(home_mode)
             sandbox_probe.ingredients.cache_clear()
-            found.append(sandbox_probe.ingredients().uid_reaches_us)
+            return sandbox_probe.ingredients().uid_reaches_us
+
+        assert reached(0o755, 0o700) and not reached(0o700, 0o700)
+        assert not reached(0o755, 0o700, uid=1000), "of somebody else"
+        assert not reached(0o755, 0o770, gid=1000), "a group would lose its rights"
+        assert reached(0o755, 0o775, gid=1000)
     sandbox_probe.ingredients.cache_clear()
-    assert found == [True, False]
+
+
+def test_a_group_that_has_rights_in_a_folder_keeps_them(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    for folder, mode in ((ours, 0o700), (theirs, 0o770)):
+        (folder / "below").mkdir(parents=True)
+        folder.chmod(mode)
+    if os.getuid() == 0:
+        os.chown(theirs, -1, 4321)
+    group = os.getegid()
+    for folder in (ours, theirs):
+        trees.let_through(folder / "below", group, [folder])
+    assert stat.S_IMODE(ours.stat().st_mode) == 0o710
+    if os.getuid() == 0:
+        assert (stat.S_IMODE(theirs.stat().st_mode), theirs.stat().st_gid) == (0o770, 4321)
 
 
 def test_a_program_without_a_user_id_of_its_own_may_write_nothing_below_proc(tmp_path: Path) -> None:

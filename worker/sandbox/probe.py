@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+from worker import trees
 from worker.home import REPOSITORY, data_roots
 from worker.sandbox import cgroup, enter, seccomp, uids
 from worker.sandbox.model import SandboxError, SandboxLevel, SandboxLimits, SandboxSpec
@@ -186,8 +187,13 @@ def _trial(level: SandboxLevel) -> str:
 
 
 def _others_reach(program: str, package: Path, data: Iterable[Path]) -> bool:
-    """Ask the kernel: can the first sandbox user id execute `program`, read `package` and come to the roots of data?"""
+    """Ask the kernel: can the first sandbox user id execute `program`, read `package` and come to the roots of data?
+
+    Within those it is let through as far as they are ours.
+    """
     uid = uids.uid_range()[0]
+    if not all(trees.lets_through(root.stat(), uids.way_gid()) for root in data if root.exists()):
+        return False
     look = "import os, sys; os.listdir(sys.argv[1]); [os.stat(path + '/.') for path in sys.argv[2:]]"
     above = {str(next(folder for folder in root.parents if folder.exists())) for root in data}
     try:

@@ -31,7 +31,6 @@ REPEATED_BYTES = 32 << 20
 EVALUATED_ROWS, EVALUATED_BYTES = 1024, 8 << 20
 EVALUATION_S = 2.0
 PASSES = 3
-READ_AGAIN_S = 5.0
 BURST_S = 0.05
 """Steps between two looks at whether the host is quiet."""
 LEAST_OF_MEAN = 0.25
@@ -71,9 +70,10 @@ class MeasureRun(StandIn):
 
     def _reading_s(self, first_s: float) -> float:
         """Seconds that the few rows take alone: the first time imports, the start of a GPU and the model's own making
-        are in it, which many rows do not multiply. What took long, or cannot be read again, counts as it was."""
+        are in it, which many rows do not multiply. What takes longer than a probe may, or cannot be read again, counts
+        as it was."""
         load = getattr(sys.modules.get("data"), "load", None)
-        if first_s > READ_AGAIN_S or not callable(load):
+        if first_s > self.budget_s or not callable(load):
             return first_s
         began_s = time.perf_counter()
         with suppress(Exception):
