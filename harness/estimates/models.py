@@ -88,7 +88,8 @@ class ProbeRow(models.Model):
     power_w = models.FloatField(null=True, blank=True)
     """Of its device while the steps were made, by its meter; null: nothing could be read."""
     row_s = models.JSONField(default=dict, blank=True)
-    """Seconds per row of an evaluation (`evaluation_row_s`) and of reading the data (`load_row_s`), where measured."""
+    """Seconds per row of an evaluation (`evaluation_row_s`) and of reading the data (`load_row_s`), and until that can
+    begin (`load_once_s`), where measured."""
     workload = models.JSONField(null=True, blank=True)
     """Of a program that could not be read without running it: `Workload.to_dict()` as the run told."""
     opaque = models.BooleanField(default=False)

@@ -73,7 +73,8 @@ def _with_rest(own: Probe, before: Probe | None) -> Probe:
     if before is None:
         return own
     rows = before.peak_rows or max(before.allocation.batch_split)
-    return replace(own, peak_bytes=before.peak_bytes, peak_rows=rows, load_row_s=before.load_row_s)
+    own = replace(own, load_row_s=before.load_row_s, load_once_s=before.load_once_s)
+    return replace(own, peak_bytes=before.peak_bytes, peak_rows=rows)
 
 
 def _step_times(job: Job, attempt: JobAttempt) -> list[float]:

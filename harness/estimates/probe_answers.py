@@ -44,7 +44,7 @@ USE_NAME = "Steps tried before a run"
 """Of what it used, among the jobs."""
 PEAK_BYTES_MOST = 1 << 50
 """No host has as much."""
-ROW_FIGURES = ("evaluation_row_s", "load_row_s")
+ROW_FIGURES = ("evaluation_row_s", "load_row_s", "load_once_s")
 _LATE = {"code": "no_answer", "message": "No node answered in time.", "hint": "Check that it is up, then ask again."}
 
 
@@ -169,6 +169,7 @@ def _measured(report: Mapping[str, Any], allocation: Allocation, *, node: str) -
             power_w=watts if watts is not None and watts <= WATTS_MAX else None,
             evaluation_row_s=_above_0(report.get("evaluation_row_s")),
             load_row_s=_above_0(report.get("load_row_s")),
+            load_once_s=_above_0(report.get("load_once_s")),
         )
     except TypeError as error:
         raise ValueError(f"The node's answer is not a measurement: {error}") from error

@@ -221,12 +221,11 @@ def _run_interval(parts: RunParts, model: DeviceModel, step_s: Interval) -> Inte
 def _start_s(workload: Workload, model: DeviceModel, ranks: int, probe: Probe | None) -> float:
     """Until the first step of so many ranks; the probe knows how long reading a row takes, else bytes tell."""
     known = model.overheads
-    row_s = probe.load_row_s if probe is not None else None
-    return (
-        known.start_s
-        + known.rank_start_s * (ranks - 1)
-        + (load_s(workload, known) if row_s is None else row_s * all_rows(workload))
-    )
+    if probe is None or probe.load_row_s is None:
+        reading_s = load_s(workload, known)
+    else:
+        reading_s = probe.load_row_s * all_rows(workload) + (probe.load_once_s or 0.0)
+    return known.start_s + known.rank_start_s * (ranks - 1) + reading_s
 
 
 def _peak(model: DeviceModel, time: StepTime, allocation: Allocation, probe: Probe | None) -> tuple[Interval, Basis]:

@@ -30,6 +30,8 @@ class Probe:
     """Of one row in a forward pass as between epochs."""
     load_row_s: float | None = None
     """Of one row to be read and made ready."""
+    load_once_s: float | None = None
+    """Beside the rows: until all that reads them is loaded and the model is made, however many there are."""
     node: str = ""
     """Where it ran: what its pace there is the model says. Empty: on several nodes, or nobody knows."""
     power_w: float | None = None
@@ -51,7 +53,7 @@ class Probe:
 
     def __post_init__(self) -> None:
         """Refuse what no probe gives."""
-        others = (self.peak_bytes, self.evaluation_row_s, self.load_row_s, self.power_w)
+        others = (self.peak_bytes, self.evaluation_row_s, self.load_row_s, self.load_once_s, self.power_w)
         values = [*self.step_s, *(value for value in others if value is not None)]
         if not self.step_s or not all(0 < value <= MOST for value in values):
             raise ValueError(f"a probe needs figures above 0 up to {MOST:g}, not {values}")

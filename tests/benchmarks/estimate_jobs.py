@@ -118,6 +118,7 @@ def probed(program: Path, data: Path, allocation: Allocation) -> tuple[Workload,
         peak_bytes=figures["run_peak_bytes"],
         evaluation_row_s=figures["evaluation_row_s"],
         load_row_s=figures["load_row_s"],
+        load_once_s=figures["load_once_s"] or None,
     )
     one = in_process(program, data=data, ranks=1, steps=1, repeats=1, budget=1) if ranks > 1 else figures
     return Workload.from_dict(one["workload"]), probe
@@ -193,7 +194,7 @@ def finished(seen: Seen) -> Finished:
         step_s=seen.parts.steps_s / whole_steps(seen.workload),
         run_s=seen.run_s,
         start_s=seen.start_s,
-        load_s=(seen.probe.load_row_s or 0.0) * all_rows(seen.workload),
+        load_s=(seen.probe.load_row_s or 0.0) * all_rows(seen.workload) + (seen.probe.load_once_s or 0.0),
     )
 
 

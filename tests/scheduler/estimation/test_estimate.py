@@ -17,7 +17,7 @@ from scheduler.estimation.link import allreduce_s, fit_link
 from scheduler.estimation.pipelines import staged_times
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.probe import Probe
-from scheduler.estimation.run_time import CUT_S, forward_rows, load_s
+from scheduler.estimation.run_time import CUT_S, all_rows, forward_rows, load_s
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Basis, Interval
 from scheduler.workload import at_batch
@@ -319,6 +319,15 @@ def test_what_its_own_code_took_to_load_counts_for_the_start_of_each_rank_and_is
     assert run_parts(own, way, PRIOR).start_s == pytest.approx(start_s - others_s + 40.0)
     assert "by the 40 s that its code took to load when it was read" in estimate(own, way, PRIOR).note
     assert "to load" not in estimate(workload(), way, PRIOR).note
+
+
+def test_what_a_probe_loads_once_is_no_more_for_more_rows() -> None:
+    few, many = (replace(workload(), train_rows=rows) for rows in (1000, 9000))
+    probe = Probe(allocation=allocation(), step_s=(0.1,), load_row_s=1e-3, load_once_s=2.0)
+    short_s, long_s = (run_parts(one, allocation(), PRIOR, probe).start_s for one in (few, many))
+    bare_s = run_parts(few, allocation(), PRIOR, replace(probe, load_once_s=None)).start_s
+    assert short_s == pytest.approx(bare_s + 2.0)
+    assert long_s == pytest.approx(short_s + 1e-3 * (all_rows(many) - all_rows(few)))
 
 
 def test_a_probe_that_timed_the_rows_says_more_than_the_reading_did() -> None:

@@ -17,7 +17,8 @@ printed is JSON:
                          Of the rank that takes most. The few rows held (`sample_bytes`) are part of it
     run_peak_bytes       the same with the evaluation
     idle_bytes           resident memory of a process that has loaded torch and this library, and nothing else
-    load_row_s           seconds per row to read the data, once all that reads it is loaded
+    load_row_s           seconds per row to read the data
+    load_once_s          seconds until all that reads it is loaded and the model is made, beside the rows
     quickest_s           the quickest survey that steps were held against (`--quickest`); null where there was none
     loud_s               seconds that went by because the host was busy for others: steps then are made again
     power_w              mean of the GPU's own counter over the timed steps; null where none can be read, and for CPUs
@@ -106,6 +107,7 @@ def _figures(run: MeasureRun, idle: int) -> dict[str, Any]:
         "idle_bytes": idle,
         "sample_bytes": sum(len(part) * part.row_bytes for part in parts),
         "load_row_s": run.loaded_s / sum(map(len, parts)),
+        "load_once_s": run.load_once_s,
         "quickest_s": run.gauge.quickest_s if run.gauge else None,
         "loud_s": run.loud_s,
         "power_w": run.power_w,

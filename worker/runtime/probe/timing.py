@@ -55,7 +55,7 @@ class MeasureRun(StandIn):
         self.data_s: list[float] = []
         self.net: nn.Module | None = None
         self.dataset: Dataset | None = None
-        self.loaded_s = 0.0
+        self.loaded_s = self.load_once_s = 0.0
         self.power_w: float | None = None
         self._meter = _meter_of(self.device)
         """A processor package counts more than this program: who watches from outside knows what it draws anyway."""
@@ -63,7 +63,9 @@ class MeasureRun(StandIn):
 
     def place(self, net: nn.Module, dataset: Dataset) -> nn.Module:
         """As in a run."""
-        self.loaded_s = self._reading_s(time.perf_counter() - self._began_s)
+        first_s = time.perf_counter() - self._began_s
+        self.loaded_s = self._reading_s(first_s)
+        self.load_once_s = first_s - self.loaded_s
         self.net, self.dataset = super().place(net, dataset), dataset
         reset_peak(self.device)
         return self.net
