@@ -48,9 +48,16 @@ net = net.to(memory_format=torch.channels_last)  # colours of a pixel side by si
 net = run.place(net, dataset)
 
 # weight decay pulls at matrices only: biases, scales of norms and what stands for values (embeddings) need their size
-SPARED = {"bias", "tokens", "frequency"}  # parts of names in model.py
-spared = {id(layer.weight) for layer in net.modules() if isinstance(layer, torch.nn.Embedding)}
-spared |= {id(weight) for name, weight in net.named_parameters() if weight.ndim < 2 or SPARED & set(name.split("."))}
+SPARED = (torch.nn.Embedding, torch.nn.EmbeddingBag, torch.nn.LayerNorm, torch.nn.RMSNorm)
+NAMES = (".bias",)  # of weights in model.py: how they end
+#: if family.name == "ft_transformer" and not own
+NAMES += (".tokens.weight",)  # each row stands for a number, as that of an embedding does for a category
+#: endif
+#: if family.name == "resmlp" and not own
+NAMES += (".frequency",)  # of waves: what they show, not how strongly
+#: endif
+spared = {id(layer.weight) for layer in net.modules() if isinstance(layer, SPARED)}
+spared |= {id(weight) for name, weight in net.named_parameters() if weight.ndim < 2 or f".{name}".endswith(NAMES)}
 weights = [weight for weight in net.parameters() if weight.requires_grad]
 matrices = [weight for weight in weights if id(weight) not in spared]
 others = [weight for weight in weights if id(weight) in spared]

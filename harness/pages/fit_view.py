@@ -122,13 +122,14 @@ def _memory_text(row: DeviceModelRow, model: DeviceModel) -> str:
 
 def _taught(memory: MemoryModel) -> str:
     """What finished jobs have to say of it, as a sentence after the others."""
-    lessons = memory.lessons
-    if not lessons.log_ratios:
+    taught = (memory.lessons, memory.reading)
+    count = sum(len(lessons.log_ratios) for lessons in taught)
+    if not count:
         return ""
-    count = len(lessons.log_ratios)
-    lost = sum(lessons.ran_out)
+    lost = sum(sum(lessons.ran_out) for lessons in taught)
     out = f", {lost} of which ran out of memory" if lost else ""
-    left = f" Left out as too far off: {lessons.n_left_out}." if lessons.n_left_out else ""
+    n_left_out = sum(lessons.n_left_out for lessons in taught)
+    left = f" Left out as too far off: {n_left_out}." if n_left_out else ""
     return f" Estimates of programs like theirs are corrected by the peaks of {counted(count, 'job')}{out}.{left}"
 
 

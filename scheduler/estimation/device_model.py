@@ -39,7 +39,7 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class PeakLessons:
-    """Peaks of finished jobs beside what their parts add up to, one entry per job; never part of a fit."""
+    """Peaks of finished jobs beside what was added up for them, one entry per job; never part of a fit."""
 
     makeups: tuple[tuple[float, ...], ...] = ()
     """What each peak consists of, see `scheduler.estimation.peaks`."""
@@ -64,7 +64,9 @@ class MemoryModel:
     reads: bool = True
     """The rows are read in this memory: not so that of a GPU."""
     lessons: PeakLessons = field(default_factory=PeakLessons)
-    """What finished jobs teach."""
+    """What finished jobs teach of steps."""
+    reading: PeakLessons = field(default_factory=PeakLessons)
+    """What those whose peak was the reading of their rows teach of that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,16 +295,21 @@ def _based(kind: Any, body: Mapping[str, Any]) -> Any:
     return kind(**{**body, "basis": Basis(body["basis"])})
 
 
+def _lessons(told: Mapping[str, Any] | None) -> PeakLessons:
+    """Of a model from before there were any: none."""
+    if not told:
+        return PeakLessons()
+    return PeakLessons(
+        makeups=_tuples(told["makeups"]),
+        log_ratios=tuple(map(float, told["log_ratios"])),
+        ran_out=tuple(map(bool, told["ran_out"])),
+        n_left_out=int(told["n_left_out"]),
+    )
+
+
 def _memory(body: Mapping[str, Any]) -> MemoryModel:
-    lessons, told = PeakLessons(), body.get("lessons")
-    if told:
-        lessons = PeakLessons(
-            makeups=_tuples(told["makeups"]),
-            log_ratios=tuple(map(float, told["log_ratios"])),
-            ran_out=tuple(map(bool, told["ran_out"])),
-            n_left_out=int(told["n_left_out"]),
-        )
-    return MemoryModel(**{**body, "basis": Basis(body["basis"]), "lessons": lessons})
+    taught = {name: _lessons(body.get(name)) for name in ("lessons", "reading")}
+    return MemoryModel(**{**body, "basis": Basis(body["basis"]), **taught})
 
 
 def _read(body: Mapping[str, Any]) -> DeviceModel:

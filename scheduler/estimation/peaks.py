@@ -3,7 +3,8 @@
     log factor = w / (w + SHRINK) x CAUTION-quantile of log(measured / added up), each job weighed by its likeness
     likeness   = exp(-d^2 / 2), d between the shares of the parts and the logarithms of the sizes; w the sum
 
-Where reading the rows takes more than that, it is the peak (`fit_memory.loading_peak`).
+Where reading the rows takes more than that, it is the peak (`fit_memory.loading_peak`). Jobs of which that was foretold
+correct it in the same way, alike by its size and by how many times their rows it takes, and say nothing of steps.
 
 Parts of programs of one kind are off together, so what one family took says little of another: far from every job the
 factor is 1. A job that ran out of memory would have taken more than it had; it counts where more was not foretold.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,6 +35,8 @@ SHARE_LENGTH = 0.25
 """Shares of the parts that differ by so much make two peaks unlike ..."""
 SIZE_LENGTH = 0.5
 """... and so do sizes, in decades."""
+TIMES_LENGTH = 0.15
+"""So do, of readings, the times that they take of their rows, in decades: pictures (2) say little of tables (8)."""
 ALIKE = 0.5
 """From this likeness on the range has to hold what a job took."""
 BELIEVED = math.log(3.0)
@@ -59,24 +63,45 @@ class PeakSeen:
             raise ValueError(f"a peak is finite and above 0, not {self.peak_bytes}")
 
 
+class _AddedUp(NamedTuple):
+    """A peak before any job corrects it."""
+
+    peak_bytes: float
+    makeup: Vector
+    """Of what it consists, in lengths: what two peaks are alike by."""
+
+
 def memory_taught(model: MemoryModel, seen: Sequence[PeakSeen]) -> MemoryModel:
-    """`model` with what these jobs teach, instead of what others taught it before."""
-    plain = replace(model, lessons=PeakLessons())
-    if not seen:
-        return plain
-    logs = np.array([math.log(one.peak_bytes / _foretold(model, one.workload)) for one in seen])
-    ran_out = np.array([one.ran_out for one in seen])
+    """`model` with what these jobs teach, instead of what others taught it before.
+
+    Each teaches of what was foretold to be its peak: the steps, or the reading of its rows. What is the higher of two
+    is never less than the one that it teaches of.
+    """
+    steps: list[tuple[PeakSeen, _AddedUp]] = []
+    reading: list[tuple[PeakSeen, _AddedUp]] = []
+    for one in seen:
+        of_steps, of_reading = _steps(model, one.workload), _reading(model, one.workload)
+        if of_reading and of_reading.peak_bytes > of_steps.peak_bytes:
+            reading.append((one, of_reading))
+        else:
+            steps.append((one, of_steps))
+    return replace(model, lessons=_lessons(steps), reading=_lessons(reading))
+
+
+def _lessons(told: Sequence[tuple[PeakSeen, _AddedUp]]) -> PeakLessons:
+    """What jobs took beside what was added up for them, without those that are too far off."""
+    logs = np.array([math.log(one.peak_bytes / added_up.peak_bytes) for one, added_up in told])
+    ran_out = np.array([one.ran_out for one, _ in told], dtype=bool)
     # Who had less than was foretold ran out whatever it would have taken: that says nothing of what is usual.
-    told = logs[~ran_out | (logs > 0.0)]
-    usual = float(np.median(told)) if len(told) >= FEW else 0.0
+    telling = logs[~ran_out | (logs > 0.0)]
+    usual = float(np.median(telling)) if len(telling) >= FEW else 0.0
     kept = np.flatnonzero((np.abs(logs - usual) <= BELIEVED) | (ran_out & (logs < usual))).tolist()
-    lessons = PeakLessons(
-        makeups=tuple(tuple(map(float, _makeup(model, seen[number].workload))) for number in kept),
+    return PeakLessons(
+        makeups=tuple(tuple(map(float, told[number][1].makeup)) for number in kept),
         log_ratios=tuple(float(logs[number]) for number in kept),
-        ran_out=tuple(seen[number].ran_out for number in kept),
-        n_left_out=len(seen) - len(kept),
+        ran_out=tuple(told[number][0].ran_out for number in kept),
+        n_left_out=len(told) - len(kept),
     )
-    return replace(plain, lessons=lessons)
 
 
 def peak_interval(model: MemoryModel, workload: Workload) -> Interval:
@@ -86,38 +111,51 @@ def peak_interval(model: MemoryModel, workload: Workload) -> Interval:
 
 def or_loading(peak: Interval, model: MemoryModel, workload: Workload) -> Interval:
     """The peak of the steps, or that of reading the rows before them where it is higher."""
-    loading_bytes = loading_peak(model, workload)
-    low, high = loading_bytes * model.low_ratio, loading_bytes * model.high_ratio
+    of_reading = _reading(model, workload)
+    if of_reading is None:
+        return peak
+    reading = _interval(model, of_reading, model.reading)
     return Interval(
-        low=max(peak.low, low), mid=max(peak.mid, loading_bytes), high=max(peak.high, high), level=peak.level
+        low=max(peak.low, reading.low),
+        mid=max(peak.mid, reading.mid),
+        high=max(peak.high, reading.high),
+        level=peak.level,
     )
-
-
-def _foretold(model: MemoryModel, workload: Workload) -> float:
-    return max(predict_peak(model.coefficients, workload), loading_peak(model, workload))
 
 
 def steps_interval(model: MemoryModel, workload: Workload) -> Interval:
     """Peak of one rank while it trains, as finished jobs correct it."""
-    added_up = predict_peak(model.coefficients, workload)
-    low, mid, high = (added_up * math.exp(log) for log in _log_ends(model, workload))
+    return _interval(model, _steps(model, workload), model.lessons)
+
+
+def _steps(model: MemoryModel, workload: Workload) -> _AddedUp:
+    """Made up of the shares of its parts, and its size."""
+    amounts = parts(workload) * np.array([model.coefficients[name] for name in PARTS])
+    total = float(amounts.sum())
+    makeup = np.array([*(amounts / total / SHARE_LENGTH), math.log10(total) / SIZE_LENGTH])
+    return _AddedUp(predict_peak(model.coefficients, workload), makeup)
+
+
+def _reading(model: MemoryModel, workload: Workload) -> _AddedUp | None:
+    """Made up of how many times the rows it takes, and its size; None where it takes nothing."""
+    peak_bytes = loading_peak(model, workload)
+    if not peak_bytes:
+        return None
+    times = workload.loading_bytes / max(1, workload.dataset_bytes)
+    return _AddedUp(peak_bytes, np.array([math.log10(times) / TIMES_LENGTH, math.log10(peak_bytes) / SIZE_LENGTH]))
+
+
+def _interval(model: MemoryModel, added_up: _AddedUp, lessons: PeakLessons) -> Interval:
+    low, mid, high = (added_up.peak_bytes * math.exp(log) for log in _log_ends(model, added_up.makeup, lessons))
     return Interval(low=low, mid=mid, high=high, level=PEAK_LEVEL)
 
 
-def _makeup(model: MemoryModel, workload: Workload) -> Vector:
-    """Of what a peak consists: the shares of its parts, and its size, in lengths."""
-    amounts = parts(workload) * np.array([model.coefficients[name] for name in PARTS])
-    total = float(amounts.sum())
-    return np.array([*(amounts / total / SHARE_LENGTH), math.log10(total) / SIZE_LENGTH])
-
-
-def _log_ends(model: MemoryModel, workload: Workload) -> tuple[float, float, float]:
-    """(lower end, middle, upper end), each the logarithm of its ratio to what the parts add up to."""
+def _log_ends(model: MemoryModel, makeup: Vector, lessons: PeakLessons) -> tuple[float, float, float]:
+    """(lower end, middle, upper end), each the logarithm of its ratio to what was added up."""
     low, high = math.log(model.low_ratio), math.log(model.high_ratio)
-    lessons = model.lessons
     if not lessons.log_ratios:
         return low, 0.0, high
-    away = np.array(lessons.makeups) - _makeup(model, workload)
+    away = np.array(lessons.makeups) - makeup
     likeness = np.exp(-(away**2).sum(axis=1) / 2)
     logs, ran_out = np.array(lessons.log_ratios), np.array(lessons.ran_out)
     mid = _factor(logs[~ran_out], likeness[~ran_out])
@@ -135,7 +173,7 @@ def _log_ends(model: MemoryModel, workload: Workload) -> tuple[float, float, flo
 
 
 def _factor(logs: Vector, likeness: Vector) -> float:
-    """Logarithm of the factor on what the parts add up to."""
+    """Logarithm of the factor on what was added up."""
     if not len(logs):
         return 0.0
     order = np.argsort(logs)

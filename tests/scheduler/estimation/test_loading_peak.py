@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.estimate import estimate
+from scheduler.estimation.learning import RanOut, corrected
 from scheduler.estimation.peaks import PeakSeen, memory_taught, peak_interval
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.probe import Probe
@@ -47,6 +49,50 @@ def test_a_job_whose_peak_was_of_reading_teaches_nothing_of_steps():
     taught = memory_taught(MODEL.memory, seen)
     steps = replace(LARGE, loading_bytes=0)
     assert peak_interval(taught, steps).mid == pytest.approx(peak_interval(MODEL.memory, steps).mid)
+
+
+@pytest.mark.parametrize("took", [4.0, 5.6, 12.0, 16.0])
+def test_jobs_whose_peak_was_of_reading_correct_that_of_the_next_and_no_steps(took):
+    taught = memory_taught(MODEL.memory, [PeakSeen(workload=LARGE, peak_bytes=took * GB)] * 20)
+    found = peak_interval(taught, LARGE)
+    assert found.mid == pytest.approx(took * GB, rel=0.12)
+    assert found.low < took * GB < found.high
+    steps = replace(LARGE, loading_bytes=0)
+    assert peak_interval(taught, steps) == peak_interval(MODEL.memory, steps)
+    assert not taught.lessons.log_ratios and len(taught.reading.log_ratios) == 20
+
+
+def test_a_job_that_ran_out_while_it_read_is_not_offered_the_same_again():
+    limit_bytes = 13.5 * GB
+    lost = [RanOut(workload=LARGE, allocation=allocation(), limit_bytes=limit_bytes)] * 5
+    assert estimate(LARGE, allocation(), MODEL, memory_limit_bytes=limit_bytes).fits
+    assert not estimate(LARGE, allocation(), corrected(MODEL, [], lost), memory_limit_bytes=limit_bytes).fits
+
+
+def test_pictures_and_far_more_rows_are_read_in_what_was_foretold_before_tables_were_seen():
+    taught = memory_taught(MODEL.memory, [PeakSeen(workload=LARGE, peak_bytes=12 * GB)] * 20)
+    pictures = replace(LARGE, dataset_bytes=4 * GB, loading_bytes=8 * GB)
+    huge = replace(LARGE, dataset_bytes=100 * GB, loading_bytes=800 * GB)
+    for other in (pictures, huge):
+        before, after = peak_interval(MODEL.memory, other), peak_interval(taught, other)
+        assert (after.low, after.mid, after.high) == pytest.approx((before.low, before.mid, before.high), rel=0.02)
+
+
+def test_what_steps_took_corrects_no_reading():
+    steps = replace(LARGE, loading_bytes=0)
+    took_bytes = 1.5 * peak_interval(MODEL.memory, steps).mid
+    taught = memory_taught(MODEL.memory, [PeakSeen(workload=steps, peak_bytes=took_bytes)] * 20)
+    assert peak_interval(taught, LARGE) == peak_interval(MODEL.memory, LARGE)
+    assert peak_interval(taught, steps).mid == pytest.approx(took_bytes, rel=0.1)
+
+
+def test_lessons_of_reading_survive_json_and_older_models_have_none():
+    seen = [PeakSeen(workload=LARGE, peak_bytes=12 * GB), PeakSeen(workload=LARGE, peak_bytes=9 * GB, ran_out=True)]
+    taught = replace(MODEL, memory=memory_taught(MODEL.memory, seen))
+    body = json.loads(json.dumps(taught.to_dict()))
+    assert DeviceModel.from_dict(body) == taught
+    del body["memory"]["reading"]
+    assert DeviceModel.from_dict(body) == MODEL
 
 
 @pytest.mark.parametrize(("kind", "reads"), [(KIND, True), ("cuda", False)])

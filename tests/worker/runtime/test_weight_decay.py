@@ -84,3 +84,37 @@ def build(spec):
 """
     folder = program(tmp_path / "program", profile, own_model=source, training={"weight_decay": 0.25})
     assert pulled_at(folder, tmp_path / "data", tmp_path) == {"mix", "out.weight"}
+
+
+def test_weight_decay_goes_by_the_layers_of_an_own_model_and_not_by_what_the_catalog_calls_its_own(
+    tmp_path: Path,
+) -> None:
+    profile = table(tmp_path / "data")
+    source = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tokens = nn.Sequential(nn.Linear(2, 6), nn.Linear(6, 6))
+        self.frequency = nn.Linear(6, 6)
+        self.bias = nn.Linear(6, 6)
+        self.bag = nn.EmbeddingBag(4, 6)
+        self.norm = nn.LayerNorm((2, 3))
+        self.scale = nn.RMSNorm((2, 3))
+        self.plain = nn.LayerNorm((2, 3), elementwise_affine=False)
+        self.out = nn.Linear(6, 2)
+
+    def forward(self, numeric, categorical):
+        x = self.bias(self.frequency(self.tokens(numeric))) + self.bag(categorical[:, :1])
+        return self.out(self.plain(self.scale(self.norm(x.view(-1, 2, 3)))).flatten(1))
+
+
+def build(spec):
+    return Net()
+"""
+    folder = program(tmp_path / "program", profile, own_model=source, training={"weight_decay": 0.25})
+    matrices = {"tokens.0", "tokens.1", "frequency", "bias", "out"}
+    assert pulled_at(folder, tmp_path / "data", tmp_path) == {f"{name}.weight" for name in matrices}
