@@ -20,6 +20,7 @@ from django.db.models import Q
 from harness.beside import Beside
 from harness.bucket.back import drafts_remove
 from harness.bucket.client import Bucket, blob_name, bucket_get
+from harness.bucket.due import due_done, noted_ns, units_due
 from harness.bucket.state import MirrorState, Tally, state_begin, state_write
 from harness.bucket.trouble import BucketTrouble
 from harness.bucket.units import gone_tell, memo_file, memos_forget, rows_read, unit_bytes, unit_folder, unit_push
@@ -164,9 +165,11 @@ def _copy(bucket: Bucket, left: dict[str, Due], state: MirrorState, looked_at: C
     def push(due: Due) -> bool:
         if troubles:
             return False
+        noted = noted_ns(due.unit)
         try:
             unit_push(bucket, due.unit, at_rest=due.at_rest, final=due.final, looked_at=looked_at)
             wanted_done(due.unit)
+            due_done(due.unit, noted)
         except BucketTrouble as trouble:
             troubles.append(trouble)
             return False
@@ -225,7 +228,7 @@ def _datasets_due(wanted: set[str]) -> Iterator[Due]:
 
 
 def _jobs_due(since_s: float, asked: set[str]) -> Iterator[Due]:
-    """Jobs that may go on, that ended or were predicted with since then, or that were never copied.
+    """Jobs that may go on, that ended or were predicted with since then, that were noted, or that were never copied.
 
     One that succeeded is never run again: only the whole of it is ever removed.
     """
@@ -233,6 +236,7 @@ def _jobs_due(since_s: float, asked: set[str]) -> Iterator[Due]:
     changed = Q(finished_at__gte=since) | Q(predictions__created_at__gte=since) | Q(predictions__finished_at__gte=since)
     moving = ~Q(state__in=[str(state) for state in TERMINAL])
     wanted = set(Job.objects.filter(changed | moving).values_list("pk", flat=True))
+    wanted |= {unit.removeprefix("jobs/") for unit in units_due()}
     held = {str(state) for state in HOLDS_DEVICES}
     for job_id, state in Job.objects.order_by("pk").values_list("pk", "state"):
         unit = f"jobs/{job_id}"

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from harness.accounts.access import require
 from harness.accounts.models import Role, User
+from harness.bucket.due import unit_due
 from harness.errors import Conflict, Forbidden
 from harness.jobs.models import Prediction
 from harness.storage.sizes import job_size_due
@@ -55,6 +56,7 @@ def _remove(prediction_id: str) -> bool:
             return False
         folder = settings.STORE.job(prediction.job_id).prediction(prediction.pk)
         transaction.on_commit(partial(tree_remove, folder))
+        transaction.on_commit(partial(unit_due, f"jobs/{prediction.job_id}"))  # or its copy would stay for ever
         job_size_due(prediction.job_id)
         prediction.delete()
     return True

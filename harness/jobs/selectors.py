@@ -22,6 +22,7 @@ from harness.jobs.finding import (
     job_rows,
     jobs_ended,
     jobs_open,
+    jobs_read,
 )
 from harness.jobs.logs import job_logs, job_logs_text
 from harness.jobs.models import PURGE_BEGUN, Checkpoint, Job, JobAttempt, JobEvent, Prediction
@@ -72,6 +73,7 @@ __all__ = [
     "jobs_active_of_dataset",
     "jobs_ended",
     "jobs_open",
+    "jobs_read",
     "prediction_csv",
     "prediction_get",
     "prediction_list",

@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from harness.bucket.due import unit_due
 from harness.ids import new_id
 from harness.jobs.models import Job, JobAttempt, ModelExport, Prediction
 from harness.storage.sizes import SETTLED_AFTER
@@ -38,7 +39,7 @@ def leftovers_remove(job_id: str) -> int:
     are: somebody may be writing there."""
     gone: Path = settings.STORE.gone / f"{job_id}-{new_id()}"
     paths: RunPaths = settings.STORE.job(job_id)
-    count = 0
+    places: list[str] = []
     try:
         if not paths.root.is_dir() or not any(_found(paths)):  # mostly: then nobody has to wait for us
             return 0
@@ -48,12 +49,14 @@ def leftovers_remove(job_id: str) -> int:
             for place, name in _found(paths):
                 gone.mkdir(parents=True, exist_ok=True)
                 with folder_beneath(paths.root, place) as folder:
-                    os.rename(name, gone / str(count), src_dir_fd=folder)
-                count += 1
+                    os.rename(name, gone / str(len(places)), src_dir_fd=folder)
+                places.append(place)
     except (OSError, UnsafePath) as error:
         _log.info("what is left over of job %s stays: %s", job_id, error)
+    if not _ANSWERS.keys().isdisjoint(places):
+        unit_due(f"jobs/{job_id}")
     tree_remove(gone)
-    return count
+    return len(places)
 
 
 def _is_settled(job_id: str) -> bool:

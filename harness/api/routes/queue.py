@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest, HttpResponseBase
+from django.utils import timezone
 from ninja import Query, Router, Status
 from pydantic import Field
 
@@ -14,7 +16,7 @@ from harness.accounts.models import Project, User
 from harness.accounts.selectors import project_get
 from harness.api.auth import person
 from harness.api.paging import page_body
-from harness.api.schemas.base import Done, Items, PageOf, Strict
+from harness.api.schemas.base import Done, Items, Moment, Strict
 from harness.api.schemas.queue import (
     BucketOut,
     DrainDelayed,
@@ -30,6 +32,7 @@ from harness.api.schemas.queue import (
     ReservationIn,
     ReservationOut,
     UseOut,
+    UsePage,
     UsePointOut,
 )
 from harness.csv import csv_chunks
@@ -46,6 +49,8 @@ from harness.pool.services import pool_setting_get
 from harness.responses import begun, chunks_response
 
 USE_PAGE_SIZE_MAX = 5000
+_USE_SINCE = datetime(2000, 1, 1, tzinfo=UTC)
+"""Nothing was used before; a span must not begin before the year 1."""
 router = Router()
 pool_router = Router()
 
@@ -62,6 +67,17 @@ class UsePaging(UseQuery):
 
     page: int = Field(1, ge=1, le=10**6)
     page_size: int = Field(1000, ge=1, le=USE_PAGE_SIZE_MAX)
+    until: Moment | None = Field(
+        None, ge=_USE_SINCE, description="The end of the span, now at the latest; none: now. For pages of one list."
+    )
+
+    def window(self) -> timelines.Window:
+        """The span up to then."""
+        now = timezone.now()
+        now = now.replace(
+            microsecond=now.microsecond // 1000 * 1000
+        )  # as answers write it, so that it can be asked for
+        return timelines.window_of(self.span, min(now, self.until or now))
 
 
 class SpanQuery(Strict):
@@ -229,17 +245,18 @@ def _delayed_out(row: drain.Affected) -> DrainDelayed:
     return DrainDelayed(job_id=row.job.pk, name=row.job.name, **same)
 
 
-@pool_router.get("/use", response=PageOf[UseOut], summary="Use of devices")
+@pool_router.get("/use", response=UsePage[UseOut], summary="Use of devices")
 def use(request: HttpRequest, query: Annotated[UsePaging, Query()]) -> dict[str, Any]:
     """Device hours, kWh and CO2 by device, job, person or project, most energy first."""
-    rows = use_rows.use_rows(user=person(request), window=timelines.window_of(query.span), by=query.by)
+    window = query.window()
+    rows = use_rows.use_rows(user=person(request), window=window, by=query.by)
     factor = pool_setting_get().co2_g_per_kwh
     fields = ("name", "job_id", "device_hours", "kwh", "basis")
 
     def shown(row: use_rows.UseRow) -> UseOut:
         return UseOut(**{name: getattr(row, name) for name in fields}, co2_g=row.kwh * factor)
 
-    return page_body(page_cut(rows, page=query.page, page_size=query.page_size), shown)
+    return page_body(page_cut(rows, page=query.page, page_size=query.page_size), shown) | {"until": window.until}
 
 
 @pool_router.get("/use.csv", summary="Use of devices as CSV")
@@ -255,17 +272,18 @@ def use_csv(request: HttpRequest, query: Annotated[UseQuery, Query()]) -> HttpRe
     )
 
 
-@pool_router.get("/use/timeline", response=PageOf[UsePointOut], summary="Use of devices over time")
+@pool_router.get("/use/timeline", response=UsePage[UsePointOut], summary="Use of devices over time")
 def use_over_time(request: HttpRequest, query: Annotated[UsePaging, Query()]) -> dict[str, Any]:
     """Devices at work, kWh and CO2 of each device, job, person or project, oldest first."""
-    points = use_timeline.use_timeline(user=person(request), window=timelines.window_of(query.span), by=query.by)
+    window = query.window()
+    points = use_timeline.use_timeline(user=person(request), window=window, by=query.by)
     factor = pool_setting_get().co2_g_per_kwh
     fields = ("starts_at", "name", "job_id", "devices", "device_hours", "kwh", "basis")
 
     def shown(point: use_timeline.UsePoint) -> UsePointOut:
         return UsePointOut(**{name: getattr(point, name) for name in fields}, co2_g=point.kwh * factor)
 
-    return page_body(page_cut(points, page=query.page, page_size=query.page_size), shown)
+    return page_body(page_cut(points, page=query.page, page_size=query.page_size), shown) | {"until": window.until}
 
 
 @pool_router.get("/use/timeline.csv", summary="Use of devices over time as CSV")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeVar
 
 from ninja import Schema
 from pydantic import Field
 
-from harness.api.schemas.base import Strict
+from harness.api.schemas.base import PageOf, Strict
+
+Used = TypeVar("Used")
 
 
 class QueueJob(Schema):
@@ -133,6 +135,12 @@ class DrainOut(Schema):
     running: list[DrainRunning]
     idle_at: datetime | None = Field(description="When its last job is expected to be done.")
     delayed: list[DrainDelayed]
+
+
+class UsePage(PageOf[Used]):
+    """One page of what was used up to a moment."""
+
+    until: datetime = Field(description="Ask for the next page with this `until`: rows move as jobs run.")
 
 
 class UseOut(Schema):

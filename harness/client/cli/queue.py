@@ -15,12 +15,11 @@ from harness.client.cli.output import (
     duration,
     json_print,
     local_words,
-    notes,
     number,
     table_print,
     when,
 )
-from harness.client.client import Json
+from harness.client.client import Client, Json
 from harness.client.download import download
 from harness.client.errors import ApiError, BadInput
 from harness.client.transport import segment
@@ -29,8 +28,8 @@ app = typer.Typer(help="The queue: show it; admins move jobs and set priorities.
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Id of a waiting job.")]
 ProjectArgument = Annotated[str, typer.Argument(metavar="PROJECT", help="Slug of a project.")]
 KindArgument = Annotated[str, typer.Argument(metavar="KIND", help="Kind of device: cpu or cuda.")]
-_ROWS_MOST = 5000
-"""Of a table of use: more nobody reads on a screen."""
+_ROWS_AT_ONCE = 5000
+"""Of use, as many as the portal gives: it adds up the whole span for each page."""
 SpanOption = Annotated[str, typer.Option("--span", help="day, week, month or year.")]
 
 
@@ -236,16 +235,22 @@ def use(
             download(client.transport, f"{path}.csv", csv, params={"span": span, "by": by})
             json_print({"out": str(csv)}) if as_json else console().print(f"Written: {csv}", markup=False)
             return
-        body = client.get(path, span=span, by=by, page_size=_ROWS_MOST)
-    items: list[Json] = body["items"]
-    if body["pages"] > 1:
-        notes().print(f"The first {len(items):,} of {body['total']:,} rows; --csv FILE has them all.", markup=False)
+        items = _used(client, path, span=span, by=by)
     if as_json:
         json_print(items)
     elif over_time:
         table_print(("From", "Name", "Devices", "Device hours", "kWh", "CO2 kg"), map(_point_row, items))
     else:
         table_print(("Name", "Device hours", "kWh", "CO2 kg", "Basis"), map(_use_row, items))
+
+
+def _used(client: Client, path: str, **query: str) -> list[Json]:
+    """The rows of all pages, as of one moment."""
+    body = client.get(path, page_size=_ROWS_AT_ONCE, **query)
+    items: list[Json] = body["items"]
+    for page in range(2, body["pages"] + 1):
+        items += client.get(path, page=page, page_size=_ROWS_AT_ONCE, until=body["until"], **query)["items"]
+    return items
 
 
 def _point_row(row: Json) -> tuple[Any, ...]:

@@ -29,11 +29,18 @@ def job_bulk(request: HttpRequest) -> HttpResponseBase:
     act = _ACTS.get(request.POST.get("do", ""))
     if act is None:
         raise NotFound("There is no such action.")
-    back = reverse("job_list") + (f"?{request.GET.urlencode()}" if request.GET else "")
+    back = _back(request)
     if not chosen:
         messages.warning(request, "No job is selected.", extra_tags="Select jobs with the checkboxes first.")
         return redirect(back)
     return act(request, chosen, back)
+
+
+def _back(request: HttpRequest) -> str:
+    """The list in which the jobs were ticked, as it was; what was just deleted is restored from the list of jobs."""
+    do = request.POST.get("do")
+    in_trash = do == "purge" or (do == "restore" and not request.POST.get("from"))
+    return reverse("trash" if in_trash else "job_list") + (f"?{request.GET.urlencode()}" if request.GET else "")
 
 
 def _compare(request: HttpRequest, chosen: list[str], _: str) -> HttpResponse:
@@ -51,17 +58,12 @@ def _delete(request: HttpRequest, chosen: list[str], back: str) -> HttpResponse:
 
 def _restore(request: HttpRequest, chosen: list[str], back: str) -> HttpResponse:
     _tell(request, *_each(person(request), chosen, job_restore), "restored")
-    return redirect(back if request.POST.get("from") else _trash(request))
+    return redirect(back)
 
 
-def _purge(request: HttpRequest, chosen: list[str], _: str) -> HttpResponse:
+def _purge(request: HttpRequest, chosen: list[str], back: str) -> HttpResponse:
     _tell(request, *_each(person(request), chosen, job_purge), "deleted for good")
-    return redirect(_trash(request))
-
-
-def _trash(request: HttpRequest) -> str:
-    """At the page of it that the person was on."""
-    return reverse("trash") + (f"?{request.GET.urlencode()}" if request.GET else "")
+    return redirect(back)
 
 
 def _tag(request: HttpRequest, chosen: list[str], back: str) -> HttpResponse:

@@ -18,7 +18,7 @@ from harness.jobs.columns import columns_get, columns_values, with_bases
 from harness.jobs.grouping import JobGroup, job_groups
 from harness.jobs.listing import Listing, listing_read
 from harness.jobs.models import Job
-from harness.jobs.selectors import JobFilters, job_list, job_metric_keys, job_owners, job_rows
+from harness.jobs.selectors import JobFilters, job_list, job_metric_keys, job_owners, job_rows, jobs_read
 from harness.pages.job_columns import column_groups, columns_shown
 from harness.pages.job_groups import CSV_COLUMNS, group_choices, groups_csv, groups_shown
 from harness.pages.views.saved_views import list_address, view_address, view_context
@@ -29,7 +29,6 @@ from harness.responses import begun, chunks_response, json_chunks
 from worker.states import JobState
 
 PAGE_SIZE, TRASH_PAGE_SIZE = 25, 50
-_READ_AT_ONCE = 500
 _FORM_ID = "job-filters"
 _MORE = ("task", "project", "owner", "metric_min", "tag", "since", "until")
 """Filters of the form that are folded in until one of them is set."""
@@ -142,9 +141,7 @@ def job_export(request: HttpRequest, kind: str) -> HttpResponseBase:
     user = person(request)
     listing = listing_read(request.GET, user=user)
     columns = listing.columns if any(request.GET.getlist("column")) else columns_get(_COLUMNS)
-    rows = job_rows(user=user, filters=listing.filters, sort=listing.sort, columns=columns, without=("last_values",))
-    # One statement: jobs that come or go meanwhile move none from page to page.
-    jobs = rows.iterator(chunk_size=_READ_AT_ONCE)
+    jobs = jobs_read(user=user, filters=listing.filters, sort=listing.sort, columns=columns, without=("last_values",))
     records = ({"id": job.pk, "name": job.name, **columns_values(job, columns)} for job in jobs)
     if kind == "json":
         return chunks_response(request, begun(json_chunks(records)), content_type="application/json")

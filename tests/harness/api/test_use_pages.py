@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from django.test import Client
 
 from harness.pages.views import queue as view
+from harness.pool.models import Device
 from tests.harness.jobs.test_queueing import use_make
 
 pytestmark = pytest.mark.django_db
@@ -43,6 +45,32 @@ def test_pages_of_use_make_up_the_whole(five: None, viewer: Client, path: str) -
     assert {len(part["items"]) for part in parts[:-1]} == {2} and {part["total"] for part in parts} == {whole["total"]}
     assert page(page=1000)["items"] == []
     assert viewer.get(f"/api/v1/pool/{path}?page_size=5001").status_code == 422
+
+
+@pytest.mark.parametrize("path", ["use", "use/timeline"])
+def test_later_pages_are_as_of_the_moment_of_the_first(
+    five: None, viewer: Client, path: str, job_make: Callable[..., Any], people: SimpleNamespace
+) -> None:
+    def page(number: int, **query: Any) -> dict[str, Any]:
+        query |= {"span": "day", "by": "job", "page": number, "page_size": 100}
+        return viewer.get(f"/api/v1/pool/{path}", query).json()  # type: ignore[no-any-return]
+
+    first = page(1)
+    use_make(people, job_make(name="later"), Device.objects.get(), hours_ago=0, hours=0.1)
+    assert page(1, until=first["until"]) == first
+    before = datetime.fromisoformat(first["until"]) - timedelta(hours=2.5)
+    assert {row["name"] for row in page(1, until=before.isoformat())["items"]} == {
+        "job 1",
+        "job 2",
+        "job 3",
+        "job 4",
+    }
+    assert page(1, until="2999-01-01T00:00:00Z")["until"] < "2999"
+
+
+@pytest.mark.parametrize("until", ["0001-01-01T00:00:00Z", "2026-01-01T00:00:00", "soon"])
+def test_a_moment_that_cannot_be_is_refused(viewer: Client, until: str) -> None:
+    assert viewer.get("/api/v1/pool/use", {"until": until}).status_code == 422
 
 
 def test_the_csv_has_all_rows(five: None, viewer: Client) -> None:

@@ -75,20 +75,23 @@ def test_use_and_consequences_are_told(dlh: Dlh, admin: SimpleNamespace, tmp_pat
     assert "Nothing is running there" in dlh("pool", "consequences", "node-1").out
 
 
-def test_a_table_of_use_that_ends_before_the_rows_do_says_so(
-    dlh: Dlh, admin: SimpleNamespace, people: SimpleNamespace, job_make: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("more", [(), ("--over-time",)])
+def test_a_table_of_use_has_the_rows_of_all_pages(
+    dlh: Dlh,
+    admin: SimpleNamespace,
+    people: SimpleNamespace,
+    job_make: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    more: tuple[str, ...],
 ) -> None:
     from harness.client.cli import queue as commands
     from harness.pool.models import Device
 
     for name in ("first", "second"):
         use_make(people, job_make(name=name), Device.objects.all()[0], hours_ago=2, hours=1)
-    whole = dlh("pool", "use", "--span", "day", "--by", "job")
-    assert "second" in whole.out and not whole.err
-    monkeypatch.setattr(commands, "_ROWS_MOST", 1)
-    cut = dlh("pool", "use", "--span", "day", "--by", "job")
-    assert "first" in cut.out and "second" not in cut.out
-    assert "The first 1 of 2 rows; --csv FILE has them all." in cut.err
+    monkeypatch.setattr(commands, "_ROWS_AT_ONCE", 1)
+    found = dlh("pool", "use", "--span", "day", "--by", "job", *more)
+    assert "first" in found.out and "second" in found.out and not found.err
 
 
 def test_a_drain_tells_its_consequences_first(dlh: Dlh, admin: SimpleNamespace) -> None:

@@ -107,6 +107,30 @@ def test_what_teaches_stays_whole_however_old_and_all_else_is_emptied(
     assert history_forget() == 0
 
 
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [(finished_make, "finished_teaching"), (ran_out_make, "ran_out_teaching")],
+    ids=["finished", "ran out"],
+)
+def test_a_job_that_is_learnt_meanwhile_keeps_what_it_teaches(
+    make: Callable[..., Any], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(RECENT + 3):
+        make(1 + number, "often")
+    teaching, learnt = getattr(known, name), []
+
+    def and_then(kind: str, model_name: str) -> Any:
+        newest = list(teaching(kind, model_name).values_list("pk", flat=True))
+        learnt.append(make(0, "often"))
+        return teaching(kind, model_name).model._default_manager.filter(pk__in=newest)
+
+    monkeypatch.setattr(forgetting, name, and_then)
+    history_forget()
+    (row,) = learnt
+    row.refresh_from_db()
+    assert row.workload == {"a": 1}
+
+
 def test_what_a_job_cost_stays_with_the_job(job: Job, people: SimpleNamespace) -> None:
     mine = finished_make(900, "often", job)
     for number in range(RECENT):

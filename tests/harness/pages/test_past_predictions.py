@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from harness.jobs.models import Job, Prediction
+from harness.pages.views import predict
 from harness.pages.views.predict import PREDICTIONS_SHOWN
 
 pytestmark = pytest.mark.django_db
@@ -74,3 +75,22 @@ def test_one_that_a_node_works_on_is_not_deleted_and_its_page_says_why(
     client.force_login(people.mate)
     page = client.post(reverse("prediction_remove", args=[job_of_many.pk, row.pk]), follow=True).content.decode()
     assert "A node still works on this prediction." in page and Prediction.objects.filter(pk=row.pk).exists()
+
+
+@pytest.mark.parametrize(("state", "count"), [("waiting", 0), ("failed", 1), ("done", 1)])
+def test_an_answer_that_comes_while_its_page_is_open_brings_the_button_along(
+    job_of_many: Job,
+    people: SimpleNamespace,
+    client: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    state: str,
+    count: int,
+) -> None:
+    monkeypatch.setattr(predict, "prediction_output_get", lambda _: {"columns": ["row"], "rows": [[1]]})
+    row = Prediction.objects.order_by("pk")[0]
+    Prediction.objects.filter(pk=row.pk).update(state=state)
+    client.force_login(people.mate)
+    address = reverse("prediction_page", args=[job_of_many.pk, row.pk])
+    for headers in ({"HX-Request": "true"}, {}):
+        page = client.get(address, headers=headers).content.decode()
+        assert page.count("/predictions/" + row.pk + "/delete/") == count

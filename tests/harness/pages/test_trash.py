@@ -56,3 +56,19 @@ def test_who_restores_on_a_later_page_stays_there(full: list[str], people: Simpl
     answer = client.post(action, {"do": "restore", "job": full[:1]})
     assert answer["Location"] == reverse("trash") + "?page=2"
     assert not Job.objects.exclude(deleted_at=None).filter(pk=full[0]).exists()
+
+
+@pytest.mark.parametrize("do", ["restore", "purge"])
+def test_who_chose_nothing_there_stays_there(full: list[str], people: SimpleNamespace, client: Client, do: str) -> None:
+    client.force_login(people.owner)
+    answer = client.post(reverse("job_bulk") + "?page=2", {"do": do})
+    assert answer["Location"] == reverse("trash") + "?page=2"
+
+
+def test_who_takes_a_deletion_back_returns_to_the_list_of_jobs(
+    full: list[str], people: SimpleNamespace, client: Client
+) -> None:
+    client.force_login(people.owner)
+    for chosen in (full[:1], []):
+        answer = client.post(reverse("job_bulk"), {"do": "restore", "from": "undo", "job": chosen})
+        assert answer["Location"] == reverse("job_list")
