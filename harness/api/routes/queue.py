@@ -74,9 +74,8 @@ class UsePaging(UseQuery):
     def window(self) -> timelines.Window:
         """The span up to then."""
         now = timezone.now()
-        now = now.replace(
-            microsecond=now.microsecond // 1000 * 1000
-        )  # as answers write it, so that it can be asked for
+        # to the millisecond, as answers write it: what they tell can be asked for
+        now = now.replace(microsecond=now.microsecond // 1000 * 1000)
         return timelines.window_of(self.span, min(now, self.until or now))
 
 
