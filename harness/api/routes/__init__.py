@@ -21,11 +21,13 @@ from harness.api.routes import (
     programs,
     queue,
     rates,
+    reservations,
     specs,
     storage,
     telemetry,
     transfer,
     uploads,
+    use,
 )
 
 ROUTERS: tuple[tuple[str, Router, str], ...] = (
@@ -50,7 +52,8 @@ ROUTERS: tuple[tuple[str, Router, str], ...] = (
     ("/pool", nodes.join_router, "Nodes"),
     ("/node", nodes.router, "Nodes"),
     ("/node", transfer.router, "Nodes"),
-    ("/pool", queue.pool_router, "Reservations, quotas and use"),
+    ("/pool", reservations.router, "Reservations, quotas and use"),
+    ("/pool", use.router, "Reservations, quotas and use"),
     ("", storage.router, "Storage"),
     ("/pool/calibration", calibration.router, "Calibration and accuracy"),
     ("/accuracy", calibration.accuracy_router, "Calibration and accuracy"),

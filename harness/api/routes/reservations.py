@@ -1,0 +1,139 @@
+"""Routes: reservations, quotas, consequences of a drain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Router, Status
+
+from harness.accounts.access import require_admin, visible_projects
+from harness.accounts.models import Project, User
+from harness.accounts.selectors import project_get
+from harness.api.auth import person
+from harness.api.schemas.base import Done, Items
+from harness.api.schemas.queue import (
+    DrainDelayed,
+    DrainOut,
+    DrainRunning,
+    QuotaIn,
+    QuotaOut,
+    ReservationIn,
+    ReservationOut,
+)
+from harness.errors import Invalid
+from harness.jobs import drain
+from harness.jobs.quota_use import QuotaRow, quota_rows
+from harness.jobs.reservation_preview import reservation_consequences
+from harness.pool import quotas, reservations
+from harness.pool.models import Reservation
+
+router = Router()
+
+
+def _reservation_out(row: Reservation, seen: set[str]) -> ReservationOut:
+    node = row.node or (row.device.node if row.device else None)
+    return ReservationOut(
+        id=row.pk,
+        node=node.name if node else "",
+        device=f"{row.device.kind}:{row.device.index}" if row.device else "",
+        starts_at=row.starts_at,
+        ends_at=row.told_end,
+        purpose=row.purpose,
+        project=row.project.slug if row.project and row.project_id in seen else None,
+        by=row.by.username if row.by else None,
+    )
+
+
+@router.get("/reservations", response=Items[ReservationOut], summary="Reservations")
+def reservation_list(request: HttpRequest) -> dict[str, Any]:
+    """Devices that are kept, now or later."""
+    seen = set(visible_projects(person(request)).values_list("pk", flat=True))
+    return {"items": [_reservation_out(row, seen) for row in reservations.reservation_list()]}
+
+
+@router.post("/reservations", response={201: ReservationOut}, summary="Reserve devices")
+def reservation_create(request: HttpRequest, body: ReservationIn) -> Status[Any]:
+    """Keep a node or a device for a purpose over a time; running jobs are not stopped. For admins."""
+    user = person(request)
+    project = _reserved_for(user, body)
+    made = reservations.reservation_create(user=user, project=project, **body.model_dump(exclude={"project"}))
+    return Status(201, _reservation_out(made, {project.pk} if project else set()))
+
+
+def _reserved_for(user: User, body: ReservationIn) -> Project | None:
+    """The project that is named. Raises `Forbidden`, `Invalid` (a time without its zone), `NotFound`."""
+    require_admin(user)
+    for name in ("starts_at", "ends_at"):
+        moment = getattr(body, name)
+        if moment is not None and moment.tzinfo is None:
+            raise Invalid("A time needs its zone.", field=name, hint="For example 2030-01-31T18:00:00Z.")
+    return project_get(user=user, slug=body.project) if body.project else None
+
+
+@router.post("/reservations/consequences", response=Items[DrainDelayed], summary="What a reservation would do")
+def reservation_preview(request: HttpRequest, body: ReservationIn) -> dict[str, Any]:
+    """Who would wait longer, and who would end sooner; nothing is kept. For admins."""
+    user = person(request)
+    project = _reserved_for(user, body)
+    found = reservation_consequences(user=user, project=project, **body.model_dump(exclude={"project", "purpose"}))
+    return {"items": list(map(_delayed_out, found))}
+
+
+@router.delete("/reservations/{reservation_id}", response=Done, summary="Cancel a reservation")
+def reservation_cancel(request: HttpRequest, reservation_id: str) -> Done:
+    """Give the devices back now. For admins."""
+    reservations.reservation_cancel(user=person(request), reservation_id=reservation_id)
+    return Done()
+
+
+@router.get("/quotas", response=Items[QuotaOut], summary="Quotas")
+def quota_list(request: HttpRequest) -> dict[str, Any]:
+    """Quotas of the projects that the caller sees, and what is used of them."""
+    return {"items": [_quota_out(row) for row in quota_rows(user=person(request))]}
+
+
+def _quota_out(row: QuotaRow) -> QuotaOut:
+    quota = row.quota
+    return QuotaOut(
+        project=quota.project.slug,
+        device_kind=quota.device_kind,
+        devices=quota.devices,
+        may_borrow=quota.may_borrow,
+        held=row.held,
+    )
+
+
+@router.put("/quotas/{slug}/{device_kind}", response=Done, summary="Set a quota")
+def quota_set(request: HttpRequest, slug: str, device_kind: str, body: QuotaIn) -> Done:
+    """How many devices of a kind the jobs of a project may hold together. For admins."""
+    user = person(request)
+    require_admin(user)
+    quotas.quota_set(user=user, project=project_get(user=user, slug=slug), device_kind=device_kind, **body.model_dump())
+    return Done()
+
+
+@router.delete("/quotas/{slug}/{device_kind}", response=Done, summary="Remove a quota")
+def quota_remove(request: HttpRequest, slug: str, device_kind: str) -> Done:
+    """No limit any more. For admins."""
+    user = person(request)
+    require_admin(user)
+    quotas.quota_remove(user=user, project=project_get(user=user, slug=slug), device_kind=device_kind)
+    return Done()
+
+
+@router.get("/nodes/{name}/consequences", response=DrainOut, summary="What a drain would do")
+def drain_preview(request: HttpRequest, name: str) -> DrainOut:
+    """Which jobs run there and until when, and who would wait longer; changes nothing. For admins."""
+    found = drain.drain_consequences(user=person(request), name=name)
+    running = [
+        DrainRunning(job_id=row.job.pk, name=row.job.name, devices=row.devices, finish_at=row.finish_at)
+        for row in found.running
+    ]
+    delayed = list(map(_delayed_out, found.delayed))
+    return DrainOut(node=found.node.name, running=running, idle_at=found.idle_at, delayed=delayed)
+
+
+def _delayed_out(row: drain.Affected) -> DrainDelayed:
+    same = {name: getattr(row, name) for name in ("finish_before", "finish_after", "why", "breaks_promise", "gains")}
+    return DrainDelayed(job_id=row.job.pk, name=row.job.name, **same)
