@@ -296,5 +296,5 @@ def token_revoke(*, user: User, token_id: str) -> None:
     with transaction.atomic():
         token = tokens.select_related("user", "project").first()
         if token is None or not tokens.update(revoked_at=timezone.now()):
-            raise NotFound("There is no such token.")
+            raise NotFound("There is no such token.", hint="Your account page and `dlh tokens` show yours.")
         audit_write(user, "token_revoke", token.prefix, project=token.project, owner=token.user.username)

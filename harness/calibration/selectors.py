@@ -68,7 +68,7 @@ def run_get(run_id: str) -> CalibrationRun:
     """One sweep. Raises `NotFound`."""
     run = CalibrationRun.objects.select_related("started_by").filter(pk=run_id).first()
     if run is None:
-        raise NotFound("There is no such calibration.")
+        raise NotFound("There is no such calibration.", hint="The page Calibration shows the newest ones.")
     return run
 
 

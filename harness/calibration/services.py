@@ -104,7 +104,7 @@ def calibration_stop(*, user: User, run_id: str) -> CalibrationRun:
     with transaction.atomic():
         run = CalibrationRun.objects.select_for_update().filter(pk=run_id).first()
         if run is None:
-            raise NotFound("There is no such calibration.")
+            raise NotFound("There is no such calibration.", hint="The page Calibration shows the newest ones.")
         if run.state not in OPEN or not run_move(run, RunState.STOPPED, message=f"Stopped by {user.username}."):
             raise Conflict("This calibration has ended.", hint="Its points and its model are kept.")
         audit_write(user, "calibration_stop", run.node_name, run=run.pk)

@@ -111,7 +111,9 @@ def _create(
 def _create_check(user: User, project: Project, dataset: Dataset) -> None:
     require(user, project, Role.MEMBER)
     if dataset.project_id != project.pk:
-        raise NotFound("There is no such dataset in this project.", field="data.dataset")
+        raise NotFound(
+            "There is no such dataset in this project.", field="data.dataset", hint="See the list of datasets."
+        )
     if dataset.deleted_at:
         raise Conflict("This dataset is in the trash.", hint="Restore it first.", field="data.dataset")
     space_check(0)

@@ -150,7 +150,7 @@ def prediction_get(*, user: User, job: Job, prediction_id: str) -> Prediction:
     require(user, job.project, Role.VIEWER)
     prediction = Prediction.objects.select_related("job", "owner").filter(pk=prediction_id, job=job).first()
     if prediction is None:
-        raise NotFound("There is no such prediction.")
+        raise NotFound("There is no such prediction.", hint="The job's page shows those that are kept.")
     return prediction
 
 

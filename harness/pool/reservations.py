@@ -130,7 +130,7 @@ def reservation_cancel(*, user: User, reservation_id: str) -> Reservation:
     require_admin(user)
     reservation = Reservation.objects.filter(pk=reservation_id).first()
     if reservation is None:
-        raise NotFound("There is no such reservation.")
+        raise NotFound("There is no such reservation.", hint="It may be over; see the list of reservations.")
     with transaction.atomic():
         if not reservation_release(reservation):
             raise Conflict("This reservation is over.", hint="See the pool page for those that hold.")
