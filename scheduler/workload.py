@@ -1,7 +1,7 @@
 """`Workload`: what one training step of a program does, operator by operator. Read off the program itself.
 
-Made on meta tensors by `worker.runtime.probe.trace` inside a node's sandbox; nothing here knows a model family. What a
-program tells is not to be trusted: figures that are no figures are refused here.
+Made on meta tensors by `worker.runtime.inspection.trace` inside a node's sandbox; nothing here knows a model family.
+What a program tells is not to be trusted: figures that are no figures are refused here.
 """
 
 from __future__ import annotations

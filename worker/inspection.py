@@ -10,8 +10,8 @@ all ranks), `steps`, `visits`, `device` (`cpu`, `cuda:N`, `cuda:N,M`), `threads`
 (wait for a host that works for nobody else), `budget_s` of the whole request, and `points`: a list of requests that
 override these fields, each with a `request_id` of its own. With `link` (a number of ranks) instead of a program, the
 sums over so many ranks of this node are timed.
-Answer: `{request_id, ok, problem, program_sha256}` and what `worker.runtime.probe.measure` or
-`worker.runtime.probe.link` tells.
+Answer: `{request_id, ok, problem, program_sha256}` and what `worker.runtime.inspection.measure` or
+`worker.runtime.inspection.link` tells.
 
 A problem is `{code, message, hint}`; `cannot_trace` and `time_limit` say to measure on a device instead of tracing.
 """
@@ -67,7 +67,7 @@ def inspect(request: dict[str, Any]) -> dict[str, Any]:
     answer: dict[str, Any] = {"ok": False, "workload": None, "problem": None, "parameters": None}
     try:
         arguments = [*folders(request), *_option("--batch", request.get("batch_size"))]
-        call = _program_call(request, "inspect", module_argv("worker.runtime.probe.trace", *arguments))
+        call = _program_call(request, "inspect", module_argv("worker.runtime.inspection.trace", *arguments))
         call = replace(call, large_hint=_LARGE_HINT)
         body = last_answer(program_run(call))
         answer |= {key: body.get(key) for key in INSPECTED} | {"problem": with_limit(body.get("problem"), call)}
@@ -122,7 +122,7 @@ def _measure_call(request: dict[str, Any]) -> ProgramCall:
         *("--threads", str(threads), "--ranks", str(ranks)),
         *(("--quickest", str(_surveys.quickest_s())) if request.get("quiet") else ()),
     ]
-    call = _program_call(request, "measure", (sys.executable, "-m", "worker.runtime.probe.measure", *arguments))
+    call = _program_call(request, "measure", (sys.executable, "-m", "worker.runtime.inspection.measure", *arguments))
     return replace(
         call, timeout_s=max(budget_s, MEASURE_SPARE_S), threads=threads, gpus=indices, loopback=ranks > 1,
         memory_bytes=int(request.get("memory_bytes") or host_limits.memory_available_bytes() * MEMORY_SHARE),
@@ -146,7 +146,7 @@ def _link_call(request: dict[str, Any]) -> ProgramCall:
     ranks, indices = number(request, "link", 2), gpus(request)
     arguments = ["--ranks", str(ranks), "--device", "cuda" if indices else "cpu"]
     return ProgramCall(
-        name=f"link-{request['request_id']}", argv=(sys.executable, "-m", "worker.runtime.probe.link", *arguments),
+        name=f"link-{request['request_id']}", argv=(sys.executable, "-m", "worker.runtime.inspection.link", *arguments),
         workdir=Path("/"), timeout_s=MEASURE_S, threads=1, gpus=indices, loopback=True,
         minimum_level=int(request.get("minimum_sandbox_level", 0)),
     )  # fmt: skip

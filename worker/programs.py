@@ -173,7 +173,7 @@ def check(request: dict[str, Any]) -> dict[str, Any]:
 def _check(request: dict[str, Any]) -> dict[str, Any]:
     paths = RunPaths(Path(request["job_dir"]).resolve())
     folders = ("--program", str(paths.program), "--data", str(Path(request["dataset_dir"]).resolve()))
-    argv = list(module_argv("worker.runtime.probe.check", *folders))
+    argv = list(module_argv("worker.runtime.inspection.check", *folders))
     call = _call(request, f"check-{request['check_id']}", argv, (paths.program,), timeout_s=CHECK_S)
     call = replace(call, slow_hint=_SLOW_CHECK, large_hint=_SMALLER_MODEL)
     done = program_run(call)

@@ -62,8 +62,8 @@ def resize(job_id: str, token: int, number: int, slots: list[int]) -> bool:
     return resizing.attempt_resize(job_id, token, number, slots)
 
 
-@app.task(name="node.probe")
-def probe() -> None:
+@app.task(name="node.report")
+def report() -> None:
     """Report the node's state now."""
     heartbeat.heartbeat().now()
 

@@ -37,7 +37,7 @@ AGREE = 0.1
 
 
 def options(**changes: Any) -> argparse.Namespace:
-    """What `worker.runtime.probe.measure` takes."""
+    """What `worker.runtime.inspection.measure` takes."""
     chosen = {"batch": None, "steps": STEPS, "repeats": REPEATS, "budget": 3.0, "device": "cpu", "threads": 1}
     return argparse.Namespace(**(chosen | {"ranks": 1} | changes))
 
@@ -58,7 +58,7 @@ def in_fork(program: Path, chosen: argparse.Namespace, gauge: Gauge) -> dict[str
 
 def _child(writer: Connection, program: Path, chosen: argparse.Namespace, gauge: Gauge) -> None:
     from worker.runtime.heap import give_back_freed_memory
-    from worker.runtime.probe.measure import idle_bytes, measure
+    from worker.runtime.inspection.measure import idle_bytes, measure
 
     give_back_freed_memory()  # else what the parent's trial left free would hold a part of the peak
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
@@ -69,7 +69,7 @@ def _child(writer: Connection, program: Path, chosen: argparse.Namespace, gauge:
 
 def warm(program: Path) -> None:
     """Load in this process what a first step loads, so that no fork has to. Starts no threads."""
-    from worker.runtime.probe.measure import measure
+    from worker.runtime.inspection.measure import measure
 
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
         measure(program, None, options(steps=1, repeats=1, budget=0.5), 0)
@@ -77,7 +77,7 @@ def warm(program: Path) -> None:
 
 def in_process(program: Path, **changes: Any) -> dict[str, Any]:
     """The measurement by a process of its own: with several threads, or several ranks."""
-    argv = [sys.executable, "-m", "worker.runtime.probe.measure", "--program", str(program)]
+    argv = [sys.executable, "-m", "worker.runtime.inspection.measure", "--program", str(program)]
     argv += [part for name, value in changes.items() for part in (f"--{name}", str(value))]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT), "OMP_NUM_THREADS": str(changes.get("threads", 1))}
     done = subprocess.run(argv, capture_output=True, text=True, env=environment, cwd=program, timeout=300)

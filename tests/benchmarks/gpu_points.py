@@ -98,8 +98,8 @@ def visited(point: SweepPoint, root: Path, device: str, turn: TextIO) -> Visit:
     """One measurement, without the program's workload. What needs the GPU is done while `turn` is locked."""
     import torch
 
-    from worker.runtime.probe import measure as measuring
-    from worker.runtime.probe.synthetic_rows import make_rows
+    from worker.runtime.inspection import measure as measuring
+    from worker.runtime.inspection.synthetic_rows import make_rows
 
     class Turn(measuring.MeasureRun):
         """A visit is short: passes between epochs are no part of a point."""
@@ -196,8 +196,8 @@ def peak_of(row: Visit) -> float:
 
 def workload_of(point: SweepPoint, root: Path) -> Workload:
     """Of the point's program. Raises `ValueError` where it cannot be read."""
-    from worker.runtime.probe.synthetic_rows import make_rows
-    from worker.runtime.probe.trace import trace
+    from worker.runtime.inspection.synthetic_rows import make_rows
+    from worker.runtime.inspection.trace import trace
     from worker.runtime.spec import load_spec
 
     program = program_of(point, root)

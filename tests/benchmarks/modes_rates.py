@@ -33,7 +33,7 @@ from scheduler.rates.trials import TrialsRecord, trial_choice
 from tests.benchmarks.rate_cases import CASES, FURTHER, PACKERS, TUNING, Case
 from tests.worker.runtime import samples
 from worker.runtime.device import set_up_torch
-from worker.runtime.probe.standin import Enough, StandIn, drive
+from worker.runtime.inspection.standin import Enough, StandIn, drive
 from worker.runtime.rates.range_test import rate_test
 from worker.runtime.rates.trials import rate_trials
 from worker.runtime.rng import seed_all

@@ -233,7 +233,7 @@ def timed(told: Sequence[dict[str, Any]], steps: int) -> dict[str, Any]:
 
 def first_plan(program: Path, batch: int, factor: float) -> Planned:
     """As the platform plans it: the program read without running it, priced on a core that nobody has calibrated."""
-    command = [sys.executable, "-m", "worker.runtime.probe.trace", "--batch", str(batch // 2)]
+    command = [sys.executable, "-m", "worker.runtime.inspection.trace", "--batch", str(batch // 2)]
     environment = samples.BARE | {"PYTHONPATH": str(samples.PROJECT)}
     done = subprocess.run(command, cwd=program, env=environment, capture_output=True, text=True, check=True)
     workload = Workload.from_dict(json.loads(done.stdout.splitlines()[-1])["workload"])

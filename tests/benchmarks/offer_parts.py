@@ -15,7 +15,7 @@ STEPS: dict[str, tuple[str, ...]] = {
     "interpreter": (sys.executable, "-c", f"pass{END}"),
     "torch": (sys.executable, "-c", f"import gc; gc.disable(); import torch{END}"),
     "ours, pyarrow, fake tensors": (
-        sys.executable, "-c", f"import gc; gc.disable(); import worker.runtime.probe.trace; gc.freeze(){END}",
+        sys.executable, "-c", f"import gc; gc.disable(); import worker.runtime.inspection.trace; gc.freeze(){END}",
     ),
 }  # fmt: skip
 """Each process by what it does beyond the one before it."""

@@ -18,7 +18,7 @@ from tests.gpu.runs import DEVICE, EXACT, make
 from tests.untested import untested
 from tests.worker.runtime import samples
 from worker import devices
-from worker.sandbox import probe as sandbox_probe
+from worker.sandbox import abilities
 
 NO_GPU = untested("GPUs", "torch finds none here")
 NO_NVML = untested("GPUs", "NVML, the driver's own library, does not answer")
@@ -70,6 +70,6 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as above:
         Path(above).chmod(0o755)
         monkeypatch.setenv("DLH_HOME", f"{above}/var")
-        sandbox_probe.ingredients.cache_clear()
+        abilities.ingredients.cache_clear()
         yield Path(above, "var")
-    sandbox_probe.ingredients.cache_clear()
+    abilities.ingredients.cache_clear()

@@ -95,7 +95,7 @@ def test_the_time_of_a_row_is_that_of_the_gpu_not_of_its_orders(gpu: dict[str, A
             return rows * self.scale
 
     part = Part((torch.ones(8, 2),), torch.zeros(8, dtype=torch.int64), torch.arange(8))
-    found = memory.probe(Slow().to(device), part, 2, device, 2)
+    found = memory.rows_try(Slow().to(device), part, 2, device, 2)
     assert found.row_s * 2 > 0.02
 
 

@@ -16,7 +16,7 @@ from tests.worker.runtime.apart import apart
 from worker.runtime import collective
 from worker.runtime.collective import Group, broadcast_bytes, gather_bytes, join
 from worker.runtime.handing import state_handed
-from worker.runtime.probe.link import SIZES_BYTES, probe
+from worker.runtime.inspection.link import SIZES_BYTES, sum_times
 
 BACKENDS = [
     pytest.param(
@@ -103,7 +103,7 @@ def handed(group: Group, device: torch.device) -> bool:
 
 def seconds(group: Group, device: torch.device) -> list[float]:
     """Of sums, as links are measured."""
-    return probe(group, device)
+    return sum_times(group, device)
 
 
 def test_its_sums_are_sums(backend: str, device: torch.device) -> None:

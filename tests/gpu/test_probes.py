@@ -29,7 +29,7 @@ def digits(folder: Path) -> DatasetProfile:
 def measured(program: Path, *arguments: str, code: int = 0) -> dict[str, Any]:
     """What `measure` says of it."""
     options = ("--device", DEVICE, "--steps", "2", "--repeats", "2", "--budget", "10", *arguments)
-    done = samples.run(program, "-m", "worker.runtime.probe.measure", "--program", str(program), *options)
+    done = samples.run(program, "-m", "worker.runtime.inspection.measure", "--program", str(program), *options)
     assert done.returncode == code, done.stdout[-500:] + done.stderr[-3000:]
     return answer(done.stdout)
 
@@ -90,6 +90,6 @@ def test_a_range_of_learning_rates_is_tested(family: str, pack: Pack, device: to
 def test_a_link_to_a_gpu_that_is_not_there_is_told(gpu: dict[str, Any], tmp_path: Path) -> None:
     ranks = str(torch.cuda.device_count() + 1)
     options = ("--ranks", ranks, "--device", "cuda")
-    done = samples.run(tmp_path, "-m", "worker.runtime.probe.link", *options, DLH_BACKEND="torch")
+    done = samples.run(tmp_path, "-m", "worker.runtime.inspection.link", *options, DLH_BACKEND="torch")
     assert done.returncode == EXIT_REPORTED
     assert answer(done.stdout)["problem"]["code"] == "start_failed"

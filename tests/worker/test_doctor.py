@@ -86,7 +86,7 @@ def test_sums_between_gpus_are_looked_at_where_pytorch_and_horovod_can_use_them(
 def test_a_sandbox_that_keeps_gpus_from_jobs_is_named(driver, monkeypatch, level, uid_reaches_us):
     host = replace(sandbox.host(), level=level, uid_reaches_us=uid_reaches_us)
     monkeypatch.setattr(sandbox, "host", lambda: host)
-    monkeypatch.setattr("worker.sandbox.probe.os.getuid", lambda: 0)
+    monkeypatch.setattr("worker.sandbox.abilities.os.getuid", lambda: 0)
     monkeypatch.setattr(machine, "_torch_has_cuda", lambda: True)
     monkeypatch.setattr(machine, "_version", lambda _: "")
     bad = [line.name for line in machine.gpus() if line.state is State.BAD]

@@ -17,8 +17,7 @@ import pytest
 
 from tests.untested import untested
 from worker import sandbox, trees
-from worker.sandbox import SandboxLevel, SandboxLimits, cgroup, command
-from worker.sandbox import probe as sandbox_probe
+from worker.sandbox import SandboxLevel, SandboxLimits, abilities, cgroup, command
 
 ATTACKS = Path(__file__).with_name("attacks")
 BELOW_L2 = {"see_host_processes", "change_a_readonly_file"}
@@ -121,8 +120,8 @@ def test_a_program_with_a_gpu_under_landlock_alone_names_its_threads_and_changes
     python = shutil.which("python3", path="/usr/bin")
     if python is None:
         pytest.skip(untested("a GPU under landlock alone", "no Python here that another user id can run"))
-    host = replace(sandbox_probe.ingredients(), uid_reaches_us=True)
-    monkeypatch.setattr(sandbox_probe, "ingredients", lambda: host)
+    host = replace(abilities.ingredients(), uid_reaches_us=True)
+    monkeypatch.setattr(abilities, "ingredients", lambda: host)
     argv = [python, "-I", "-S", "-c", NAMES_A_THREAD, str(os.getpid())]
     done = run_at(SandboxLevel.L1, argv, tmp_path, gpus=(0,))
     assert done.returncode == 0, done.stderr
@@ -131,8 +130,8 @@ def test_a_program_with_a_gpu_under_landlock_alone_names_its_threads_and_changes
 
 @pytest.mark.skipif(os.getuid() != 0, reason="user ids are given by root alone")
 def test_a_program_with_a_user_id_of_its_own_finds_its_files_below_a_private_home(monkeypatch) -> None:
-    host = replace(sandbox_probe.ingredients(), uid_reaches_us=True)
-    monkeypatch.setattr(sandbox_probe, "ingredients", lambda: host)
+    host = replace(abilities.ingredients(), uid_reaches_us=True)
+    monkeypatch.setattr(abilities, "ingredients", lambda: host)
     with tempfile.TemporaryDirectory() as above:
         folder = Path(above)
         folder.chmod(0o755)
@@ -157,7 +156,7 @@ def test_programs_get_no_user_id_that_cannot_come_to_their_data(monkeypatch) -> 
     python = shutil.which("python3", path="/usr/bin")
     if python is None:
         pytest.skip(untested("user ids under landlock alone", "no Python here that another user id can run"))
-    monkeypatch.setattr(sandbox_probe.sys, "executable", python)
+    monkeypatch.setattr(abilities.sys, "executable", python)
     with tempfile.TemporaryDirectory() as above:
         home = Path(above, "home")
         home.mkdir()
@@ -167,14 +166,14 @@ def test_programs_get_no_user_id_that_cannot_come_to_their_data(monkeypatch) -> 
             Path(above).chmod(mode)
             os.chown(home, uid, gid)
             home.chmod(home_mode)
-            sandbox_probe.ingredients.cache_clear()
-            return sandbox_probe.ingredients().uid_reaches_us
+            abilities.ingredients.cache_clear()
+            return abilities.ingredients().uid_reaches_us
 
         assert reached(0o755, 0o700) and not reached(0o700, 0o700)
         assert not reached(0o755, 0o700, uid=1000), "of somebody else"
         assert not reached(0o755, 0o770, gid=1000), "a group would lose its rights"
         assert reached(0o755, 0o775, gid=1000)
-    sandbox_probe.ingredients.cache_clear()
+    abilities.ingredients.cache_clear()
 
 
 def test_a_group_that_has_rights_in_a_folder_keeps_them(tmp_path: Path) -> None:
@@ -194,7 +193,7 @@ def test_a_group_that_has_rights_in_a_folder_keeps_them(tmp_path: Path) -> None:
 
 def test_a_program_without_a_user_id_of_its_own_may_write_nothing_below_proc(tmp_path: Path) -> None:
     spec = sandbox.SandboxSpec(name="t", argv=("true",), workdir=tmp_path, gpus=(0,))
-    host = sandbox_probe.ingredients()
+    host = abilities.ingredients()
     policies = [
         json.loads(command.command(spec, SandboxLevel.L1, host, tmp_path, uid, None)[4]) for uid in (None, 60100)
     ]
@@ -277,16 +276,16 @@ def test_the_host_names_its_level_and_why_not_more() -> None:
 
 
 def test_without_bubblewrap_the_level_falls_and_the_reason_says_what_to_install(monkeypatch) -> None:
-    monkeypatch.setattr(sandbox_probe.shutil, "which", lambda _: None)
-    sandbox_probe.ingredients.cache_clear()
-    monkeypatch.setattr(sandbox_probe, "_finding", sandbox_probe.Finding())
+    monkeypatch.setattr(abilities.shutil, "which", lambda _: None)
+    abilities.ingredients.cache_clear()
+    monkeypatch.setattr(abilities, "_finding", abilities.Finding())
     try:
         host = sandbox.host()
         assert host.level <= SandboxLevel.L1
         assert "bubblewrap is not installed" in host.reason
     finally:
         monkeypatch.undo()
-        sandbox_probe.ingredients.cache_clear()
+        abilities.ingredients.cache_clear()
 
 
 @pytest.mark.skipif(

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from worker import sandbox
-from worker.sandbox import SandboxError, SandboxLevel, SandboxSpec, SandboxTooWeak
-from worker.sandbox import probe as sandbox_probe
-from worker.sandbox.probe import AGAIN_MOST_S, AGAIN_S, Finding, Host
+from worker.sandbox import SandboxError, SandboxLevel, SandboxSpec, SandboxTooWeak, abilities
+from worker.sandbox.abilities import AGAIN_MOST_S, AGAIN_S, Finding, Host
 
 BEST = Host(bwrap="/usr/bin/bwrap", seccomp_problem="", landlock_abi=7, has_cgroups=True, uid_reaches_us=True,
             level=SandboxLevel.L3)  # fmt: skip
@@ -73,9 +72,9 @@ def test_landlock_alone_is_a_level_only_where_other_processes_of_the_user_are_sa
     monkeypatch: pytest.MonkeyPatch, uid: int, abi: int, level: int
 ) -> None:
     monkeypatch.setattr("os.getuid", lambda: uid)
-    monkeypatch.setattr(sandbox_probe, "ingredients", lambda: replace(BEST, bwrap="", landlock_abi=abi))
-    monkeypatch.setattr(sandbox_probe, "_trial", lambda _: "")
-    found = sandbox_probe.look()
+    monkeypatch.setattr(abilities, "ingredients", lambda: replace(BEST, bwrap="", landlock_abi=abi))
+    monkeypatch.setattr(abilities, "_trial", lambda _: "")
+    found = abilities.look()
     assert found.level == level
     assert ("could end other processes" in found.reason) == (level == 0)
 
@@ -113,11 +112,11 @@ def test_two_who_ask_at_once_share_one_look() -> None:
 
 
 def test_a_trial_that_fails_is_told_from_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox_probe, "_missing", lambda _found, level: "missing" if level == SandboxLevel.L3 else "")
-    monkeypatch.setattr(sandbox_probe, "_trial", lambda _level: "")
-    assert (sandbox_probe.look().level, sandbox_probe.look().tried) == (SandboxLevel.L2, SandboxLevel.L2)
-    monkeypatch.setattr(sandbox_probe, "_trial", lambda level: "busy" if level == SandboxLevel.L2 else "")
-    assert (sandbox_probe.look().level, sandbox_probe.look().tried) == (SandboxLevel.L1, SandboxLevel.L2)
+    monkeypatch.setattr(abilities, "_missing", lambda _found, level: "missing" if level == SandboxLevel.L3 else "")
+    monkeypatch.setattr(abilities, "_trial", lambda _level: "")
+    assert (abilities.look().level, abilities.look().tried) == (SandboxLevel.L2, SandboxLevel.L2)
+    monkeypatch.setattr(abilities, "_trial", lambda level: "busy" if level == SandboxLevel.L2 else "")
+    assert (abilities.look().level, abilities.look().tried) == (SandboxLevel.L1, SandboxLevel.L2)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +127,7 @@ def test_a_trial_that_fails_is_told_from_what_is_missing(monkeypatch: pytest.Mon
 def test_a_run_is_refused_for_good_only_where_the_host_cannot_do_better(
     host: Host, least: int, refusal: type[SandboxError], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox_probe, "host", lambda: host)
+    monkeypatch.setattr(abilities, "host", lambda: host)
     with pytest.raises(SandboxError) as caught:
         sandbox.start(SandboxSpec(name="job-1", argv=("true",), workdir=tmp_path, minimum_level=least))
     assert type(caught.value) is refusal

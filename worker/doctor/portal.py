@@ -20,7 +20,7 @@ from worker.words import size_words
 
 TIMEOUT_S = 10.0
 CLOCK_WARN_S, CLOCK_BAD_S = 1.0, 5.0
-PROBE_BYTES = 32 << 20
+MEASURED_BYTES = 32 << 20
 BANDWIDTH_WARN_BYTES_PER_S = 10 << 20
 REDIS_FIXED = {(6, 2): 20, (7, 2): 11, (7, 4): 6, (8, 0): 4, (8, 2): 2}
 """CVE-2025-49844 (a use after free in Lua): first fixed patch of each release line of Redis; newer lines have it."""
@@ -111,12 +111,12 @@ def bandwidth(url: str, secret: str) -> Finding:
     """From the portal to here."""
     began_s = time.perf_counter()
     done = 0
-    with _open(f"{url}/api/v1/node/probe?size_bytes={PROBE_BYTES}", secret) as answer:
+    with _open(f"{url}/api/v1/node/bandwidth?size_bytes={MEASURED_BYTES}", secret) as answer:
         while block := answer.read(1 << 20):
             done += len(block)
     rate = done / (time.perf_counter() - began_s)
     text = f"{size_words(rate)}/s from the portal"
-    if done < PROBE_BYTES or rate < BANDWIDTH_WARN_BYTES_PER_S:
+    if done < MEASURED_BYTES or rate < BANDWIDTH_WARN_BYTES_PER_S:
         return warn("bandwidth", text, "A dataset of 10 GiB takes over a quarter of an hour.", "Use a faster link.")
     return ok("bandwidth", text)
 

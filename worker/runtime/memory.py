@@ -35,7 +35,7 @@ CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limi
 
 
 @dataclass(frozen=True, kw_only=True)
-class Probe:
+class RowsTried:
     """What a try told."""
 
     output_shape: tuple[int, ...]
@@ -49,7 +49,7 @@ class Probe:
     """What a person should know of the outputs, in sentences."""
 
 
-def probe(
+def rows_try(
     net: nn.Module,
     part: Part,
     outputs: int,
@@ -57,8 +57,8 @@ def probe(
     rows: int,
     limit_bytes: int | None = None,
     device_ranks: int = 1,
-    tell: Callable[[Probe | None], None] = lambda found: None,
-) -> Probe:
+    tell: Callable[[RowsTried | None], None] = lambda found: None,
+) -> RowsTried:
     """Try `net` on the first two rows, then on `rows` if memory allows.
 
     `limit_bytes` is what the platform lets this process take, `device_ranks` how many ranks drive its GPU. `tell` is
@@ -73,12 +73,12 @@ def probe(
     # before the try: the allocator does not give everything back
     room_bytes = free_bytes(device, limit_bytes, device_ranks)
     tell(None)
-    found = _probe(net, part, outputs, device, LEAST_ROWS, room_bytes)
+    found = _try(net, part, outputs, device, LEAST_ROWS, room_bytes)
     tell(found)
     if rows == LEAST_ROWS or found.kept_bytes_per_row * rows > room_bytes:
         return found
     try:
-        found = _probe(net, part, outputs, device, rows, room_bytes)
+        found = _try(net, part, outputs, device, rows, room_bytes)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
@@ -96,7 +96,7 @@ def _check_trainable(net: object) -> None:
         raise ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint)
 
 
-def _probe(net: nn.Module, part: Part, outputs: int, device: torch.device, rows: int, room_bytes: float) -> Probe:
+def _try(net: nn.Module, part: Part, outputs: int, device: torch.device, rows: int, room_bytes: float) -> RowsTried:
     inputs = tuple(tensor[:rows].to(device) for tensor in part.inputs)
     check_call(net, inputs)
     parameters = {weight.data_ptr() for weight in net.parameters()}
@@ -121,7 +121,7 @@ def _probe(net: nn.Module, part: Part, outputs: int, device: torch.device, rows:
     finally:
         net.train(was_training)
     state_bytes = STATE_COPIES * sum(weight.numel() * weight.element_size() for weight in net.parameters())
-    return Probe(
+    return RowsTried(
         output_shape=tuple(output.shape),
         kept_bytes_per_row=sum(kept.values()) / rows,
         row_s=row_s,
@@ -143,7 +143,7 @@ def check_shape(output: object, rows: int, outputs: int) -> None:
     raise ProgramFailure(FailureCode.MODEL_WRONG_SHAPE, message, hint)
 
 
-def fitting_batch(batch_size: int, found: Probe, world_size: int = 1) -> int | None:
+def fitting_batch(batch_size: int, found: RowsTried, world_size: int = 1) -> int | None:
     """Largest power of two below `batch_size` (rows over all ranks) whose step fits; None if not even a row does."""
     room = found.room_bytes * SAFETY / (found.kept_bytes_per_row * GRADIENT_FACTOR or 1.0) * world_size
     fitting = 1
@@ -152,7 +152,7 @@ def fitting_batch(batch_size: int, found: Probe, world_size: int = 1) -> int | N
     return fitting if room >= 1 else None
 
 
-def rows_at_once(batch_size: int, found: Probe | None) -> int:
+def rows_at_once(batch_size: int, found: RowsTried | None) -> int:
     """Rows that one forward pass takes while evaluating: a rank's batch, or more where memory allows."""
     if found is None:
         return max(batch_size, ROWS_AT_ONCE)

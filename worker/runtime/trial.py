@@ -22,7 +22,7 @@ class Trial:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.found: memory.Probe | None = None
+        self.found: memory.RowsTried | None = None
 
     def make(self, net: nn.Module, dataset: Dataset) -> None:
         """Try `net`, which is on the mode's home, on a few rows.
@@ -32,7 +32,7 @@ class Trial:
         run = self.run
         outputs = int(dataset.shape.get("outputs") or run.spec.shape.outputs)
         rows, limits = min(ROWS, self._rows_here), (run.settings.memory_bytes, run.settings.device_ranks)
-        memory.probe(net, dataset.train, outputs, run.mode.home, rows, *limits, self._tell)
+        memory.rows_try(net, dataset.train, outputs, run.mode.home, rows, *limits, self._tell)
 
     @property
     def _rows_here(self) -> int:
@@ -56,7 +56,7 @@ class Trial:
         run = self.run
         return None if self.found is None else memory.fitting_batch(run.batch_size, self.found, run.world_size)
 
-    def _tell(self, found: memory.Probe | None) -> None:
+    def _tell(self, found: memory.RowsTried | None) -> None:
         self.found = found
         teller = self.run.teller
         teller.progress("loading", fitting_batch=self.fitting_batch() or 0)

@@ -3,6 +3,7 @@
 Imports nothing of the node's launch or supervision, so that control can profile datasets in it as well.
 """
 
+from worker.sandbox.abilities import Host, host
 from worker.sandbox.command import EPHEMERAL_PORTS, PORTS_ABI
 from worker.sandbox.environment import package_folder, python_environment
 from worker.sandbox.model import (
@@ -17,7 +18,6 @@ from worker.sandbox.model import (
 )
 from worker.sandbox.overlay import encryption_problem
 from worker.sandbox.overlay import problem as network_problem
-from worker.sandbox.probe import Host, host
 from worker.sandbox.run import (
     SandboxProcess,
     remove_leftovers,

@@ -168,7 +168,7 @@ def _trial(level: SandboxLevel) -> str:
 
     limits = SandboxLimits(memory_bytes=256 << 20)
     spec = SandboxSpec(
-        name=f"probe-{os.getpid()}-{level}", argv=(sys.executable, "-I", "-S", "-c", "pass"),
+        name=f"trial-{os.getpid()}-{level}", argv=(sys.executable, "-I", "-S", "-c", "pass"),
         workdir=Path("/"), limits=limits,
     )  # fmt: skip
     try:

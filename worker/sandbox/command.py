@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from worker.sandbox import bwrap, cgroup, probe, seccomp, uids
+from worker.sandbox import abilities, bwrap, cgroup, seccomp, uids
 from worker.sandbox.model import SandboxLevel, SandboxSpec
 
 _ENTER = Path(__file__).with_name("enter.py")
@@ -40,7 +40,7 @@ _WRITE_BELOW_L2 = ("/dev/null", "/dev/zero", "/dev/shm", "/dev/tty")  # noqa: S1
 def command(
     spec: SandboxSpec,
     level: SandboxLevel,
-    host: probe.Host,
+    host: abilities.Host,
     scratch: Path,
     uid: int | None,
     group: cgroup.Cgroup | None,
@@ -60,7 +60,7 @@ def command(
 def _policy(
     spec: SandboxSpec,
     level: SandboxLevel,
-    host: probe.Host,
+    host: abilities.Host,
     scratch: Path,
     uid: int | None,
     group: cgroup.Cgroup | None,
@@ -87,7 +87,12 @@ def _policy(
 
 
 def _landlock(
-    spec: SandboxSpec, level: SandboxLevel, host: probe.Host, scratch: Path, ports: list[int] | None, uid: int | None
+    spec: SandboxSpec,
+    level: SandboxLevel,
+    host: abilities.Host,
+    scratch: Path,
+    ports: list[int] | None,
+    uid: int | None,
 ) -> dict[str, object] | None:
     if level == SandboxLevel.L1:
         read = [*_READ_BELOW_L2, *bwrap.python_folders(), *spec.readonly, _ENTER.parent]

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from worker.sandbox import namespace, probe, wireguard
+from worker.sandbox import abilities, namespace, wireguard
 from worker.sandbox.model import Encryption, Overlay, SandboxError, SandboxLevel
 from worker.sandbox.namespace import Space, run, tool
 from worker.sandbox.wireguard import Peer, Tunnel
@@ -145,8 +145,8 @@ def _tried(port: int = 0) -> str:
 def _tried_vxlan() -> str:
     if os.getuid() != 0:
         return "the agent does not run as root"
-    if probe.host().level < SandboxLevel.L2:
-        return f"its sandbox is {probe.host().level.name}"
+    if abilities.host().level < SandboxLevel.L2:
+        return f"its sandbox is {abilities.host().level.name}"
     return _tried()
 
 

@@ -18,7 +18,7 @@ import psutil
 
 from worker import trees
 from worker.home import data_roots, run_dir
-from worker.sandbox import cgroup, command, egress, overlay, probe, uids
+from worker.sandbox import abilities, cgroup, command, egress, overlay, uids
 from worker.sandbox.environment import package_folder, python_environment
 from worker.sandbox.model import Completed, SandboxError, SandboxLevel, SandboxLimits, SandboxSpec, SandboxTooWeak
 from worker.sandbox.output import Reader
@@ -117,7 +117,7 @@ def start(
     stderr: int | IO[bytes] | None = subprocess.DEVNULL,
 ) -> SandboxProcess:
     """Start it. Raises `SandboxTooWeak` below `spec.minimum_level` and `SandboxError` or `OSError` on failure."""
-    host = probe.host() if at_level is None else probe.ingredients()
+    host = abilities.host() if at_level is None else abilities.ingredients()
     level = _level(spec, host, at_level)
     own_uid = host.gives_uid(level)
     with contextlib.ExitStack() as undo:
@@ -139,7 +139,7 @@ def start(
     return SandboxProcess(popen, level, scratch, group, uid, spec.writable, network=network, peers_only=peers_only)
 
 
-def _level(spec: SandboxSpec, host: probe.Host, at_level: SandboxLevel | None) -> SandboxLevel:
+def _level(spec: SandboxSpec, host: abilities.Host, at_level: SandboxLevel | None) -> SandboxLevel:
     """What it is run at. Raises `SandboxTooWeak`, or where that may pass `SandboxError`."""
     level = host.level if at_level is None else at_level
     if spec.share_network:

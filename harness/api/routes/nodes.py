@@ -20,7 +20,7 @@ from harness.responses import chunks_response
 
 join_router = Router()
 router = Router(auth=NodeSecret())
-PROBE_MAX_BYTES = 256 << 20
+BANDWIDTH_MAX_BYTES = 256 << 20
 _BLOCK = bytes(1 << 20)
 
 
@@ -59,12 +59,12 @@ def look(request: HttpRequest) -> NodeSelfOut:
     return NodeSelfOut(name=node.name, version=release(), time_s=time.time(), peers=peers)
 
 
-@router.get("/probe", summary="Bytes to time")
-def probe(request: HttpRequest, size_bytes: int) -> HttpResponseBase:
+@router.get("/bandwidth", summary="Bytes to time")
+def bandwidth(request: HttpRequest, size_bytes: int) -> HttpResponseBase:
     """So many bytes, for a measurement of the line. For joined nodes."""
     node_of(request)
-    if not 1 <= size_bytes <= PROBE_MAX_BYTES:
-        raise Invalid(f"A probe has 1 to {PROBE_MAX_BYTES} bytes.", field="size_bytes")
+    if not 1 <= size_bytes <= BANDWIDTH_MAX_BYTES:
+        raise Invalid(f"A measurement has 1 to {BANDWIDTH_MAX_BYTES} bytes.", field="size_bytes")
     whole, rest = divmod(size_bytes, len(_BLOCK))
     blocks = [_BLOCK] * whole + [_BLOCK[:rest]] * bool(rest)
     answer = chunks_response(request, iter(blocks), content_type="application/octet-stream")

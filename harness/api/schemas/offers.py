@@ -46,7 +46,7 @@ class SpecOfferIn(SpecIn, AskedIn):
     model: str | None = Field(None, max_length=1_048_576, description="Text of your own model.py with build(spec).")
     workload: dict[str, Any] | None = Field(
         None,
-        description="What one training step does, operator by operator, as `python -m worker.runtime.probe.trace` "
+        description="What one training step does, operator by operator, as `python -m worker.runtime.inspection.trace` "
         "prints it (`scheduler.workload.Workload`); instead of dataset and spec.",
     )
     project: str = Field("", description="Slug: whose quota counts for a workload; empty: none.")

@@ -88,7 +88,8 @@ def offer(  # noqa: PLR0913  (typer: one parameter per option)
     data: DataOption = "",
     model: ModelOption = None,
     workload: Annotated[
-        Path | None, typer.Option(help="JSON of `python -m worker.runtime.probe.trace` instead of a spec and data.")
+        Path | None,
+        typer.Option(help="JSON of `python -m worker.runtime.inspection.trace` instead of a spec and data."),
     ] = None,
     deadline: DeadlineOption = "",
     device: DeviceOption = "",
@@ -190,7 +191,7 @@ def _workload(path: Path) -> Json:
         body = json.loads(text_read(path).strip().splitlines()[-1])
     except (ValueError, IndexError) as error:
         raise BadInput(
-            f"{path} does not contain JSON.", hint="Create it with `python -m worker.runtime.probe.trace`."
+            f"{path} does not contain JSON.", hint="Create it with `python -m worker.runtime.inspection.trace`."
         ) from error
     found = body.get("workload", body) if isinstance(body, dict) else None
     if not isinstance(found, dict):

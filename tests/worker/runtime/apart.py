@@ -28,7 +28,7 @@ LIMIT_S = 240.0
 def _server() -> ForkServerContext:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # read once, when torch is loaded
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["worker.runtime.probe.measure", "worker.runtime.probe.trace"])
+    context.set_forkserver_preload(["worker.runtime.inspection.measure", "worker.runtime.inspection.trace"])
     return context
 
 

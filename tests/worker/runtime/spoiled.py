@@ -29,7 +29,7 @@ def error_of(program: Path) -> dict[str, Any]:
 
 def check_of(program: Path) -> dict[str, Any]:
     """Answer of the check before a run."""
-    done = samples.run(program, "-m", "worker.runtime.probe.check", "--program", str(program), "--data", "data")
+    done = samples.run(program, "-m", "worker.runtime.inspection.check", "--program", str(program), "--data", "data")
     answer = json.loads(done.stdout.splitlines()[-1])
     assert done.returncode == (0 if answer["ok"] else EXIT_REPORTED)
     return answer

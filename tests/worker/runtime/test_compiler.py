@@ -19,7 +19,7 @@ READS = """
 from pathlib import Path
 import torch
 from worker.runtime.device import set_up_torch
-from worker.runtime.probe.trace import trace
+from worker.runtime.inspection.trace import trace
 
 set_up_torch(torch.device("cpu"), 1)
 assert trace(Path(), Path(DATA))["ok"]

@@ -17,7 +17,7 @@ from worker.runtime.data import DataError, Part
 from worker.runtime.device import Rounding, choose_device, faulty_kernels_spared
 from worker.runtime.exhausted import is_out_of_memory
 from worker.runtime.failures import describe
-from worker.runtime.memory import probe
+from worker.runtime.memory import rows_try
 
 ASSERTED = (
     "CUDA error: device-side assert triggered\n"
@@ -125,7 +125,7 @@ def test_the_try_of_a_model_sees_what_it_calls_as_a_function(monkeypatch: pytest
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
     rows = torch.arange(4)
     try:
-        probe(Strided(), Part((torch.randn(4, 4, 8, 8),), rows % 2, rows), 2, torch.device("cpu"), 4)
+        rows_try(Strided(), Part((torch.randn(4, 4, 8, 8),), rows % 2, rows), 2, torch.device("cpu"), 4)
         assert not torch.backends.mkldnn.enabled
     finally:
         torch.backends.mkldnn.enabled = True

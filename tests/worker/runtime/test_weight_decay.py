@@ -10,8 +10,8 @@ import pytest
 
 from tests.worker.runtime.apart import apart
 from tests.worker.runtime.samples import pack_table, program
-from worker.runtime.probe.standin import drive
-from worker.runtime.probe.trace import Enough, TraceRun
+from worker.runtime.inspection.standin import drive
+from worker.runtime.inspection.trace import Enough, TraceRun
 from worker.runtime.spec import load_spec
 
 

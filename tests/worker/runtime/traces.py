@@ -9,7 +9,7 @@ from typing import Any
 from scheduler.workload import Workload
 from tests.worker.runtime.apart import apart
 from tests.worker.runtime.samples import program
-from worker.runtime.probe.trace import trace
+from worker.runtime.inspection.trace import trace
 
 
 def traced(folder: Path, data: Path, batch: int | None = None) -> Workload:

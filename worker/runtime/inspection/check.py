@@ -1,4 +1,4 @@
-"""Try a program before it is run: `python -m worker.runtime.probe.check --program FOLDER --data FOLDER`.
+"""Try a program before it is run: `python -m worker.runtime.inspection.check --program FOLDER --data FOLDER`.
 
 Compiles every file, loads the data, builds the model, and makes one forward and one backward pass on a few real
 rows. The last line printed is JSON: {ok, problem: {code, message, hint, file, line, traceback} or null, parameters,
@@ -23,7 +23,7 @@ from worker.events import FailureCode
 from worker.plan import EXIT_REPORTED
 from worker.runtime.data import DataError, Dataset
 from worker.runtime.failures import ProgramFailure, describe
-from worker.runtime.memory import Probe, probe
+from worker.runtime.memory import RowsTried, rows_try
 from worker.runtime.spec import load_spec
 from worker.runtime.spec_check import spec_check
 
@@ -49,7 +49,7 @@ def check(program: Path, data: Path) -> dict[str, Any]:
     return {**answer, "ok": True, "parameters": parameters, "output_shape": shape, "notes": notes}
 
 
-def _try(program: Path, data: Path) -> tuple[nn.Module, Probe]:
+def _try(program: Path, data: Path) -> tuple[nn.Module, RowsTried]:
     for name in SOURCES:
         source = (program / name).read_text(encoding="utf-8")
         compile(source, str(program / name), "exec")
@@ -69,7 +69,7 @@ def _try(program: Path, data: Path) -> tuple[nn.Module, Probe]:
         raise DataError(f"Too few rows to train on: {len(dataset.train)}.", "Use more rows or smaller other parts.")
     net = model.build(spec.with_shape(dataset.shape))
     outputs = int(dataset.shape.get("outputs") or spec.shape.outputs)
-    found = probe(net, dataset.train, outputs, torch.device("cpu"), ROWS)
+    found = rows_try(net, dataset.train, outputs, torch.device("cpu"), ROWS)
     rows = dataset.train.take(slice(0, ROWS))
     net.train()
     torch.autograd.backward(_loss(net(*rows.inputs), rows.targets))

@@ -1,4 +1,4 @@
-"""What ranks of one host pay to add up: `python -m worker.runtime.probe.link [--ranks 2] [--device cpu]`.
+"""What ranks of one host pay to add up: `python -m worker.runtime.inspection.link [--ranks 2] [--device cpu]`.
 
 Sums over all ranks through the runtime's own collective (`worker.runtime.collective`), as averaging of gradients does,
 for a handful of sizes. The last line printed is JSON, `scheduler.estimation.link.fit_link` takes it:
@@ -32,7 +32,7 @@ STEP_S = 0.05
 """A usual step: Horovod's cycle time, and with it the latency, follows from it."""
 
 
-def probe(group: Group, device: torch.device) -> list[float]:
+def sum_times(group: Group, device: torch.device) -> list[float]:
     """Seconds per sum, by size; every rank makes as many."""
     seconds = []
     for size in SIZES_BYTES:
@@ -56,17 +56,17 @@ def _timed(group: Group, tensor: torch.Tensor, device: torch.device) -> float:
 def _rank(backend: str, device: torch.device) -> dict[str, Any]:
     torch.set_num_threads(int(os.environ.get("DLH_THREADS", "1")))
     group = join(backend, STEP_S, device)
-    seconds = probe(group, device)
+    seconds = sum_times(group, device)
     group.close()
     return {"ok": True, "problem": None, "sizes_bytes": list(SIZES_BYTES), "seconds": seconds}
 
 
 def _all(options: argparse.Namespace, backend: str) -> dict[str, Any]:
-    from worker.runtime.probe.local_ranks import run_ranks
+    from worker.runtime.inspection.local_ranks import run_ranks
 
     told = {"ranks": options.ranks, "backend": backend, "device": options.device}
     try:
-        answers = run_ranks("worker.runtime.probe.link", [], options.ranks, threads=1, device=options.device)
+        answers = run_ranks("worker.runtime.inspection.link", [], options.ranks, threads=1, device=options.device)
     except (RuntimeError, OSError) as error:
         problem = {"code": "start_failed", "message": f"The ranks did not meet: {error}", "hint": "Try again."}
         return {"ok": False, "problem": problem, "sizes_bytes": [], "seconds": [], **told}
@@ -75,7 +75,7 @@ def _all(options: argparse.Namespace, backend: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Probe and print the answer."""
+    """Measure and print the answer."""
     parser = argparse.ArgumentParser(description="Time sums over the ranks of this host.")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--device", default="cpu", help="cpu or cuda")

@@ -1,4 +1,4 @@
-"""Real optimizer steps of a program, timed: `python -m worker.runtime.probe.measure --program DIR [--data DIR] [...]`.
+"""Real optimizer steps of a program, timed: `python -m worker.runtime.inspection.measure --program DIR [...]`.
 
 train.py runs with a stand-in for `Run` that hands it batches and watches the clock: model, loss, optimizer, clipping,
 averaging and augmentation are the program's own. A few rows are enough, real ones (`--data`) or made up from the
@@ -6,7 +6,7 @@ shape in spec.yaml; batches repeat them as often as needed. Lines `{"mark": "beg
 timed steps let a watcher read its energy counters, more than once where a quiet host was waited for. The last line
 printed is JSON:
 
-    ok, problem          as `worker.runtime.probe.trace` tells them
+    ok, problem          as `worker.runtime.inspection.trace` tells them
     workload             of ONE rank's share of the batch; null if the program cannot be traced (see `trace_problem`)
     step_s               seconds per step, one figure per visit: median of the steps, plus the mean time of their data
     noise                spread of the visits over their mean; 0 for a single visit
@@ -46,12 +46,12 @@ import torch
 from worker.plan import EXIT_REPORTED
 from worker.quiet import Gauge
 from worker.runtime.device import set_up_torch
+from worker.runtime.inspection import trace as tracing
+from worker.runtime.inspection.few_rows import FewRows, GivenShapeSpec, few_rows
+from worker.runtime.inspection.standin import drive
+from worker.runtime.inspection.synthetic_rows import make_rows
+from worker.runtime.inspection.timing import MeasureRun
 from worker.runtime.memory import idle_bytes, peak_bytes
-from worker.runtime.probe import trace as tracing
-from worker.runtime.probe.few_rows import FewRows, GivenShapeSpec, few_rows
-from worker.runtime.probe.standin import drive
-from worker.runtime.probe.synthetic_rows import make_rows
-from worker.runtime.probe.timing import MeasureRun
 from worker.runtime.rng import seed_all
 from worker.runtime.spec import Spec, load_spec
 
@@ -152,11 +152,15 @@ def main() -> None:
 
 
 def _several(options: argparse.Namespace) -> dict[str, Any]:
-    from worker.runtime.probe.local_ranks import run_ranks
+    from worker.runtime.inspection.local_ranks import run_ranks
 
     try:
         answers = run_ranks(
-            "worker.runtime.probe.measure", sys.argv[1:], options.ranks, threads=options.threads, device=options.device
+            "worker.runtime.inspection.measure",
+            sys.argv[1:],
+            options.ranks,
+            threads=options.threads,
+            device=options.device,
         )
     except RuntimeError as error:
         answers = [{"ok": False, "problem": {"code": "program_error", "message": str(error), "hint": ""}}]

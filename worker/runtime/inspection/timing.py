@@ -21,7 +21,7 @@ from worker.quiet import Gauge
 from worker.runtime.collective import broadcast_bytes
 from worker.runtime.data import Dataset, Part
 from worker.runtime.device import settled_s
-from worker.runtime.probe.standin import Enough, StandIn
+from worker.runtime.inspection.standin import Enough, StandIn
 
 WARM_UP = 2
 VISIT_S = 0.3

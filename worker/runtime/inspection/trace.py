@@ -1,4 +1,4 @@
-"""The workload of a program, read off the program: `python -m worker.runtime.probe.trace --program DIR --data DIR`.
+"""The workload of a program, read off it: `python -m worker.runtime.inspection.trace --program DIR --data DIR`.
 
 train.py runs with a stand-in for `Run`: its model becomes fake tensors (meta tensors that say they lie on a CPU),
 its batches too, so that no arithmetic is done whatever the size. The first step makes the optimizer's state, the
@@ -13,8 +13,8 @@ The last line printed is JSON, exit code 0 if `ok`, else EXIT_REPORTED:
      "problem": {"code", "message", "hint", "file", "line", "traceback"}}
 
 `code` is `cannot_trace` where the program cannot run on fake tensors (control flow that depends on values, NumPy in
-the middle): measure it on a device instead (`worker.runtime.probe.measure`). Otherwise it is the code of the fault.
-With `--batch N` the spec's batch size is replaced.
+the middle): measure it on a device instead (`worker.runtime.inspection.measure`). Otherwise it is the code of the
+fault. With `--batch N` the spec's batch size is replaced.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from worker.runtime.call_check import check_call
 from worker.runtime.data import Dataset, Part
 from worker.runtime.device import set_up_torch
 from worker.runtime.failures import ProgramFailure, describe
+from worker.runtime.inspection.few_rows import LIMIT_BYTES, FewRows, GivenShapeSpec, few_rows
+from worker.runtime.inspection.standin import Enough, StandIn, drive
+from worker.runtime.inspection.tracer import Step, Tracer
+from worker.runtime.inspection.workloads import LOADING_TIMES, Seen, workload
 from worker.runtime.pipeline.blocks import TRIED_ROWS, Chain
-from worker.runtime.probe.few_rows import LIMIT_BYTES, FewRows, GivenShapeSpec, few_rows
-from worker.runtime.probe.standin import Enough, StandIn, drive
-from worker.runtime.probe.tracer import Step, Tracer
-from worker.runtime.probe.workloads import LOADING_TIMES, Seen, workload
 from worker.runtime.rng import seed_all
 from worker.runtime.spec import load_spec
 from worker.stages import MOST_PIECES

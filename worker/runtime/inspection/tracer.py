@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from worker.runtime.probe.operators import Entry, entry, flops
+from worker.runtime.inspection.operators import Entry, entry, flops
 
 
 class Phase(Enum):

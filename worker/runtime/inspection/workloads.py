@@ -11,8 +11,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from worker.runtime.data import Dataset, Part
 from worker.runtime.evaluation import SAMPLE_ROWS
-from worker.runtime.probe.operators import Entry
-from worker.runtime.probe.tracer import Step
+from worker.runtime.inspection.operators import Entry
+from worker.runtime.inspection.tracer import Step
 from worker.runtime.synced_norm import can_share
 
 VERSION = 1

@@ -5,7 +5,7 @@ learning rate rises exponentially from `--low` to `--high`, whatever train.py se
 augmentation are the program's own, and nothing of a run is read or written. A sweep ends at its last rate, or when the
 loss has left for good; further sweeps with other seeds follow while the time lasts. The last line printed is JSON:
 
-    ok, problem      as `worker.runtime.probe.trace` tells them
+    ok, problem      as `worker.runtime.inspection.trace` tells them
     record           {rates, sweeps: [{losses, scores}], score}, as `scheduler.rates.record.RangeRecord` reads it;
                      a loss is of the step's own batch, before the step; `score` is `accuracy`, `r2` or empty
     batch_size       rows of a step
@@ -35,9 +35,9 @@ from worker.plan import EXIT_REPORTED
 from worker.rate_search import USUAL_HIGH, USUAL_LOW, range_fault
 from worker.runtime.data import DataError
 from worker.runtime.device import default_threads, set_up_torch
-from worker.runtime.probe import trace as tracing
-from worker.runtime.probe.few_rows import GivenShapeSpec, few_rows
-from worker.runtime.probe.standin import drive
+from worker.runtime.inspection import trace as tracing
+from worker.runtime.inspection.few_rows import GivenShapeSpec, few_rows
+from worker.runtime.inspection.standin import drive
 from worker.runtime.rates.sweep import Ramp, SweepRun
 from worker.runtime.rng import seed_all
 from worker.runtime.spec import Spec, load_spec

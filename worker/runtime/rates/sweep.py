@@ -15,7 +15,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 
 from worker.runtime.data import Dataset, Part
 from worker.runtime.evaluation import train_sample
-from worker.runtime.probe.standin import Enough, StandIn
+from worker.runtime.inspection.standin import Enough, StandIn
 
 WARM_UP = 3
 """Steps at the first rate before the ramp: the first sets up the optimizer, the others tell how long steps take."""

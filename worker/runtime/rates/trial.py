@@ -21,7 +21,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 
 from worker.runtime.data import Dataset, Part
 from worker.runtime.device import set_up_torch
-from worker.runtime.probe.standin import Enough, StandIn, drive
+from worker.runtime.inspection.standin import Enough, StandIn, drive
 from worker.runtime.rng import seed_all
 from worker.runtime.spec import Spec
 

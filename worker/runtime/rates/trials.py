@@ -4,7 +4,7 @@ Which rates, how long and in which order is said by `worker.rate_search`, from t
 of `worker.runtime.rates.trial`, all with the spec's seed, so with the same rows, weights and order of batches. The last
 line printed is JSON:
 
-    ok, problem      as `worker.runtime.probe.trace` tells them
+    ok, problem      as `worker.runtime.inspection.trace` tells them
     trials           {centre, scale, done: [{round, rate, share, loss}]}, as `scheduler.rates.trials` reads it
     complete         false where the time was over first
     steps            made in all trials
@@ -31,8 +31,8 @@ from worker.plan import EXIT_REPORTED
 from worker.rate_search import Trial, Wanted, most_share, next_trial
 from worker.runtime.data import DataError
 from worker.runtime.device import default_threads
-from worker.runtime.probe import trace as tracing
-from worker.runtime.probe.few_rows import FewRows, GivenShapeSpec, few_rows
+from worker.runtime.inspection import trace as tracing
+from worker.runtime.inspection.few_rows import FewRows, GivenShapeSpec, few_rows
 from worker.runtime.rates.trial import Bench, OutOfTime, TrialRun, trial
 from worker.runtime.spec import load_spec
 

@@ -25,9 +25,9 @@ from tests.worker.runtime.samples import change_spec, diabetes, digits, pack_tab
 from worker import power
 from worker.power import EnergyMeter
 from worker.quiet import Gauge
-from worker.runtime.probe.few_rows import LIMIT_BYTES, GivenShapeSpec
-from worker.runtime.probe.measure import measure, together
-from worker.runtime.probe.synthetic_rows import make_rows
+from worker.runtime.inspection.few_rows import LIMIT_BYTES, GivenShapeSpec
+from worker.runtime.inspection.measure import measure, together
+from worker.runtime.inspection.synthetic_rows import make_rows
 from worker.runtime.spec import as_spec, load_spec
 
 PACKERS = {"digits": lambda folder: digits(folder, 200), "wine": wine, "diabetes": diabetes}
@@ -163,7 +163,7 @@ def test_more_memory_is_seen_where_a_step_takes_more(tmp_path: Path) -> None:
     peaks = []
     for batch in (64, 16384):
         arguments = ("--program", str(folder), "--batch", str(batch), "--steps", "1", "--repeats", "1")
-        done = python(folder, "-m", "worker.runtime.probe.measure", *arguments)
+        done = python(folder, "-m", "worker.runtime.inspection.measure", *arguments)
         assert done.returncode == 0, done.stderr
         answer = json.loads(done.stdout.splitlines()[-1])
         peaks.append(answer["peak_bytes"])
@@ -267,7 +267,7 @@ def test_the_slowest_rank_and_the_largest_memory_count() -> None:
 def test_two_ranks_are_measured_together(tmp_path: Path) -> None:
     folder, data = make(tmp_path, "wine", model={"family": "mlp"})
     arguments = ("--program", str(folder), "--data", str(data), "--batch", "32", "--ranks", "2", "--repeats", "2")
-    done = python(folder, "-m", "worker.runtime.probe.measure", *arguments)
+    done = python(folder, "-m", "worker.runtime.inspection.measure", *arguments)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout.splitlines()[-1])
     assert (answer["ranks"], answer["batch_size"], len(answer["step_s"])) == (2, 32, 2)
@@ -282,7 +282,7 @@ def test_a_rank_that_fails_is_told_and_nothing_hangs(tmp_path: Path) -> None:
     text = train.read_text()
     train.write_text(text.replace("loss = run.backward(", "raise RuntimeError(f'rank {run.rank} broke')\n        ("))
     arguments = ("--program", str(folder), "--data", str(data), "--ranks", "2")
-    done = python(folder, "-m", "worker.runtime.probe.measure", *arguments)
+    done = python(folder, "-m", "worker.runtime.inspection.measure", *arguments)
     assert done.returncode != 0
     answer = json.loads(done.stdout.splitlines()[-1])
     assert not answer["ok"]
@@ -291,7 +291,7 @@ def test_a_rank_that_fails_is_told_and_nothing_hangs(tmp_path: Path) -> None:
 
 @pytest.mark.ranks
 def test_a_link_is_timed_by_the_runtimes_own_collective(tmp_path: Path) -> None:
-    done = python(tmp_path, "-m", "worker.runtime.probe.link", "--ranks", "2")
+    done = python(tmp_path, "-m", "worker.runtime.inspection.link", "--ranks", "2")
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout.splitlines()[-1])
     assert answer["ok"] and answer["ranks"] == 2

@@ -29,7 +29,7 @@ class Heard(Gauge):
 
 def marks(folder: Path, data: Path, gauge: Gauge) -> tuple[list[str], dict[str, Any]]:
     """What a measurement tells a watcher, and its answer."""
-    from worker.runtime.probe import measure, timing
+    from worker.runtime.inspection import measure, timing
 
     told: list[str] = []
     timing.mark = told.append

@@ -20,10 +20,10 @@ from scheduler.workload import OpClass, Workload, at_batch
 from tests.worker.runtime.apart import apart
 from tests.worker.runtime.samples import change_spec, pack_table, program, python, wine
 from tests.worker.runtime.traces import traced
-from worker.runtime.probe import workloads
-from worker.runtime.probe.few_rows import few_rows
-from worker.runtime.probe.standin import _instead_of_run
-from worker.runtime.probe.trace import trace
+from worker.runtime.inspection import workloads
+from worker.runtime.inspection.few_rows import few_rows
+from worker.runtime.inspection.standin import _instead_of_run
+from worker.runtime.inspection.trace import trace
 
 FAMILIES = {"digits": ("cnn", "resnet", "convnext"), "wine": ("mlp", "resmlp", "ft_transformer"), "diabetes": ("mlp",)}
 CASES = [(dataset, family) for dataset, families in FAMILIES.items() for family in families]
@@ -160,7 +160,7 @@ def test_the_command_prints_one_line_of_json_whatever_the_program_prints(
     model = folder / "model.py"
     model.write_text(model.read_text() + "\nprint('noise', end='')\n")
     done = python(
-        folder, "-m", "worker.runtime.probe.trace", "--program", str(folder), "--data", str(data), "--batch", "24"
+        folder, "-m", "worker.runtime.inspection.trace", "--program", str(folder), "--data", str(data), "--batch", "24"
     )
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout.splitlines()[-1])
@@ -273,7 +273,7 @@ def test_an_outline_that_fails_by_itself_tells_nothing_of_pieces(
     def broken(*_: Any) -> None:
         raise RuntimeError("an operator that no fake tensor knows")
 
-    monkeypatch.setattr("worker.runtime.probe.trace.Chain", broken)
+    monkeypatch.setattr("worker.runtime.inspection.trace.Chain", broken)
     answer = trace(folder, data, 32)
     assert answer["ok"] and "pieces" not in answer["workload"]
 
@@ -286,7 +286,7 @@ def test_a_model_of_too_many_pieces_is_read_without_them(
     folder = program(tmp_path / "program", profile, model={"family": "mlp", "size": "small"})
     whole = trace(folder, data, 32)["workload"]
     written = len(json.dumps(whole, separators=(",", ":")))
-    monkeypatch.setattr(f"worker.runtime.probe.trace.{limit}", 1 if limit == "MOST_PIECES" else written - 1)
+    monkeypatch.setattr(f"worker.runtime.inspection.trace.{limit}", 1 if limit == "MOST_PIECES" else written - 1)
     answer = trace(folder, data, 32)
     assert answer["ok"] and "pieces" not in answer["workload"] and answer["workload"].keys() <= whole.keys()
 

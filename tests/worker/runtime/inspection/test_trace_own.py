@@ -11,7 +11,7 @@ import pytest
 from scheduler.workload import OpClass, Workload
 from tests.worker.runtime.samples import program, run
 from tests.worker.runtime.traces import own
-from worker.runtime.probe.trace import CANNOT_TRACE
+from worker.runtime.inspection.trace import CANNOT_TRACE
 
 
 def test_shared_weights_count_once(packed: dict[str, Any], tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def build(spec):
     else:
         data, profile = packed["wine"]
         folder = program(tmp_path / "program", profile, own_model="import torch\nfrom torch import nn\n" + source)
-        done = run(folder, "-m", "worker.runtime.probe.check", "--program", str(folder), "--data", str(data))
+        done = run(folder, "-m", "worker.runtime.inspection.check", "--program", str(folder), "--data", str(data))
         problem = json.loads(done.stdout.splitlines()[-1])["problem"]
     assert problem["code"] == "program_error"
     line = {"trace": 11, "check": 9}[look]
