@@ -216,8 +216,11 @@ class Run:
 
     @property
     def done(self) -> float:
-        """Share of the run that is over after this step, 0 to 1: of its steps, or of its time if that is more."""
-        return min(1.0, max((self.position.step + 1) / self.teller.steps_total, self.control.time_spent))
+        """Share of the run that is over amid this step, 0 to 1: of its steps, or of its time if that is more.
+
+        Not at its end: a rate that falls to zero would be zero for the last step, or for the only one.
+        """
+        return min(1.0, max((self.position.step + 0.5) / self.teller.steps_total, self.control.time_spent))
 
     def evaluate(self, net: nn.Module, dataset: Dataset) -> dict[str, dict[str, float]]:
         """Metrics of the validation rows, and of as many training rows, by part; shared out over the ranks."""
