@@ -51,7 +51,8 @@ def share_interval(hits: int, rows: int) -> Interval:
     share, square = hits / rows, Z * Z / rows
     middle = (share + square / 2) / (1 + square)
     half = Z / (1 + square) * (share * (1 - share) / rows + square / (4 * rows)) ** 0.5
-    return share, max(0.0, middle - half), min(1.0, middle + half)
+    # of all or none the end is the share itself, which rounding would miss
+    return share, 0.0 if hits == 0 else middle - half, 1.0 if hits == rows else middle + half
 
 
 def rmse_interval(errors: Floats) -> Interval:

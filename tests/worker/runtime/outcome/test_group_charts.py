@@ -93,11 +93,14 @@ def test_a_long_category_is_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hits", "rows", "low", "high"), [(8, 10, 0.490, 0.943), (0, 10, 0.0, 0.278), (50, 50, 0.929, 1.0)]
+    ("hits", "rows", "low", "high"),
+    [(8, 10, 0.490, 0.943), (0, 10, 0.0, 0.278), (50, 50, 0.929, 1.0), (20, 20, 0.839, 1.0)],
 )
 def test_the_interval_of_a_share_is_wilsons(hits: int, rows: int, low: float, high: float) -> None:
     """Figures as statsmodels' `proportion_confint(method="wilson")` gives them."""
     assert share_interval(hits, rows) == pytest.approx((hits / rows, low, high), abs=0.001)
+    share, lowest, highest = share_interval(hits, rows)
+    assert lowest <= share <= highest
 
 
 def test_the_interval_of_an_rmse_holds_the_true_one_about_95_times_in_100() -> None:
