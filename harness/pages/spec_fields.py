@@ -24,7 +24,8 @@ class SpecField:
     """`choice`, `number`, `text`, `list` (comma-separated) or `moment` (in the reader's own time)."""
     hint: str
     choices: tuple[tuple[str, str], ...] = ()
-    step: str = "any"
+    is_whole: bool = False
+    """Of a number: without a fraction."""
     bounds: tuple[tuple[str, float], ...] = ()
     """`ge`, `gt`, `le`, `lt` of the schema, for a check before anything is sent."""
 
@@ -168,10 +169,8 @@ def _field(path: str, profile: DatasetProfile) -> SpecField:
     if path == "name":
         return SpecField(path=path, label=label, hint=hint, kind="text")
     whole = path.rsplit(".", 1)[-1] in _WHOLE_NUMBERS
-    step = "1" if whole else "any"
-    return SpecField(
-        path=path, label=label, hint=hint, kind="number", step=step, bounds=tuple(sorted(_bounds(info).items()))
-    )
+    bounds = tuple(sorted(_bounds(info).items()))
+    return SpecField(path=path, label=label, hint=hint, kind="number", is_whole=whole, bounds=bounds)
 
 
 def _bounds(info: FieldInfo | None) -> dict[str, float]:

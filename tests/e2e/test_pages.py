@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -120,6 +121,37 @@ def test_form_and_yaml_follow_each_other(open_as: Callable[..., Any], ids: dict[
     page.keyboard.insert_text("training:\n  epochs: 9\n")
     until(page, "document.querySelector('#spec-training-epochs').value === '9'")
     until(page, "!document.querySelector('[data-go]').disabled")
+
+
+def test_what_was_typed_last_is_submitted(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+    page = open_as()
+    visit(page, addresses(ids)["spec"])
+    page.wait_for_selector(".model-card")
+    page.click("summary:has-text('Training')")
+    page.fill("#spec-training-learning-rate", "0,003")
+    page.fill("#spec-name", "typed and sent")
+    page.press("#spec-name", "Enter")
+    page.wait_for_url(re.compile(r"/jobs/[^/]+/(program|spec)?/?$"))
+    assert "typed and sent" in page.inner_text("h1")
+    visit(page, page.url.rstrip("/").removesuffix("/program") + "/spec/")
+    assert "learning_rate: 0.003" in page.content()
+
+
+def test_a_choice_that_is_not_saved_is_not_left_without_a_word(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page, asked = open_as(), []
+    visit(page, addresses(ids)["table"])
+    page.select_option("#target", index=0)
+    until(page, "document.querySelector('[data-unsaved]').textContent === 'Not saved yet.'")
+
+    def stay(dialog: Any) -> None:
+        asked.append(dialog.type)
+        dialog.dismiss()
+
+    page.once("dialog", stay)
+    page.click("a:has-text('Train a model')")
+    assert asked == ["beforeunload"] and "/datasets/" in page.url
 
 
 def test_a_draft_is_made_edited_and_diffed(open_as: Callable[..., Any], ids: dict[str, str]) -> None:

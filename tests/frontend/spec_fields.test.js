@@ -5,8 +5,8 @@ import { faults, get, put, shown, textOf, valueIn } from "../../harness/frontend
 
 process.env.TZ = "Europe/Berlin";
 
-function field(spec, kind, value = "", { step = "any", badInput = false, ...bounds } = {}) {
-  return { dataset: { spec, kind, ...bounds }, value, step, validity: { badInput } };
+function field(spec, kind, value = "", { badInput = false, ...bounds } = {}) {
+  return { dataset: { spec, kind, ...bounds }, value, validity: { badInput } };
 }
 
 const messages = (...fields) => faults(fields).map(({ message }) => message);
@@ -47,6 +47,15 @@ test("an empty field leaves the choice to the harness", () => {
   for (const value of ["auto", null, undefined]) assert.equal(textOf(field("training.epochs", "number"), value), "");
 });
 
+test("a comma may be the decimal mark, but never one of thousands", () => {
+  const rate = (text) => valueIn(field("training.learning_rate", "number", text), text);
+  assert.deepEqual(["0,003", ".5", "3e-4", "1,5E+2", "-2"].map(rate), [0.003, 0.5, 0.0003, 150, -2]);
+  for (const text of ["1,000.5", "1 000", "0x10", "Infinity", "e3", ","])
+    assert.equal(messages(field("training.learning_rate", "number", text)).length, 1, text);
+  for (const text of ["1.000", "1,000", "2.0"])
+    assert.equal(messages(field("training.epochs", "number", text, { whole: "1" })).length, 1, text);
+});
+
 test("a value that was guessed is told in words", () => {
   assert.equal(shown({ test: 0.15, columns: ["a", "b"] }), "test 0.15, columns a, b");
   assert.deepEqual([shown(12345), shown(true)], ["12,345", "true"]);
@@ -55,16 +64,17 @@ test("a value that was guessed is told in words", () => {
 test("a number is held to its bounds", () => {
   const rate = (value) => messages(field("training.learning_rate", "number", value, { gt: "0", le: "1" }));
   assert.deepEqual([rate("0"), rate("1.5"), rate("1"), rate("")], [["More than 0."], ["At most 1."], [], []]);
-  const epochs = (value) => messages(field("training.epochs", "number", value, { step: "1", ge: "1", lt: "1000" }));
+  const epochs = (value) => messages(field("training.epochs", "number", value, { whole: "1", ge: "1", lt: "1000" }));
   assert.deepEqual(
     [epochs("2.5"), epochs("0"), epochs("1000"), epochs("999")],
-    [["Enter a whole number."], ["At least 1."], ["Less than 1,000."], []],
+    [["Enter a whole number, in digits alone."], ["At least 1."], ["Less than 1,000."], []],
   );
 });
 
 test("what the browser could not read is told by what is wanted", () => {
-  assert.deepEqual(messages(field("training.epochs", "number", "", { badInput: true })), [
-    "Enter a number, such as 0.5.",
+  assert.deepEqual(messages(field("training.learning_rate", "number", "1.2.3")), ["Enter a number, such as 0.5."]);
+  assert.deepEqual(messages(field("training.epochs", "number", "many", { whole: "1" })), [
+    "Enter a number, such as 50.",
   ]);
   assert.deepEqual(messages(field("deadline", "moment", "", { badInput: true })), ["Enter a complete date and time."]);
 });

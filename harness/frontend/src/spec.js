@@ -139,7 +139,20 @@ export function mount(form) {
     return at + 1; // 0: not in the text, so nothing in it is marked
   }
 
-  async function check(side) {
+  // Which side was typed in and not looked at yet, and the look that is under way.
+  let unchecked = "";
+  let looking = null;
+
+  function check(side) {
+    unchecked = "";
+    const look = checkNow(side).finally(() => {
+      if (looking === look) looking = null;
+    });
+    looking = look;
+    return look;
+  }
+
+  async function checkNow(side) {
     const mine = ++asked;
     typedIn = side;
     const local = side === "form" ? faults(fields) : [];
@@ -193,11 +206,12 @@ export function mount(form) {
     }
   }
 
-  const soon = { yaml: debounce(() => check("yaml"), WAIT_MS), form: debounce(() => check("form"), WAIT_MS) };
+  const soon = debounce(() => unchecked && check(unchecked), WAIT_MS);
   function checkSoon(side = typedIn) {
     typedIn = side;
+    unchecked = side;
     source.value = editor.text;
-    soon[side]();
+    soon();
   }
 
   for (const field of fields) field.addEventListener("input", () => checkSoon("form"));
@@ -216,7 +230,13 @@ export function mount(form) {
   ownModel?.addEventListener("input", () => checkSoon());
   const [first, firstModel] = [editor.text, ownModel?.value];
   let sent = false;
-  form.addEventListener("submit", () => {
+  form.addEventListener("submit", async (event) => {
+    if (unchecked || looking) {
+      event.preventDefault(); // what was typed last is not in the YAML yet
+      while (unchecked || looking) await (unchecked ? check(unchecked) : looking);
+      if (!go.disabled) form.requestSubmit(event.submitter);
+      return;
+    }
     source.value = editor.text;
     sent = true;
   });

@@ -26,6 +26,14 @@ export function shown(value) {
   return typeof value === "number" ? number(value) : String(value);
 }
 
+const NUMBER = /^[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?$/i;
+
+// What is typed as a number, with a point or a decimal comma; NaN for anything else. Browsers differ in what they make of
+// a comma in a field of type number, and some drop it.
+export function numberIn(text) {
+  return NUMBER.test(text) ? Number(text.replace(",", ".")) : Number.NaN;
+}
+
 // A value of the spec as its field shows it, and back.
 export function textOf(field, value) {
   if (value === undefined || value === null || value === "auto") return "";
@@ -37,7 +45,7 @@ export function valueIn(field, text) {
   const { kind, spec: path } = field.dataset;
   if (text === "")
     return path.startsWith("data.split.") ? undefined : path === "name" ? "" : path === "data.exclude" ? [] : "auto";
-  if (kind === "number") return Number(text);
+  if (kind === "number") return numberIn(text);
   if (kind === "moment") return new Date(text).toISOString();
   return kind === "list"
     ? text
@@ -54,11 +62,12 @@ function fault(field) {
     if (field.validity.badInput) return "Enter a complete date and time.";
     return text && new Date(text) <= new Date() ? "This time has passed: choose a later one, or leave it empty." : "";
   }
-  if (field.validity.badInput) return "Enter a number, such as 0.5.";
   if (field.dataset.kind !== "number" || text === "") return "";
-  const { ge, gt, le, lt } = field.dataset;
-  const value = Number(text);
-  if (field.step === "1" && !Number.isInteger(value)) return "Enter a whole number.";
+  const { ge, gt, le, lt, whole } = field.dataset;
+  const value = numberIn(text);
+  if (Number.isNaN(value)) return `Enter a number, such as ${whole ? "50" : "0.5"}.`;
+  // 1.000 may be meant as a thousand
+  if (whole && !/^[+-]?\d+$/.test(text)) return "Enter a whole number, in digits alone.";
   if (ge !== undefined && value < Number(ge)) return `At least ${number(Number(ge))}.`;
   if (gt !== undefined && value <= Number(gt)) return `More than ${number(Number(gt))}.`;
   if (le !== undefined && value > Number(le)) return `At most ${number(Number(le))}.`;
@@ -74,7 +83,7 @@ export function faults(fields) {
     (field) =>
       field.dataset.spec.startsWith("data.split.") && field.dataset.kind === "number" && field.value.trim() !== "",
   );
-  if (parts.length === 2 && parts.reduce((sum, field) => sum + Number(field.value), 0) >= 1) {
+  if (parts.length === 2 && parts.reduce((sum, field) => sum + numberIn(field.value.trim()), 0) >= 1) {
     found.push({ field: parts[1].dataset.spec, message: "Validation and test together leave no rows to train on." });
   }
   return found;
