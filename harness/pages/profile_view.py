@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from codegen.profile.types import ColumnProfile, ColumnType, DatasetProfile
+from codegen.profile.types import ColumnProfile, ColumnType, DatasetProfile, Finding
 
 CLASSES_SHOWN = 20
 TOP_SHOWN = 5
+ALIKE_SHOWN = 2
+"""Findings of one kind that all stand open; of more, the first one does."""
 READ_OTHERWISE = frozenset(
     {
         "bad_quotes", "nul_byte", "one_column", "ragged_rows", "title_line", "too_many_columns", "unknown_encoding",
@@ -20,6 +23,18 @@ READ_OTHERWISE = frozenset(
 def may_read_otherwise(problem: dict[str, Any]) -> bool:
     """Whether to ask for another delimiter or encoding: of no use to a broken archive or a web page."""
     return problem.get("code") in READ_OTHERWISE
+
+
+def finding_groups(findings: Iterable[Finding]) -> list[tuple[Finding, list[Finding]]]:
+    """Findings in their order, each with those to fold below it: of the same kind, with the same advice."""
+    groups: dict[tuple[str, str, str], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.code, finding.severity, finding.meaning), []).append(finding)
+    return [
+        group
+        for alike in groups.values()
+        for group in ([(alike[0], alike[1:])] if len(alike) > ALIKE_SHOWN else [(one, []) for one in alike])
+    ]
 
 
 def column_rows(profile: DatasetProfile, overrides: dict[str, str]) -> list[dict[str, Any]]:

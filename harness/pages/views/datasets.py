@@ -29,7 +29,7 @@ from harness.datasets.selectors import (
 from harness.datasets.services import dataset_delete, dataset_restore, dataset_update
 from harness.errors import HarnessError, Invalid
 from harness.fetches.services import fetch_create
-from harness.pages.profile_view import class_bars, column_rows, may_read_otherwise, thumbnails_by_class
+from harness.pages.profile_view import class_bars, column_rows, finding_groups, may_read_otherwise, thumbnails_by_class
 from harness.pages.project_choice import project_chosen, project_shown
 from harness.pages.views.fetches import fetch_context
 from harness.pages.web import can, change, number_read, page, person, show
@@ -152,6 +152,7 @@ def _profile_context(dataset: Dataset) -> dict[str, Any]:
         "is_table": profile.kind == DataKind.TABLE,
         "columns": column_rows(profile, dataset.options.get("column_types", {})),
         "column_types": COLUMN_TYPE_WORDS.items(),
+        "findings": finding_groups(profile.warnings),
         "classes": class_bars(profile),
         "thumbnails": thumbnails_by_class(profile),
     }

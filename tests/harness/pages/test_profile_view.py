@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from codegen.profile import profile_dataset
-from codegen.profile.types import ProfileOptions
-from harness.pages.profile_view import column_rows
+from codegen.profile.types import Finding, ProfileOptions, Severity
+from harness.pages.profile_view import column_rows, finding_groups
 
 
 def test_values_tell_something_or_are_not_drawn(tmp_path: Path) -> None:
@@ -19,3 +19,14 @@ def test_values_tell_something_or_are_not_drawn(tmp_path: Path) -> None:
     assert rows["id"]["top"] == [] and rows["id"]["examples"], "each is in one row: there is nothing to compare"
     assert rows["day"]["top"][0] == ("2024-03-01", 3, 3 / 60)
     assert rows["label"]["top"][0][1] == 30
+
+
+def test_many_findings_of_one_kind_are_folded_below_the_first() -> None:
+    def found(code: str, column: str, meaning: str = "Look.") -> Finding:
+        message = f"{column} is odd."
+        return Finding(code=code, severity=Severity.INFO, message=message, meaning=meaning, column=column)
+
+    commas = [found("decimal_comma", name) for name in "abcd"]
+    others = [found("missing_values", "a"), found("missing_values", "b"), found("missing_values", "c", "Ask why.")]
+    groups = finding_groups([commas[0], *others, *commas[1:]])
+    assert groups == [(commas[0], commas[1:]), *((one, []) for one in others)]

@@ -222,7 +222,7 @@ function offer(chart, _mode, node) {
         .filter(Boolean)
         .reverse(),
     },
-    grid: { left: 30, right: 28, top: 16, bottom: 34, containLabel: true },
+    grid: { left: 44, right: 28, top: 16, bottom: 34, containLabel: true },
     tooltip: { ...base().tooltip, formatter: ({ data }) => tip(chart, data ?? {}) },
     xAxis: axis(`done in at most, ${chart.time_unit}`, {
       ...x,

@@ -73,7 +73,7 @@ function curve(chart, threshold) {
   return {
     ...base(),
     legend: {},
-    grid: { left: 28, right: 20, top: 16, bottom: 32, containLabel: true },
+    grid: { left: 34, right: 20, top: 16, bottom: 32, containLabel: true },
     tooltip: {
       ...base().tooltip,
       trigger: "item",
