@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -132,11 +133,16 @@ def finished_teaching(kind: str, model_name: str) -> QuerySet[FinishedJobRow]:
 class _Ran:
     """Where the last attempt of a job ran."""
 
-    nodes: Collection[str] = ()
-    """Their names; none: nobody knows."""
+    on_node: Mapping[str, int] = field(default_factory=dict)
+    """Name of a node -> devices there; none: nobody knows."""
     network: int = 0
     port: int = 0
     """As in its `RunPlan`."""
+
+    @property
+    def nodes(self) -> Collection[str]:
+        """Their names."""
+        return self.on_node.keys()
 
     def talked_over(self, link: NodeLink) -> bool:
         """Whether its ranks talked through what the link was timed through."""
@@ -147,15 +153,17 @@ class _Ran:
 
 def _ran(jobs: Collection[str]) -> dict[str, _Ran]:
     """Job -> where its last attempt ran."""
-    uses: dict[str, dict[int, set[str]]] = {}
-    for job_id, token, node in DeviceUse.objects.filter(job__in=jobs).values_list("job_id", "token", "node_name"):
-        uses.setdefault(job_id, {}).setdefault(token, set()).add(node)
+    uses: dict[str, dict[int, set[tuple[str, int]]]] = {}
+    rows = DeviceUse.objects.filter(job__in=jobs).values_list("job_id", "token", "node_name", "device_index")
+    for job_id, token, node, index in rows:
+        uses.setdefault(job_id, {}).setdefault(token, set()).add((node, index))
     plans = JobAttempt.objects.filter(job__in=jobs).values_list(
         "job_id", "number", "plan__network", "plan__network_port"
     )
     networks = {(job_id, number): (network or 0, port or 0) for job_id, number, network, port in plans}
     newest = {job_id: max(by_token) for job_id, by_token in uses.items()}
-    return {job_id: _Ran(uses[job_id][token], *networks.get((job_id, token), ())) for job_id, token in newest.items()}
+    on_node = {job_id: Counter(node for node, _ in uses[job_id][token]) for job_id, token in newest.items()}
+    return {job_id: _Ran(on_node[job_id], *networks.get((job_id, token), ())) for job_id, token in newest.items()}
 
 
 def _finished(row: FinishedJobRow, ran: _Ran, links: LinksKnown, hosts: frozenset[str]) -> Finished | None:
@@ -166,9 +174,11 @@ def _finished(row: FinishedJobRow, ran: _Ran, links: LinksKnown, hosts: frozense
         if len(ran.nodes) > 1 and not between:
             return None
         size_bytes, messages = workload.gradient_bytes, workload.step_messages
+        way = _allocation(row.allocation)
         return Finished(
             workload=workload,
-            allocation=_allocation(row.allocation),
+            # not as many together as were foretold at most, but as there were
+            allocation=replace(way, most_on_node=max(ran.on_node.values(), default=way.most_on_node)),
             step_s=row.step_s or 0.0,
             run_s=row.run_s if row.run_comparable else None,
             start_s=row.start_s,

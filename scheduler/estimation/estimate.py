@@ -169,7 +169,7 @@ def _extra_bases(model: DeviceModel, allocation: Allocation) -> list[Basis]:
     """Bases of what several devices add."""
     if len(allocation.batch_split) > 1:
         link = model.stages_link if allocation.mode in STAGED else model.sums_link
-        return [model.contention_basis, link.basis]
+        return [link.basis, *([model.contention_basis] if allocation.ranks_together > 1 else [])]
     return [model.parallel_basis] if allocation.threads > 1 and model.kind == "cpu" else []
 
 

@@ -111,7 +111,7 @@ def _staged_time(
     held = weights_share(workload, stages)
     share = 1.0 / stages + known.costliest / 2
     longer = OVERLAP_FACTOR * share
-    own = model.correction.factor * contention_factor(model, allocation.count)
+    own = model.correction.factor * contention_factor(model, allocation.ranks_together)
     factor = own * model.slowdown
     times = {
         count: (

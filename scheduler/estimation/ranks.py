@@ -1,7 +1,7 @@
 """Step times on several devices, from the step time on one.
 
-sync    local step at the largest share of rows x (1 + contention (n - 1)) + copies + allreduce of the gradients
-        + latency of the small allreduces of batch statistics, where these are synced
+sync    local step at the largest share of rows x (1 + contention (k - 1)) + copies + allreduce of the gradients
+        + latency of the small allreduces of batch statistics, where these are synced; k: ranks together on a node
 single  one process with n CPU threads: step x (1 - p + p / n), p the share of the work that threads share (Amdahl 1967)
 """
 
@@ -70,7 +70,8 @@ def step_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceMod
     found = steps.on(model, at_once.values())
     for allocation, rows in zip(allocations, shares, strict=True):
         step, ranks = found[at_once[rows]], len(allocation.batch_split)
-        scale = model.correction.factor * thread_factor(model, allocation.threads) * contention_factor(model, ranks)
+        beside = contention_factor(model, allocation.ranks_together)
+        scale = model.correction.factor * thread_factor(model, allocation.threads) * beside
         own_s = step.alone_s * workload.parts(rows) * scale
         last = last_of(workload, rows)
         last_s = found[at_once[last]].alone_s * workload.parts(last) * scale
@@ -115,9 +116,9 @@ def thread_factor(model: DeviceModel, threads: int) -> float:
     return 1.0 - model.parallel_share + model.parallel_share / max(1, threads)
 
 
-def contention_factor(model: DeviceModel, ranks: int) -> float:
-    """Local step time beside so many ranks on the node, relative to being alone."""
-    return 1.0 + model.contention * (ranks - 1)
+def contention_factor(model: DeviceModel, together: int) -> float:
+    """Local step time of one of so many ranks on a node, relative to being alone there."""
+    return 1.0 + model.contention * (together - 1)
 
 
 def fit_parallel_share(model: DeviceModel, points: Sequence[CalibrationPoint]) -> DeviceModel:

@@ -95,18 +95,19 @@ def rank_line(
     model: DeviceModel,
     *,
     ranks: int,
+    together: int = 0,
     threads: int = 1,
     slowdown: float = 1.0,
     alone: Sequence[tuple[int, float]] | None = None,
 ) -> Line:
     """What the estimator says a rank on this kind of device works per step, as a line over the rows it may get.
 
-    `slowdown`: declared of the device, where the model does not know it. `alone`: what `lone_seconds` said, where it
-    was asked before.
+    `together`: of the ranks those on its node; 0: all. `slowdown`: declared of the device, where the model does not
+    know it. `alone`: what `lone_seconds` said, where it was asked before.
     """
     least = workload.global_batch_size / (4 * ranks)
     known = lone_seconds(Steps(workload), model) if alone is None else alone
-    factor = thread_factor(model, threads) * contention_factor(model, ranks) * slowdown
+    factor = thread_factor(model, threads) * contention_factor(model, together or ranks) * slowdown
     near = [(rows, seconds * factor) for rows, seconds in known if rows >= least]
     return line_of(near if len(near) > 1 else [(rows, seconds * factor) for rows, seconds in known])
 

@@ -87,6 +87,8 @@ class Allocation:
     """Of unlike devices: (model, devices) each, in the order of the ranks; `model_name` names the mixture."""
     stages: int = field(default=0, compare=False)
     """Into which each pipeline cuts the model; 0: none does, or as `batch_split` tells."""
+    most_on_node: int = field(default=0, compare=False)
+    """Of its devices those on any one node, at most; 0: all of them."""
 
     def __post_init__(self) -> None:
         """Refuse what is no mixture; plain values hold lists."""
@@ -96,6 +98,12 @@ class Allocation:
     def by_model(self) -> Parts:
         """(model, devices) of each, whether it is a mixture or not."""
         return self.parts or ((self.model_name, self.count),)
+
+    @property
+    def ranks_together(self) -> int:
+        """Of its ranks those that share a node, at most: what slows a rank down is what is beside it there."""
+        ranks = len(self.batch_split)
+        return min(self.most_on_node or ranks, ranks)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -88,6 +88,11 @@ def _over_nodes(groups: Sequence[DeviceGroup], counts: Counts) -> tuple[str, ...
     return tuple(sorted({node for group in groups for node in group.nodes}))
 
 
+def _most_on_node(groups: Sequence[DeviceGroup], counts: Counts) -> int:
+    """`DeviceGroup.most_on_node` of a mixture."""
+    return max((sum(map(min, sizes, counts)) for sizes in _on_each(groups).values()), default=sum(counts))
+
+
 def _holds(sizes: Counts, counts: Counts) -> bool:
     return all(have >= count for have, count in zip(sizes, counts, strict=True))
 
@@ -142,7 +147,7 @@ def _candidate(workload: Workload, groups: Sequence[DeviceGroup], counts: Counts
     quota = min((group.quota for group in inside if group.quota is not None), default=None)
     allocation = Allocation(
         kind=groups[0].kind, model_name=mixed_name(parts), count=count, mode=MODE, parts=parts, threads=threads,
-        batch_split=even(workload.global_batch_size, count),
+        batch_split=even(workload.global_batch_size, count), most_on_node=_most_on_node(inside, held),
     )  # fmt: skip
     within = quota is None or count <= quota
     return Candidate(
@@ -229,7 +234,7 @@ class _Split:
         allocation = way.allocation
         members: list[Member] = []
         for (name, count), limit in zip(allocation.parts, way.part_limits_bytes, strict=True):
-            line = self._line(name, allocation.count, allocation.threads)
+            line = self._line(name, allocation.count, allocation.ranks_together, allocation.threads)
             members += [Member(name=name, seconds_of=line, most=self._most(name, limit))] * count
         try:
             shares = gang_split(self._workload.global_batch_size, members).shares
@@ -237,9 +242,9 @@ class _Split:
             return allocation
         return replace(allocation, batch_split=shares)
 
-    def _line_of(self, name: str, ranks: int, threads: int) -> Line:
-        model = self._models[name]
-        return rank_line(self._workload, model, ranks=ranks, threads=threads, alone=self._alone[name])
+    def _line_of(self, name: str, ranks: int, together: int, threads: int) -> Line:
+        model, alone = self._models[name], self._alone[name]
+        return rank_line(self._workload, model, ranks=ranks, together=together, threads=threads, alone=alone)
 
     def _most_of(self, name: str, limit_bytes: int) -> int:
         return most_rows(self._workload, self._models[name], limit_bytes)

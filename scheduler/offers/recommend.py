@@ -111,6 +111,7 @@ def _allocation(group: DeviceGroup, count: int, mode: str, split: tuple[int, ...
         mode=mode,
         batch_split=split,
         threads=threads,
+        most_on_node=group.most_on_node(count),
     )
 
 

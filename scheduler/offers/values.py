@@ -76,6 +76,10 @@ class DeviceGroup:
         """Devices of the largest gang."""
         return sum(self.sizes) if self.spans_nodes else max(self.sizes, default=0)
 
+    def most_on_node(self, count: int) -> int:
+        """Of a gang of so many devices those on any one node, at most: the fullest nodes come first."""
+        return min(count, max(self.sizes, default=count))
+
     def has_memory(self, count: int, *, alone: bool) -> bool:
         """Whether the nodes have what is fixed for a gang of so many devices, each its part. `alone`: on one node."""
         if not self.asked_bytes:

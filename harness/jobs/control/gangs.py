@@ -125,15 +125,18 @@ def _factors(devices: Sequence[Device]) -> list[float]:
 
 def _lines(workload: Workload | None, devices: Sequence[Device], factors: Sequence[float], threads: int) -> list[Line]:
     """Seconds by rows per device; without a workload all are alike but for their factors."""
+    on_node = Counter(device.node_id for device in devices)
 
     @lru_cache
-    def line_of(kind: str, model_name: str) -> Line:
+    def line_of(kind: str, model_name: str, together: int) -> Line:
         if workload is None:
             return Line(0.0, 1e-3)
-        return rank_line(workload, device_model(kind, model_name), ranks=len(devices), threads=threads)
+        model = device_model(kind, model_name)
+        return rank_line(workload, model, ranks=len(devices), together=together, threads=threads)
 
     return [
-        line_of(device.kind, device.model_name).scaled(factor) for device, factor in zip(devices, factors, strict=True)
+        line_of(device.kind, device.model_name, on_node[device.node_id]).scaled(factor)
+        for device, factor in zip(devices, factors, strict=True)
     ]
 
 

@@ -19,7 +19,9 @@ from harness.jobs.options import options_of
 from harness.pool.links import path_of
 from harness.pool.models import Node, NodeLink, PoolSetting
 from harness.pool.services import device_slow, pool_setting_get, pool_setting_update
+from scheduler.estimation.learning import corrected
 from scheduler.estimation.link import allreduce_s, pair_link
+from scheduler.estimation.ranks import step_time
 from scheduler.estimation.values import Allocation, Basis
 from scheduler.offers.values import Candidate
 from tests.harness.estimates.factories import answer, workload_make
@@ -105,6 +107,20 @@ def test_of_three_nodes_the_slowest_pair_counts_and_a_pair_that_is_missing_is_na
     offer = offered(job)
     assert "node-b and node-c: 2 ms" in between(offer) and "assumed" not in between(offer)
     assert "the network between the nodes is measured" in by_count(offer)[3].note
+
+
+@pytest.mark.parametrize(("cpus", "together"), [(1, 1), (2, 2)])
+def test_ranks_on_other_nodes_are_no_neighbours_of_a_rank_in_an_offer(job, nodes, offered, cpus, together):
+    names = nodes(*(f"node-{letter}" for letter in "abcdefgh"[: 8 // cpus]), cpus=cpus)
+    for pair in combinations(names, 2):
+        link_make(*pair)
+    found = by_count(offered(job))[8]
+    model = replace(device_model("cpu", "core"), nodes_link=pair_link(2e-4, 1e8), link=pair_link(2e-4, 1e8))
+    quiet = step_time(WORK, found.allocation, replace(model, contention=0.0))
+    assert found.step_s.mid == pytest.approx(
+        quiet.local_s * (1.0 + model.contention * (together - 1)) + quiet.communication_s
+    )
+    assert found.allocation.ranks_together == together, "it is kept with the offer"
 
 
 def test_a_link_that_was_timed_at_another_address_does_not_count(job, nodes, offered):
@@ -251,7 +267,7 @@ def test_a_waiting_job_is_estimated_anew_with_a_link_that_was_measured_since(job
 
 
 def finished_over(job, *names):
-    """A finished job that ran on these nodes."""
+    """A finished job that ran on these nodes, named once for each of its devices."""
     way = {"kind": "cpu", "model_name": "core", "count": 4, "mode": "sync", "batch_split": [8] * 4}
     FinishedJobRow.objects.get_or_create(
         job=job,
@@ -261,9 +277,9 @@ def finished_over(job, *names):
         },
     )  # fmt: skip
     DeviceUse.objects.all().delete()
-    for name in names:
+    for index, name in enumerate(names):
         DeviceUse.objects.create(
-            job=job, token=1, node_name=name, device_kind="cpu", device_index=0, started_at=timezone.now(),
+            job=job, token=1, node_name=name, device_kind="cpu", device_index=index, started_at=timezone.now(),
             ended_at=timezone.now(), energy_j=1.0,
         )  # fmt: skip
 
@@ -281,6 +297,26 @@ def test_a_finished_job_is_compared_with_the_link_of_the_nodes_it_ran_on(job, no
     assert spread.node == "" and spread.nodes_link == pair_link(SLOW_S, SLOW_BYTES_PER_S)
     alone = ran_on("node-a")
     assert alone.node == "node-a" and alone.nodes_link is None
+
+
+def test_a_finished_job_is_compared_with_what_so_many_ranks_on_a_node_take(job, nodes):
+    names = nodes("node-a", "node-b", "node-c", "node-d")
+    for pair in combinations(names, 2):
+        link_make(*pair)
+    model = device_model("cpu", "core")
+
+    def found_on(*names):
+        finished_over(job, *names)
+        (found,) = finished_of("cpu", "core")
+        return found
+
+    near, apart = found_on(*["node-a"] * 3, "node-b"), found_on(*names)
+    assert (near.allocation.ranks_together, apart.allocation.ranks_together) == (3, 1)
+    quiet = replace(model, contention=0.0, nodes_link=apart.nodes_link)
+    FinishedJobRow.objects.update(step_s=step_time(apart.workload, apart.allocation, quiet).step_s)
+    assert corrected(model, [found_on(*names)] * 9).correction.factor == pytest.approx(1.0, abs=0.02)
+    told_near = corrected(model, [found_on(*["node-a"] * 3, "node-b")] * 9)
+    assert told_near.correction.factor < 0.95, "beside two others a rank would have been slower"
 
 
 @pytest.mark.parametrize(

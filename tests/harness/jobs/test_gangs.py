@@ -80,6 +80,17 @@ def test_what_the_estimator_knows_of_the_program_decides_the_split(job, node_mak
     assert early >= 0.9 * late
 
 
+def test_the_first_split_counts_the_ranks_on_each_devices_own_node(job, node_make, people):
+    services.pool_setting_update(user=people.admin, span_nodes=True)
+    for number, cpus in enumerate((3, 1), 1):
+        node_make(f"node-{number}", cpus=cpus, address=f"10.0.0.{number}")
+    slow(people.admin, 0, 2.0)
+    plan = placed(job, 4, batch=180, known=True)
+    assert plan.split is not None and [rank.node for rank in plan.ranks] == [*["node-1"] * 3, "node-2"]
+    declared, beside, _, lone = plan.split.lines
+    assert beside(30) == pytest.approx(1.2 * lone(30)) and declared(30) == pytest.approx(2.0 * beside(30))
+
+
 def test_a_person_may_want_even_shares(job, node_make, people):
     node_make(cpus=2)
     slow(people.admin, 1, 2.0)
