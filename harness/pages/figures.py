@@ -25,14 +25,14 @@ def figure(value: Any, digits: int = 4) -> str:
     return number_words(value, digits)
 
 
-def short(value: Any) -> str:
-    """A large count as 12.3 M."""
+def short(value: Any, of: str = "") -> str:
+    """A large count as 12.3 M, or of a unit as 12.3 MFLOP."""
     if not is_number(value):
         return NONE
     for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= 0.9995 * size:  # rounded up to it
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.4g}"
+            return f"{value / size:.3g} {unit}{of}"
+    return f"{value:.4g} {of}".rstrip()
 
 
 def size(value: Any) -> str:
