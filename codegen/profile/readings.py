@@ -28,6 +28,8 @@ def reading_findings(column: ColumnProfile, survey: ColumnSurvey, plan: ColumnPl
     found = []
     if survey.points_in_doubt and column.type is ColumnType.NUMERIC:
         found.append(_points(column, thousands=plan.style is not None))
+    elif survey.commas_in_doubt and column.type is ColumnType.NUMERIC:
+        found.append(_commas(column))
     elif plan.style is not None and column.type is ColumnType.NUMERIC:
         found.append(
             Finding(
@@ -56,6 +58,18 @@ def _points(column: ColumnProfile, *, thousands: bool) -> Finding:
         + ("as thousands, since other columns have decimal commas." if thousands else "with three decimals."),
         meaning="No value in the column settles it. If it is the other way round, write them plainly, like 1234 or "
         "1.2340, and upload again.",
+        column=column.name,
+    )
+
+
+def _commas(column: ColumnProfile) -> Finding:
+    return Finding(
+        code="points_in_doubt",
+        severity=Severity.WARNING,
+        message=f"Numbers of '{column.name}' like 1,234 may be thousands or have three decimals; they were read as "
+        "thousands.",
+        meaning="No value in the file settles it. If it is the other way round, write them plainly, like 1.234, and "
+        "upload again.",
         column=column.name,
     )
 

@@ -109,6 +109,8 @@ class ColumnSurvey:
         """What `1,234` is taken for, where the other values leave that open."""
         self.points_in_doubt = False
         """Every number with a point may be thousands as well as a decimal, in a file that may have decimal commas."""
+        self.commas_in_doubt = False
+        """Every number with a comma was read as thousands and may have three decimals, too."""
         self._decimal_comma = decimal_comma
         self.markers: Counter[str] = Counter()
         """Missing markers that may be values of their own, and how often each occurs."""
@@ -165,10 +167,16 @@ class ColumnSurvey:
             return 0
         return counts[NumberStyle.DECIMAL_COMMA] - counts[NumberStyle.THOUSANDS]
 
-    def settle(self, *, comma_elsewhere: bool) -> None:
+    @property
+    def has_decimal_points(self) -> bool:
+        """Whether the file spells decimals of this column with a point."""
+        return self.typed is None and self.numbers.whole + self.numbers.infinite < self.numbers.count
+
+    def settle(self, *, comma_elsewhere: bool, point_elsewhere: bool = False) -> None:
         """All batches are there: read commas in the way that makes numbers of most values.
 
         `comma_elsewhere`: they are decimal in another column of the file, so points that are in doubt here are none.
+        `point_elsewhere`: points are, so commas are none.
         """
         counts = {style: numbers.count for style, (numbers, _) in self._spelled.items()}
         usual = NumberStyle.DECIMAL_COMMA if comma_elsewhere else self.style
@@ -176,6 +184,11 @@ class ColumnSurvey:
         found, left = self._spelled[self.style]
         self.styled = found.count
         self.points_in_doubt = (self._decimal_comma or comma_elsewhere) and self._may_all_be_thousands()
+        self.commas_in_doubt = (
+            self.style is NumberStyle.THOUSANDS
+            and 0 < counts[NumberStyle.THOUSANDS] == counts[NumberStyle.DECIMAL_COMMA]
+            and not (point_elsewhere or self.has_decimal_points)
+        )
         if self.points_in_doubt and comma_elsewhere:
             self.styled = self._pointed[self.style].count
         self.numbers.join(found)

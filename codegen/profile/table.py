@@ -115,8 +115,9 @@ def _survey(source: TableSource, spool: Spool, progress: Progress) -> list[Colum
             progress(_SURVEY_SHARE * share, f"reading: {surveys[0].rows:,} rows")
     votes = [survey.decimal_commas for survey in surveys]
     comma = source.spelled_alike and max(votes) > 0 and min(votes) >= 0
+    point = source.spelled_alike and (min(votes) < 0 or any(survey.has_decimal_points for survey in surveys))
     for survey in surveys:
-        survey.settle(comma_elsewhere=comma)
+        survey.settle(comma_elsewhere=comma, point_elsewhere=point)
     return surveys
 
 
