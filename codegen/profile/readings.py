@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from codegen.profile.guess import ColumnPlan
 from codegen.profile.survey import ColumnSurvey
 from codegen.profile.types import ColumnProfile, ColumnType, Finding, Severity
+from codegen.profile.values import CLOCK_STYLES
 from worker.words import counted
 
 _PERCENT = "%"
@@ -26,7 +27,9 @@ _OF_WORDS = (ColumnType.CATEGORY, ColumnType.IDENTIFIER, ColumnType.TEXT)
 def reading_findings(column: ColumnProfile, survey: ColumnSurvey, plan: ColumnPlan, is_target: bool) -> list[Finding]:
     """All about how the values of one column were read."""
     found = []
-    if survey.points_in_doubt and column.type is ColumnType.NUMERIC:
+    if plan.style in CLOCK_STYLES and column.type is ColumnType.NUMERIC:
+        found.append(_clocks(column, survey))
+    elif survey.points_in_doubt and column.type is ColumnType.NUMERIC:
         found.append(_points(column, thousands=plan.style is not None))
     elif survey.commas_in_doubt and column.type is ColumnType.NUMERIC:
         found.append(_commas(column))
@@ -70,6 +73,23 @@ def _commas(column: ColumnProfile) -> Finding:
         "thousands.",
         meaning="No value in the file settles it. If it is the other way round, write them plainly, like 1.234, and "
         "upload again.",
+        column=column.name,
+    )
+
+
+def _clocks(column: ColumnProfile, survey: ColumnSurvey) -> Finding:
+    clocks, plain = survey.clocks, survey.numbers.count - survey.styled
+    two = "minutes and seconds" if clocks.minutes_first else "hours and minutes"
+    doubt = f" Those of two figures were read as {two}." if clocks.short else ""
+    alike = f" {counted(plain, 'plain number was', 'plain numbers were')} read as seconds." if plain else ""
+    return Finding(
+        code="clock_times",
+        severity=Severity.WARNING if clocks.in_doubt or plain else Severity.INFO,
+        message=f"{counted(survey.styled, 'value')} of '{column.name}' "
+        f"{'is a duration or a time' if survey.styled == 1 else 'are durations or times'} of day, such as "
+        f"{clocks.words.examples[0][1]}; they were read as seconds.{doubt}{alike}",
+        meaning="Check the range in the profile. Rows to predict for may be written like these, or be in seconds."
+        + (" If two figures mean something else, write all three, like 0:04:35, and upload again." if doubt else ""),
         column=column.name,
     )
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from codegen.profile.clocks import ClockTally
 from codegen.profile.marks import Marks, marks_of
 from codegen.profile.tallies import MAX_WHOLE, NumberTally, WordTally
 from codegen.profile.values import (
@@ -121,6 +122,8 @@ class ColumnSurvey:
         """What holds a comma or several points, read in each way."""
         self._pointed = {style: NumberTally() for style in SPELLED_STYLES}
         """What holds one point and may be thousands, if commas are decimal: later batches or columns may tell."""
+        self.clocks = ClockTally()
+        """What looks like a duration or a time of day."""
         self._dates: dict[str, int] | None = None
 
     @property
@@ -194,6 +197,18 @@ class ColumnSurvey:
         self.numbers.join(found)
         self.numbers.join(self._pointed[self.style if self.styled else NumberStyle.THOUSANDS])
         self.words.join(left)
+        self._settle_clocks()
+
+    def _settle_clocks(self) -> None:
+        """Take clock readings for numbers of seconds where the column is one of these, else for words."""
+        clocks = self.clocks
+        if not clocks.fills(self.present, self.numbers.count):
+            self.words.join(clocks.words)
+            return
+        two_figures = NumberStyle.CLOCK_MINUTES if clocks.minutes_first else NumberStyle.CLOCK_HOURS
+        self.style = NumberStyle.CLOCK_FULL if clocks.long == clocks.words.count else two_figures
+        self.styled = clocks.words.count
+        self.numbers.join(clocks.by_minutes if clocks.minutes_first else clocks.by_hours)
 
     def _may_all_be_thousands(self) -> bool:
         """Whether points, but no commas, are here, and no value says what they are: `0.5`, `12.25` and `1234` would."""
@@ -254,6 +269,7 @@ class ColumnSurvey:
     def _add_words(self, values: pl.Series, mask: pl.Series) -> None:
         if not mask.any():
             return
+        mask = mask & ~self.clocks.add(values, mask, self.rows)
         spelled = mask & values.to_frame("text").select_seq(_SPELLED).to_series()
         if spelled.any():
             self._add_spelled(values, spelled)
