@@ -9,8 +9,8 @@ import polars as pl
 from codegen.profile.tallies import NumberTally, WordTally
 
 _CLOCK = (
-    r"^(?:(?P<days>-?\d{1,7}) days?,? )?(?P<sign>[+-]?)(?P<first>\d{1,6}):(?P<second>[0-5]\d)"
-    r"(?::(?P<third>[0-5]\d))?(?P<fraction>[.,]\d+)?$"
+    r"^(?:(?P<days>-?[0-9]{1,7}) days?,? )?(?P<sign>[+-]?)(?P<first>[0-9]{1,6}):(?P<second>[0-5][0-9])"
+    r"(?::(?P<third>[0-5][0-9]))?(?P<fraction>[.,][0-9]+)?$"
 )
 _DAY_S, _HOUR_S, _MINUTE_S = 86_400.0, 3_600.0, 60.0
 _COLUMN_SHARE = 0.5

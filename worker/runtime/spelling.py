@@ -29,8 +29,8 @@ _CLOCK_FULL, _CLOCK_HOURS, _CLOCK_MINUTES = "h:mm:ss", "h:mm", "m:ss"
 """As the profile calls what two figures of a duration or a time of day are; of the first kind none has two."""
 _CLOCKS = (_CLOCK_FULL, _CLOCK_HOURS, _CLOCK_MINUTES)
 _CLOCK = (
-    r"^(?:(?P<days>-?\d{1,7}) days?,? )?(?P<sign>[+-]?)(?P<first>\d{1,6}):(?P<second>[0-5]\d)"
-    r"(?P<third>:[0-5]\d)?(?P<fraction>[.,]\d+)?$"
+    r"^(?:(?P<days>-?[0-9]{1,7}) days?,? )?(?P<sign>[+-]?)(?P<first>[0-9]{1,6}):(?P<second>[0-5][0-9])"
+    r"(?P<third>:[0-5][0-9])?(?P<fraction>[.,][0-9]+)?$"
 )
 _UNIT_GAP = "[ \u00a0\u202f]?"
 _FIRST_MOMENT, _LAST_MOMENT = (

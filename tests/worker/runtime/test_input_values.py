@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codegen.profile import nested, profile_dataset
+from codegen.profile import nested, profile_dataset, types
 from codegen.profile.types import TABLE_FILE, ColumnType, ProfileOptions
+from codegen.profile.values import NumberStyle, numbers
 from worker.runtime import tables
+from worker.runtime.onnx_export import predict_table
 from worker.runtime.spelling import as_trained
 from worker.runtime.tables import read_rows
 
@@ -128,3 +132,21 @@ def test_two_figures_of_which_training_had_none_count_as_missing_where_values_we
     read = as_trained(noted, pa.table({"took": ["0:38:53", None, "1:15", "12"]}), told.append)
     assert read["took"].to_pylist() == ["2333", None, None, "12"]
     assert "such as '1:15' in row 3" in told[0]
+
+
+CLOCKS = st.from_regex(r"\A(-?\d{1,3} days?,? )?[+-]?\d{1,3}:[0-5]\d(:[0-5]\d)?([.,]\d{1,3})?\Z")
+
+
+@example(text="\u0660:00", style="h:mm")  # a digit, but of no number that can be read
+@given(text=CLOCKS | st.text("0123456789:.,- days", max_size=12), style=st.sampled_from(types.CLOCKS))
+def test_durations_mean_the_same_to_profile_prediction_and_exported_script(text: str, style: str) -> None:
+    [packed] = numbers(pl.Series([text]), NumberStyle(style))
+    noted = {"numeric": [{"column": "took", "kind": "numeric"}], "spelling": {"took": style}, "missing": ["took"]}
+    [read] = as_trained(noted, pa.table({"took": [text]}), lambda _: None)["took"].to_pylist()
+    if packed is None:
+        return
+    if style == types.CLOCK_FULL and not re.search(r":.*:|[.,]\d+$", text):
+        assert read is None  # no column of this spelling has such a value, or it would have another
+        return
+    assert read is not None and float(read) == pytest.approx(packed, rel=1e-12)
+    assert predict_table.number(text, "", style) == pytest.approx(packed, rel=1e-12)

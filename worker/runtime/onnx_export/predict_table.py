@@ -30,8 +30,8 @@ SOFT_LIMIT = 3.0  # quartile-scaled values bend towards +-3
 CHUNK = 512  # rows predicted at once
 CLOCKS = ("h:mm:ss", "h:mm", "m:ss")  # what two figures of a duration or a time of day are; of the first: doubtful
 CLOCK = (
-    r"(?:(?P<days>-?\d{1,7}) days?,? )?(?P<sign>[+-]?)(?P<first>\d{1,6}):(?P<second>[0-5]\d)"
-    r"(?::(?P<third>[0-5]\d))?(?P<fraction>[.,]\d+)?"
+    r"(?:(?P<days>-?[0-9]{1,7}) days?,? )?(?P<sign>[+-]?)(?P<first>[0-9]{1,6}):(?P<second>[0-5][0-9])"
+    r"(?::(?P<third>[0-5][0-9]))?(?P<fraction>[.,][0-9]+)?"
 )
 MISSING = {
     "", "?", "-", "--", "NA", "N/A", "n/a", "na", "NaN", "nan", "-nan", "NULL", "null", "None", "nil", "<NA>", "n.a.",
