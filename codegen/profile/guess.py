@@ -10,6 +10,7 @@ import polars as pl
 from codegen.profile.survey import ColumnSurvey
 from codegen.profile.types import ColumnType
 from codegen.profile.values import (
+    CLOCK_STYLES,
     DATE_FORMATS,
     NumberStyle,
     dates,
@@ -66,8 +67,8 @@ class ColumnPlan:
     def spelling(self) -> str:
         """As in `ColumnProfile`."""
         if self.type is ColumnType.NUMERIC:
-            comma = self.style.value if self.style is NumberStyle.DECIMAL_COMMA else ""
-            return ", ".join(filter(None, (comma, self.unit)))
+            style = self.style.value if self.style and self.style is not NumberStyle.THOUSANDS else ""
+            return ", ".join(filter(None, (style, self.unit)))
         return self.date_format if self.type is ColumnType.DATE else ""
 
 
@@ -164,8 +165,10 @@ def _is_ordinal_text(survey: ColumnSurvey) -> bool:
 
 def _guess_numeric(survey: ColumnSurvey, share: float) -> tuple[ColumnType, str]:
     whole = survey.numbers.whole == survey.numbers.count and not survey.words.count
+    clocks = survey.style in CLOCK_STYLES
     if (
         whole
+        and not clocks
         and not survey.unit
         and survey.present >= _MIN_IDENTIFIER_ROWS
         and survey.unique_share >= _IDENTIFIER_SHARE
@@ -179,8 +182,10 @@ def _guess_numeric(survey: ColumnSurvey, share: float) -> tuple[ColumnType, str]
             return ColumnType.IDENTIFIER, "nearly every value is different, and it is named like a key"
     unit = f" with {survey.unit}" if survey.unit else ""
     if share == 1:
-        return ColumnType.NUMERIC, f"every present value is a number{unit}"
-    told = f"{percent_words(share)} of the present values are numbers{unit}; the words count as missing"
+        kind = "a duration or a time of day" if clocks else "a number"
+        return ColumnType.NUMERIC, f"every present value is {kind}{unit}"
+    kind = "durations or times of day" if clocks else "numbers"
+    told = f"{percent_words(share)} of the present values are {kind}{unit}; the words count as missing"
     return ColumnType.NUMERIC, told
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from codegen.profile.guess import ColumnPlan
 from codegen.profile.survey import ColumnSurvey
 from codegen.profile.types import ColumnProfile, ColumnType, Finding, Severity
+from codegen.profile.values import CLOCK_STYLES
 from worker.words import counted
 
 _PERCENT = "%"
@@ -26,8 +27,12 @@ _OF_WORDS = (ColumnType.CATEGORY, ColumnType.IDENTIFIER, ColumnType.TEXT)
 def reading_findings(column: ColumnProfile, survey: ColumnSurvey, plan: ColumnPlan, is_target: bool) -> list[Finding]:
     """All about how the values of one column were read."""
     found = []
-    if survey.points_in_doubt and column.type is ColumnType.NUMERIC:
+    if plan.style in CLOCK_STYLES and column.type is ColumnType.NUMERIC:
+        found.append(_clocks(column, survey))
+    elif survey.points_in_doubt and column.type is ColumnType.NUMERIC:
         found.append(_points(column, thousands=plan.style is not None))
+    elif survey.commas_in_doubt and column.type is ColumnType.NUMERIC:
+        found.append(_commas(column))
     elif plan.style is not None and column.type is ColumnType.NUMERIC:
         found.append(
             Finding(
@@ -56,6 +61,35 @@ def _points(column: ColumnProfile, *, thousands: bool) -> Finding:
         + ("as thousands, since other columns have decimal commas." if thousands else "with three decimals."),
         meaning="No value in the column settles it. If it is the other way round, write them plainly, like 1234 or "
         "1.2340, and upload again.",
+        column=column.name,
+    )
+
+
+def _commas(column: ColumnProfile) -> Finding:
+    return Finding(
+        code="points_in_doubt",
+        severity=Severity.WARNING,
+        message=f"Numbers of '{column.name}' like 1,234 may be thousands or have three decimals; they were read as "
+        "thousands.",
+        meaning="No value in the file settles it. If it is the other way round, write them plainly, like 1.234, and "
+        "upload again.",
+        column=column.name,
+    )
+
+
+def _clocks(column: ColumnProfile, survey: ColumnSurvey) -> Finding:
+    clocks, plain = survey.clocks, survey.numbers.count - survey.styled
+    two = "minutes and seconds" if clocks.minutes_first else "hours and minutes"
+    doubt = f" Those of two figures were read as {two}." if clocks.short else ""
+    alike = f" {counted(plain, 'plain number was', 'plain numbers were')} read as seconds." if plain else ""
+    return Finding(
+        code="clock_times",
+        severity=Severity.WARNING if clocks.in_doubt or plain else Severity.INFO,
+        message=f"{counted(survey.styled, 'value')} of '{column.name}' "
+        f"{'is a duration or a time' if survey.styled == 1 else 'are durations or times'} of day, such as "
+        f"{clocks.words.examples[0][1]}; they were read as seconds.{doubt}{alike}",
+        meaning="Check the range in the profile. Rows to predict for may be written like these, or be in seconds."
+        + (" If two figures mean something else, write all three, like 0:04:35, and upload again." if doubt else ""),
         column=column.name,
     )
 

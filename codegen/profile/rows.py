@@ -8,6 +8,8 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -52,6 +54,15 @@ def rows_with(path: Path, column: str, values: list[str], limit: int) -> tuple[i
                 break
             start += batch.num_rows
     return tuple(rows)
+
+
+def numbers_in(path: Path, column: str) -> Iterator[tuple[int, npt.NDArray[np.float64]]]:
+    """(1-based row of the first, numbers with NaN for missing ones) of a packed column, piece by piece."""
+    first = 1
+    with pq.ParquetFile(path) as parquet:
+        for batch in parquet.iter_batches(columns=[column], use_threads=False):
+            yield first, batch.column(0).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+            first += batch.num_rows
 
 
 def _slices(parquet: pq.ParquetFile, columns: list[str], offset: int, limit: int) -> Iterator[pa.Table]:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from codegen.profile.clocks import ClockTally
 from codegen.profile.marks import Marks, marks_of
 from codegen.profile.tallies import MAX_WHOLE, NumberTally, WordTally
 from codegen.profile.values import (
@@ -109,6 +110,8 @@ class ColumnSurvey:
         """What `1,234` is taken for, where the other values leave that open."""
         self.points_in_doubt = False
         """Every number with a point may be thousands as well as a decimal, in a file that may have decimal commas."""
+        self.commas_in_doubt = False
+        """Every number with a comma was read as thousands and may have three decimals, too."""
         self._decimal_comma = decimal_comma
         self.markers: Counter[str] = Counter()
         """Missing markers that may be values of their own, and how often each occurs."""
@@ -119,6 +122,8 @@ class ColumnSurvey:
         """What holds a comma or several points, read in each way."""
         self._pointed = {style: NumberTally() for style in SPELLED_STYLES}
         """What holds one point and may be thousands, if commas are decimal: later batches or columns may tell."""
+        self.clocks = ClockTally()
+        """What looks like a duration or a time of day."""
         self._dates: dict[str, int] | None = None
 
     @property
@@ -165,10 +170,16 @@ class ColumnSurvey:
             return 0
         return counts[NumberStyle.DECIMAL_COMMA] - counts[NumberStyle.THOUSANDS]
 
-    def settle(self, *, comma_elsewhere: bool) -> None:
+    @property
+    def has_decimal_points(self) -> bool:
+        """Whether the file spells decimals of this column with a point."""
+        return self.typed is None and self.numbers.whole + self.numbers.infinite < self.numbers.count
+
+    def settle(self, *, comma_elsewhere: bool, point_elsewhere: bool = False) -> None:
         """All batches are there: read commas in the way that makes numbers of most values.
 
         `comma_elsewhere`: they are decimal in another column of the file, so points that are in doubt here are none.
+        `point_elsewhere`: points are, so commas are none.
         """
         counts = {style: numbers.count for style, (numbers, _) in self._spelled.items()}
         usual = NumberStyle.DECIMAL_COMMA if comma_elsewhere else self.style
@@ -176,11 +187,28 @@ class ColumnSurvey:
         found, left = self._spelled[self.style]
         self.styled = found.count
         self.points_in_doubt = (self._decimal_comma or comma_elsewhere) and self._may_all_be_thousands()
+        self.commas_in_doubt = (
+            self.style is NumberStyle.THOUSANDS
+            and 0 < counts[NumberStyle.THOUSANDS] == counts[NumberStyle.DECIMAL_COMMA]
+            and not (point_elsewhere or self.has_decimal_points)
+        )
         if self.points_in_doubt and comma_elsewhere:
             self.styled = self._pointed[self.style].count
         self.numbers.join(found)
         self.numbers.join(self._pointed[self.style if self.styled else NumberStyle.THOUSANDS])
         self.words.join(left)
+        self._settle_clocks()
+
+    def _settle_clocks(self) -> None:
+        """Take clock readings for numbers of seconds where the column is one of these, else for words."""
+        clocks = self.clocks
+        if not clocks.fills(self.present, self.numbers.count):
+            self.words.join(clocks.words)
+            return
+        two_figures = NumberStyle.CLOCK_MINUTES if clocks.minutes_first else NumberStyle.CLOCK_HOURS
+        self.style = NumberStyle.CLOCK_FULL if clocks.long == clocks.words.count else two_figures
+        self.styled = clocks.words.count
+        self.numbers.join(clocks.by_minutes if clocks.minutes_first else clocks.by_hours)
 
     def _may_all_be_thousands(self) -> bool:
         """Whether points, but no commas, are here, and no value says what they are: `0.5`, `12.25` and `1234` would."""
@@ -241,6 +269,7 @@ class ColumnSurvey:
     def _add_words(self, values: pl.Series, mask: pl.Series) -> None:
         if not mask.any():
             return
+        mask = mask & ~self.clocks.add(values, mask, self.rows)
         spelled = mask & values.to_frame("text").select_seq(_SPELLED).to_series()
         if spelled.any():
             self._add_spelled(values, spelled)

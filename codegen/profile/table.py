@@ -15,6 +15,7 @@ from codegen.profile.groups import group_findings
 from codegen.profile.guess import ColumnPlan, column_plan, convert
 from codegen.profile.leaks import leak_findings, leak_suspects
 from codegen.profile.marks import batch_marks
+from codegen.profile.outliers import far_findings
 from codegen.profile.parts import Parts
 from codegen.profile.problems import fail
 from codegen.profile.readings import no_features, similar_classes
@@ -115,8 +116,9 @@ def _survey(source: TableSource, spool: Spool, progress: Progress) -> list[Colum
             progress(_SURVEY_SHARE * share, f"reading: {surveys[0].rows:,} rows")
     votes = [survey.decimal_commas for survey in surveys]
     comma = source.spelled_alike and max(votes) > 0 and min(votes) >= 0
+    point = source.spelled_alike and (min(votes) < 0 or any(survey.has_decimal_points for survey in surveys))
     for survey in surveys:
-        survey.settle(comma_elsewhere=comma)
+        survey.settle(comma_elsewhere=comma, point_elsewhere=point)
     return surveys
 
 
@@ -225,6 +227,7 @@ def _profile(
     findings += [] if options.target else passed_over(columns, target)
     for column, plan, stats in zip(columns, plans, measured.stats, strict=True):
         findings.extend(column_findings(column, by_name[plan.name], plan, stats, column.name == target))
+    findings.extend(far_findings(profile, out / TABLE_FILE, measured.sample))
     findings.extend(_target_findings(profile, counted, out, measured.sample))
     return replace(profile, warnings=ranked(findings))
 

@@ -19,6 +19,9 @@ SPLIT_COLUMN = "__split__"
 
 DECIMAL_COMMA = "decimal comma"
 """Spelling of a column of numbers like `1.234,5`."""
+CLOCK_FULL, CLOCK_HOURS, CLOCK_MINUTES = "h:mm:ss", "h:mm", "m:ss"
+"""Spelling of a column of durations or times of day, packed as seconds: what two figures like `19:12` are, if any."""
+CLOCKS = (CLOCK_FULL, CLOCK_HOURS, CLOCK_MINUTES)
 
 
 class DataKind(StrEnum):

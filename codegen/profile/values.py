@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from codegen.profile import types
+from codegen.profile.clocks import clock_seconds
 
 MISSING = (
     "",
@@ -112,6 +113,15 @@ class NumberStyle(StrEnum):
     """`1,234.5`"""
     DECIMAL_COMMA = types.DECIMAL_COMMA
     """`1.234,5`"""
+    CLOCK_FULL = types.CLOCK_FULL
+    """`0:38:53`, as seconds"""
+    CLOCK_HOURS = types.CLOCK_HOURS
+    """`19:12` and `0:38:53`, as seconds"""
+    CLOCK_MINUTES = types.CLOCK_MINUTES
+    """`4:35` and `0:38:53`, as seconds"""
+
+
+CLOCK_STYLES = tuple(map(NumberStyle, types.CLOCKS))
 
 
 def is_missing(stripped: pl.Series) -> pl.Series:
@@ -121,6 +131,8 @@ def is_missing(stripped: pl.Series) -> pl.Series:
 
 def numbers(texts: pl.Series, style: NumberStyle = NumberStyle.PLAIN) -> pl.Series:
     """Float64 of texts, null where a text is no number of this style (`nan` is no number)."""
+    if style in CLOCK_STYLES:
+        return clock_seconds(texts, minutes_first=style is NumberStyle.CLOCK_MINUTES)
     if style is NumberStyle.THOUSANDS:
         texts = texts.set(~texts.str.contains(_THOUSANDS).fill_null(False), None).str.replace_all(",", "", literal=True)
     elif style is NumberStyle.DECIMAL_COMMA:

@@ -25,6 +25,13 @@ _ONE_POINT = r"^[^.,]*\.[^.,]*$"
 _NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan)$"
 _COMMA_STYLE = "decimal comma"
 """As the profile calls it."""
+_CLOCK_FULL, _CLOCK_HOURS, _CLOCK_MINUTES = "h:mm:ss", "h:mm", "m:ss"
+"""As the profile calls what two figures of a duration or a time of day are; of the first kind none has two."""
+_CLOCKS = (_CLOCK_FULL, _CLOCK_HOURS, _CLOCK_MINUTES)
+_CLOCK = (
+    r"^(?:(?P<days>-?[0-9]{1,7}) days?,? )?(?P<sign>[+-]?)(?P<first>[0-9]{1,6}):(?P<second>[0-5][0-9])"
+    r"(?P<third>:[0-5][0-9])?(?P<fraction>[.,][0-9]+)?$"
+)
 _UNIT_GAP = "[ \u00a0\u202f]?"
 _FIRST_MOMENT, _LAST_MOMENT = (
     pa.scalar(moment, pa.timestamp("us")) for moment in (datetime(1000, 1, 1), datetime(9999, 12, 31, 23, 59, 59))
@@ -53,6 +60,8 @@ def as_trained(preprocess: Mapping[str, Any], table: pa.Table, tell: Tell = prin
         if kinds.get(name) == "numeric":
             style, unit = _number_spelling(spelled.get(name))
             texts = _plain_numbers(_without_unit(texts, unit), comma, style == _COMMA_STYLE)
+            if style in _CLOCKS:
+                texts = _plain_seconds(texts, style)
             if name in with_missing:
                 texts = _without_words(texts, pc.match_substring_regex(texts, _NUMBER), name, "number", tell)
         elif kinds.get(name) == "dates":
@@ -127,9 +136,9 @@ def _vocabularies(preprocess: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def _number_spelling(noted: object) -> tuple[str, str]:
-    """(style, unit) of what the profile notes of a column: `decimal comma`, `€`, or `decimal comma, €`."""
+    """(style, unit) of what the profile notes of a column: `decimal comma`, `€`, or `decimal comma, €`; `h:mm`."""
     style, _, unit = str(noted or "").partition(", ")
-    return (style, unit) if style == _COMMA_STYLE else ("", style)
+    return (style, unit) if style in (_COMMA_STYLE, *_CLOCKS) else ("", style)
 
 
 def _without_unit(texts: pa.ChunkedArray, unit: str) -> pa.ChunkedArray:
@@ -154,6 +163,28 @@ def _plain_numbers(texts: pa.ChunkedArray, prefer_comma: bool, trained_comma: bo
     commas_are_decimal = _count(in_full) > 0 or (trained_comma and not _count(pc.and_not(one_point, by_comma)))
     plain = pc.replace_substring(pc.replace_substring(texts, ".", ""), ",", ".")
     return pc.if_else(by_comma if commas_are_decimal else in_full, plain, texts)
+
+
+def _plain_seconds(texts: pa.ChunkedArray, style: str) -> pa.ChunkedArray:
+    """`0:38:53`, `19:12` and `1 day, 2:03:04` in seconds; two figures with a fraction are minutes and seconds, and
+    those that may be hours as well as minutes stay as they are."""
+    found = pc.extract_regex(texts, pattern=_CLOCK)
+
+    def figure(name: str) -> pa.ChunkedArray:
+        written = pc.replace_substring(pc.utf8_ltrim(pc.struct_field(found, name), ":"), ",", ".")
+        return pc.if_else(pc.equal(written, ""), "0", written).cast(pa.float64())
+
+    third, fraction = pc.struct_field(found, "third"), pc.struct_field(found, "fraction")
+    open_to_doubt = pc.and_(pc.equal(third, ""), pc.equal(fraction, ""))
+    in_minutes = open_to_doubt if style == _CLOCK_MINUTES else pa.scalar(False)
+    in_minutes = pc.or_(in_minutes, pc.and_(pc.equal(third, ""), pc.not_equal(fraction, "")))
+    first_s = pc.multiply(figure("first"), pc.if_else(in_minutes, 60.0, 3600.0))
+    second_s = pc.multiply(figure("second"), pc.if_else(in_minutes, 1.0, 60.0))
+    clock_s = pc.add(pc.add(pc.add(first_s, second_s), figure("third")), figure("fraction"))
+    signed_s = pc.if_else(pc.equal(pc.struct_field(found, "sign"), "-"), pc.negate(clock_s), clock_s)
+    seconds = pc.add(pc.multiply(figure("days"), 86400.0), signed_s)
+    read = pc.invert(open_to_doubt) if style == _CLOCK_FULL else pc.is_valid(seconds)
+    return pc.if_else(pc.fill_null(read, False), seconds.cast(texts.type), texts)
 
 
 def _count(mask: pa.ChunkedArray) -> int:

@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from codegen.profile.types import DECIMAL_COMMA, ColumnProfile, DataKind, DatasetProfile
+from codegen.profile.types import CLOCKS, DECIMAL_COMMA, ColumnProfile, DataKind, DatasetProfile
 from harness.accounts.models import Role, User
 from harness.errors import HarnessError, Invalid
 from harness.jobs.models import Job
@@ -48,6 +48,7 @@ def input_fields(job: Job, profile: DatasetProfile) -> list[dict[str, Any]]:
 
 def _field(column: ColumnProfile, kind: str) -> dict[str, Any]:
     is_number = kind == "numeric"
+    is_clock = is_number and column.spelling in CLOCKS
     values = [value for value, _ in column.top_values]
     middle = column.quantiles[2] if len(column.quantiles) == 5 else column.mean
     seen = values[:1] if kind == "categorical" else column.examples
@@ -58,11 +59,16 @@ def _field(column: ColumnProfile, kind: str) -> dict[str, Any]:
         "name": column.name,
         "number": is_number,
         "decimal_comma": column.spelling.startswith(DECIMAL_COMMA),  # a unit may follow
+        "clock": is_clock,
         "typical": "" if typical is None else f"{typical:.6g}" if isinstance(typical, float) else typical,
         "choices": values if kind == "categorical" and len(values) <= CHOICES_MOST else [],
         "low": column.minimum,
         "high": column.maximum,
-        "hint": "a date, like 2020-01-31" if kind == "dates" else "",
+        "hint": "a date, like 2020-01-31"
+        if kind == "dates"
+        else "a duration or a time of day, like 0:38:53, or seconds"
+        if is_clock
+        else "",
     }
 
 
@@ -130,7 +136,7 @@ def _input(request: HttpRequest, fields: list[dict[str, Any]]) -> tuple[str, byt
         text = request.POST.get(f"field:{field['name']}", "").strip()
         if text == "":
             row[field["name"]] = None
-        elif field["number"]:
+        elif field["number"] and not (field["clock"] and ":" in text):
             row[field["name"]] = _number(field, text)
         else:
             row[field["name"]] = text

@@ -154,6 +154,24 @@ def test_a_value_that_can_be_no_thousand_leaves_no_doubt_what_points_are(lab: La
     assert "points_in_doubt" not in {found.code for found in profile.warnings}
 
 
+@pytest.mark.parametrize("beside", ["2,500", "12", "1234"])
+def test_commas_that_may_be_decimal_are_told(lab: Lab, beside: str) -> None:
+    rows = [f"{'1,234' if i % 3 else beside}\t{i}\t{'ab'[i % 2]}" for i in range(60)]
+    profile = lab.profile("a.tsv", "\n".join(["price\tz\tlabel", *rows]))
+    assert lab.table()["price"].to_pylist()[:2] == [float(beside.replace(",", "")), 1234.0]
+    found = finding(profile, "points_in_doubt", "price")
+    assert "like 1,234 may be thousands or have three decimals" in found.message
+    assert found.severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(("price", "other"), [("0.5", "1"), ("1,234.5", "1"), ("1,234,567", "1"), ("1,500", "1.5")])
+def test_a_value_that_can_be_no_decimal_comma_leaves_no_doubt_what_commas_are(lab: Lab, price: str, other: str) -> None:
+    rows = [f"{'1,234' if i % 3 else price}\t{other}\t{i % 5}\t{'ab'[i % 2]}" for i in range(60)]
+    profile = lab.profile("a.tsv", "\n".join(["price\tz\tx\tlabel", *rows]))
+    assert lab.table()["price"].to_pylist()[:2] == [float(price.replace(",", "")), 1234.0]
+    assert "points_in_doubt" not in {found.code for found in profile.warnings}
+
+
 def test_points_between_commas_are_no_matter_of_doubt(lab: Lab) -> None:
     rows = [f"{'1.234' if i % 2 else '7,5'};{i % 9};{'ab'[i % 2]}" for i in range(60)]
     profile = lab.profile("a.csv", "\n".join(["price;z;label", *rows]))

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from codegen.profile.types import DECIMAL_COMMA, ColumnProfile, ColumnType, DataKind, DatasetProfile
+from codegen.profile.types import CLOCK_FULL, DECIMAL_COMMA, ColumnProfile, ColumnType, DataKind, DatasetProfile
 from harness.jobs.models import Job, Prediction
 from harness.pages.prediction_view import prediction_context, single_answer
 from harness.pages.views import predict
@@ -75,7 +75,7 @@ def test_a_job_predicts_although_its_data_was_read_anew_since_and_cannot_be_used
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """Rows that a node was asked to predict for, from the form of a table with the numbers `price`, `fee`, `size`."""
+    """Rows that a node was asked to predict for, from the form of a table of the four numbers below."""
     rows: list[dict[str, Any]] = []
 
     def column(name: str, spelling: str) -> ColumnProfile:
@@ -84,7 +84,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
             name=name, type=kind, guessed_type=kind, reason="", missing=0, unique=9, mean=2.5, spelling=spelling
         )
 
-    columns = (column("price", DECIMAL_COMMA), column("fee", f"{DECIMAL_COMMA}, €"), column("size", ""))
+    columns = (
+        column("price", DECIMAL_COMMA),
+        column("fee", f"{DECIMAL_COMMA}, €"),
+        column("size", ""),
+        column("took", CLOCK_FULL),
+    )
     profile = DatasetProfile(kind=DataKind.TABLE, rows=9, columns=columns)
 
     def create(*, job: Job, data: bytes, **_: Any) -> Prediction:
@@ -99,7 +104,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 def typed(world: SimpleNamespace, owner: Client, **fields: str) -> Any:
     """The answer to the form with these fields."""
     job = world.jobs["succeeded"]
-    job.resolved["spec"]["shape"] = {"numeric": ["price", "fee", "size"]}
+    job.resolved["spec"]["shape"] = {"numeric": ["took"] if "took" in fields else ["price", "fee", "size"]}
     Job.objects.filter(pk=job.pk).update(resolved=job.resolved)
     posted = {f"field:{name}": text for name, text in fields.items()}
     return owner.post(reverse("job_predict", args=[job.pk]), posted)
@@ -111,6 +116,16 @@ def test_a_number_is_typed_as_it_is_written_in_the_data(
 ) -> None:
     assert typed(world, owner, price=text, fee=text, size="7").status_code == 302
     assert asked == [{"price": value, "fee": value, "size": 7.0}]
+
+
+@pytest.mark.parametrize(("text", "value"), [("0:38:53", "0:38:53"), ("2333", 2333.0), ("", None)])
+def test_a_duration_is_typed_as_it_is_written_in_the_data_or_in_seconds(
+    world: SimpleNamespace, owner: Client, asked: list[dict[str, Any]], text: str, value: str | float | None
+) -> None:
+    assert typed(world, owner, took=text).status_code == 302
+    assert asked == [{"took": value}]
+    job = world.jobs["succeeded"]
+    assert "like 0:38:53, or seconds" in owner.get(reverse("job_predict", args=[job.pk])).content.decode()
 
 
 @pytest.mark.parametrize("text", ["3,5", "many", "nan", "inf", "1e999"])

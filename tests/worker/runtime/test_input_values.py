@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codegen.profile import nested, profile_dataset
+from codegen.profile import nested, profile_dataset, types
 from codegen.profile.types import TABLE_FILE, ColumnType, ProfileOptions
+from codegen.profile.values import NumberStyle, numbers
 from worker.runtime import tables
+from worker.runtime.onnx_export import predict_table
 from worker.runtime.spelling import as_trained
 from worker.runtime.tables import read_rows
 
@@ -94,6 +98,9 @@ def test_objects_are_taken_apart_alike(row: dict[str, Any]) -> None:
         (["$1,234.50", "$7"], ["$1,250", "8", "-$2.5"], [1250, 8, -2.5]),
         (["EUR 1,50", "EUR 12"], ["1.250,75 EUR", "EUR 2", "3,5"], [1250.75, 2, 3.5]),
         (["12 %", "7.5%"], ["50 %", "0.5%", "7"], [50, 0.5, 7]),
+        (["0:38:53", "1 day, 2:03:04"], ["38:53.5", "1:02:03", "90"], [2333.5, 3723, 90]),
+        (["19:12", "08:05"], ["19:12", "0:38:53", "0:04.5"], [69120, 2333, 4.5]),
+        (["4:35", "1:02:03,5"], ["19:12", "-0:05", "-1 days +23:59:55"], [1152, -5, -5]),
     ],
 )
 def test_amounts_mean_the_same_to_a_prediction_as_to_training(
@@ -117,3 +124,29 @@ def test_another_currency_is_no_number() -> None:
     told: list[str] = []
     assert as_trained(noted, pa.table({"price": ["$5", "€5"]}), told.append)["price"].to_pylist() == ["5", None]
     assert "such as '€5' in row 2" in told[0]
+
+
+def test_two_figures_of_which_training_had_none_count_as_missing_where_values_were_missing_in_training() -> None:
+    noted = {"numeric": [{"column": "took", "kind": "numeric"}], "spelling": {"took": "h:mm:ss"}, "missing": ["took"]}
+    told: list[str] = []
+    read = as_trained(noted, pa.table({"took": ["0:38:53", None, "1:15", "12"]}), told.append)
+    assert read["took"].to_pylist() == ["2333", None, None, "12"]
+    assert "such as '1:15' in row 3" in told[0]
+
+
+CLOCKS = st.from_regex(r"\A(-?\d{1,3} days?,? )?[+-]?\d{1,3}:[0-5]\d(:[0-5]\d)?([.,]\d{1,3})?\Z")
+
+
+@example(text="\u0660:00", style="h:mm")  # a digit, but of no number that can be read
+@given(text=CLOCKS | st.text("0123456789:.,- days", max_size=12), style=st.sampled_from(types.CLOCKS))
+def test_durations_mean_the_same_to_profile_prediction_and_exported_script(text: str, style: str) -> None:
+    [packed] = numbers(pl.Series([text]), NumberStyle(style))
+    noted = {"numeric": [{"column": "took", "kind": "numeric"}], "spelling": {"took": style}, "missing": ["took"]}
+    [read] = as_trained(noted, pa.table({"took": [text]}), lambda _: None)["took"].to_pylist()
+    if packed is None:
+        return
+    if style == types.CLOCK_FULL and not re.search(r":.*:|[.,]\d+$", text):
+        assert read is None  # no column of this spelling has such a value, or it would have another
+        return
+    assert read is not None and float(read) == pytest.approx(packed, rel=1e-12)
+    assert predict_table.number(text, "", style) == pytest.approx(packed, rel=1e-12)

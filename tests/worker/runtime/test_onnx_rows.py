@@ -34,6 +34,8 @@ def test_all_kinds_of_columns_are_encoded_as_in_training(rows: int, tmp_path) ->
     [
         ("1,234.5", "", 1234.5), ("1234.5", "", 1234.5), ("1.234,5", "decimal comma", 1234.5),
         ("2,5", "decimal comma", 2.5),
+        ("19:12", "h:mm", 69120.0), ("19:12", "m:ss", 1152.0), ("1 day, 2:03:04", "h:mm", 93784.0),
+        ("-1 days +23:59:55", "h:mm", -5.0), ("-0:04,5", "h:mm:ss", -4.5), ("90", "m:ss", 90.0),
         ("€ 12", "€", 12.0), ("3,5 €", "decimal comma, €", 3.5), ("-7e2", "", -700.0),
     ],
 )  # fmt: skip
@@ -48,6 +50,8 @@ def test_what_cannot_be_read_is_told_with_row_and_column() -> None:
         predict_table.encode(preprocess, [{"age": "3"}, {"age": "old"}])
     with pytest.raises(ValueError, match="the rows lack: age"):
         predict_table.encode(preprocess, [{"size": "3"}])
+    with pytest.raises(ValueError, match="row 1: column 'age': '38:53' may be hours or minutes; write it like 0:38:53"):
+        predict_table.encode({**preprocess, "spelling": {"age": "h:mm:ss"}}, [{"age": "38:53"}])
     day = {**entry, "kind": "dates", "feature": "age: days"}
     with pytest.raises(ValueError, match="not a date; write it like 2020-01-31"):
         predict_table.encode({"numeric": [day], "categorical": []}, [{"age": "31/1/2020"}])

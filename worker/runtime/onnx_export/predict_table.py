@@ -28,6 +28,11 @@ import numpy as np
 HERE = Path(__file__).parent
 SOFT_LIMIT = 3.0  # quartile-scaled values bend towards +-3
 CHUNK = 512  # rows predicted at once
+CLOCKS = ("h:mm:ss", "h:mm", "m:ss")  # what two figures of a duration or a time of day are; of the first: doubtful
+CLOCK = (
+    r"(?:(?P<days>-?[0-9]{1,7}) days?,? )?(?P<sign>[+-]?)(?P<first>[0-9]{1,6}):(?P<second>[0-5][0-9])"
+    r"(?::(?P<third>[0-5][0-9]))?(?P<fraction>[.,][0-9]+)?"
+)
 MISSING = {
     "", "?", "-", "--", "NA", "N/A", "n/a", "na", "NaN", "nan", "-nan", "NULL", "null", "None", "nil", "<NA>", "n.a.",
     "N.A.", "NaT", "k.A.", "\\N", "#N/A", "#NV", "#DIV/0!", "#VALUE!", "#WERT!", "#REF!", "#BEZUG!", "#NAME?", "#NUM!",
@@ -109,7 +114,9 @@ def value_of(read: Any, text: str, feature: str, spelled: str, name: str, row: i
 
 
 def number(text: str, _feature: str, spelled: str) -> float:
-    """1234.5 of `1234.5`, and of `1,234.5`, `1.234,5` or `€ 1,234.5` where the training data was written so."""
+    """1234.5 of `1234.5`, and of `1,234.5`, `1.234,5`, `€ 1,234.5`, `0:20:34.5` where the training data was such."""
+    if spelled in CLOCKS and (clock := re.fullmatch(CLOCK, text)):
+        return seconds(clock, spelled)
     style, _, unit = spelled.partition(", ")
     has_comma = style == "decimal comma"
     unit = unit if has_comma else style
@@ -119,6 +126,18 @@ def number(text: str, _feature: str, spelled: str) -> float:
     elif re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?", text):
         text = text.replace(",", "")
     return float(text)
+
+
+def seconds(clock: re.Match[str], spelled: str) -> float:
+    """Seconds of a match of `CLOCK`; two figures with a fraction are minutes and seconds."""
+    days, sign, first, second, third, fraction = clock.groups()
+    if third is None and fraction is None and spelled == CLOCKS[0]:
+        raise ValueError(f"{clock[0]!r} may be hours or minutes; write it like 0:38:53")
+    in_minutes = third is None and (spelled == CLOCKS[2] or fraction is not None)
+    first_s, second_s = (60, 1) if in_minutes else (3_600, 60)
+    clock_s = float(first) * first_s + float(second) * second_s + float(third or 0)
+    clock_s += float("0" + fraction.replace(",", ".")) if fraction else 0.0
+    return 86_400 * float(days or 0) + (-clock_s if sign == "-" else clock_s)
 
 
 def date_number(text: str, feature: str, spelled: str) -> float:
