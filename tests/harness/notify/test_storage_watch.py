@@ -5,9 +5,9 @@ from django.core.management.color import no_style
 from django.db import connection
 
 from harness.notify.models import Delivery, StorageAlarm
-from harness.notify.storage import storage_watch
 from harness.storage.models import StorageQuota
 from harness.storage.use import storage_of
+from harness.storage.watch import storage_watch
 
 pytestmark = pytest.mark.django_db
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.db import transaction
 
 from harness.accounts.models import Project
-from harness.notify.models import NotifyChoice, StorageAlarm
-from harness.notify.outbox import storage_tell
+from harness.notify.messages import Message, one_line
+from harness.notify.models import Kind, NotifyChoice, StorageAlarm
+from harness.notify.outbox import project_told, tell
 from harness.storage.use import ProjectStorage, storage_limits
 from worker.words import size_words
 
@@ -40,4 +42,15 @@ def _alarm(row: ProjectStorage) -> None:
             used, limit = size_words(row.use.used_bytes), size_words(row.limit_bytes or 0)
             detail = f"It uses {used} of the {limit} that it may take on the disk. Delete what is no longer needed."
             # By its moment: the number of one that is gone is given anew by a restored database.
-            storage_tell(row.project, f"storage:{row.project.pk}:{alarm.since.isoformat()}", detail)
+            _tell(row.project, f"storage:{row.project.pk}:{alarm.since.isoformat()}", detail)
+
+
+def _tell(project: Project, about: str, detail: str) -> None:
+    """Write the messages that a project's storage is full."""
+    message = Message(
+        title=one_line(f"{project.name} is out of storage"),
+        detail=detail,
+        url=f"{settings.PORTAL_URL}/projects/{project.slug}/storage/",
+        project=project_told(project),
+    )
+    tell(Kind.STORAGE_FULL, project, about, message)
