@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.transfer import hashes, trees
-from harness.transfer.hashes import Hashes
+from harness import hashes
+from harness.hashes import Hashes
+from harness.transfer import trees
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.transfer.placing import checkpoint_place, checkpoints_claim, checkpoints_remove
+from harness.jobs.control.placing import checkpoint_place, checkpoints_claim, checkpoints_remove
 
 OLD, SAME, NEW = "step-00000005", "step-00000010", b"newer"
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from harness.transfer import placing
+from harness.jobs.control import placing
 
 left = int(sys.argv[2])
 def counted(call):
