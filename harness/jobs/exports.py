@@ -32,10 +32,10 @@ from harness.jobs.archive import Members, zip_body
 from harness.jobs.models import Checkpoint, Job, ModelExport
 from harness.jobs.predictions import WEIGHTS_FILE, answering_node, node_request, weights_check
 from harness.jobs.results import checkpoint_need, checkpoint_open, weights_open
+from harness.jobs.sizes import job_size_due
 from harness.plain import plain
 from harness.pool.services import node_queue
 from harness.storage.room import storage_check
-from harness.storage.sizes import job_size_due
 from harness.store import UnsafePath, open_beneath
 from worker.plan import RunPaths
 from worker.trees import tree_remove

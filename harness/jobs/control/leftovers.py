@@ -17,7 +17,7 @@ from django.utils import timezone
 from harness.bucket.due import unit_due
 from harness.ids import new_id
 from harness.jobs.models import Job, JobAttempt, ModelExport, Prediction
-from harness.storage.sizes import SETTLED_AFTER
+from harness.jobs.sizes import SETTLED_AFTER
 from harness.store import UnsafePath, folder_beneath
 from worker.fence import DESK, GONE, LEFT, STEP
 from worker.plan import RunPaths

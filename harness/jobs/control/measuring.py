@@ -9,10 +9,11 @@ from itertools import islice
 from django.utils import timezone
 
 from harness.datasets.models import Dataset
+from harness.jobs.control.leftovers import leftovers_remove
 from harness.jobs.models import Job
-from harness.storage.leftovers import leftovers_remove
+from harness.jobs.sizes import ANEW_AFTER, job_measure
 from harness.storage.models import ContentSize, JobSize
-from harness.storage.sizes import ANEW_AFTER, content_measure, job_measure
+from harness.storage.sizes import content_measure
 from worker.states import HOLDS_DEVICES
 
 RUNNING_EVERY = timedelta(minutes=1)
