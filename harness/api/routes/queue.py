@@ -37,7 +37,8 @@ from harness.api.schemas.queue import (
 )
 from harness.csv import csv_chunks
 from harness.errors import Invalid, NotFound
-from harness.jobs import drain, history, queue_order, queueing, timelines, use_rows, use_timeline
+from harness.estimates import history
+from harness.jobs import drain, queue_order, queueing, timelines, use_rows, use_timeline
 from harness.jobs.models import Job
 from harness.jobs.quota_use import QuotaRow, quota_rows
 from harness.jobs.reservation_preview import reservation_consequences

@@ -29,8 +29,8 @@ from harness.jobs.drafts import program_file_write
 from harness.jobs.models import Job, JobEvent
 from harness.jobs.options import options_of
 from harness.jobs.promises import PromiseState, promise_told
-from harness.jobs.services import job_submit
 from harness.pool.reservations import reservation_create
+from harness.rates.submitting import job_submit
 from tests.harness.calibration.test_fitting import measure
 from tests.harness.estimates.factories import answer
 from tests.harness.jobs.helpers import queue

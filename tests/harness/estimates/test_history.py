@@ -11,9 +11,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from harness.csv import csv_chunks
+from harness.estimates import history
+from harness.estimates.history import TRACE_COLUMNS, trace_rows
 from harness.estimates.models import JobEstimate
-from harness.jobs import history
-from harness.jobs.history import TRACE_COLUMNS, trace_rows
 from harness.jobs.models import DeviceUse, Job, JobEvent
 from harness.jobs.timelines import window_of
 from scheduler.simulate.pool import SimPool
