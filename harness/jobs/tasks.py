@@ -15,7 +15,7 @@ from harness.jobs.control import ingest as ingest_module
 from harness.jobs.control import reconcile as reconcile_module
 from harness.jobs.control import retention as retention_module
 from harness.jobs.control import tick as tick_module
-from harness.jobs.control.measuring import sizes_refresh
+from harness.jobs.control.sizing import sizes_refresh
 
 _log = logging.getLogger(__name__)
 _purging = Beside("purge", retention_module.jobs_purge_asked)

@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from harness.datasets.models import Dataset
-from harness.jobs.control.measuring import sizes_refresh
+from harness.jobs.control.sizing import sizes_refresh
 from harness.jobs.models import Job
 from harness.storage.models import StorageQuota
 from harness.trash import PURGE_BEGUN

@@ -12,9 +12,9 @@ from harness.datasets import services
 from harness.datasets.purging import contents_purge
 from harness.jobs.control.contents import content_purge
 from harness.jobs.control.leftovers import leftovers_remove
-from harness.jobs.control.measuring import sizes_refresh
 from harness.jobs.control.orphans import orphans_remove
 from harness.jobs.control.retention import retention
+from harness.jobs.control.sizing import sizes_refresh
 from harness.jobs.models import Job, JobAttempt
 from harness.jobs.sizes import SETTLED_AFTER
 from tests.harness.jobs.helpers import place_now
@@ -195,7 +195,7 @@ def test_what_somebody_may_be_writing_stays(left_over, state):
 
 
 def test_left_overs_go_by_themselves_an_hour_after_the_end(left_over, monkeypatch):
-    from harness.jobs.control import measuring
+    from harness.jobs.control import sizing
 
     job, half = left_over
     Job.objects.update(state="failed")
@@ -203,7 +203,7 @@ def test_left_overs_go_by_themselves_an_hour_after_the_end(left_over, monkeypatc
     sizes_refresh()
     assert half[0].exists()
     later = timezone.now() + SETTLED_AFTER + timedelta(minutes=1)
-    monkeypatch.setattr(measuring.timezone, "now", lambda: later)
+    monkeypatch.setattr(sizing.timezone, "now", lambda: later)
     sizes_refresh()
     assert not half[0].exists()
 

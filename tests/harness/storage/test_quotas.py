@@ -10,7 +10,7 @@ from harness.accounts.models import AuditEvent
 from harness.datasets import services, uploads
 from harness.datasets.models import Dataset, Upload
 from harness.errors import Forbidden, Invalid, NoSpace, NotFound
-from harness.jobs.control.measuring import sizes_refresh
+from harness.jobs.control.sizing import sizes_refresh
 from harness.jobs.control.tick import tick
 from harness.jobs.predictions import prediction_create
 from harness.jobs.services import job_resume

@@ -14,8 +14,8 @@ from harness.datasets.models import Dataset
 from harness.datasets.purging import dataset_purge
 from harness.errors import Conflict, Forbidden
 from harness.jobs.control.contents import content_purge
-from harness.jobs.control.measuring import sizes_refresh
 from harness.jobs.control.retention import jobs_purge
+from harness.jobs.control.sizing import sizes_refresh
 from harness.jobs.models import Job
 from harness.jobs.services import job_delete, job_purge
 from harness.storage import sizes

@@ -17,11 +17,17 @@ from django.utils import timezone
 
 from harness.broker import task_send_on_commit
 from harness.calibration.exchange import row_of
-from harness.calibration.holding import devices_hold, devices_idle, run_devices
-from harness.calibration.links import link_read, link_store
+from harness.calibration.holding import devices_hold, run_devices
 from harness.calibration.models import OPEN, CalibrationPointRow, CalibrationRun, DeviceModelRow, RunState
 from harness.calibration.plans import Planned, next_point, others_measured, points_known, run_plan
-from harness.calibration.requests import (
+from harness.calibration.states import run_break, run_gets_on, run_move, run_tell
+from harness.database import DATABASE_AWAY
+from harness.errors import HarnessError, fault_told
+from harness.jobs.control.telemetry import number_of
+from harness.jobs.control.usage import measurement_use_write
+from harness.measuring.idle import devices_idle
+from harness.measuring.links import link_read, link_store
+from harness.measuring.requests import (
     LINK,
     LINK_RANKS,
     NODE_BUDGET_S,
@@ -31,11 +37,6 @@ from harness.calibration.requests import (
     request_of,
     requests_remove,
 )
-from harness.calibration.states import run_break, run_gets_on, run_move, run_tell
-from harness.database import DATABASE_AWAY
-from harness.errors import HarnessError, fault_told
-from harness.jobs.control.telemetry import number_of
-from harness.jobs.control.usage import measurement_use_write
 from harness.plain import text_plain
 from harness.pool.models import DeviceKind, NodeState
 from harness.pool.power import WATTS_MAX

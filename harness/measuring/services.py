@@ -14,12 +14,12 @@ from harness.accounts.models import User
 from harness.broker import task_send_on_commit
 from harness.calibration.holding import devices_hold
 from harness.calibration.models import OPEN, CalibrationRun, RunState
-from harness.calibration.node_links import links_renew
 from harness.calibration.plans import points_known, run_plan
-from harness.calibration.requests import requests_remove
 from harness.calibration.states import run_move, run_tell
-from harness.calibration.sweep import sweep_before
 from harness.errors import Conflict, HarnessError, Invalid, NotFound, Unavailable
+from harness.measuring.node_links import links_renew
+from harness.measuring.requests import requests_remove
+from harness.measuring.sweep import sweep_before
 from harness.pool.models import Device, DeviceKind, Node, NodeState
 from harness.pool.naming import node_named
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.calibration.requests import PREFIX
-from harness.calibration.sweep import point_measured
 from harness.estimates.services import measure_answer
+from harness.measuring.requests import PREFIX
+from harness.measuring.sweep import point_measured
 
 
 def measure_done(report: dict[str, Any]) -> None:

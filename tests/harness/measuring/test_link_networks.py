@@ -8,7 +8,7 @@ from harness.jobs import ports
 from harness.pool.links import link_list
 from harness.pool.models import Node, NodeLink
 from harness.pool.services import pool_setting_update
-from tests.harness.calibration.linking import ABLE, KERNEL, PROCESS, asked, orders, pair, timed
+from tests.harness.measuring.linking import ABLE, KERNEL, PROCESS, asked, orders, pair, timed
 from worker.sandbox.wireguard import PORTS
 
 __all__ = ["asked", "pair", "timed"]

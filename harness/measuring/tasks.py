@@ -6,7 +6,7 @@ from typing import Any
 
 from celery import shared_task
 
-from harness.calibration import answers, fitting, learning, node_links, ran_out, sweep
+from harness.measuring import answers, fitting, learning, node_links, ran_out, sweep
 
 
 @shared_task(name="control.calibrate")

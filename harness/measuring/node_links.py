@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -22,19 +21,16 @@ from harness.accounts.access import require_admin
 from harness.accounts.audit import audit_write
 from harness.accounts.models import User
 from harness.broker import publish_pool, task_send_on_commit
-from harness.calibration.models import OPEN, CalibrationRun
 from harness.errors import Conflict
-from harness.estimates.models import AskState, ProbeRow
 from harness.ids import new_id
-from harness.jobs.models import Allocation
 from harness.jobs.ports import network_port_draw
+from harness.measuring.idle import pairs_idle
 from harness.plain import text_plain
 from harness.pool.links import Pair, pairs_of, path_of
 from harness.pool.models import NetworkKind, Node, NodeLink, NodeState, PoolSetting
 from harness.pool.naming import node_named
 from harness.pool.networks import ENCRYPTED
 from harness.pool.services import node_queue, pool_setting_get
-from harness.rates.models import RateTest
 from worker.sandbox import Encryption
 from worker.sandbox.overlay import NUMBERS
 
@@ -100,7 +96,7 @@ def links_mark(node: Node | None) -> int:
 def links_advance() -> None:
     """Give up an order that nobody answers, and send the next. Safe to call at any time, from anywhere, twice."""
     open_order = NodeLink.objects.exclude(order={}).exists()
-    if not open_order and not _idle(_due()):
+    if not open_order and not pairs_idle(_due()):
         return
     with transaction.atomic():
         PoolSetting.objects.select_for_update().filter(pk=1).first()  # one control process at a time
@@ -111,7 +107,7 @@ def links_advance() -> None:
             if abs(time.time() - float(link.order["sent_s"])) < ANSWER_LIMIT_S:
                 return
             _fail(link, "The nodes did not answer.")
-        if pair := next(iter(_idle(_due())), None):
+        if pair := next(iter(pairs_idle(_due())), None):
             _order(pair)
 
 
@@ -148,20 +144,6 @@ def _checked(node: Node) -> bool:
     return not node.secret_digest or (bool(findings) and all(item["state"] != "bad" for item in findings))
 
 
-def _idle(pairs: Sequence[Pair]) -> list[Pair]:
-    """Those of which neither node runs a job or measures something."""
-    if not pairs:
-        return []
-    nodes = {node.pk for pair in pairs for node in pair}
-    names = [node.name for pair in pairs for node in pair]
-    busy = set(Allocation.objects.filter(device__node__in=nodes).values_list("device__node__name", flat=True))
-    busy |= set(CalibrationRun.objects.filter(state__in=OPEN, node__in=nodes).values_list("node__name", flat=True))
-    waiting = {"state": AskState.WAITING, "node_name__in": names}
-    busy |= set(ProbeRow.objects.filter(**waiting).values_list("node_name", flat=True))
-    busy |= set(RateTest.objects.filter(**waiting).values_list("node_name", flat=True))
-    return [pair for pair in pairs if not busy & {node.name for node in pair}]
-
-
 def _order(pair: Pair) -> None:
     """Have the first node listen."""
     link, _ = NodeLink.objects.get_or_create(first=pair[0], second=pair[1])
@@ -188,6 +170,7 @@ def _send(link: NodeLink, role: str, more: dict[str, Any], expires_s: float) -> 
 
 def _token(order_id: str) -> str:
     """Of one order: as good as random for whoever lacks our secret key, and nothing to be stored."""
+    # Whatever this module is called: tokens of orders that are under way stay good.
     return salted_hmac("harness.calibration.node_links", order_id, algorithm="sha256").hexdigest()
 
 

@@ -13,12 +13,12 @@ from django.utils import timezone
 from harness.calibration.holding import run_devices
 from harness.calibration.models import CalibrationRun
 from harness.calibration.plans import run_extent, run_plan
-from harness.calibration.requests import link_request_of, request_of
-from harness.calibration.services import calibration_start, calibration_stop, calibrations_start
 from harness.errors import Conflict, Forbidden, Invalid, Unavailable
+from harness.measuring.requests import link_request_of, request_of
+from harness.measuring.services import calibration_start, calibration_stop, calibrations_start
 from harness.pool.models import Device, Reservation
-from tests.harness.calibration.conftest import Commit, advance
 from tests.harness.client.conftest import client, dlh, home, portal
+from tests.harness.measuring.conftest import Commit, advance
 
 __all__ = ["client", "dlh", "home", "portal"]
 

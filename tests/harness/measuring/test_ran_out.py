@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 
 from harness.calibration import selectors
-from harness.calibration.fitting import model_correct
-from harness.calibration.known import device_model, ran_out_of
-from harness.calibration.learning import job_learn
+from harness.calibration.known import device_model
 from harness.calibration.models import RanOutRow
-from harness.calibration.ran_out import ran_out_learn
 from harness.jobs.models import Job, JobAttempt
+from harness.measuring.fitting import model_correct
+from harness.measuring.learning import job_learn
+from harness.measuring.ran_out import ran_out_learn
+from harness.measuring.taught import ran_out_of
 from harness.pool.idle import IDLE_CPU_BYTES, IDLE_CUDA_BYTES
 from harness.pool.models import Device, Node
 from scheduler.estimation.estimate import estimate
-from tests.harness.calibration.jobs import KIND, NAME, WORK, allocation, foretell, tell
+from tests.harness.measuring.jobs import KIND, NAME, WORK, allocation, foretell, tell
 
 
 def test_the_peak_of_a_job_corrects_the_memory_of_the_next_estimate(ended: Callable[..., Job]) -> None:

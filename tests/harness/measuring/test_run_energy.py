@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 from django.utils import timezone
 
-from harness.calibration.learning import job_learn
 from harness.calibration.models import DeviceModelRow, FinishedJobRow
 from harness.jobs.models import Job
+from harness.measuring.learning import job_learn
 from scheduler.estimation.device_model import PowerModel
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.values import Basis
-from tests.harness.calibration.jobs import KIND, NAME
+from tests.harness.measuring.jobs import KIND, NAME
 
 
 def calibrate(busy_w: float) -> None:

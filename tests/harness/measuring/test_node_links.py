@@ -10,17 +10,17 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from harness.accounts.models import AuditEvent
-from harness.calibration import node_links
-from harness.calibration.node_links import link_told, links_want
-from harness.calibration.services import calibration_start, calibration_stop
 from harness.errors import Conflict, Forbidden, NotFound
 from harness.estimates.models import AskState, Inspection, ProbeRow
 from harness.jobs.models import Allocation
+from harness.measuring import node_links
+from harness.measuring.node_links import link_told, links_want
+from harness.measuring.services import calibration_start, calibration_stop
 from harness.pool.links import link_list
 from harness.pool.models import Node, NodeLink, NodeState
 from harness.pool.services import node_drain, node_remove, pool_setting_update
-from tests.harness.calibration.linking import ABLE, FIGURES, asked, failed, orders, pair, timed
 from tests.harness.jobs.helpers import run_now
+from tests.harness.measuring.linking import ABLE, FIGURES, asked, failed, orders, pair, timed
 
 __all__ = ["asked", "pair", "timed"]
 

@@ -13,10 +13,10 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from harness.broker import task_send_on_commit
-from harness.calibration.learning import BATCH, LOOK_BACK, ran_on
 from harness.calibration.models import RanOutRow
-from harness.calibration.tried import Tried
 from harness.jobs.models import Job, JobAttempt
+from harness.measuring.learning import BATCH, LOOK_BACK, ran_on
+from harness.measuring.tried import Tried
 from harness.pool.idle import IDLE_CPU_BYTES, IDLE_CUDA_BYTES
 from harness.pool.models import Device, DeviceKind
 from worker.events import FailureCode, Outcome
@@ -52,6 +52,12 @@ def ran_out_learn() -> int:
             _tried.failed(attempt.pk)
         count += learnt
     return count
+
+
+def out_of_memory_count() -> int:
+    """Jobs that failed for want of memory: what they would have taken nobody knows, so they are in no error."""
+    rows = Job.objects.filter(state=JobState.FAILED, failure__code=str(FailureCode.OUT_OF_MEMORY))
+    return rows.exclude(options=[]).count()
 
 
 def _learn(job: Job, attempt: JobAttempt) -> bool:

@@ -11,8 +11,8 @@ from harness.calibration.exchange import is_overpowered
 from harness.calibration.holding import run_devices
 from harness.calibration.models import CalibrationRun
 from harness.calibration.plans import Planned
-from harness.calibration.points import point_program
 from harness.jobs.programs import files_replace
+from harness.measuring.points import point_program
 from harness.pool.models import DeviceKind
 from harness.pool.services import pool_setting_get
 from scheduler.estimation.calibration import CalibrationPoint

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.calibration.node_links import link_told, links_advance
+from harness.measuring.node_links import link_told, links_advance
 from harness.pool.models import NodeLink
 
 FIGURES = {"round_trip_s": 3e-4, "round_trip_noise": 0.1, "bytes_per_s": 1.2e8, "bytes_noise": 0.02, "repeats": 7}

@@ -14,19 +14,19 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from harness.calibration import sweep
-from harness.calibration.answers import measure_done
 from harness.calibration.models import CalibrationPointRow, CalibrationRun
-from harness.calibration.services import calibration_start, calibration_stop
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
 from harness.jobs.control.tick import tick
 from harness.jobs.control.views import facts_read
 from harness.jobs.queueing import queue_rows
+from harness.measuring import sweep
+from harness.measuring.answers import measure_done
+from harness.measuring.services import calibration_start, calibration_stop
 from harness.moments import moment_words
 from harness.pool.models import Device, Node, NodeState, Reservation
 from harness.pool.reservations import reservation_create
-from tests.harness.calibration.conftest import Commit, Measures, advance, answer
 from tests.harness.jobs.helpers import queue
+from tests.harness.measuring.conftest import Commit, Measures, advance, answer
 
 
 def test_only_an_admin_starts_one(people: SimpleNamespace, node_make: Any) -> None:

@@ -16,15 +16,16 @@ from django.urls import reverse
 from django.utils import timezone
 
 from harness.calibration import selectors
-from harness.calibration.known import device_model, finished_of
-from harness.calibration.learning import _positive, job_learn, jobs_learn
+from harness.calibration.known import device_model
 from harness.calibration.models import DeviceModelRow, FinishedJobRow
 from harness.jobs.models import Job, JobAttempt, JobEvent, MetricPoint
+from harness.measuring.learning import _positive, job_learn, jobs_learn
+from harness.measuring.taught import finished_of
 from harness.pages.figures import NONE
 from harness.pool.models import Node, NodeState
 from scheduler.estimation.prior import prior_for
 from scheduler.kinds import declared_name
-from tests.harness.calibration.jobs import KIND, NAME, allocation, tell
+from tests.harness.measuring.jobs import KIND, NAME, allocation, tell
 from worker.states import JobState
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from harness.calibration.exchange import row_of
-from harness.calibration.fitting import model_correct, model_fit
 from harness.calibration.known import device_model, device_models
 from harness.calibration.models import CalibrationPointRow, CalibrationRun, DeviceModelRow
+from harness.measuring.fitting import model_correct, model_fit
 from harness.pool.services import pool_setting_get
 from scheduler.estimation.estimate import estimate
 from scheduler.estimation.prior import prior_for
@@ -33,7 +33,7 @@ def test_without_points_the_prior_stands_and_says_so() -> None:
 
 
 def test_where_nothing_ships_a_few_points_are_fitted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness.calibration import fitting
+    from harness.measuring import fitting
 
     made: list[Any] = []
     fit = fitting.fit_device_model
@@ -81,7 +81,7 @@ def test_few_points_are_fitted_but_not_judged() -> None:
 def test_the_sweep_goes_on_after_its_fit_even_where_the_fit_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     from django.utils import timezone
 
-    from harness.calibration import fitting
+    from harness.measuring import fitting
 
     run = CalibrationRun.objects.create(
         node_name="node-1", kind=KIND, model_name=NAME, budget_s=60.0, measured=7, fitting_since=timezone.now()

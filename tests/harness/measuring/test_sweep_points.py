@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from harness.calibration.answers import measure_done
-from harness.calibration.links import link_read, link_store
 from harness.calibration.models import CalibrationPointRow
 from harness.calibration.plans import next_point, run_plan
-from harness.calibration.services import calibration_start
+from harness.measuring.answers import measure_done
+from harness.measuring.links import link_read, link_store
+from harness.measuring.services import calibration_start
 from scheduler.estimation.extent import CORE, Extent, extent_of
-from tests.harness.calibration.conftest import LINK_TIMES, Commit, Measures, advance, answer
+from tests.harness.measuring.conftest import LINK_TIMES, Commit, Measures, advance, answer
 
 H100 = extent_of("cuda", "NVIDIA H100 80GB HBM3", 80 << 30)
 
@@ -25,7 +25,7 @@ def test_every_point_of_the_plan_makes_a_program_of_its_batch_and_shape(extent: 
     import yaml
 
     from harness.calibration.plans import plan
-    from harness.calibration.points import point_program
+    from harness.measuring.points import point_program
 
     by_family = {planned.family: planned.point for planned in plan("cpu", 1, extent)}
     assert len(by_family) == 6

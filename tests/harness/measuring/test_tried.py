@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from harness.calibration import learning, ran_out
-from harness.calibration.learning import jobs_learn
 from harness.calibration.models import FinishedJobRow, RanOutRow
-from harness.calibration.ran_out import ran_out_learn
-from harness.calibration.tried import FIRST_S, FORGET_S, MOST_S, Tried
 from harness.jobs.models import Job, JobAttempt
+from harness.measuring import learning, ran_out
+from harness.measuring.learning import jobs_learn
+from harness.measuring.ran_out import ran_out_learn
+from harness.measuring.tried import FIRST_S, FORGET_S, MOST_S, Tried
 from tests.harness.jobs.helpers import run_now
 
 

@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from harness.calibration import sweep
-from harness.calibration.answers import measure_done
 from harness.calibration.models import CalibrationRun
-from harness.calibration.services import calibration_start
 from harness.calibration.states import STUCK_LIMIT
-from harness.calibration.sweep import calibrations_advance
 from harness.jobs.timelines import window_of
 from harness.jobs.use_rows import use_rows
+from harness.measuring import sweep
+from harness.measuring.answers import measure_done
+from harness.measuring.services import calibration_start
+from harness.measuring.sweep import calibrations_advance
 from harness.pool.models import Device, Reservation
-from tests.harness.calibration.conftest import Commit, Measures, advance, answer
 from tests.harness.jobs.helpers import place_now
+from tests.harness.measuring.conftest import Commit, Measures, advance, answer
 
 
 def test_it_ends_when_its_devices_leave_the_node(

@@ -8,8 +8,8 @@ from typing import Any
 from django.utils import timezone
 
 from harness.calibration.models import CalibrationRun, DeviceModelRow
-from harness.calibration.requests import LINK_RANKS, check_ok
 from harness.calibration.shipped import prior_of
+from harness.measuring.requests import LINK_RANKS, check_ok
 from harness.plain import plain
 from scheduler.estimation.device_model import DeviceModel, LinkModel
 from scheduler.estimation.link import fit_link

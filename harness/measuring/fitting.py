@@ -11,11 +11,11 @@ from django.utils import timezone
 
 from harness.broker import publish_pool, task_send_on_commit
 from harness.calibration.exchange import points_fitted
-from harness.calibration.known import finished_of, ran_out_of
-from harness.calibration.links import link_of
 from harness.calibration.models import OPEN, CalibrationRun, DeviceModelRow, FinishedJobRow, RanOutRow
 from harness.calibration.report import report_of
 from harness.calibration.shipped import prior_of, shipped_for
+from harness.measuring.links import link_of
+from harness.measuring.taught import finished_of, ran_out_of
 from harness.plain import plain
 from scheduler.estimation.calibration import LEAST_HELD_OUT
 from scheduler.estimation.device_model import DeviceModel, NodePace

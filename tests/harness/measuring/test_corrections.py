@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 from django.db.models import QuerySet
 
-from harness.calibration import fitting
 from harness.calibration.exchange import row_of
-from harness.calibration.fitting import model_correct, model_fit
 from harness.calibration.known import device_model
-from harness.calibration.learning import job_learn
 from harness.calibration.models import CalibrationPointRow, DeviceModelRow
 from harness.jobs.models import Job
+from harness.measuring import fitting
+from harness.measuring.fitting import model_correct, model_fit
+from harness.measuring.learning import job_learn
 from scheduler.estimation.calibration import CalibrationPoint
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.estimate import estimate
 from scheduler.estimation.values import Basis
-from tests.harness.calibration.jobs import KIND, NAME, WORK, allocation
+from tests.harness.measuring.jobs import KIND, NAME, WORK, allocation
 from tests.scheduler.made_workloads import points
 
 
