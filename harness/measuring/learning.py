@@ -18,9 +18,9 @@ from codegen.modes import STAGED
 from harness.broker import task_send_on_commit
 from harness.calibration.models import FinishedJobRow
 from harness.errors import HarnessError
+from harness.estimates.forecasts import forecast_of, workload_of
 from harness.jobs.models import DeviceUse, Job, JobAttempt, JobEvent, MetricPoint
 from harness.jobs.results import job_results
-from harness.measuring.forecasts import forecast_of, workload_of
 from harness.measuring.tried import Tried
 from harness.pool.models import DeviceKind
 from scheduler.estimation.values import Basis
