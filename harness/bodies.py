@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 
+from harness.hashes import Hashes
 from harness.store import ByteRange, stream_read
-from harness.transfer.hashes import Hashes
 
 _HASHES = Hashes()
 

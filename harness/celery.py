@@ -94,7 +94,7 @@ if settings.S3 is not None:
     app.conf.beat_schedule["bucket_mirror"] = _beat("control.bucket_mirror", MIRROR_PERIOD_S)
 app.autodiscover_tasks(
     [
-        "harness.jobs", "harness.datasets", "harness.pool", "harness.calibration", "harness.estimates",
+        "harness.jobs", "harness.datasets", "harness.pool", "harness.measuring", "harness.estimates",
         "harness.rates", "harness.bucket", "harness.storage", "harness.notify", "harness.fetches",
     ]
 )  # fmt: skip

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from worker.events import EVENT_STREAMS_MAX
 
 IPNetwork = IPv4Network | IPv6Network
+REPOSITORY = Path(__file__).resolve().parent.parent
 EVENT_STREAMS = 8
 """With PostgreSQL: room for as many control processes that read events."""
 SECOND_FACTOR_FOR = ("nobody", "admins", "all")
@@ -96,6 +97,11 @@ def env_networks(name: str) -> tuple[IPNetwork, ...]:
 def env_path(name: str, default: Path) -> Path:
     """An absolute path."""
     return Path(env_text(name) or default).expanduser().resolve()
+
+
+def env_home() -> Path:
+    """The home folder of the installation: `DLH_HOME`, else `var` beside the sources."""
+    return env_path("DLH_HOME", REPOSITORY / "var")
 
 
 def secret_read_or_make(path: Path, given: str = "") -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from csp.constants import NONCE, NONE, SELF
 
 from harness.env import (
+    REPOSITORY,
     database,
     env_bool,
+    env_home,
     env_int,
     env_list,
     env_networks,
@@ -23,8 +24,8 @@ from harness.env import (
 from harness.env_smtp import smtp_settings
 from harness.store import StorePaths
 
-BASE_DIR = Path(__file__).resolve().parent.parent
-HOME = env_path("DLH_HOME", BASE_DIR / "var")
+BASE_DIR = REPOSITORY
+HOME = env_home()
 """Everything this installation writes lies below."""
 for _folder in ("secrets", "run", "logs"):
     (HOME / _folder).mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -20,10 +20,9 @@ from typing import Any
 from harness.backup.archive import BackupError
 from harness.backup.ending import term_interrupts
 from harness.backup.keeping import backup_name, older_remove
-from harness.env import SettingsError, env_path, env_text
+from harness.env import SettingsError, env_home, env_path, env_text
 from harness.errors import EXIT_INTERRUPTED, refusal_write
 from harness.progress import Tell, Teller
-from harness.stack.home import StackHome, home_from_environment
 from worker.words import counted, size_words
 
 EXIT_REFUSED = 2
@@ -34,16 +33,16 @@ _LOUD = """
   Keep it as you keep a password. Without --with-secrets people only have to sign in again."""
 
 
-def make(path: Path, home: StackHome, tell: Tell, *, with_secrets: bool, keep: int) -> tuple[str, dict[str, Any]]:
+def make(path: Path, home: Path, tell: Tell, *, with_secrets: bool, keep: int) -> tuple[str, dict[str, Any]]:
     """Back up; (what to tell a person, the same as values)."""
     folder = path
     if keep:
         if not folder.is_dir():
             raise BackupError(f"there is no folder {folder}; --keep takes one, not a file")
         path = folder / backup_name(datetime.now(UTC))
-    if not env_text("DLH_DATABASE_URL") and not (home.root / "db.sqlite3").is_file():
-        raise BackupError(f"there is no installation in {home.root}; name its folder by DLH_HOME")
-    os.environ["DLH_HOME"] = str(home.root)
+    if not env_text("DLH_DATABASE_URL") and not (home / "db.sqlite3").is_file():
+        raise BackupError(f"there is no installation in {home}; name its folder by DLH_HOME")
+    os.environ["DLH_HOME"] = str(home)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "harness.settings")
     import django
 
@@ -69,11 +68,11 @@ def _left_out(names: Sequence[str]) -> str:
     return f"\n  {count} of runs could not be read, and the backup is without: {named}."
 
 
-def restore(path: Path, home: StackHome, tell: Tell) -> tuple[str, dict[str, Any]]:
+def restore(path: Path, home: Path, tell: Tell) -> tuple[str, dict[str, Any]]:
     """Restore; (what to tell a person, the same as values)."""
     from harness.backup.restoring import backup_restore
 
-    back = backup_restore(path, home=home.root, store=env_path("DLH_STORE", home.root / "store"), tell=tell)
+    back = backup_restore(path, home=home, store=env_path("DLH_STORE", home / "store"), tell=tell)
     text = f"{back.home}: {back.files:,} files, {back.rows:,} rows, as of {back.made_at}."
     if back.lost:
         runs = counted(
@@ -105,7 +104,7 @@ def main() -> int:
     given = parser.parse_args()
     term_interrupts()
     try:
-        home = home_from_environment()
+        home = env_home()
         with Teller(quiet=given.json) as tell:
             if given.command == "make":
                 text, values = make(given.file, home, tell, with_secrets=given.with_secrets, keep=given.keep)

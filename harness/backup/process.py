@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from harness.backup.ending import Terminated
+from harness.env import REPOSITORY
 
-REPOSITORY = Path(__file__).resolve().parent.parent.parent
 NO_BROKER = "redis://127.0.0.1:1/0"
 """Nobody listens there: what the rows' loading would tell others is for nobody."""
 EMPTIED_S = 20.0

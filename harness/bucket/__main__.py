@@ -12,10 +12,9 @@ import sys
 import time
 from typing import Any
 
-from harness.env import SettingsError
+from harness.env import SettingsError, env_home
 from harness.errors import EXIT_INTERRUPTED, refusal_write
 from harness.progress import Tell, Teller
-from harness.stack.home import home_from_environment
 from worker.words import duration_words, size_words
 
 EXIT_AWAY, EXIT_REFUSED = 1, 2
@@ -103,7 +102,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     try:
-        os.environ["DLH_HOME"] = str(home_from_environment().root)
+        os.environ["DLH_HOME"] = str(env_home())
         os.environ.setdefault("DJANGO_SETTINGS_MODULE", "harness.settings")
         import django
 

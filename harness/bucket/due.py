@@ -1,12 +1,30 @@
-"""Units of which something was removed on purpose: control's next pass has to look at them, though no row tells it."""
+"""Units that control's next pass has to look at: by the rows of the apps above, or by notes.
+
+Notes tell of what was removed on purpose, of which no row tells.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from django.conf import settings
 
 from harness.bucket.units import UNIT, memo_file, note_name, unit_of_note
+from harness.hooks import Question
+
+
+class Due(NamedTuple):
+    """A unit to look at: whether its run is at rest, and for good."""
+
+    unit: str
+    at_rest: bool
+    final: bool
+
+
+DUE: Question[[float, set[str]], Iterable[Due]] = Question()
+"""Which units have changed since then (Unix time, in seconds), or may have? With units that somebody wants back."""
 
 
 def unit_due(unit: str) -> None:

@@ -11,24 +11,21 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 from django.conf import settings
-from django.db.models import Q
 
 from harness.beside import Beside
 from harness.bucket.back import drafts_remove
 from harness.bucket.client import Bucket, blob_name, bucket_get
-from harness.bucket.due import due_done, noted_ns, units_due
+from harness.bucket.due import DUE, Due, due_done, noted_ns
 from harness.bucket.state import MirrorState, Tally, state_begin, state_write
 from harness.bucket.trouble import BucketTrouble
 from harness.bucket.units import gone_tell, memo_file, memos_forget, rows_read, unit_bytes, unit_folder, unit_push
 from harness.bucket.wanted import units_wanted, wanted_done
-from harness.jobs.models import Job
 from harness.pool.joining import store_id
 from harness.progress import Tell, nobody
-from worker.states import HOLDS_DEVICES, TERMINAL, JobState
 
 MARK = "installation"
 """Names the store whose copy this is."""
@@ -126,18 +123,10 @@ def _ready(bucket: Bucket) -> None:
     gone_tell(bucket)
 
 
-class Due(NamedTuple):
-    """A unit to look at: whether its run is at rest, and for good."""
-
-    unit: str
-    at_rest: bool
-    final: bool
-
-
 def _due(since_s: float) -> dict[str, Due]:
     """What changed, or may have, by unit; first those of which somebody wants what was lost."""
     wanted = units_wanted()
-    found = [*_datasets_due(wanted), *_jobs_due(since_s, wanted)]
+    found = chain(_datasets_due(wanted), *DUE.ask(since_s, wanted))
     return {due.unit: due for due in sorted(found, key=lambda due: due.unit not in wanted)}
 
 
@@ -225,24 +214,6 @@ def _datasets_due(wanted: set[str]) -> Iterator[Due]:
         with suppress(OSError):
             if unit in asked or _time_s(memo_file(unit)) - MARGIN_S < unit_folder(unit).stat().st_mtime:
                 yield Due(unit, at_rest=True, final=True)
-
-
-def _jobs_due(since_s: float, asked: set[str]) -> Iterator[Due]:
-    """Jobs that may go on, that ended or were predicted with since then, that were noted, or that were never copied.
-
-    One that succeeded is never run again: only the whole of it is ever removed.
-    """
-    since = datetime.fromtimestamp(max(0.0, since_s), UTC)
-    changed = Q(finished_at__gte=since) | Q(predictions__created_at__gte=since) | Q(predictions__finished_at__gte=since)
-    moving = ~Q(state__in=[str(state) for state in TERMINAL])
-    wanted = set(Job.objects.filter(changed | moving).values_list("pk", flat=True))
-    wanted |= {unit.removeprefix("jobs/") for unit in units_due()}
-    held = {str(state) for state in HOLDS_DEVICES}
-    for job_id, state in Job.objects.order_by("pk").values_list("pk", "state"):
-        unit = f"jobs/{job_id}"
-        changed_here = (job_id in wanted or not memo_file(unit).exists()) and unit_folder(unit).is_dir()
-        if unit in asked or changed_here:
-            yield Due(unit, at_rest=state not in held, final=state == JobState.SUCCEEDED)
 
 
 def _time_s(file: Path) -> float:

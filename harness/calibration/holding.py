@@ -12,7 +12,6 @@ from django.utils import timezone
 
 from harness.calibration.models import CalibrationRun
 from harness.calibration.selectors import run_progress
-from harness.jobs.models import Allocation
 from harness.pool.models import Device, Reservation
 from harness.pool.reservations import (
     reservation_hold,
@@ -79,9 +78,3 @@ def devices_release(run: CalibrationRun) -> None:
     """Give the devices back."""
     for reservation in Reservation.objects.filter(pk__in=run.reservations, cancelled_at=None):
         reservation_release(reservation)
-
-
-def devices_idle(run: CalibrationRun) -> bool:
-    """Whether no job runs on its devices any more: jobs that ran when it started end in peace."""
-    devices = run_devices(run)
-    return bool(devices) and not Allocation.objects.filter(device__in=devices).exists()

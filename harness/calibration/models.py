@@ -6,7 +6,6 @@ from django.conf import settings
 from django.db import models
 
 from harness.ids import new_id
-from harness.jobs.models import Job, JobAttempt
 from harness.pool.models import DeviceKind, Node
 
 
@@ -128,7 +127,7 @@ class DeviceModelRow(models.Model):
 class FinishedJobRow(models.Model):
     """What a finished job was expected to cost, and what it cost. Outlives the job."""
 
-    job = models.OneToOneField(Job, null=True, on_delete=models.SET_NULL, related_name="finished_cost")
+    job = models.OneToOneField("jobs.Job", null=True, on_delete=models.SET_NULL, related_name="finished_cost")
     kind = models.CharField(max_length=8, choices=DeviceKind.choices)
     model_name = models.CharField(max_length=120, blank=True)
     family = models.CharField(max_length=40, blank=True)
@@ -162,7 +161,7 @@ class FinishedJobRow(models.Model):
 class RanOutRow(models.Model):
     """An attempt that ended for want of memory, and what it could have. Outlives the job."""
 
-    attempt = models.OneToOneField(JobAttempt, null=True, on_delete=models.SET_NULL, related_name="ran_out")
+    attempt = models.OneToOneField("jobs.JobAttempt", null=True, on_delete=models.SET_NULL, related_name="ran_out")
     kind = models.CharField(max_length=8, choices=DeviceKind.choices)
     model_name = models.CharField(max_length=120, blank=True)
     workload = models.JSONField(default=dict, blank=True)

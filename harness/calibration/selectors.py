@@ -11,13 +11,10 @@ from django.db.models import QuerySet
 from harness.calibration.models import OPEN, CalibrationPointRow, CalibrationRun, DeviceModelRow, FinishedJobRow
 from harness.calibration.shipped import Shipped, shipped_for, shipped_list
 from harness.errors import NotFound
-from harness.jobs.models import Job
 from harness.pool.models import Device
 from scheduler.estimation.calibration import LEAST_HELD_OUT
 from scheduler.estimation.intervals import LEVEL
 from scheduler.estimation.values import Basis
-from worker.events import FailureCode
-from worker.states import JobState
 
 RUNS_SHOWN = 20
 JOBS_MOST = 5000
@@ -170,12 +167,6 @@ def finished_rows() -> list[FinishedJobRow]:
     """Finished jobs that had been estimated, oldest first."""
     rows = FinishedJobRow.objects.exclude(predicted={}).order_by("-finished_at", "-pk")
     return list(rows[:JOBS_MOST])[::-1]
-
-
-def out_of_memory_count() -> int:
-    """Jobs that failed for want of memory: what they would have taken nobody knows, so they are in no error."""
-    rows = Job.objects.filter(state=JobState.FAILED, failure__code=str(FailureCode.OUT_OF_MEMORY))
-    return rows.exclude(options=[]).count()
 
 
 def accuracy_of(measure: str, found: list[Compared]) -> Accuracy:

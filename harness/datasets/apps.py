@@ -9,3 +9,13 @@ class DatasetsConfig(AppConfig):
     name = "harness.datasets"
     label = "datasets"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Answer for what lies on the disk."""
+        from harness.datasets import disk_use
+        from harness.storage.items import ITEMS
+        from harness.storage.use import CONTENTS, USES
+
+        CONTENTS.answered_by(disk_use.contents_named)
+        USES.answered_by(disk_use.uploads_use)
+        ITEMS.answered_by(disk_use.items)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -21,6 +21,7 @@ from harness.datasets.models import Dataset, Upload
 from harness.datasets.profiling import DRAFT_PREFIX
 from harness.errors import Conflict, Forbidden
 from harness.ids import new_id
+from harness.trash import PURGE_BEGUN
 from worker.trees import tree_remove
 from worker.words import counted
 
@@ -56,8 +57,6 @@ def _row_delete(dataset: Dataset) -> None:
 
 
 def _unused_check(dataset: Dataset) -> None:
-    from harness.jobs.models import PURGE_BEGUN
-
     if kept := dataset.jobs.exclude(deleted_at=PURGE_BEGUN).count():
         raise Conflict(
             f"{counted(kept, 'job')} used this dataset.",
@@ -81,15 +80,12 @@ def datasets_purge() -> int:
     return count
 
 
-def content_purge(sha256: str) -> bool:
+def content_remove(sha256: str, is_named: Callable[[str], bool]) -> bool:
     """Remove a content at once where nothing names it; False where something does, or one is being placed just now
     (then `contents_purge` comes by)."""
-    from harness.jobs.models import Job
-
     folder = settings.STORE.dataset(sha256).root
     with contents_held(alone=True) as alone:
-        named = Dataset.objects.filter(sha256=sha256).exists() or Job.objects.filter(dataset_sha256=sha256).exists()
-        if not sha256 or named or not alone or not folder.is_dir():
+        if not sha256 or is_named(sha256) or not alone or not folder.is_dir():
             return False
         gone = _put_out_of_sight(folder)
     tree_remove(gone)
@@ -104,13 +100,13 @@ def contents_purge(keep: Iterable[str], *, older_than: timedelta = YOUNG) -> int
     folders = settings.STORE.datasets.iterdir() if settings.STORE.datasets.is_dir() else ()
     for folder in folders:
         if folder.name not in kept:
-            count += _content_remove(folder, limit_s)
+            count += _folder_remove(folder, limit_s)
         else:
             _drafts_remove(folder, limit_s)
     return count
 
 
-def _content_remove(folder: Path, limit_s: float) -> bool:
+def _folder_remove(folder: Path, limit_s: float) -> bool:
     with contents_held(alone=True) as alone:
         # Whoever places a content makes its folder young; and nobody does so now.
         if not alone or not folder.is_dir() or folder.stat().st_mtime >= limit_s:

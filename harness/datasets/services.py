@@ -39,6 +39,7 @@ from harness.errors import Conflict, Forbidden, Invalid
 from harness.ids import new_id
 from harness.storage.room import storage_check
 from harness.storage.sizes import content_measure
+from worker.states import HOLDS_DEVICES, JobState
 
 __all__ = [
     "dataset_create_from_file",
@@ -50,6 +51,8 @@ __all__ = [
     "upload_delete",
     "upload_finish",
 ]
+_USING = [JobState.QUEUED, JobState.PAUSED, *HOLDS_DEVICES]
+"""States in which a job still needs its dataset."""
 
 
 def upload_finish(*, upload: Upload, name: str = "", options: dict[str, Any] | None = None) -> Dataset:
@@ -250,9 +253,7 @@ def dataset_delete(*, user: User, dataset: Dataset) -> None:
     role = require(user, dataset.project, Role.MEMBER)
     if dataset.owner_id != user.pk and role != Role.ADMIN:
         raise Forbidden("Only its owner or an admin of the project deletes a dataset.", hint="Ask one of them.")
-    from harness.jobs.selectors import jobs_active_of_dataset
-
-    if jobs_active_of_dataset(dataset.pk):
+    if dataset.jobs.filter(state__in=_USING, deleted_at=None).exists():
         raise Conflict("Jobs that run or wait use this dataset.", hint="Cancel them or wait until they end.")
     Dataset.objects.filter(pk=dataset.pk, deleted_at=None).update(deleted_at=timezone.now())
     dataset.refresh_from_db(fields=["deleted_at"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from harness.datasets import purging
 from harness.datasets.reading import dataset_read_start
 
 
@@ -12,9 +11,3 @@ from harness.datasets.reading import dataset_read_start
 def dataset_profile(dataset_id: str) -> None:
     """Begin to read and pack one dataset."""
     dataset_read_start(dataset_id)
-
-
-@shared_task(name="control.content_purge")
-def content_purge(sha256: str) -> None:
-    """Remove a content that nothing names."""
-    purging.content_purge(sha256)

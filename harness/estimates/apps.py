@@ -9,3 +9,10 @@ class EstimatesConfig(AppConfig):
     name = "harness.estimates"
     label = "estimates"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Answer what programs do in a step."""
+        from harness.estimates.forecasts import workload_of
+        from harness.jobs.control.gangs import WORKLOAD
+
+        WORKLOAD.answered_by(workload_of)

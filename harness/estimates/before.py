@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 
-from harness.rates.wishes import UNASKED_WAIT_LIMIT_S
+from harness.estimates.rate_wishes import UNASKED_WAIT_LIMIT_S
 from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.values import Candidate, Offer
 from scheduler.offers.words import energy_words

@@ -21,6 +21,7 @@ from harness.estimates.groups import kinds_known
 from harness.estimates.inspection import ANSWER_LIMIT_S, content_key, inspection_request
 from harness.estimates.models import OfferRow, OfferState
 from harness.estimates.offer_notes import model_note
+from harness.estimates.rate_wishes import spec_untested_steps
 from harness.estimates.settling import offer_settle
 from harness.jobs import programs
 from harness.jobs.models import Job
@@ -33,7 +34,6 @@ from harness.moments import moment_words
 from harness.plain import plain
 from harness.pool.selectors import hardware
 from harness.pool.services import pool_setting_get
-from harness.rates.wishes import spec_untested_steps
 from scheduler.offers.values import Wish
 from scheduler.workload import Workload
 from worker.states import JobState

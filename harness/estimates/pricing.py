@@ -38,8 +38,8 @@ from harness.estimates.openings import Key, openings_read
 from harness.estimates.over_nodes import link_notes, links_read, over_nodes
 from harness.estimates.own_pace import own_notes
 from harness.estimates.promising import with_promises
+from harness.estimates.rate_wishes import untested_steps
 from harness.jobs.options import work_left
-from harness.rates.wishes import untested_steps
 from scheduler.estimation.estimate import estimate_all
 from scheduler.estimation.pipelines import PIPELINE, PIPELINES
 from scheduler.estimation.probe import Probe

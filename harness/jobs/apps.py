@@ -9,3 +9,16 @@ class JobsConfig(AppConfig):
     name = "harness.jobs"
     label = "jobs"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Answer for what lies on the disk, and what of it is copied."""
+        from harness.bucket.due import DUE
+        from harness.jobs import disk_use
+        from harness.jobs.control.copied import jobs_due
+        from harness.storage.items import ITEMS
+        from harness.storage.use import CONTENTS, USES
+
+        DUE.answered_by(jobs_due)
+        CONTENTS.answered_by(disk_use.contents_named)
+        USES.answered_by(disk_use.jobs_use)
+        ITEMS.answered_by(disk_use.items)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from harness.accounts.access import visible_projects
 from harness.accounts.models import User
 from harness.jobs.columns import Column, columns_annotate
-from harness.jobs.models import PURGE_BEGUN, Job
+from harness.jobs.models import Job
+from harness.trash import PURGE_BEGUN
 
 COMPARE_MAX = 50
 COLUMNS = (Column("energy_j"),)

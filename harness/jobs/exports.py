@@ -27,16 +27,16 @@ from harness.broker import publish_job, task_send_on_commit
 from harness.bucket.wanted import wanted_check
 from harness.datasets.content import space_check
 from harness.errors import Conflict, NotFound, TooMany
+from harness.hashes import Hashes
 from harness.jobs.archive import Members, zip_body
 from harness.jobs.models import Checkpoint, Job, ModelExport
 from harness.jobs.predictions import WEIGHTS_FILE, answering_node, node_request, weights_check
 from harness.jobs.results import checkpoint_need, checkpoint_open, weights_open
+from harness.jobs.sizes import job_size_due
 from harness.plain import plain
 from harness.pool.services import node_queue
 from harness.storage.room import storage_check
-from harness.storage.sizes import job_size_due
 from harness.store import UnsafePath, open_beneath
-from harness.transfer.hashes import Hashes
 from worker.plan import RunPaths
 from worker.trees import tree_remove
 

@@ -24,8 +24,9 @@ from harness.jobs.columns import (
     columns_annotate,
     metric_key_works,
 )
-from harness.jobs.models import PURGE_BEGUN, Job
+from harness.jobs.models import Job
 from harness.paging import Page, page_of, search_check
+from harness.trash import PURGE_BEGUN
 from worker.states import JobState
 
 SORTS = {

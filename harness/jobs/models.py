@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from functools import cached_property
 
 from django.conf import settings
@@ -21,8 +20,6 @@ from worker.plan import RunPlan
 from worker.states import JobState
 
 JOB_STATES = [(state.value, state.value.capitalize()) for state in JobState]
-PURGE_BEGUN = datetime(1970, 1, 1, tzinfo=UTC)
-"""`deleted_at` of a job that is being deleted for good, in parts: it comes out of the trash no more."""
 OUTCOMES = [(outcome.value, outcome.value.capitalize()) for outcome in Outcome]
 
 

@@ -14,7 +14,7 @@ from harness.accounts.models import Role, User
 from harness.bucket.due import unit_due
 from harness.errors import Conflict, Forbidden
 from harness.jobs.models import Prediction
-from harness.storage.sizes import job_size_due
+from harness.jobs.sizes import job_size_due
 from worker.trees import tree_remove
 
 BATCH = 200

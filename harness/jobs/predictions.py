@@ -24,12 +24,12 @@ from harness.jobs.check_queue import check_asked, check_ended
 from harness.jobs.models import Checkpoint, Job, JobEvent, Prediction
 from harness.jobs.pace import trial_count
 from harness.jobs.program_checks import program_syntax_check
+from harness.jobs.sizes import job_size_due
 from harness.jobs.states import job_note
 from harness.plain import plain
 from harness.pool.models import Node, NodeState
 from harness.pool.services import node_queue, pool_setting_get
 from harness.storage.room import storage_check
-from harness.storage.sizes import job_size_due
 from harness.store import FileTooLarge, UnsafePath, json_beneath, open_beneath
 from scheduler.placing.obstacles import HOW_TO_JOIN
 from worker.plan import RunPaths

@@ -25,7 +25,7 @@ from harness.jobs.finding import (
     jobs_read,
 )
 from harness.jobs.logs import job_logs, job_logs_text
-from harness.jobs.models import PURGE_BEGUN, Checkpoint, Job, JobAttempt, JobEvent, Prediction
+from harness.jobs.models import Checkpoint, Job, JobAttempt, JobEvent, Prediction
 from harness.jobs.results import (
     checkpoint_open,
     data_file,
@@ -41,7 +41,8 @@ from harness.jobs.results import (
 )
 from harness.jobs.series import job_samples, job_series, job_series_csv, job_series_keys
 from harness.paging import Page
-from worker.states import HOLDS_DEVICES, JobState
+from harness.trash import PURGE_BEGUN
+from worker.states import JobState
 
 __all__ = [
     "JobFilters",
@@ -70,7 +71,6 @@ __all__ = [
     "job_series",
     "job_series_csv",
     "job_series_keys",
-    "jobs_active_of_dataset",
     "jobs_ended",
     "jobs_open",
     "jobs_read",
@@ -137,12 +137,6 @@ def queue_position(job: Job) -> int | None:
 def jobs_queued_count() -> int:
     """Jobs that wait for devices, of all projects."""
     return Job.objects.filter(state=JobState.QUEUED, deleted_at=None).count()
-
-
-def jobs_active_of_dataset(dataset_id: str) -> bool:
-    """Whether a job that waits or runs uses the dataset."""
-    active = [JobState.QUEUED, JobState.PAUSED, *HOLDS_DEVICES]
-    return Job.objects.filter(dataset_id=dataset_id, state__in=active, deleted_at=None).exists()
 
 
 def prediction_get(*, user: User, job: Job, prediction_id: str) -> Prediction:

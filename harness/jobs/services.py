@@ -1,8 +1,11 @@
-"""Write jobs: what people ask for. Drafts live in `drafts`, predictions and checks in `predictions`."""
+"""Write jobs: what people ask for. Drafts live in `drafts`, predictions and checks in `predictions`.
+
+A job is submitted with its estimate and its learning rate, which are found above: `harness.rates.submitting`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -13,7 +16,7 @@ from harness.accounts.models import Role, User
 from harness.broker import task_send_on_commit
 from harness.errors import Conflict, Invalid, NotFound
 from harness.jobs import programs
-from harness.jobs.admission import job_admit, job_admit_again
+from harness.jobs.admission import job_admit_again
 from harness.jobs.drafts import (
     job_clone,
     job_create,
@@ -29,7 +32,6 @@ from harness.jobs.past_predictions import prediction_delete
 from harness.jobs.places import program_places_check
 from harness.jobs.predictions import prediction_create, program_check
 from harness.jobs.program_checks import program_syntax_check
-from harness.jobs.promises import PromiseState, promise_told
 from harness.jobs.spec_looks import job_suggest, spec_check
 from harness.jobs.states import job_move
 from harness.jobs.stopping import stop_message
@@ -38,10 +40,6 @@ from harness.pool.models import Node, NodeState
 from harness.pool.services import node_queue, pool_setting_get
 from harness.storage.room import storage_check
 from worker.states import HOLDS_DEVICES, TERMINAL, JobState
-
-if TYPE_CHECKING:
-    from harness.estimates.submitting import Foretold
-    from harness.rates.before import Foreseen
 
 __all__ = [
     "export_create",
@@ -54,7 +52,6 @@ __all__ = [
     "job_restore",
     "job_resume",
     "job_spec_update",
-    "job_submit",
     "job_suggest",
     "job_update",
     "prediction_create",
@@ -68,16 +65,8 @@ READ_AGAIN = ("state", "spec", "resolved", "deadline_at", "options", "slowdown",
 """What somebody may have changed of a draft while its run was priced."""
 
 
-def job_submit(*, user: User, job: Job, promised: bool = True, rate_settled: bool = False) -> Job:
-    """Queue a draft; one with a deadline gets it promised, or stays a draft; without `promised` it is queued all the
-    same, and a deadline that cannot be promised is tried.
-
-    One whose learning rate a range test finds first stays a draft until the test is over, and is queued by itself then;
-    not where the rate is `rate_settled`.
-    Raises `NotFound`, `Forbidden`, `Conflict` (state, trash, quota), `NoSpace` (storage quota), `TooMany`, `Invalid` (a
-    file that does not parse, a model.py without `build`, a spec.yaml with other devices; a deadline that cannot be
-    kept: field `budget.deadline`, the earliest finish in `details`).
-    """
+def submit_check(*, user: User, job: Job) -> None:
+    """Pass where the person may submit the job, and its program could run here. Raises what `job_submit` does."""
     require(user, job.project, Role.MEMBER)
     _not_in_trash(job)
     paths = settings.STORE.job(job.pk)
@@ -88,57 +77,26 @@ def job_submit(*, user: User, job: Job, promised: bool = True, rate_settled: boo
     _sandbox_check(job)
     _backend_check(job)
     storage_check(job.project)
-    foreseen = None if rate_settled else _rate_foreseen(job)
-    foretold = _estimate_foreseen(job)
-    with transaction.atomic():
-        job.refresh_from_db(fields=READ_AGAIN)
-        if job.state != JobState.DRAFT:
-            raise _wrong_state(job, "submitted")
-        _estimate_before(job, foretold)
-        promise = job_admit(job, promised=promised)
-        if not rate_settled and _rate_first(user, job, foreseen, promised=promised):
-            return job
-        text = "Submitted" + (f". {told}" if (told := promise["promise"].get("text")) else "")
-        moved = job_move(
-            job.pk, JobState.DRAFT, JobState.QUEUED, actor=user, message=text, queued_at=timezone.now(), **promise
-        )
-        if moved is None:
-            raise _wrong_state(job, "submitted")
-        _not_in_trash(job)  # again: from here on the row is ours
-        if not job.options:
-            task_send_on_commit("control.estimate_job", [job.pk])
-    return _moved(job)
 
 
-def _estimate_foreseen(job: Job) -> Foretold | None:
-    """What a draft without an offer costs, where that is known: before a transaction, too."""
-    from harness.estimates.submitting import estimate_foreseen  # it imports this
-
-    return estimate_foreseen(job)
-
-
-def _estimate_before(job: Job, foretold: Foretold | None) -> None:
-    from harness.estimates.submitting import estimate_before  # it imports this
-
-    estimate_before(job, foretold)
+def draft_read_again(job: Job) -> None:
+    """As it is now, with what was changed meanwhile. Raises `Conflict` where it is no draft any more."""
+    job.refresh_from_db(fields=READ_AGAIN)
+    if job.state != JobState.DRAFT:
+        raise _wrong_state(job, "submitted")
 
 
-def _rate_foreseen(job: Job) -> Foreseen | None:
-    """What is to be done about the learning rate: before a transaction, since pricing a run takes long."""
-    from harness.rates.before import rate_foreseen  # it imports this
-
-    return rate_foreseen(job)
-
-
-def _rate_first(user: User, job: Job, foreseen: Foreseen | None, *, promised: bool) -> bool:
-    """Whether a range test comes first; then it is on its way."""
-    from harness.rates.before import rate_before  # it imports this
-
-    if not rate_before(user=user, job=job, foreseen=foreseen):
-        return False
-    Job.objects.filter(pk=job.pk).update(promise={} if promised else promise_told(PromiseState.NOT_WANTED))
-    task_send_on_commit("control.rate_first", [job.pk, user.pk])
-    return True
+def draft_queue(*, user: User, job: Job, promise: dict[str, Any]) -> None:
+    """Queue a draft with what was promised (`job_admit`). Raises `Conflict`; call it in a transaction."""
+    text = "Submitted" + (f". {told}" if (told := promise["promise"].get("text")) else "")
+    moved = job_move(
+        job.pk, JobState.DRAFT, JobState.QUEUED, actor=user, message=text, queued_at=timezone.now(), **promise
+    )
+    if moved is None:
+        raise _wrong_state(job, "submitted")
+    _not_in_trash(job)  # again: from here on the row is ours
+    if not job.options:
+        task_send_on_commit("control.estimate_job", [job.pk])
 
 
 def minimum_sandbox_level(job: Job) -> int:
@@ -183,7 +141,7 @@ def job_cancel(*, user: User, job: Job) -> Job:
             job.refresh_from_db()
             if job.state not in {JobState.CANCELLING, JobState.CANCELLED}:
                 raise _wrong_state(job, "cancelled")
-    return _moved(job)
+    return job_moved(job)
 
 
 def job_pause(*, user: User, job: Job) -> Job:
@@ -201,7 +159,7 @@ def job_pause(*, user: User, job: Job) -> Job:
             if job.state not in {JobState.PAUSING, JobState.PAUSED}:
                 raise _wrong_state(job, "paused")
             Job.objects.filter(pk=job.pk).update(**left)
-    return _moved(job)
+    return job_moved(job)
 
 
 def _hold(job: Job) -> None:
@@ -260,7 +218,7 @@ def job_resume(*, user: User, job: Job, checkpoint: str = "") -> Job:
         if moved is None:
             raise _no_resume(job)
         _not_in_trash(job)  # again: from here on the row is ours
-    return _moved(job)
+    return job_moved(job)
 
 
 def _no_resume(job: Job) -> Conflict:
@@ -283,7 +241,8 @@ def _wrong_state(job: Job, verb: str) -> Conflict:
     return Conflict(f"A job that is {job.state} cannot be {verb}.", code="wrong_state", hint=hint)
 
 
-def _moved(job: Job) -> Job:
+def job_moved(job: Job) -> Job:
+    """As it is now; the scheduler looks at it soon."""
     task_send_on_commit("control.tick")
     job.refresh_from_db()
     return job

@@ -12,7 +12,7 @@ from django.utils import timezone
 from harness.accounts.models import User
 from harness.broker import publish_job
 from harness.jobs.models import Job, JobEvent
-from harness.notify.outbox import job_event_tell
+from harness.jobs.told import job_event_tell
 from worker.states import TERMINAL, JobState, can_move
 
 _EXPECTED = ("expected_start_at", "expected_finish_at", "expected_low_at", "expected_high_at")

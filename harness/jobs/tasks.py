@@ -10,13 +10,16 @@ from celery import shared_task
 
 from harness.beside import Beside
 from harness.jobs import check_queue, exports, predictions
+from harness.jobs.control import contents
 from harness.jobs.control import ingest as ingest_module
 from harness.jobs.control import reconcile as reconcile_module
 from harness.jobs.control import retention as retention_module
 from harness.jobs.control import tick as tick_module
+from harness.jobs.control.sizing import sizes_refresh
 
 _log = logging.getLogger(__name__)
 _purging = Beside("purge", retention_module.jobs_purge_asked)
+_measuring = Beside("sizes", sizes_refresh)
 
 
 @shared_task(name="control.tick")
@@ -50,6 +53,18 @@ def retention() -> None:
 def jobs_purge() -> None:
     """Delete for good what people no longer want."""
     _purging.begin()
+
+
+@shared_task(name="control.content_purge")
+def content_purge(sha256: str) -> None:
+    """Remove a content that nothing names."""
+    contents.content_purge(sha256)
+
+
+@shared_task(name="control.sizes_refresh")
+def sizes_measure() -> None:
+    """Measure what changed."""
+    _measuring.begin()
 
 
 @shared_task(name="control.prediction_done")

@@ -10,8 +10,9 @@ from harness.accounts.audit import audit_write
 from harness.accounts.models import Role, User
 from harness.broker import publish_job, task_send_on_commit
 from harness.errors import Conflict, Forbidden, NotFound
-from harness.jobs.models import PURGE_BEGUN, Job
+from harness.jobs.models import Job
 from harness.jobs.states import job_note
+from harness.trash import PURGE_BEGUN
 from worker.states import TERMINAL, JobState
 
 _AT_REST = [str(state) for state in {*TERMINAL, JobState.DRAFT, JobState.PAUSED}]

@@ -1,6 +1,6 @@
 """Writes messages in the transaction of what they tell of: none is lost, and none tells what did not happen.
 
-Called where history is written (`harness.jobs.states`) and by the look at projects' storage. Control sends them.
+Called where a job's history is written (`harness.jobs.told`) and by the look at projects' storage. Control sends them.
 """
 
 from __future__ import annotations
@@ -13,81 +13,14 @@ from django.utils import timezone
 
 from harness.accounts.models import Membership, Project, Role, User
 from harness.broker import task_send_on_commit
-from harness.jobs.models import Job, JobEvent
-from harness.notify.messages import Message, one_line
+from harness.notify.messages import Message
 from harness.notify.models import Channel, Delivery, Kind, NotifyChoice
-from worker.states import JobState
-from worker.words import duration_words
 
 SEND_TASK = "control.notify"
-_ENDS = {JobState.SUCCEEDED: Kind.JOB_FINISHED, JobState.FAILED: Kind.JOB_FAILED}
 
 
-def job_event_tell(event: JobEvent) -> None:
-    """Write the messages that a line of a job's history is worth; most are worth none."""
-    kind = _kind_of(event)
-    if kind is None:
-        return
-    job = Job.objects.select_related("project", "owner").get(pk=event.job_id)
-    # With the job: numbers of events that are gone are given anew by a restored database.
-    about = f"event:{job.pk}:{event.pk}"
-    if kind == Kind.PROMISE_AT_RISK:
-        # It may be safe and at risk again many times; what was promised can be broken once.
-        about = f"promise:{job.pk}:{job.promised_at.timestamp() if job.promised_at else 0:.0f}"
-    tell(kind, job.project, about, _job_message(kind, job, event), owner_id=job.owner_id)
-
-
-def _kind_of(event: JobEvent) -> Kind | None:
-    if event.kind == "state":
-        return _ENDS.get(JobState(event.new_state))
-    return Kind.PROMISE_AT_RISK if event.kind == "note" and event.data.get("warning") else None
-
-
-def _job_message(kind: Kind, job: Job, event: JobEvent) -> Message:
-    titles = {
-        Kind.JOB_FINISHED: f"{job.name} finished",
-        Kind.JOB_FAILED: f"{job.name} failed",
-        Kind.PROMISE_AT_RISK: f"{job.name} may miss its promised finish",
-    }
-    details = {
-        Kind.JOB_FINISHED: _result_words(job),
-        Kind.JOB_FAILED: _failure_words(job),
-        Kind.PROMISE_AT_RISK: event.message,
-    }
-    return Message(
-        title=one_line(titles[kind]),
-        detail=one_line(details[kind]),
-        url=f"{settings.PORTAL_URL}/jobs/{job.pk}/",
-        project=_project_told(job.project),
-        job={"id": job.pk, "name": job.name, "state": job.state, "owner": job.owner.username},
-    )
-
-
-def _result_words(job: Job) -> str:
-    took = f"It ran for {duration_words(job.run_s)}." if job.run_s else ""
-    if job.metric_best is None:
-        return took
-    return f"Best {job.metric_name} on the validation part: {job.metric_best:.4g}. {took}".strip()
-
-
-def _failure_words(job: Job) -> str:
-    """What is known of the cause. The program's own message may hold data, and stays behind the link."""
-    cause = job.run_failure.cause if job.run_failure else None
-    return cause.message if cause else ""
-
-
-def storage_tell(project: Project, about: str, detail: str) -> None:
-    """Write the messages that a project's storage is full."""
-    message = Message(
-        title=one_line(f"{project.name} is out of storage"),
-        detail=detail,
-        url=f"{settings.PORTAL_URL}/projects/{project.slug}/storage/",
-        project=_project_told(project),
-    )
-    tell(Kind.STORAGE_FULL, project, about, message)
-
-
-def _project_told(project: Project) -> dict[str, str]:
+def project_told(project: Project) -> dict[str, str]:
+    """What a message says of its project."""
     return {"slug": project.slug, "name": project.name}
 
 

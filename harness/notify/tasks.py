@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from harness.notify.sending import deliveries_begin, deliveries_tidy
-from harness.notify.storage import storage_watch
+from harness.notify.sending import deliveries_begin
 
 
 @shared_task(name="control.notify")
 def notify() -> None:
     """Send messages that are due."""
     deliveries_begin()
-
-
-@shared_task(name="control.notify_watch")
-def notify_watch() -> None:
-    """Look at projects' storage; end messages that nobody sends any more."""
-    storage_watch()
-    deliveries_tidy()

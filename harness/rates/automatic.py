@@ -17,12 +17,12 @@ from harness.estimates.inspection import inspection_request, is_late
 from harness.estimates.models import AskState, Inspection, JobEstimate
 from harness.estimates.offers import job_key
 from harness.estimates.pricing import estimates_of
+from harness.estimates.rate_wishes import run_steps, step_rows
 from harness.jobs import programs
 from harness.jobs.models import Job
 from harness.jobs.options import wanted_devices, wanted_memory_bytes
 from harness.jobs.services import minimum_sandbox_level
 from harness.rates.reference import rates_by_rules
-from harness.rates.wishes import run_steps, step_rows
 from scheduler.estimation.values import Estimate
 from scheduler.offers.recommend import candidates
 from scheduler.offers.values import Wish, estimate_from

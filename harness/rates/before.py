@@ -6,12 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.accounts.models import User
+from harness.estimates.rate_wishes import rate_is_asked, rate_is_automatic, rate_is_open, rate_of, rule_of, step_rows
 from harness.jobs.models import Job
 from harness.jobs.states import job_note
 from harness.rates.automatic import Verdict, Way, changed_words, draft_key, rate_verdict
 from harness.rates.models import RateTest
 from harness.rates.services import rate_rule_note, rate_want
-from harness.rates.wishes import rate_is_asked, rate_is_automatic, rate_is_open, rate_of, rule_of, step_rows
 from worker.states import JobState
 
 _CHANGED = Verdict(way=Way.READ, why="its spec or program was changed just now")

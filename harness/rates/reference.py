@@ -7,10 +7,10 @@ from dataclasses import replace
 from codegen.catalog.rates import rate_factor
 from harness.datasets.selectors import dataset_profile
 from harness.errors import HarnessError
+from harness.estimates.rate_wishes import RULES, step_rows
 from harness.jobs import programs
 from harness.jobs.models import Job
 from harness.pool.selectors import hardware
-from harness.rates.wishes import RULES, step_rows
 
 
 def rates_by_rules(job: Job) -> dict[str, float]:

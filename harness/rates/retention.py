@@ -8,9 +8,9 @@ from django.db.models import Q
 
 from harness.database import DATABASE_AWAY, passes_by_itself
 from harness.estimates.models import AskState
+from harness.rates.first import rate_after, rate_test_break, rate_test_try
 from harness.rates.models import RateTest
 from harness.rates.sending import rate_test_call_off, rate_test_expire, rate_test_is_late
-from harness.rates.services import rate_after, rate_test_break, rate_test_try
 from worker.states import JobState
 
 _log = logging.getLogger(__name__)

@@ -8,11 +8,11 @@ from django.conf import settings
 from django.db.models import QuerySet
 
 from harness.errors import Conflict, Invalid, NotFound
+from harness.estimates.rate_wishes import rate_of, spec_file_is_edited
 from harness.jobs import programs
 from harness.jobs.models import Job
 from harness.rates.keys import rate_key, run_setting
 from harness.rates.models import RateTest
-from harness.rates.wishes import rate_of, spec_file_is_edited
 from scheduler.rates.interval import RateRange
 
 CURVE_COLUMNS = ("learning rate", "loss", "loss fit", "score", "logarithmic fit")

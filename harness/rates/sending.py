@@ -15,6 +15,7 @@ from harness.broker import publish_job, task_send_on_commit
 from harness.errors import HarnessError, Invalid
 from harness.estimates.models import AskState
 from harness.estimates.probes import idle_device
+from harness.estimates.rate_wishes import UNASKED_WAIT_LIMIT_S, step_rows
 from harness.jobs import programs
 from harness.jobs.models import Job
 from harness.jobs.program_checks import program_syntax_check
@@ -27,7 +28,6 @@ from harness.pool.turn import facts_change
 from harness.rates.keys import rate_key
 from harness.rates.models import RateTest
 from harness.rates.trials import trials_answered, trials_failed, trials_most_s, trials_plan
-from harness.rates.wishes import UNASKED_WAIT_LIMIT_S, step_rows
 from scheduler.rates.interval import RangeRecord, RateUnclear, rate_range
 from scheduler.rates.worth import BUDGET_S, STEPS, SWEEPS
 from worker.plan import RunPaths

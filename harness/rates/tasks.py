@@ -6,7 +6,7 @@ from typing import Any
 
 from celery import shared_task
 
-from harness.rates import retention, sending, services
+from harness.rates import first, retention, sending
 
 
 @shared_task(name="control.rate_range_done")
@@ -14,13 +14,13 @@ def rate_range_done(report: dict[str, Any]) -> None:
     """A node's progress, or its answer to `node.rate_range`."""
     test = sending.rate_test_told(report)
     if test is not None:
-        services.rate_after(test)
+        first.rate_after(test)
 
 
 @shared_task(name="control.rate_first")
 def rate_first(job_id: str, user_id: int) -> None:
     """Test a draft before it is submitted."""
-    services.rate_first(job_id, user_id)
+    first.rate_first(job_id, user_id)
 
 
 @shared_task(name="control.rates_advance")

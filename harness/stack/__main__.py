@@ -12,8 +12,8 @@ import time
 from datetime import datetime
 from typing import Any
 
-from harness.env import SettingsError, env_text
-from harness.stack.home import REPOSITORY, StackError, StackHome, home_from_environment
+from harness.env import REPOSITORY, SettingsError, env_text
+from harness.stack.home import StackError, StackHome, home_from_environment
 from harness.stack.leftovers import process_find, shown, wait_gone
 from harness.stack.stack import Interrupted, Stack, bootstrap_run, say
 

@@ -14,9 +14,7 @@ from typing import IO, Any
 
 from harness.backup.archive import BackupError
 from harness.backup.unfinished import home_settle
-from harness.env import env_path, env_text, secret_read_or_make
-
-REPOSITORY = Path(__file__).resolve().parent.parent.parent
+from harness.env import env_home, env_path, env_text, secret_read_or_make
 
 
 class StackError(Exception):
@@ -108,8 +106,8 @@ class StackHome:
 
 
 def home_from_environment() -> StackHome:
-    """The home named by `DLH_HOME`, else `var` beside the sources."""
-    return StackHome(env_path("DLH_HOME", REPOSITORY / "var"))
+    """The home of this process's environment."""
+    return StackHome(env_home())
 
 
 def node_name() -> str:

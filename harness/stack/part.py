@@ -23,11 +23,19 @@ import urllib.request
 from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from harness.env import SettingsError, env_networks, env_path, env_text, s3_settings, without_serving
+from harness.env import (
+    REPOSITORY,
+    SettingsError,
+    env_home,
+    env_networks,
+    env_text,
+    s3_settings,
+    without_serving,
+)
 from harness.env_smtp import smtp_settings
 from harness.stack import far_node
 from harness.stack.commands import control_command, node_command, portal_command
-from harness.stack.home import REPOSITORY, node_name
+from harness.stack.home import node_name
 from harness.stack.tables import tables_await
 
 _SHARED = ("DLH_DATABASE_URL", "DLH_SECRET_KEY", "DLH_STORE")
@@ -120,7 +128,7 @@ def health(part: str) -> int:
                 return 0 if answer.status == 200 else 1
         except (urllib.error.URLError, OSError):
             return 1
-    alive = env_path("DLH_HOME", REPOSITORY / "var") / "run" / f"{part}.alive"
+    alive = env_home() / "run" / f"{part}.alive"
     return 0 if _age_s(alive) < ALIVE_WITHIN_S else 1
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from harness.stack.home import REPOSITORY
+from harness.env import REPOSITORY
 from worker.signals import signal_name
 
 BACKOFF_FIRST_S = 0.5

@@ -14,11 +14,11 @@ import urllib.request
 from types import FrameType
 from typing import Any
 
-from harness.env import env_int, env_text, s3_settings, without_serving
+from harness.env import REPOSITORY, env_int, env_text, s3_settings, without_serving
 from harness.stack.bootstrap import EXIT_REFUSED
 from harness.stack.broker import LOOPBACK, Broker, broker_choose, broker_wait
 from harness.stack.commands import control_command, node_command, portal_command
-from harness.stack.home import REPOSITORY, StackError, StackHome, node_name
+from harness.stack.home import StackError, StackHome, node_name
 from harness.stack.leftovers import end_stale_children, end_supervisors
 from harness.stack.ports import port_take
 from harness.stack.process import Child, ChildSpec, created_s

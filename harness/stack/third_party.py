@@ -15,7 +15,7 @@ from pathlib import Path
 from packaging.markers import Marker
 from packaging.requirements import Requirement
 
-from harness.stack.home import REPOSITORY
+from harness.env import REPOSITORY
 
 PROJECT = "deep-learning-harness"
 BESIDES = ("horovod",)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.db import models
 
 from harness.accounts.models import Project
-from harness.jobs.models import Job
 
 
 class StorageQuota(models.Model):
@@ -31,7 +30,7 @@ class ContentSize(models.Model):
 class JobSize(models.Model):
     """What the folder of one job takes on the disk."""
 
-    job = models.OneToOneField(Job, primary_key=True, on_delete=models.CASCADE, related_name="size")
+    job = models.OneToOneField("jobs.Job", primary_key=True, on_delete=models.CASCADE, related_name="size")
     checkpoint_bytes = models.BigIntegerField()
     result_bytes = models.BigIntegerField()
     """Results and predictions."""

@@ -7,28 +7,17 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from pathlib import Path
 
 from django.conf import settings
-from django.db import transaction
-from django.db.models import Max
 from django.utils import timezone
 
-from harness.jobs.models import Job, JobAttempt
-from harness.storage.models import ContentSize, JobSize
+from harness.storage.models import ContentSize
 from worker.watchdog import DEPTH_MAX, ENTRIES_MAX
 
 BLOCK_BYTES = 512
 """Unit of `st_blocks`, whatever the block size of the file system (POSIX)."""
-CHECKPOINTS, RESULTS, SOURCE, OTHER = "checkpoints", "results", "source", "other"
-ANEW_AFTER = timedelta(days=1)
-"""Whatever happens to a file behind our back, its size is known again so soon."""
-SETTLED_AFTER = timedelta(hours=1)
-"""So long after its last attempt nothing of a job is on its way any more."""
-_JOB_PARTS = {
-    "work/checkpoints": CHECKPOINTS, "work/results": RESULTS, "predictions": RESULTS, "exports": RESULTS,
-}  # fmt: skip
+SOURCE, OTHER = "source", "other"
 _CONTENT_PARTS = {"source": SOURCE}
 
 
@@ -69,7 +58,9 @@ def tree_measure(root: Path, part_of: Callable[[str], str], entries_max: int = E
     return found
 
 
-def _part_of(parts: dict[str, str]) -> Callable[[str], str]:
+def part_finder(parts: dict[str, str]) -> Callable[[str], str]:
+    """Names the part of a path: `parts` by the folders that they lie in; elsewhere `OTHER`."""
+
     def named(path: str) -> str:
         return next((name for start, name in parts.items() if path.startswith(f"{start}/")), OTHER)
 
@@ -79,7 +70,7 @@ def _part_of(parts: dict[str, str]) -> Callable[[str], str]:
 def content_measure(sha256: str) -> ContentSize:
     """Measure a content and keep its size."""
     paths, now = settings.STORE.dataset(sha256), timezone.now()
-    found = tree_measure(paths.root, _part_of(_CONTENT_PARTS)).bytes_by_part
+    found = tree_measure(paths.root, part_finder(_CONTENT_PARTS)).bytes_by_part
     row, _ = ContentSize.objects.update_or_create(
         sha256=sha256,
         defaults={
@@ -100,41 +91,3 @@ def _source_file(folder: Path) -> str:
     except OSError:
         return ""
     return f"{told.st_dev}:{told.st_ino}" if told else ""
-
-
-def job_measure(job_id: str) -> JobSize | None:
-    """Measure a job's folder and keep its size; None where the job is gone.
-
-    A folder that cannot be counted whole counts as much as a job may take: else it would be the place to hide in.
-    """
-    began = timezone.now()
-    found = tree_measure(settings.STORE.job(job_id).root, _part_of(_JOB_PARTS))
-    sizes = found.bytes_by_part
-    if not found.is_whole:
-        sizes[OTHER] = max(sizes[OTHER], settings.JOB_DISK_BYTES - sizes[CHECKPOINTS] - sizes[RESULTS])
-    with transaction.atomic():
-        # As who ends an attempt does: its end is either seen here, or has the job measured once more.
-        if Job.objects.select_for_update().filter(pk=job_id).values_list("pk").first() is None:
-            return None
-        fields = {
-            "checkpoint_bytes": sizes[CHECKPOINTS],
-            "result_bytes": sizes[RESULTS],
-            "other_bytes": sizes[OTHER],
-            "measured_at": began,
-            "due_at": _due_at(job_id, began),
-        }
-        return JobSize.objects.update_or_create(job_id=job_id, defaults=fields)[0]
-
-
-def _due_at(job_id: str, began: datetime) -> datetime:
-    """At once where an attempt has ended since it was measured; once more when what its last attempt left over can be
-    removed; else in a while."""
-    ended_at = JobAttempt.objects.filter(job_id=job_id).aggregate(newest=Max("ended_at"))["newest"]
-    if ended_at is not None and ended_at > began - SETTLED_AFTER:
-        return began if ended_at >= began else ended_at + SETTLED_AFTER
-    return began + ANEW_AFTER
-
-
-def job_size_due(job_id: str) -> None:
-    """Something has happened to a job's files: have them measured soon."""
-    JobSize.objects.filter(job_id=job_id).update(due_at=timezone.now())

@@ -1,5 +1,7 @@
 """What each project takes of the store's disk, added up from sizes that are known: no folder is looked at here.
 
+Whose files lie there is asked of the apps above: datasets and jobs.
+
 A project pays for what it names, whoever else names it, too: each content once, in full. So nobody's figures change by
 what others do, and nobody learns what others have.
 """
@@ -8,16 +10,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from django.conf import settings
-from django.db.models import Max, Sum
 
 from harness.accounts.access import visible_projects
 from harness.accounts.models import Project, User
-from harness.datasets.models import Dataset, Upload
-from harness.jobs.models import PURGE_BEGUN, Job
-from harness.storage.models import ContentSize, JobSize, StorageQuota
+from harness.hooks import Question
+from harness.storage.models import ContentSize, StorageQuota
 
 _ASKED_AT_ONCE = 500
 """Values in one query: SQLite takes a limited number."""
@@ -35,6 +35,9 @@ class StorageUse:
     upload_bytes: int = 0
     """Announced by uploads that are not finished."""
 
+    def __add__(self, other: StorageUse) -> StorageUse:
+        return StorageUse(**{one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)})
+
     @property
     def used_bytes(self) -> int:
         """All of it."""
@@ -44,6 +47,12 @@ class StorageUse:
     def rest_bytes(self) -> int:
         """What is neither data nor checkpoint nor result."""
         return self.other_bytes + self.upload_bytes
+
+
+CONTENTS: Question[[list[str]], Mapping[str, Mapping[str, int]]] = Question()
+"""Which contents of datasets do these projects name? Project id -> hash -> size of its source, as far as it is told."""
+USES: Question[[list[str]], Mapping[str, StorageUse]] = Question()
+"""What else takes disk in these projects, by their ids?"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,49 +115,10 @@ def _rows(projects: list[Project], uses: Mapping[str, StorageUse]) -> list[Proje
 def storage_use(projects: Iterable[Project]) -> dict[str, StorageUse]:
     """Bytes by project id; in a handful of queries for any number of them."""
     ids = [project.pk for project in projects]
-    contents, jobs = _content_bytes(ids), _job_bytes(ids)
-    uploads = dict(
-        Upload.objects.filter(project__in=ids, dataset=None)
-        .order_by()
-        .values_list("project_id")
-        .annotate(bytes=Sum("size_bytes"))
-    )
-    uses = {}
-    for pk in ids:
-        checkpoint_bytes, result_bytes, other_bytes = jobs.get(pk, (0, 0, 0))
-        uses[pk] = StorageUse(
-            dataset_bytes=contents.get(pk, 0),
-            checkpoint_bytes=checkpoint_bytes,
-            result_bytes=result_bytes,
-            other_bytes=other_bytes,
-            upload_bytes=uploads.get(pk, 0),
-        )
-    return uses
-
-
-def _job_bytes(project_ids: list[str]) -> dict[str, tuple[int, int, int]]:
-    """Of checkpoints, of results, of the rest, by project id."""
-    rows = (
-        JobSize.objects.filter(job__project__in=project_ids)
-        .exclude(job__deleted_at=PURGE_BEGUN)
-        .order_by()
-        .values_list("job__project_id")
-        .annotate(Sum("checkpoint_bytes"), Sum("result_bytes"), Sum("other_bytes"))
-    )
-    return {pk: (checkpoints or 0, results or 0, others or 0) for pk, checkpoints, results, others in rows}
-
-
-def contents_named(project_ids: list[str]) -> dict[str, dict[str, int]]:
-    """Contents that datasets of a project, or jobs made for them, name: project id -> hash -> size of its source as
-    the dataset has it (0 where a job alone names it)."""
-    named: dict[str, dict[str, int]] = defaultdict(dict)
-    jobs = Job.objects.filter(project__in=project_ids).exclude(dataset_sha256="").exclude(deleted_at=PURGE_BEGUN)
-    for project_id, sha256 in jobs.order_by().values_list("project_id", "dataset_sha256").distinct():
-        named[project_id][sha256] = 0
-    datasets = Dataset.objects.filter(project__in=project_ids).exclude(sha256="").order_by()
-    for project_id, sha256, size in datasets.values_list("project_id", "sha256").annotate(Max("source_bytes")):
-        named[project_id][sha256] = size
-    return named
+    contents, told = _content_bytes(ids), USES.ask(ids)
+    return {
+        pk: sum((uses[pk] for uses in told if pk in uses), StorageUse(dataset_bytes=contents.get(pk, 0))) for pk in ids
+    }
 
 
 def content_sizes(hashes: Iterable[str]) -> dict[str, ContentSize]:
@@ -161,7 +131,11 @@ def content_sizes(hashes: Iterable[str]) -> dict[str, ContentSize]:
 
 
 def _content_bytes(project_ids: list[str]) -> dict[str, int]:
-    named = contents_named(project_ids)
+    named: dict[str, dict[str, int]] = defaultdict(dict)
+    for contents in CONTENTS.ask(project_ids):
+        for project_id, announced in contents.items():
+            for sha256, announced_bytes in announced.items():
+                named[project_id][sha256] = max(announced_bytes, named[project_id].get(sha256, 0))
     sizes = content_sizes(sha256 for hashes in named.values() for sha256 in hashes)
     return {project_id: _sum(hashes, sizes) for project_id, hashes in named.items()}
 

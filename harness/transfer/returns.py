@@ -20,12 +20,12 @@ from harness.datasets.content import disk_full_told, space_check
 from harness.errors import Conflict, Invalid, NotFound, TooLarge
 from harness.ids import new_id
 from harness.jobs.control.parts import nodes_of, ranks_on, unheard_nodes
+from harness.jobs.control.placing import checkpoint_place, checkpoints_claim, checkpoints_remove
 from harness.jobs.control.reading import event_read
 from harness.jobs.models import Checkpoint, Job, JobAttempt
 from harness.pool.models import Node
 from harness.store import UnsafePath, folder_beneath
 from harness.transfer import lending
-from harness.transfer.placing import checkpoint_place, checkpoints_claim, checkpoints_remove
 from harness.transfer.trees import MANIFEST, plain_open, tree_read
 from worker.events import EventKind
 from worker.plan import RunPaths

@@ -13,11 +13,11 @@ from django.conf import settings
 
 from harness.bucket.wanted import wanted_check
 from harness.errors import NotFound
+from harness.hashes import Hashes
 from harness.jobs.models import Checkpoint
 from harness.jobs.services import minimum_sandbox_level
 from harness.pool.models import Node, NodeState
 from harness.store import UnsafePath, open_beneath
-from harness.transfer.hashes import Hashes
 from worker.states import JobState
 from worker.transfer.tree import CHECKPOINT_FOLDER, DATASET_FOLDER, FILE_NAME, FILES_MAX, JOB_FOLDER, Tree
 

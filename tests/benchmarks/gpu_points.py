@@ -29,7 +29,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, TextIO
 
-from harness.calibration.points import point_profile
+from harness.measuring.points import point_profile
 from scheduler.estimation.calibration import CalibrationPoint, to_json
 from scheduler.estimation.extent import extent_of
 from scheduler.estimation.sweep import SweepPoint, plan_sweep

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from harness.calibration.learning import jobs_learn
-from harness.calibration.ran_out import ran_out_learn
 from harness.estimates.retention import estimates_retention
 from harness.estimates.services import jobs_estimate
 from harness.jobs.control.held import held_read
@@ -18,6 +16,8 @@ from harness.jobs.control.reconcile import reconcile
 from harness.jobs.control.retention import samples_thin
 from harness.jobs.models import Allocation, JobAttempt, Prediction
 from harness.jobs.predictions import predictions_expire
+from harness.measuring.learning import jobs_learn
+from harness.measuring.ran_out import ran_out_learn
 from harness.rates.retention import rates_advance
 from tests.harness.jobs.helpers import place_now
 from tests.plans import tables_read_whole

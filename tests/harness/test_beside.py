@@ -80,8 +80,7 @@ def test_a_machine_without_a_thread_left_ends_nothing_for_good(monkeypatch) -> N
 
 
 def test_what_takes_long_keeps_no_task_of_control_waiting(monkeypatch) -> None:
-    from harness.jobs.tasks import jobs_purge
-    from harness.storage.tasks import sizes_measure
+    from harness.jobs.tasks import jobs_purge, sizes_measure
 
     may_end, begun = threading.Event(), []
     for module, name in ((jobs_purge, "_purging"), (sizes_measure, "_measuring")):

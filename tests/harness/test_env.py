@@ -10,6 +10,7 @@ import certifi
 import pytest
 
 from harness.env import (
+    REPOSITORY,
     SettingsError,
     database,
     env_bool,
@@ -23,7 +24,6 @@ from harness.env import (
     secret_read_or_make,
     without_serving,
 )
-from harness.stack.home import REPOSITORY
 from worker.events import EVENT_STREAMS_MAX
 
 

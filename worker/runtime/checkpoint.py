@@ -223,7 +223,7 @@ class CheckpointStore:
 
     def _sweep(self) -> None:
         """Take back what a crash left: half-written folders go, a replaced one without successor returns."""
-        for path in self.folder.glob(f"{OLD}*"):  # control's: `harness.transfer.placing`
+        for path in self.folder.glob(f"{OLD}*"):  # control's: `harness.jobs.control.placing`
             place = self.folder / path.name.removeprefix(OLD)
             if not place.exists():
                 path.rename(place)

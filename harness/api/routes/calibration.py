@@ -21,9 +21,10 @@ from harness.api.schemas.calibration import (
     ImportOut,
     ShippedOut,
 )
-from harness.calibration import exchange, selectors, services
+from harness.calibration import exchange, selectors
 from harness.calibration.models import CalibrationRun, DeviceModelRow
 from harness.calibration.reach import reach_words
+from harness.measuring import services
 
 Device = Annotated[str, Query(max_length=120, description="Its model name.")]
 router = Router()

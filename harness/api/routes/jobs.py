@@ -27,6 +27,7 @@ from harness.jobs.emulated import emulated_words
 from harness.jobs.mode import job_mode
 from harness.jobs.models import Job
 from harness.jobs.queueing import job_reserved_until
+from harness.rates import submitting
 from harness.rates.selectors import job_rate
 from worker.states import JobState
 
@@ -118,7 +119,7 @@ def job_create(request: HttpRequest, body: JobIn) -> Status[Any]:
     )
     if body.submit:
         try:
-            job = services.job_submit(user=user, job=job, promised=body.promise)
+            job = submitting.job_submit(user=user, job=job, promised=body.promise)
         except HarnessError as error:
             # The draft stays: whoever is refused has to find it.
             error.hint = f"{error.hint} The draft is kept as {job.pk}.".strip()
@@ -158,7 +159,7 @@ def job_submit(request: HttpRequest, job_id: str, body: Annotated[SubmitIn | Non
     that can be, what would help, and the chance that it is on time all the same), unless no promise is asked for."""
     user, job = _job(request, job_id)
     promised = body.promise if body else True
-    return job_detail(services.job_submit(user=user, job=job, promised=promised))
+    return job_detail(submitting.job_submit(user=user, job=job, promised=promised))
 
 
 @router.post("/{job_id}/cancel", response=JobDetail, summary="Cancel a job")

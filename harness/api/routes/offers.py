@@ -26,11 +26,11 @@ from harness.datasets.selectors import dataset_get
 from harness.errors import Conflict, NotFound
 from harness.estimates import selectors, services
 from harness.estimates.models import OfferRow, ProbeRow
-from harness.jobs import services as job_services
 from harness.jobs.programs import spec_read
 from harness.jobs.selectors import job_get
 from harness.jobs.taken import spec_named
 from harness.moments import moment_of
+from harness.rates.submitting import job_submit
 from harness.responses import chunks_response
 from scheduler.estimation.values import values_of
 from scheduler.offers.values import OfferLine
@@ -108,7 +108,7 @@ def offer_accept(
         user=user, offer=offer, line=body.line, seen_at=body.made_at, elastic=body.elastic, promised=body.promise
     )
     if body.submit:
-        job = job_services.job_submit(user=user, job=job, promised=body.promise)
+        job = job_submit(user=user, job=job, promised=body.promise)
     return job_detail(job)
 
 

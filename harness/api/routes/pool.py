@@ -35,11 +35,11 @@ from harness.api.schemas.pool import (
 )
 from harness.broker import client
 from harness.bucket.status import bucket_status
-from harness.calibration.node_links import links_want
 from harness.calibration.paces_told import PaceTold, paces_told
 from harness.errors import Unavailable
 from harness.jobs.readers import reading_state
 from harness.jobs.selectors import jobs_queued_count
+from harness.measuring.node_links import links_want
 from harness.pool import selectors, services
 from harness.pool.links import link_list
 from harness.pool.models import Node, NodeState

@@ -16,7 +16,8 @@ from harness.api.paging import page_body
 from harness.api.schemas.base import Items, Moment, Strict
 from harness.api.schemas.queue import BucketOut, UseOut, UsePage, UsePointOut
 from harness.csv import csv_chunks
-from harness.jobs import history, timelines, use_rows, use_timeline
+from harness.estimates import history
+from harness.jobs import timelines, use_rows, use_timeline
 from harness.paging import page_cut
 from harness.pool.services import pool_setting_get
 from harness.responses import begun, chunks_response

@@ -19,9 +19,9 @@ from harness.jobs.control.reading import event_read
 from harness.jobs.control.usage import uses_write
 from harness.jobs.failures import RunFailure, failure_of, given_up
 from harness.jobs.models import Allocation, Checkpoint, Job, JobAttempt
+from harness.jobs.sizes import job_size_due
 from harness.jobs.states import job_move, job_note
 from harness.pool.services import pool_setting_get
-from harness.storage.sizes import job_size_due
 from scheduler.backoff import restart_delay_s
 from worker.events import Event, EventKind, FailureCode, Outcome
 from worker.plan import RunPaths

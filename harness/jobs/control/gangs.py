@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 from harness.calibration.known import device_model, device_models
-from harness.estimates.models import Inspection, JobEstimate
+from harness.hooks import Question
 from harness.jobs.models import Job
 from harness.pool.idle import IDLE_CPU_BYTES, IDLE_CUDA_BYTES
 from harness.pool.models import Device, DeviceKind
@@ -20,6 +21,8 @@ from worker.shares import Line
 
 _log = logging.getLogger(__name__)
 EVEN, MEASURED = "even", "measured"
+WORKLOAD: Question[[Job], dict[str, Any]] = Question()
+"""What does the job's program do in a step (`Workload.to_dict()`)? Empty: nobody has read it for an estimate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,12 +105,11 @@ def gang_of(job: Job, devices: Sequence[Device], *, threads: int, rank_bytes: in
 
 def _workload_of(job: Job) -> Workload | None:
     """What the program does in a step, where somebody estimated it."""
-    estimate = JobEstimate.objects.filter(job=job).first()
-    found = Inspection.objects.filter(key=estimate.inspection_key).first() if estimate else None
-    if found is None or not found.workload:
+    told = next(filter(None, WORKLOAD.ask(job)), None)
+    if told is None:
         return None
     try:
-        return Workload.from_dict(found.workload)
+        return Workload.from_dict(told)
     except ValueError as error:
         _log.warning("job %s: its workload is none: %s", job.pk, error)
         return None

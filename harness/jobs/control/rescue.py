@@ -17,11 +17,11 @@ from typing import Any
 from django.conf import settings
 
 from harness.jobs.control.parts import first_lost_at, nodes_of
+from harness.jobs.control.placing import checkpoint_exchange
 from harness.jobs.control.saved import Saved, checkpoint_is_whole, checkpoints_add, saved_read
 from harness.jobs.models import Checkpoint, Job, JobAttempt
 from harness.jobs.states import job_note
 from harness.store import UnsafePath, folder_beneath
-from harness.transfer.placing import checkpoint_exchange
 from worker.elastic.patience import RESCUE_MOST_S
 from worker.fence import fence_raise
 from worker.plan import RunPaths

@@ -17,16 +17,17 @@ from harness.accounts.sessions import sessions_expire
 from harness.broker import live_streams_expire, task_send
 from harness.bucket.units import unit_forget
 from harness.database import BATCH_ROWS, BREATH_S, rows_delete
-from harness.datasets.models import Dataset
-from harness.datasets.purging import contents_purge, datasets_purge
+from harness.datasets.purging import datasets_purge
 from harness.datasets.uploads import uploads_expire
+from harness.jobs.control.contents import contents_tidy
 from harness.jobs.control.forgetting import history_forget
-from harness.jobs.models import PURGE_BEGUN, Job, JobEvent, MetricPoint, ResourceSample
+from harness.jobs.control.orphans import orphans_remove
+from harness.jobs.models import Job, JobEvent, MetricPoint, ResourceSample
 from harness.jobs.past_predictions import predictions_forget
 from harness.pool.devices import devices_forget
 from harness.pool.models import Node, NodeState
 from harness.pool.services import node_queue
-from harness.storage.sweep import orphans_remove
+from harness.trash import PURGE_BEGUN
 from worker.states import HOLDS_DEVICES
 from worker.trees import tree_remove
 
@@ -41,7 +42,7 @@ _log = logging.getLogger(__name__)
 def retention() -> None:
     """Do all of it; each part stands alone."""
     parts = (
-        uploads_expire, jobs_purge, datasets_purge, _contents, orphans_remove, samples_thin, sessions_expire,
+        uploads_expire, jobs_purge, datasets_purge, contents_tidy, orphans_remove, samples_thin, sessions_expire,
         devices_forget, predictions_forget, history_forget, live_streams_expire,
     )  # fmt: skip
     for part in parts:
@@ -94,12 +95,6 @@ def _job_purge(rows: QuerySet[Job], job_id: str) -> bool:
     for name in Node.objects.exclude(state=NodeState.DOWN).values_list("name", flat=True):
         task_send("node.purge", [job_id], queue=node_queue(name), expires_s=600)
     return True
-
-
-def _contents() -> int:
-    keep = {*Dataset.objects.values_list("sha256", flat=True), *Job.objects.values_list("dataset_sha256", flat=True)}
-    # A database that names none is another one than the store's, or was lost: then nothing goes.
-    return contents_purge(keep) if keep else 0
 
 
 def samples_thin() -> int:

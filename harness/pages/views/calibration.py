@@ -9,12 +9,14 @@ from django.http import HttpRequest, HttpResponseBase
 from django.urls import reverse
 
 from harness.accounts.access import is_admin, require_admin
-from harness.calibration import exchange, selectors, services
+from harness.calibration import exchange, selectors
 from harness.calibration.known import device_model
 from harness.calibration.models import DeviceModelRow
 from harness.calibration.paces_told import paces_told
 from harness.csv import csv_chunks
 from harness.errors import Invalid, TooLarge
+from harness.measuring import services
+from harness.measuring.ran_out import out_of_memory_count
 from harness.pages.calibration_view import accuracy_charts, accuracy_rows, run_line
 from harness.pages.fit_view import model_sections, section_charts
 from harness.pages.forms import EVERY_MODEL, CalibrationForm
@@ -160,7 +162,7 @@ def accuracy(request: HttpRequest) -> HttpResponseBase:
     rows = selectors.finished_rows()
     context = {
         "jobs": len(rows),
-        "out_of_memory": selectors.out_of_memory_count(),
+        "out_of_memory": out_of_memory_count(),
         "figures": accuracy_rows(selectors.accuracy(rows)),
         "charts": accuracy_charts(rows),
         "models": list(selectors.model_list()),

@@ -44,6 +44,7 @@ from harness.pages.rate_view import rates_context
 from harness.pages.results_view import results_context
 from harness.pages.web import can, change, page, person, show
 from harness.pool.selectors import pool_overview
+from harness.rates.submitting import job_submit
 from harness.responses import file_response
 from worker.states import JobState
 
@@ -51,7 +52,7 @@ TABS = ("live", "logs", "checkpoints", "results", "program", "spec", "cost", "ev
 STEPS = {"spec": 2, "program": 3, "cost": 4}
 """Of the steps to a job, those that a draft's tabs are."""
 _PLAIN = {
-    "submit": (services.job_submit, "Submitted. It starts as soon as devices are free."),
+    "submit": (job_submit, "Submitted. It starts as soon as devices are free."),
     "cancel": (services.job_cancel, "Cancelling. Checkpoints made so far stay."),
     "pause": (services.job_pause, "Pausing. It saves a checkpoint and leaves its devices."),
     "delete": (job_delete, "The job is in the trash."),

@@ -29,10 +29,10 @@ from harness.jobs.models import Job
 from harness.jobs.options import options_of
 from harness.jobs.queueing import options_words
 from harness.jobs.selectors import job_get
-from harness.jobs.services import job_submit
 from harness.jobs.taken import spec_named
 from harness.pages.offer_view import device_read, offer_context
 from harness.pages.web import can, number_read, page, part_status, person, show
+from harness.rates.submitting import job_submit
 from harness.responses import chunks_response
 
 UNPROMISED = "unpromised"

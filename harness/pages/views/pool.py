@@ -12,11 +12,11 @@ from django.urls import reverse
 
 from harness.accounts.access import require_admin, visible_projects
 from harness.bucket.status import bucket_status
-from harness.calibration.node_links import links_want
 from harness.calibration.paces_told import paces_told
 from harness.errors import Conflict, Forbidden, HarnessError, NotFound
 from harness.jobs.readers import reading_state
 from harness.jobs.selectors import jobs_queued_count
+from harness.measuring.node_links import links_want
 from harness.pages.forms import NodeForm, PoolForm, SlowForm, form_values
 from harness.pages.web import asks_part, change, number_read, page, page_number, person, show
 from harness.pool import services

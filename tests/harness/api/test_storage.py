@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from harness.storage.refresh import sizes_refresh
+from harness.jobs.control.sizing import sizes_refresh
 from tests.harness.api.conftest import API, TUS, metadata
 
 

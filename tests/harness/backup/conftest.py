@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.stack.home import REPOSITORY
+from harness.env import REPOSITORY
 
 DLH = "from harness.client.cli import main; main()"
 

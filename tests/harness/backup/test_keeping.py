@@ -14,7 +14,7 @@ import pytest
 
 from harness.backup.ending import Terminated, term_interrupts
 from harness.backup.keeping import backup_name, older_remove
-from harness.stack.home import REPOSITORY
+from harness.env import REPOSITORY
 
 WAITING = """
 import subprocess, sys, time

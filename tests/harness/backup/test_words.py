@@ -8,7 +8,6 @@ import pytest
 
 from harness.backup import __main__ as command
 from harness.backup import restoring
-from harness.stack.home import StackHome
 
 
 @pytest.mark.parametrize(
@@ -24,5 +23,5 @@ def test_runs_that_were_under_way_are_counted(
 ) -> None:
     back = restoring.Restored(home=tmp_path, made_at="today", files=1, rows=2, lost=lost, secrets=True)
     monkeypatch.setattr(restoring, "backup_restore", lambda *_, **__: back)
-    text, told = command.restore(tmp_path / "x.dlh", StackHome(tmp_path), lambda *_: None)
+    text, told = command.restore(tmp_path / "x.dlh", tmp_path, lambda *_: None)
     assert words in text and ("under way" in text) is bool(lost) and told["lost"] == lost

@@ -16,8 +16,9 @@ from harness.bucket import __main__ as bucket_main
 from harness.bucket.client import Bucket
 from harness.bucket.mirror import MARK
 from harness.client.cli import store as command
+from harness.env import REPOSITORY
 from harness.stack import stack
-from harness.stack.home import REPOSITORY, StackError
+from harness.stack.home import StackError
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from harness.bucket.client import bucket_get
 from harness.bucket.due import unit_due, units_due
 from harness.bucket.mirror import mirror_pass
 from harness.bucket.units import unit_push
+from harness.jobs.control.leftovers import leftovers_remove
 from harness.jobs.models import Job, Prediction
 from harness.jobs.past_predictions import prediction_delete
-from harness.storage.leftovers import leftovers_remove
 from tests.harness.bucket.test_mirror import listed
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("tasks_sent")]

@@ -21,6 +21,7 @@ from harness.bucket.trouble import BucketTrouble
 from harness.bucket.units import unit_forget, unit_push
 from harness.datasets import purging
 from harness.datasets.content import content_place
+from harness.jobs.control.copied import jobs_due
 from harness.jobs.models import Job
 from tests.waiting import wait_for
 from worker.states import JobState
@@ -94,10 +95,10 @@ def test_while_a_run_goes_on_only_program_and_checkpoints_are_copied(finished, b
 def test_an_old_job_is_looked_at_again_only_if_it_was_never_copied(finished, store):
     unit = f"jobs/{finished.pk}"
     Job.objects.filter(pk=finished.pk).update(finished_at=timezone.now() - timedelta(days=1))
-    due = [due.unit for due in mirror._jobs_due(time.time(), set())]
+    due = [due.unit for due in jobs_due(time.time(), set())]
     assert due == [unit]
     assert mirror_pass()
-    assert [*mirror._jobs_due(time.time(), set())] == []
+    assert [*jobs_due(time.time(), set())] == []
 
 
 def test_no_link_that_a_program_left_is_followed_and_no_draft_is_copied(finished, bucket, store, tmp_path):

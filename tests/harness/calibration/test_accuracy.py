@@ -16,7 +16,7 @@ from scheduler.estimation.fit_memory import PEAK_LEVEL
 from scheduler.estimation.intervals import LEVEL
 from scheduler.estimation.peaks import peak_interval
 from scheduler.estimation.prior import prior_for
-from tests.harness.calibration.jobs import KIND, NAME, WORK
+from tests.harness.measuring.jobs import KIND, NAME, WORK
 
 
 def finished(actual_s: float, *, low: float = 8.0, mid: float = 10.0, high: float = 12.0, **more: Any) -> None:

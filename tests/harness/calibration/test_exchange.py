@@ -14,9 +14,9 @@ import pytest
 
 from harness.calibration import exchange
 from harness.calibration.exchange import points_export, points_fitted, points_import, points_of, points_read, row_of
-from harness.calibration.fitting import model_fit
 from harness.calibration.models import CalibrationPointRow
 from harness.errors import Forbidden, Invalid
+from harness.measuring.fitting import model_fit
 from scheduler.estimation.calibration import to_csv, to_json
 from tests.scheduler.made_workloads import points
 

@@ -18,10 +18,10 @@ from django.test import Client
 
 from harness.calibration import shipped
 from harness.calibration.exchange import points_import, row_of
-from harness.calibration.fitting import model_correct, model_fit, priors_refresh
 from harness.calibration.known import device_model
 from harness.calibration.models import CalibrationPointRow, DeviceModelRow, FinishedJobRow
 from harness.calibration.shipped import FOLDER, POINTS_SUFFIX, Shipped
+from harness.measuring.fitting import model_correct, model_fit, priors_refresh
 from scheduler.estimation.calibration import LEAST_HELD_OUT, CalibrationPoint, from_json, noise_of, to_json
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.estimate import estimate

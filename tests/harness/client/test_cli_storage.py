@@ -10,7 +10,7 @@ import pytest
 
 from harness.client.cli.storage import size_read
 from harness.client.errors import BadInput
-from harness.storage.refresh import sizes_refresh
+from harness.jobs.control.sizing import sizes_refresh
 from tests.harness.client.conftest import Dlh
 
 

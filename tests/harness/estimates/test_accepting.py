@@ -20,9 +20,10 @@ from harness.jobs.drafts import job_spec_update
 from harness.jobs.models import Allocation, Checkpoint, Job
 from harness.jobs.options import options_of
 from harness.jobs.promises import PromiseState, promise_told
-from harness.jobs.services import job_pause, job_resume, job_submit
+from harness.jobs.services import job_pause, job_resume
 from harness.jobs.taken import spec_named
 from harness.pool.reservations import reservation_hold
+from harness.rates.submitting import job_submit
 from scheduler.estimation.values import Interval
 from scheduler.offers.values import Mark
 from tests.harness.jobs.helpers import queue

@@ -14,8 +14,8 @@ from harness.calibration.known import powers_known
 from harness.errors import Invalid
 from harness.estimates.selectors import offer_priced
 from harness.estimates.services import offer_accept
-from harness.jobs.services import job_submit
 from harness.pool.models import PoolSetting
+from harness.rates.submitting import job_submit
 from tests.harness.caches import MIB, cached_node, large_make
 
 WAY_S = 600.0

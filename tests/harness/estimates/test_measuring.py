@@ -10,11 +10,11 @@ from django.utils import timezone
 from harness.estimates import probes
 from harness.estimates.models import Inspection, ProbeRow
 from harness.estimates.services import inspection_answer, job_estimate, jobs_estimate, measure_answer
-from harness.jobs import services
 from harness.jobs.admission import is_being_measured, promises_catch_up
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Job
 from harness.jobs.promises import PromiseState, promise_state, promise_told
+from harness.rates.submitting import job_submit
 from tests.harness.jobs.helpers import place_now, wish
 
 UNREAD = {"ok": False, "workload": None, "problem": {"code": "cannot_trace", "message": "The loop depends on values."}}
@@ -26,7 +26,7 @@ def submitted(job_make, people):
 
     def make(left=timedelta(hours=9), **resources):
         job = job_make(**wish(timezone.now() + left), **({"resources": resources} if resources else {}))
-        services.job_submit(user=people.owner, job=job)
+        job_submit(user=people.owner, job=job)
         job_estimate(job.pk)
         inspection_answer({"request_id": Inspection.objects.get().pk, **UNREAD})
         job.refresh_from_db()
@@ -105,7 +105,7 @@ def test_steps_on_one_device_promise_nothing_of_two(submitted, node_make):
 def test_a_job_without_a_wished_finish_is_not_measured(job_make, people, node_make):
     node_make("node-1", cpus=2)
     job = job_make()
-    services.job_submit(user=people.owner, job=job)
+    job_submit(user=people.owner, job=job)
     job_estimate(job.pk)
     inspection_answer({"request_id": Inspection.objects.get().pk, **UNREAD})
     assert not ProbeRow.objects.exists()

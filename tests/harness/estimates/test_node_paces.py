@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 
 from harness.calibration.exchange import points_export, row_of
-from harness.calibration.fitting import model_correct, model_fit
-from harness.calibration.known import device_model, finished_of
+from harness.calibration.known import device_model
 from harness.calibration.models import CalibrationPointRow, FinishedJobRow
 from harness.estimates.probes import probe_request, probes_of
 from harness.estimates.selectors import offer_priced
 from harness.estimates.services import inspection_answer
 from harness.jobs.control.gangs import gang_of
+from harness.measuring.fitting import model_correct, model_fit
+from harness.measuring.taught import finished_of
 from harness.pool.models import Device, Node, NodeState
 from scheduler.estimation.estimate import estimate
 from tests.harness.estimates.factories import answer

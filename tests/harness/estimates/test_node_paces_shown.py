@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from harness.calibration.fitting import model_correct
+from harness.measuring.fitting import model_correct
 from harness.pool.models import Device
 from tests.harness.estimates.node_jobs import KIND, NAME, finished_make
 

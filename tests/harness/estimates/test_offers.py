@@ -23,8 +23,9 @@ from harness.estimates.services import (
     offer_refresh,
 )
 from harness.jobs.options import options_of
-from harness.jobs.services import job_clone, job_submit, program_file_write
+from harness.jobs.services import job_clone, program_file_write
 from harness.pool.services import pool_setting_update
+from harness.rates.submitting import job_submit
 from scheduler.estimation.fit import fit_device_model
 from scheduler.offers.values import Mark
 from tests.harness.calibration.lending import folder, points_of

@@ -23,10 +23,10 @@ from harness.estimates.services import (
 )
 from harness.jobs.models import Job
 from harness.jobs.options import options_of
-from harness.jobs.services import job_submit
 from harness.moments import moment_words
 from harness.pool.models import Device, Node, Reservation
 from harness.pool.reservations import reservation_hold
+from harness.rates.submitting import job_submit
 from scheduler.offers.values import Hindrance
 from tests.harness.estimates.factories import workload_make
 from tests.harness.jobs.helpers import queue, run_now

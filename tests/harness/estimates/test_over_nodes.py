@@ -8,7 +8,7 @@ from itertools import combinations
 import pytest
 from django.utils import timezone
 
-from harness.calibration.known import device_model, finished_of, prior_of
+from harness.calibration.known import device_model, prior_of
 from harness.calibration.models import DeviceModelRow, FinishedJobRow
 from harness.estimates.models import Inspection
 from harness.estimates.over_nodes import link_notes, links_read, over_nodes
@@ -16,6 +16,7 @@ from harness.estimates.selectors import offer_priced
 from harness.estimates.services import estimates_renew, inspection_answer, job_estimate
 from harness.jobs.models import DeviceUse, JobAttempt
 from harness.jobs.options import options_of
+from harness.measuring.taught import finished_of
 from harness.pool.links import path_of
 from harness.pool.models import Node, NodeLink, PoolSetting
 from harness.pool.services import device_slow, pool_setting_get, pool_setting_update

@@ -10,7 +10,6 @@ import pytest
 from django.conf import settings
 from django.utils import timezone
 
-from harness.calibration.fitting import model_fit
 from harness.calibration.models import CalibrationPointRow, CalibrationRun, RunState
 from harness.errors import Conflict, Invalid
 from harness.estimates import probes, renewing
@@ -29,11 +28,12 @@ from harness.jobs.drafts import program_file_write
 from harness.jobs.models import Job, JobEvent
 from harness.jobs.options import options_of
 from harness.jobs.promises import PromiseState, promise_told
-from harness.jobs.services import job_submit
+from harness.measuring.fitting import model_fit
 from harness.pool.reservations import reservation_create
-from tests.harness.calibration.test_fitting import measure
+from harness.rates.submitting import job_submit
 from tests.harness.estimates.factories import answer
 from tests.harness.jobs.helpers import queue
+from tests.harness.measuring.test_fitting import measure
 from tests.scheduler.made_workloads import KIND, NAME
 
 pytestmark = pytest.mark.django_db

@@ -21,7 +21,7 @@ from harness.estimates.retention import estimates_retention
 from harness.estimates.selectors import offer_problem
 from harness.estimates.services import inspection_answer, offer_refresh
 from harness.estimates.settling import PASSING_LIMIT
-from harness.jobs.services import job_submit
+from harness.rates.submitting import job_submit
 from tests.harness.estimates.factories import answer
 
 

@@ -14,10 +14,10 @@ from harness.jobs.control.tick import tick
 from harness.jobs.drafts import job_spec_update
 from harness.jobs.promises import PromiseState, promise_state
 from harness.jobs.queueing import job_reserved_until
-from harness.jobs.services import job_submit
 from harness.moments import moment_words
 from harness.pool.models import Node, PoolSetting
 from harness.pool.reservations import reservation_hold, reservation_release
+from harness.rates.submitting import job_submit
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from harness.estimates import services
 from harness.estimates.models import Inspection, JobEstimate
 from harness.estimates.services import estimates_renew, inspection_answer, job_estimate, jobs_estimate
 from harness.jobs.models import Job
-from harness.jobs.services import job_submit
+from harness.rates.submitting import job_submit
 from tests.harness.estimates.factories import answer
 
 

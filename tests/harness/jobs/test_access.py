@@ -9,6 +9,7 @@ from harness.accounts.selectors import token_find
 from harness.accounts.services import token_create
 from harness.errors import Forbidden, NotFound
 from harness.jobs import selectors, services
+from harness.rates.submitting import job_submit
 
 pytestmark = pytest.mark.django_db
 
@@ -16,7 +17,7 @@ WRITES = {
     "spec_update": lambda user, job: services.job_spec_update(user=user, job=job, spec={}),
     "file_write": lambda user, job: services.program_file_write(user=user, job=job, name="model.py", text="x = 1\n"),
     "reset": lambda user, job: services.program_reset(user=user, job=job),
-    "submit": lambda user, job: services.job_submit(user=user, job=job),
+    "submit": lambda user, job: job_submit(user=user, job=job),
     "cancel": lambda user, job: services.job_cancel(user=user, job=job),
     "clone": lambda user, job: services.job_clone(user=user, job=job),
     "update": lambda user, job: services.job_update(user=user, job=job, notes="x"),
@@ -71,4 +72,4 @@ def test_a_read_token_reads_only(job, people):
     user = token_find(text).user
     assert selectors.job_get(user=user, job_id=job.pk) == job
     with pytest.raises(Forbidden):
-        services.job_submit(user=user, job=job)
+        job_submit(user=user, job=job)

@@ -12,11 +12,11 @@ from harness.errors import Invalid
 from harness.jobs.control.tick import tick
 from harness.jobs.control.views import facts_read
 from harness.jobs.models import Job
-from harness.jobs.services import job_submit
 from harness.pool.caches import NodeCache, caches_get
 from harness.pool.models import PoolSetting
 from harness.pool.selectors import pool_overview
 from harness.pool.services import node_drain
+from harness.rates.submitting import job_submit
 from harness.storage.models import ContentSize
 from scheduler.data_way import HERE
 from scheduler.estimation.values import Basis

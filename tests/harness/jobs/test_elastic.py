@@ -7,9 +7,9 @@ import pytest
 from harness.errors import Invalid
 from harness.jobs.control.disk import disk_read
 from harness.jobs.control.plans import plan_make
-from harness.jobs.services import job_submit
 from harness.pool.models import Device
 from harness.pool.services import pool_setting_update
+from harness.rates.submitting import job_submit
 from tests.harness.jobs.helpers import place_now
 from worker.plan import RunPlan
 from worker.states import JobState

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from harness.jobs import services
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Allocation, JobAttempt, JobEvent
+from harness.rates.submitting import job_submit
 from worker.events import Event, EventKind
 from worker.plan import RunPlan
 
@@ -23,7 +23,7 @@ def test_a_submitted_job_is_placed_runs_and_succeeds(
 ):
     node_make()
     with django_capture_on_commit_callbacks(execute=True):
-        services.job_submit(user=people.owner, job=job)
+        job_submit(user=people.owner, job=job)
     assert ("control.tick", [], "control") in tasks_sent
     with django_capture_on_commit_callbacks(execute=True):
         assert tick() == 1

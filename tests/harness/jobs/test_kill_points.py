@@ -20,6 +20,7 @@ from harness.jobs.control.reconcile import reconcile
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Allocation, Checkpoint, DeviceUse, Job, JobAttempt, MetricPoint
 from harness.pool.models import SchedulerTurn
+from harness.rates.submitting import job_submit
 from tests.harness.jobs.kill_points import Killed, World, begin_anew, executed, start_anew
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -45,7 +46,7 @@ def live(job, act, world, user):
     """All that portal and control do for a job, from its submission to its end; safe to do again at any point."""
     job.refresh_from_db()
     if job.state == "draft":
-        services.job_submit(user=user, job=job)
+        job_submit(user=user, job=job)
     tick()
     world.turn()
     ingest_module.ingest()

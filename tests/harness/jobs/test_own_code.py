@@ -13,6 +13,7 @@ from harness.jobs import services
 from harness.jobs.models import Job
 from harness.jobs.program_checks import program_syntax_check
 from harness.jobs.programs import SpecInvalid
+from harness.rates.submitting import job_submit
 
 BROKEN = {
     "syntax": ("def build(spec):\n    return (\n", "program_syntax", "model.py, line 2: "),
@@ -115,5 +116,5 @@ def test_a_program_that_cannot_run_is_copied_since_the_copy_is_where_it_is_corre
     copy = services.job_clone(user=people.owner, job=job)
     assert settings.STORE.job(copy.pk).program.joinpath("model.py").read_text() == text
     with pytest.raises(Invalid) as refused:
-        services.job_submit(user=people.owner, job=copy)
+        job_submit(user=people.owner, job=copy)
     assert refused.value.code == BROKEN[name][1]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.calibration.learning import step_s_of
 from harness.jobs.models import MetricPoint
+from harness.measuring.learning import step_s_of
 from harness.pages.spec_fields import spec_groups
 from tests.codegen.model_profiles import table
 from tests.harness.jobs.helpers import place_now

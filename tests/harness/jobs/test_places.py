@@ -10,7 +10,8 @@ from django.conf import settings
 
 from harness.errors import Invalid
 from harness.jobs.models import Job
-from harness.jobs.services import job_submit, program_file_write
+from harness.jobs.services import program_file_write
+from harness.rates.submitting import job_submit
 
 
 @pytest.fixture

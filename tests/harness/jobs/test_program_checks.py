@@ -16,6 +16,7 @@ from harness.estimates.offers import Asked, offer_make, offer_make_spec
 from harness.jobs import pace, program_checks, services
 from harness.jobs.models import Job
 from harness.jobs.program_checks import file_change_check, program_syntax_check
+from harness.rates.submitting import job_submit
 
 pytestmark = pytest.mark.django_db
 DEEP = "- " * 30_000
@@ -60,7 +61,7 @@ def test_such_a_spec_file_is_not_even_saved_but_a_half_written_one_is(
 
 def test_such_a_spec_file_from_before_is_refused_wherever_it_would_be_parsed(job: Job, people: SimpleNamespace) -> None:
     program_file(job, "spec.yaml").write_text(DEEP)
-    for ask in (services.job_submit, lambda **who: offer_make(**who, asked=Asked())):
+    for ask in (job_submit, lambda **who: offer_make(**who, asked=Asked())):
         with pytest.raises(Invalid, match="levels deep"):
             ask(user=people.owner, job=job)
     clone = services.job_clone(user=people.owner, job=job)
@@ -120,10 +121,10 @@ def test_a_person_may_have_so_many_programs_refused_in_a_minute(
     services.program_file_write(user=people.owner, job=job, name="model.py", text="def build(spec:\n")
     for _ in range(2):
         with pytest.raises(Invalid):
-            services.job_submit(user=people.owner, job=job)
+            job_submit(user=people.owner, job=job)
     parsed: list[str] = []
     monkeypatch.setattr(program_checks.ast, "parse", lambda *args, **more: parsed.append("once more"))
-    for ask in (services.job_submit, lambda **who: offer_make(**who, asked=Asked())):
+    for ask in (job_submit, lambda **who: offer_make(**who, asked=Asked())):
         with pytest.raises(TooMany):
             ask(user=people.owner, job=job)
     assert not parsed

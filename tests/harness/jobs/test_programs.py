@@ -17,6 +17,7 @@ from django.utils import timezone
 from harness.errors import Conflict, Invalid, NotFound
 from harness.jobs import program_checks, programs, selectors, services
 from harness.jobs.models import Job
+from harness.rates.submitting import job_submit
 from harness.store import ByteRange
 from tests.harness.jobs.helpers import queue
 
@@ -94,7 +95,7 @@ def test_a_program_takes_no_odd_texts(text, job, people):
 def test_a_program_that_does_not_parse_is_not_submitted(job, people):
     services.program_file_write(user=people.owner, job=job, name="model.py", text="def build(spec:\n    pass\n")
     with pytest.raises(Invalid) as caught:
-        services.job_submit(user=people.owner, job=job)
+        job_submit(user=people.owner, job=job)
     assert caught.value.details["file"] == "model.py" and caught.value.details["line"] == 1
     job.refresh_from_db()
     assert job.state == "draft"
@@ -116,7 +117,7 @@ def test_no_edit_slips_into_a_job_that_is_submitted_at_the_same_moment(job, peop
 
     def submit():
         try:
-            services.job_submit(user=people.mate, job=Job.objects.get(pk=job.pk))
+            job_submit(user=people.mate, job=Job.objects.get(pk=job.pk))
         finally:
             submitted.set()
             connection.close()
@@ -218,7 +219,7 @@ def test_a_zip_of_other_bytes_has_another_version(job, people):
 def test_a_spec_of_a_program_that_is_no_yaml_is_refused_by_line(job, people):
     services.program_file_write(user=people.owner, job=job, name="spec.yaml", text="name: x\ntraining: [\n")
     with pytest.raises(Invalid, match=r"spec\.yaml, line 3: not YAML: ") as caught:
-        services.job_submit(user=people.owner, job=job)
+        job_submit(user=people.owner, job=job)
     assert caught.value.code == "program_syntax"
 
 
@@ -237,10 +238,10 @@ def test_a_model_without_build_such_as_a_table_that_parses_is_not_queued(job, pe
     services.program_file_write(user=people.owner, job=job, name="model.py", text=text)
     program_checks.program_syntax_check({"model.py": text})
     if is_taken:
-        assert services.job_submit(user=people.owner, job=job).state == "queued"
+        assert job_submit(user=people.owner, job=job).state == "queued"
         return
     with pytest.raises(Invalid, match="no function build") as caught:
-        services.job_submit(user=people.owner, job=job)
+        job_submit(user=people.owner, job=job)
     assert (caught.value.code, Job.objects.get(pk=job.pk).state) == ("model_no_build", "draft")
 
 

@@ -21,6 +21,7 @@ from harness.moments import moments_split
 from harness.pool.models import Device, PoolSetting, Reservation
 from harness.pool.reservations import reservation_hold
 from harness.pool.services import node_drain, node_undrain
+from harness.rates.submitting import job_submit
 from tests.harness.jobs.helpers import estimated, queue, wish
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
@@ -30,7 +31,7 @@ HOUR = timedelta(hours=1)
 def test_a_job_without_an_estimate_is_promised_nothing_and_says_so(job_make, people, node_make):
     node_make(cpus=2)
     job = job_make(**wish(timezone.now() + HOUR))
-    services.job_submit(user=people.owner, job=job)
+    job_submit(user=people.owner, job=job)
     tick()
     job.refresh_from_db()
     assert (job.promised_at, promise_state(job), job.expected_finish_at) == (None, PromiseState.NO_ESTIMATE, None)
@@ -40,7 +41,7 @@ def test_a_job_without_an_estimate_is_promised_nothing_and_says_so(job_make, peo
 def test_a_deadline_that_can_be_kept_is_promised(job_make, people, node_make):
     node_make(cpus=2)
     job = estimated(job_make(**wish(timezone.now() + HOUR)))
-    services.job_submit(user=people.owner, job=job)
+    job_submit(user=people.owner, job=job)
     assert (job.promised_at, promise_state(job)) == (job.deadline_at, PromiseState.PROMISED)
     assert job.promise["text"]
 
@@ -49,7 +50,7 @@ def test_a_deadline_that_cannot_be_kept_is_refused_with_the_earliest_that_can(jo
     node_make(cpus=2)
     job = estimated(job_make(**wish(timezone.now() + timedelta(minutes=5))), run_s=3600)
     with pytest.raises(Invalid) as refused:
-        services.job_submit(user=people.owner, job=job)
+        job_submit(user=people.owner, job=job)
     error = refused.value
     assert (error.field, error.code) == ("budget.deadline", "deadline_refused")
     assert error.details["earliest_finish"] > timezone.now().isoformat()
@@ -62,9 +63,9 @@ def test_what_cannot_be_promised_is_queued_all_the_same_where_no_promise_is_aske
     node_make(cpus=2)
     job = estimated(job_make(**wish(timezone.now() + timedelta(seconds=650))), run_s=600, slowdown=1.5)
     with pytest.raises(Invalid) as refused:
-        services.job_submit(user=people.owner, job=job)
+        job_submit(user=people.owner, job=job)
     assert 0.5 < refused.value.details["chance"] < 0.9
-    services.job_submit(user=people.owner, job=job, promised=False)
+    job_submit(user=people.owner, job=job, promised=False)
     assert (job.state, job.promised_at, promise_state(job)) == ("queued", None, PromiseState.NOT_PROMISED)
     assert "not promised" in job.promise["text"] and "%" in job.promise["text"]
 
@@ -72,7 +73,7 @@ def test_what_cannot_be_promised_is_queued_all_the_same_where_no_promise_is_aske
 def test_without_asking_for_it_what_can_be_promised_is(job_make, people, node_make):
     node_make(cpus=2)
     job = estimated(job_make(**wish(timezone.now() + HOUR)))
-    services.job_submit(user=people.owner, job=job, promised=False)
+    job_submit(user=people.owner, job=job, promised=False)
     assert job.promised_at == job.deadline_at
 
 
@@ -81,11 +82,11 @@ def test_the_earliest_finish_that_a_refusal_names_is_then_promised(job_make, peo
     node_make(cpus=2)
     job = estimated(job_make(**wish(timezone.now() + timedelta(seconds=in_s))), run_s=run_s)
     with pytest.raises(Invalid) as refused:
-        services.job_submit(user=people.owner, job=job)
+        job_submit(user=people.owner, job=job)
     told = moments_split(refused.value.message)[1]
     later = Job.objects.get(pk=job.pk)
     Job.objects.filter(pk=job.pk).update(deadline_at=told)
-    services.job_submit(user=people.owner, job=later)
+    job_submit(user=people.owner, job=later)
     assert later.promised_at.isoformat() == refused.value.details["earliest_finish"]
 
 
@@ -98,16 +99,16 @@ def test_a_draft_that_lay_for_days_is_promised_nothing_before_those_who_wait(job
     draft = estimated(job_make(name="old", **wish(timezone.now() + HOUR)), run_s=1200)
     Job.objects.filter(pk=draft.pk).update(created_at=timezone.now() - 240 * HOUR)
     with pytest.raises(Invalid):
-        services.job_submit(user=people.owner, job=Job.objects.get(pk=draft.pk))
+        job_submit(user=people.owner, job=Job.objects.get(pk=draft.pk))
 
 
 def test_two_people_are_not_promised_the_same_hour(job_make, people, node_make):
     node_make(cpus=1)
     deadline = timezone.now() + timedelta(minutes=70)
     first, second = (estimated(job_make(name=name, **wish(deadline)), run_s=2700) for name in "ab")
-    services.job_submit(user=people.owner, job=first)
+    job_submit(user=people.owner, job=first)
     with pytest.raises(Invalid):
-        services.job_submit(user=people.owner, job=second)
+        job_submit(user=people.owner, job=second)
     assert Job.objects.filter(promised_at__isnull=False).count() == 1
 
 
@@ -115,7 +116,7 @@ def test_a_deadline_in_the_past_is_refused(job_make, people, node_make):
     node_make()
     job = job_make(**wish(timezone.now() - HOUR))
     with pytest.raises(Invalid) as refused:
-        services.job_submit(user=people.owner, job=job)
+        job_submit(user=people.owner, job=job)
     assert (refused.value.field, refused.value.code) == ("budget.deadline", "deadline_passed")
 
 
@@ -123,7 +124,7 @@ def test_a_deadline_that_nobody_means_is_refused(job_make, people, node_make):
     node_make()
     job = job_make(**wish(datetime(9999, 1, 1, tzinfo=UTC)))
     with pytest.raises(Invalid) as refused:
-        services.job_submit(user=people.owner, job=job)
+        job_submit(user=people.owner, job=job)
     error = refused.value
     assert (error.field, error.code) == ("budget.deadline", "deadline_too_far")
     assert error.message == "The finish time 9999-01-01 is more than ten years away."
@@ -139,7 +140,7 @@ def test_an_estimate_that_comes_after_the_submission_brings_the_promise(job_make
     queue(estimated(job_make(name="blocker")))
     tick()
     job = job_make(**wish(timezone.now() + 3 * HOUR))
-    services.job_submit(user=people.owner, job=job)
+    job_submit(user=people.owner, job=job)
     tick()
     job.refresh_from_db()
     assert (job.promised_at, promise_state(job)) == (None, PromiseState.NO_ESTIMATE)
@@ -156,7 +157,7 @@ def test_an_estimate_that_comes_after_the_submission_tells_the_earliest_finish_w
     queue(estimated(job_make(name="blocker")))
     tick()
     job = job_make(**wish(timezone.now() + timedelta(minutes=11)))
-    services.job_submit(user=people.owner, job=job)
+    job_submit(user=people.owner, job=job)
     estimated(job, run_s=600, slowdown=1.5)
     tick()
     job.refresh_from_db()
@@ -168,7 +169,7 @@ def test_an_estimate_that_comes_after_the_submission_tells_the_earliest_finish_w
 def test_a_promise_in_danger_is_told_once_and_told_again_when_safe(job_make, people, node_make):
     node_make(cpus=1)
     job = estimated(job_make(**wish(timezone.now() + HOUR)), run_s=1800)
-    services.job_submit(user=people.owner, job=job)
+    job_submit(user=people.owner, job=job)
     tick()
     Job.objects.filter(pk=job.pk).update(state="running", step=10, steps_total=100, eta_s=7200.0)
     tick()
@@ -190,7 +191,7 @@ def test_a_promise_in_danger_is_told_once_and_told_again_when_safe(job_make, peo
 def test_a_person_s_pause_ends_the_promise(job_make, people, node_make):
     node_make(cpus=1)
     job = estimated(job_make(**wish(timezone.now() + HOUR)))
-    services.job_submit(user=people.owner, job=job)
+    job_submit(user=people.owner, job=job)
     services.job_pause(user=people.owner, job=job)
     assert (job.state, job.promised_at, promise_state(job)) == ("paused", None, PromiseState.NONE)
     services.job_resume(user=people.owner, job=job)
@@ -211,7 +212,7 @@ def test_what_a_person_paused_while_it_was_decided_is_promised_nothing(job_make,
 def test_a_promise_whose_devices_have_left_is_told_to_break_and_why(job_make, people, node_make):
     node_make(cpus=2)
     job = estimated(job_make(**wish(timezone.now() + HOUR)), run_s=1800)
-    services.job_submit(user=people.owner, job=job)
+    job_submit(user=people.owner, job=job)
     node_drain(user=people.admin, name="node-1")
     tick()
     job.refresh_from_db()
@@ -228,7 +229,7 @@ def test_a_promise_whose_devices_have_left_is_told_to_break_and_why(job_make, pe
 def test_a_promise_that_no_device_can_keep_any_more_is_told_so_before_it_has_passed(job_make, people, node_make):
     node_make(cpus=2)
     job = estimated(job_make(**wish(timezone.now() + HOUR)), run_s=1800)
-    services.job_submit(user=people.owner, job=job)
+    job_submit(user=people.owner, job=job)
     soon = timezone.now() + timedelta(minutes=10)
     Job.objects.filter(pk=job.pk).update(deadline_at=soon, promised_at=soon)
     node_make(cpus=0)
@@ -261,7 +262,7 @@ def work_left_now(job: Job) -> float:
 def test_what_a_promised_job_needs_is_given_to_nobody_while_it_waits_after_a_fault(job_make, people, node_make):
     node_make(cpus=1)
     promised = estimated(job_make(name="promised", **wish(timezone.now() + HOUR)), run_s=2400)
-    services.job_submit(user=people.owner, job=promised)
+    job_submit(user=people.owner, job=promised)
     Job.objects.filter(pk=promised.pk).update(retry_at=timezone.now() + timedelta(minutes=1))
     queue(estimated(job_make(name="other"), run_s=3600))
     assert tick() == 0

@@ -17,6 +17,7 @@ from harness.moments import moment_words
 from harness.pool.models import Device, PoolSetting, Quota
 from harness.pool.quotas import quota_set
 from harness.pool.reservations import reservation_cancel, reservation_create
+from harness.rates.submitting import job_submit
 from tests.harness.jobs.helpers import estimated, event, queue, run_now, stops
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
@@ -182,7 +183,7 @@ def test_more_than_the_quota_may_ever_give_is_refused_at_once(job_make, people, 
     quota_set(user=people.admin, project=people.project, device_kind="cpu", devices=1, may_borrow=False)
     job = estimated(job_make(), counts=(2, 4))
     with pytest.raises(Conflict) as refused:
-        services.job_submit(user=people.owner, job=job)
+        job_submit(user=people.owner, job=job)
     assert (refused.value.code, refused.value.field) == ("quota_too_small", "resources.count")
     job.refresh_from_db()
     assert job.state == "draft"

@@ -17,6 +17,7 @@ from harness.jobs.control.effects import events_apply
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Job, JobEvent, MetricPoint
 from harness.jobs.stopping import stop_message
+from harness.rates.submitting import job_submit
 from tests.harness.jobs.helpers import event, place_now, queue, run_now, stops
 
 pytestmark = pytest.mark.django_db
@@ -27,7 +28,7 @@ def test_a_job_in_the_trash_is_neither_submitted_nor_resumed(job, people):
     stale = Job.objects.get(pk=job.pk)
     services.job_delete(user=people.owner, job=job)
     with pytest.raises(Conflict, match="trash"):
-        services.job_submit(user=people.owner, job=stale)
+        job_submit(user=people.owner, job=stale)
     with pytest.raises(Conflict, match="trash"):
         services.job_resume(user=people.owner, job=stale)
 
@@ -37,7 +38,7 @@ def test_own_code_is_refused_where_no_node_shuts_it_in_well_enough(job_make, peo
     own = job_make(own_model=OWN_MODEL)
     assert own.program_own and own.family == "own"
     with pytest.raises(Conflict, match="sandbox level 1") as caught:
-        services.job_submit(user=people.owner, job=own)
+        job_submit(user=people.owner, job=own)
     assert caught.value.code == "sandbox_too_weak"
 
 

@@ -11,9 +11,10 @@ from django.test import Client
 from django.urls import reverse
 
 from harness.datasets.models import Dataset
-from harness.jobs.models import PURGE_BEGUN, Job
+from harness.jobs.control.sizing import sizes_refresh
+from harness.jobs.models import Job
 from harness.storage.models import StorageQuota
-from harness.storage.refresh import sizes_refresh
+from harness.trash import PURGE_BEGUN
 
 
 @pytest.fixture

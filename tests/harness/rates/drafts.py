@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.jobs.models import Job
-from harness.jobs.services import job_submit
+from harness.rates.submitting import job_submit
 from harness.rates.tasks import rate_first
 
 LONG = {"batch_size": 8, "epochs": 2000}

@@ -11,17 +11,19 @@ from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
+from harness.estimates import rate_wishes
 from harness.estimates.models import Inspection
 from harness.estimates.selectors import offer_priced
 from harness.estimates.services import Asked, inspection_answer, offer_accept, offer_make
 from harness.jobs.models import Job
 from harness.jobs.options import options_of
-from harness.jobs.services import job_clone, job_spec_update, job_submit, program_file_write
-from harness.rates import before, wishes
+from harness.jobs.services import job_clone, job_spec_update, program_file_write
+from harness.rates import before
 from harness.rates.models import RateTest
 from harness.rates.retention import rates_advance
 from harness.rates.selectors import job_rate
 from harness.rates.services import rate_use
+from harness.rates.submitting import job_submit
 from tests.factory_rates import rate_test_make, record_make
 from tests.harness.estimates.factories import answer
 from tests.harness.rates.answers import answered
@@ -111,7 +113,7 @@ def test_a_wished_finish_that_leaves_no_time_for_a_test_is_kept_without_one(
 
 def test_a_test_that_cannot_begin_soon_is_left_out(changed: Job, commit: Any, tasks_sent: list[Any]) -> None:
     submit(changed, commit, tasks_sent)
-    late = timedelta(seconds=wishes.UNASKED_WAIT_LIMIT_S + 1)
+    late = timedelta(seconds=rate_wishes.UNASKED_WAIT_LIMIT_S + 1)
     RateTest.objects.update(created_at=timezone.now() - late)
     commit(rates_advance)
     changed.refresh_from_db()

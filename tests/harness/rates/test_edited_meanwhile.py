@@ -11,12 +11,13 @@ from django.conf import settings
 from django.utils import timezone
 
 from harness.jobs.models import Job
-from harness.jobs.services import READ_AGAIN, job_spec_update, job_submit, program_file_write
+from harness.jobs.services import READ_AGAIN, job_spec_update, program_file_write
 from harness.pool.models import Node, Reservation
 from harness.pool.reservations import reservation_hold, reservation_release
-from harness.rates import before, services
+from harness.rates import before, first
 from harness.rates.automatic import DECIDES
 from harness.rates.retention import rates_advance
+from harness.rates.submitting import job_submit
 from tests.harness.rates.drafts import LONG, submit, told
 
 
@@ -77,7 +78,7 @@ def test_a_test_that_waits_for_a_device_is_priced_once(
     waits_long: tuple[Job, Reservation], commit: Any, tasks_sent: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job, held = waits_long
-    monkeypatch.setattr(services, "rate_verdict", lambda job: pytest.fail("it was priced again"))
+    monkeypatch.setattr(first, "rate_verdict", lambda job: pytest.fail("it was priced again"))
     commit(rates_advance)
     assert job.rate_tests.get().state == "waiting"
     reservation_release(held)
@@ -102,7 +103,7 @@ def test_a_draft_that_is_edited_while_its_waiting_test_is_judged_is_judged_again
     job = job_make(training=LONG)
     commit(job_submit, user=job.owner, job=job)
     train(job, epochs=3)
-    changed_while_priced(services, lambda job: train(job, epochs=2000), monkeypatch)
+    changed_while_priced(first, lambda job: train(job, epochs=2000), monkeypatch)
     commit(rates_advance)
     job.refresh_from_db()
     assert (job.state, job.rate_tests.get().state) == ("draft", "waiting")

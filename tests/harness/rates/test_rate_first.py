@@ -12,12 +12,13 @@ import pytest
 from django.utils import timezone
 
 from harness.jobs.models import Job
-from harness.jobs.services import job_cancel, job_delete, job_spec_update, job_submit
+from harness.jobs.services import job_cancel, job_delete, job_spec_update
 from harness.pool.models import Reservation
 from harness.rates import sending
 from harness.rates.models import RateTest
 from harness.rates.retention import rates_advance
 from harness.rates.services import rate_test_start
+from harness.rates.submitting import job_submit
 from harness.rates.tasks import rate_first, rate_range_done
 from tests.factory_rates import record_make, report_make
 from tests.harness.jobs.helpers import estimated, wish
@@ -182,7 +183,7 @@ def test_a_submission_outlives_a_control_that_dies_while_it_submits(
     node_make("node-1")
     ask_first(waiting, people.mate, commit, tasks_sent)
     with monkeypatch.context() as dying, pytest.raises(SystemExit):
-        dying.setattr("harness.jobs.services.job_admit", lambda job, **_: sys.exit(1))
+        dying.setattr("harness.rates.submitting.job_admit", lambda job, **_: sys.exit(1))
         answered(waiting.rate_tests.get())
     waiting.refresh_from_db()
     assert waiting.state == "draft"
@@ -231,7 +232,7 @@ def test_one_test_that_cannot_go_on_keeps_no_other(
     other = rate_test_start(user=people.owner, job=job)
     RateTest.objects.update(sent_at=timezone.now() - timedelta(seconds=sending.ANSWER_LIMIT_S + 1))
     with monkeypatch.context() as full:
-        full.setattr("harness.rates.services.usual_rule", lambda _: (_ for _ in ()).throw(OSError("disk full")))
+        full.setattr("harness.rates.first.usual_rule", lambda _: (_ for _ in ()).throw(OSError("disk full")))
         assert rates_advance() == 0
     other.refresh_from_db()
     waiting.refresh_from_db()
@@ -270,7 +271,7 @@ def unanswered(waiting: Job, people: SimpleNamespace, node_make: Any, commit: An
 def test_a_job_that_cannot_be_submitted_after_its_test_says_so_and_is_let_be(
     unanswered: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.rates.services.usual_rule", lambda _: {}["rule"])
+    monkeypatch.setattr("harness.rates.first.usual_rule", lambda _: {}["rule"])
     rates_advance()
     unanswered.refresh_from_db()
     assert unanswered.state == "draft" and not unanswered.rate_tests.get().submit
@@ -303,7 +304,7 @@ def test_a_test_that_a_passing_cause_keeps_from_its_device_waits_for_a_limited_t
 def test_a_job_that_a_passing_cause_keeps_from_being_submitted_after_its_test_says_so_in_the_end(
     unanswered: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.rates.services.usual_rule", locked)
+    monkeypatch.setattr("harness.rates.first.usual_rule", locked)
     rates_advance()
     rates_advance()
     assert unanswered.rate_tests.get().submit, "it is tried again"

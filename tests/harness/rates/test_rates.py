@@ -15,7 +15,7 @@ from django.utils import timezone
 from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from harness.jobs.control.views import facts_read
 from harness.jobs.models import Job
-from harness.jobs.services import job_submit, program_file_write
+from harness.jobs.services import program_file_write
 from harness.pool.models import Device, Node, NodeState, Reservation
 from harness.pool.reservations import reservation_create
 from harness.rates import sending
@@ -23,6 +23,7 @@ from harness.rates.models import RateTest
 from harness.rates.retention import rates_advance
 from harness.rates.selectors import rate_curve, rate_names, rate_test_is_current
 from harness.rates.services import KEPT, rate_test_start, rate_use
+from harness.rates.submitting import job_submit
 from harness.rates.tasks import rate_range_done
 from harness.rates.trials import trials_most_s
 from scheduler.admit import admit

@@ -11,13 +11,14 @@ from django.utils import timezone
 
 from harness.errors import Invalid
 from harness.jobs.models import Job
-from harness.jobs.services import job_spec_update, job_submit
+from harness.jobs.services import job_spec_update
 from harness.pool.models import Reservation
 from harness.rates import sending
 from harness.rates.models import RateTest
 from harness.rates.retention import rates_advance
 from harness.rates.selectors import rate_names, rate_test_is_current, rate_trials
 from harness.rates.services import rate_test_start, rate_use
+from harness.rates.submitting import job_submit
 from harness.rates.tasks import rate_first, rate_range_done
 from harness.rates.trials import LIMITS_S, trials_most_s, trials_plan
 from tests.factory_rates import report_make, trials_report_make

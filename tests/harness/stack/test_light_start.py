@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from harness.stack.home import REPOSITORY
+from harness.env import REPOSITORY
 
 LOADS = {
     "portal": "import harness.asgi, gc\nassert gc.isenabled() and gc.get_freeze_count() > 100_000",

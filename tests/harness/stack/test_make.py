@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from harness.stack.home import REPOSITORY
+from harness.env import REPOSITORY
 
 
 @pytest.mark.parametrize("threads", ["", "1", "7"])

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.stack.home import REPOSITORY
+from harness.env import REPOSITORY
 
 
 @pytest.fixture

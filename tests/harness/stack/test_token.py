@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from harness.stack.home import REPOSITORY
+from harness.env import REPOSITORY
 
 
 @pytest.fixture(scope="module")

@@ -9,13 +9,14 @@ import pytest
 from django.utils import timezone
 
 from harness.datasets import services
-from harness.datasets.purging import content_purge, contents_purge
+from harness.datasets.purging import contents_purge
+from harness.jobs.control.contents import content_purge
+from harness.jobs.control.leftovers import leftovers_remove
+from harness.jobs.control.orphans import orphans_remove
 from harness.jobs.control.retention import retention
+from harness.jobs.control.sizing import sizes_refresh
 from harness.jobs.models import Job, JobAttempt
-from harness.storage.leftovers import leftovers_remove
-from harness.storage.refresh import sizes_refresh
-from harness.storage.sizes import SETTLED_AFTER
-from harness.storage.sweep import orphans_remove
+from harness.jobs.sizes import SETTLED_AFTER
 from tests.harness.jobs.helpers import place_now
 
 pytestmark = pytest.mark.django_db
@@ -65,7 +66,7 @@ def test_a_content_whose_removal_was_cut_short_leaves_no_half_of_it_in_its_place
     with monkeypatch.context() as killed:
         killed.setattr(purging, "tree_remove", lambda path: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            purging.content_purge(sha256)
+            content_purge(sha256)
     assert not root.exists()
     assert orphans_remove() == 1 and not list(store.gone.iterdir())
 
@@ -194,7 +195,7 @@ def test_what_somebody_may_be_writing_stays(left_over, state):
 
 
 def test_left_overs_go_by_themselves_an_hour_after_the_end(left_over, monkeypatch):
-    from harness.storage import refresh
+    from harness.jobs.control import sizing
 
     job, half = left_over
     Job.objects.update(state="failed")
@@ -202,7 +203,7 @@ def test_left_overs_go_by_themselves_an_hour_after_the_end(left_over, monkeypatc
     sizes_refresh()
     assert half[0].exists()
     later = timezone.now() + SETTLED_AFTER + timedelta(minutes=1)
-    monkeypatch.setattr(refresh.timezone, "now", lambda: later)
+    monkeypatch.setattr(sizing.timezone, "now", lambda: later)
     sizes_refresh()
     assert not half[0].exists()
 

@@ -10,11 +10,12 @@ from harness.accounts.models import AuditEvent
 from harness.datasets import services, uploads
 from harness.datasets.models import Dataset, Upload
 from harness.errors import Forbidden, Invalid, NoSpace, NotFound
+from harness.jobs.control.sizing import sizes_refresh
 from harness.jobs.control.tick import tick
 from harness.jobs.predictions import prediction_create
-from harness.jobs.services import job_resume, job_submit
+from harness.jobs.services import job_resume
+from harness.rates.submitting import job_submit
 from harness.storage.quotas import storage_quota_remove, storage_quota_set
-from harness.storage.refresh import sizes_refresh
 from harness.storage.room import storage_check
 from harness.storage.use import storage_of
 from tests.harness.jobs.helpers import queue

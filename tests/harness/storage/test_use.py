@@ -11,15 +11,16 @@ from django.test.utils import CaptureQueriesContext
 
 from harness.datasets import services
 from harness.datasets.models import Dataset
-from harness.datasets.purging import content_purge, dataset_purge
+from harness.datasets.purging import dataset_purge
 from harness.errors import Conflict, Forbidden
+from harness.jobs.control.contents import content_purge
 from harness.jobs.control.retention import jobs_purge
+from harness.jobs.control.sizing import sizes_refresh
 from harness.jobs.models import Job
 from harness.jobs.services import job_delete, job_purge
 from harness.storage import sizes
 from harness.storage.items import storage_items
 from harness.storage.models import ContentSize, JobSize
-from harness.storage.refresh import sizes_refresh
 from harness.storage.use import storage_of, storage_rows
 from tests.harness.jobs.helpers import place_now
 from tests.harness.storage.conftest import KIB
