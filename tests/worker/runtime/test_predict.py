@@ -250,6 +250,8 @@ def test_results_hold_the_charts_of_each_task(table: Path, pictures: Path) -> No
         body = json.loads((program / "work" / "results" / "results.json").read_text())
         assert body["environment"]["versions"]["torch"]
         assert body["timing"]["parameters"] > 0
+        for name, (low, high) in body["intervals"]["test"].items():
+            assert body["rows"]["test"] and low <= body["metrics"]["test"][name] <= high
         return {chart["id"]: chart for chart in body["charts"]}
 
     numbers, classes = charts(table), charts(pictures)
