@@ -6,7 +6,7 @@ from pathlib import Path
 
 from codegen.profile import profile_dataset
 from codegen.profile.types import ProfileOptions
-from harness.pages.profile_view import column_rows
+from harness.pages.profile_view import class_bars, column_rows
 
 
 def test_values_tell_something_or_are_not_drawn(tmp_path: Path) -> None:
@@ -19,3 +19,13 @@ def test_values_tell_something_or_are_not_drawn(tmp_path: Path) -> None:
     assert rows["id"]["top"] == [] and rows["id"]["examples"], "each is in one row: there is nothing to compare"
     assert rows["day"]["top"][0] == ("2024-03-01", 3, 3 / 60)
     assert rows["label"]["top"][0][1] == 30
+
+
+def test_shares_of_classes_are_of_the_rows_that_have_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    labels = ["yes"] * 30 + ["no"] * 10 + [""] * 40
+    path.write_text("\n".join(["size,label", *(f"{at * 37 % 91},{label}" for at, label in enumerate(labels))]) + "\n")
+    profile = profile_dataset(path, tmp_path / "out", ProfileOptions(target="label"), lambda *_: None)
+    assert profile.rows == 80
+    bars = class_bars(profile)["bars"]
+    assert [(bar["name"], bar["share"]) for bar in bars] == [("yes", 0.75), ("no", 0.25)]
