@@ -27,7 +27,7 @@ def advice(
 
     `metrics`: by part (`train`, `val`, `test`) and name. `classes`: rows of the table per class, as mappings.
     `beats_guessing`: it is better than always giving the same answer. `best_epoch`: where the validation rows were
-    best; `epochs`: how many were asked for.
+    best, if they were better than before; `epochs`: how many were asked for.
     """
     found = []
     if not beats_guessing:

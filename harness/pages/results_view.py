@@ -10,6 +10,7 @@ from harness.estimates.selectors import job_actual, job_energy_basis
 from harness.jobs.control.width_request import width_of
 from harness.jobs.models import Job
 from harness.jobs.selectors import job_checkpoints
+from harness.jobs.series import metric_improved_at
 from harness.pages.advice import advice
 from harness.pages.figures import percent
 from harness.pages.job_view import curves_source, stopped_early
@@ -64,7 +65,7 @@ def _advice(job: Job, metrics: dict[str, dict[str, Any]], body: dict[str, Any]) 
         metrics,
         _per_class(body),
         beats_guessing=beats_guessing(body),
-        best_epoch=best.epoch if best else None,
+        best_epoch=best.epoch if best and metric_improved_at(job, best.step) else None,
         epochs=job.epochs,
     )
 

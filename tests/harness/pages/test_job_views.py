@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from harness.accounts.models import AuditEvent
-from harness.jobs.models import DeviceUse, Job, JobAttempt
+from harness.jobs.models import DeviceUse, Job, JobAttempt, MetricPoint
 from harness.jobs.options import options_of
 from harness.jobs.promises import PromiseState, promise_told
 from harness.jobs.timelines import job_energy
@@ -62,6 +62,28 @@ def test_a_closer_look_at_curves_gives_only_its_keys_and_steps(world: SimpleName
     steps = body["curves"]["train/loss"]["step"]
     assert steps and min(steps) >= 20 and max(steps) <= 40
     assert owner.get(url, {"start": "nan"}).status_code == 422
+
+
+@pytest.mark.parametrize(("metric", "better", "worse"), [("accuracy", 0.99, 0.9), ("log_loss", 0.01, 0.2)])
+def test_more_epochs_are_advised_only_where_the_last_one_improved(
+    world: SimpleNamespace, owner: Client, metric: str, better: float, worse: float
+) -> None:
+    """Of equal epochs the last is the best checkpoint: one that has long been perfect gets no better."""
+    job, advised = world.jobs["succeeded"], "Its last epoch was its best"
+    Job.objects.filter(pk=job.pk).update(metric_name=metric)
+    told = MetricPoint.objects.filter(job=job, key="val/accuracy")
+    told.update(key=f"val/{metric}", value=worse)
+    last = MetricPoint.objects.filter(job=job, key=f"val/{metric}").latest("step")
+
+    def page() -> str:
+        return owner.get(reverse("job_tab", args=[job.pk, "results"])).content.decode()
+
+    assert advised not in page()
+    last.value = better
+    last.save()
+    assert advised in page()
+    MetricPoint.objects.filter(job=job, key=f"val/{metric}", step__lt=last.step).update(value=None)
+    assert advised not in page(), "nobody knows"
 
 
 def results_write(job: Job, rate: float) -> None:
