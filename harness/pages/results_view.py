@@ -176,6 +176,6 @@ def _speedup_chart(job: Job) -> list[dict[str, Any]]:
         "kind": "curve",
         "columns": ["series", "ranks", "speed-up", "rows per second", "run"],
         "rows": lines,
-        "note": "The same program on the same data: newest run of each number of ranks, this one for its own.",
+        "note": "The same program, data and model of device: newest run of each number of ranks, this one for its own.",
     }
     return [{**_chart(job, chart, 0), "anchor": "chart-speedup", "csv": reverse("job_speedup", args=[job.pk])}]
