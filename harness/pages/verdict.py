@@ -36,7 +36,7 @@ def verdict(task: str, body: dict[str, Any]) -> str:
             told = f"{told} {_percent(balanced)}{_sure(body, 'balanced_accuracy', what)}, averaged over classes, "
             told += f"however rare (balanced accuracy){_beside_one_answer(classes)}."
             told += f" Its macro F1 is {figure(f1, 3)}." if f1 is not None else ""
-            return f"{told} Of all {what} it is {_percent(accuracy)} (accuracy)."
+            return f"{told} Of all {what} it is {_percent(accuracy)} (accuracy){_one_answer_beside(classes)}."
         told = f"{told} {_percent(accuracy)}{_sure(body, 'accuracy', what)}{_beside_commonest(accuracy, classes)}."
         return told + _class_by_class(accuracy, balanced, classes)
     if mae is None or r2 is None:
@@ -101,6 +101,14 @@ def _beside_commonest(accuracy: float, classes: Sequence[ClassFound]) -> str:
     name, share = _commonest(classes)
     if accuracy <= share and not _tells_apart(classes):
         return f": no better than always answering '{name}', which is right for {_percent(share)}"
+    return _one_answer_beside(classes)
+
+
+def _one_answer_beside(classes: Sequence[ClassFound]) -> str:
+    """The same without a judgement."""
+    if not classes:
+        return ""
+    name, share = _commonest(classes)
     return f"; always answering '{name}' is right for {_percent(share)}"
 
 

@@ -85,7 +85,8 @@ def test_a_model_that_finds_a_rare_class_at_the_cost_of_the_commonest_has_learnt
     assert beats_guessing(body)
     assert verdict("tabular_classification", body) == (
         f"{SAID} 81 %, averaged over classes, however rare (balanced accuracy); "
-        "always giving the same answer is right for 50 %. Of all rows it is 82.8 % (accuracy)."
+        "always giving the same answer is right for 50 %. Of all rows it is 82.8 % (accuracy); "
+        "always answering 'no' is right for 94 %."
     )
     body["metric"]["name"] = "macro_f1"
     assert "(balanced accuracy); always giving" in verdict("", body) and "Its macro F1 is 0.64." in verdict("", body)
