@@ -35,8 +35,8 @@ def verdict(task: str, body: dict[str, Any]) -> str:
             f1 = number_of(test.get("macro_f1")) if metric == "macro_f1" else None
             told = f"{told} {_percent(balanced)}{_sure(body, 'balanced_accuracy', what)}, averaged over classes, "
             told += f"however rare (balanced accuracy){_beside_one_answer(classes)}."
-            told += f" Its macro F1 is {figure(f1, 3)}." if f1 is not None else ""
-            return f"{told} Of all {what} it is {_percent(accuracy)} (accuracy){_one_answer_beside(classes)}."
+            told += f" Of all {what} it is {_percent(accuracy)} (accuracy){_one_answer_beside(classes)}."
+            return f"{told} Its macro F1 is {figure(f1, 3)}." if f1 is not None else told
         told = f"{told} {_percent(accuracy)}{_sure(body, 'accuracy', what)}{_beside_commonest(accuracy, classes)}."
         return told + _class_by_class(accuracy, balanced, classes)
     if mae is None or r2 is None:
