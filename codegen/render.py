@@ -28,6 +28,7 @@ RUNTIME = (
     "worker/cells.py",
     "worker/events.py",
     "worker/fence.py",
+    "worker/intervals.py",
     "worker/loading.py",
     "worker/merit.py",
     "worker/pacing.py",

@@ -9,6 +9,10 @@
     python predict.py --input rows.json --output predictions.json        also writes predictions.csv
     python predict.py --input rows.csv --output predictions.csv --weights work/checkpoints/step-00000100
 #: endif
+#: if classification
+
+`--threshold CLASS=P` calls by CLASS whatever is of it with a probability of P or more, such as a rare one from 0.3 on.
+#: endif
 
 Without `--weights` the best weights of the run are used: work/results/model.safetensors. It computes on the CPU.
 """
@@ -48,7 +52,7 @@ def main(options: argparse.Namespace) -> None:
     #: if classification
     classes = preprocess["classes"]
     probabilities = outputs.softmax(1)
-    best = probabilities.argmax(1).tolist()
+    best = serving.answers(probabilities, classes, options.threshold).tolist()
     columns = [label, "prediction", "confidence", *(f"probability of {name}" for name in classes)]
     rows = [
         [name, classes[number], shares[number], *shares]
@@ -75,6 +79,9 @@ if __name__ == "__main__":
     parser.add_argument("--input", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--weights", type=Path, default=Path("work/results/model.safetensors"))
+    #: if classification
+    parser.add_argument("--threshold", default="", metavar="CLASS=P")
+    #: endif
     try:
         main(parser.parse_args())
     except serving.InputError as error:

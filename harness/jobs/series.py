@@ -7,11 +7,12 @@ from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
-from django.db.models import Min, QuerySet
+from django.db.models import Max, Min, QuerySet
 
 from harness.csv import csv_chunks
 from harness.errors import Invalid
 from harness.jobs.models import Job, MetricPoint, ResourceSample
+from worker.merit import larger_is_better
 
 Row = tuple[Any, ...]
 POINTS_MAX = 10_000
@@ -83,6 +84,18 @@ def job_start_s(job: Job) -> float | None:
     """Unix time of the job's first point; None while there is none."""
     first: float | None = MetricPoint.objects.filter(job=job).aggregate(first=Min("time_s"))["first"]
     return first
+
+
+def metric_improved_at(job: Job, step: int) -> bool:
+    """Whether its metric on the validation rows was better at a step than at all before, of which there must be one."""
+    told = MetricPoint.objects.filter(job=job, key=f"val/{job.metric_name}", value__isnull=False)
+    at: float | None = told.filter(step=step).values_list("value", flat=True).first()
+    larger = larger_is_better(job.metric_name)
+    end = Max("value") if larger else Min("value")
+    before: float | None = told.filter(step__lt=step).aggregate(best=end)["best"]
+    if at is None or before is None:
+        return False
+    return at > before if larger else at < before
 
 
 def points_cut(

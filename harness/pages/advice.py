@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from harness.pages.results_read import number_of
 
 GAP = 0.1
 """From this difference of accuracy or R² on, training and validation tell of rows learnt by heart."""
@@ -26,7 +27,7 @@ def advice(
 
     `metrics`: by part (`train`, `val`, `test`) and name. `classes`: rows of the table per class, as mappings.
     `beats_guessing`: it is better than always giving the same answer. `best_epoch`: where the validation rows were
-    best; `epochs`: how many were asked for.
+    best, if they were better than before; `epochs`: how many were asked for.
     """
     found = []
     if not beats_guessing:
@@ -44,7 +45,7 @@ def advice(
 def _gap(metrics: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Whether it knows the rows it was trained on much better than others."""
     for name, word in (("accuracy", "accuracy"), ("r2", "R²")):
-        train, val = (_number(metrics.get(part, {}).get(name)) for part in ("train", "val"))
+        train, val = (number_of(metrics.get(part, {}).get(name)) for part in ("train", "val"))
         if train is not None and val is not None and train - val >= GAP:
             return [
                 f"It knows the rows it was trained on much better than others ({word} {train:.3g} against {val:.3g}): "
@@ -58,7 +59,7 @@ def _weakest(classes: Sequence[Mapping[str, Any]]) -> list[str]:
     told = [
         (recall, str(row.get("class")))
         for row in classes
-        if (recall := _number(row.get("recall"))) is not None and (_number(row.get("rows")) or 0) >= ROWS_LEAST
+        if (recall := number_of(row.get("recall"))) is not None and (number_of(row.get("rows")) or 0) >= ROWS_LEAST
     ]
     if not told or (least := min(told))[0] >= RECALL_LEAST:
         return []
@@ -66,8 +67,3 @@ def _weakest(classes: Sequence[Mapping[str, Any]]) -> list[str]:
         f"Of class '{least[1]}' it finds only {100 * least[0]:.3g} %: look at the worst examples below; more rows of "
         "this class would help."
     ]
-
-
-def _number(value: Any) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if is_number else None

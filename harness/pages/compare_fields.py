@@ -11,6 +11,7 @@ from harness.jobs.comparing import COLUMNS
 from harness.jobs.models import Job
 from harness.pages.figures import is_number
 from harness.pages.job_columns import column_head
+from harness.pages.judging import judged_apart
 from harness.pages.spec_diff import spec_differences
 from harness.pages.templatetags.dlh import plain, task_word, words
 from worker.merit import SMALLER_IS_BETTER, larger_is_better
@@ -29,10 +30,11 @@ def compare_specs(jobs: Sequence[Job]) -> list[dict[str, Any]]:
 
 
 def compare_fields(jobs: Sequence[Job]) -> list[Field]:
-    """`{key, label, is_number, is_figure, better, values}`, a value for each job, None where it has none.
+    """`{key, label, is_number, is_figure, better, apart, values}`, a value for each job, None where it has none.
 
-    `better` is 1 where more is better, -1 where less is, 0 where neither is known. Spec fields come first, each only
-    where the jobs differ in it; of figures, each that at least one job told.
+    `better` is 1 where more is better, -1 where less is, 0 where neither is known; `apart` marks scores of jobs that
+    are not judged alike, of which none is the best. Spec fields come first, each only where the jobs differ in it; of
+    figures, each that at least one job told.
     """
     return [*_settings(jobs), *_figures(jobs)]
 
@@ -58,9 +60,11 @@ def _figures(jobs: Sequence[Job]) -> Iterable[Field]:
     for part, title, column in (("best", "Best {} (validation)", "metric_best"), ("test", "Test {}", "metric_test")):
         for name in sorted(named):
             values = [getattr(job, column) if job.metric_name == name else None for job in jobs]
-            yield from _told(f"{part}:{name}", title.format(words(name)), values, 1 if larger_is_better(name) else -1)
+            better = 1 if larger_is_better(name) else -1
+            yield from _told(f"{part}:{name}", title.format(words(name)), values, better, jobs)
     for key in sorted({key for job in jobs for key in job.last_values if not key.startswith("rank")}):
-        yield from _told(f"last:{key}", f"Newest {key}", [job.last_values.get(key) for job in jobs], _better(key))
+        values = [job.last_values.get(key) for job in jobs]
+        yield from _told(f"last:{key}", f"Newest {key}", values, _better(key), jobs)
     computed = [columns_values(job, COLUMNS) for job in jobs]
     for key, label, better in _COSTS:
         values = [row[key] if key in row else getattr(job, key) for job, row in zip(jobs, computed, strict=True)]
@@ -74,15 +78,34 @@ def _better(key: str) -> int:
     return 1 if larger_is_better(name) else -1
 
 
-def _told(key: str, label: str, values: Sequence[Any], better: int) -> Iterable[Field]:
+def _told(key: str, label: str, values: Sequence[Any], better: int, judged: Sequence[Job] = ()) -> Iterable[Field]:
+    """`judged`: the jobs, where the figure is a score, which only says which is better of those on the same rows."""
     if any(is_number(value) for value in values):
-        yield _numbers(key, label, values) | {"is_figure": True, "better": better}
+        those = [job for job, value in zip(judged, values, strict=False) if is_number(value)]
+        apart = any(name != "metric" for name in judged_apart(those))
+        yield _numbers(key, label, values) | {"is_figure": True, "better": better, "apart": apart}
 
 
 def _numbers(key: str, label: str, values: Sequence[Any]) -> Field:
     finite = [value if is_number(value) else None for value in values]
-    return {"key": key, "label": label, "is_number": True, "is_figure": False, "better": 0, "values": finite}
+    return {
+        "key": key,
+        "label": label,
+        "is_number": True,
+        "is_figure": False,
+        "better": 0,
+        "apart": False,
+        "values": finite,
+    }
 
 
 def _category(key: str, label: str, values: Sequence[str | None]) -> Field:
-    return {"key": key, "label": label, "is_number": False, "is_figure": False, "better": 0, "values": list(values)}
+    return {
+        "key": key,
+        "label": label,
+        "is_number": False,
+        "is_figure": False,
+        "better": 0,
+        "apart": False,
+        "values": list(values),
+    }

@@ -12,6 +12,7 @@ from harness.jobs.emulated import emulated_devices
 from harness.jobs.models import Job
 from harness.pages.compare_fields import compare_fields
 from harness.pages.job_view import curves_source
+from harness.pages.judging import judged_apart
 from harness.pages.words import STATE_WORDS
 from worker.merit import larger_is_better
 
@@ -68,8 +69,8 @@ def _seeds_line(group: Sequence[Job], hue: int) -> dict[str, Any]:
 def _winner(jobs: Sequence[Job], field: str) -> str | None:
     told = [(value, job) for job in jobs if (value := getattr(job, field)) is not None]
     values = [value for value, _ in told]
-    if len({job.metric_name for job in jobs}) != 1 or len(set(values)) < 2:
+    if len(set(values)) < 2 or judged_apart([job for _, job in told]):
         return None
-    top = max(values) if larger_is_better(jobs[0].metric_name) else min(values)
+    top = max(values) if larger_is_better(told[0][1].metric_name) else min(values)
     first = [job.pk for value, job in told if value == top]
     return str(first[0]) if len(first) == 1 else None

@@ -76,10 +76,12 @@ def _written(column: ColumnProfile, value: str) -> str:
 
 
 def class_bars(profile: DatasetProfile) -> dict[str, Any]:
-    """The most frequent classes with their shares of the largest, and how many are left out."""
-    top = max((count for _, count in profile.classes), default=1) or 1
+    """The most frequent classes with their shares of the largest and of all rows that have a class, and how many are
+    left out."""
+    counts = [count for _, count in profile.classes]
+    top, total = max(counts, default=1) or 1, sum(counts) or 1
     bars = [
-        {"name": name, "count": count, "of_top": count / top, "share": count / profile.rows if profile.rows else 0.0}
+        {"name": name, "count": count, "of_top": count / top, "share": count / total}
         for name, count in profile.classes[:CLASSES_SHOWN]
     ]
     return {"bars": bars, "more": max(0, len(profile.classes) - CLASSES_SHOWN), "count": len(profile.classes)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from django.urls import reverse
@@ -11,10 +10,13 @@ from harness.estimates.selectors import job_actual, job_energy_basis
 from harness.jobs.control.width_request import width_of
 from harness.jobs.models import Job
 from harness.jobs.selectors import job_checkpoints
+from harness.jobs.series import metric_improved_at
 from harness.pages.advice import advice
-from harness.pages.figures import figure, percent
+from harness.pages.figures import percent
 from harness.pages.job_view import curves_source, stopped_early
+from harness.pages.results_read import charts_of, dict_of, number_of, rows_of
 from harness.pages.speed import speedup_rows
+from harness.pages.verdict import beats_guessing, verdict
 from scheduler.offers.words import energy_words
 from worker.words import size_words
 
@@ -25,8 +27,6 @@ ROWS_SHOWN = 200
 SAMPLES_SHOWN = 24
 SENTENCES_SHOWN = 2000
 """Characters of what a program tells of its split."""
-TELLING_GAP = 0.05
-"""From so much between accuracy and balanced accuracy on, the classes are too uneven for the first to tell all."""
 NARROW_COLUMNS = 5
 """A table of at most so many columns fits beside another chart."""
 _METRIC_ORDER = ("accuracy", "balanced_accuracy", "macro_f1", "log_loss", "r2", "rmse", "mae", "loss")
@@ -34,23 +34,23 @@ _METRIC_ORDER = ("accuracy", "balanced_accuracy", "macro_f1", "log_loss", "r2", 
 
 def results_context(job: Job, body: dict[str, Any]) -> dict[str, Any]:
     """Metrics as a table of parts, charts in the order they were written."""
-    metrics = {part: values for part, values in _dict(body.get("metrics")).items() if isinstance(values, dict)}
+    metrics = {part: values for part, values in dict_of(body.get("metrics")).items() if isinstance(values, dict)}
     names = {str(name) for values in metrics.values() for name in values}
     order = [name for name in _METRIC_ORDER if name in names] + sorted(names - set(_METRIC_ORDER))
     parts = [part for part in ("train", "val", "test") if part in metrics]
-    charts = [_chart(job, chart, index) for index, chart in enumerate(_charts(body))]
+    charts = [_chart(job, chart, index) for index, chart in enumerate(charts_of(body))]
     return {
         "results": body,
-        "metric": _dict(body.get("metric")),
+        "metric": dict_of(body.get("metric")),
         "split": _text(body.get("split")),
         "stopped_early": stopped_early(job),
-        "verdict": verdict(job, _dict(metrics.get("test")), commonest_class(body)),
+        "verdict": verdict(job.task, body),
         "advice": _advice(job, metrics, body),
         "parts": parts,
         "metric_rows": [(name, [metrics[part].get(name) for part in parts]) for name in order],
-        "timing": _dict(body.get("timing")),
+        "timing": dict_of(body.get("timing")),
         "took": _took(job),
-        "environment": _dict(body.get("environment")),
+        "environment": dict_of(body.get("environment")),
         "charts": [chart for chart in charts if chart["kind"] != "samples"] + _speedup_chart(job),
         "sample_charts": [chart for chart in charts if chart["kind"] == "samples"],
         "curves": curves_source(job),
@@ -58,77 +58,22 @@ def results_context(job: Job, body: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def verdict(job: Job, test: dict[str, Any], commonest: tuple[str, float] | None = None) -> str:
-    """The test part in a sentence for people who do not know the metrics; empty where a figure is missing.
-
-    `commonest`: the most frequent class and its share, what a model must beat.
-    """
-    accuracy, mae, r2 = (_number(test.get(name)) for name in ("accuracy", "mae", "r2"))
-    if accuracy is not None:
-        what = "pictures" if job.task == "image_classification" else "rows"
-        told = f"Of {what} it has never seen, it names the right class for {_percent(accuracy)}"
-        return f"{told}{_beside_commonest(accuracy, commonest)}.{_class_by_class(accuracy, test)}"
-    if mae is None or r2 is None:
-        return ""
-    off = f"On rows it has never seen, its predictions are off by {figure(mae, 3)} on average"
-    if r2 <= 0:
-        return f"{off}: no better than always predicting the mean."
-    return f"{off}, and explain {_percent(r2)} of what makes the values differ."
-
-
-def _beside_commonest(accuracy: float, commonest: tuple[str, float] | None) -> str:
-    """What answering the commonest class every time would give."""
-    if commonest is None:
-        return ""
-    name, share = commonest
-    if accuracy <= share:
-        return f": no better than always answering '{name}', which is right for {_percent(share)}"
-    return f"; always answering '{name}' is right for {_percent(share)}"
-
-
-def _class_by_class(accuracy: float, test: dict[str, Any]) -> str:
-    """The balanced accuracy, where rare classes fare much worse than common ones or better."""
-    balanced = _number(test.get("balanced_accuracy"))
-    if balanced is None or abs(accuracy - balanced) < TELLING_GAP:
-        return ""
-    return f" Averaged over classes, however rare, it is {_percent(balanced)} (balanced accuracy)."
-
-
-def commonest_class(body: dict[str, Any]) -> tuple[str, float] | None:
-    """The most frequent class of the test part and its share of the rows, where the chart per class has all of them."""
-    for chart in _charts(body):
-        if chart.get("id") == "per_class" and chart.get("split") == "test" and not chart.get("note"):
-            rows = [row for row in chart["rows"] if isinstance(row, list) and len(row) > 1 and _number(row[1])]
-            if rows:
-                most = max(rows, key=lambda row: row[1])
-                return str(most[0]), most[1] / sum(row[1] for row in rows)
-    return None
-
-
 def _advice(job: Job, metrics: dict[str, dict[str, Any]], body: dict[str, Any]) -> list[str]:
     """What to do next with this model."""
-    test = metrics.get("test", {})
-    accuracy, r2, commonest = _number(test.get("accuracy")), _number(test.get("r2")), commonest_class(body)
     best = job_checkpoints(job, removed=True).filter(best=True).order_by("-step").first()
     return advice(
         metrics,
         _per_class(body),
-        beats_guessing=not (r2 is not None and r2 <= 0)
-        and not (accuracy is not None and commonest is not None and accuracy <= commonest[1]),
-        best_epoch=best.epoch if best else None,
+        beats_guessing=beats_guessing(body),
+        best_epoch=best.epoch if best and metric_improved_at(job, best.step) else None,
         epochs=job.epochs,
     )
 
 
 def _per_class(body: dict[str, Any]) -> list[dict[str, Any]]:
     """The table per class as mappings; empty where there is none."""
-    tables = [chart for chart in _charts(body) if chart.get("id") == "per_class"]
-    return [
-        dict(zip(table["columns"], row, strict=False))
-        for table in tables[:1]
-        for row in table["rows"]
-        if isinstance(row, list)
-    ]
+    tables = [chart for chart in charts_of(body) if chart.get("id") == "per_class"]
+    return [row for table in tables[:1] for row in rows_of(table)]
 
 
 def _took(job: Job) -> list[tuple[str, str]]:
@@ -142,28 +87,8 @@ def _took(job: Job) -> list[tuple[str, str]]:
     return [(name, write(value)) for name, write, value in words if value is not None]
 
 
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
-
-
 def _text(value: Any) -> str:
     return value[:SENTENCES_SHOWN] if isinstance(value, str) else ""
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _charts(body: dict[str, Any]) -> list[dict[str, Any]]:
-    return [
-        chart
-        for chart in body.get("charts", ())
-        if isinstance(chart, dict) and isinstance(chart.get("rows"), list) and isinstance(chart.get("columns"), list)
-    ]
 
 
 def _chart(job: Job, chart: dict[str, Any], index: int) -> dict[str, Any]:
@@ -195,7 +120,7 @@ def _chart(job: Job, chart: dict[str, Any], index: int) -> dict[str, Any]:
             "kind": kind,
             "columns": columns,
             "rows": rows[:INTERVALS_DRAWN] if kind == "intervals" else rows,
-            "overall": _number(chart.get("overall")),
+            "overall": number_of(chart.get("overall")),
         },
         "samples": [_sample(job, columns, row) for row in rows[:SAMPLES_SHOWN]] if kind == "samples" else [],
         "as_pictures": job.task == "image_classification",
@@ -235,7 +160,7 @@ def _sample(job: Job, columns: list[str], row: list[Any]) -> dict[str, Any]:
 
 
 def _said(key: str, value: Any) -> Any:
-    return percent(value) if key == "confidence" and _number(value) is not None else value
+    return percent(value) if key == "confidence" and number_of(value) is not None else value
 
 
 def _speedup_chart(job: Job) -> list[dict[str, Any]]:
@@ -251,6 +176,6 @@ def _speedup_chart(job: Job) -> list[dict[str, Any]]:
         "kind": "curve",
         "columns": ["series", "ranks", "speed-up", "rows per second", "run"],
         "rows": lines,
-        "note": "The same program on the same data: newest run of each number of ranks, this one for its own.",
+        "note": "The same program, data and model of device: newest run of each number of ranks, this one for its own.",
     }
     return [{**_chart(job, chart, 0), "anchor": "chart-speedup", "csv": reverse("job_speedup", args=[job.pk])}]

@@ -102,6 +102,10 @@ test("the best is the least where less is better, and nothing where all are alik
   assert.deepEqual([bestOf(figure([1, 1], 1)), varies(figure([1, 1]))], [null, false]);
 });
 
+test("none is the best of jobs that are not judged alike", () => {
+  assert.equal(bestOf({ ...figure([1, 2], 1), apart: true }), null);
+});
+
 test("the better end is blue, whichever way better is", () => {
   page();
   const [blue, orange] = ["#123f8c", "#c4560a"];

@@ -9,6 +9,7 @@ from harness.jobs.comparing import COMPARE_MAX, jobs_compared
 from harness.jobs.seeds import seed_groups
 from harness.pages.compare_fields import compare_specs
 from harness.pages.compare_view import compare_rows, compare_source
+from harness.pages.judging import judging_note
 from harness.pages.spec_diff import spec_rows
 from harness.pages.web import page, person, show
 
@@ -27,6 +28,7 @@ def job_compare(request: HttpRequest) -> HttpResponseBase:
         "missing": min(len(ids), COMPARE_MAX) - len(jobs),
         "untaken": max(0, len(ids) - COMPARE_MAX),
         "compared": compare_rows(jobs),
+        "judging": judging_note(jobs),
         "spec_rows": specs,
         "differs": any(row["differs"] for row in specs),
         "all_fields": request.GET.get("fields") == "all",

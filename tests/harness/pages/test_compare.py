@@ -53,6 +53,15 @@ def test_metrics_of_other_names_are_never_drawn_on_one_axis(runs: list[Job], own
     assert fields["task"]["values"] == ["Pictures: predict a class", "Table: predict a number"]
 
 
+def test_scores_on_other_rows_are_drawn_but_none_of_them_is_the_best(runs: list[Job], owner: Client) -> None:
+    assert not drawn(owner, runs[:2])["best:accuracy"]["apart"]
+    Job.objects.filter(pk=runs[1].pk).update(dataset_sha256="f" * 64)
+    fields = drawn(owner, runs[:2])
+    assert fields["best:accuracy"]["apart"] and fields["last:val/loss"]["apart"] and not fields["run_s"]["apart"]
+    page = owner.get(address(runs[:2])).content.decode()
+    assert "None is marked as the best" in page and "they differ in dataset." in page and ">best<" not in page
+
+
 def test_a_value_that_is_not_finite_or_was_never_told_is_none(runs: list[Job], owner: Client) -> None:
     Job.objects.filter(pk=runs[0].pk).update(last_values={"val/loss": None, "val/odd": "text", "rank0/idle_share": 0.5})
     fields = drawn(owner, [runs[0], runs[1], runs[4], runs[6]])

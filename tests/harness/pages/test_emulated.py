@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from harness.jobs.models import Job, JobAttempt
 from harness.pages.speed import speedup_rows
-from tests.harness.pages.test_job_views import results_write
+from tests.harness.pages.test_speed import results_write
 
 RANKS = [{"rank": 0, "node": "n1", "device": "cpu:0"}, {"rank": 1, "node": "n1", "device": "cpu:1", "slowdown": 3}]
 SLOW = {"mode": "sync", "ranks": RANKS}
@@ -48,6 +48,7 @@ def test_lists_and_comparisons_mark_such_jobs(slowed: Job, world: SimpleNamespac
 
 
 def test_speed_up_leaves_out_emulated_devices_and_other_modes(slowed: Job) -> None:
+    slowed.uses.all().delete()
     results_write(slowed, 1000.0)
     for name, size, mode in (
         ("oneranks0001", 1, "single"),

@@ -1,4 +1,4 @@
-"""What the pages of one job say: errors, curves, speed-up, a draft's spec."""
+"""What the pages of one job say: errors, curves, a draft's spec."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from harness.accounts.models import AuditEvent
-from harness.jobs.models import DeviceUse, Job, JobAttempt
+from harness.jobs.models import DeviceUse, Job, MetricPoint
 from harness.jobs.options import options_of
 from harness.jobs.promises import PromiseState, promise_told
 from harness.jobs.timelines import job_energy
 from harness.pages.figures import NONE
 from harness.pages.job_view import first_error_line, job_actions
 from harness.pages.results_view import INTERVALS_DRAWN
-from harness.pages.speed import speedup_rows
 from harness.pool.models import Node, Quota
 from harness.pool.reservations import reservation_hold
 
@@ -64,27 +63,26 @@ def test_a_closer_look_at_curves_gives_only_its_keys_and_steps(world: SimpleName
     assert owner.get(url, {"start": "nan"}).status_code == 422
 
 
-def results_write(job: Job, rate: float) -> None:
-    path = settings.STORE.job(job.pk).root / "work" / "results" / "results.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"charts": [], "metrics": {}, "timing": {"samples_per_s": rate}}))
+@pytest.mark.parametrize(("metric", "better", "worse"), [("accuracy", 0.99, 0.9), ("log_loss", 0.01, 0.2)])
+def test_more_epochs_are_advised_only_where_the_last_one_improved(
+    world: SimpleNamespace, owner: Client, metric: str, better: float, worse: float
+) -> None:
+    """Of equal epochs the last is the best checkpoint: one that has long been perfect gets no better."""
+    job, advised = world.jobs["succeeded"], "Its last epoch was its best"
+    Job.objects.filter(pk=job.pk).update(metric_name=metric)
+    told = MetricPoint.objects.filter(job=job, key="val/accuracy")
+    told.update(key=f"val/{metric}", value=worse)
+    last = MetricPoint.objects.filter(job=job, key=f"val/{metric}").latest("step")
 
+    def page() -> str:
+        return owner.get(reverse("job_tab", args=[job.pk, "results"])).content.decode()
 
-def test_speed_up_compares_the_same_work_on_other_numbers_of_ranks(world: SimpleNamespace, owner: Client) -> None:
-    one = world.jobs["succeeded"]
-    one.attempts.all().delete()
-    JobAttempt.objects.create(job=one, number=1, world_size=1, plan={})
-    results_write(one, 1000.0)
-    assert speedup_rows(one) == []
-    two = Job.objects.get(pk=one.pk)
-    two.pk = "tworanks0001"
-    Job.objects.bulk_create([two])
-    JobAttempt.objects.create(job=two, number=1, world_size=2, plan={})
-    results_write(two, 1800.0)
-    assert [(row["ranks"], row["speedup"]) for row in speedup_rows(one)] == [(1, 1.0), (2, 1.8)]
-    lines = b"".join(owner.get(reverse("job_speedup", args=[one.pk]))).decode().splitlines()
-    assert lines[0] == "ranks,job,name,samples_per_s,speedup,ideal" and len(lines) == 3
-    assert "Speed-up by ranks" in owner.get(reverse("job_tab", args=[one.pk, "results"])).content.decode()
+    assert advised not in page()
+    last.value = better
+    last.save()
+    assert advised in page()
+    MetricPoint.objects.filter(job=job, key=f"val/{metric}", step__lt=last.step).update(value=None)
+    assert advised not in page(), "nobody knows"
 
 
 def test_a_form_with_a_nul_is_refused_whichever_database_there_is(owner: Client) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from codegen.profile import profile_dataset
 from codegen.profile.types import Finding, ProfileOptions, Severity
-from harness.pages.profile_view import column_rows, finding_groups
+from harness.pages.profile_view import class_bars, column_rows, finding_groups
 
 
 def test_values_tell_something_or_are_not_drawn(tmp_path: Path) -> None:
@@ -30,3 +30,13 @@ def test_many_findings_of_one_kind_are_folded_below_the_first() -> None:
     others = [found("missing_values", "a"), found("missing_values", "b"), found("missing_values", "c", "Ask why.")]
     groups = finding_groups([commas[0], *others, *commas[1:]])
     assert groups == [(commas[0], commas[1:]), *((one, []) for one in others)]
+
+
+def test_shares_of_classes_are_of_the_rows_that_have_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    labels = ["yes"] * 30 + ["no"] * 10 + [""] * 40
+    path.write_text("\n".join(["size,label", *(f"{at * 37 % 91},{label}" for at, label in enumerate(labels))]) + "\n")
+    profile = profile_dataset(path, tmp_path / "out", ProfileOptions(target="label"), lambda *_: None)
+    assert profile.rows == 80
+    bars = class_bars(profile)["bars"]
+    assert [(bar["name"], bar["share"]) for bar in bars] == [("yes", 0.75), ("no", 0.25)]

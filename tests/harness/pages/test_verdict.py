@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.jobs.models import Job
-from harness.pages.results_view import commonest_class, verdict
+from harness.pages.verdict import beats_guessing, verdict
 
 CASES: dict[str, tuple[str, dict[str, Any], str]] = {
     "classes of a table": (
@@ -48,23 +47,85 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 
 
+SAID = "Of rows it has never seen, it names the right class for"
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_the_verdict_says_the_metrics_in_plain_words(case: str) -> None:
     task, metrics, words = CASES[case]
-    assert verdict(Job(task=task), metrics) == words
+    assert verdict(task, {"metrics": {"test": metrics}}) == words
+
+
+def results(test: dict[str, Any], rows: list[Any], metric: str = "accuracy", **chart: Any) -> dict[str, Any]:
+    """A results.json with a table per class: name, rows, recall."""
+    per_class = {"id": "per_class", "split": "test", "columns": ["class", "rows", "recall"], "rows": rows, "note": ""}
+    return {"metrics": {"test": test}, "metric": {"name": metric}, "charts": [per_class | chart]}
 
 
 def shown(accuracy: float, rows: list[Any], **chart: Any) -> str:
     """The verdict of a results page."""
-    per_class = {"id": "per_class", "split": "test", "columns": ["class", "rows"], "rows": rows, "note": "", **chart}
-    body = {"metrics": {"test": {"accuracy": accuracy}}, "charts": [per_class]}
-    return verdict(Job(task="tabular_classification"), body["metrics"]["test"], commonest_class(body))
+    return verdict("tabular_classification", results({"accuracy": accuracy}, rows, **chart))
 
 
 def test_what_always_answering_the_commonest_class_gives_stands_beside_the_accuracy() -> None:
     rows = [["fraud", 50], ["legal", 950], ["gone", 0]]
-    said = "Of rows it has never seen, it names the right class for"
-    assert shown(0.98, rows) == f"{said} 98 %; always answering 'legal' is right for 95 %."
-    assert shown(0.95, rows) == f"{said} 95 %: no better than always answering 'legal', which is right for 95 %."
-    assert shown(0.98, rows, split="val") == shown(0.98, rows, note="Some of many.") == f"{said} 98 %."
-    assert shown(0.98, [["a"], 7, ["b", "c"]]) == f"{said} 98 %."
+    assert shown(0.98, rows) == f"{SAID} 98 %; always answering 'legal' is right for 95 %."
+    assert shown(0.95, rows) == f"{SAID} 95 %: no better than always answering 'legal', which is right for 95 %."
+    assert shown(0.98, rows, split="val") == shown(0.98, rows, note="Some of many.") == f"{SAID} 98 %."
+    assert shown(0.98, [["a"], 7, ["b", "c"]]) == f"{SAID} 98 %."
+    assert shown(0.98, [[*row, 7] for row in rows]) == shown(0.98, rows), "what is no share tells nothing"
+
+
+RARE = [["no", 940, 0.83], ["yes", 60, 0.79]]
+FOUND = {"accuracy": 0.8276, "balanced_accuracy": 0.81, "macro_f1": 0.64}
+
+
+def test_a_model_that_finds_a_rare_class_at_the_cost_of_the_commonest_has_learnt_something() -> None:
+    body = results(FOUND, RARE, metric="balanced_accuracy")
+    assert beats_guessing(body)
+    assert verdict("tabular_classification", body) == (
+        f"{SAID} 81 %, averaged over classes, however rare (balanced accuracy); "
+        "always giving the same answer is right for 50 %. Of all rows it is 82.8 % (accuracy); "
+        "always answering 'no' is right for 94 %."
+    )
+    body["metric"]["name"] = "macro_f1"
+    assert "(balanced accuracy); always giving" in verdict("", body) and "Its macro F1 is 0.64." in verdict("", body)
+    body["metric"]["name"] = "log_loss"
+    assert verdict("tabular_classification", body) == (
+        f"{SAID} 82.8 %; always answering 'no' is right for 94 %. "
+        "Averaged over classes, however rare, it is 81 % (balanced accuracy), where one answer for all gives 50 %."
+    )
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "balanced_accuracy"])
+def test_a_model_that_may_owe_the_classes_it_finds_to_chance_is_no_better_than_guessing(metric: str) -> None:
+    body = results({"accuracy": 0.7, "balanced_accuracy": 0.6}, [["no", 20, 0.75], ["yes", 4, 0.45]], metric=metric)
+    assert not beats_guessing(body)
+    assert "no better" in verdict("tabular_classification", body)
+
+
+def test_what_is_not_known_is_not_held_against_a_model() -> None:
+    assert beats_guessing({}) and beats_guessing(results({"accuracy": 0.1}, []))
+    assert not beats_guessing(results({"accuracy": 0.9}, [["no", 95], ["yes", 5]])), "accuracy alone tells"
+    assert beats_guessing(results({"r2": 0.1}, [])) and not beats_guessing(results({"r2": 0.0}, []))
+
+
+def test_figures_have_their_intervals_and_the_rows_they_rest_on() -> None:
+    classes = {"metrics": {"test": {"accuracy": 26 / 27}}, "rows": {"test": 27}}
+    assert verdict("", classes | {"intervals": {"test": {"accuracy": [0.817, 0.993]}}}) == (
+        f"{SAID} 96.3 % (82 to 99 %, 27 test rows)."
+    )
+    narrow = classes | {"rows": {"test": 10_000}, "intervals": {"test": {"accuracy": [0.9601, 0.9662]}}}
+    assert f"{SAID} 96.3 % (96.0 to 96.6 %, 10,000 test rows)." == verdict("", narrow)
+    assert "96.3 % (1 test picture)." in verdict("image_classification", classes | {"rows": {"test": 1}})
+    assert f"{SAID} 96.3 %." == verdict("", classes | {"rows": 27, "intervals": {"test": {"accuracy": "high"}}})
+    numbers = {
+        "metric": {"name": "rmse"},
+        "metrics": {"test": {"mae": 1.427, "rmse": 2.08, "r2": 0.6083}},
+        "rows": {"test": 627},
+        "intervals": {"test": {"mae": [1.313, 1.541], "rmse": [1.9, 2.304]}},
+    }
+    assert verdict("tabular_regression", numbers) == (
+        "On rows it has never seen, its predictions are off by 1.43 on average (1.31 to 1.54, 627 test rows), "
+        "and explain 60.8 % of what makes the values differ. Its RMSE is 2.08 (1.9 to 2.3)."
+    )

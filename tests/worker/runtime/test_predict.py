@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 from tests.worker.runtime import samples
 from worker.plan import EXIT_REPORTED
@@ -170,6 +171,34 @@ def test_a_zip_of_pictures_gets_a_line_each_from_any_checkpoint(pictures: Path, 
         assert sum(body["rows"][0][3:]) == pytest.approx(1.0, abs=1e-4)
 
 
+def test_a_threshold_calls_by_a_class_what_is_probable_enough_and_nothing_else(pictures: Path, tmp_path: Path) -> None:
+    packed = pq.read_table(pictures / "data" / "images.parquet").slice(0, 8)
+    with zipfile.ZipFile(tmp_path / "input.zip", "w") as archive:
+        for name, body in zip(packed["name"].to_pylist(), packed["image"].to_pylist(), strict=True):
+            archive.writestr(name, body)
+
+    def called(threshold: str) -> Any:
+        done = predict(pictures, tmp_path / "input.zip", tmp_path / "output.json", "--threshold", threshold)
+        return done, [row[1] for row in json.loads((tmp_path / "output.json").read_text())["rows"]]
+
+    assert set(called("3=0")[1]) == {"3"} and "3" not in called("3=1")[1]
+    done, _ = called("thirteen=0.5")
+    assert done.returncode == EXIT_REPORTED
+    message, hint = done.stderr.splitlines()[-2:]
+    assert "'thirteen=0.5' is not a class and a probability" in message and "one of the classes 0, 1, 2" in hint
+
+
+def test_rows_below_a_threshold_are_called_by_the_most_probable_of_the_other_classes() -> None:
+    shares = torch.tensor([[0.5, 0.3, 0.2], [0.6, 0.25, 0.15], [0.2, 0.2, 0.6]])
+    classes = ["no", "a=b", "maybe"]
+    assert serving.answers(shares, classes).tolist() == [0, 0, 2]
+    assert serving.answers(shares, classes, "a=b=0.3").tolist() == [1, 0, 2]
+    assert serving.answers(shares, classes, "no=0.55").tolist() == [1, 0, 2]
+    for wrong in ("no", "no=", "no=nan", "no=1.5", "=0.5"):
+        with pytest.raises(serving.InputError):
+            serving.answers(shares, classes, wrong)
+
+
 def test_a_broken_picture_is_named(pictures: Path, tmp_path: Path) -> None:
     (tmp_path / "input.png").write_bytes(b"not a picture")
     done = predict(pictures, tmp_path / "input.png", tmp_path / "out.csv")
@@ -250,6 +279,8 @@ def test_results_hold_the_charts_of_each_task(table: Path, pictures: Path) -> No
         body = json.loads((program / "work" / "results" / "results.json").read_text())
         assert body["environment"]["versions"]["torch"]
         assert body["timing"]["parameters"] > 0
+        for name, (low, high) in body["intervals"]["test"].items():
+            assert body["rows"]["test"] and low <= body["metrics"]["test"][name] <= high
         return {chart["id"]: chart for chart in body["charts"]}
 
     numbers, classes = charts(table), charts(pictures)

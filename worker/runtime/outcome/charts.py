@@ -21,6 +21,8 @@ ROWS_SHOWN = 2000
 """Rows of the table per class."""
 CLASSES_SHOWN = 50
 """Larger confusion matrices show the most frequent classes."""
+OTHERS = "other classes"
+"""What larger ones call all others; `harness/frontend/src/charts/confusion.js` leaves them out of its scale."""
 CURVES_SHOWN = 20
 CURVE_POINTS = 200
 THRESHOLDS = np.arange(101) / 100
@@ -77,21 +79,21 @@ def told_apart(part: Part, features: pa.Table) -> pa.Table:
 
 
 def confusion_chart(true: NDArray[np.int64], best: NDArray[np.int64], names: list[str]) -> Chart:
-    """Rows: true class; columns: predicted class; cells: rows counted."""
-    note = ""
-    order = np.arange(len(names))
+    """Rows: true class; columns: predicted class; cells: rows counted. Of many classes the rarer ones are one, so that
+    each row and column has all that belong to it."""
+    note, shown = "", list(names)
+    place = np.arange(len(names))
     if len(names) > CLASSES_SHOWN:
         frequency = np.bincount(true, minlength=len(names))
         order = np.sort(np.argsort(-frequency, kind="stable")[:CLASSES_SHOWN])
-        note = f"The {CLASSES_SHOWN} most frequent of {len(names)} classes."
-    place = np.full(len(names), -1)
-    place[order] = np.arange(len(order))
-    shown = (place[true] >= 0) & (place[best] >= 0)
-    counts = np.zeros((len(order), len(order)), np.int64)
-    np.add.at(counts, (place[true[shown]], place[best[shown]]), 1)
-    rows = [[names[a], *map(int, counts[place[a]])] for a in order]
-    columns = ["true \\ predicted", *(names[b] for b in order)]
-    return chart("confusion_matrix", "Confusion matrix", "confusion", columns, rows, note)
+        place = np.full(len(names), len(order))
+        place[order] = np.arange(len(order))
+        shown = [*(names[index] for index in order), OTHERS]
+        note = f"The {CLASSES_SHOWN} most frequent of {len(names)} classes; the others are counted as if they were one."
+    counts = np.zeros((len(shown), len(shown)), np.int64)
+    np.add.at(counts, (place[true], place[best]), 1)
+    rows = [[name, *map(int, line)] for name, line in zip(shown, counts, strict=True)]
+    return chart("confusion_matrix", "Confusion matrix", "confusion", ["true \\ predicted", *shown], rows, note)
 
 
 def per_class_chart(true: NDArray[np.int64], best: NDArray[np.int64], names: list[str]) -> Chart:

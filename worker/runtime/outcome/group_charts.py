@@ -9,21 +9,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from worker.intervals import share_interval
 from worker.runtime.outcome.chart import Chart, chart, metric_words
 from worker.runtime.outcome.groups import FEATURES, groups
+from worker.runtime.outcome.intervals import Floats, rmse_interval
 from worker.words import counted
 
 LEAST_ROWS = 10
 """Smaller groups tell nothing and are left out."""
 MOST_ROWS = 100_000
 """Rows that are looked at, evenly spaced: more would only narrow the intervals."""
-Z = 1.96
-"""Of a 95 % interval of a normal distribution."""
 BY_CHANCE = 0.025
 """Share of groups beyond one end of it by chance."""
-Floats = NDArray[np.float64]
-Interval = tuple[float, float, float]
-"""(value, low, high)."""
 
 
 def accuracy_by_group(right: NDArray[np.bool_], features: pa.Table) -> Chart:
@@ -44,25 +41,6 @@ def error_by_group(residuals: Floats, features: pa.Table) -> Chart:
 
     columns = ["rmse", "low", "high", "rows", "mean_absolute_error", "mean_error"]
     return _chart("Error by group", columns, residuals, features, figures, larger_is_better=False)
-
-
-def share_interval(hits: int, rows: int) -> Interval:
-    """A share and Wilson's 95 % interval of it."""
-    share, square = hits / rows, Z * Z / rows
-    middle = (share + square / 2) / (1 + square)
-    half = Z / (1 + square) * (share * (1 - share) / rows + square / (4 * rows)) ** 0.5
-    # of all or none the end is the share itself, which rounding would miss
-    return share, 0.0 if hits == 0 else middle - half, 1.0 if hits == rows else middle + half
-
-
-def rmse_interval(errors: Floats) -> Interval:
-    """Root mean square error and a 95 % interval of it, from the spread of the squares on a logarithmic scale."""
-    squares = errors**2
-    mean = float(squares.mean())
-    if mean == 0:
-        return 0.0, 0.0, 0.0
-    away = float(np.exp(Z * squares.std() / len(squares) ** 0.5 / mean / 2))
-    return mean**0.5, mean**0.5 / away, mean**0.5 * away
 
 
 def _chart(

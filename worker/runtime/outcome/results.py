@@ -25,6 +25,7 @@ from worker.runtime.metrics import part_metrics
 from worker.runtime.outcome import charts as analysis
 from worker.runtime.outcome.chart import Chart
 from worker.runtime.outcome.importance import importance_chart, input_places
+from worker.runtime.outcome.intervals import part_intervals
 from worker.runtime.outcome.records import features
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ def write_results(run: Run, net: nn.Module, dataset: Dataset) -> None:
             "value_test": metrics["test"].get(run.metric_name),
         },
         "metrics": metrics,
+        "rows": {name: len(part) for name, part in parts.items()},
+        "intervals": {"test": part_intervals(outputs["test"], dataset.test.targets, dataset.target_std)},
         "split": dataset.split,
         "classes": list(dataset.classes),
         "charts": _charts(run, net, dataset, parts, outputs),

@@ -40,7 +40,12 @@ const SHARES = {
   column: { side: 0, words: " % of those predicted so" },
 };
 
-function confusion(chart, mode) {
+// As `worker/runtime/outcome/charts.py` calls what it has no row and column of its own for. They may be most rows: then
+// all else would be pale.
+const OTHERS = "other classes";
+
+// Cells as counts or shares, and the largest that the scale of colours reaches to.
+export function confusionShown(chart, mode) {
   const { names, cells } = confusionCells(chart);
   const share = SHARES[mode];
   const totals = new Map();
@@ -50,7 +55,13 @@ function confusion(chart, mode) {
     y,
     share ? (100 * count) / (totals.get([x, y][share.side]) || 1) : count,
   ]);
-  const top = Math.max(1, ...shown.map((cell) => cell[2]));
+  const named = shown.filter(([x, y]) => names[x] !== OTHERS && names[y] !== OTHERS);
+  return { names, shown, top: Math.max(1, ...named.map((cell) => cell[2])) };
+}
+
+function confusion(chart, mode) {
+  const { names, shown, top } = confusionShown(chart, mode);
+  const share = SHARES[mode];
   const low = dark() ? "#182433" : "#f3f6fb";
   const high = dark() ? "#2f6fd6" : "#1f5fbf";
   return {

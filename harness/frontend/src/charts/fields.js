@@ -145,7 +145,7 @@ export function hueOf(field) {
 
 export function bestOf(field) {
   const values = told(field);
-  if (!field.better || !varies(field)) return null;
+  if (!field.better || field.apart || !varies(field)) return null;
   return field.better > 0 ? Math.max(...values) : Math.min(...values);
 }
 

@@ -11,10 +11,10 @@ const CURVES = {
   pr: { x: ["recall"], y: ["precision"], xName: "recall", yName: "precision" },
   speedup: { x: ["ranks"], y: ["speed-up"], xName: "ranks", yName: "speed-up", free: true },
   calibration: {
-    x: ["mean_predicted", "predicted", "confidence"],
-    y: ["fraction_true", "observed", "accuracy"],
-    xName: "predicted probability",
-    yName: "share that came true",
+    x: ["confidence"],
+    y: ["accuracy"],
+    xName: "confidence in the predicted class",
+    yName: "share that is right",
     diagonal: true,
   },
 };

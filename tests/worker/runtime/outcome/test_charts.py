@@ -38,9 +38,21 @@ def test_of_ten_thousand_classes_the_most_frequent_are_shown_and_it_is_said() ->
     names = [f"class {number}" for number in range(10_000)]
     true = np.concatenate([np.arange(10_000), np.full(50, 9_999)])
     matrix, table = confusion_chart(true, true, names), per_class_chart(true, true, names)
-    assert len(matrix["rows"]) == CLASSES_SHOWN and "most frequent of 10000" in matrix["note"]
-    assert matrix["rows"][-1][0] == "class 9999" and matrix["rows"][-1][-1] == 51
+    assert len(matrix["rows"]) == CLASSES_SHOWN + 1 and "most frequent of 10000" in matrix["note"]
+    assert matrix["rows"][-2][0] == "class 9999" and matrix["rows"][-2][-2] == 51
     assert len(table["rows"]) == ROWS_SHOWN and "most frequent of 10000" in table["note"]
+
+
+def test_what_is_taken_for_a_class_that_is_not_shown_counts_in_the_row_and_column_of_all_others() -> None:
+    names = [f"class {number}" for number in range(CLASSES_SHOWN + 2)]
+    true = np.concatenate([np.repeat(np.arange(CLASSES_SHOWN), 10), [CLASSES_SHOWN, CLASSES_SHOWN + 1]])
+    best = true.copy()
+    best[:4], best[-1] = CLASSES_SHOWN, 0
+    matrix = confusion_chart(true, best, names)
+    assert matrix["columns"][-1] == matrix["rows"][-1][0] == "other classes"
+    cells = np.array([row[1:] for row in matrix["rows"]])
+    assert cells.sum() == len(true) and cells[0].sum() == 10 and cells[0, 0] == 6 and cells[0, -1] == 4
+    assert cells[-1].tolist() == [1, *[0] * (CLASSES_SHOWN - 1), 1]
 
 
 def test_a_class_that_was_neither_there_nor_guessed_has_no_figures() -> None:

@@ -6,14 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from worker.runtime.outcome.group_charts import (
-    LEAST_ROWS,
-    MOST_ROWS,
-    accuracy_by_group,
-    error_by_group,
-    rmse_interval,
-    share_interval,
-)
+from worker.runtime.outcome.group_charts import LEAST_ROWS, MOST_ROWS, accuracy_by_group, error_by_group
 from worker.runtime.outcome.groups import BINS, CATEGORIES, FEATURES, LABEL_LENGTH, groups
 
 ROWS = 600
@@ -90,24 +83,6 @@ def test_values_that_nobody_reads_make_no_groups() -> None:
 
 def test_a_long_category_is_cut() -> None:
     assert max(map(len, named(text=["x" * 5000, "y"] * 50))) == LABEL_LENGTH
-
-
-@pytest.mark.parametrize(
-    ("hits", "rows", "low", "high"),
-    [(8, 10, 0.490, 0.943), (0, 10, 0.0, 0.278), (50, 50, 0.929, 1.0), (20, 20, 0.839, 1.0)],
-)
-def test_the_interval_of_a_share_is_wilsons(hits: int, rows: int, low: float, high: float) -> None:
-    """Figures as statsmodels' `proportion_confint(method="wilson")` gives them."""
-    assert share_interval(hits, rows) == pytest.approx((hits / rows, low, high), abs=0.001)
-    share, lowest, highest = share_interval(hits, rows)
-    assert lowest <= share <= highest
-
-
-def test_the_interval_of_an_rmse_holds_the_true_one_about_95_times_in_100() -> None:
-    random = np.random.default_rng(1)
-    draws = [rmse_interval(random.normal(0.0, 2.0, 80)) for _ in range(1000)]
-    assert 910 < sum(low <= 2.0 <= high for _, low, high in draws) < 970
-    assert rmse_interval(np.zeros(5)) == (0.0, 0.0, 0.0)
 
 
 def test_the_surely_worst_group_leads_not_the_smallest() -> None:
