@@ -13,6 +13,9 @@ RECALL_LEAST = 0.5
 """A class of which less is found is named."""
 ROWS_LEAST = 5
 """A class with fewer test rows tells nothing."""
+CLASSES_NAMED = 3
+FAR_ROWS, FAR_SHARE, FAR_ERROR = 3, 0.02, 0.5
+"""So few rows, and no larger share of them, that make more than this part of the squared error are told."""
 
 
 def advice(
@@ -20,14 +23,17 @@ def advice(
     classes: Sequence[Mapping[str, Any]] = (),
     *,
     beats_guessing: bool = True,
+    worst: Sequence[tuple[str, float]] = (),
+    rows: float | None = None,
     best_epoch: float | None = None,
     epochs: float | None = None,
 ) -> list[str]:
     """Sentences, the most urgent first; empty where nothing stands out.
 
     `metrics`: by part (`train`, `val`, `test`) and name. `classes`: rows of the table per class, as mappings.
-    `beats_guessing`: it is better than always giving the same answer. `best_epoch`: where the validation rows were
-    best, if they were better than before; `epochs`: how many were asked for.
+    `beats_guessing`: it is better than always giving the same answer. `worst`: (name, error) of the test rows
+    that a predicted number is off most for, the worst first; `rows`: how many test rows there are. `best_epoch`: where
+    the validation rows were best, if they were better than before; `epochs`: how many were asked for.
     """
     found = []
     if not beats_guessing:
@@ -35,8 +41,9 @@ def advice(
             "It has not learnt anything useful yet. See the warnings of the data, and whether its columns can tell the "
             "answer at all; then try another model or a learning rate that was found by a test."
         )
+    found += _far_rows(number_of(metrics.get("test", {}).get("rmse")), worst, rows)
     found += _gap(metrics)
-    found += _weakest(classes)
+    found += _weakest(classes) + _untested(classes)
     if best_epoch is not None and epochs and best_epoch > epochs - 1:
         found.append("Its last epoch was its best: more epochs may improve it further.")
     return found
@@ -66,4 +73,31 @@ def _weakest(classes: Sequence[Mapping[str, Any]]) -> list[str]:
     return [
         f"Of class '{least[1]}' it finds only {100 * least[0]:.3g} %: look at the worst examples below; more rows of "
         "this class would help."
+    ]
+
+
+def _untested(classes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Classes of which no test row is."""
+    names = [f"'{row.get('class')}'" for row in classes if number_of(row.get("rows")) == 0]
+    if not names:
+        return []
+    more = f" and {len(names) - CLASSES_NAMED} others" if len(names) > CLASSES_NAMED else ""
+    return [
+        f"Nothing is known of how well it finds {', '.join(names[:CLASSES_NAMED])}{more}: no test row is of such a "
+        "class. Add rows."
+    ]
+
+
+def _far_rows(rmse: float | None, worst: Sequence[tuple[str, float]], rows: float | None) -> list[str]:
+    """A few rows that make most of the error: a slip in the data more often than a fault of the model."""
+    if not rmse or not rows:
+        return []
+    told = worst[: min(FAR_ROWS, int(FAR_SHARE * rows))]
+    share = sum(error**2 for _, error in told) / (rmse**2 * rows)
+    if share <= FAR_ERROR:
+        return []
+    names, make = ", ".join(name for name, _ in told), "makes" if len(told) == 1 else "make"
+    return [
+        f"Of {rows:,.0f} test rows {names} {make} {100 * share:.0f} % of the squared error: see whether the target is "
+        "a slip there (a unit, a digit too many), and correct it or leave such rows out."
     ]

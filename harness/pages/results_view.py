@@ -65,6 +65,8 @@ def _advice(job: Job, metrics: dict[str, dict[str, Any]], body: dict[str, Any]) 
         metrics,
         _per_class(body),
         beats_guessing=beats_guessing(body),
+        worst=_worst(body),
+        rows=number_of(dict_of(body.get("rows")).get("test")),
         best_epoch=best.epoch if best and metric_improved_at(job, best.step) else None,
         epochs=job.epochs,
     )
@@ -74,6 +76,19 @@ def _per_class(body: dict[str, Any]) -> list[dict[str, Any]]:
     """The table per class as mappings; empty where there is none."""
     tables = [chart for chart in charts_of(body) if chart.get("id") == "per_class"]
     return [row for table in tables[:1] for row in rows_of(table)]
+
+
+def _worst(body: dict[str, Any]) -> list[tuple[str, float]]:
+    """(name, error) of the rows that a predicted number is off most for; columns of the data may be called so, too."""
+    found = []
+    for chart in charts_of(body):
+        if chart.get("id") != "worst_samples" or not {"name", "error"} <= set(map(str, chart["columns"])):
+            continue
+        name, error = chart["columns"].index("name"), chart["columns"].index("error")
+        for row in chart["rows"]:
+            if isinstance(row, list) and len(row) > error and (off := number_of(row[error])) is not None:
+                found.append((str(row[name]), off))
+    return found
 
 
 def _took(job: Job) -> list[tuple[str, str]]:

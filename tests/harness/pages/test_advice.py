@@ -21,6 +21,14 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         "It knows the rows it was trained on much better than others (R² 0.9 against 0.5)",
     ),
     "a class that is hardly found": ({"metrics": GOOD, "classes": CLASSES}, "Of class 'dog' it finds only 25 %"),
+    "a class without a test row": (
+        {"metrics": GOOD, "classes": [CLASSES[0], {"class": "eel", "rows": 0, "recall": None}]},
+        "Nothing is known of how well it finds 'eel': no test row",
+    ),
+    "a few rows with most of the error": (
+        {"metrics": {"test": {"rmse": 5.0}}, "worst": [("row 7", 80.0), ("row 9", 60.0)], "rows": 442},
+        "Of 442 test rows row 7, row 9 make 90 % of the squared error",
+    ),
     "best at the end": ({"metrics": GOOD, "best_epoch": 12.0, "epochs": 12}, "Its last epoch was its best"),
 }
 
@@ -36,6 +44,8 @@ def test_what_stands_out_is_told_with_what_would_help(case: str) -> None:
     "given",
     [
         {"metrics": GOOD, "best_epoch": 7.0, "epochs": 12},
+        {"metrics": {"test": {"rmse": 5.0}}, "worst": [("row 7", 20.0), ("row 9", 19.0)], "rows": 442},
+        {"metrics": {"test": {"rmse": 5.0}}, "worst": [("row 7", 30.0)], "rows": 40},
         {"metrics": {}, "classes": [{"class": "rare", "rows": 2, "recall": 0.0}]},
         {"metrics": {"train": {"accuracy": "high"}, "val": {"accuracy": None}}, "classes": [{"recall": float("nan")}]},
     ],
