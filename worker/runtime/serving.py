@@ -50,7 +50,8 @@ def read_preprocess(weights: Path) -> dict[str, Any]:
         if (folder / "preprocess.json").is_file():
             body: dict[str, Any] = json.loads((folder / "preprocess.json").read_text(encoding="utf-8"))
             return body
-    raise InputError(f"No preprocess.json beside {weights}.", "Train first: python train.py")
+    hint = "Train first: python train.py. The zip of *Download the model* has one."
+    raise InputError(f"No preprocess.json beside {weights}.", hint)
 
 
 def load_weights(net: nn.Module, weights: Path) -> None:
