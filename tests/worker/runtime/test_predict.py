@@ -117,6 +117,14 @@ def test_a_missing_column_is_named(table: Path, tmp_path: Path) -> None:
     assert "with the same names" in hint
 
 
+def test_a_column_of_another_name_is_asked_for(table: Path, tmp_path: Path) -> None:
+    rows, _ = known(table, 3)
+    renamed = ["BMI (kg)" if name == "bmi" else name for name in rows.column_names]
+    pq.write_table(rows.rename_columns(renamed), tmp_path / "rows.parquet")
+    done = predict(table, tmp_path / "rows.parquet", tmp_path / "out.csv")
+    assert "For 'bmi', did you mean 'BMI (kg)'?" in done.stderr.splitlines()[-1]
+
+
 def test_a_bad_value_is_named_with_row_and_column(table: Path, tmp_path: Path) -> None:
     rows, _ = known(table, 3)
     records = rows.to_pylist()

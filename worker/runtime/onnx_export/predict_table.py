@@ -22,8 +22,9 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from statistics import NormalDist
@@ -159,12 +160,21 @@ def encode(preprocess: dict[str, Any], rows: list[dict[str, str]], first: int = 
     columns = [entry["column"] for entry in preprocess["numeric"] + preprocess["categorical"]]
     for row in rows[:1]:
         if lacking := sorted(set(columns) - set(row)):
-            raise ValueError(f"the rows lack: {', '.join(lacking)}")
+            raise ValueError(
+                f"the rows lack: {', '.join(lacking)}. {alike(lacking, set(row) - set(columns))}".strip(". ")
+            )
     texts = {name: [plain(row.get(name, "")) for row in rows] for name in columns}
     spelling = preprocess.get("spelling", {})
     numeric = [encode_number(entry, texts[entry["column"]], spelling, first) for entry in preprocess["numeric"]]
     categorical = [encode_category(entry["values"], texts[entry["column"]]) for entry in preprocess["categorical"]]
     return [stacked(numeric, len(rows), np.float32), stacked(categorical, len(rows), np.int64)]
+
+
+def alike(lacking: Iterable[str], others: Iterable[str]) -> str:
+    """Which other columns of the input may be those that it lacks, in words; nothing where none is like them."""
+    lowered = {name.lower(): name for name in sorted(others)}
+    near = {name: get_close_matches(name.lower(), lowered, n=1, cutoff=0.5) for name in lacking}
+    return " ".join(f"For {name!r}, did you mean {lowered[found[0]]!r}?" for name, found in near.items() if found)
 
 
 def plain(text: str) -> str:
