@@ -29,6 +29,7 @@ from worker.runtime.hashed import file_sha256
 from worker.runtime.manifest import STATE_FILE, manifest_read
 from worker.runtime.onnx_export.predict_table import alike
 from worker.runtime.pictures import FORMATS, NOT_READ, OTHER_SUFFIXES, SUFFIXES, plain_picture
+from worker.runtime.seen import unseen_tell
 from worker.runtime.spelling import as_trained, columns_known
 from worker.runtime.tables import InputError as InputError
 from worker.runtime.tables import read_rows as read_rows
@@ -171,13 +172,15 @@ Transform = Callable[[dict[str, Any], Any], tuple[Tensor, ...]]
 def table_inputs(
     transform: Transform, preprocess: dict[str, Any], table: pa.Table, tell: Callable[[str], None] = print
 ) -> Iterator[tuple[Tensor, ...]]:
-    """Inputs of the rows, chunk by chunk; `tell` is told which values count as missing though something is there.
+    """Inputs of the rows, chunk by chunk; `tell` is told which values count as missing though something is there,
+    and which lie outside of what training has seen.
 
     Raises `InputError` naming the column, and the first row at fault.
     """
     if table.num_rows == 0:
         raise InputError("The input has no rows.", "Give a header line and at least one row.")
     table = as_trained(preprocess, table, tell)
+    unseen_tell(preprocess, table, tell)
     _try(transform, preprocess, table.slice(0, 0), "", alike(*_lacking(preprocess, table)))
     for start in range(0, table.num_rows, CHUNK):
         chunk = table.slice(start, CHUNK)
