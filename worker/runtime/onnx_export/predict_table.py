@@ -114,7 +114,7 @@ def respelled(preprocess: dict[str, Any], rows: Rows, prefer_comma: bool = False
         if kind == "numeric":
             texts = plain_numbers(texts, spelling.get(name, ""), prefer_comma)
         if kind != "texts" and name in missing:
-            texts = without_words(texts, name, "number" if kind == "numeric" else "date")
+            texts = without_words(texts, name, "number" if kind == "numeric" else "date", spelling.get(name, ""))
         columns[name] = texts
     return [row | {name: columns[name][at] for name in columns if name in row} for at, row in enumerate(rows)]
 
@@ -141,15 +141,15 @@ def plain_numbers(texts: list[str], spelled: str, prefer_comma: bool) -> list[st
     return [text.replace(".", "").replace(",", ".") if text in commas else text for text in texts]
 
 
-def without_words(texts: list[str], name: str, what: str) -> list[str]:
-    """Nothing for what is no number or date, told on stderr."""
-    is_one = NUMBER.fullmatch if what == "number" else re.compile("[0-9]").search
-    words = [row for row, text in enumerate(texts, 1) if text and not is_one(text)]
+def without_words(texts: list[str], name: str, what: str, spelled: str) -> list[str]:
+    """Nothing for what is no number or holds no figure of a date, told on stderr."""
+    fits = [is_number(text, spelled) if what == "number" else bool(re.search("[0-9]", text)) for text in texts]
+    words = [row for row, (text, fit) in enumerate(zip(texts, fits, strict=True), 1) if text and not fit]
     if words:
         count = f"{len(words):,} values are not {what}s" if len(words) > 1 else f"1 value is not a {what}"
         such = f"such as {texts[words[0] - 1]!r} in row {words[0]:,}"
         print(f"Column {name!r}: {count}, {such}; counted as missing, as in training.", file=sys.stderr)
-    return [text if is_one(text) else "" for text in texts]
+    return [text if fit else "" for text, fit in zip(texts, fits, strict=True)]
 
 
 def encode(preprocess: dict[str, Any], rows: list[dict[str, str]], first: int = 1) -> list[np.ndarray]:
@@ -223,6 +223,15 @@ def number(text: str, _feature: str, _spelled: str) -> float:
     if not NUMBER.fullmatch(text):
         raise ValueError(f"{text!r} is not a number")
     return float(text)
+
+
+def is_number(text: str, spelled: str) -> bool:
+    """Whether `number` reads it."""
+    try:
+        number(text, "", spelled)
+    except ValueError:
+        return False
+    return True
 
 
 def date_number(text: str, feature: str, spelled: str) -> float:
