@@ -147,7 +147,8 @@ def fit_numbers(name: str, kind: str, features: list, indicator: bool) -> list[d
         known = values[np.isfinite(values)]
         if len(known) and known.min() < known.max():
             learned = fit_ranks(known) if len(values) >= RANK_SCALING_ROWS else fit_quartiles(known)
-            fitted.append({"column": name, "kind": kind, "feature": feature, **learned})
+            seen = {"low": float(known.min()), "high": float(known.max())}  # predict.py remarks what lies outside
+            fitted.append({"column": name, "kind": kind, "feature": feature, **seen, **learned})
         if indicator and number == 0 and 0 < len(known) < len(values):
             fitted.append({"column": name, "kind": kind, "feature": f"{name}: missing", "scaling": "missing"})
     return fitted

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.bodies import Body, made_body
-from harness.store import CHUNK_BYTES
+from harness.store import CHUNK_BYTES, open_beneath
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 """Fixed time in archives: the same program gives the same bytes."""
@@ -18,14 +19,33 @@ _ENTRY_BYTES, _END_BYTES = 46, 22
 """Of the list at an archive's end: each entry without its name, and what follows the last one."""
 _ZIP64_ENTRY_BYTES, _ZIP64_END_BYTES = 20, 76
 """What an archive has more where a file, or where its list begins, lies above 2 GiB."""
-Members = dict[str, bytes | Path]
+
+
+class Large(NamedTuple):
+    """A file below a folder that people's code may write: each time it is opened, no link is followed on the way."""
+
+    root: Path
+    name: str
+
+    def told(self) -> os.stat_result:
+        """What the system tells about it now."""
+        with open_beneath(self.root, self.name) as stream:
+            return os.fstat(stream.fileno())
+
+    def chunks(self) -> Iterator[bytes]:
+        """Its bytes."""
+        with open_beneath(self.root, self.name) as stream:
+            yield from iter(lambda: stream.read(CHUNK_BYTES), b"")
+
+
+Members = dict[str, bytes | Large]
 """Names with texts, or with the file that holds the bytes: one at most, and the last."""
 
 
 def zip_body(root: str, members: Members) -> Body:
     """The archive, everything in it below one folder `root`."""
     return made_body(
-        lambda: _zip(root, members, _chunks), size_bytes=_zip_bytes(root, members), version=_zip_version(members)
+        lambda: _zip(root, members, Large.chunks), size_bytes=_zip_bytes(root, members), version=_zip_version(members)
     )
 
 
@@ -48,14 +68,14 @@ class _Drain(io.RawIOBase):
         return body
 
 
-def _zip(root: str, members: Members, read: Callable[[Path], Iterator[bytes]]) -> Iterator[bytes]:
+def _zip(root: str, members: Members, read: Callable[[Large], Iterator[bytes]]) -> Iterator[bytes]:
     """Nothing is compressed: releases of the compressor differ, and a program is small."""
     drain = _Drain()
     with zipfile.ZipFile(drain, "w") as archive:
         for name, body in members.items():
             info = zipfile.ZipInfo(f"{root}/{name}", date_time=_EPOCH)
             info.external_attr = 0o644 << 16
-            with archive.open(info, "w", force_zip64=isinstance(body, Path)) as member:
+            with archive.open(info, "w", force_zip64=isinstance(body, Large)) as member:
                 for chunk in [body] if isinstance(body, bytes) else read(body):
                     member.write(chunk)
                     yield drain.take()
@@ -64,10 +84,10 @@ def _zip(root: str, members: Members, read: Callable[[Path], Iterator[bytes]]) -
 
 def _zip_bytes(root: str, members: Members) -> int:
     """Size of the archive, told without reading its one large file, which comes last."""
-    size_bytes = sum(len(chunk) for chunk in _zip(root, members, lambda path: iter(())))
+    size_bytes = sum(len(chunk) for chunk in _zip(root, members, lambda large: iter(())))
     for body in members.values():
-        if isinstance(body, Path):
-            large_bytes = body.stat().st_size
+        if isinstance(body, Large):
+            large_bytes = body.told().st_size
             directory_at = size_bytes + large_bytes - _directory_bytes(root, members)
             size_bytes += large_bytes + _ZIP64_ENTRY_BYTES * (large_bytes > zipfile.ZIP64_LIMIT)
             size_bytes += _ZIP64_END_BYTES * (directory_at > zipfile.ZIP64_LIMIT)
@@ -87,11 +107,6 @@ def _zip_version(members: Members) -> str:
     return digest.hexdigest()[:32]
 
 
-def _file_mark(path: Path) -> bytes:
-    told = path.stat()
+def _file_mark(large: Large) -> bytes:
+    told = large.told()
     return f"{told.st_ino} {told.st_mtime_ns} {told.st_size}".encode()
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as stream:
-        yield from iter(lambda: stream.read(CHUNK_BYTES), b"")

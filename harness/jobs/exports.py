@@ -28,7 +28,7 @@ from harness.bucket.wanted import wanted_check
 from harness.datasets.content import space_check
 from harness.errors import Conflict, NotFound, TooMany
 from harness.hashes import Hashes
-from harness.jobs.archive import Members, zip_body
+from harness.jobs.archive import Large, Members, zip_body
 from harness.jobs.models import Checkpoint, Job, ModelExport
 from harness.jobs.predictions import WEIGHTS_FILE, answering_node, node_request, weights_check
 from harness.jobs.results import checkpoint_need, checkpoint_open, weights_open
@@ -240,7 +240,7 @@ def export_zip(job: Job, checkpoint: str = "") -> Body:
         except (OSError, UnsafePath):
             continue
     _opened(export, MODEL_FILE).close()  # a plain file, no link
-    members[MODEL_FILE] = _folder(export) / MODEL_FILE
+    members[MODEL_FILE] = Large(_folder(export), MODEL_FILE)
     return zip_body(export_name(job, checkpoint), members)
 
 

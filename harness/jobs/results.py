@@ -18,15 +18,17 @@ from harness.bucket.wanted import wanted_check
 from harness.csv import csv_chunks
 from harness.errors import Conflict, NotFound
 from harness.jobs import programs
-from harness.jobs.archive import Members, zip_body
+from harness.jobs.archive import Large, Members, zip_body
 from harness.jobs.diffs import files_diff
 from harness.jobs.models import Checkpoint, Job, Prediction
 from harness.jobs.predictions import WEIGHTS_FILE, no_final_weights, prediction_output
-from harness.store import FileTooLarge, UnsafePath, json_beneath, open_beneath
+from harness.store import JSON_BYTES_MAX, FileTooLarge, UnsafePath, json_beneath, open_beneath, read_beneath
 from worker.plan import RunPaths
 
 RESULTS_FILE = "work/results/results.json"
+PREPROCESS_FILE = "work/results/preprocess.json"
 _CSV_LINE_LETTERS_MAX = 8 << 20
+PREPROCESS_BYTES_MAX = 64 << 20
 PACKED_FILES = ("table.parquet", "images.parquet")
 
 
@@ -159,14 +161,37 @@ def program_zip(job: Job, *, with_data: bool = False) -> Body:
 
     `with_data` adds the packed rows or pictures as `data/`, where train.py looks for them. Raises `NotFound`.
     """
-    files = programs.program_of(_paths(job)).files
-    members: Members = {name: text.encode() for name, text in files.items()}
-    members |= {name: text.encode() for name, text in runtime_files().items()}
+    members = _program_members(job)
     if with_data:
         packed = data_file(job)
-        members[f"data/{packed.name}"] = packed
-    root = f"program-{job.pk}"
-    return zip_body(root, members)
+        members[f"data/{packed.name}"] = Large(packed.parent, packed.name)
+    return zip_body(f"program-{job.pk}", members)
+
+
+def _program_members(job: Job) -> Members:
+    """Program and the runtime it imports."""
+    files = programs.program_of(_paths(job)).files | runtime_files()
+    return {name: text.encode() for name, text in files.items()}
+
+
+def model_zip(job: Job) -> Body:
+    """The final weights and the program that predicts with them, where its predict.py looks for them; a zip as above.
+
+    Raises `NotFound`, `Conflict`.
+    """
+    weights_open(job).close()
+    root = _paths(job).root
+    members = _program_members(job)
+    for name, limit_bytes in ((PREPROCESS_FILE, PREPROCESS_BYTES_MAX), (RESULTS_FILE, JSON_BYTES_MAX)):
+        try:
+            members[name] = read_beneath(root, name, limit_bytes)
+        except FileNotFoundError:
+            wanted_check(f"jobs/{job.pk}", name)  # a program of a person's own may write none
+        except UnsafePath as error:
+            if name == PREPROCESS_FILE:  # without results it predicts all the same
+                raise Conflict(f"The model cannot be served: {error}.", hint="Take weights and program.") from error
+    members[WEIGHTS_FILE] = Large(root, WEIGHTS_FILE)
+    return zip_body(f"model-{job.pk}", members)
 
 
 def data_file(job: Job) -> Path:

@@ -16,15 +16,17 @@ _ANSWER, _SHARES, _INPUT = "Answer", "Probability of", "Input"
 _SHARE_COLUMNS = ("confidence",)
 
 
-def prediction_context(output: dict[str, Any], input_name: str) -> dict[str, Any]:
-    """Heads in groups, rows as texts; of one row its answer for reading."""
+def prediction_context(output: dict[str, Any], input_name: str, target: str = "") -> dict[str, Any]:
+    """Heads in groups, rows as texts; of one row its answer for reading. `target`: the name of predicted numbers."""
     columns = [str(column) for column in output.get("columns", ())]
     rows = [row for row in output["rows"] if isinstance(row, list)]
     if columns[:1] == ["name"] and len(rows) == 1:
         rows[0][0] = input_name  # the node knows a single picture only as its input
     names, inputs = _inputs(output)
     kept = _kept(columns)
-    heads = [_head(column) for column in kept] + [(_INPUT, name) for name in names]
+    heads = [(_ANSWER, target) if target and column == "prediction" else _head(column) for column in kept] + [
+        (_INPUT, name) for name in names
+    ]
     places = [columns.index(column) for column in kept]
     joined = [
         [row[place] if place < len(row) else None for place in places] + _padded(inputs, index, len(names))

@@ -6,10 +6,11 @@ from typing import Any
 
 from django.urls import reverse
 
+from harness.errors import HarnessError
 from harness.estimates.selectors import job_actual, job_energy_basis
 from harness.jobs.control.width_request import width_of
 from harness.jobs.models import Job
-from harness.jobs.selectors import job_checkpoints
+from harness.jobs.selectors import job_checkpoints, job_results
 from harness.jobs.series import metric_improved_at
 from harness.pages.advice import advice
 from harness.pages.figures import percent
@@ -100,6 +101,16 @@ def _took(job: Job) -> list[tuple[str, str]]:
 
     words = (("Energy", energy, actual["energy_j"]), ("Memory per rank", size_words, actual["peak_bytes"]))
     return [(name, write(value)) for name, write, value in words if value is not None]
+
+
+def typical_error(job: Job) -> float | None:
+    """By how much the final weights are off on average on the rows of the test, in the unit of the target; None where
+    that is not known, as for classes."""
+    try:
+        metrics = job_results(job).get("metrics")
+    except HarnessError:
+        return None
+    return number_of(dict_of(dict_of(metrics).get("test")).get("mae"))
 
 
 def _text(value: Any) -> str:

@@ -27,8 +27,10 @@ from worker.events import finite
 from worker.plan import EXIT_REPORTED
 from worker.runtime.hashed import file_sha256
 from worker.runtime.manifest import STATE_FILE, manifest_read
+from worker.runtime.onnx_export.predict_table import alike
 from worker.runtime.pictures import FORMATS, NOT_READ, OTHER_SUFFIXES, SUFFIXES, plain_picture
-from worker.runtime.spelling import as_trained
+from worker.runtime.seen import unseen_tell
+from worker.runtime.spelling import as_trained, columns_known
 from worker.runtime.tables import InputError as InputError
 from worker.runtime.tables import read_rows as read_rows
 from worker.words import size_words
@@ -52,7 +54,8 @@ def read_preprocess(weights: Path) -> dict[str, Any]:
         if (folder / "preprocess.json").is_file():
             body: dict[str, Any] = json.loads((folder / "preprocess.json").read_text(encoding="utf-8"))
             return body
-    raise InputError(f"No preprocess.json beside {weights}.", "Train first: python train.py")
+    hint = "Train first: python train.py. The zip of *Download the model* has one."
+    raise InputError(f"No preprocess.json beside {weights}.", hint)
 
 
 def load_weights(net: nn.Module, weights: Path) -> None:
@@ -171,14 +174,16 @@ Transform = Callable[[dict[str, Any], Any], tuple[Tensor, ...]]
 def table_inputs(
     transform: Transform, preprocess: dict[str, Any], table: pa.Table, tell: Callable[[str], None] = print
 ) -> Iterator[tuple[Tensor, ...]]:
-    """Inputs of the rows, chunk by chunk; `tell` is told which values count as missing though something is there.
+    """Inputs of the rows, chunk by chunk; `tell` is told which values count as missing though something is there,
+    and which lie outside of what training has seen.
 
     Raises `InputError` naming the column, and the first row at fault.
     """
     if table.num_rows == 0:
         raise InputError("The input has no rows.", "Give a header line and at least one row.")
     table = as_trained(preprocess, table, tell)
-    _try(transform, preprocess, table.slice(0, 0), "")
+    unseen_tell(preprocess, table, tell)
+    _try(transform, preprocess, table.slice(0, 0), "", alike(*_lacking(preprocess, table)))
     for start in range(0, table.num_rows, CHUNK):
         chunk = table.slice(start, CHUNK)
         try:
@@ -203,14 +208,20 @@ def picture_inputs(
         yield transform(preprocess, chunk)
 
 
-def _try(transform: Transform, preprocess: dict[str, Any], rows: pa.Table, where: str) -> None:
+def _lacking(preprocess: dict[str, Any], table: pa.Table) -> tuple[list[str], set[str]]:
+    """(columns that the program knows and the input lacks, columns of the input that it does not know)."""
+    known = columns_known(preprocess)
+    return sorted(known - set(table.column_names)), set(table.column_names) - known
+
+
+def _try(transform: Transform, preprocess: dict[str, Any], rows: pa.Table, where: str, hint: str = "") -> None:
     try:
         transform(preprocess, rows)
     except Exception as error:
         text = f"{where}{error}"
         raise InputError(
             text[0].upper() + text[1:],
-            "Give the columns the model was trained on, with the same names in the first line.",
+            f"{hint} Give the columns the model was trained on, with the same names in the first line.".lstrip(),
         ) from None
 
 

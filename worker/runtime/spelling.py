@@ -121,6 +121,11 @@ def _without_words(texts: pa.ChunkedArray, fits: pa.ChunkedArray, name: str, wha
     return pc.if_else(words, pa.scalar(None, texts.type), texts)
 
 
+def columns_known(preprocess: Mapping[str, Any]) -> set[str]:
+    """Names of the columns that data.py prepares, as it notes them."""
+    return {*_kinds(preprocess), *_vocabularies(preprocess)}
+
+
 def _kinds(preprocess: Mapping[str, Any]) -> dict[str, str]:
     """Kind of each column of numbers, as data.py notes it; a person's own data.py may note anything."""
     noted = preprocess.get("numeric")

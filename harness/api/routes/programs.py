@@ -94,6 +94,14 @@ def program_zip(
     return body_response(request, body, content_type="application/zip", filename=f"program-{job.pk}.zip")
 
 
+@router.api_operation(["GET", "HEAD"], "/{job_id}/model.zip", summary="Download the trained model")
+def model_zip(request: HttpRequest, job_id: str) -> HttpResponseBase:
+    """Program, final weights and what prepares rows for them: unpacked, `python predict.py` runs. Honours `Range`."""
+    job = _job(request, job_id)
+    body = selectors.model_zip(job)
+    return body_response(request, body, content_type="application/zip", filename=f"model-{job.pk}.zip")
+
+
 @router.api_operation(["GET", "HEAD"], "/{job_id}/weights", summary="Download the weights")
 def weights(request: HttpRequest, job_id: str) -> HttpResponseBase:
     """The final weights as safetensors; honours `Range`."""

@@ -148,6 +148,9 @@ def download(  # noqa: PLR0913
     context: typer.Context,
     job: JobArgument,
     program: Annotated[bool, typer.Option("--program", help="The program as a zip.")] = False,
+    model: Annotated[
+        bool, typer.Option("--model", help="Program and final weights as a zip whose predict.py runs at once.")
+    ] = False,
     weights: Annotated[
         bool, typer.Option("--weights", help="The final weights (safetensors), or the named checkpoint.")
     ] = False,
@@ -159,15 +162,16 @@ def download(  # noqa: PLR0913
     out: OutOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Download program and weights of a job, or the model as ONNX; without a flag program and weights."""
+    """Download the trained model of a job in the forms that are named; without a name as by --model."""
     folder = out or Path()
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{folder} is a file; --out names a folder.", hint="Name another; it is made if need be.")
     folder.mkdir(parents=True, exist_ok=True)
-    both = not program and not weights and not onnx
+    both = bool(with_data or checkpoint) and not (program or model or weights or onnx)
     wanted = [_program_part(job, with_data)] if program or both else []
     wanted += [_weights_part(job, checkpoint)] if weights or both else []
     wanted += [_onnx_part(job, checkpoint)] if onnx else []
+    wanted += [_model_part(job)] if model or not wanted else []
     files = []
     with open_client(context) as client:
         client.job(job)
@@ -183,6 +187,10 @@ def download(  # noqa: PLR0913
 
 def _program_part(job: str, with_data: bool) -> _Part:
     return "program.zip", f"program-{job}.zip", {"data": True} if with_data else {}
+
+
+def _model_part(job: str) -> _Part:
+    return "model.zip", f"model-{job}.zip", {}
 
 
 def _weights_part(job: str, checkpoint: str) -> _Part:

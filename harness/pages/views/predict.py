@@ -28,6 +28,7 @@ from harness.jobs.services import prediction_create, prediction_delete
 from harness.pages.job_view import header
 from harness.pages.predict_calls import calls
 from harness.pages.prediction_view import prediction_context
+from harness.pages.results_view import typical_error
 from harness.pages.web import asks_part, can, change, page, page_number, person, show
 from harness.pages.words import FORM_INPUT
 from harness.paging import page_within
@@ -166,9 +167,18 @@ def prediction_page(request: HttpRequest, job_id: str, prediction_id: str) -> Ht
     prediction = prediction_get(user=user, job=job, prediction_id=prediction_id)
     context: dict[str, Any] = {"job": job, "prediction": prediction, **_may(user, job)}
     if prediction.state == "done":
-        context |= prediction_context(prediction_output_get(prediction), prediction.input_name)
+        target = _target(job)
+        context |= prediction_context(prediction_output_get(prediction), prediction.input_name, target)
+        is_final = target and not prediction.checkpoint
+        context |= {"target": target, "typical_error": typical_error(job) if is_final else None}
     template = "jobs/prediction_part.html" if asks_part(request) else "jobs/prediction.html"
     return show(request, template, context, nav="jobs")
+
+
+def _target(job: Job) -> str:
+    """The column whose numbers are predicted; empty for classes."""
+    shape = (job.resolved.get("spec") or {}).get("shape")
+    return str(shape.get("target") or "") if job.task == "tabular_regression" and isinstance(shape, dict) else ""
 
 
 @page("POST")

@@ -90,6 +90,8 @@ MATRIX: dict[tuple[str, str], str] = {
     ("PUT", "/jobs/{job_id}/program/{name}"): "write",
     ("GET", "/jobs/{job_id}/program.zip"): "read",
     ("HEAD", "/jobs/{job_id}/program.zip"): "read",
+    ("GET", "/jobs/{job_id}/model.zip"): "read",
+    ("HEAD", "/jobs/{job_id}/model.zip"): "read",
     ("GET", "/jobs/{job_id}/weights"): "read",
     ("HEAD", "/jobs/{job_id}/weights"): "read",
     ("GET", "/jobs/{job_id}/events"): "read",

@@ -32,7 +32,7 @@ def read(answer: Any) -> bytes:
     return b"".join(answer.streaming_content) if answer.streaming else bytes(answer.content)
 
 
-@pytest.mark.parametrize("part", ["weights", "program.zip", "program.zip?data=true"])
+@pytest.mark.parametrize("part", ["weights", "model.zip", "program.zip", "program.zip?data=true"])
 def test_a_cut_download_goes_on_while_the_bytes_are_the_same(caller: Client, finished_job: Any, part: str) -> None:
     place = f"{API}/jobs/{finished_job.pk}/{part}"
     whole = caller.get(place)
@@ -46,7 +46,7 @@ def test_a_cut_download_goes_on_while_the_bytes_are_the_same(caller: Client, fin
     assert caller.head(place, headers={"If-Match": '"what-it-was-before"'}).status_code == 412
 
 
-@pytest.mark.parametrize("part", ["weights", "program.zip"])
+@pytest.mark.parametrize("part", ["weights", "model.zip", "program.zip"])
 def test_who_asks_for_it_is_told_the_hash_of_the_whole(caller: Client, finished_job: Any, part: str) -> None:
     place = f"{API}/jobs/{finished_job.pk}/{part}"
     digest = base64.b64encode(hashlib.sha256(read(caller.get(place))).digest()).decode()
@@ -56,15 +56,28 @@ def test_who_asks_for_it_is_told_the_hash_of_the_whole(caller: Client, finished_
     assert "Repr-Digest" not in caller.head(place)
 
 
-def test_weights_that_are_a_link_are_not_followed(caller: Client, finished_job: Any) -> None:
+@pytest.mark.parametrize("part", ["weights", "model.zip"])
+def test_weights_that_are_a_link_are_not_followed(caller: Client, finished_job: Any, part: str) -> None:
     weights = django_settings.STORE.job(finished_job.pk).results / "model.safetensors"
     weights.unlink()
     weights.symlink_to("/etc/passwd")
-    assert caller.get(f"{API}/jobs/{finished_job.pk}/weights").status_code == 409
+    assert caller.get(f"{API}/jobs/{finished_job.pk}/{part}").status_code == 409
+
+
+def test_a_model_has_no_file_of_elsewhere(caller: Client, finished_job: Any) -> None:
+    results = django_settings.STORE.job(finished_job.pk).results
+    (results / "preprocess.json").symlink_to("/etc/passwd")
+    assert caller.get(f"{API}/jobs/{finished_job.pk}/model.zip").status_code == 409
+
+
+def test_a_model_that_is_not_trained_is_told_as_for_its_weights(caller: Client, job: Any) -> None:
+    answers = [caller.get(f"{API}/jobs/{job.pk}/{part}") for part in ("weights", "model.zip")]
+    assert [answer.status_code for answer in answers] == [404, 404]
+    assert answers[0].json() == answers[1].json()
 
 
 def test_downloads_are_never_shown_as_a_page(caller: Client, finished_job: Any) -> None:
-    for part in ("weights", "program.zip", "logs.txt", "series.csv", "charts/per_class.csv"):
+    for part in ("weights", "model.zip", "program.zip", "logs.txt", "series.csv", "charts/per_class.csv"):
         answer = caller.get(f"{API}/jobs/{finished_job.pk}/{part}")
         assert answer["Content-Disposition"].startswith("attachment")
         assert answer["X-Content-Type-Options"] == "nosniff"

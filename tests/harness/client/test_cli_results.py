@@ -93,10 +93,22 @@ def test_results_tell_where_the_model_is_weak_and_what_it_goes_by(dlh: Dlh, ende
 
 
 def test_program_and_weights_are_downloaded(dlh: Dlh, ended_job: Any, tmp_path: Path) -> None:
-    files = dlh("download", ended_job.pk, "--out", tmp_path / "d", "--json").json["files"]
+    files = dlh("download", ended_job.pk, "--program", "--weights", "--out", tmp_path / "d", "--json").json["files"]
     assert {Path(file).suffix for file in files} == {".zip", ".safetensors"}
     assert (tmp_path / "d" / f"{ended_job.pk}.safetensors").read_bytes() == b"weights"
     assert len(dlh("download", ended_job.pk, "--weights", "--out", tmp_path / "e").out.splitlines()) == 1
+
+
+def test_the_model_with_its_program_is_downloaded_where_no_form_is_named(
+    dlh: Dlh, ended_job: Any, tmp_path: Path
+) -> None:
+    for named in ((), ("--model",)):
+        (file,) = dlh("download", ended_job.pk, *named, "--out", tmp_path, "--json").json["files"]
+        assert Path(file).name == f"model-{ended_job.pk}.zip"
+    with zipfile.ZipFile(file) as archive:
+        assert archive.read(f"model-{ended_job.pk}/work/results/model.safetensors") == b"weights"
+    files = dlh("download", ended_job.pk, "--with-data", "--out", tmp_path, "--json").json["files"]
+    assert {Path(file).name for file in files} == {f"program-{ended_job.pk}.zip", f"{ended_job.pk}.safetensors"}
 
 
 @pytest.fixture

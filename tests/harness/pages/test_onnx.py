@@ -87,6 +87,12 @@ def test_one_that_cannot_be_made_says_why_and_may_be_tried_again(world: SimpleNa
     assert f"/api/v1/jobs/{job.pk}/weights" in told
 
 
+def test_the_model_with_its_program_is_one_download_of_the_results(world: SimpleNamespace, owner: Client) -> None:
+    job = world.jobs["succeeded"]
+    place = f"/api/v1/jobs/{job.pk}/model.zip"
+    assert f'href="{place}" download>Download the model</a>' in page(owner, job)
+
+
 def test_each_checkpoint_has_its_own_onnx_model(world: SimpleNamespace, owner: Client) -> None:
     job = world.jobs["running"]
     name = job.checkpoints.filter(removed_at=None).first().name

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 
@@ -144,6 +145,34 @@ def test_a_row_that_was_typed_is_called_so_and_not_by_its_file(world: SimpleName
     for address in (reverse("prediction_page", args=[job.pk, prediction.pk]), reverse("job_predict", args=[job.pk])):
         page = owner.get(address).content.decode()
         assert "One row by form" in page and "form.json" not in page and "1 rows" not in page
+
+
+@pytest.mark.parametrize(
+    ("task", "checkpoint", "metrics", "told"),
+    [
+        ("tabular_regression", "", {"mae": 3.21987}, "rain (mm): about ± 3.22,"),
+        ("tabular_regression", "", {"mae": "odd"}, ""),
+        ("tabular_regression", "step-00000010", {"mae": 3.21987}, ""),  # its error was not measured
+        ("tabular_classification", "", {"mae": 3.21987}, ""),
+    ],
+)
+def test_a_predicted_number_has_the_name_of_its_target_and_how_far_it_may_be_off(
+    world: SimpleNamespace, owner: Client, task: str, checkpoint: str, metrics: dict[str, Any], told: str
+) -> None:
+    job, prediction = world.jobs["succeeded"], world.prediction
+    Job.objects.filter(pk=job.pk).update(task=task, resolved={"spec": {"shape": {"target": "rain (mm)"}}})
+    Prediction.objects.filter(pk=prediction.pk).update(state="done", checkpoint=checkpoint, rows=1)
+    paths = settings.STORE.job(job.pk)
+    (paths.results / "results.json").write_text(json.dumps({"metrics": {"test": metrics}}))
+    output = {"columns": ["row", "prediction"], "rows": [[1, 706.25]]}
+    paths.prediction(prediction.pk).mkdir(parents=True, exist_ok=True)
+    (paths.prediction(prediction.pk) / "output.json").write_text(json.dumps(output))
+    page = owner.get(reverse("prediction_page", args=[job.pk, prediction.pk]))
+    text = " ".join(page.content.decode().split())
+    assert (told in text) if told else "±" not in text
+    named = "rain (mm)" if task == "tabular_regression" else "prediction"
+    assert page.context["heads"] == [("row", True), (named, True)]
+    assert ("<h3>rain (mm)</h3>" in text) is (task == "tabular_regression")
 
 
 def test_calls_to_copy_have_the_columns_of_the_job(

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
+import runpy
+import shutil
 import sys
+from itertools import combinations
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from tests.codegen.data_tables import TABULAR, load_table, make_table
 from worker.runtime.onnx_export import predict_table
 from worker.runtime.onnx_export.scripts import _plain_rows, scripts_for
+from worker.runtime.spelling import as_trained
+from worker.runtime.tables import DECIMAL_COMMA, read_rows
+
+AGE = {"column": "age", "kind": "numeric", "feature": "age", "scaling": "quartiles", "median": 1.0, "scale": 2.0}
 
 
 @pytest.mark.parametrize("rows", [400, 3000])  # by quartiles, by ranks
@@ -30,40 +40,125 @@ def test_all_kinds_of_columns_are_encoded_as_in_training(rows: int, tmp_path) ->
 
 
 @pytest.mark.parametrize(
-    ("text", "spelled", "value"),
+    ("text", "spelled", "written"),
     [
-        ("1,234.5", "", 1234.5), ("1234.5", "", 1234.5), ("1.234,5", "decimal comma", 1234.5),
-        ("2,5", "decimal comma", 2.5),
-        ("19:12", "h:mm", 69120.0), ("19:12", "m:ss", 1152.0), ("1 day, 2:03:04", "h:mm", 93784.0),
-        ("-1 days +23:59:55", "h:mm", -5.0), ("-0:04,5", "h:mm:ss", -4.5), ("90", "m:ss", 90.0),
-        ("€ 12", "€", 12.0), ("3,5 €", "decimal comma, €", 3.5), ("-7e2", "", -700.0),
+        ("1,234.5", "", "1234.5"), ("1234.5", "", "1234.5"), ("1.234,5", "decimal comma", "1234.5"),
+        ("2,5", "decimal comma", "2.5"),
+        ("€ 12", "€", "12"), ("3,5 €", "decimal comma, €", "3.5"), ("-7e2", "", "-7e2"),
     ],
 )  # fmt: skip
-def test_numbers_are_read_as_they_were_written_in_training(text: str, spelled: str, value: float) -> None:
-    assert predict_table.number(text, "", spelled) == value
+def test_numbers_are_read_as_they_were_written_in_training(text: str, spelled: str, written: str) -> None:
+    assert predict_table.plain_numbers([text], spelled, prefer_comma=False) == [written]
+
+
+@pytest.mark.parametrize(
+    ("text", "spelled", "seconds"),
+    [
+        ("19:12", "h:mm", 69120.0), ("19:12", "m:ss", 1152.0), ("1 day, 2:03:04", "h:mm", 93784.0),
+        ("-1 days +23:59:55", "h:mm", -5.0), ("-0:04,5", "h:mm:ss", -4.5), ("90", "m:ss", 90.0),
+    ],
+)  # fmt: skip
+def test_durations_are_read_as_they_were_written_in_training(text: str, spelled: str, seconds: float) -> None:
+    noted = {"numeric": [{"column": "x", "kind": "numeric"}], "spelling": {"x": spelled}, "missing": ["x"]}
+    (row,) = predict_table.respelled(noted, [{"x": text}], prefer_comma=True)
+    assert predict_table.number(row["x"], "", spelled) == seconds
+
+
+@pytest.mark.parametrize("prefer_comma", [False, True])
+@pytest.mark.parametrize("trained", ["", "decimal comma", "decimal comma, €"])
+def test_commas_and_points_mean_what_they_mean_to_the_portal(trained: str, prefer_comma: bool) -> None:
+    spellings = ["1,5", "1,250", "1,250.5", "1.234", "12,5", "0.125", "1.234.567", "12.5", "1.234,5", "-7", "x", "3 €"]
+    noted = {"numeric": [{"column": "x", "kind": "numeric"}], "spelling": {"x": trained}}
+    mark = {DECIMAL_COMMA: b"1" if prefer_comma else b"0"}
+    for texts in combinations(spellings, 2):
+        table = pa.table({"x": list(texts)}).replace_schema_metadata(mark)
+        expected = as_trained(noted, table)["x"].to_pylist()
+        assert predict_table.plain_numbers(list(texts), trained, prefer_comma) == expected, texts
+
+
+TABLES = {
+    "latin": "Größe;Ort\n1,5;Köln\n2;Ulm\n".encode("latin-1"),
+    "windows": "Größe,Preis €\n1.5,3\n".encode("cp1252"),
+    "excel": "Größe\tOrt\r\n1,5\tKöln\r\n".encode("utf-16"),
+    "semicolons": b"\xef\xbb\xbf" + b"a;b\n\n1,5;2,5\n3;\n",
+    "quoted": b'a,b\n"1,5","x;y;z"\n',
+    "alone": b"a\n1\n2\n",
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_file_is_read_as_the_portal_reads_it(tmp_path: Path, name: str) -> None:
+    (tmp_path / "rows.csv").write_bytes(TABLES[name])
+    table = read_rows(tmp_path / "rows.csv")
+    rows, prefer_comma = predict_table.read_rows(tmp_path / "rows.csv")
+    assert rows == table.to_pylist()
+    assert prefer_comma is ((table.schema.metadata or {}).get(DECIMAL_COMMA) == b"1")
+
+
+def test_words_count_as_missing_where_they_do_to_the_portal(capsys: pytest.CaptureFixture[str]) -> None:
+    noted = {
+        "numeric": [{"column": "rain", "kind": "numeric"}, {"column": "day", "kind": "dates"}],
+        "missing": ["rain", "day"],
+    }
+    rows = [{"rain": "706 mm", "day": "never"}, {"rain": "7", "day": "2020-01-31"}, {"rain": "wet", "day": ""}]
+    read = predict_table.respelled(noted, rows)
+    assert [row["rain"] for row in read] == ["", "7", ""] and [row["day"] for row in read] == ["", "2020-01-31", ""]
+    told: list[str] = []
+    as_trained(noted, pa.Table.from_pylist(rows), told.append)
+    expected = [re.sub("it counts|they count", "counted", line) for line in told]
+    assert len(told) == 2 and capsys.readouterr().err.splitlines() == expected
+    assert predict_table.respelled({**noted, "missing": []}, rows) == rows
 
 
 def test_what_cannot_be_read_is_told_with_row_and_column() -> None:
-    entry = {"column": "age", "kind": "numeric", "feature": "age", "scaling": "quartiles", "median": 1.0, "scale": 2.0}
-    preprocess = {"numeric": [entry], "categorical": []}
-    with pytest.raises(ValueError, match="row 2: column 'age': could not convert"):
+    preprocess = {"numeric": [AGE], "categorical": []}
+    with pytest.raises(ValueError, match="row 2: column 'age': 'old' is not a number"):
         predict_table.encode(preprocess, [{"age": "3"}, {"age": "old"}])
     with pytest.raises(ValueError, match="the rows lack: age"):
         predict_table.encode(preprocess, [{"size": "3"}])
     with pytest.raises(ValueError, match="row 1: column 'age': '38:53' may be hours or minutes; write it like 0:38:53"):
         predict_table.encode({**preprocess, "spelling": {"age": "h:mm:ss"}}, [{"age": "38:53"}])
-    day = {**entry, "kind": "dates", "feature": "age: days"}
+    day = {**AGE, "kind": "dates", "feature": "age: days"}
     with pytest.raises(ValueError, match="not a date; write it like 2020-01-31"):
         predict_table.encode({"numeric": [day], "categorical": []}, [{"age": "31/1/2020"}])
 
 
+def files_write(folder: Path) -> None:
+    """What the script reads beside the model."""
+    for name, body in (("onnx", {"inputs": []}), ("preprocess", {"numeric": [AGE], "categorical": []})):
+        (folder / f"{name}.json").write_text(json.dumps(body | {"classes": []}))
+
+
 def test_rows_are_numbered_through_all_chunks(tmp_path, monkeypatch) -> None:
-    entry = {"column": "age", "kind": "numeric", "feature": "age", "scaling": "quartiles", "median": 1.0, "scale": 2.0}
-    for name, body in (("onnx", {"inputs": []}), ("preprocess", {"numeric": [entry], "categorical": []})):
-        (tmp_path / f"{name}.json").write_text(json.dumps(body | {"classes": []}))
+    files_write(tmp_path)
     session = SimpleNamespace(run=lambda *_: [np.zeros(predict_table.CHUNK)])
     fake = SimpleNamespace(InferenceSession=lambda *_, **__: session)
     monkeypatch.setitem(sys.modules, "onnxruntime", fake)
     rows = [{"age": "3"}] * predict_table.CHUNK + [{"age": "old"}]
     with pytest.raises(ValueError, match=f"row {len(rows)}: column 'age'"):
         predict_table.predict(rows, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "told"),
+    [
+        ("rows.csv", "age\nold\n", "rows.csv: row 1: column 'age': 'old' is not a number"),
+        ("rows.csv", "age,b\n1,5,2\n", "rows.csv: row 1: 3 values where the first line names 2 columns"),
+        ("rows.csv", "size\n3\n", "rows.csv: the rows lack: age"),
+        ("rows.csv", "Ages\n3\n", "rows.csv: the rows lack: age. For 'age', did you mean 'Ages'?"),
+        ("rows.json", '{"age": 3}', "rows.json: no list of objects, one per row"),
+        ("rows.json", "age", "rows.json: Expecting value: line 1 column 1 (char 0)"),
+    ],
+)
+def test_bad_input_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, body: str, told: str
+) -> None:
+    files_write(tmp_path)
+    script = shutil.copy(predict_table.__file__, tmp_path)
+    monkeypatch.setitem(sys.modules, "onnxruntime", SimpleNamespace(InferenceSession=lambda *_, **__: None))
+    (tmp_path / name).write_text(body)
+    asked = ["--input", str(tmp_path / name), "--output", str(tmp_path / "out.csv")]
+    monkeypatch.setattr(sys, "argv", ["predict_onnx.py", *asked])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(script, run_name="__main__")
+    assert ended.value.code == told

@@ -118,6 +118,14 @@ def test_a_missing_column_is_named(table: Path, tmp_path: Path) -> None:
     assert "with the same names" in hint
 
 
+def test_a_column_of_another_name_is_asked_for(table: Path, tmp_path: Path) -> None:
+    rows, _ = known(table, 3)
+    renamed = ["BMI (kg)" if name == "bmi" else name for name in rows.column_names]
+    pq.write_table(rows.rename_columns(renamed), tmp_path / "rows.parquet")
+    done = predict(table, tmp_path / "rows.parquet", tmp_path / "out.csv")
+    assert "For 'bmi', did you mean 'BMI (kg)'?" in done.stderr.splitlines()[-1]
+
+
 def test_a_bad_value_is_named_with_row_and_column(table: Path, tmp_path: Path) -> None:
     rows, _ = known(table, 3)
     records = rows.to_pylist()
@@ -147,6 +155,24 @@ def test_words_in_a_column_with_missing_values_count_as_missing_and_are_told(tmp
     (tmp_path / "rows.csv").write_text("a,b\n1,many\n")  # b never missed a value
     done = predict(tmp_path, tmp_path / "rows.csv", tmp_path / "output.json")
     assert done.returncode == EXIT_REPORTED and "Row 1: column 'b'" in done.stderr
+
+
+def test_numbers_outside_of_what_training_has_seen_are_remarked(table: Path, tmp_path: Path) -> None:
+    rows, _ = known(table, 3)
+    seen = pq.read_table(table / "data" / "table.parquet")
+    preprocess = json.loads((table / "work" / "results" / "preprocess.json").read_text())
+    (noted,) = (entry for entry in preprocess["numeric"] if entry["column"] == "bmi")
+    assert pc.min(seen["bmi"]).as_py() <= noted["low"] < noted["high"] <= pc.max(seen["bmi"]).as_py()
+    records = [{**row, "bmi": value} for row, value in zip(rows.to_pylist(), (noted["low"], -40, 900.5), strict=True)]
+    (tmp_path / "rows.json").write_text(json.dumps(records))
+    done = predict(table, tmp_path / "rows.json", tmp_path / "output.json")
+    assert done.returncode == 0, done.stderr
+    said = (
+        f"Column 'bmi': 2 values lie outside of {noted['low']:.6g} to {noted['high']:.6g}, all that training has seen, "
+        "such as -40 in row 2; the model can only guess there."
+    )
+    body = json.loads((tmp_path / "output.json").read_text())
+    assert [note for note in body["notes"] if "'bmi'" in note] == [said] and len(body["rows"]) == 3
 
 
 def test_empty_input_is_refused(table: Path, tmp_path: Path) -> None:

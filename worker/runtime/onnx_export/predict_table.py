@@ -3,11 +3,13 @@
     pip install numpy onnxruntime
     python predict_onnx.py --input rows.csv --output predictions.csv       also .json: a list of {column: value}
 
+A CSV may be separated by commas, semicolons, tabs or bars, in UTF-8 or Windows-1252, with points or decimal commas.
 model.onnx takes encoded rows. `encode` below makes them from plain ones, with what preprocess.json holds of the
 training rows:
 
 - Numbers: a missing one becomes the median, with a 0/1 indicator beside it; then each column is mapped to a normal
-  distribution by its ranks, or scaled by its quartiles with soft limits.
+  distribution by its ranks, or scaled by its quartiles with soft limits. Words count as missing where values were
+  missing in training, too.
 - Categories: the place in the list of known values, from 1 on; 0 for a missing or unknown one.
 - Dates, like 2020-01-31 or 2020-01-31 08:30:00: days since 1970, year, month, weekday, hour. Texts: their length in
   characters and in words.
@@ -15,10 +17,15 @@ training rows:
 
 import argparse
 import csv
+import io
 import json
 import math
 import re
+import sys
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -28,6 +35,8 @@ import numpy as np
 HERE = Path(__file__).parent
 SOFT_LIMIT = 3.0  # quartile-scaled values bend towards +-3
 CHUNK = 512  # rows predicted at once
+DELIMITERS = (",", "\t", ";", "|")
+SAMPLE_ROWS = 200  # by which the delimiter is told
 CLOCKS = ("h:mm:ss", "h:mm", "m:ss")  # what two figures of a duration or a time of day are; of the first: doubtful
 CLOCK = (
     r"(?:(?P<days>-?[0-9]{1,7}) days?,? )?(?P<sign>[+-]?)(?P<first>[0-9]{1,6}):(?P<second>[0-5][0-9])"
@@ -38,15 +47,59 @@ MISSING = {
     "N.A.", "NaT", "k.A.", "\\N", "#N/A", "#NV", "#DIV/0!", "#VALUE!", "#WERT!", "#REF!", "#BEZUG!", "#NAME?", "#NUM!",
     "#ZAHL!", "#NULL!",
 }  # fmt: skip
+NUMBER = re.compile(r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf(inity)?|nan)", re.IGNORECASE)
+THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+(\.[0-9]+)?")
+DECIMAL_COMMA = re.compile(r"[+-]?([1-9][0-9]{0,2}(\.[0-9]{3})+|[0-9]{1,3}(\.[0-9]{3})+,[0-9]+|[0-9]+,[0-9]+)")
+ONE_POINT = re.compile(r"[^.,]*\.[^.,]*")
+
+Rows = list[dict[str, str]]
 
 
-def read_rows(path: Path) -> list[dict[str, str]]:
-    """Rows of a .csv with a header line, or of a .json list of objects, each value as text."""
+def read_rows(path: Path) -> tuple[Rows, bool]:
+    """Rows of a .csv with a header line, or of a .json list of objects, each value as text; and whether `1,234` in them
+    is rather one and a bit. Raises `ValueError`."""
+    text = decoded(path.read_bytes())
     if path.suffix == ".json":
-        body = json.loads(path.read_text(encoding="utf-8"))
-        return [{name: written(value) for name, value in row.items()} for row in body]
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        return [{name: value or "" for name, value in row.items() if name} for row in csv.DictReader(file)]
+        body = json.loads(text)
+        if not isinstance(body, list) or not all(isinstance(row, dict) for row in body):
+            raise ValueError("no list of objects, one per row")
+        return [{name: written(value) for name, value in row.items()} for row in body], False
+    delimiter = max(DELIMITERS, key=lambda delimiter: score(text, delimiter))
+    records = records_of(text, delimiter)
+    header = [name.strip() for name in next(records, [])]
+    rows = []
+    for number, record in enumerate(records, 1):
+        if any(record[len(header) :]):
+            raise ValueError(f"row {number}: {len(record)} values where the first line names {len(header)} columns")
+        rows.append(dict.fromkeys(header, "") | dict(zip(header, record, strict=False)))
+    return rows, delimiter == ";"
+
+
+def decoded(body: bytes) -> str:
+    """UTF-16 by its mark, else UTF-8, else Windows-1252 or Latin-1."""
+    if body.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return body.decode("utf-16")
+    for encoding in ("utf-8-sig", "cp1252"):
+        try:
+            return body.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    return body.decode("latin-1")
+
+
+def records_of(text: str, delimiter: str) -> Iterator[list[str]]:
+    """Fields of each line that is not blank."""
+    return filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+
+
+def score(text: str, delimiter: str) -> tuple[float, int]:
+    """(share of rows as wide as the header, its width): what the file is separated by has the best."""
+    try:
+        rows = list(islice(records_of(text, delimiter), SAMPLE_ROWS))
+    except csv.Error:
+        return 0.0, 0
+    width = len(rows[0]) if rows else 0
+    return (round(sum(len(row) == width for row in rows) / len(rows), 2), width) if width > 1 else (0.0, width)
 
 
 def written(value: Any) -> str:
@@ -54,6 +107,54 @@ def written(value: Any) -> str:
     if value is None:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def respelled(preprocess: dict[str, Any], rows: Rows, prefer_comma: bool = False) -> Rows:
+    """The rows with their numbers as `1234.5`, and nothing for words where values were missing in training, too."""
+    kinds = {entry["column"]: entry["kind"] for entry in preprocess["numeric"]}
+    spelling, missing = preprocess.get("spelling", {}), preprocess.get("missing", [])
+    columns = {}
+    for name, kind in kinds.items():
+        texts = [plain(row.get(name, "")) for row in rows]
+        if kind == "numeric":
+            texts = plain_numbers(texts, spelling.get(name, ""), prefer_comma)
+        if kind != "texts" and name in missing:
+            texts = without_words(texts, name, "number" if kind == "numeric" else "date", spelling.get(name, ""))
+        columns[name] = texts
+    return [row | {name: columns[name][at] for name in columns if name in row} for at, row in enumerate(rows)]
+
+
+def plain_numbers(texts: list[str], spelled: str, prefer_comma: bool) -> list[str]:
+    """`1,234.5`, `1.234,5` and `€ 1,234.5` as 1234.5; what comma and point mean is told by those that leave no doubt.
+
+    `spelled`: how the training data wrote them, such as `decimal comma, €`.
+    """
+    style, _, unit = spelled.partition(", ")
+    trained_comma = style == "decimal comma"
+    unit = unit if trained_comma else style
+    if unit:
+        texts = [re.sub(rf"\s?{re.escape(unit)}\s?", "", text) for text in texts]
+    thousands = {text for text in texts if THOUSANDS.fullmatch(text)}
+    commas = {text for text in texts if DECIMAL_COMMA.fullmatch(text)}
+    points = {text for text in texts if ONE_POINT.fullmatch(text)}
+    surely = (thousands - commas, commas - points - thousands)
+    sure_thousands, sure_commas = (sum(text in of for text in texts) for of in surely)
+    if sure_commas < sure_thousands or (sure_commas == sure_thousands and not (prefer_comma or trained_comma)):
+        return [text.replace(",", "") if text in thousands else text for text in texts]
+    if not (commas - points or (trained_comma and not points - commas)):  # `1.234` alone is one and a bit
+        commas -= points
+    return [text.replace(".", "").replace(",", ".") if text in commas else text for text in texts]
+
+
+def without_words(texts: list[str], name: str, what: str, spelled: str) -> list[str]:
+    """Nothing for what is no number or holds no figure of a date, told on stderr."""
+    fits = [is_number(text, spelled) if what == "number" else bool(re.search("[0-9]", text)) for text in texts]
+    words = [row for row, (text, fit) in enumerate(zip(texts, fits, strict=True), 1) if text and not fit]
+    if words:
+        count = f"{len(words):,} values are not {what}s" if len(words) > 1 else f"1 value is not a {what}"
+        such = f"such as {texts[words[0] - 1]!r} in row {words[0]:,}"
+        print(f"Column {name!r}: {count}, {such}; counted as missing, as in training.", file=sys.stderr)
+    return [text if fit else "" for text, fit in zip(texts, fits, strict=True)]
 
 
 def encode(preprocess: dict[str, Any], rows: list[dict[str, str]], first: int = 1) -> list[np.ndarray]:
@@ -64,12 +165,21 @@ def encode(preprocess: dict[str, Any], rows: list[dict[str, str]], first: int = 
     columns = [entry["column"] for entry in preprocess["numeric"] + preprocess["categorical"]]
     for row in rows[:1]:
         if lacking := sorted(set(columns) - set(row)):
-            raise ValueError(f"the rows lack: {', '.join(lacking)}")
+            raise ValueError(
+                f"the rows lack: {', '.join(lacking)}. {alike(lacking, set(row) - set(columns))}".strip(". ")
+            )
     texts = {name: [plain(row.get(name, "")) for row in rows] for name in columns}
     spelling = preprocess.get("spelling", {})
     numeric = [encode_number(entry, texts[entry["column"]], spelling, first) for entry in preprocess["numeric"]]
     categorical = [encode_category(entry["values"], texts[entry["column"]]) for entry in preprocess["categorical"]]
     return [stacked(numeric, len(rows), np.float32), stacked(categorical, len(rows), np.int64)]
+
+
+def alike(lacking: Iterable[str], others: Iterable[str]) -> str:
+    """Which other columns of the input may be those that it lacks, in words; nothing where none is like them."""
+    lowered = {name.lower(): name for name in sorted(others)}
+    near = {name: get_close_matches(name.lower(), lowered, n=1, cutoff=0.5) for name in lacking}
+    return " ".join(f"For {name!r}, did you mean {lowered[found[0]]!r}?" for name, found in near.items() if found)
 
 
 def plain(text: str) -> str:
@@ -114,18 +224,21 @@ def value_of(read: Any, text: str, feature: str, spelled: str, name: str, row: i
 
 
 def number(text: str, _feature: str, spelled: str) -> float:
-    """1234.5 of `1234.5`, and of `1,234.5`, `1.234,5`, `€ 1,234.5`, `0:20:34.5` where the training data was such."""
+    """The number that `respelled` leaves, or the seconds of `0:20:34.5` where the training data was such."""
     if spelled in CLOCKS and (clock := re.fullmatch(CLOCK, text)):
         return seconds(clock, spelled)
-    style, _, unit = spelled.partition(", ")
-    has_comma = style == "decimal comma"
-    unit = unit if has_comma else style
-    text = text.replace(unit, "").strip() if unit else text
-    if has_comma and "," in text:
-        text = text.replace(".", "").replace(",", ".")
-    elif re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?", text):
-        text = text.replace(",", "")
+    if not NUMBER.fullmatch(text):
+        raise ValueError(f"{text!r} is not a number")
     return float(text)
+
+
+def is_number(text: str, spelled: str) -> bool:
+    """Whether `number` reads it."""
+    try:
+        number(text, "", spelled)
+    except ValueError:
+        return False
+    return True
 
 
 def seconds(clock: re.Match[str], spelled: str) -> float:
@@ -175,14 +288,15 @@ def scaled(entry: dict[str, Any], values: np.ndarray) -> np.ndarray:
     return np.array([NormalDist().inv_cdf(each) for each in share])
 
 
-def predict(rows: list[dict[str, str]], folder: Path = HERE) -> list[dict[str, Any]]:
-    """The answer for each row, with the files in `folder`."""
+def predict(rows: Rows, folder: Path = HERE, *, prefer_comma: bool = False) -> list[dict[str, Any]]:
+    """The answer for each row, with the files in `folder`. Raises `ValueError` that names row and column."""
     import onnxruntime
 
     about = json.loads((folder / "onnx.json").read_text(encoding="utf-8"))
     preprocess = json.loads((folder / "preprocess.json").read_text(encoding="utf-8"))
     session = onnxruntime.InferenceSession(str(folder / "model.onnx"), providers=["CPUExecutionProvider"])
     answers: list[dict[str, Any]] = []
+    rows = respelled(preprocess, rows, prefer_comma)
     for start in range(0, len(rows), CHUNK):
         tensors = encode(preprocess, rows[start : start + CHUNK], start + 1)
         outputs = session.run(None, {given["name"]: tensors[given["place"]] for given in about["inputs"]})
@@ -207,7 +321,11 @@ def main() -> None:
     parser.add_argument("--input", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
     options = parser.parse_args()
-    answers = [{"row": at} | answer for at, answer in enumerate(predict(read_rows(options.input)), 1)]
+    try:
+        rows, prefer_comma = read_rows(options.input)
+        answers = [{"row": at} | answer for at, answer in enumerate(predict(rows, prefer_comma=prefer_comma), 1)]
+    except (OSError, ValueError, csv.Error) as error:
+        sys.exit(str(error) if isinstance(error, OSError) else f"{options.input.name}: {error}")
     with options.output.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(answers[0]) if answers else ["row"])
         writer.writeheader()
