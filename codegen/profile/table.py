@@ -70,6 +70,8 @@ def profile_table(
         surveys = _survey(source, spool, progress)
     finally:
         spool.close()
+    del surveys[len(source.names) :]
+    _refuse_unknown(source.names, options)
     if not surveys[0].rows:
         fail("header_only", "The file has a header and no rows.", "Check how the file was made.", row=1)
     split = _split_survey(surveys, spool)
