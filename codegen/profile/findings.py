@@ -260,7 +260,8 @@ def _mixed_category(column: ColumnProfile, survey: ColumnSurvey) -> Finding:
         severity=Severity.INFO,
         message=f"'{column.name}' mixes {numbers} with {words}; it is read as a category.",
         meaning="Equal amounts written differently count as different. "
-        "Set the type to numeric if the words are mistakes.",
+        f"Set the type to numeric if the words are mistakes: {survey.words.count:,} of "
+        f"{counted(survey.present, 'value')} would count as missing then.",
         column=column.name,
         rows=tuple(row for row, _ in survey.words.examples),
     )

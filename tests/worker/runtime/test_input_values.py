@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codegen.profile import nested, profile_dataset
+from codegen.profile import measures, nested, profile_dataset
 from codegen.profile.types import TABLE_FILE, ColumnType, ProfileOptions
-from worker.runtime import tables
+from worker.runtime import spelling, tables
+from worker.runtime.onnx_export import predict_table
 from worker.runtime.spelling import as_trained
 from worker.runtime.tables import read_rows
 
@@ -94,6 +95,8 @@ def test_objects_are_taken_apart_alike(row: dict[str, Any]) -> None:
         (["$1,234.50", "$7"], ["$1,250", "8", "-$2.5"], [1250, 8, -2.5]),
         (["EUR 1,50", "EUR 12"], ["1.250,75 EUR", "EUR 2", "3,5"], [1250.75, 2, 3.5]),
         (["12 %", "7.5%"], ["50 %", "0.5%", "7"], [50, 0.5, 7]),
+        (["694 mm", "38,5 cm"], ["3 mm", "1,5 m", "7"], [3, 1500, 7]),
+        (["1.5 h", "2h"], ["45 min", "-36 s", "7 h", "1,200 s"], [0.75, -0.01, 7, 1200 / 3600]),
     ],
 )
 def test_amounts_mean_the_same_to_a_prediction_as_to_training(
@@ -110,6 +113,16 @@ def test_amounts_mean_the_same_to_a_prediction_as_to_training(
         as_trained(noted, read_rows(tmp_path / "a.tsv"))["price"].cast(pa.float64()).to_pylist() == packed.to_pylist()
     )
     assert as_trained(noted, pa.table({"price": again}))["price"].cast(pa.float64()).to_pylist() == expected
+
+
+def test_measures_are_those_of_the_profile() -> None:
+    assert spelling.MEASURES == predict_table.MEASURES == measures.MEASURES
+
+
+def test_a_measure_of_another_kind_is_no_number() -> None:
+    noted = {"numeric": [{"column": "size", "kind": "numeric"}], "spelling": {"size": "mm"}, "missing": ["size"]}
+    read = as_trained(noted, pa.table({"size": ["5 cm", "5 kg", "m5", None, "7 mm"]}))
+    assert read["size"].to_pylist() == ["50", None, None, None, "7"]
 
 
 def test_another_currency_is_no_number() -> None:

@@ -28,6 +28,11 @@ import numpy as np
 HERE = Path(__file__).parent
 SOFT_LIMIT = 3.0  # quartile-scaled values bend towards +-3
 CHUNK = 512  # rows predicted at once
+MEASURES = (  # how many of the smallest of its kind each unit is
+    {"mm": 1, "cm": 10, "m": 1_000, "km": 1_000_000},
+    {"g": 1, "kg": 1_000, "t": 1_000_000},
+    {"s": 1, "min": 60, "h": 3_600},
+)
 MISSING = {
     "", "?", "-", "--", "NA", "N/A", "n/a", "na", "NaN", "nan", "-nan", "NULL", "null", "None", "nil", "<NA>", "n.a.",
     "N.A.", "NaT", "k.A.", "\\N", "#N/A", "#NV", "#DIV/0!", "#VALUE!", "#WERT!", "#REF!", "#BEZUG!", "#NAME?", "#NUM!",
@@ -109,16 +114,18 @@ def value_of(read: Any, text: str, feature: str, spelled: str, name: str, row: i
 
 
 def number(text: str, _feature: str, spelled: str) -> float:
-    """1234.5 of `1234.5`, and of `1,234.5`, `1.234,5` or `€ 1,234.5` where the training data was written so."""
+    """1234.5 of `1234.5`, and of `1,234.5`, `1.234,5`, `€ 1,234.5` or `1,234.5 mm` where the training data was so."""
     style, _, unit = spelled.partition(", ")
     has_comma = style == "decimal comma"
     unit = unit if has_comma else style
-    text = text.replace(unit, "").strip() if unit else text
+    alike = next((kind for kind in MEASURES if unit in kind), {})
+    own = next((other for other in alike if re.search(rf"[^a-z]{other}$", text)), unit)
+    text = text.removesuffix(own).strip() if alike else text.replace(unit, "").strip()
     if has_comma and "," in text:
         text = text.replace(".", "").replace(",", ".")
     elif re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?", text):
         text = text.replace(",", "")
-    return float(text)
+    return float(text) * alike.get(own, 1) / alike.get(unit, 1)
 
 
 def date_number(text: str, feature: str, spelled: str) -> float:
