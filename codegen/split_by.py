@@ -7,6 +7,7 @@ from typing import Any
 
 from codegen.notes import Notes
 from codegen.profile.groups import GROUP_COLUMN
+from codegen.profile.series import TIME_SERIES
 from codegen.profile.types import ColumnProfile, ColumnType, DataKind, DatasetProfile
 from codegen.spec import Split, TaskSpec
 from worker.words import counted
@@ -73,7 +74,7 @@ def _chosen(wish: Split, profile: DatasetProfile, target: str, notes: Notes) -> 
 
 def _column_found(by: str, profile: DatasetProfile, target: str, notes: Notes) -> str | None:
     """The column that the data suggest, or a problem that names those to choose from."""
-    found = _dates(profile, target) if by == "time" else _groups(profile, target)
+    found = _dates(profile, target) if by == "time" else _suspects(profile, target, GROUP_COLUMN)
     if len(found) == 1:
         reason = "the only column of dates" if by == "time" else "the only column that looks like the name of a group"
         notes.note(COLUMN, found[0], reason)
@@ -153,15 +154,20 @@ def _is_ordered(column: ColumnProfile) -> bool:
 def _advice(profile: DatasetProfile, target: str) -> str:
     """Why rows are split at random, and what the data say against it."""
     said = []
-    if groups := _groups(profile, target):
+    if groups := _suspects(profile, target, GROUP_COLUMN):
         said.append(f"if rows with the same {groups[0]!r} belong together, set by: group")
-    if dates := _dates(profile, target):
+    if series := _suspects(profile, target, TIME_SERIES):
+        said.append(
+            f"rows follow one another evenly by {series[0]!r}, and neighbours of test rows are trained on: set by: time"
+        )
+    elif dates := _dates(profile, target):
         said.append(f"if the model is for later rows than these, set by: time ({dates[0]!r} holds dates)")
     return "right where rows do not depend on one another" + "".join(f"; {sentence}" for sentence in said)
 
 
-def _groups(profile: DatasetProfile, target: str) -> list[str]:
-    found = [finding.column for finding in profile.warnings if finding.code == GROUP_COLUMN]
+def _suspects(profile: DatasetProfile, target: str, code: str) -> list[str]:
+    """Columns that a finding of this kind names."""
+    found = [finding.column for finding in profile.warnings if finding.code == code]
     return [name for name in found if name is not None and name != target]
 
 

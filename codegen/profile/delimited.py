@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from codegen.profile.blocks import Block, WrongEncoding, fail_quote, record_blocks, utf8_chunks
-from codegen.profile.dialect import MAX_RECORD_BYTES, Dialect, dialect_of, western_encoding
+from codegen.profile.dialect import MAX_RECORD_BYTES, Dialect, dialect_of, empty_tail, western_encoding
 from codegen.profile.problems import fail
 from codegen.profile.sources import BadLines, unique_names
 from codegen.profile.streams import ByteSource
@@ -30,7 +30,10 @@ class DelimitedSource:
         self._file = source.path.name
         self._wrong = wrong
         self._dialect: Dialect = dialect_of(source, options, western_encoding(wrong.sample) if wrong else None)
-        self._names, self._findings = unique_names(list(self._dialect.names))
+        self._names, _ = unique_names(list(self._dialect.names))
+        self._unfilled = min(empty_tail(self._dialect.names), len(self._names) - 1)
+        """Columns at the end with neither a name nor, so far, any value."""
+        self._dropped = 0
         wanted = f"the {len(self._names)} fields of the {'header' if self._dialect.header else 'first row'}"
         self._bad = BadLines(
             file=self._file,
@@ -45,8 +48,8 @@ class DelimitedSource:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Unique column names."""
-        return self._names
+        """Unique column names; behind the last batch without those at the end that have no value either."""
+        return self._names[: len(self._names) - self._dropped]
 
     @property
     def description(self) -> str:
@@ -65,6 +68,13 @@ class DelimitedSource:
 
     def batches(self) -> Iterator[tuple[pl.DataFrame, float]]:
         """Batches of text columns."""
+        for batch, share in self._batches():
+            self._look_for_values(batch)
+            yield batch, share
+        self._check()
+        self._dropped = self._unfilled
+
+    def _batches(self) -> Iterator[tuple[pl.DataFrame, float]]:
         skip_header = self._dialect.header
         with self._source.open() as stream:
             chunks = utf8_chunks(stream, self._dialect, self._file)
@@ -78,11 +88,15 @@ class DelimitedSource:
                 skip_header = False
                 if self._bad.count > 1000:
                     self._check()
-        self._check()
+
+    def _look_for_values(self, batch: pl.DataFrame) -> None:
+        unfilled = batch.get_columns()[batch.width - self._unfilled :]
+        self._unfilled = empty_tail([str(column.str.strip_chars().max() or "") for column in unfilled])
 
     def findings(self) -> list[Finding]:
         """Names, encoding, header and lines left out."""
-        found = [*self._findings, *self._bad.findings()]
+        _, found = unique_names(list(self._dialect.names[: len(self.names)]))
+        found += [*self._empty_columns(), *self._bad.findings()]
         if not self._dialect.header:
             found.append(
                 Finding(
@@ -106,6 +120,23 @@ class DelimitedSource:
                 )
             )
         return found
+
+    def _empty_columns(self) -> list[Finding]:
+        if not self._dropped:
+            return []
+        left_out = counted(
+            self._dropped,
+            "column at the end has neither a name nor any value and was",
+            "columns at the end have neither a name nor any value and were",
+        )
+        return [
+            Finding(
+                code="empty_columns",
+                severity=Severity.INFO,
+                message=f"{left_out} left out.",
+                meaning="Spreadsheets write such where cells were in use once: nothing is lost.",
+            )
+        ]
 
     def _fast(self, block: Block, skip_header: bool) -> pl.DataFrame:
         names = [str(number) for number in range(len(self._names))]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import codecs
 import csv
+import operator
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Literal
 
 from codegen.profile.problems import fail
@@ -242,11 +244,16 @@ def _has_header(rows: list[list[str]]) -> bool:
 
 
 def _refuse_title(rows: list[list[str]], name: str) -> None:
-    """A first line with one text in front, above a row of names: a title, as on a spreadsheet, or `sep=;`."""
+    """A first line with one text in front, above a row of names: a title, as on a spreadsheet, or `sep=;`.
+
+    Empty cells behind the last name are no names that lack: spreadsheets fill up every line to the widest.
+    """
     title, *others = (cell.strip() for cell in rows[0])
     alone = title and not any(others) and (len(others) > 1 or title.startswith("sep="))
     at = next((at for at, row in enumerate(rows[1:], start=1) if any(cell.strip() for cell in row)), 0)
-    named = len(rows[at]) == len(rows[0]) and all(cell.strip() and not _is_value(cell) for cell in rows[at])
+    names = [cell.strip() for cell in rows[at]]
+    names = names[: len(names) - empty_tail(names)]
+    named = len(rows[at]) == len(rows[0]) and len(names) > 1 and all(name and not _is_value(name) for name in names)
     if alone and at and named and _has_header(rows[at:]):
         fail(
             "title_line",
@@ -255,6 +262,11 @@ def _refuse_title(rows: list[list[str]], name: str) -> None:
             file=name,
             row=1,
         )
+
+
+def empty_tail(cells: Sequence[str]) -> int:
+    """How many cells at the end are empty."""
+    return len(list(takewhile(operator.not_, reversed(cells))))
 
 
 def _numbers_are_names(first: list[str], below: list[list[str]]) -> bool:

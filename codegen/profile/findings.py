@@ -12,6 +12,8 @@ from codegen.profile.survey import ColumnSurvey
 from codegen.profile.types import ColumnProfile, ColumnType, DataProblem, Finding, Severity
 from worker.words import counted, percent_words
 
+DATE_COLUMN = "date_column"
+"""Code of a finding that gives way to a graver one of the same column."""
 _RANK = {Severity.DANGER: 0, Severity.WARNING: 1, Severity.INFO: 2}
 _PER_CODE = 20
 """Findings of one kind that are told one by one."""
@@ -220,7 +222,7 @@ def _left_out(column: ColumnProfile) -> list[Finding]:
             "Its words are not read, only its length in characters and words. Turn what matters into categories.",
         ),
         ColumnType.DATE: (
-            "date_column",
+            DATE_COLUMN,
             "is a date",
             "Rows of a later time are a fairer test than rows chosen at random if the world changes: data.split with "
             "by: time and this column trains on the past and tests on the latest rows.",
@@ -260,7 +262,8 @@ def _mixed_category(column: ColumnProfile, survey: ColumnSurvey) -> Finding:
         severity=Severity.INFO,
         message=f"'{column.name}' mixes {numbers} with {words}; it is read as a category.",
         meaning="Equal amounts written differently count as different. "
-        "Set the type to numeric if the words are mistakes.",
+        f"Set the type to numeric if the words are mistakes: {survey.words.count:,} of "
+        f"{counted(survey.present, 'value')} would count as missing then.",
         column=column.name,
         rows=tuple(row for row, _ in survey.words.examples),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from codegen.profile.measures import in_unit, measures_alike, own_units
 from codegen.profile.survey import ColumnSurvey
 from codegen.profile.types import ColumnType
 from codegen.profile.values import (
@@ -53,7 +54,7 @@ class ColumnPlan:
     style: NumberStyle | None
     """Further spelling of numbers besides the plain one."""
     unit: str
-    """Currency or per cent sign beside the numbers."""
+    """Currency, per cent sign or measure beside the numbers; other measures of its kind are converted to it."""
     date_format: str
 
     @property
@@ -134,12 +135,16 @@ def _numeric(values: pl.Series, plan: ColumnPlan) -> pl.Series:
         found = values.cast(pl.Float64, strict=False)
     else:
         found = numbers(values)
+        own: pl.Series | None = None
         if found.null_count():
             values = values.str.strip_chars()
-            values = without_unit(values, plan.unit) if plan.unit else values
+            if plan.unit:
+                own = own_units(values, plan.unit)
+                values = without_unit(values, plan.unit)
             found = numbers(values)
         if plan.style:
             found = numbers(values, plan.style).fill_null(found)  # beside decimal commas 1.234 is a thousand
+        found = in_unit(found, own, plan.unit)
     return finite(found)
 
 
@@ -148,8 +153,12 @@ def _is_coded(survey: ColumnSurvey) -> bool:
 
 
 def _is_of_one_unit(survey: ColumnSurvey) -> bool:
-    """Whether all have a unit or none: `50 %` beside many a `0.5` is no column of amounts."""
-    return not survey.unit or survey.with_unit >= (1 - MAX_WORD_SHARE) * survey.numbers.count
+    """Whether all have a unit or none: `50 %` beside many a `0.5` is no column of amounts. Measures may lack."""
+    return (
+        not survey.unit
+        or bool(measures_alike(survey.unit))
+        or survey.with_unit >= (1 - MAX_WORD_SHARE) * survey.numbers.count
+    )
 
 
 def _is_coded_missing(survey: ColumnSurvey, share: float) -> bool:

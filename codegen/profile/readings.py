@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from codegen.profile.guess import ColumnPlan
+from codegen.profile.measures import measures_alike
 from codegen.profile.survey import ColumnSurvey
 from codegen.profile.types import ColumnProfile, ColumnType, Finding, Severity
 from codegen.profile.values import CLOCK_STYLES
@@ -98,13 +99,19 @@ def _unit(column: ColumnProfile, survey: ColumnSurvey) -> Finding:
     bare = survey.numbers.count - survey.with_unit
     read = ": 12 % is 12, not 0.12" if survey.unit == _PERCENT else ", which was taken off"
     alike = f" {counted(bare, 'number without it was', 'numbers without it were')} read the same way." if bare else ""
+    others = survey.other_units
+    converted = " and ".join(f"{count:,} with {unit}" for unit, count in others.most_common())
+    converted = f" {converted} {'was' if others.total() == 1 else 'were'} converted to {survey.unit}." if others else ""
+    kind = [unit for unit in measures_alike(survey.unit) if unit != survey.unit]
+    also = f", or {', '.join(kind[:-1])} or {kind[-1]}" if kind else ""
     return Finding(
         code="number_unit",
-        severity=Severity.WARNING if bare else Severity.INFO,
-        message=f"Numbers of '{column.name}' are written with {survey.unit}{read}.{alike}",
-        meaning="Check the range in the profile. Rows to predict for may have it or not; values with another "
+        severity=Severity.WARNING if bare or others else Severity.INFO,
+        message=f"Numbers of '{column.name}' are written with {survey.unit}{read}.{converted}{alike}",
+        meaning=f"Check the range in the profile. Rows to predict for may have it or not{also}; values with another "
         "unit do not count as numbers.",
         column=column.name,
+        rows=tuple(survey.other_unit_rows),
     )
 
 

@@ -23,7 +23,7 @@ class TableSource(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Unique column names."""
+        """Unique column names; behind the last batch without columns at the end that turned out to be none."""
 
     @property
     def description(self) -> str:
@@ -137,12 +137,13 @@ def _name_findings(repeated: list[str], blank: list[str]) -> list[Finding]:
             )
         )
     if blank:
+        more = f" and {len(blank) - _EXAMPLES:,} more" if len(blank) > _EXAMPLES else ""
         found.append(
             Finding(
                 code="unnamed_columns",
                 severity=Severity.INFO,
                 message=f"{counted(len(blank), 'column without a name was', 'columns without a name were')} named "
-                f"{', '.join(blank[:5])}.",
+                f"{', '.join(blank[:_EXAMPLES])}{more}.",
                 meaning="Often a row number that was exported along. Leave it out if it is.",
                 column=blank[0],
             )

@@ -10,7 +10,8 @@ import polars as pl
 
 from codegen.profile.clocks import ClockTally
 from codegen.profile.marks import Marks, marks_of
-from codegen.profile.tallies import MAX_WHOLE, NumberTally, WordTally
+from codegen.profile.measures import in_unit, own_units
+from codegen.profile.tallies import EXAMPLES, MAX_WHOLE, NumberTally, WordTally
 from codegen.profile.values import (
     DATE_FORMATS,
     DOUBTFUL_MARKERS,
@@ -101,9 +102,13 @@ class ColumnSurvey:
         self.coded = 0
         """Of the numbers, those with leading zeros: codes."""
         self.unit = ""
-        """A currency or per cent sign that most of the first values have."""
+        """A currency, per cent sign or measure that most of the first values have."""
         self.with_unit = 0
-        """Values that have it."""
+        """Values that have it, or another measure of its kind."""
+        self.other_units: Counter[str] = Counter()
+        """Measures of the kind of `unit` that are converted to it, and how often each occurs."""
+        self.other_unit_rows: list[int] = []
+        """1-based, the first few."""
         self.typed: pl.DataType | None = None
         """Type in the source, where it is not text."""
         self.style = NumberStyle.DECIMAL_COMMA if decimal_comma else NumberStyle.THOUSANDS
@@ -223,64 +228,71 @@ class ColumnSurvey:
 
     def _add_texts(self, values: pl.Series, marks: Marks | None) -> None:
         parsed = numbers(values)
+        own: pl.Series | None = None
         if parsed.null_count():
             values = values.str.strip_chars()
             missing = is_missing(values)
-            values = self._without_unit(values, missing)
+            values, own = self._without_unit(values, missing)
             parsed = numbers(values)
             self._count(values.filter(~missing))
             self._add_markers(values.filter(missing).drop_nulls())
-            self._add_words(values, ~missing & parsed.is_null())
+            self._add_words(values, ~missing & parsed.is_null(), own)
         else:
             self._count(values)
         if marks is None or self.unit:
             marks = marks_of(values)
         self.coded += marks.coded
-        self.numbers.add(self._without_pointed(parsed, marks.pointed), self.rows)
+        self.numbers.add(self._without_pointed(parsed, marks.pointed, own), self.rows)
         if self.numbers.maximum >= MAX_WHOLE or self.numbers.minimum <= -MAX_WHOLE:
             large = values.filter((parsed.abs() >= MAX_WHOLE).fill_null(False))
             self.inexact += int(large.str.contains(_DIGITS).sum())
 
-    def _without_unit(self, values: pl.Series, missing: pl.Series) -> pl.Series:
+    def _without_unit(self, values: pl.Series, missing: pl.Series) -> tuple[pl.Series, pl.Series | None]:
+        """(values without their units, which these are)."""
         if not self.present:
             self.unit = unit_of(values.filter(~missing))
         if not self.unit:
-            return values
-        bare = without_unit(values, self.unit)
+            return values, None
+        bare, own = without_unit(values, self.unit), own_units(values, self.unit)
         self.with_unit += int((bare != values).sum())
-        return bare
+        other = ((bare != values) & (own != self.unit)).fill_null(False)
+        self.other_units.update(own.filter(other).to_list())
+        first = other.arg_true().head(EXAMPLES - len(self.other_unit_rows))
+        self.other_unit_rows.extend(self.rows + int(at) + 1 for at in first)
+        return bare, own
 
-    def _without_pointed(self, parsed: pl.Series, pointed: npt.NDArray[np.bool_]) -> pl.Series:
+    def _without_pointed(self, parsed: pl.Series, pointed: npt.NDArray[np.bool_], own: pl.Series | None) -> pl.Series:
         """`parsed` without what is thousands if commas are decimal, which is counted in both ways."""
         if not pointed.any():
-            return parsed
+            return in_unit(parsed, own, self.unit)
         numbers_read = parsed.to_numpy()
         pointed = pointed & ~np.isnan(numbers_read)
         found = numbers_read[pointed]  # one point and three decimals: two points are no plain number
-        self._pointed[NumberStyle.THOUSANDS].add(pl.Series(found), self.rows)
-        self._pointed[NumberStyle.DECIMAL_COMMA].add(pl.Series(np.rint(found * 1000)), self.rows)
-        return parsed.set(pl.Series(pointed), None)
+        of_found = None if own is None else own.filter(pl.Series(pointed))
+        for style, read in ((NumberStyle.THOUSANDS, found), (NumberStyle.DECIMAL_COMMA, np.rint(found * 1000))):
+            self._pointed[style].add(in_unit(pl.Series(read), of_found, self.unit), self.rows)
+        return in_unit(parsed.set(pl.Series(pointed), None), own, self.unit)
 
     def _add_markers(self, missing: pl.Series) -> None:
         if len(missing) and len(found := missing.filter(missing.is_in(DOUBTFUL_MARKERS))):
             counted = found.rename("value").value_counts(name="rows")
             self.markers.update(dict(counted.iter_rows()))
 
-    def _add_words(self, values: pl.Series, mask: pl.Series) -> None:
+    def _add_words(self, values: pl.Series, mask: pl.Series, own: pl.Series | None) -> None:
         if not mask.any():
             return
         mask = mask & ~self.clocks.add(values, mask, self.rows)
         spelled = mask & values.to_frame("text").select_seq(_SPELLED).to_series()
         if spelled.any():
-            self._add_spelled(values, spelled)
+            self._add_spelled(values, spelled, own)
             mask = mask & ~spelled
         self.words.add(values, mask, self.rows)
         self._try_dates(values.filter(mask | spelled))
 
-    def _add_spelled(self, values: pl.Series, mask: pl.Series) -> None:
+    def _add_spelled(self, values: pl.Series, mask: pl.Series, own: pl.Series | None) -> None:
         held = values.set(~mask, None)
         for style, (found, left) in self._spelled.items():
-            parsed = numbers(held, style)
+            parsed = in_unit(numbers(held, style), own, self.unit)
             found.add(parsed, self.rows)
             left.add(values, mask & parsed.is_null(), self.rows)
 

@@ -20,6 +20,7 @@ from codegen.profile.parts import Parts
 from codegen.profile.problems import fail
 from codegen.profile.readings import no_features, similar_classes
 from codegen.profile.rows import rows_with
+from codegen.profile.series import with_series
 from codegen.profile.sources import TableSource
 from codegen.profile.splits import split_name
 from codegen.profile.spool import PackedWriter, Spool
@@ -71,6 +72,8 @@ def profile_table(
         surveys = _survey(source, spool, progress)
     finally:
         spool.close()
+    del surveys[len(source.names) :]
+    _refuse_unknown(source.names, options)
     if not surveys[0].rows:
         fail("header_only", "The file has a header and no rows.", "Check how the file was made.", row=1)
     split = _split_survey(surveys, spool)
@@ -227,6 +230,7 @@ def _profile(
     findings += [] if options.target else passed_over(columns, target)
     for column, plan, stats in zip(columns, plans, measured.stats, strict=True):
         findings.extend(column_findings(column, by_name[plan.name], plan, stats, column.name == target))
+    findings = with_series(findings, profile, out / TABLE_FILE)
     findings.extend(far_findings(profile, out / TABLE_FILE, measured.sample))
     findings.extend(_target_findings(profile, counted, out, measured.sample))
     return replace(profile, warnings=ranked(findings))

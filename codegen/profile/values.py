@@ -11,6 +11,7 @@ import polars as pl
 
 from codegen.profile import types
 from codegen.profile.clocks import clock_seconds
+from codegen.profile.measures import MEASURES, measures_alike
 
 MISSING = (
     "",
@@ -100,7 +101,9 @@ UNITS = (
 )  # fmt: skip
 """What may stand before or behind a number: per cent and currencies. `ABC 12` is none: it may be a name."""
 _UNIT_TRIAL = 200
-_ANY_UNIT = "|".join(map(re.escape, UNITS))
+_ANY_SIGN = "|".join(map(re.escape, UNITS))
+_ANY_UNIT = "|".join([_ANY_SIGN, *(unit for kind in MEASURES for unit in kind)])
+"""Behind a number; before one `s1` and `m2` are names."""
 _UNIT_GAP = "[ \u00a0\u202f]?"
 _UNSIGNED = r"(?:\d[\d.,]*|\.\d+)"
 
@@ -153,17 +156,27 @@ def finite(values: pl.Series) -> pl.Series:
 
 
 def unit_of(texts: pl.Series) -> str:
-    """What stands beside a number in most of the first of these texts, spaces taken off; empty where nothing does."""
+    """What stands beside a number in most of the first of these texts, spaces taken off; empty where nothing does.
+
+    A measure need not stand at every number.
+    """
     trial = texts.head(_UNIT_TRIAL)
-    before = trial.str.extract(rf"^[+-]?({_ANY_UNIT}){_UNIT_GAP}[+-]?{_UNSIGNED}$")
+    before = trial.str.extract(rf"^[+-]?({_ANY_SIGN}){_UNIT_GAP}[+-]?{_UNSIGNED}$")
     found = before.fill_null(trial.str.extract(rf"^[+-]?{_UNSIGNED}{_UNIT_GAP}({_ANY_UNIT})$")).drop_nulls()
-    if 2 * len(found) < len(trial) or not len(found):
+    if not len(found):
         return ""
-    return str(found.value_counts(sort=True)[found.name][0])
+    unit = str(found.value_counts(sort=True)[found.name][0])
+    bare = int(trial.str.contains(rf"^[+-]?{_UNSIGNED}$").sum()) if measures_alike(unit) else 0
+    return unit if 2 * (len(found) + bare) >= len(trial) else ""
 
 
 def without_unit(texts: pl.Series, unit: str) -> pl.Series:
-    """Texts whose number has lost the unit before or behind it; others, and numbers without one, stay as they are."""
+    """Texts whose number has lost the unit before or behind it; others, and numbers without one, stay as they are.
+
+    A measure stands behind, and another one of its kind is taken off, too.
+    """
+    if kind := measures_alike(unit):
+        return texts.str.replace(rf"^([+-]?{_UNSIGNED}){_UNIT_GAP}(?:{'|'.join(kind)})$", "${1}")
     beside = re.escape(unit)
     pattern = rf"^([+-]?)(?:{beside}{_UNIT_GAP})?([+-]?)({_UNSIGNED})(?:{_UNIT_GAP}{beside})?$"
     return texts.str.replace(pattern, "${1}${2}${3}")

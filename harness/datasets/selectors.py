@@ -12,6 +12,7 @@ from codegen.profile.types import IMAGES_FILE, TABLE_FILE, THUMBNAILS_FOLDER, Da
 from harness.accounts.access import require, visible_projects
 from harness.accounts.models import Project, Role, User
 from harness.bucket.wanted import wanted_check
+from harness.datasets.content import content_key
 from harness.datasets.models import Dataset, DatasetState
 from harness.errors import Conflict, Invalid, NotFound
 from harness.paging import search_check
@@ -41,6 +42,18 @@ def dataset_get(*, user: User, dataset_id: str, role: Role = Role.VIEWER) -> Dat
     except NotFound as error:
         raise NotFound("There is no such dataset.", hint="See the list of datasets.") from error
     return dataset
+
+
+def datasets_of_bytes(rows: QuerySet[Dataset], bytes_sha256: str, source_name: str) -> QuerySet[Dataset]:
+    """Those among `rows` that were made of exactly this file, with whatever options it is read."""
+    read_by = rows.order_by().values_list("options", flat=True)
+    return rows.filter(sha256__in={content_key(bytes_sha256, source_name, options) for options in read_by})
+
+
+def datasets_same(dataset: Dataset) -> QuerySet[Dataset]:
+    """Earlier datasets of its project, so seen by whoever sees it, of the same bytes that are read alike."""
+    rows = Dataset.objects.filter(project_id=dataset.project_id, sha256=dataset.sha256, deleted_at=None)
+    return rows.filter(created_at__lt=dataset.created_at).order_by("created_at", "pk")
 
 
 def dataset_profile(dataset: Dataset) -> DatasetProfile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from harness.datasets.content import (
     space_check,
 )
 from harness.datasets.models import Dataset, DatasetState, Upload
+from harness.datasets.selectors import datasets_of_bytes
 from harness.datasets.uploads import (
     upload_append,
     upload_create,
@@ -119,8 +121,9 @@ def _dataset_create(
     """Without `upload` the source is a person's own file, which is copied; else it is noted on the upload in the same
     transaction, so that a kill leaves both or neither."""
     plain = options_plain(options_check(options))
-    key = content_key(file_sha256(source), source_name, plain)
-    name = _name_check(name or Path(source_name).stem.removesuffix(".csv").removesuffix(".tar")[:120])
+    bytes_sha256 = file_sha256(source)
+    key = content_key(bytes_sha256, source_name, plain)
+    name = _name_check(name or _name_made(project, bytes_sha256, source_name))
     with contents_held():
         (content_place if upload else _copy_place)(source, key, source_name)
         content_measure(key)
@@ -165,6 +168,17 @@ def _reading_start(dataset: Dataset) -> None:
     if dataset.state == DatasetState.PROFILING:
         task_send_on_commit("control.dataset_profile", [dataset.pk])
     publish_dataset(dataset.project_id, dataset.pk, {"state": str(dataset.state), "progress": dataset.progress})
+
+
+def _name_made(project: Project, bytes_sha256: str, source_name: str) -> str:
+    """From the file's name; with a number where the project has the same bytes and a dataset of that name."""
+    name = Path(source_name).stem.removesuffix(".csv").removesuffix(".tar")[:120]
+    rows = Dataset.objects.filter(project=project, deleted_at=None)
+    if not datasets_of_bytes(rows, bytes_sha256, source_name).exists():
+        return name
+    taken = set(rows.filter(name__startswith=name[:110]).values_list("name", flat=True))
+    numbered = (f"{name[:110]} ({number})" for number in count(2))
+    return next(free for free in chain([name], numbered) if free not in taken)
 
 
 def _name_check(name: str) -> str:

@@ -13,6 +13,7 @@ import pytest
 
 from codegen import spec_yaml
 from codegen.profile.groups import GROUP_COLUMN
+from codegen.profile.series import TIME_SERIES
 from codegen.profile.types import ColumnType, DatasetProfile, Finding, Severity
 from codegen.render import render
 from codegen.resolve import resolve
@@ -53,6 +54,13 @@ def test_auto_is_random_and_names_what_speaks_for_another_split():
     assert "'customer' belong together, set by: group" in said
     assert "later rows than these, set by: time ('joined' holds dates)" in said
     assert "customer" in found.spec["data"]["features"]
+
+
+def test_auto_says_so_where_rows_are_a_series_in_time():
+    told = Finding(code=TIME_SERIES, severity=Severity.WARNING, message="", meaning="", column="joined")
+    said = reasons(answer("", replace(VISITS, warnings=(told,))))["data.split.by"]
+    assert "evenly by 'joined', and neighbours of test rows are trained on: set by: time" in said
+    assert "later rows" not in said
 
 
 def test_a_group_column_is_no_input_unless_it_is_listed():

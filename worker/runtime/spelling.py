@@ -33,6 +33,12 @@ _CLOCK = (
     r"(?P<third>:[0-5][0-9])?(?P<fraction>[.,][0-9]+)?$"
 )
 _UNIT_GAP = "[ \u00a0\u202f]?"
+MEASURES = (
+    {"mm": 1, "cm": 10, "m": 1_000, "km": 1_000_000},
+    {"g": 1, "kg": 1_000, "t": 1_000_000},
+    {"s": 1, "min": 60, "h": 3_600},
+)
+"""Kinds, and how many of the smallest of its kind each unit is: those of `codegen.profile.measures`."""
 _FIRST_MOMENT, _LAST_MOMENT = (
     pa.scalar(moment, pa.timestamp("us")) for moment in (datetime(1000, 1, 1), datetime(9999, 12, 31, 23, 59, 59))
 )
@@ -59,9 +65,8 @@ def as_trained(preprocess: Mapping[str, Any], table: pa.Table, tell: Tell = prin
         texts, name = _without_markers(table.column(at)), field.name
         if kinds.get(name) == "numeric":
             style, unit = _number_spelling(spelled.get(name))
-            texts = _plain_numbers(_without_unit(texts, unit), comma, style == _COMMA_STYLE)
-            if style in _CLOCKS:
-                texts = _plain_seconds(texts, style)
+            plain = _plain_numbers(_without_unit(texts, unit), comma, style == _COMMA_STYLE)
+            texts = _plain_seconds(plain, style) if style in _CLOCKS else _in_unit(plain, texts, unit)
             if name in with_missing:
                 texts = _without_words(texts, pc.match_substring_regex(texts, _NUMBER), name, "number", tell)
         elif kinds.get(name) == "dates":
@@ -147,12 +152,34 @@ def _number_spelling(noted: object) -> tuple[str, str]:
 
 
 def _without_unit(texts: pa.ChunkedArray, unit: str) -> pa.ChunkedArray:
-    """`$1,234.50` as 1,234.50 where the data to train on had dollars; another currency stays, for it is no number."""
+    """`$1,234.50` as 1,234.50 where the data to train on had dollars; another currency stays, for it is no number.
+
+    Of measures behind a number all of one kind are taken off.
+    """
     if not unit:
         return texts
+    if kind := _measures_alike(unit):
+        return pc.replace_substring_regex(texts, rf"^([+-]?(?:\d[\d.,]*|\.\d+)){_UNIT_GAP}(?:{'|'.join(kind)})$", r"\1")
     beside = re.escape(unit)
     pattern = rf"^([+-]?)(?:{beside}{_UNIT_GAP})?([+-]?)(\d[\d.,]*|\.\d+)(?:{_UNIT_GAP}{beside})?$"
     return pc.replace_substring_regex(texts, pattern, r"\1\2\3")
+
+
+def _in_unit(plain: pa.ChunkedArray, written: pa.ChunkedArray, unit: str) -> pa.ChunkedArray:
+    """Plain numbers of what was `written` with another measure of the kind of `unit`, in `unit`; others as they are."""
+    kind = _measures_alike(unit)
+    for other in kind.keys() - {unit}:
+        with_other = pc.match_substring_regex(written, rf"[^a-z]{other}$")
+        with_other = pc.fill_null(pc.and_(with_other, pc.match_substring_regex(plain, _NUMBER)), False)
+        found = pc.if_else(with_other, plain, pa.scalar(None, plain.type)).cast(pa.float64())
+        converted = pc.divide(pc.multiply(found, float(kind[other])), float(kind[unit]))
+        plain = pc.if_else(with_other, converted.cast(plain.type), plain)
+    return plain
+
+
+def _measures_alike(unit: str) -> dict[str, int]:
+    """The kind of a unit, itself among it; empty for what is no measure."""
+    return next((kind for kind in MEASURES if unit in kind), {})
 
 
 def _plain_numbers(texts: pa.ChunkedArray, prefer_comma: bool, trained_comma: bool) -> pa.ChunkedArray:

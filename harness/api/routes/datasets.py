@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mimetypes
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from django.http import HttpRequest, HttpResponseBase
@@ -13,9 +14,9 @@ from harness.accounts.selectors import project_get
 from harness.api.auth import person
 from harness.api.paging import Paging, page_body
 from harness.api.schemas.base import Done, PageOf, Strict
-from harness.api.schemas.datasets import DatasetOut, DatasetPatch, RowsOut
+from harness.api.schemas.datasets import DatasetOut, DatasetPatch, DatasetRef, RowsOut
 from harness.datasets import selectors, services
-from harness.datasets.content import content_key, source_name_clean
+from harness.datasets.content import source_name_clean
 from harness.datasets.models import Dataset, DatasetState
 from harness.paging import page_of
 from harness.plain import INTEGER_MAX
@@ -44,8 +45,8 @@ class DatasetFilters(Strict):
     filename: str = Field("", max_length=255)
 
 
-def dataset_out(dataset: Dataset) -> DatasetOut:
-    """A dataset as the API shows it."""
+def dataset_out(dataset: Dataset, same: Iterable[Dataset] = ()) -> DatasetOut:
+    """A dataset as the API shows it; `same`: earlier ones of the same bytes."""
     profile = dataset.profile or {}
     return DatasetOut(
         project=dataset.project.slug,
@@ -54,6 +55,7 @@ def dataset_out(dataset: Dataset) -> DatasetOut:
         rows=profile.get("rows"),
         task=profile.get("task"),
         target=profile.get("target"),
+        same_as=[DatasetRef(id=one.pk, name=one.name) for one in same],
         **{name: getattr(dataset, name) for name in _COPIED},
     )
 
@@ -69,15 +71,15 @@ def dataset_list(
     if filters.state:
         rows = rows.filter(state=filters.state)
     if filters.bytes_sha256:
-        name, read_by = source_name_clean(filters.filename), rows.order_by().values_list("options", flat=True)
-        rows = rows.filter(sha256__in={content_key(filters.bytes_sha256, name, options) for options in read_by})
+        rows = selectors.datasets_of_bytes(rows, filters.bytes_sha256, source_name_clean(filters.filename))
     return page_body(page_of(rows, page=paging.page, page_size=paging.page_size), dataset_out)
 
 
 @router.get("/{dataset_id}", response=DatasetOut, summary="A dataset")
 def dataset_get(request: HttpRequest, dataset_id: str) -> DatasetOut:
     """One dataset, in the trash or not."""
-    return dataset_out(selectors.dataset_get(user=person(request), dataset_id=dataset_id))
+    dataset = selectors.dataset_get(user=person(request), dataset_id=dataset_id)
+    return dataset_out(dataset, selectors.datasets_same(dataset))
 
 
 @router.patch("/{dataset_id}", response=DatasetOut, summary="Change a dataset")

@@ -47,6 +47,9 @@ class DatasetOut(DatasetRef):
     task: str | None = Field(description="Guessed problem type.")
     target: str | None = Field(description="Guessed column to predict.")
     problem: dict[str, Any] | None = Field(description="Why it cannot be used: code, message, hint, row, column, file.")
+    same_as: list[DatasetRef] = Field(
+        description="Earlier datasets of the project of the same bytes, read alike; only told by `GET /datasets/ID`."
+    )
     created_at: datetime
     deleted_at: datetime | None = Field(description="In the trash since.")
 

@@ -242,4 +242,12 @@ def _show(dataset: Json) -> None:
     rows = [(name.replace("_", " ").capitalize(), dataset[name]) for name in names]
     problem = dataset["problem"] or {}
     rows += [("Size", size(dataset["source_bytes"])), ("Created", when(dataset["created_at"]))]
-    pairs_print([*rows, ("Problem", problem.get("message")), ("What to do", problem.get("hint"))])
+    same = ", ".join(f"{one['name']} ({one['id']})" for one in dataset.get("same_as", ()))
+    pairs_print(
+        [
+            *rows,
+            ("Same bytes as", same or None),
+            ("Problem", problem.get("message")),
+            ("What to do", problem.get("hint")),
+        ]
+    )

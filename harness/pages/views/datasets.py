@@ -25,6 +25,7 @@ from harness.datasets.selectors import (
     dataset_profile,
     dataset_rows,
     dataset_thumbnail,
+    datasets_same,
 )
 from harness.datasets.services import dataset_delete, dataset_restore, dataset_update
 from harness.errors import HarnessError, Invalid
@@ -137,6 +138,7 @@ def dataset_page(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
     context: dict[str, Any] = {
         "dataset": dataset,
         "may_change": can(user, dataset.project, Role.MEMBER),
+        "same": [] if dataset.deleted_at else datasets_same(dataset),
         "read_otherwise": may_read_otherwise(dataset.problem or {}),
         "jobs": dataset.jobs.filter(deleted_at=None).order_by("-created_at")[:5],
     }

@@ -120,6 +120,42 @@ def test_a_title_with_delimiters_above_the_names_is_refused(lab: Lab, first: str
     assert lab.profile("a.csv", first + "a;b;y\n" + rows, header=True).columns[0].name == "Report 2023"
 
 
+def test_a_title_above_names_is_refused_where_a_spreadsheet_filled_up_all_lines(lab: Lab) -> None:
+    rows = "".join(f"{i},{i % 7},{'pq'[i % 2]},,\n" for i in range(60))
+    problem = lab.problem("a.csv", "Report 2023,,,,\n,,,,\na,b,y,,\n" + rows)
+    assert problem.code == "title_line" and "'Report 2023'" in problem.message
+
+
+def test_columns_at_the_end_without_name_and_value_are_left_out(lab: Lab) -> None:
+    rows = "".join(f"{i},,{i % 7},{'pq'[i % 2]}, ,\n" for i in range(60))
+    profile = lab.profile("a.csv", "a,,b,y,,\n" + rows)
+    assert [column.name for column in profile.columns] == ["a", "column_2", "b", "y"]
+    assert lab.table().column_names == ["a", "column_2", "b", "y"] and profile.target == "y"
+    told = finding(profile, "empty_columns")
+    assert told.message.startswith("2 columns at the end have neither") and told.severity is Severity.INFO
+    assert "1 column without a name was named column_2." in finding(profile, "unnamed_columns").message
+
+
+@pytest.mark.parametrize("options", [{}, {"header": False}])
+def test_a_value_anywhere_keeps_a_column_without_a_name(lab: Lab, options: dict[str, bool]) -> None:
+    rows = "".join(f"{i},{i % 7},{'pq'[i % 2]},{'note' if i == 58 else ''},\n" for i in range(60))
+    profile = lab.profile("a.csv", "a,b,y,,\n" + rows, **options)
+    assert [column.name for column in profile.columns][3:] == ["column_4"]
+    assert "1 column at the end has neither a name nor any value and was" in finding(profile, "empty_columns").message
+
+
+def test_a_target_that_is_no_column_in_the_end_is_refused(lab: Lab) -> None:
+    rows = "".join(f"{i},{i % 7},{'pq'[i % 2]},\n" for i in range(60))
+    assert lab.problem("a.csv", "a,b,y,\n" + rows, target="column_4").code == "target_not_found"
+
+
+def test_more_columns_without_names_than_are_listed_are_told_as_such(lab: Lab) -> None:
+    rows = "".join(f"{'pq'[i % 2]},1,2,3,4,5,{i}\n" for i in range(60))
+    message = finding(lab.profile("a.csv", "y,,,,,,\n" + rows), "unnamed_columns").message
+    told = "6 columns without a name were named column_2, column_3, column_4, column_5, column_6 and 1 more."
+    assert message == told
+
+
 def test_the_remark_sep_above_two_names_is_refused(lab: Lab) -> None:
     rows = "".join(f"{i},5;{'pq'[i % 2]}\n" for i in range(60))
     assert lab.problem("a.csv", "sep=;\na;y\n" + rows).code == "title_line"

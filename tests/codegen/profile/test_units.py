@@ -1,4 +1,4 @@
-"""Amounts with a currency or a per cent sign are numbers where nearly all values of the column are such."""
+"""Amounts with a currency, a per cent sign or a measure are numbers where nearly all values of the column are such."""
 
 from __future__ import annotations
 
@@ -55,9 +55,10 @@ def test_a_number_without_the_sign_of_the_others_is_read_alike_and_told(lab: Lab
         ["$5", "€5", "$7", "€9"],
         ["$5", "$6", "$7", "many"],
         ["BMW 320", "BMW 520", "VOL 40", "VOL 60"],
-        ["5 km", "6 km", "7 km", "9 km"],
+        ["s1", "s2", "s3", "m1"],
+        ["5 km", "6 kg", "7 km", "9 kg"],
     ],
-    ids=["per cent and shares", "two currencies", "words", "names", "lengths"],
+    ids=["per cent and shares", "two currencies", "words", "names", "names like measures", "two kinds of measures"],
 )
 def test_a_column_that_is_not_of_one_unit_stays_words(lab: Lab, values: list[str]) -> None:
     profile = profiled(lab, values)
@@ -65,7 +66,7 @@ def test_a_column_that_is_not_of_one_unit_stays_words(lab: Lab, values: list[str
     assert column and (column.type, column.spelling) == (ColumnType.CATEGORY, "")
     assert lab.table()["price"].to_pylist()[:4] == values
     told = {found.code for found in profile.warnings if found.column == "price"}
-    assert ("numbers_as_words" in told) == (values[0][0] in "$5" and "km" not in values[0])
+    assert ("numbers_as_words" in told) == (values[0][0] in "$5")
 
 
 def test_a_person_may_have_a_mixed_column_read_as_numbers(lab: Lab) -> None:
@@ -76,3 +77,50 @@ def test_a_person_may_have_a_mixed_column_read_as_numbers(lab: Lab) -> None:
 def test_a_person_may_have_amounts_kept_as_words(lab: Lab) -> None:
     profiled(lab, ["$5", "$6"], column_types={"price": ColumnType.CATEGORY})
     assert lab.table()["price"].to_pylist()[:2] == ["$5", "$6"]
+
+
+@pytest.mark.parametrize(
+    ("spelled", "expected", "spelling"),
+    [
+        (["694 mm", "701", "38,5 cm", "702mm"], [694, 701, 385, 702], "decimal comma, mm"),
+        (["1.5 km", "2 km", "500 m", "2.25 km"], [1.5, 2, 0.5, 2.25], "km"),
+        (["5 kg", "1,250 g", "2 t", "7 kg"], [5, 1.25, 2000, 7], "kg"),
+        (["1,5 h", "2 h", "45 min", "-36 s"], [1.5, 2, 0.75, -0.01], "decimal comma, h"),
+        (["1.234 m", "7,5 m", "0,5 km", "12"], [1234, 7.5, 500, 12], "decimal comma, m"),
+    ],
+)
+def test_measures_of_one_kind_are_converted_to_the_commonest(
+    lab: Lab, spelled: list[str], expected: list[float], spelling: str
+) -> None:
+    profile = profiled(lab, spelled)
+    column = profile.column("price")
+    assert column and (column.type, column.spelling, column.missing) == (ColumnType.NUMERIC, spelling, 0)
+    assert (column.minimum, column.maximum) == (min(expected), max(expected))
+    assert lab.table()["price"].to_pylist()[:4] == expected
+
+
+def test_it_is_told_what_was_converted_and_where(lab: Lab) -> None:
+    told = finding(profiled(lab, ["694 mm", "701", "38,5 cm", "702 mm", "1 m", "40 cm"]), "number_unit", "price")
+    assert told.message == (
+        "Numbers of 'price' are written with mm, which was taken off. 20 with cm and 10 with m were converted to mm. "
+        "10 numbers without it were read the same way."
+    )
+    assert "may have it or not, or cm, m or km" in told.meaning
+    assert told.severity is Severity.WARNING and told.rows == (3, 5, 6, 9, 11)
+
+
+def test_a_measure_that_few_of_many_numbers_have_makes_none_of_them_a_word(lab: Lab) -> None:
+    profiled(lab, [*map(str, range(1, 10)), "1.5 cm"])
+    assert lab.table()["price"].to_pylist()[7:10] == [8, 9, 1.5]
+
+
+def test_measures_are_converted_alike_in_all_batches(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codegen.profile.delimited._SLOW_ROWS", 7)
+    rows = [f'"{i} mm",{i % 4},"a ""{i % 2}"""' if i % 9 else f'"{i} cm",{i % 4},b' for i in range(1, 61)]
+    lab.profile("a.csv", "\n".join(["size,z,label", *rows]))
+    assert lab.table()["size"].to_pylist() == [i if i % 9 else 10 * i for i in range(1, 61)]
+
+
+def test_a_mixed_category_tells_what_numbers_alone_would_lose(lab: Lab) -> None:
+    told = finding(profiled(lab, ["5", "6 ft", "7 ft", "9 ft"]), "mixed_types", "price")
+    assert "45 of 60 values would count as missing" in told.meaning

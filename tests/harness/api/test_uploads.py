@@ -64,6 +64,13 @@ def test_a_file_in_pieces_becomes_a_dataset_with_the_same_bytes(caller: Client) 
     assert again["Dataset-Id"] == dataset.pk
 
 
+def test_a_dataset_names_an_earlier_one_of_the_same_bytes(caller: Client) -> None:
+    made = [send(caller, begin(caller), 0, BODY)["Dataset-Id"] for _ in range(2)]
+    first, second = (caller.get(f"{API}/datasets/{dataset_id}").json() for dataset_id in made)
+    assert (first["name"], first["same_as"]) == ("t", [])
+    assert (second["name"], second["same_as"]) == ("t (2)", [{"id": made[0], "name": "t"}])
+
+
 def test_the_answer_to_options_says_what_the_server_can_do(caller: Client) -> None:
     answer = caller.options(f"{API}/uploads")
     assert answer.status_code == 204

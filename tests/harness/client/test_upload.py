@@ -212,6 +212,9 @@ def test_a_file_that_is_there_is_used_however_it_is_read_by_now(dlh: Dlh, portal
         again = dlh(*add, *options, "--json").json
         assert (again["id"], again["uploaded"]) == (first["id"], False)
     as_it_is = dlh(*add, "--fresh", "--json").json
+    assert as_it_is["name"] == f"{first['name']} (2)"
+    assert f"{as_it_is['name']} ({as_it_is['id']})" in " ".join(dlh(*add, "--fresh").out.split())
+    as_it_is = dlh(*add, "--fresh", "--json").json
     assert as_it_is["uploaded"] and dlh(*add, "--json").json["id"] == as_it_is["id"]
 
 
@@ -219,6 +222,7 @@ def test_a_second_dataset_of_a_name_is_told_with_the_id_of_the_first(
     dlh: Dlh, portal: SimpleNamespace, file: Path
 ) -> None:
     first = dlh("data", "add", file, "--no-wait", "--target", "b", "--json").json
+    file.write_text("a,b\n" + "1,2\n" * 9)
     other = dlh("data", "add", file, "--no-wait", "--target", "a")
     assert other.code == 0 and f"is the name of {first['id']}, too" in other.err
     named = dlh("data", "add", file, "--no-wait", "--name", "squares")

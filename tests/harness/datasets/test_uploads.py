@@ -9,9 +9,11 @@ import pytest
 from django.conf import settings
 from django.utils import timezone
 
+from harness.accounts.models import Membership, Role
 from harness.datasets import purging, services, uploads
 from harness.datasets.content import source_name_clean
 from harness.datasets.models import Dataset, Upload
+from harness.datasets.selectors import datasets_same
 from harness.errors import Conflict, Forbidden, Invalid, NoSpace, NotFound, TooLarge
 
 pytestmark = pytest.mark.django_db
@@ -159,6 +161,39 @@ def test_the_same_content_is_stored_once(people, tasks_sent):
 
     first, second = send(people.owner), send(people.mate)
     assert first.pk != second.pk and first.sha256 == second.sha256
+
+
+def sent(people, project=None, **given):
+    body = {"filename": "Erträge 2018-2023.csv", "size_bytes": len(BODY), **given}
+    made = services.upload_create(user=people.owner, project=project or people.project, **body)
+    services.upload_append(upload=made, offset=0, chunk=[BODY])
+    return services.upload_finish(upload=made, name=made.name, options=made.options)
+
+
+def test_the_same_file_again_gets_a_name_of_its_own(people, tasks_sent):
+    names = [sent(people, options=options).name for options in ({}, {}, {"delimiter": ","})]
+    assert names == ["Erträge 2018-2023", "Erträge 2018-2023 (2)", "Erträge 2018-2023 (3)"]
+    assert sent(people, name="Mine").name == sent(people, name="Mine").name == "Mine"
+    assert sent(people, filename="other.csv").name == "other"
+
+
+def test_the_same_name_of_other_bytes_or_of_another_project_or_in_the_trash_is_kept(people, tasks_sent):
+    first = sent(people)
+    other = services.upload_create(user=people.owner, project=people.project, filename=first.source_name, size_bytes=9)
+    services.upload_append(upload=other, offset=0, chunk=[b"a,b\n1,2\n3"])
+    assert services.upload_finish(upload=other).name == first.name
+    Membership.objects.create(project=people.elsewhere, user=people.owner, role=Role.MEMBER)
+    elsewhere = sent(people, project=people.elsewhere)
+    assert elsewhere.name == first.name and not datasets_same(elsewhere)
+    Dataset.objects.update(deleted_at=timezone.now())
+    assert sent(people).name == first.name
+
+
+def test_a_dataset_names_earlier_ones_of_the_same_bytes(people, tasks_sent):
+    first, second, third = sent(people), sent(people), sent(people)
+    assert (list(datasets_same(third)), list(datasets_same(first))) == ([first, second], [])
+    services.dataset_delete(user=people.owner, dataset=first)
+    assert list(datasets_same(third)) == [second]
 
 
 def test_uploads_are_for_members_and_seen_by_their_owner_only(upload, people):

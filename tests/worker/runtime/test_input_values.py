@@ -14,10 +14,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codegen.profile import nested, profile_dataset, types
+from codegen.profile import measures, nested, profile_dataset, types
 from codegen.profile.types import TABLE_FILE, ColumnType, ProfileOptions
 from codegen.profile.values import NumberStyle, numbers
-from worker.runtime import tables
+from worker.runtime import spelling, tables
 from worker.runtime.onnx_export import predict_table
 from worker.runtime.spelling import as_trained
 from worker.runtime.tables import read_rows
@@ -101,6 +101,8 @@ def test_objects_are_taken_apart_alike(row: dict[str, Any]) -> None:
         (["0:38:53", "1 day, 2:03:04"], ["38:53.5", "1:02:03", "90"], [2333.5, 3723, 90]),
         (["19:12", "08:05"], ["19:12", "0:38:53", "0:04.5"], [69120, 2333, 4.5]),
         (["4:35", "1:02:03,5"], ["19:12", "-0:05", "-1 days +23:59:55"], [1152, -5, -5]),
+        (["694 mm", "38,5 cm"], ["3 mm", "1,5 m", "7"], [3, 1500, 7]),
+        (["1.5 h", "2h"], ["45 min", "-36 s", "7 h", "1,200 s"], [0.75, -0.01, 7, 1200 / 3600]),
     ],
 )
 def test_amounts_mean_the_same_to_a_prediction_as_to_training(
@@ -117,6 +119,16 @@ def test_amounts_mean_the_same_to_a_prediction_as_to_training(
         as_trained(noted, read_rows(tmp_path / "a.tsv"))["price"].cast(pa.float64()).to_pylist() == packed.to_pylist()
     )
     assert as_trained(noted, pa.table({"price": again}))["price"].cast(pa.float64()).to_pylist() == expected
+
+
+def test_measures_are_those_of_the_profile() -> None:
+    assert spelling.MEASURES == predict_table.MEASURES == measures.MEASURES
+
+
+def test_a_measure_of_another_kind_is_no_number() -> None:
+    noted = {"numeric": [{"column": "size", "kind": "numeric"}], "spelling": {"size": "mm"}, "missing": ["size"]}
+    read = as_trained(noted, pa.table({"size": ["5 cm", "5 kg", "m5", None, "7 mm"]}))
+    assert read["size"].to_pylist() == ["50", None, None, None, "7"]
 
 
 def test_another_currency_is_no_number() -> None:

@@ -45,6 +45,8 @@ def test_all_kinds_of_columns_are_encoded_as_in_training(rows: int, tmp_path) ->
         ("1,234.5", "", "1234.5"), ("1234.5", "", "1234.5"), ("1.234,5", "decimal comma", "1234.5"),
         ("2,5", "decimal comma", "2.5"),
         ("€ 12", "€", "12"), ("3,5 €", "decimal comma, €", "3.5"), ("-7e2", "", "-7e2"),
+        ("3 mm", "mm", "3"), ("38,5 cm", "decimal comma, mm", "385.0"), ("5mm", "m", "0.005"), ("45 min", "h", "0.75"),
+        ("7", "kg", "7"), ("1,250 g", "kg", "1.25"), ("mm", "mm", "mm"),
     ],
 )  # fmt: skip
 def test_numbers_are_read_as_they_were_written_in_training(text: str, spelled: str, written: str) -> None:

@@ -42,6 +42,11 @@ CLOCK = (
     r"(?:(?P<days>-?[0-9]{1,7}) days?,? )?(?P<sign>[+-]?)(?P<first>[0-9]{1,6}):(?P<second>[0-5][0-9])"
     r"(?::(?P<third>[0-5][0-9]))?(?P<fraction>[.,][0-9]+)?"
 )
+MEASURES = (  # how many of the smallest of its kind each unit is
+    {"mm": 1, "cm": 10, "m": 1_000, "km": 1_000_000},
+    {"g": 1, "kg": 1_000, "t": 1_000_000},
+    {"s": 1, "min": 60, "h": 3_600},
+)
 MISSING = {
     "", "?", "-", "--", "NA", "N/A", "n/a", "na", "NaN", "nan", "-nan", "NULL", "null", "None", "nil", "<NA>", "n.a.",
     "N.A.", "NaT", "k.A.", "\\N", "#N/A", "#NV", "#DIV/0!", "#VALUE!", "#WERT!", "#REF!", "#BEZUG!", "#NAME?", "#NUM!",
@@ -125,15 +130,28 @@ def respelled(preprocess: dict[str, Any], rows: Rows, prefer_comma: bool = False
 
 
 def plain_numbers(texts: list[str], spelled: str, prefer_comma: bool) -> list[str]:
-    """`1,234.5`, `1.234,5` and `€ 1,234.5` as 1234.5; what comma and point mean is told by those that leave no doubt.
+    """`1,234.5`, `1.234,5` and `€ 1,234.5` as 1234.5, and `3 cm` as 30.0 where the training data was in mm.
 
     `spelled`: how the training data wrote them, such as `decimal comma, €`.
     """
     style, _, unit = spelled.partition(", ")
     trained_comma = style == "decimal comma"
     unit = unit if trained_comma else style
+    if factors := next((kind for kind in MEASURES if unit in kind), None):
+        parts = [re.fullmatch(rf"([+-]?(?:\d[\d.,]*|\.\d+))\s?({'|'.join(factors)})", text) for text in texts]
+        texts = [part[1] if part else text for part, text in zip(parts, texts, strict=True)]
+        own = [part[2] if part else unit for part in parts]
+        return [
+            text if of == unit or not NUMBER.fullmatch(text) else str(float(text) * factors[of] / factors[unit])
+            for text, of in zip(settled(texts, trained_comma, prefer_comma), own, strict=True)
+        ]
     if unit:
         texts = [re.sub(rf"\s?{re.escape(unit)}\s?", "", text) for text in texts]
+    return settled(texts, trained_comma, prefer_comma)
+
+
+def settled(texts: list[str], trained_comma: bool, prefer_comma: bool) -> list[str]:
+    """What comma and point mean is told by those that leave no doubt."""
     thousands = {text for text in texts if THOUSANDS.fullmatch(text)}
     commas = {text for text in texts if DECIMAL_COMMA.fullmatch(text)}
     points = {text for text in texts if ONE_POINT.fullmatch(text)}
