@@ -1,7 +1,8 @@
 """Questions that a lower app asks and upper ones answer: what it must know of them without naming them.
 
-An upper app adds its answer when Django starts (`AppConfig.ready`). Only where neither the code that asks nor the one
-that answers could lie in the other's app: mostly an upper app calls a lower one, and tasks are sent by name.
+An upper app adds its answer when Django starts (`AppConfig.ready`), in each short command as well: the modules of a
+question and of its answers load nothing large. Only where neither the code that asks nor the one that answers could lie
+in the other's app: mostly an upper app calls a lower one, and tasks are sent by name.
 """
 
 from __future__ import annotations

@@ -9,9 +9,10 @@ from django.db.models import Count, Max, Q, Sum
 
 from harness.accounts.models import Project, User
 from harness.datasets.models import Dataset, Upload
-from harness.storage.items import DATASET, UPLOAD, Looker, StorageItem, jobs_words
+from harness.storage.items import DATASET, UPLOAD, Looker, StorageItem
 from harness.storage.use import StorageUse, content_sizes
 from harness.trash import PURGE_BEGUN
+from worker.words import counted
 
 _SAME = "{} datasets here have the same content: it counts once"
 
@@ -60,6 +61,12 @@ def _datasets(project: Project, looker: Looker | None) -> Iterator[StorageItem]:
             may_delete=looker is not None and looker.may_delete(row.owner_id),
             note=_SAME.format(same[row.sha256]) if row.sha256 and same[row.sha256] > 1 else "",
         )
+
+
+def jobs_words(count: int) -> str:
+    """Why a dataset that so many jobs were made of stays; empty where it need not."""
+    which = "it" if count == 1 else "those"
+    return f"{counted(count, 'job')} used it: delete {which} for good first" if count else ""
 
 
 def _uploads(project: Project, user: User, most: int) -> Iterator[StorageItem]:

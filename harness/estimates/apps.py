@@ -13,6 +13,6 @@ class EstimatesConfig(AppConfig):
     def ready(self) -> None:
         """Answer what programs do in a step."""
         from harness.estimates.forecasts import workload_of
-        from harness.jobs.control.gangs import WORKLOAD
+        from harness.jobs.asked import WORKLOAD
 
         WORKLOAD.answered_by(workload_of)

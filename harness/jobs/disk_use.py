@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from django.db.models import F, Sum
 
 from harness.accounts.models import Project
+from harness.datasets.disk_use import jobs_words
 from harness.datasets.models import Dataset
 from harness.jobs.models import Job
-from harness.storage.items import EARLIER, JOB, Looker, StorageItem, jobs_words
+from harness.storage.items import EARLIER, JOB, Looker, StorageItem
 from harness.storage.models import JobSize
 from harness.storage.use import StorageUse, content_sizes
 from harness.trash import PURGE_BEGUN

@@ -10,7 +10,7 @@ from itertools import chain
 from harness.accounts.access import require
 from harness.accounts.models import Project, Role, User
 from harness.hooks import Question
-from worker.words import counted, size_words
+from worker.words import size_words
 
 ITEMS_MAX = 100
 DATASET, JOB, UPLOAD, EARLIER = "dataset", "job", "upload", "earlier"
@@ -66,9 +66,3 @@ def biggest_words(project: Project, count: int = 3) -> str:
     items = chain(*ITEMS.ask(project, None, count))
     largest = sorted(items, key=lambda item: -item.used_bytes)[:count]
     return ", ".join(f"{item.name} ({size_words(item.used_bytes)})" for item in largest if item.used_bytes)
-
-
-def jobs_words(count: int) -> str:
-    """Why a dataset that so many jobs were made of stays; empty where it need not."""
-    which = "it" if count == 1 else "those"
-    return f"{counted(count, 'job')} used it: delete {which} for good first" if count else ""

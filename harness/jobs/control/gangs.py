@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 from harness.calibration.known import device_model, device_models
-from harness.hooks import Question
+from harness.jobs.asked import WORKLOAD
 from harness.jobs.models import Job
 from harness.pool.idle import IDLE_CPU_BYTES, IDLE_CUDA_BYTES
 from harness.pool.models import Device, DeviceKind
@@ -21,8 +20,6 @@ from worker.shares import Line
 
 _log = logging.getLogger(__name__)
 EVEN, MEASURED = "even", "measured"
-WORKLOAD: Question[[Job], dict[str, Any]] = Question()
-"""What does the job's program do in a step (`Workload.to_dict()`)? Empty: nobody has read it for an estimate."""
 
 
 @dataclass(frozen=True, kw_only=True)
