@@ -63,6 +63,13 @@ def memo_file(unit: str) -> Path:
     return Path(settings.STORE.bucket) / f"{unit}.json"
 
 
+def units_listed(kind: str) -> set[str]:
+    """Units of a kind (`KINDS`) with such a list: one look at a folder, however many there are."""
+    folder = Path(settings.STORE.bucket) / kind
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    return {f"{kind}/{name.removesuffix('.json')}" for name in names if name.endswith(".json")}
+
+
 def rows_read(text: str) -> list[UnitFile]:
     """Inverse of what `unit_push` writes. Raises `ValueError` for what is no list of files below one folder."""
     try:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from django.db.models import Q
 
 from harness.bucket.due import Due, units_due
-from harness.bucket.units import memo_file, unit_folder
+from harness.bucket.units import unit_folder, units_listed
 from harness.jobs.models import Job
 from worker.states import HOLDS_DEVICES, TERMINAL, JobState
 
@@ -23,9 +23,10 @@ def jobs_due(since_s: float, asked: set[str]) -> Iterator[Due]:
     moving = ~Q(state__in=[str(state) for state in TERMINAL])
     wanted = set(Job.objects.filter(changed | moving).values_list("pk", flat=True))
     wanted |= {unit.removeprefix("jobs/") for unit in units_due()}
+    copied = units_listed("jobs")
     held = {str(state) for state in HOLDS_DEVICES}
     for job_id, state in Job.objects.order_by("pk").values_list("pk", "state"):
         unit = f"jobs/{job_id}"
-        changed_here = (job_id in wanted or not memo_file(unit).exists()) and unit_folder(unit).is_dir()
+        changed_here = (job_id in wanted or unit not in copied) and unit_folder(unit).is_dir()
         if unit in asked or changed_here:
             yield Due(unit, at_rest=state not in held, final=state == JobState.SUCCEEDED)
