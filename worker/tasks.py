@@ -62,12 +62,6 @@ def resize(job_id: str, token: int, number: int, slots: list[int]) -> bool:
     return resizing.attempt_resize(job_id, token, number, slots)
 
 
-@app.task(name="node.report")
-def report() -> None:
-    """Report the node's state now."""
-    heartbeat.heartbeat().now()
-
-
 @app.task(name="node.predict")
 def predict(request: dict[str, Any]) -> None:
     """Have a job's predict.py run on an input and tell control."""

@@ -89,7 +89,8 @@ def _clocks(column: ColumnProfile, survey: ColumnSurvey) -> Finding:
         message=f"{counted(survey.styled, 'value')} of '{column.name}' "
         f"{'is a duration or a time' if survey.styled == 1 else 'are durations or times'} of day, such as "
         f"{clocks.words.examples[0][1]}; they were read as seconds.{doubt}{alike}",
-        meaning="Check the range in the profile. Rows to predict for may be written like these, or be in seconds."
+        meaning="Check the range in the profile. Rows to predict for may be written like these, or be in seconds. As "
+        "classes, or for a few fixed times, set the type to category."
         + (" If two figures mean something else, write all three, like 0:04:35, and upload again." if doubt else ""),
         column=column.name,
     )

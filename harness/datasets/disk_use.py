@@ -9,7 +9,7 @@ from django.db.models import Count, Max, Q, Sum
 
 from harness.accounts.models import Project, User
 from harness.datasets.models import Dataset, Upload
-from harness.storage.items import DATASET, UPLOAD, Looker, StorageItem
+from harness.storage.items import DATASET, UPLOAD, StorageItem, Visitor
 from harness.storage.use import StorageUse, content_sizes
 from harness.trash import PURGE_BEGUN
 from worker.words import counted
@@ -33,14 +33,14 @@ def uploads_use(project_ids: list[str]) -> dict[str, StorageUse]:
     return {project_id: StorageUse(upload_bytes=upload_bytes) for project_id, upload_bytes in sums}
 
 
-def items(project: Project, looker: Looker | None, most: int) -> Iterator[StorageItem]:
+def items(project: Project, visitor: Visitor | None, most: int) -> Iterator[StorageItem]:
     """Datasets, and for somebody who looks unfinished uploads."""
-    yield from _datasets(project, looker)
-    if looker is not None:
-        yield from _uploads(project, looker.user, most)
+    yield from _datasets(project, visitor)
+    if visitor is not None:
+        yield from _uploads(project, visitor.user, most)
 
 
-def _datasets(project: Project, looker: Looker | None) -> Iterator[StorageItem]:
+def _datasets(project: Project, visitor: Visitor | None) -> Iterator[StorageItem]:
     named = contents_named([project.pk]).get(project.pk, {})
     sizes = content_sizes(named)
     kept = Count("jobs", filter=Q(jobs__deleted_at=None) | Q(jobs__deleted_at__gt=PURGE_BEGUN))
@@ -58,7 +58,7 @@ def _datasets(project: Project, looker: Looker | None) -> Iterator[StorageItem]:
             created_at=row.created_at,
             deleted_at=row.deleted_at,
             keeps=jobs_words(row.jobs_count),
-            may_delete=looker is not None and looker.may_delete(row.owner_id),
+            may_delete=visitor is not None and visitor.may_delete(row.owner_id),
             note=_SAME.format(same[row.sha256]) if row.sha256 and same[row.sha256] > 1 else "",
         )
 

@@ -11,7 +11,7 @@ from harness.accounts.models import Project
 from harness.datasets.disk_use import jobs_words
 from harness.datasets.models import Dataset
 from harness.jobs.models import Job
-from harness.storage.items import EARLIER, JOB, Looker, StorageItem
+from harness.storage.items import EARLIER, JOB, StorageItem, Visitor
 from harness.storage.models import JobSize
 from harness.storage.use import StorageUse, content_sizes
 from harness.trash import PURGE_BEGUN
@@ -46,13 +46,13 @@ def jobs_use(project_ids: list[str]) -> dict[str, StorageUse]:
     }
 
 
-def items(project: Project, looker: Looker | None, most: int) -> Iterator[StorageItem]:
+def items(project: Project, visitor: Visitor | None, most: int) -> Iterator[StorageItem]:
     """The largest jobs, and contents that jobs alone name: their dataset was read anew since."""
-    yield from _jobs(project, looker, most)
+    yield from _jobs(project, visitor, most)
     yield from _earlier(project)
 
 
-def _jobs(project: Project, looker: Looker | None, most: int) -> Iterator[StorageItem]:
+def _jobs(project: Project, visitor: Visitor | None, most: int) -> Iterator[StorageItem]:
     all_bytes = F("checkpoint_bytes") + F("result_bytes") + F("other_bytes")
     rows = (
         JobSize.objects.filter(job__project=project)
@@ -78,7 +78,7 @@ def _jobs(project: Project, looker: Looker | None, most: int) -> Iterator[Storag
             created_at=row.job.created_at,
             deleted_at=row.job.deleted_at,
             keeps="it waits or runs: cancel it first" if active else "",
-            may_delete=looker is not None and looker.may_delete(row.job.owner_id),
+            may_delete=visitor is not None and visitor.may_delete(row.job.owner_id),
         )
 
 

@@ -87,25 +87,13 @@ def _told(key: str, label: str, values: Sequence[Any], better: int, judged: Sequ
 
 
 def _numbers(key: str, label: str, values: Sequence[Any]) -> Field:
-    finite = [value if is_number(value) else None for value in values]
-    return {
-        "key": key,
-        "label": label,
-        "is_number": True,
-        "is_figure": False,
-        "better": 0,
-        "apart": False,
-        "values": finite,
-    }
+    return _field(key, label, [value if is_number(value) else None for value in values], numeric=True)
 
 
 def _category(key: str, label: str, values: Sequence[str | None]) -> Field:
-    return {
-        "key": key,
-        "label": label,
-        "is_number": False,
-        "is_figure": False,
-        "better": 0,
-        "apart": False,
-        "values": list(values),
-    }
+    return _field(key, label, list(values), numeric=False)
+
+
+def _field(key: str, label: str, values: list[Any], *, numeric: bool) -> Field:
+    kind = {"is_number": numeric, "is_figure": False, "better": 0, "apart": False}
+    return {"key": key, "label": label, **kind, "values": values}

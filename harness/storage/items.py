@@ -39,7 +39,7 @@ class StorageItem:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Looker:
+class Visitor:
     """Who looks at a project's storage, and in which role."""
 
     user: User
@@ -50,14 +50,14 @@ class Looker:
         return self.role == Role.ADMIN or (self.role != Role.VIEWER and owner_id == self.user.pk)
 
 
-ITEMS: Question[[Project, Looker | None, int], Iterable[StorageItem]] = Question()
-"""What takes disk in this project, of each kind at least the largest so many? Without a looker: as anybody may know."""
+ITEMS: Question[[Project, Visitor | None, int], Iterable[StorageItem]] = Question()
+"""What takes disk in this project, of each kind at least the largest so many? No visitor: as anybody may know."""
 
 
 def storage_items(*, user: User, project: Project) -> list[StorageItem]:
     """The largest things of a project, at most `ITEMS_MAX`. Raises `NotFound`."""
-    looker = Looker(user=user, role=require(user, project, Role.VIEWER))
-    items = chain(*ITEMS.ask(project, looker, ITEMS_MAX))
+    visitor = Visitor(user=user, role=require(user, project, Role.VIEWER))
+    items = chain(*ITEMS.ask(project, visitor, ITEMS_MAX))
     return sorted(items, key=lambda item: (-item.used_bytes, item.kind, item.id))[:ITEMS_MAX]
 
 

@@ -117,13 +117,18 @@ def test_what_a_test_says_of_a_table_of_few_answers_holds_for_new_rows(noise):
     assert np.mean(found) == pytest.approx(0.0, abs=0.03)  # with such rows as copies 0.3 too low
 
 
-def test_copies_stay_copies_though_a_few_are_labelled_in_two_ways():
+@pytest.mark.parametrize("share", [0.01, 0.03, 0.5])
+@pytest.mark.parametrize("words", [False, True], ids=["numbers", "texts"])
+def test_copies_stay_copies_though_some_are_labelled_in_two_ways(share, words):
     generator = np.random.default_rng(0)
-    observed = np.repeat(np.arange(500), 2)
-    values, labels = generator.random(500)[observed], generator.integers(0, 2, 500)[observed]
+    observed = np.repeat(np.arange(1000), 2)
+    values, labels = generator.random(1000)[observed], (generator.random(1000) < share).astype(np.int64)[observed]
     labels[:40:2] = 1 - labels[:40:2]
-    table = pa.table({"value": values, "answer": generator.integers(0, 3, 500)[observed]})
-    assert len(np.unique(same_rows(table, labels, labels))) == 520
+    table = pa.table(
+        {"value": [f"note {value}" for value in values] if words else values,
+         "answer": generator.integers(0, 3, 1000)[observed]}
+    )  # fmt: skip
+    assert len(np.unique(same_rows(table, labels, labels))) == 1020
 
 
 def test_copies_across_a_split_that_the_data_brings_are_told(tmp_path):

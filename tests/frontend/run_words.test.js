@@ -51,4 +51,5 @@ test("bars begin with the best, whichever way is better", () => {
     "Less is better. First: second, 0.2. 1 job told no Best validation loss.",
   );
   assert.equal(barsWords({ jobs, hue: epochs }), "Largest first. First: third, 30.");
+  assert.match(barsWords({ jobs, hue: { ...loss, apart: true } }), /^These are not judged alike/);
 });

@@ -216,7 +216,7 @@ class Run:
 
     @property
     def done(self) -> float:
-        """Share of the run that is over amid this step, 0 to 1: of its steps, or of its time if that is more.
+        """Share of the run that is over halfway through this step, 0 to 1: of its steps, or of its time if more.
 
         Not at its end: a rate that falls to zero would be zero for the last step, or for the only one.
         """

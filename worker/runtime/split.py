@@ -18,6 +18,9 @@ COMMON_SHARE = 0.02
 CHANCE_TARGETS, CHANCE_PAIRS = 0.2, 0.1
 """Rows are alike by chance from so large a part on of what chance alone gives: of combinations of inputs that come with
 several targets, and of pairs of rows with equal inputs."""
+CHANCE_VALUES = 0.1
+"""With more different values in a column than this share of the rows, copies labelled in two ways are what has several
+targets."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 """2^64 over the golden ratio, as in Fibonacci hashing."""
 
@@ -110,11 +113,13 @@ def _by_chance(
     rows are seldom the same.
     """
     rows, kinds = np.bincount(inputs), np.bincount(inputs[first])
-    other_targets = np.mean(kinds[rows > 1] > 1)
-    if other_targets > CHANCE_TARGETS * (1.0 - _equal_share(np.unique(targets, return_counts=True)[1])):
-        return True
-    shares = [_equal_share(column.take(distinct).value_counts().field("counts").to_numpy()) for column in table.columns]
-    return bool(len(inputs) * (len(inputs) - 1.0) * np.prod(shares) > CHANCE_PAIRS * (rows * (rows - 1.0)).sum())
+    values = [column.take(distinct).value_counts().field("counts").to_numpy() for column in table.columns]
+    if max(map(len, values)) <= CHANCE_VALUES * len(inputs):
+        other_targets = np.mean(kinds[rows > 1] > 1)
+        if other_targets > CHANCE_TARGETS * (1.0 - _equal_share(np.unique(targets, return_counts=True)[1])):
+            return True
+    expected_pairs = len(inputs) * (len(inputs) - 1.0) * np.prod([_equal_share(counts) for counts in values])
+    return bool(expected_pairs > CHANCE_PAIRS * (rows * (rows - 1.0)).sum())
 
 
 def _equal_share(counts: NDArray[np.int64]) -> float:

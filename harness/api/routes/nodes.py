@@ -59,7 +59,7 @@ def look(request: HttpRequest) -> NodeSelfOut:
     return NodeSelfOut(name=node.name, version=release(), time_s=time.time(), peers=peers)
 
 
-@router.get("/bandwidth", summary="Bytes to time")
+@router.get("/probe", summary="Bytes to time")
 def bandwidth(request: HttpRequest, size_bytes: int) -> HttpResponseBase:
     """So many bytes, for a measurement of the line. For joined nodes."""
     node_of(request)

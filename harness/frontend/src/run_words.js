@@ -37,5 +37,6 @@ export function barsWords(chart) {
   const order = ranked(chart);
   const [first, count] = [order[0], jobs.length - order.length];
   const out = count ? ` ${jobsOf(count)} told no ${hue.label}.` : "";
+  if (hue.apart) return `These are not judged alike: their order is that of the figure alone.${out}`;
   return `${WAYS[hue.better]}. First: ${jobs[first].name}, ${write(hue, hue.values[first])}.${out}`;
 }

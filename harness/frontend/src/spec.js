@@ -166,8 +166,9 @@ export function mount(form) {
     try {
       answer = await json(form.dataset.check, { method: "POST", body: { ...body, own_model: isOwn() } });
     } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      if (mine === asked) showProblems([{ field: error.field ?? "", message: `${error.message} ${error.hint}` }]);
+      const known = error instanceof ApiError;
+      const message = known ? `${error.message} ${error.hint}` : `It could not be checked: ${error.message}`;
+      if (mine === asked) showProblems([{ field: known ? (error.field ?? "") : "", message }]);
       return;
     }
     if (mine !== asked) return;

@@ -232,7 +232,7 @@ def dataset_edit(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
             dataset=dataset,
             name=posted.get("name"),
             column_types=types or None,
-            target=posted.get("target"),
+            target=posted.get("target") or None,
             options=options or None,
         ),
         done="Saved.",

@@ -57,9 +57,9 @@ def test_what_is_removed_while_its_job_is_looked_at_is_looked_at_again(finished,
     row, _ = answered(finished, store)
     unit_due(f"jobs/{finished.pk}")
 
-    def and_then(*given, **told):
-        put = unit_push(*given, **told)
-        if Prediction.objects.exists():
+    def and_then(where, unit, **told):
+        put = unit_push(where, unit, **told)
+        if unit == f"jobs/{finished.pk}" and Prediction.objects.exists():
             prediction_delete(user=finished.owner, prediction=row)
         return put
 
