@@ -93,9 +93,9 @@ def table_findings(rows: int, repeats: int, repeated_rows: tuple[int, ...]) -> l
                 severity=Severity.WARNING if share >= 0.01 else Severity.INFO,
                 message=f"{counted(repeats, 'row repeats', 'rows repeat')} an earlier row in every column that carries "
                 f"signal ({percent_words(share)}).",
-                meaning="A random split keeps copies in one part, but for what is as common as one row in fifty; a "
-                "split that the data brings is kept as it is. Remove copies where a row is one observation; keep them "
-                "where equal rows are real.",
+                meaning="A random split keeps copies in one part, but for what is as common as one row in fifty, and "
+                "where so few answers make a row that rows are alike by chance; a split that the data brings is kept "
+                "as it is. Remove copies where a row is one observation; keep them where equal rows are real.",
                 rows=repeated_rows,
             )
         )

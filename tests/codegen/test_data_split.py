@@ -91,13 +91,39 @@ def test_rows_of_a_table_that_repeat_lie_in_one_part_and_are_counted(tmp_path):
 def test_rows_are_copies_only_if_the_target_is_the_same_and_they_are_rare():
     table = pa.table({"a": [1.0, 1.0, None, None, 2.0] * 40, "b": ["x", "x", None, "", "y"] * 40})
     targets = np.array([0, 0, 0, 0, 1] * 40)
-    numbers = same_rows(table.slice(0, 5), targets[:5])
-    assert [int(np.argmax(numbers == number)) for number in numbers] == [0, 0, 2, 3, 4]
-    assert len(np.unique(same_rows(table.slice(0, 5), np.arange(5)))) == 5
+    once = pa.concat_tables([table.slice(0, 5), pa.table({"a": np.arange(100.0), "b": [f"{n}" for n in range(100)]})])
+    numbers = same_rows(once, np.resize(targets, 105))
+    assert [int(np.argmax(numbers == number)) for number in numbers[:5]] == [0, 0, 2, 3, 4]
+    assert len(np.unique(same_rows(once, np.arange(105)))) == 105
     assert len(same_rows(table.slice(0, 0), targets[:0], targets[:0])) == 0
     assert len(np.unique(same_rows(table, targets))) == 200  # forty times the same: common, and so in every part
     apart = same_rows(table, np.arange(200) // 10, np.arange(200) // 10)
-    assert len(np.unique(apart)) == 20 * 4
+    assert len(np.unique(apart)) == 200  # the same inputs have other targets, too: alike by chance
+
+
+@pytest.mark.parametrize("noise", [2.0, 0.5, 0.02], ids=["doubtful", "likely", "nearly certain"])
+def test_what_a_test_says_of_a_table_of_few_answers_holds_for_new_rows(noise):
+    found = []
+    for seed in range(8):
+        generator = np.random.default_rng(seed)
+        yes_share = generator.beta(noise, noise, 512)
+        cells = generator.integers(0, 512, 3000)
+        labels = (generator.random(3000) < yes_share[cells]).astype(np.int64)
+        answers = pa.table({"a": cells // 64, "b": cells // 8 % 8, "c": cells % 8})
+        parts = split_rows(3000, 0.15, 0.2, seed, labels, copies=same_rows(answers, labels, labels))
+        learnt = np.bincount(cells[parts["train"]], 2.0 * labels[parts["train"]] - 1.0, minlength=512) > 0
+        told = (learnt[cells[parts["test"]]] == labels[parts["test"]]).mean()
+        found.append(told - np.where(learnt, yes_share, 1 - yes_share).mean())
+    assert np.mean(found) == pytest.approx(0.0, abs=0.03)  # with such rows as copies 0.3 too low
+
+
+def test_copies_stay_copies_though_a_few_are_labelled_in_two_ways():
+    generator = np.random.default_rng(0)
+    observed = np.repeat(np.arange(500), 2)
+    values, labels = generator.random(500)[observed], generator.integers(0, 2, 500)[observed]
+    labels[:40:2] = 1 - labels[:40:2]
+    table = pa.table({"value": values, "answer": generator.integers(0, 3, 500)[observed]})
+    assert len(np.unique(same_rows(table, labels, labels))) == 520
 
 
 def test_copies_across_a_split_that_the_data_brings_are_told(tmp_path):

@@ -15,6 +15,9 @@ PART_WORDS = {"train": "to train on", "val": "to validate", "test": "to test"}
 COMMON_ROWS = 10
 COMMON_SHARE = 0.02
 """More equal rows than both (of their class, if there are classes) are no copies of one thing but a common thing."""
+CHANCE_TARGETS, CHANCE_PAIRS = 0.2, 0.1
+"""Rows are alike by chance from so large a part on of what chance alone gives: of combinations of inputs that come with
+several targets, and of pairs of rows with equal inputs."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 """2^64 over the golden ratio, as in Fibonacci hashing."""
 
@@ -73,20 +76,57 @@ def same_rows(
 ) -> NDArray[np.int64]:
     """A number for each row, int64 [N]: equal for rows that are alike in all columns and in the target.
 
-    By 64-bit hashes, a column at a time. What is common (`COMMON_ROWS`, `COMMON_SHARE` of the rows of its class in
-    `labels`) gets different numbers: such rows come again in new data, too, and a test without them would be none.
+    By 64-bit hashes, a column at a time. What comes again in new data, too, gets different numbers, since a test
+    without it would be none: what is common (`COMMON_ROWS`, `COMMON_SHARE` of the rows of its class in `labels`), and
+    all rows of a table whose rows are alike by chance. There, with all that say yes in one part, a model would learn
+    the opposite of what it is tested on.
     """
-    digest = np.unique(targets, return_inverse=True)[1].astype(np.uint64)
+    digest = np.zeros(len(targets), np.uint64)
     for column in table.columns:
         pieces = [chunk.indices.fill_null(-1).to_numpy() for chunk in column.dictionary_encode().chunks]
-        places = np.concatenate([np.empty(0, np.int64), *pieces])
-        digest = (digest ^ places.view(np.uint64)) * _MIX
-        digest ^= digest >> np.uint64(32)
-    _, number, alike = np.unique(digest, return_inverse=True, return_counts=True)
+        digest = _mixed(digest, np.concatenate([np.empty(0, np.int64), *pieces]))
+    _, distinct, inputs = np.unique(digest, return_index=True, return_inverse=True)
+    digest = _mixed(digest, np.unique(targets, return_inverse=True)[1])
+    _, first, number, alike = np.unique(digest, return_index=True, return_inverse=True, return_counts=True)
+    if len(distinct) < len(digest) and _by_chance(table, distinct, targets, inputs, first):
+        return np.arange(len(digest))
     kin = np.full(len(digest), len(digest)) if labels is None else np.bincount(labels)[labels]
     common = alike[number] > np.maximum(COMMON_ROWS, COMMON_SHARE * kin)
     number[common] = len(alike) + np.arange(np.count_nonzero(common))
     return np.asarray(number, dtype=np.int64)
+
+
+def _by_chance(
+    table: pa.Table,
+    distinct: NDArray[np.int64],
+    targets: NDArray[np.int64] | NDArray[np.float64],
+    inputs: NDArray[np.int64],
+    first: NDArray[np.int64],
+) -> bool:
+    """Whether rows are alike because there are few answers, as in a survey, and not because they are copies.
+
+    `distinct`: a row of each combination of inputs; `inputs`: which combination a row has; `first`: a row of each
+    combination with each of its targets. Copies share their target; and in columns that know nothing of each other
+    rows are seldom the same.
+    """
+    rows, kinds = np.bincount(inputs), np.bincount(inputs[first])
+    other_targets = np.mean(kinds[rows > 1] > 1)
+    if other_targets > CHANCE_TARGETS * (1.0 - _equal_share(np.unique(targets, return_counts=True)[1])):
+        return True
+    shares = [_equal_share(column.take(distinct).value_counts().field("counts").to_numpy()) for column in table.columns]
+    return bool(len(inputs) * (len(inputs) - 1.0) * np.prod(shares) > CHANCE_PAIRS * (rows * (rows - 1.0)).sum())
+
+
+def _equal_share(counts: NDArray[np.int64]) -> float:
+    """Share of the pairs of rows that have the same value, where so many rows have each."""
+    count = counts.sum()
+    return float((counts * (counts - 1.0)).sum() / max(1.0, count * (count - 1.0)))
+
+
+def _mixed(digest: NDArray[np.uint64], places: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """A hash of each row that counts one more value of it."""
+    digest = (digest ^ places.view(np.uint64)) * _MIX
+    return digest ^ (digest >> np.uint64(32))
 
 
 def said_of_random(
