@@ -29,6 +29,7 @@ RUNTIME = (
     "worker/events.py",
     "worker/fence.py",
     "worker/loading.py",
+    "worker/memory_words.py",
     "worker/merit.py",
     "worker/pacing.py",
     "worker/plan.py",
