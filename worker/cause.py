@@ -53,6 +53,8 @@ class Seen:
     """Last log lines of each rank."""
     fitting_batch: int | None = None
     """A smaller batch size that a rank found to fit; 0: not even a row."""
+    phase: object = None
+    """That the run told last."""
     out_of_memory: bool = False
     """The kernel ended a process at the memory limit."""
     verdict: Verdict | None = None
@@ -83,10 +85,12 @@ class Seen:
                 self.codes[body["rank"]] = int(body["code"])
 
     def event(self, event: Event) -> None:
-        """Remember what tells the cause: the first ERROR events, and the batch size that a rank found to fit."""
+        """Remember what tells the cause: the first ERROR events, the phase, and the batch size that fits."""
         if event.kind is EventKind.ERROR and len(self.errors) < ERRORS_KEPT:
             self.errors.append(event)
-        batch = event.data.get("fitting_batch") if event.kind is EventKind.PROGRESS else None
+        if event.kind is not EventKind.PROGRESS:
+            return
+        self.phase, batch = event.data.get("phase"), event.data.get("fitting_batch")
         if isinstance(batch, int) and not isinstance(batch, bool) and 0 <= batch <= BATCH_MAX:
             self.fitting_batch = batch
 
@@ -180,7 +184,7 @@ def left_early(who: str) -> dict[str, Any]:
 
 
 def _memory_failure(seen: Seen, text: str | None = None) -> dict[str, Any]:
-    verdict = out_of_memory(seen.memory_limit_bytes, seen.fitting_batch)
+    verdict = out_of_memory(seen.memory_limit_bytes, seen.fitting_batch, seen.phase)
     return failure(verdict.code, verdict.message, verdict.hint, traceback=text)
 
 

@@ -65,8 +65,9 @@ class EventKind(StrEnum):
     """Supervisor: an elastic run has become as wide as was asked by `number`: `ranks` [those that are there],
     `step` that they went on from. Processes of all others have ended."""
     PROGRESS = "progress"
-    """`step`, `steps_total`, `epoch`, `epochs`, `samples_per_s`, `eta_s` (null while measuring), `phase`; once the
-    model was tried also `fitting_batch`: a batch size below the wished one that fits the memory (0: not even a row)."""
+    """`step`, `steps_total`, `epoch`, `epochs`, `samples_per_s`, `eta_s` (null while measuring), `phase` (see
+    `worker.memory_words.Phase`); once the model was tried also `fitting_batch`: a batch size below the wished one that
+    fits the memory (0: not even a row)."""
     METRIC = "metric"
     """`step`, `epoch` (float), `values` {name: number or null}; names as `train/loss`, `val/accuracy`. Without a
     value it is a sign of life of long work that is no step; it may tell `expected_step_s`, once the model was tried."""

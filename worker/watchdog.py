@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from worker.events import Event, EventKind, FailureCode
+from worker.memory_words import memory_words
 from worker.plan import Limits
 from worker.words import duration_words, size_words
 
@@ -192,19 +193,11 @@ def made_a_step(event: Event) -> bool:
     return event.kind is EventKind.RUNNING or (isinstance(step, (int, float)) and step >= 1)
 
 
-def out_of_memory(limit_bytes: int, fitting_batch: int | None = None) -> Verdict:
-    """The words for a reached memory limit. `fitting_batch`: 0 if not even a row fits, None if that is not known."""
-    message = f"The run reached its memory limit of {size_words(limit_bytes)}."
-    hint = "Choose a smaller model, smaller pictures or a smaller batch, or raise resources.memory_gib."
-    if fitting_batch is None:
-        message += " It ran out before the model could be tried."
-    elif fitting_batch == 0:
-        message += " Not even a batch of one or two rows fits."
-        hint = "Choose a smaller model or smaller pictures, or raise resources.memory_gib."
-    else:
-        message += f" A batch size of about {fitting_batch} would fit."
-        hint = f"Set training.batch_size to {fitting_batch}, or raise resources.memory_gib."
-    return Verdict(FailureCode.OUT_OF_MEMORY, message, hint)
+def out_of_memory(limit_bytes: int, fitting_batch: int | None = None, phase: object = None) -> Verdict:
+    """A reached memory limit. `fitting_batch`: 0 if not even a row fits, None if that is not known."""
+    begin = f"The run reached its memory limit of {size_words(limit_bytes)}"
+    words = memory_words(begin, "raise resources.memory_gib", phase, fitting_batch)
+    return Verdict(FailureCode.OUT_OF_MEMORY, *words)
 
 
 def disk_full(limit_bytes: int) -> Verdict:

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import torch
 
+from worker.runtime.columns import Columns
 from worker.runtime.data import Dataset, Part
 from worker.runtime.pulse import pulse
 from worker.runtime.split import said_of_copies, said_of_random, same_rows, split_rows
@@ -33,13 +33,14 @@ VOCABULARY = 10_000  # most frequent values kept per category column
 
 def load(spec, folder: Path) -> Dataset:
     """Read `table.parquet` below `folder` and return the prepared parts. Rows without a target are left out."""
-    table = read_table(folder / "table.parquet")
+    table = Columns(folder / "table.parquet")
     regression = spec.task == "tabular_regression"
     rows, targets, classes = read_targets(table[spec.shape.target], regression)
-    table = table.take(pa.array(rows))
+    table = table.take(rows)
     parts, said, notes = split_table(spec, table, targets, classes)
 
-    preprocess = fit(spec.shape, table.take(pa.array(parts["train"])))
+    inputs = table.select(input_columns(spec.shape))
+    preprocess = fit(spec.shape, inputs.take(parts["train"]))
     if regression:
         known = targets[parts["train"]]
         preprocess |= {"target_mean": float(known.mean()), "target_std": float(known.std()) or 1.0}
@@ -53,20 +54,21 @@ def load(spec, folder: Path) -> Dataset:
     }
     preprocess |= {"classes": classes, "shape": shape}
 
-    inputs = transform(preprocess, table)
+    order = np.concatenate([parts["train"], parts["val"], parts["test"]])
+    numeric = torch.empty(len(order), len(shape["features"]))
+    categorical = torch.empty(len(order), len(shape["categorical"]), dtype=torch.int64)
+    for places, records in inputs.take(order).blocks():
+        numeric[places], categorical[places] = transform(preprocess, records)
 
-    def part(name: str) -> Part:
-        chosen = torch.from_numpy(parts[name])
-        return Part(
-            inputs=tuple(tensor[chosen] for tensor in inputs),
-            targets=torch.from_numpy(targets)[chosen],
-            rows=torch.from_numpy(rows)[chosen],
-        )
-
-    return Dataset(part("train"), part("val"), part("test"), classes, preprocess, shape, notes, said)
+    # the parts are stretches of the same tensors: no row is in memory twice
+    tensors = (numeric, categorical, torch.from_numpy(targets[order]), torch.from_numpy(rows[order]))
+    sizes = [len(parts["train"]), len(parts["val"]), len(parts["test"])]
+    pieces = zip(*(tensor.split(sizes) for tensor in tensors), strict=True)
+    train, val, test = (Part(inputs=piece[:2], targets=piece[2], rows=piece[3]) for piece in pieces)
+    return Dataset(train, val, test, classes, preprocess, shape, notes, said)
 
 
-def split_table(spec, table: pa.Table, targets: np.ndarray, classes: list[str]):
+def split_table(spec, table: Columns, targets: np.ndarray, classes: list[str]):
     """Return (rows of `train`, `val`, `test`; how they were chosen; what else to know), as `spec.data.split` says."""
     split, seed = spec.data.split, spec.training.seed
     labels = targets if split.stratify and classes else None
@@ -88,27 +90,19 @@ def input_columns(shape) -> list[str]:
     return [name for kind in ("numeric", "dates", "texts", "categorical") for name in getattr(shape, kind)]
 
 
-def read_table(path: Path) -> pa.Table:
-    """The whole file, in pieces: a large one takes minutes, and the run tells meanwhile that it lives."""
-    file = pq.ParquetFile(path)
-    pieces = []
-    for group in range(file.num_row_groups):
-        pieces.append(file.read_row_group(group))
-        pulse.beat()
-    return pa.concat_tables(pieces)
-
-
 def read_targets(column, regression: bool):
     """Return (rows int64 [N] that have a target, targets [N], class names)."""
     if regression:
         values = to_numbers(column, "target")
         rows = np.flatnonzero(np.isfinite(values))
         return rows, values[rows], []
-    texts = [class_name(value) for value in column.to_pylist()]
-    rows = np.array([row for row, text in enumerate(texts) if text], dtype=np.int64)
-    classes = sorted({text for text in texts if text}, key=natural_order)
+    values = pc.unique(column)
+    names = [class_name(value) for value in values.to_pylist()]
+    classes = sorted({name for name in names if name}, key=natural_order)
     number = {name: index for index, name in enumerate(classes)}
-    return rows, np.array([number[texts[row]] for row in rows], dtype=np.int64), classes
+    numbers = np.array([number.get(name, -1) for name in names], dtype=np.int64)[pc.index_in(column, values)]
+    rows = np.flatnonzero(numbers >= 0)
+    return rows, numbers[rows], classes
 
 
 def class_name(value) -> str:
@@ -127,15 +121,18 @@ def natural_order(name: str):
     return (0, number, name) if number == number else (1, 0.0, name)  # "nan" is neither before nor after a number
 
 
-def fit(shape, table: pa.Table) -> dict:
+def fit(shape, table: Columns) -> dict:
     """Learn the preparation from the training rows. Returns JSON values."""
-    numeric = []
+    numeric, categorical = [], []
     for kind in ("numeric", "dates", "texts"):
         for name in getattr(shape, kind):
-            numeric += fit_numbers(name, kind, raw_numbers(table, name, kind), name in shape.indicators)
+            numeric += fit_numbers(name, kind, raw_numbers(table[name], name, kind), name in shape.indicators)
             pulse.beat()
-    categorical = [{"column": name, "values": vocabulary(table[name])} for name in shape.categorical]
-    categorical = [column for column in categorical if len(pc.unique(category_numbers(column, table))) > 1]
+    for name in shape.categorical:
+        values = table[name]
+        column = {"column": name, "values": vocabulary(values)}
+        if len(pc.unique(category_numbers(column, values))) > 1:
+            categorical.append(column)
     spelling = {"missing": list(shape.indicators), "spelling": dict(shape.get("spelling", {}))}  # for predict.py
     return {"numeric": numeric, "categorical": categorical, **spelling}
 
@@ -170,9 +167,9 @@ def fit_quartiles(known: np.ndarray) -> dict:
 
 def vocabulary(column) -> list[str]:
     """Values seen at least twice, most frequent first."""
-    counts = pc.value_counts(pc.drop_null(column.cast(pa.string()))).to_pylist()
-    seen = [(item["counts"], item["values"]) for item in counts if item["counts"] >= 2]
-    return [value for _, value in sorted(seen, key=lambda pair: (-pair[0], pair[1]))[:VOCABULARY]]
+    counts = pa.Table.from_struct_array(pc.value_counts(pc.drop_null(column.cast(pa.string()))))
+    often = counts.filter(pc.field("counts") >= 2).sort_by([("counts", "descending"), ("values", "ascending")])
+    return often["values"].slice(0, VOCABULARY).to_pylist()
 
 
 def transform(preprocess: dict, records: pa.Table) -> tuple[torch.Tensor, ...]:
@@ -188,21 +185,20 @@ def transform(preprocess: dict, records: pa.Table) -> tuple[torch.Tensor, ...]:
     for column in preprocess["numeric"]:
         name = column["column"]
         if name not in raw:
-            raw[name] = dict(raw_numbers(records, name, column["kind"]))
+            raw[name] = dict(raw_numbers(records[name], name, column["kind"]))
         if column["scaling"] == "missing":
             first = next(iter(raw[name].values()))
             numeric.append(~np.isfinite(first))
         else:
             values = raw[name][column["feature"]]
             numeric.append(scale(column, np.where(np.isfinite(values), values, column["median"])))
-        pulse.beat()
-    categorical = [category_numbers(column, records).to_numpy() for column in preprocess["categorical"]]
+    categorical = [category_numbers(column, records[column["column"]]) for column in preprocess["categorical"]]
     return stack(numeric, records.num_rows, np.float32), stack(categorical, records.num_rows, np.int64)
 
 
-def category_numbers(column: dict, records: pa.Table):
+def category_numbers(column: dict, values: pa.ChunkedArray):
     """Place of each value in the vocabulary, from 1 on; 0 where it is missing or unknown."""
-    places = pc.index_in(records[column["column"]].cast(pa.string()), pa.array(column["values"], pa.string()))
+    places = pc.index_in(values.cast(pa.string()), pa.array(column["values"], pa.string()))
     return pc.add(pc.fill_null(places, -1), 1)
 
 
@@ -228,13 +224,13 @@ def scale(column: dict, values: np.ndarray) -> np.ndarray:
     return torch.special.ndtri(torch.from_numpy(share)).numpy()
 
 
-def raw_numbers(table: pa.Table, name: str, kind: str):
+def raw_numbers(column, name: str, kind: str):
     """(feature name, float64 [N] with NaN where missing) for each number that a column gives."""
     if kind == "numeric":
-        return [(name, to_numbers(table[name], name))]
+        return [(name, to_numbers(column, name))]
     if kind == "dates":
-        return date_numbers(table[name], name)
-    texts = table[name].cast(pa.string())
+        return date_numbers(column, name)
+    texts = column.cast(pa.string())
     words = pc.list_value_length(pc.utf8_split_whitespace(pc.utf8_trim_whitespace(texts)))
     return [
         (f"{name}: characters", to_numbers(pc.utf8_length(texts), name)),

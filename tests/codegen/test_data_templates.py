@@ -5,16 +5,18 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import json
+import tracemalloc
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
 from codegen import reading
 from codegen.profile.types import ColumnType
 from codegen.reading import table_shape
-from tests.codegen.data_tables import ROWS, TABULAR, load_table, make_table
+from tests.codegen.data_tables import ROWS, TABULAR, load_table, make_table, table_spec
 from tests.codegen.model_profiles import column
 from tests.codegen.programs import module
 
@@ -189,3 +191,22 @@ def test_a_table_without_categories_or_without_numbers_loads(tmp_path):
     assert no_categories.train.inputs[1].shape == (len(no_categories.train), 0)
     no_numbers = load_table(tmp_path, make_table(), numeric=[], indicators=[], dates=[], texts=[])
     assert no_numbers.train.inputs[0].shape == (len(no_numbers.train), 0)
+
+
+def test_a_table_is_never_in_memory_as_a_whole_beside_what_is_made_of_it(tmp_path):
+    rows, names = 100_000, [f"number {column}" for column in range(40)]
+    generator = np.random.default_rng(0)
+    table = pa.table({name: generator.normal(size=rows) for name in names} | {"income": ["high", "low"] * (rows // 2)})
+    pq.write_table(table, tmp_path / "table.parquet", row_group_size=10_000)
+    spec = table_spec(numeric=names, indicators=[], dates=[], texts=[], categorical=[])
+    usual, counted = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(counted)
+    tracemalloc.start()
+    try:
+        TABULAR.load(spec, tmp_path)
+        arrays_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+        pa.set_memory_pool(usual)
+    assert 0 < counted.max_memory() < table.nbytes / 3
+    assert 0 < arrays_bytes < table.nbytes * 2 / 3  # blocks, and what sorts the rows; no tensors

@@ -81,6 +81,33 @@ def test_out_of_memory_names_the_batch_size_that_a_rank_found_to_fit(batch: Any,
     assert words in failure["hint"]
 
 
+@pytest.mark.parametrize(
+    ("phase", "batch", "message", "hint"),
+    [
+        ("loading", None, "while it read the data or built the model", "a smaller batch is no help"),
+        ("loading", 16, "A batch size of about 16", "training.batch_size to 16"),
+        ("training", 16, "in a step of the training", "training.accumulate"),
+        ("training", None, "in a step of the training", "smaller batch"),
+        ("training", 0, "Not even a batch", "smaller model"),
+        ("validation", 16, "predicted the validation rows", "data.split.validation"),
+        ("checkpoint", 16, "saved a checkpoint", "smaller model"),
+        ("analysis", 16, "after the training", "Resume from the last checkpoint"),
+        ("invented", 16, "memory limit of 1", "training.batch_size to 16"),
+        (["training"], None, "memory limit of 1", "smaller batch"),
+    ],
+)
+def test_out_of_memory_tells_what_the_run_was_at_and_what_helps_there(
+    phase: Any, batch: int | None, message: str, hint: str
+) -> None:
+    facts = seen(codes={0: -9}, out_of_memory=True)
+    tried = {"kind": EventKind.PROGRESS, "job_id": "j", "token": 1, "rank": 0, "time_s": 0.0}
+    facts.event(Event(**tried, seq=0, data={"step": 0, "phase": "loading", "fitting_batch": batch}))
+    facts.event(Event(**tried, seq=1, data={"step": 0, "phase": phase}))
+    failure = judge(facts)[1]
+    assert failure and "resources.memory_gib" in failure["hint"]
+    assert message in failure["message"] and hint in failure["hint"]
+
+
 def test_of_a_run_without_progress_the_rank_that_waits_for_another_node_is_not_to_blame() -> None:
     stack = ["Stack (most recent call first):", '  File "/x/worker/runtime/collective.py", line 1 in _await']
     stalled = {"verdict": Verdict(FailureCode.STALLED, "m", "h"), "tails": {0: stack}}

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from worker.events import EventKind, FailureCode
+from worker.memory_words import Phase
 from worker.merit import larger_is_better
 from worker.runtime.background import Background
 from worker.runtime.checkpoint import CheckpointStore, CorruptCheckpoint, Saved
@@ -107,7 +108,8 @@ class Checkpointer:
         Raises what went wrong with the one before, and `ProgramFailure` (nan_loss) where a weight is not finite, and no
         evaluation was there to show it.
         """
-        started = time.monotonic()
+        started, before = time.monotonic(), self.run.teller.phase
+        self.run.teller.progress(Phase.CHECKPOINT)
         if metric is None and (net := self.parts.get("net")) is not None:
             check_weights(self.run.position.step, net)
         state = state or self._state()
@@ -117,6 +119,7 @@ class Checkpointer:
                 waiting.append(self._held)
             self._held = None
             self._hand_over(waiting, state, {**self._label(), "metric": metric})
+        self.run.teller.phase = before
         self._saved_step = self.run.position.step
         self._last_save = time.monotonic()
         self._last_save_s = self._last_save - started

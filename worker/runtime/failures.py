@@ -16,6 +16,7 @@ from types import FunctionType, TracebackType
 from typing import Any, NoReturn
 
 from worker.events import EventKind, FailureCode
+from worker.memory_words import memory_words
 from worker.plan import EXIT_PEER_LOST, EXIT_REPORTED
 from worker.runtime.checkpoint import CorruptCheckpoint, Superseded
 from worker.runtime.collective import PeerLost
@@ -23,6 +24,8 @@ from worker.runtime.data import DataError
 from worker.runtime.exhausted import is_out_of_memory
 from worker.runtime.report import Reporter
 
+_NEEDS_MORE = "The run needs more memory than it has"
+_MORE = "give it more memory (a higher resources.memory_gib, another device)"
 FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 KNOWN = (
     (
@@ -80,13 +83,16 @@ class ProgramFailure(Exception):
         self.place = place
 
 
-def describe(error: BaseException, program: Path, fitting_batch: Callable[[], int | None]) -> dict[str, Any]:
+def describe(
+    error: BaseException, program: Path, fitting_batch: Callable[[], int | None], phase: Callable[[], str] = str
+) -> dict[str, Any]:
     """Data of the ERROR event: code, message, hint, step, traceback, and file and line where known.
 
-    `program` is the folder whose frames are shown; `fitting_batch` tells the batch size that would fit.
+    `program` is the folder whose frames are shown; `fitting_batch` tells the batch size that would fit,
+    `phase` what the run is at.
     """
     told = _build_call(error) or error
-    code, message, hint = _cause(told, fitting_batch)
+    code, message, hint = _cause(told, fitting_batch, phase)
     file, line = _place(told, program)
     if code is FailureCode.PROGRAM_ERROR and file == "data.py" and isinstance(error, ValueError | FileNotFoundError):
         code, message, hint = FailureCode.DATA_ERROR, str(error), "Compare the data with the spec; read it in again."
@@ -103,7 +109,9 @@ def describe(error: BaseException, program: Path, fitting_batch: Callable[[], in
     }
 
 
-def _cause(error: BaseException, fitting_batch: Callable[[], int | None]) -> tuple[FailureCode, str, str]:
+def _cause(
+    error: BaseException, fitting_batch: Callable[[], int | None], phase: Callable[[], str]
+) -> tuple[FailureCode, str, str]:
     if isinstance(error, ProgramFailure):
         return error.code, error.message, error.hint
     if isinstance(error, DataError):
@@ -119,7 +127,7 @@ def _cause(error: BaseException, fitting_batch: Callable[[], int | None]) -> tup
         hint = "Free space or keep fewer checkpoints, then resume: the checkpoints made so far are intact."
         return FailureCode.DISK_FULL, message, hint
     if is_out_of_memory(error):
-        return FailureCode.OUT_OF_MEMORY, *_memory_words(fitting_batch())
+        return FailureCode.OUT_OF_MEMORY, *memory_words(_NEEDS_MORE, _MORE, phase(), fitting_batch())
     if isinstance(error, AttributeError) and getattr(error.obj, "__name__", "") == "model" and error.name == "build":
         message = "model.py has no function build(spec)."
         return FailureCode.MODEL_NO_BUILD, message, "Add `def build(spec)` that returns a torch.nn.Module."
@@ -150,13 +158,6 @@ def _build_call(error: BaseException) -> ProgramFailure | None:
         hint = "Write it as `def build(spec)`; it may ignore what it does not need."
         return ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint, place=place)
     return None
-
-
-def _memory_words(batch_size: int | None) -> tuple[str, str]:
-    message = "The run needs more memory than it has."
-    if batch_size is None:
-        return message, "Choose a smaller model or smaller pictures, or raise the memory limit."
-    return f"{message} A batch size of about {batch_size} would fit.", f"Set training.batch_size to {batch_size}."
 
 
 def short_traceback(error: BaseException, program: Path) -> str:
@@ -190,6 +191,7 @@ def install_hook(
     program: Path,
     fitting_batch: Callable[[], int | None],
     settle: Callable[[], None] = lambda: None,
+    phase: Callable[[], str] = str,
 ) -> None:
     """From now on an uncaught exception is written as an ERROR event and ends the process with EXIT_REPORTED.
 
@@ -203,7 +205,7 @@ def install_hook(
             told = str(error) if isinstance(error, Superseded) else f"another rank went away ({error})"
             print(f"rank {reporter.rank}: {told}", file=sys.stderr, flush=True)
             leave(EXIT_PEER_LOST)
-        data = describe(error, program, fitting_batch)
+        data = describe(error, program, fitting_batch, phase)
         reporter.emit(EventKind.ERROR, **data)
         print(data["traceback"], file=sys.stderr)
         print(f"\n{data['message']}\n{data['hint']}", file=sys.stderr, flush=True)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from worker.memory_words import Phase
 from worker.merit import larger_is_better
 from worker.runtime import compiler, failures, memory, modes
 from worker.runtime.batches import BatchPlan, batch_plan, epoch_order, going_on
@@ -96,6 +97,7 @@ class Run:
             path.parent,
             lambda: runs[0].trial.fitting_batch() if runs else None,
             lambda: runs[0].checkpointer.leave() if runs else None,
+            lambda: runs[0].teller.phase if runs else "",
         )
         if not settings.data.is_dir():
             hint = "Download the program with its data, or name the folder: python train.py --data FOLDER"
@@ -108,7 +110,7 @@ class Run:
         seed_all(run.seed)
         run.control.listen()
         pulse.listen(run.teller.alive)
-        run.teller.progress("loading")
+        run.teller.progress(Phase.LOADING)
         return run
 
     def place(self, net: nn.Module, dataset: Dataset) -> nn.Module:
@@ -167,6 +169,7 @@ class Run:
         order = epoch_order(len(part), self.seed, epoch)
         self.teller.reset_clock()
         self.pace.restart()
+        self.teller.training_begins()
         for step, batch in self.mode.batches(part, plan, order, first):
             self.position.go_to(step)
             start, stop = plan.bounds(step)
@@ -224,7 +227,7 @@ class Run:
 
     def evaluate(self, net: nn.Module, dataset: Dataset) -> dict[str, dict[str, float]]:
         """Metrics of the validation rows, and of as many training rows, by part; shared out over the ranks."""
-        self.teller.progress("validation")
+        self.teller.progress(Phase.VALIDATION)
         started = time.monotonic()
         parts = {"train": train_sample(dataset.train, dataset.val), "val": dataset.val}
         metrics = {
@@ -265,10 +268,10 @@ class Run:
 
     def finish(self, dataset: Dataset) -> None:
         """Take the best weights, predict all parts, write the results folder."""
-        self.teller.progress("analysis")
+        self.teller.progress(Phase.ANALYSIS)
         self.checkpointer.flush()
         write_results(self, self.mode.whole(self.checkpointer.parts["net"]), dataset)
-        self.teller.progress("done")
+        self.teller.progress(Phase.DONE)
         self.leave()
 
     def leave(self) -> None:

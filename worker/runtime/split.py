@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from worker.runtime.columns import Columns
 from worker.words import counted
 
 PARTS = ("train", "val", "test")
+_TRAIN, _VAL, _TEST = range(len(PARTS))
 PART_WORDS = {"train": "to train on", "val": "to validate", "test": "to test"}
 COMMON_ROWS = 10
 COMMON_SHARE = 0.02
@@ -23,6 +25,8 @@ CHANCE_VALUES = 0.1
 targets."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 """2^64 over the golden ratio, as in Fibonacci hashing."""
+_MISSING = int(_MIX) - 2**64
+"""Stands for a missing value: a number that no table holds."""
 
 
 def split_rows(
@@ -45,25 +49,25 @@ def split_rows(
     """
     generator = np.random.default_rng(seed)
     order = generator.permutation(count)
-    part = np.full(count, "train", dtype="<U5")
+    part = np.full(count, _TRAIN, dtype=np.int8)
     if given is not None:
-        part = np.array([name if name in PARTS else "train" for name in given], dtype="<U5")
-    free = np.flatnonzero(part == "train")
+        part = np.array([PARTS.index(name) if name in PARTS else _TRAIN for name in given], dtype=np.int8)
+    free = np.flatnonzero(part == _TRAIN)
     first = free if copies is None else _first_alike(copies, free)
     order = _firsts(order, first, labels)
     can_leave = np.ones(count, dtype=bool) if labels is None else np.bincount(labels)[labels] > 1
     left = 1.0
-    for (name, share), offset in zip((("test", test), ("val", validation)), generator.random(2), strict=True):
-        if np.any(part == name):
+    for (number, share), offset in zip(((_TEST, test), (_VAL, validation)), generator.random(2), strict=True):
+        if np.any(part == number):
             continue
-        pool = order[(part[order] == "train") & can_leave[order]]
+        pool = order[(part[order] == _TRAIN) & can_leave[order]]
         taken = _even_steps(len(pool), share / left, float(offset))
         if labels is not None:
             taken &= ~_last_of_class(labels[pool], taken)
-        part[pool[taken]] = name
+        part[pool[taken]] = number
         left -= share
     part[free] = part[first]
-    return {name: np.flatnonzero(part == name) for name in PARTS}
+    return {name: np.flatnonzero(part == number) for number, name in enumerate(PARTS)}
 
 
 def _last_of_class(labels: NDArray[np.int64], taken: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -75,7 +79,7 @@ def _last_of_class(labels: NDArray[np.int64], taken: NDArray[np.bool_]) -> NDArr
 
 
 def same_rows(
-    table: pa.Table, targets: NDArray[np.int64] | NDArray[np.float64], labels: NDArray[np.int64] | None = None
+    table: pa.Table | Columns, targets: NDArray[np.int64] | NDArray[np.float64], labels: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
     """A number for each row, int64 [N]: equal for rows that are alike in all columns and in the target.
 
@@ -85,9 +89,11 @@ def same_rows(
     the opposite of what it is tested on.
     """
     digest = np.zeros(len(targets), np.uint64)
-    for column in table.columns:
-        pieces = [chunk.indices.fill_null(-1).to_numpy() for chunk in column.dictionary_encode().chunks]
-        digest = _mixed(digest, np.concatenate([np.empty(0, np.int64), *pieces]))
+    for name in table.column_names:
+        start = 0
+        for values in _as_numbers(table[name]):
+            here = slice(start, start := start + len(values))
+            digest[here] = _mixed(digest[here], values)
     _, distinct, inputs = np.unique(digest, return_index=True, return_inverse=True)
     digest = _mixed(digest, np.unique(targets, return_inverse=True)[1])
     _, first, number, alike = np.unique(digest, return_index=True, return_inverse=True, return_counts=True)
@@ -100,7 +106,7 @@ def same_rows(
 
 
 def _by_chance(
-    table: pa.Table,
+    table: pa.Table | Columns,
     distinct: NDArray[np.int64],
     targets: NDArray[np.int64] | NDArray[np.float64],
     inputs: NDArray[np.int64],
@@ -113,13 +119,23 @@ def _by_chance(
     rows are seldom the same.
     """
     rows, kinds = np.bincount(inputs), np.bincount(inputs[first])
-    values = [column.take(distinct).value_counts().field("counts").to_numpy() for column in table.columns]
-    if max(map(len, values)) <= CHANCE_VALUES * len(inputs):
+    most, equal = 0, 1.0
+    for name in table.column_names:
+        counts = table[name].take(distinct).value_counts().field("counts").to_numpy()
+        most, equal = max(most, len(counts)), equal * _equal_share(counts)
+    if most <= CHANCE_VALUES * len(inputs):
         other_targets = np.mean(kinds[rows > 1] > 1)
         if other_targets > CHANCE_TARGETS * (1.0 - _equal_share(np.unique(targets, return_counts=True)[1])):
             return True
-    expected_pairs = len(inputs) * (len(inputs) - 1.0) * np.prod([_equal_share(counts) for counts in values])
-    return bool(expected_pairs > CHANCE_PAIRS * (rows * (rows - 1.0)).sum())
+    return bool(len(inputs) * (len(inputs) - 1.0) * equal > CHANCE_PAIRS * (rows * (rows - 1.0)).sum())
+
+
+def _as_numbers(column: pa.ChunkedArray) -> Iterator[NDArray[np.int64]]:
+    """A number for each value, equal for equal ones, chunk by chunk: the 64 bits it has, or its place among all."""
+    has_bits = pa.types.is_primitive(column.type) and column.type.bit_width == 64
+    for chunk in column.chunks if has_bits else column.dictionary_encode().chunks:
+        numbers = chunk.view(pa.int64()) if has_bits else chunk.indices.cast(pa.int64())
+        yield numbers.fill_null(_MISSING).to_numpy()
 
 
 def _equal_share(counts: NDArray[np.int64]) -> float:
@@ -149,7 +165,7 @@ def said_of_random(
 
 def said_of_copies(copies: NDArray[np.int64], parts: Mapping[str, NDArray[np.int64]]) -> list[str]:
     """What a person should know of rows that are alike, in sentences; nothing where there are none."""
-    repeats = len(copies) - len(np.unique(copies))
+    repeats = len(copies) - int(np.count_nonzero(np.bincount(copies)))
     seen = np.isin(np.concatenate([copies[parts["val"]], copies[parts["test"]]]), copies[parts["train"]])
     if leaked := int(np.count_nonzero(seen)):
         are = "row repeats a training row" if leaked == 1 else "rows repeat training rows"

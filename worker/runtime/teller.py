@@ -8,6 +8,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from worker.events import EventKind
+from worker.memory_words import Phase
 from worker.runtime.loss_curve import LossLog, LossPoint
 from worker.runtime.position import Position
 from worker.runtime.progress import Meter
@@ -43,6 +44,7 @@ class Teller:
         """Rows of a step over all ranks, where this rank makes some of the steps only; 0: it has a part in all."""
         self.rank_values: Callable[[], dict[str, float]] = dict
         """What else this rank tells with its pace."""
+        self.phase = Phase.LOADING
         self._first = reporter.rank == 0
         self._running_told = False
         self._began = time.monotonic()
@@ -103,7 +105,7 @@ class Teller:
                 self.metric(self.position.step, rate | self.rank_values())
         self.reset_clock()
         if self._first and now - self._last_progress >= self._often(SYNC_S, PROGRESS_MOST_S):
-            self.progress("training")
+            self.progress(Phase.TRAINING)
 
     def _often(self, least_s: float, most_s: float) -> float:
         """Seconds between two words of one kind, by how long the run has gone on."""
@@ -143,11 +145,18 @@ class Teller:
             why = "the time of its budget is over" if out_of_time else f"{stale} without a better {metric_name}"
             self.reporter.note(f"Stopped early, after epoch {self.position.epoch + 1} of {self.epochs}: {why}.")
 
-    def progress(self, phase: str, **more: int) -> None:
+    def training_begins(self) -> None:
+        """From here on memory is that of steps: told before the first of them, which may take too much."""
+        if self.phase == Phase.LOADING:
+            self.progress(Phase.TRAINING)
+        self.phase = Phase.TRAINING
+
+    def progress(self, phase: Phase, **more: int) -> None:
         """Tell where the run stands, and `more` about it (first rank only).
 
         The others tell that they live: on another node than the first they have a watchdog of their own.
         """
+        self.phase = phase
         if not self._first:
             if self._running_told:
                 self.alive()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
+from worker.memory_words import Phase
 from worker.runtime import memory
 from worker.runtime.data import Dataset
 
@@ -59,5 +60,5 @@ class Trial:
     def _tell(self, found: memory.RowsTried | None) -> None:
         self.found = found
         teller = self.run.teller
-        teller.progress("loading", fitting_batch=self.fitting_batch() or 0)
+        teller.progress(Phase.LOADING, fitting_batch=self.fitting_batch() or 0)
         teller.alive(expected_step_s=self.step_s)

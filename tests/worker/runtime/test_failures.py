@@ -228,6 +228,32 @@ def run_with_memory(program: Path, extra_bytes: int) -> Any:
     return samples.python(program, "-c", wrapper, DLH_THREADS="1", **frugal)
 
 
+HOG = "bytearray(1 << 62)"
+
+
+@pytest.mark.parametrize(
+    ("before", "line", "words"),
+    [
+        ("dataset = data.load(", HOG, "while it read the data or built the model"),
+        ("        run.update(optimizer)", f"        {HOG}", "in a step of the training"),
+        ("for _epoch in run.epochs()", f"run.outputs = lambda *_: {HOG}", "while it predicted the validation rows"),
+        ("for _epoch in run.epochs()", f"run.checkpointer._state = lambda: {HOG}", "while it saved a checkpoint"),
+        (
+            "run.finish(dataset)",
+            f"run.checkpointer.flush = lambda: {HOG}",
+            "after the training, while it predicted all",
+        ),
+    ],
+    ids=["loading", "training", "validation", "checkpoint", "analysis"],
+)
+def test_out_of_memory_tells_what_the_run_was_at(program: Path, before: str, line: str, words: str) -> None:
+    edit(program, "train.py", lambda text: text.replace(before, f"{line}\n{before}"))
+    done = samples.python(program, "train.py", "--epochs", "1", "--fresh", DLH_THREADS="1")
+    assert done.returncode == EXIT_REPORTED, done.stderr
+    error = next(event["data"] for event in events(program / "work") if event["kind"] == "error")
+    assert error["code"] == "out_of_memory" and words in error["message"]
+
+
 def test_out_of_memory_names_a_batch_size_that_fits(program: Path) -> None:
     (program / "model.py").write_text(HUNGRY)
     samples.change_spec(program, training={"batch_size": 120, "ema": 0})
@@ -235,8 +261,8 @@ def test_out_of_memory_names_a_batch_size_that_fits(program: Path) -> None:
     assert done.returncode == EXIT_REPORTED, done.stderr
     error = next(event["data"] for event in events(program / "work") if event["kind"] == "error")
     assert error["code"] == "out_of_memory"
-    fitting = int(error["hint"].rstrip(".").split()[-1])
-    assert 1 <= fitting < 120
+    fitting = int(error["hint"].removeprefix("Set training.batch_size to ").split(",")[0])
+    assert 1 <= fitting < 120 and "resources.memory_gib" in error["hint"]
     samples.change_spec(program, training={"batch_size": fitting})
     done = run_with_memory(program, 700 << 20)
     assert done.returncode == 0, done.stderr

@@ -19,9 +19,10 @@ VERSION = 1
 """`scheduler.workload.WORKLOAD_VERSION`."""
 ORDINARY_LOAD_S = 3.0
 """Up to here a program's own start is like those that the start of a run is fitted to, on a host that is busy."""
-LOADING_TIMES = {"image_classification": 2.0, "tabular_classification": 8.0, "tabular_regression": 8.0}
-"""So many times the rows' own memory data.py takes while it reads them: pictures are there once more as they are shared
-out to the parts; a table's columns have 64 bits, and lie there a second time. Measured: docs/estimation.md, Memory."""
+LOADING = {"image_classification": (2.0, 0), "tabular_classification": (1.0, 130), "tabular_regression": (1.0, 130)}
+"""(times the rows' own memory, bytes beside it for each row) that data.py takes while it reads them: pictures are there
+once more as they are shared out to the parts; to share out a table's, numbers of its rows are sorted. Measured:
+docs/estimation.md, Memory."""
 FIXED = frozenset({"in", "out", "kernel", "size", "groups", "queries", "keys", "width"})
 """Of a shape: what belongs to the model, not to the batch."""
 
@@ -45,8 +46,8 @@ class Seen:
     """Whether ranks share the statistics of batch normalisation."""
     pieces: Sequence[Mapping[str, float]] | None = ()
     """Between the places where the program can be cut into stages."""
-    loading_times: float = 0.0
-    """Of the rows' memory, at the peak while they are read (`LOADING_TIMES`)."""
+    loading: tuple[float, int] = (0.0, 0)
+    """The peak while rows are read (`LOADING`)."""
     load_s: float = 0.0
     """Seconds until the rows were read and the model was built."""
 
@@ -59,7 +60,9 @@ def workload(seen: Seen) -> dict[str, Any]:
     gradient_bytes = sum(weight.numel() * weight.element_size() for weight in weights)
     figures = [_figures(step, gradient_bytes + seen.state_bytes) for step in steps]
     rows = steps[1].rows - steps[0].rows
-    dataset_bytes = sum(map(_bytes, (dataset.train, dataset.val, dataset.test))) / share
+    all_parts = (dataset.train, dataset.val, dataset.test)
+    dataset_bytes, dataset_rows = sum(map(_bytes, all_parts)) / share, sum(map(len, all_parts)) / share
+    loading_times, loading_row_bytes = seen.loading
     return {
         "version": VERSION,
         "batch_size": seen.batch_size,
@@ -72,7 +75,7 @@ def workload(seen: Seen) -> dict[str, Any]:
         "evaluation_bytes": float(seen.evaluation_bytes),
         "data_bytes": round(_bytes(dataset.train) / share),
         "dataset_bytes": round(dataset_bytes),
-        "loading_bytes": round(seen.loading_times * dataset_bytes),
+        "loading_bytes": round(loading_times * dataset_bytes + loading_row_bytes * dataset_rows),
         "fixed_parameters_ops": len(weights),
         "train_rows": round(len(dataset.train) / share),
         "evaluated_rows": _evaluated(seen),

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from torch import Tensor
 
+from worker.runtime.columns import Columns
 from worker.runtime.spec import Spec
 
 TABLE_FILE = "table.parquet"
@@ -27,6 +27,6 @@ def features(folder: Path, spec: Spec, rows: Tensor) -> pa.Table:
 
 
 def _rows(path: Path, wanted: list[Any], rows: Tensor) -> pa.Table:
-    names = set(pq.read_schema(path).names)
-    columns = [name for name in wanted if name in names]
-    return pq.read_table(path, columns=columns).take(pa.array(rows.numpy())) if columns else pa.table({})
+    table = Columns(path)
+    table = table.select([name for name in wanted if name in table.column_names]).take(rows.numpy())
+    return pa.table({name: table[name] for name in table.column_names})
