@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from scheduler.estimation.device_model import Coefficients
 from scheduler.estimation.features import DENSE, LAYOUTS, Block, Vector
@@ -38,6 +40,30 @@ def shared_offset(group: str) -> int:
 
 
 @dataclass(frozen=True)
+class Part:
+    """One group of terms in a fit: what is the same at every look at it."""
+
+    name: str
+    block: Block
+    prior: Vector
+    spread: Vector
+    place: slice
+    """Of its own entries in the vector."""
+    shared: int
+    """Of the entry that it moves with."""
+    first: npt.NDArray[np.intp]
+    """Where the terms of a point begin: they lie side by side."""
+    owners: npt.NDArray[np.intp]
+    """Those points, the ones that have any."""
+
+    def coefficients(self, u: Vector) -> Vector:
+        """From the vector of (deviation from the prior) / spread."""
+        found: Vector = self.prior + self.spread * u[self.place]
+        found[0] += SHARED_SPREAD * u[self.shared]
+        return found
+
+
+@dataclass(frozen=True)
 class Problem:
     """Terms, measured times and weights of one fit."""
 
@@ -48,42 +74,53 @@ class Problem:
     tightness: float = 1.0
     """Above 1: coefficients keep closer to the prior."""
 
-    @property
-    def groups(self) -> tuple[str, ...]:
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
         """Groups that occur, in order."""
-        return tuple(name for name in LAYOUTS if name in self.table.blocks)
+        found, place = [], SHARED
+        for name in (name for name in LAYOUTS if name in self.table.blocks):
+            block, spread = self.table.blocks[name], np.array(LAYOUTS[name].spread) / self.tightness
+            first = np.flatnonzero(np.diff(block.owner, prepend=-1))
+            own = slice(place, place + len(spread))
+            prior, shared = np.array(self.prior[name]), shared_offset(name)
+            found.append(Part(name, block, prior, spread, own, shared, first, block.owner[first]))
+            place = own.stop
+        return tuple(found)
 
     def unpack(self, u: Vector) -> dict[str, Vector]:
-        """Coefficients by group from the vector of (deviation from the prior) / spread."""
-        found, place = {}, SHARED
-        for name in self.groups:
-            spread = np.array(LAYOUTS[name].spread) / self.tightness
-            found[name] = np.array(self.prior[name]) + spread * u[place : place + len(spread)]
-            found[name][0] += SHARED_SPREAD * u[shared_offset(name)]
-            place += len(spread)
-        return found
+        """Coefficients by group from that vector."""
+        return {part.name: part.coefficients(u) for part in self.parts}
 
     @property
     def size(self) -> int:
-        """Length of that vector."""
-        return SHARED + sum(len(LAYOUTS[name].spread) for name in self.groups)
+        """Length of the vector."""
+        return self.parts[-1].place.stop if self.parts else SHARED
 
-    def evaluate(self, u: Vector) -> tuple[Vector, Vector]:
-        """Log seconds of every point, and their derivatives by `u`."""
-        count, place = self.table.size, SHARED
-        total, slopes = np.zeros(count), np.zeros((count, self.size))
-        for name, w in self.unpack(u).items():
-            block, spread = self.table.blocks[name], np.array(LAYOUTS[name].spread) / self.tightness
-            seconds = block.amounts * np.exp(np.clip(block.phi @ w, *EXPONENTS))
-            # Terms of a point lie side by side: sums of neighbours, at the points that have any.
-            first = np.flatnonzero(np.diff(block.owner, prepend=-1))
-            owners = block.owner[first]
-            own = np.add.reduceat(seconds, first)
-            slopes[owners, place : place + len(spread)] = np.add.reduceat(seconds[:, None] * block.phi, first) * spread
-            slopes[owners, shared_offset(name)] += SHARED_SPREAD * own
-            total[owners] += own
-            place += len(spread)
-        return np.log(total), slopes / total[:, None]
+    def seconds(self, u: Vector) -> list[Vector]:
+        """Of every term, by group."""
+        return [
+            part.block.amounts * np.exp(np.clip(part.block.phi @ part.coefficients(u), *EXPONENTS))
+            for part in self.parts
+        ]
+
+    def sums(self, seconds: Sequence[Vector]) -> list[Vector]:
+        """Of those of a point, of each that has any, by group."""
+        return [np.add.reduceat(terms, part.first) for part, terms in zip(self.parts, seconds, strict=True)]
+
+    def total(self, sums: Sequence[Vector]) -> Vector:
+        """Of every point."""
+        found = np.zeros(self.table.size)
+        for part, own in zip(self.parts, sums, strict=True):
+            found[part.owners] += own
+        return found
+
+    def slopes(self, seconds: Sequence[Vector], sums: Sequence[Vector], total: Vector) -> Vector:
+        """Derivatives of the logarithms of `total` by the vector."""
+        found = np.zeros((self.table.size, self.size))
+        for part, terms, own in zip(self.parts, seconds, sums, strict=True):
+            found[part.owners, part.place] = np.add.reduceat(terms[:, None] * part.block.phi, part.first) * part.spread
+            found[part.owners, part.shared] += SHARED_SPREAD * own
+        return found / total[:, None]
 
 
 class Loss:
@@ -92,13 +129,23 @@ class Loss:
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         self._at: Vector | None = None
+        self._steep: Vector | None = None
 
     def _look(self, u: Vector) -> None:
         if self._at is None or not np.array_equal(self._at, u):
-            log_s, self._slopes = self._problem.evaluate(u)
-            self._z = (log_s - self._problem.log_s) / NOISE
+            self._seconds = self._problem.seconds(u)
+            self._sums = self._problem.sums(self._seconds)
+            self._total = self._problem.total(self._sums)
+            self._z = (np.log(self._total) - self._problem.log_s) / NOISE
             self._root = np.sqrt(1.0 + self._z**2)
-            self._at = u.copy()
+            self._at, self._steep = u.copy(), None
+
+    @property
+    def _slopes(self) -> Vector:
+        """They take most of a look's time, and of a step that is tried and not taken nobody asks for them."""
+        if self._steep is None:
+            self._steep = self._problem.slopes(self._seconds, self._sums, self._total)
+        return self._steep
 
     def value(self, u: Vector) -> float:
         """The loss at `u`."""

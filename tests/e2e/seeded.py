@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.browser import chromium, open_page, sign_in
+from tests.e2e.browser import chromium, open_page, signed_in
 from tests.e2e.portal import Portal
 from tests.factories import PASSWORD
 
@@ -40,14 +40,14 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def open_as(browser: Any, portal: Portal) -> Iterator[Callable[..., Any]]:
-    """Sign in and return a page: `open_as("owner", width=1440, theme="light")`. Fails on any request elsewhere."""
+    """Sign in and return an empty page: `open_as("owner", width=1440, theme="light")`. Fails on a request elsewhere."""
     pages = []
     strange: list[str] = []
 
     def make(user: str = "owner", *, width: int = 1440, theme: str = "light") -> Any:
         page = open_page(browser, portal.url, strange, width=width, theme=theme)
         pages.append(page)
-        sign_in(page, portal.url, user, PASSWORD)
+        signed_in(page, portal.url, user, PASSWORD)
         return page
 
     yield make

@@ -80,6 +80,7 @@ def test_names_given_by_people_stay_text(open_as: Callable[..., Any], ids: dict[
 
 def test_the_keyboard_reaches_content_and_pages(open_as: Callable[..., Any], portal: Portal) -> None:
     page = open_as()
+    visit(page, "/")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip-link"
     page.keyboard.press("Enter")

@@ -88,6 +88,7 @@ def test_no_word_of_usual_length_is_broken_in_a_table(open_as: Callable[..., Any
 
 def test_the_bar_of_a_phone_holds_every_page(open_as: Callable[..., Any]) -> None:
     page = open_as(width=390)
+    visit(page, "/")
     nav = page.locator(".topbar-nav")
     assert nav.evaluate("bar => bar.scrollWidth <= bar.clientWidth")
 
