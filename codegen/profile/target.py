@@ -19,11 +19,20 @@ from codegen.profile.types import (
 from worker.words import counted, percent_words
 
 CLASSIFICATION, REGRESSION, IMAGES = "tabular_classification", "tabular_regression", "image_classification"
+_CALLED = {
+    CLASSIFICATION: f"{CLASSIFICATION} (predict a class)", REGRESSION: f"{REGRESSION} (predict a number)",
+    IMAGES: f"{IMAGES} (pictures: predict a class)",
+}  # fmt: skip
+"""As the spec and as the form has it."""
 MANY_CLASSES = 100
 LARGEST_AMOUNT = 1e100
 MAX_CLASSES = 50_000
 IMBALANCE = 0.05
 """A smallest class below this share of an even share is told."""
+
+
+def _task(*tasks: str) -> str:
+    return f"Set the task to {' or '.join(_CALLED[task] for task in tasks)}."
 
 
 def target_problems(profile: DatasetProfile, target: str | None, task: str) -> list[DataProblem | Finding]:
@@ -33,11 +42,15 @@ def target_problems(profile: DatasetProfile, target: str | None, task: str) -> l
     """
     if profile.kind is DataKind.IMAGES:
         if task != IMAGES:
-            return [_problem("wrong_task", f"Pictures cannot be used for {task}.", f"Set the task to {IMAGES}.")]
+            return [_problem("wrong_task", f"Pictures cannot be used for {task}.", _task(IMAGES))]
         return _class_problems(list(profile.classes), profile.rows, None, named_singles=True)
     if task == IMAGES:
         return [
-            _problem("wrong_task", "A table holds no pictures.", f"Set the task to {CLASSIFICATION} or {REGRESSION}.")
+            _problem(
+                "wrong_task",
+                "A table holds no pictures.",
+                _task(CLASSIFICATION, REGRESSION),
+            )
         ]
     column = profile.column(target) if target else None
     if column is None:
@@ -118,7 +131,7 @@ def _regression_problems(column: ColumnProfile) -> list[DataProblem | Finding]:
             "target_not_numeric",
             f"'{column.name}' is not a number ({column.type.value}: {column.reason}), so it cannot be "
             "predicted as an amount.",
-            f"Set the task to {CLASSIFICATION}, or the column's type to numeric if its words are mistakes.",
+            f"Set the task to {_CALLED[CLASSIFICATION]}, or the column's type to numeric if its words are mistakes.",
             column.name,
         )
     ]
@@ -149,7 +162,7 @@ def _classification_problems(
             _problem(
                 "target_is_amount",
                 f"'{column.name}' holds {column.unique:,} different fractions: an amount, not a class.",
-                f"Set the task to {REGRESSION}.",
+                _task(REGRESSION),
                 column.name,
             )
         ]
@@ -159,7 +172,7 @@ def _classification_problems(
                 "too_many_classes",
                 f"'{column.name}' has {counted(column.unique, 'class', 'classes')} in {counted(rows, 'row')}: too few "
                 "rows each to learn from.",
-                f"Choose another target, join classes, or set the task to {REGRESSION} if it is an amount.",
+                f"Choose another target, join classes, or set the task to {_CALLED[REGRESSION]} if it is an amount.",
                 column.name,
             )
         ]

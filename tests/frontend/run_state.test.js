@@ -12,9 +12,9 @@ const FIELDS = [
   { key: "time_s", label: "time", is_number: true, is_figure: true, better: -1, values: [1, 10, 900] },
 ];
 
-function stateAt(query = "") {
+function stateAt(query = "", fields = FIELDS) {
   const location = page({ address: `https://harness.example.org/compare?jobs=1&jobs=2${query}` });
-  return { location, state: new RunState({ fields: FIELDS, jobs: [] }) };
+  return { location, state: new RunState({ fields, jobs: [] }) };
 }
 
 test("without a word in the address, jobs are coloured by what most were judged by", () => {
@@ -24,6 +24,13 @@ test("without a word in the address, jobs are coloured by what most were judged 
     state.axesShown.map(({ key }) => key),
     ["width", "model", "best:accuracy"],
   );
+});
+
+test("jobs that were each judged by another metric are coloured by one that all have", () => {
+  const one = (key, better, ...values) => ({ key, label: key, is_number: true, is_figure: true, better, values });
+  const best = [one("best:mae", -1, null, 0.9), one("best:r2", 1, 0.5, null)];
+  const newest = [one("last:train/loss", 0, 1, 2), one("last:val/r2", 1, 0.4, 0.3)];
+  assert.equal(stateAt("", [FIELDS[0], ...best, ...newest]).state.metric, "last:val/r2");
 });
 
 test("a scale is logarithmic where its values lie far apart, unless the address says otherwise", () => {

@@ -38,9 +38,9 @@ export class RunState {
     this.byKey = new Map(fields.map((field) => [field.key, field]));
     const settings = fields.filter((field) => !field.is_figure);
     const figures = fields.filter((field) => field.is_figure);
-    // What the jobs were judged by; of several metrics that of most jobs.
-    const judged = figures
-      .filter((field) => field.key.startsWith("best:"))
+    // What the jobs were judged by; of several metrics that of most jobs, else one that most jobs have.
+    const judged = ["best:", "last:val/"]
+      .flatMap((part) => figures.filter((field) => field.key.startsWith(part) && field.better))
       .sort((a, b) => told(b).length - told(a).length);
     const metric = (judged[0] ?? figures.find((field) => field.better) ?? figures[0])?.key ?? "";
     const other = figures.filter((field) => field.key !== metric && varies(field));
