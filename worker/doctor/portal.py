@@ -111,7 +111,7 @@ def bandwidth(url: str, secret: str) -> Finding:
     """From the portal to here."""
     began_s = time.perf_counter()
     done = 0
-    with _open(f"{url}/api/v1/node/bandwidth?size_bytes={MEASURED_BYTES}", secret) as answer:
+    with _open(f"{url}/api/v1/node/probe?size_bytes={MEASURED_BYTES}", secret) as answer:
         while block := answer.read(1 << 20):
             done += len(block)
     rate = done / (time.perf_counter() - began_s)

@@ -158,7 +158,7 @@ MATRIX: dict[tuple[str, str], str] = {
     ("POST", "/pool/nodes/{name}/token"): "admin",
     ("POST", "/pool/join"): "open",
     ("GET", "/node"): "node",
-    ("GET", "/node/bandwidth"): "node",
+    ("GET", "/node/probe"): "node",
     ("POST", "/node/check"): "node",
     ("GET", "/node/trees"): "node",
     ("GET", "/node/files"): "node",

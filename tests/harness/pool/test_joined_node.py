@@ -64,7 +64,7 @@ def test_a_node_sees_the_others_and_tells_how_it_is(text, node_make):
     seen = caller.get("/api/v1/node").json()
     peer = {"name": "node-1", "address": "10.1.0.1", "state": "up", "own_network": False, "encrypted": False}
     assert seen["peers"] == [{**peer, "encryption_required": False}]
-    answer = caller.get("/api/v1/node/bandwidth?size_bytes=1500000")
+    answer = caller.get("/api/v1/node/probe?size_bytes=1500000")
     assert sum(len(block) for block in answer.streaming_content) == 1500000
     line = {"name": "clock", "state": "ok", "text": "0.00 s"}
     assert caller.post("/api/v1/node/check", {"findings": [line]}, "application/json").status_code == 200
