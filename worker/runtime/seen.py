@@ -8,24 +8,45 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from worker.words import counted
+
+COLUMNS_TOLD = 5
+"""Of more columns with such values only how many there are."""
+
 
 def unseen_tell(preprocess: Mapping[str, Any], table: pa.Table, tell: Callable[[str], None]) -> None:
-    """Tell of each column of numbers with values outside those of the training rows, as data.py notes these."""
+    """Tell of columns of numbers with values outside those of the training rows, as data.py notes these."""
+    columns, more = {name: table.column(at) for at, name in enumerate(table.column_names)}, 0
+    told: list[str] = []
     for name, low, high in _spans(preprocess):
-        if name not in table.column_names:
+        if name not in columns or (outside := _outside(columns[name], low, high)) is None:
             continue
-        try:
-            values = table.column(name).cast(pa.float64(), safe=False)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # the program refuses it by its row
+        if len(told) == COLUMNS_TOLD:
+            more += 1
             continue
-        outside = pc.fill_null(pc.or_(pc.less(values, low), pc.greater(values, high)), False)
-        if count := pc.sum(outside).as_py():
-            row = pc.index(outside, True).as_py()
-            lie = "1 value lies" if count == 1 else f"{count:,} values lie"
-            tell(
-                f"Column {name!r}: {lie} outside of {low:.6g} to {high:.6g}, all that training has seen, such as "
-                f"{values[row].as_py():.6g} in row {row + 1:,}; the model can only guess there."
-            )
+        count, row, value = outside
+        lie = "1 value lies" if count == 1 else f"{count:,} values lie"
+        told.append(
+            f"Column {name!r}: {lie} outside of {low:,.10g} to {high:,.10g}, all that training has seen, such as "
+            f"{value:,.10g} in row {row + 1:,}; the model can only guess there."
+        )
+    for sentence in told:
+        tell(sentence)
+    if more:
+        tell(f"So do values of {counted(more, 'other column')}.")
+
+
+def _outside(column: pa.ChunkedArray, low: float, high: float) -> tuple[int, int, float] | None:
+    """(how many values lie outside, 0-based row of the first one, the first one); None where none does."""
+    try:
+        values = column.cast(pa.float64(), safe=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # the program refuses it by its row
+        return None
+    outside = pc.fill_null(pc.or_(pc.less(values, low), pc.greater(values, high)), False)
+    if not (count := pc.sum(outside).as_py()):
+        return None
+    row = pc.index(outside, True).as_py()
+    return count, row, values[row].as_py()
 
 
 def _spans(preprocess: Mapping[str, Any]) -> Iterator[tuple[str, float, float]]:

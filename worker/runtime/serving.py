@@ -54,7 +54,7 @@ def read_preprocess(weights: Path) -> dict[str, Any]:
         if (folder / "preprocess.json").is_file():
             body: dict[str, Any] = json.loads((folder / "preprocess.json").read_text(encoding="utf-8"))
             return body
-    hint = "Train first: python train.py. The zip of *Download the model* has one."
+    hint = "Train first: python train.py. The zip of *Download the model* has one where the program writes it."
     raise InputError(f"No preprocess.json beside {weights}.", hint)
 
 

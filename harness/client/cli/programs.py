@@ -162,7 +162,13 @@ def download(  # noqa: PLR0913
     out: OutOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Download the trained model of a job in the forms that are named; without a name as by --model."""
+    """Download the trained model of a job in the forms that are named; of none as by --model.
+
+    Of a checkpoint, or with the data, it is then as by --program --weights.
+    """
+    if model and (checkpoint or with_data):
+        told = "--model has the final weights, and no data."
+        raise BadInput(told, hint="Leave it out: --checkpoint and --with-data bring program and weights.")
     folder = out or Path()
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{folder} is a file; --out names a folder.", hint="Name another; it is made if need be.")

@@ -85,6 +85,10 @@ TABLES = {
     "semicolons": b"\xef\xbb\xbf" + b"a;b\n\n1,5;2,5\n3;\n",
     "quoted": b'a,b\n"1,5","x;y;z"\n',
     "alone": b"a\n1\n2\n",
+    "index": b",a,b\n0,1,2\n1,3,4\n",
+    "repeats": b"a,a,y\n1,2,3\n",
+    "wide": "a,b\n1,2\n3,4\n".encode("utf-16-le"),
+    "long": b"a,b\n" + b"x" * 200_000 + b",2\n",
 }
 
 
@@ -164,3 +168,10 @@ def test_bad_input_is_told_in_one_line(
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(script, run_name="__main__")
     assert ended.value.code == told
+
+
+def test_columns_that_are_asked_for_are_few_and_each_once() -> None:
+    lacking = [f"pixel_{number}" for number in range(30)]
+    asked = predict_table.alike(lacking, ["pixel_a", "pixel_b", "label"])
+    assert asked.count("did you mean") == 2 and asked.count("'pixel_a'") == 1
+    assert predict_table.alike([f"pixel_{number}" for number in range(784)], [f"pixel{n}" for n in range(784)]) == ""

@@ -168,8 +168,8 @@ def test_numbers_outside_of_what_training_has_seen_are_remarked(table: Path, tmp
     done = predict(table, tmp_path / "rows.json", tmp_path / "output.json")
     assert done.returncode == 0, done.stderr
     said = (
-        f"Column 'bmi': 2 values lie outside of {noted['low']:.6g} to {noted['high']:.6g}, all that training has seen, "
-        "such as -40 in row 2; the model can only guess there."
+        f"Column 'bmi': 2 values lie outside of {noted['low']:,.10g} to {noted['high']:,.10g}, all that training has "
+        "seen, such as -40 in row 2; the model can only guess there."
     )
     body = json.loads((tmp_path / "output.json").read_text())
     assert [note for note in body["notes"] if "'bmi'" in note] == [said] and len(body["rows"]) == 3

@@ -36,7 +36,10 @@ HERE = Path(__file__).parent
 SOFT_LIMIT = 3.0  # quartile-scaled values bend towards +-3
 CHUNK = 512  # rows predicted at once
 DELIMITERS = (",", "\t", ";", "|")
+CELL_LETTERS = 2**31 - 1
 SAMPLE_ROWS = 200  # by which the delimiter is told
+WIDE_SAMPLE_BYTES = 64 << 10  # by which UTF-16 without its mark is told
+ALIKE_MOST, LACKING_MOST = 5, 50  # columns that are asked for by name; of more that lack nothing is asked
 CLOCKS = ("h:mm:ss", "h:mm", "m:ss")  # what two figures of a duration or a time of day are; of the first: doubtful
 CLOCK = (
     r"(?:(?P<days>-?[0-9]{1,7}) days?,? )?(?P<sign>[+-]?)(?P<first>[0-9]{1,6}):(?P<second>[0-5][0-9])"
@@ -71,7 +74,7 @@ def read_rows(path: Path) -> tuple[Rows, bool]:
         return [{name: written(value) for name, value in row.items()} for row in body], False
     delimiter = max(DELIMITERS, key=lambda delimiter: score(text, delimiter))
     records = records_of(text, delimiter)
-    header = [name.strip() for name in next(records, [])]
+    header = unique(next(records, []))
     rows = []
     for number, record in enumerate(records, 1):
         if any(record[len(header) :]):
@@ -81,19 +84,46 @@ def read_rows(path: Path) -> tuple[Rows, bool]:
 
 
 def decoded(body: bytes) -> str:
-    """UTF-16 by its mark, else UTF-8, else Windows-1252 or Latin-1."""
-    if body.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return body.decode("utf-16")
-    for encoding in ("utf-8-sig", "cp1252"):
+    """UTF-8, UTF-16 by its mark or zeros, else Windows-1252 or Latin-1. Raises `ValueError`."""
+    for encoding in (wide_encoding(body) or "utf-8-sig", "cp1252", "latin-1"):
         try:
-            return body.decode(encoding)
+            text = body.decode(encoding)
         except UnicodeDecodeError:
             continue
-    return body.decode("latin-1")
+        break
+    if "\0" in text:
+        raise ValueError("it contains a NUL byte, so it is not plain text")
+    return text
+
+
+def wide_encoding(body: bytes) -> str:
+    """UTF-16 where its mark stands in front, or nearly every second byte of the beginning is 0; else nothing."""
+    if body.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    even, odd = body[:WIDE_SAMPLE_BYTES:2].count(0), body[1:WIDE_SAMPLE_BYTES:2].count(0)
+    half = len(body[1:WIDE_SAMPLE_BYTES:2])
+    if max(even, odd) <= 0.9 * half or min(even, odd) >= 0.1 * half:
+        return ""
+    return "utf-16-le" if odd > even else "utf-16-be"
+
+
+def unique(header: list[str]) -> list[str]:
+    """Names without blanks and repeats: a second `name` is `name_2`, as in the data to train on."""
+    names: dict[str, None] = {}
+    stripped = [name.strip() for name in header]
+    for number, given in enumerate(stripped, start=1):
+        name = given or f"column_{number}"
+        copy = 2
+        while name in names or (name != given and name in stripped):
+            name = f"{given or f'column_{number}'}_{copy}"
+            copy += 1
+        names[name] = None
+    return list(names)
 
 
 def records_of(text: str, delimiter: str) -> Iterator[list[str]]:
     """Fields of each line that is not blank."""
+    csv.field_size_limit(CELL_LETTERS)
     return filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
 
 
@@ -194,10 +224,16 @@ def encode(preprocess: dict[str, Any], rows: list[dict[str, str]], first: int = 
 
 
 def alike(lacking: Iterable[str], others: Iterable[str]) -> str:
-    """Which other columns of the input may be those that it lacks, in words; nothing where none is like them."""
-    lowered = {name.lower(): name for name in sorted(others)}
-    near = {name: get_close_matches(name.lower(), lowered, n=1, cutoff=0.5) for name in lacking}
-    return " ".join(f"For {name!r}, did you mean {lowered[found[0]]!r}?" for name, found in near.items() if found)
+    """Which other columns of the input may be those that it lacks, in words; nothing where none is like them, or where
+    so many are lacking that it is another table."""
+    missing, lowered = sorted(lacking), {name.lower(): name for name in sorted(others)}
+    if len(missing) > LACKING_MOST:
+        return ""
+    asked = []
+    for name in missing[:ALIKE_MOST]:
+        for near in get_close_matches(name.lower(), lowered, n=1, cutoff=0.5):
+            asked.append(f"For {name!r}, did you mean {lowered.pop(near)!r}?")
+    return " ".join(asked)
 
 
 def plain(text: str) -> str:

@@ -1,0 +1,32 @@
+"""Remarks on numbers that training has seen nothing like."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from worker.runtime.seen import COLUMNS_TOLD, unseen_tell
+
+
+def noted(*columns: tuple[str, float, float]) -> dict[str, object]:
+    return {"numeric": [{"column": name, "kind": "numeric", "low": low, "high": high} for name, low, high in columns]}
+
+
+def test_ends_and_value_can_be_told_apart() -> None:
+    told: list[str] = []
+    unseen_tell(noted(("pay", 45_000.0, 1_234_567.0)), pa.table({"pay": ["50000", None, "1234568"]}), told.append)
+    (sentence,) = told
+    assert "outside of 45,000 to 1,234,567, all" in sentence and "such as 1,234,568 in row 3" in sentence
+
+
+def test_many_columns_are_counted_and_not_all_named() -> None:
+    names = [f"c{number}" for number in range(3000)]
+    told: list[str] = []
+    unseen_tell(noted(*((name, 0.0, 1.0) for name in names)), pa.table({name: ["7"] for name in names}), told.append)
+    assert len(told) == COLUMNS_TOLD + 1 and told[-1] == "So do values of 2,995 other columns."
+
+
+def test_what_is_within_or_no_number_or_not_noted_is_not_remarked() -> None:
+    told: list[str] = []
+    rows = pa.table({"a": ["0", "1"], "b": ["x", "9"], "c": [5.0, 6.0]})
+    unseen_tell(noted(("a", 0.0, 1.0), ("b", 0.0, 1.0), ("gone", 0.0, 1.0)), rows, told.append)
+    assert told == []
