@@ -119,7 +119,7 @@ class Checkpointer:
                 waiting.append(self._held)
             self._held = None
             self._hand_over(waiting, state, {**self._label(), "metric": metric})
-        self.run.teller.phase = before
+        self.run.teller.progress(before)
         self._saved_step = self.run.position.step
         self._last_save = time.monotonic()
         self._last_save_s = self._last_save - started
