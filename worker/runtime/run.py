@@ -126,6 +126,7 @@ class Run:
         self.trial.make(net, dataset)
         self.group = self._joined(self.trial.step_s)
         parameters, self.sample = sum(weight.numel() for weight in net.parameters()), dataset.train
+        self.position.held_out = (dataset.held_out,)
         notes = (*dataset.notes, *self.trial.notes, *opening_notes(self, net))
         net = self.mode.place(net)
         evaluated = len(dataset.val) + len(train_sample(dataset.train, dataset.val))
