@@ -25,7 +25,7 @@ _WHILE = {
 _HELPS = {
     Phase.VALIDATION: "Validate on fewer rows (data.split.validation), choose a smaller batch, or {more}.",
     Phase.CHECKPOINT: "A checkpoint is a copy of weights and optimizer: choose a smaller model, or {more}.",
-    Phase.ANALYSIS: "Resume from the last checkpoint, which is kept: {more}.",
+    Phase.ANALYSIS: "The last checkpoint is kept: {more}, then resume from it.",
 }
 
 

@@ -156,7 +156,12 @@ def _has_model(export: ModelExport) -> bool:
 
 def _open(export: ModelExport, name: str) -> BufferedReader:
     """A file of the export; a program wrote it: no link is followed. Raises `FileNotFoundError`, `UnsafePath`."""
-    return open_beneath(settings.STORE.job(export.job_id).root, f"exports/{export.pk}/{name}")
+    return open_beneath(*_place(export, name))
+
+
+def _place(export: ModelExport, name: str) -> tuple[Path, str]:
+    """The job's folder, and the file's name below it."""
+    return settings.STORE.job(export.job_id).root, f"exports/{export.pk}/{name}"
 
 
 def export_done(report: dict[str, Any]) -> None:
@@ -240,7 +245,7 @@ def export_zip(job: Job, checkpoint: str = "") -> Body:
         except (OSError, UnsafePath):
             continue
     _opened(export, MODEL_FILE).close()  # a plain file, no link
-    members[MODEL_FILE] = Large(_folder(export), MODEL_FILE)
+    members[MODEL_FILE] = Large(*_place(export, MODEL_FILE))
     return zip_body(export_name(job, checkpoint), members)
 
 

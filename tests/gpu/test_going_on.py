@@ -151,7 +151,9 @@ def checkpointer(device: torch.device, tmp_path: Path) -> Checkpointer:
         spec={}, rank=0, group=None, metric_name="accuracy", device=device,
         settings=SimpleNamespace(work=tmp_path, token=0, memory_bytes=None),
         reporter=SimpleNamespace(emit=lambda *_, **__: None),
-        teller=SimpleNamespace(steps_per_epoch=3, epochs_at=lambda step: step / 3),
+        teller=SimpleNamespace(
+            steps_per_epoch=3, epochs_at=lambda step: step / 3, phase="training", progress=lambda _: None
+        ),
         position=SimpleNamespace(step=3, is_best=False),
     )  # fmt: skip
     return Checkpointer(cast(Any, run))

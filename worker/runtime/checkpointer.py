@@ -26,6 +26,7 @@ from worker.runtime.handing import state_handed
 from worker.runtime.loss_curve import check_weights
 from worker.runtime.memory import free_bytes
 from worker.runtime.nested import copied, tensor_bytes
+from worker.runtime.opening import split_notes
 from worker.runtime.outline import packed, unpacked
 from worker.runtime.rng import restore_rng, rng_state
 
@@ -119,7 +120,7 @@ class Checkpointer:
                 waiting.append(self._held)
             self._held = None
             self._hand_over(waiting, state, {**self._label(), "metric": metric})
-        self.run.teller.phase = before
+        self.run.teller.progress(before)
         self._saved_step = self.run.position.step
         self._last_save = time.monotonic()
         self._last_save_s = self._last_save - started
@@ -214,6 +215,8 @@ class Checkpointer:
             run.reporter.note(
                 f"Continuing from checkpoint {name}: step {run.position.step}, epoch {run.position.epoch}."
             )
+            for note in split_notes(run):
+                run.reporter.note(note)
 
     def _restore_rngs(self, states: list[dict[str, Any]]) -> None:
         """Of all ranks, as saved; other numbers of ranks begin with new ones."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -55,6 +57,11 @@ class Part:
         return Part(tuple(tensor.to(device) for tensor in self.inputs), self.targets.to(device), self.rows)
 
     @property
+    def rows_digest(self) -> str:
+        """Tells which rows these are, in whatever order."""
+        return blake2b(np.sort(self.rows.numpy().astype(np.int64)).data, digest_size=16).hexdigest()
+
+    @property
     def row_bytes(self) -> int:
         """Memory of one row of inputs and targets."""
         tensors = (*self.inputs, self.targets)
@@ -79,6 +86,11 @@ class Dataset:
     """What a person should know of how the rows were shared out, in sentences."""
     split: str = ""
     """How rows were chosen for the parts, in sentences; empty: not told."""
+
+    @property
+    def held_out(self) -> str:
+        """Tells which rows are kept from training: those of validation, and those of the test."""
+        return f"{self.val.rows_digest}-{self.test.rows_digest}"
 
     @property
     def target_mean(self) -> float:

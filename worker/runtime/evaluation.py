@@ -1,16 +1,21 @@
-"""Outputs of a model on a whole part, shared out over the ranks."""
+"""Outputs of a model on a whole part, shared out over the ranks, and the metrics of an epoch."""
 
 from __future__ import annotations
 
+import json
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from worker.runtime.collective import Group
-from worker.runtime.data import Part
+from worker.runtime.collective import Group, broadcast_bytes
+from worker.runtime.data import Dataset, Part
+from worker.runtime.metrics import part_metrics
 from worker.runtime.pulse import pulse
+
+if TYPE_CHECKING:
+    from worker.runtime.run import Run
 
 SAMPLE_ROWS = 1000
 """At most this many training rows (and not more than there are validation rows) are evaluated per epoch."""
@@ -19,6 +24,17 @@ SAMPLE_ROWS = 1000
 def train_sample(train: Part, val: Part) -> Part:
     """Evenly spaced training rows that are evaluated beside the validation rows, under the same conditions."""
     return train.evenly(min(len(train), SAMPLE_ROWS, len(val) or SAMPLE_ROWS))
+
+
+def epoch_metrics(run: Run, net: nn.Module, dataset: Dataset) -> dict[str, dict[str, float]]:
+    """Metrics of the validation rows, and of as many training rows, by part: the first rank's, on every rank."""
+    parts = {"train": train_sample(dataset.train, dataset.val), "val": dataset.val}
+    metrics = {
+        name: part_metrics(run.outputs(net, part), part.targets, dataset.target_std) for name, part in parts.items()
+    }
+    if run.group is not None:
+        metrics = json.loads(broadcast_bytes(run.group, json.dumps(metrics).encode()))
+    return metrics
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""What the log and the job page say about a run when it begins: its learning rate, and what its mode changes."""
+"""What the log and the job page say about a run when it begins: its rate, what its mode and another split change."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from worker.runtime.run import Run
 
 _RULES = ("linear", "sqrt")
+_SHARED_OTHERWISE = (
+    "The rows are shared out otherwise than before this run was resumed: it may have been trained on rows of its "
+    "validation and test, and their figures are then too good. Start a new run for figures to rely on."
+)
 
 
 def opening_tell(run: Run, dataset: Dataset, parameters: int, notes: Sequence[str]) -> None:
@@ -47,6 +51,11 @@ def rate_line(run: Run) -> str:
 def opening_notes(run: Run, net: nn.Module) -> list[str]:
     """What a person should read on the job page; `net` is the whole model."""
     return statistics_notes(run, net) + backup_notes(run)
+
+
+def split_notes(run: Run) -> list[str]:
+    """That rows which are held out now were not before: other releases of the runtime may share rows out otherwise."""
+    return [_SHARED_OTHERWISE] if len(run.position.held_out) > 1 else []
 
 
 def backup_notes(run: Run) -> list[str]:

@@ -32,6 +32,8 @@ class Position:
     """Rows of a whole batch by slot (`Run.slots`), as all ranks together have corrected them; empty: even."""
     split_planned: tuple[int, ...] = ()
     """The split that the run began with: what it learnt holds for that plan only."""
+    held_out: tuple[str, ...] = ()
+    """Rows that were kept from training (`Dataset.held_out`), of each split that the run has had; the last is now's."""
     pause_agreed: bool = False
     save_agreed: bool = False
 
@@ -76,6 +78,7 @@ class Position:
             "elapsed_s": self.elapsed_s,
             "split": list(self.split),
             "split_planned": list(self.split_planned),
+            "held_out": list(self.held_out),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -85,3 +88,5 @@ class Position:
         self.epoch_steps = int(state.get("epoch_steps", 0))
         self.split = tuple(state.get("split", ()))
         self.split_planned = tuple(state.get("split_planned", ()))
+        earlier = (kept for kept in state.get("held_out", ()) if kept not in self.held_out)
+        self.held_out = (*earlier, *self.held_out)

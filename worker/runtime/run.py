@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -19,13 +18,13 @@ from worker.merit import larger_is_better
 from worker.runtime import compiler, failures, memory, modes
 from worker.runtime.batches import BatchPlan, batch_plan, epoch_order, going_on
 from worker.runtime.checkpointer import Checkpointer
-from worker.runtime.collective import Group, broadcast_bytes, join
+from worker.runtime.collective import Group, join
 from worker.runtime.control import Control
 from worker.runtime.data import DataError, Dataset, Part
 from worker.runtime.device import Rounding, choose_device, default_threads, set_up_torch
-from worker.runtime.evaluation import train_sample
+from worker.runtime.evaluation import epoch_metrics, train_sample
 from worker.runtime.loss_curve import check_losses
-from worker.runtime.metrics import part_metrics, told_values
+from worker.runtime.metrics import told_values
 from worker.runtime.modes.whole import Whole
 from worker.runtime.opening import opening_notes, opening_tell
 from worker.runtime.outcome.results import write_preprocess, write_results
@@ -127,6 +126,7 @@ class Run:
         self.trial.make(net, dataset)
         self.group = self._joined(self.trial.step_s)
         parameters, self.sample = sum(weight.numel() for weight in net.parameters()), dataset.train
+        self.position.held_out = (dataset.held_out,)
         notes = (*dataset.notes, *self.trial.notes, *opening_notes(self, net))
         net = self.mode.place(net)
         evaluated = len(dataset.val) + len(train_sample(dataset.train, dataset.val))
@@ -229,13 +229,7 @@ class Run:
         """Metrics of the validation rows, and of as many training rows, by part; shared out over the ranks."""
         self.teller.progress(Phase.VALIDATION)
         started = time.monotonic()
-        parts = {"train": train_sample(dataset.train, dataset.val), "val": dataset.val}
-        metrics = {
-            name: part_metrics(self.outputs(net, part), part.targets, dataset.target_std)
-            for name, part in parts.items()
-        }
-        if self.group is not None:
-            metrics = json.loads(broadcast_bytes(self.group, json.dumps(metrics).encode()))
+        metrics = epoch_metrics(self, net, dataset)
         self._evaluation_s = time.monotonic() - started
         return metrics
 

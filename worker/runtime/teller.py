@@ -147,9 +147,8 @@ class Teller:
 
     def training_begins(self) -> None:
         """From here on memory is that of steps: told before the first of them, which may take too much."""
-        if self.phase == Phase.LOADING:
+        if self.phase is not Phase.TRAINING:
             self.progress(Phase.TRAINING)
-        self.phase = Phase.TRAINING
 
     def progress(self, phase: Phase, **more: int) -> None:
         """Tell where the run stands, and `more` about it (first rank only).

@@ -15,7 +15,7 @@ from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from harness.jobs import selectors, services
 from harness.jobs.exports import ANSWER_LIMIT_S, export_done, exports_expire
 from harness.jobs.models import Checkpoint, Job, ModelExport
-from harness.store import ByteRange
+from harness.store import ByteRange, UnsafePath
 
 pytestmark = pytest.mark.django_db
 WEIGHTS = hashlib.sha256(b"weights").hexdigest()
@@ -152,6 +152,16 @@ def test_no_link_that_a_program_made_is_followed(asked, trained):
     (folder / "README.md").symlink_to("/etc/passwd")
     ModelExport.objects.update(state="done", weights_sha256=WEIGHTS)
     assert f"onnx-{trained.pk}/README.md" not in names(trained)
+
+
+def test_a_folder_that_becomes_a_link_while_the_zip_is_sent_is_not_followed(asked, trained, tmp_path):
+    folder = written(asked)
+    ModelExport.objects.update(state="done", weights_sha256=WEIGHTS)
+    body = selectors.export_zip(trained)
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UnsafePath):
+        b"".join(body.read(ByteRange(start=0, stop=body.size_bytes)))
 
 
 def test_a_lost_file_and_a_silent_node_are_no_dead_end(asked, trained, people):

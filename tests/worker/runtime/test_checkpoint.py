@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from tests.worker.runtime.apart import apart
+from worker.memory_words import Phase
 from worker.runtime import hashed
 from worker.runtime import pulse as pulses
 from worker.runtime.checkpoint import CheckpointStore, CorruptCheckpoint
@@ -230,6 +231,14 @@ def test_a_state_for_which_there_is_no_memory_is_not_taken_for_that_of_another_m
     checkpointer.store.save({"parts": {}}, step=1, epoch=1.0, metric=None)
     with pytest.raises(RuntimeError, match="can't allocate memory"):
         checkpointer.restore()
+
+
+def test_a_run_that_has_saved_tells_that_it_goes_on_with_what_it_was_at(tmp_path: Path) -> None:
+    checkpointer, told = checkpointer_of(tmp_path / "checkpoints"), list[str]()
+    teller = SimpleNamespace(phase=Phase.TRAINING, progress=told.append)
+    checkpointer.run = cast(Any, SimpleNamespace(rank=1, teller=teller, position=SimpleNamespace(step=3)))
+    checkpointer.save(metric=None, state={"parts": {}})
+    assert told == ["checkpoint", "training"]
 
 
 def test_what_is_put_aside_is_told_with_the_next_checkpoint_as_gone_from_its_place(tmp_path: Path) -> None:

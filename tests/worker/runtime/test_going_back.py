@@ -9,7 +9,7 @@ import pytest
 from safetensors.torch import load_file
 
 from tests.worker.runtime import samples
-from tests.worker.runtime.ranks import Ranks
+from tests.worker.runtime.ranks import Ranks, events
 
 pytestmark = pytest.mark.ranks
 
@@ -62,3 +62,24 @@ def test_a_model_that_was_changed_begins_anew_and_its_results_are_its_own(tmp_pa
     assert weights["head.weight"].shape == (3, 32)
     results = json.loads((program / "work" / "results" / "results.json").read_text())
     assert results["timing"]["epochs"] == 2 and results["metric"]["value_test"] < 0.9
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_who_goes_on_with_other_rows_held_out_is_told_on_the_page_and_in_the_results(size: int, tmp_path: Path) -> None:
+    program = samples.program(tmp_path, samples.wine(tmp_path / "data"), training={"epochs": 4, "patience": 0})
+
+    def resumed(epochs: int) -> tuple[int, dict]:
+        """(notes so far that rows are shared out otherwise, results)."""
+        ranks = Ranks(program, size, arguments=("--epochs", str(epochs)))
+        assert ranks.wait() == [0] * size, ranks.log()
+        notes = [event["data"].get("message", "") for event in events(program / "work")]
+        results = json.loads((program / "work" / "results" / "results.json").read_text())
+        return sum("shared out otherwise" in note for note in notes), results
+
+    (first, results), (again, same) = resumed(1), resumed(2)
+    assert first == again == 0 and "otherwise" not in same["split"]
+    assert results["test_rows"] == same["test_rows"]
+    samples.change_spec(program, training={"seed": 5})  # as another release of the runtime might
+    told, others = resumed(3)
+    assert told == 1 and "shared out otherwise" in others["split"] and others["test_rows"] != same["test_rows"]
+    assert resumed(4)[0] == 2, "what was trained on stays so"

@@ -6,9 +6,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from torch import Tensor, nn
 
-from worker.runtime.opening import backup_notes, rate_line, statistics_notes
+from worker.runtime.data import Dataset, Part
+from worker.runtime.opening import backup_notes, rate_line, split_notes, statistics_notes
+from worker.runtime.position import Position
 from worker.runtime.spec import as_spec
 
 NORMED = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
@@ -74,6 +77,31 @@ def test_backup_ranks_out_of_another_number_are_told_with_the_rows_that_count() 
     (note,) = told(2, 4, 1)
     assert "32 of 64 rows of a step count, not 48" in note and "stays" in note
     assert told(4, 4, 1) == told(2, 4, 0) == told(2, 4, None) == []
+
+
+def parts_of(val: list[int], test: list[int]) -> Dataset:
+    train, *others = (
+        Part((torch.zeros(len(rows)),), torch.zeros(len(rows)), torch.tensor(rows)) for rows in ([0, 1], val, test)
+    )
+    return Dataset(train, *others)
+
+
+def test_a_split_is_known_by_the_rows_of_validation_and_test_in_whatever_order() -> None:
+    known = parts_of([2, 3], [4, 5]).held_out
+    assert known == parts_of([3, 2], [5, 4]).held_out
+    others = [parts_of([2, 4], [3, 5]), parts_of([4, 5], [2, 3]), parts_of([2], [3, 4, 5]), parts_of([], [4, 5])]
+    assert len({known, *(other.held_out for other in others)}) == 5
+
+
+def test_a_run_that_goes_on_with_another_split_is_told_so() -> None:
+    def told(*held_out: str) -> list[str]:
+        made = run()
+        made.position = Position(held_out=held_out)
+        return split_notes(made)
+
+    (note,) = told("a", "b")
+    assert "shared out otherwise" in note and "too good" in note
+    assert told("a") == told() == []
 
 
 @pytest.mark.parametrize(

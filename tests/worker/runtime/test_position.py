@@ -32,3 +32,20 @@ def test_a_value_that_is_no_number_is_never_the_best_and_hinders_no_later_one(no
     assert position.best == 0.4
     position.close_epoch(nothing, True, 0)
     assert position.metric is None
+
+
+def test_a_run_remembers_every_split_that_it_was_trained_beside() -> None:
+    first, then, again = (Position(held_out=(split,)) for split in ("a", "b", "a"))
+    then.load_state_dict(first.state_dict())
+    assert then.held_out == ("a", "b")
+    again.load_state_dict(then.state_dict())
+    assert again.held_out == ("b", "a"), "between times it was trained on what is held out now"
+    again.load_state_dict(again.state_dict())
+    assert again.held_out == ("b", "a")
+
+
+def test_of_a_checkpoint_that_tells_no_split_nothing_is_held_against_the_one_there_is() -> None:
+    older, position = Position().state_dict(), Position(held_out=("b",))
+    older.pop("held_out")
+    position.load_state_dict(older)
+    assert position.held_out == ("b",)

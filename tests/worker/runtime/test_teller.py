@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from worker.events import EventKind
+from worker.memory_words import Phase
 from worker.runtime import teller as module
 from worker.runtime.position import Position
 from worker.runtime.report import Reporter
@@ -22,7 +23,7 @@ class Kept(Reporter):
     def __init__(self, folder: Path, clock: SimpleNamespace) -> None:
         super().__init__(folder / "events.jsonl", job_id="j", token=1, rank=0)
         self.clock, self.rates_s, self.notes = clock, list[float](), list[str]()
-        self.progress_s = list[float]()
+        self.progress_s, self.phases = list[float](), list[str]()
 
     def emit(self, kind: EventKind, **data: Any) -> None:
         """When a pace and progress were told, and what is noted."""
@@ -30,6 +31,7 @@ class Kept(Reporter):
             self.notes.append(data["message"])
         if kind is EventKind.PROGRESS:
             self.progress_s.append(self.clock.now_s)
+            self.phases.append(data["phase"])
         if "rank0/samples_per_s" in data.get("values", {}):
             self.rates_s.append(self.clock.now_s)
 
@@ -53,6 +55,16 @@ def test_the_pace_of_a_long_run_is_told_ever_more_seldom_but_never_seldom(
     gaps_s = [after - before for before, after in zip(reporter.rates_s, reporter.rates_s[1:], strict=False)]
     assert max(gaps_s) <= module.RATE_MOST_S + 1.0
     assert SPAN_S / module.PROGRESS_MOST_S <= len(reporter.progress_s) < 0.6 * SPAN_S
+
+
+def test_the_first_step_of_each_epoch_is_told_to_be_training_before_it_is_made(tmp_path: Path) -> None:
+    reporter = Kept(tmp_path, SimpleNamespace(now_s=0.0))
+    teller = module.Teller(reporter, Position(), 2, 0.0, 1)
+    teller.training_begins()
+    teller.progress(Phase.VALIDATION)
+    teller.training_begins()
+    teller.training_begins()
+    assert reporter.phases == ["training", "validation", "training"]
 
 
 @pytest.mark.parametrize(

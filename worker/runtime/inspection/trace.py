@@ -50,7 +50,7 @@ from worker.runtime.failures import ProgramFailure, describe
 from worker.runtime.inspection.few_rows import LIMIT_BYTES, FewRows, GivenShapeSpec, few_rows
 from worker.runtime.inspection.standin import Enough, StandIn, drive
 from worker.runtime.inspection.tracer import Step, Tracer
-from worker.runtime.inspection.workloads import LOADING, Seen, workload
+from worker.runtime.inspection.workloads import Seen, loading_of, workload
 from worker.runtime.pipeline.blocks import TRIED_ROWS, Chain
 from worker.runtime.rng import seed_all
 from worker.runtime.spec import load_spec
@@ -239,7 +239,7 @@ def _trace(program: Path, run: TraceRun, rows: FewRows) -> dict[str, Any]:
         evaluation_bytes=run.evaluation_bytes, epochs=run.epochs_total, batch_size=run.batch_size,
         micro_batches=modes.micro_batches(run.spec), synced=run.spec.training.get("batch_norm") == "synced",
         pieces=run.pieces(), load_s=run.load_s,
-        loading=LOADING.get(run.spec.task, (0.0, 0)),
+        loading=loading_of(run.spec.task, (program / "data.py").read_text(encoding="utf-8")),
     )  # fmt: skip
     body = workload(seen)
     if len(body.get("pieces", ())) > MOST_PIECES or _is_too_large(body):

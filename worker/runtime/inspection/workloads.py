@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,10 +20,13 @@ VERSION = 1
 """`scheduler.workload.WORKLOAD_VERSION`."""
 ORDINARY_LOAD_S = 3.0
 """Up to here a program's own start is like those that the start of a run is fitted to, on a host that is busy."""
-LOADING = {"image_classification": (2.0, 0), "tabular_classification": (1.0, 130), "tabular_regression": (1.0, 130)}
+LOADING = {"image_classification": (2.0, 0), "tabular_classification": (8.0, 0), "tabular_regression": (8.0, 0)}
 """(times the rows' own memory, bytes beside it for each row) that data.py takes while it reads them: pictures are there
-once more as they are shared out to the parts; to share out a table's, numbers of its rows are sorted. Measured:
-docs/estimation.md, Memory."""
+once more as they are shared out to the parts; a table read whole has 64 bits in each column, and lies there again.
+Measured: docs/estimation.md, Memory."""
+LOADING_BY_COLUMN = (1.0, 130)
+"""Of a table that is read one column at a time: to share its rows out, numbers of them are sorted."""
+_READS_COLUMNS = re.compile(r"^\s*(?:from|import)\s+worker\.runtime\.columns\b", re.MULTILINE)
 FIXED = frozenset({"in", "out", "kernel", "size", "groups", "queries", "keys", "width"})
 """Of a shape: what belongs to the model, not to the batch."""
 
@@ -50,6 +54,13 @@ class Seen:
     """The peak while rows are read (`LOADING`)."""
     load_s: float = 0.0
     """Seconds until the rows were read and the model was built."""
+
+
+def loading_of(task: str, data_source: str) -> tuple[float, int]:
+    """The figures of `LOADING` for a program: a clone of an older one may have a data.py that reads tables whole."""
+    if task.startswith("tabular") and _READS_COLUMNS.search(data_source):
+        return LOADING_BY_COLUMN
+    return LOADING.get(task, (0.0, 0))
 
 
 def workload(seen: Seen) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from worker.runtime import memory
 from worker.runtime.data import Dataset, Part
 from worker.runtime.evaluation import outputs as outputs_of
 from worker.runtime.metrics import part_metrics
+from worker.runtime.opening import split_notes
 from worker.runtime.outcome import charts as analysis
 from worker.runtime.outcome.chart import Chart
 from worker.runtime.outcome.importance import importance_chart, input_places
@@ -64,7 +65,8 @@ def write_results(run: Run, net: nn.Module, dataset: Dataset) -> None:
         "metrics": metrics,
         "rows": {name: len(part) for name, part in parts.items()},
         "intervals": {"test": part_intervals(outputs["test"], dataset.test.targets, dataset.target_std)},
-        "split": dataset.split,
+        "split": " ".join(filter(None, (*split_notes(run), dataset.split))),
+        "test_rows": dataset.test.rows_digest,
         "classes": list(dataset.classes),
         "charts": _charts(run, net, dataset, parts, outputs),
         "environment": surroundings,
