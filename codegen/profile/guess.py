@@ -178,7 +178,7 @@ def _guess_numeric(survey: ColumnSurvey, share: float) -> tuple[ColumnType, str]
     if (
         whole
         and not clocks
-        and not survey.unit
+        and (not survey.unit or measures_alike(survey.unit))
         and survey.present >= _MIN_IDENTIFIER_ROWS
         and survey.unique_share >= _IDENTIFIER_SHARE
     ):

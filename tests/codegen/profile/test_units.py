@@ -109,9 +109,28 @@ def test_it_is_told_what_was_converted_and_where(lab: Lab) -> None:
     assert told.severity is Severity.WARNING and told.rows == (3, 5, 6, 9, 11)
 
 
-def test_a_measure_that_few_of_many_numbers_have_makes_none_of_them_a_word(lab: Lab) -> None:
-    profiled(lab, [*map(str, range(1, 10)), "1.5 cm"])
-    assert lab.table()["price"].to_pylist()[7:10] == [8, 9, 1.5]
+def test_a_measure_that_some_of_many_numbers_have_makes_none_of_them_a_word(lab: Lab) -> None:
+    profiled(lab, [*map(str, range(1, 8)), "1.5 cm", "2 cm", "5 mm"])
+    assert lab.table()["price"].to_pylist()[6:10] == [7, 1.5, 2, 0.5]
+
+
+def test_a_measure_at_a_single_value_is_not_that_of_the_column(lab: Lab) -> None:
+    rows = [f"{'12 m' if i == 7 else i % 97},{i % 4},{'ab'[i % 2]}\n" for i in range(400)]
+    profile = lab.profile("a.csv", "size,z,label\n" + "".join(rows))
+    column = profile.column("size")
+    assert column and (column.type, column.spelling) == (ColumnType.NUMERIC, "")
+    assert lab.table()["size"].to_pylist()[6:9] == [6, None, 8]
+    assert "'12 m' in row 8" in finding(profile, "mixed_types", "size").message
+    assert "number_unit" not in {found.code for found in profile.warnings}
+
+
+@pytest.mark.parametrize(("name", "step"), [("size", 1), ("serial_no", 7)], ids=["count the rows", "named like a key"])
+def test_measures_that_only_name_the_rows_are_an_identifier(lab: Lab, name: str, step: int) -> None:
+    rows = [f"{1000 + step * i}m,{i % 4},{'ab'[i % 2]}\n" for i in range(60)]
+    profile = lab.profile("a.csv", f"{name},z,label\n" + "".join(rows))
+    column = profile.column(name)
+    assert column and (column.type, column.spelling) == (ColumnType.IDENTIFIER, "")
+    assert not {"number_unit", "numbers_as_words"} & {found.code for found in profile.warnings if found.column == name}
 
 
 def test_measures_are_converted_alike_in_all_batches(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
