@@ -48,8 +48,12 @@ def test_durations_that_are_all_different_are_something_to_learn_from(lab: Lab) 
 
 @pytest.mark.parametrize(
     ("written", "read"),
-    [(["38:53", "19:12"], "hours and minutes"), (["19:12", "1:02:03"], "minutes and seconds")],
-    ids=["more than a day", "beside three figures"],
+    [
+        (["38:53", "19:12"], "hours and minutes"),
+        (["19:12", "1:02:03"], "minutes and seconds"),
+        (["3:32", "9:59", "4:05"], "hours and minutes"),
+    ],
+    ids=["more than a day", "beside three figures", "none with a zero in front"],
 )
 def test_two_figures_that_may_be_hours_or_minutes_are_told(lab: Lab, written: list[str], read: str) -> None:
     found = finding(profiled(lab, written), "clock_times", "took")
