@@ -9,6 +9,7 @@ import polars as pl
 
 from codegen.profile.measures import in_unit, measures_alike, own_units
 from codegen.profile.survey import ColumnSurvey
+from codegen.profile.target_guess import are_classes
 from codegen.profile.types import ColumnType
 from codegen.profile.values import (
     CLOCK_STYLES,
@@ -103,7 +104,7 @@ def guess_type(survey: ColumnSurvey) -> tuple[ColumnType, str]:
     share = survey.numbers.count / survey.present
     amounts = share >= 1 - MAX_WORD_SHARE or _is_coded_missing(survey, share)
     if amounts and _is_of_one_unit(survey) and not _is_coded(survey) and not _is_ordinal_text(survey):
-        return _guess_numeric(survey, share)
+        return _guess_few_spelled(survey, distinct) or _guess_numeric(survey, share)
     return _guess_words(survey, distinct)
 
 
@@ -170,6 +171,17 @@ def _is_ordinal_text(survey: ColumnSurvey) -> bool:
     """`1, 2, 3, 4+`: words that repeat among few values are categories, not mistakes."""
     few = survey.distinct.lower_bound <= min(_FEW_VALUES, survey.present // 10)
     return survey.words.count > 0 and few and survey.words.count > len(survey.words.values)
+
+
+def _guess_few_spelled(survey: ColumnSurvey, distinct: int) -> tuple[ColumnType, str] | None:
+    """Clock readings or measures, no plain number among them, that would be classes: `08:00` says more than 28800."""
+    clocks = survey.style in CLOCK_STYLES
+    spelled = survey.styled if clocks else survey.with_unit if measures_alike(survey.unit) else 0
+    whole = survey.numbers.whole == survey.numbers.count
+    if spelled < survey.numbers.count or not are_classes(distinct, survey.rows, whole=whole):
+        return None
+    what = "durations or times of day" if clocks else f"numbers with {survey.unit}"
+    return ColumnType.CATEGORY, f"only {distinct} different {what}, kept as they are written"
 
 
 def _guess_numeric(survey: ColumnSurvey, share: float) -> tuple[ColumnType, str]:

@@ -99,6 +99,20 @@ def test_measures_of_one_kind_are_converted_to_the_commonest(
     assert lab.table()["price"].to_pylist()[:4] == expected
 
 
+@pytest.mark.parametrize(
+    "spelled", [["1m", "5m", "15m", "30m"], ["5 g", "10 g"], ["2g", "3g", "4g", "5g"], ["30 min", "1 h", "n/a"]]
+)
+def test_few_different_measures_stay_as_they_are_written(lab: Lab, spelled: list[str]) -> None:
+    rows = [f"{i % 7}\t{spelled[i % len(spelled)]}" for i in range(60)]
+    profile = lab.profile("a.tsv", "\n".join(["z\tdose", *rows]), target="dose")
+    column = profile.column("dose")
+    kept = {value for value in spelled if value != "n/a"}
+    assert column and (column.type, column.spelling) == (ColumnType.CATEGORY, "")
+    assert column.reason.startswith(f"only {len(kept)} different numbers with ")
+    assert profile.task == "tabular_classification" and {name for name, _ in profile.classes} == kept
+    assert not {"number_unit", "numbers_as_words", "mixed_types"} & {found.code for found in profile.warnings}
+
+
 def test_it_is_told_what_was_converted_and_where(lab: Lab) -> None:
     told = finding(profiled(lab, ["694 mm", "701", "38,5 cm", "702 mm", "1 m", "40 cm"]), "number_unit", "price")
     assert told.message == (

@@ -110,7 +110,8 @@ def test_amounts_mean_the_same_to_a_prediction_as_to_training(
 ) -> None:
     rows = [f"{spelled[i % 2]}\t{'ab'[i % 2]}" for i in range(60)]
     (tmp_path / "a.tsv").write_text("\n".join(["price\tlabel", *rows]))
-    profile = profile_dataset(tmp_path / "a.tsv", tmp_path / "packed", ProfileOptions(), lambda *_: None)
+    options = ProfileOptions(column_types={"price": ColumnType.NUMERIC})
+    profile = profile_dataset(tmp_path / "a.tsv", tmp_path / "packed", options, lambda *_: None)
     column = profile.column("price")
     assert column
     noted = {"numeric": [{"column": "price", "kind": "numeric"}], "spelling": {"price": column.spelling}}
