@@ -113,6 +113,11 @@ def test_few_different_measures_stay_as_they_are_written(lab: Lab, spelled: list
     assert not {"number_unit", "numbers_as_words", "mixed_types"} & {found.code for found in profile.warnings}
 
 
+def test_one_number_in_two_units_is_two_values(lab: Lab) -> None:
+    column = profiled(lab, ["1 m", "1 km"]).column("price")
+    assert column and (column.type, column.unique) == (ColumnType.CATEGORY, 2)
+
+
 def test_it_is_told_what_was_converted_and_where(lab: Lab) -> None:
     told = finding(profiled(lab, ["694 mm", "701", "38,5 cm", "702 mm", "1 m", "40 cm"]), "number_unit", "price")
     assert told.message == (
