@@ -69,8 +69,7 @@ class ColumnPlan:
     def spelling(self) -> str:
         """As in `ColumnProfile`."""
         if self.type is ColumnType.NUMERIC:
-            style = self.style.value if self.style and self.style is not NumberStyle.THOUSANDS else ""
-            return ", ".join(filter(None, (style, self.unit)))
+            return ", ".join(filter(None, (self.style, self.unit)))
         return self.date_format if self.type is ColumnType.DATE else ""
 
 

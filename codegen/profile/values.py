@@ -114,7 +114,7 @@ class NumberStyle(StrEnum):
     """How numbers are spelled."""
 
     PLAIN = "plain"
-    THOUSANDS = "thousands"
+    THOUSANDS = types.THOUSANDS
     """`1,234.5`"""
     DECIMAL_COMMA = types.DECIMAL_COMMA
     """`1.234,5`"""

@@ -16,7 +16,7 @@ def profiled(lab: Lab, values: list[str], **options: object) -> DatasetProfile:
 @pytest.mark.parametrize(
     ("spelled", "expected", "spelling"),
     [
-        (["$1,234.50", "$7", "-$3", "$-.5"], [1234.5, 7, -3, -0.5], "$"),
+        (["$1,234.50", "$7", "-$3", "$-.5"], [1234.5, 7, -3, -0.5], "thousands, $"),
         (["12 %", "7%", "12.5 %", "0%"], [12, 7, 12.5, 0], "%"),
         (["EUR 5", "EUR 1.234,50", "7,25 EUR", "0 EUR"], [5, 1234.5, 7.25, 0], "decimal comma, EUR"),
         (["1,5\u00a0€", "12\u202f€", "3 €", "1.250.000 €"], [1.5, 12, 3, 1250000], "decimal comma, €"),
@@ -84,7 +84,7 @@ def test_a_person_may_have_amounts_kept_as_words(lab: Lab) -> None:
     [
         (["694 mm", "701", "38,5 cm", "702mm"], [694, 701, 385, 702], "decimal comma, mm"),
         (["1.5 km", "2 km", "500 m", "2.25 km"], [1.5, 2, 0.5, 2.25], "km"),
-        (["5 kg", "1,250 g", "2 t", "7 kg"], [5, 1.25, 2000, 7], "kg"),
+        (["5 kg", "1,250 g", "2 t", "7 kg"], [5, 1.25, 2000, 7], "thousands, kg"),
         (["1,5 h", "2 h", "45 min", "-36 s"], [1.5, 2, 0.75, -0.01], "decimal comma, h"),
         (["1.234 m", "7,5 m", "0,5 km", "12"], [1234, 7.5, 500, 12], "decimal comma, m"),
     ],
