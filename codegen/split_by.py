@@ -158,7 +158,8 @@ def _advice(profile: DatasetProfile, target: str) -> str:
         said.append(f"if rows with the same {groups[0]!r} belong together, set by: group")
     if series := _suspects(profile, target, TIME_SERIES):
         said.append(
-            f"rows follow one another evenly by {series[0]!r}, and neighbours of test rows are trained on: set by: time"
+            f"rows follow one another evenly by {series[0]!r}: if they are a series, neighbours of test rows are "
+            "trained on, so set by: time"
         )
     elif dates := _dates(profile, target):
         said.append(f"if the model is for later rows than these, set by: time ({dates[0]!r} holds dates)")

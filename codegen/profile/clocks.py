@@ -12,6 +12,7 @@ _CLOCK = (
     r"^(?:(?P<days>-?[0-9]{1,7}) days?,? )?(?P<sign>[+-]?)(?P<first>[0-9]{1,6}):(?P<second>[0-5][0-9])"
     r"(?::(?P<third>[0-5][0-9]))?(?P<fraction>[.,][0-9]+)?$"
 )
+_PADDED = r"^[+-]?0[0-9]+:"
 _DAY_S, _HOUR_S, _MINUTE_S = 86_400.0, 3_600.0, 60.0
 _COLUMN_SHARE = 0.5
 """A column with a smaller share of clock readings is one of words."""
@@ -51,6 +52,8 @@ class ClockTally:
     """With hours, minutes and seconds."""
     short: int = 0
     """Of two figures without a fraction: what they are is open."""
+    padded: bool = False
+    """Whether one of them has a zero in front, like `08:05`: so are times of day written, seldom minutes."""
     by_hours: NumberTally = field(default_factory=NumberTally)
     by_minutes: NumberTally = field(default_factory=NumberTally)
     words: WordTally = field(default_factory=WordTally)
@@ -65,6 +68,7 @@ class ClockTally:
         long, short = found & figures["third"].is_not_null(), figures["third"].is_null() & figures["fraction"].is_null()
         self.long += int(long.sum())
         self.short += int((found & short).sum())
+        self.padded = self.padded or bool(texts.filter(found & short).str.contains(_PADDED).any())
         self.by_hours.add(_seconds(figures, minutes_first=False), rows_before)
         self.by_minutes.add(_seconds(figures, minutes_first=True), rows_before)
         self.words.add(texts, found, rows_before)
@@ -83,5 +87,6 @@ class ClockTally:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether two figures may be hours as well as minutes: both kinds are there, or more than a day."""
-        return self.short > 0 and (self.long > 0 or (not self.minutes_first and self.by_hours.maximum > _DAY_S))
+        """Whether two figures may be hours as well as minutes: both kinds are there, or none that is a time of day."""
+        of_day = self.padded and self.by_hours.maximum <= _DAY_S
+        return self.short > 0 and (self.long > 0 or not (self.minutes_first or of_day))

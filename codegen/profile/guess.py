@@ -9,6 +9,7 @@ import polars as pl
 
 from codegen.profile.measures import in_unit, measures_alike, own_units
 from codegen.profile.survey import ColumnSurvey
+from codegen.profile.target_guess import are_classes
 from codegen.profile.types import ColumnType
 from codegen.profile.values import (
     CLOCK_STYLES,
@@ -68,8 +69,7 @@ class ColumnPlan:
     def spelling(self) -> str:
         """As in `ColumnProfile`."""
         if self.type is ColumnType.NUMERIC:
-            style = self.style.value if self.style and self.style is not NumberStyle.THOUSANDS else ""
-            return ", ".join(filter(None, (style, self.unit)))
+            return ", ".join(filter(None, (self.style, self.unit)))
         return self.date_format if self.type is ColumnType.DATE else ""
 
 
@@ -103,7 +103,7 @@ def guess_type(survey: ColumnSurvey) -> tuple[ColumnType, str]:
     share = survey.numbers.count / survey.present
     amounts = share >= 1 - MAX_WORD_SHARE or _is_coded_missing(survey, share)
     if amounts and _is_of_one_unit(survey) and not _is_coded(survey) and not _is_ordinal_text(survey):
-        return _guess_numeric(survey, share)
+        return _guess_few_spelled(survey, distinct) or _guess_numeric(survey, share)
     return _guess_words(survey, distinct)
 
 
@@ -172,13 +172,24 @@ def _is_ordinal_text(survey: ColumnSurvey) -> bool:
     return survey.words.count > 0 and few and survey.words.count > len(survey.words.values)
 
 
+def _guess_few_spelled(survey: ColumnSurvey, distinct: int) -> tuple[ColumnType, str] | None:
+    """Clock readings or measures, no plain number among them, that would be classes: `08:00` says more than 28800."""
+    clocks = survey.style in CLOCK_STYLES
+    spelled = survey.styled if clocks else survey.with_unit if measures_alike(survey.unit) else 0
+    whole = survey.numbers.whole == survey.numbers.count
+    if spelled < survey.numbers.count or not are_classes(distinct, survey.rows, whole=whole):
+        return None
+    what = "durations or times of day" if clocks else f"numbers with {survey.unit}"
+    return ColumnType.CATEGORY, f"only {distinct} different {what}, kept as they are written"
+
+
 def _guess_numeric(survey: ColumnSurvey, share: float) -> tuple[ColumnType, str]:
     whole = survey.numbers.whole == survey.numbers.count and not survey.words.count
     clocks = survey.style in CLOCK_STYLES
     if (
         whole
         and not clocks
-        and not survey.unit
+        and (not survey.unit or measures_alike(survey.unit))
         and survey.present >= _MIN_IDENTIFIER_ROWS
         and survey.unique_share >= _IDENTIFIER_SHARE
     ):

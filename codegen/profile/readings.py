@@ -140,7 +140,8 @@ def _short_years(column: ColumnProfile) -> Finding:
 def _spelled(column: ColumnProfile, survey: ColumnSurvey) -> list[Finding]:
     """Words that a person would read as numbers."""
     words = survey.words.values
-    if survey.unit and column.guessed_type in _OF_WORDS and column.type is not ColumnType.NUMERIC:
+    without = survey.present - survey.with_unit
+    if survey.unit and without and column.guessed_type in _OF_WORDS and column.type is not ColumnType.NUMERIC:
         return [_units_mixed(column, survey)]
     if column.type is ColumnType.DATE:
         return []

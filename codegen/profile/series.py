@@ -1,4 +1,4 @@
-"""Columns of dates at which rows follow one another evenly: of such rows a random split flatters the model."""
+"""Columns of dates at which rows follow one another evenly: if they are a series, a random split flatters the model."""
 
 from __future__ import annotations
 
@@ -71,10 +71,11 @@ def _finding(column: str, step_s: float) -> Finding:
     return Finding(
         code=TIME_SERIES,
         severity=Severity.WARNING,
-        message=f"The rows are a series in time: by '{column}' most follow the one before after "
+        message=f"The rows may be a series in time: by '{column}' most follow the one before after "
         f"{duration_words(step_s)}.",
-        meaning="Each row is predicted from its own columns, not from earlier rows, and a random split puts the "
-        "neighbours of test rows into training, so its figures flatter. Set data.split to by: time with this column: "
-        "it trains on the past and tests on the latest rows.",
+        meaning="If they are, a random split puts the neighbours of test rows into training, so its figures flatter: "
+        "set data.split to by: time with this column, which trains on the past and tests on the latest rows. If each "
+        "row is an event of its own, a random split is right. Either way a row is predicted from its own columns, not "
+        "from earlier rows.",
         column=column,
     )

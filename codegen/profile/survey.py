@@ -234,7 +234,8 @@ class ColumnSurvey:
             missing = is_missing(values)
             values, own = self._without_unit(values, missing)
             parsed = numbers(values)
-            self._count(values.filter(~missing))
+            # 1 m and 1 km are two values
+            self._count((values if own is None else values + own.set(own == self.unit, "")).filter(~missing))
             self._add_markers(values.filter(missing).drop_nulls())
             self._add_words(values, ~missing & parsed.is_null(), own)
         else:

@@ -10,6 +10,10 @@ from worker.words import counted
 
 MAX_WHOLE_CLASSES = 20
 """Whole numbers with more distinct values than this are amounts, unless the name says class."""
+_FEWEST = 2
+"""So few values are classes, whole numbers or not."""
+_CLASS_ROWS = 5
+"""Rows per value that whole numbers need on average to be classes."""
 _SURE_NAMES = (
     "target", "label", "labels", "class", "classes", "y", "outcome", "response", "classification", "diagnosis",
 )  # fmt: skip
@@ -80,16 +84,21 @@ def _unfit_words(column: ColumnProfile) -> tuple[str, str]:
     )
 
 
+def are_classes(values: int, rows: int, *, whole: bool) -> bool:
+    """Whether numbers of so many different values in so many rows are classes rather than amounts."""
+    return values <= _FEWEST or (whole and values <= MAX_WHOLE_CLASSES and rows >= _CLASS_ROWS * values)
+
+
 def guess_task(column: ColumnProfile, rows: int) -> tuple[str, str]:
     """(task, reason) for a target column."""
     kinds = counted(column.unique, "different value")
     if column.type is not ColumnType.NUMERIC:
         return CLASSIFICATION, f"the target is a {column.type.value} with {kinds}"
-    if column.unique <= 2:
+    if column.unique <= _FEWEST:
         return CLASSIFICATION, f"the target is a number with {kinds}"
-    if column.whole_numbers and column.unique_is_exact and rows >= 5 * column.unique:
-        if column.unique <= MAX_WHOLE_CLASSES:
-            return CLASSIFICATION, f"the target is a whole number with only {kinds}"
-        if column.name.lower() in _CLASS_NAMES:
-            return CLASSIFICATION, f"the target is a whole number with {kinds}, and it is named like a class"
+    whole = column.whole_numbers and column.unique_is_exact
+    if are_classes(column.unique, rows, whole=whole):
+        return CLASSIFICATION, f"the target is a whole number with only {kinds}"
+    if whole and rows >= _CLASS_ROWS * column.unique and column.name.lower() in _CLASS_NAMES:
+        return CLASSIFICATION, f"the target is a whole number with {kinds}, and it is named like a class"
     return REGRESSION, f"the target is a number with {kinds}"

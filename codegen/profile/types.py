@@ -7,6 +7,9 @@ from enum import StrEnum
 from typing import Any
 
 PROFILE_VERSION = 1
+READING = 1
+"""Raise it with every change of what is read of the same bytes: types, packed values, spellings, findings. Bytes that
+were packed by an earlier reading are then read anew when they are uploaded again; what is there stays as it is."""
 TABLE_FILE = "table.parquet"
 """Packed table: the columns under their own names, typed (numeric float64/int64, category and text as strings,
 date as timestamp); with a given split also the column `SPLIT_COLUMN`."""
@@ -19,6 +22,8 @@ SPLIT_COLUMN = "__split__"
 
 DECIMAL_COMMA = "decimal comma"
 """Spelling of a column of numbers like `1.234,5`."""
+THOUSANDS = "thousands"
+"""Spelling of a column of numbers like `1,234.5`."""
 CLOCK_FULL, CLOCK_HOURS, CLOCK_MINUTES = "h:mm:ss", "h:mm", "m:ss"
 """Spelling of a column of durations or times of day, packed as seconds: what two figures like `19:12` are, if any."""
 CLOCKS = (CLOCK_FULL, CLOCK_HOURS, CLOCK_MINUTES)
@@ -109,7 +114,8 @@ class ColumnProfile:
     skew: float | None = None
     """Third standardised moment, from a sample of rows."""
     spelling: str = ""
-    """How texts of the file were read, where another reading is possible: `decimal comma`, or the format of dates."""
+    """How texts of the file were read, where another reading is possible: `decimal comma`, `thousands`, what two
+    figures of a duration are, a unit behind these (`thousands, €`), or the format of dates."""
     same_parts: tuple[str, ...] = ()
     """Numbers of a date or text (`NUMBER_PARTS`) that are the same in every row: the hour of plain dates."""
 

@@ -101,6 +101,8 @@ UNITS = (
 )  # fmt: skip
 """What may stand before or behind a number: per cent and currencies. `ABC 12` is none: it may be a name."""
 _UNIT_TRIAL = 200
+_UNIT_SHARE = 0.2
+"""Of fewer values a measure is a slip, not what the numbers without one are in."""
 _ANY_SIGN = "|".join(map(re.escape, UNITS))
 _ANY_UNIT = "|".join([_ANY_SIGN, *(unit for kind in MEASURES for unit in kind)])
 """Behind a number; before one `s1` and `m2` are names."""
@@ -112,7 +114,7 @@ class NumberStyle(StrEnum):
     """How numbers are spelled."""
 
     PLAIN = "plain"
-    THOUSANDS = "thousands"
+    THOUSANDS = types.THOUSANDS
     """`1,234.5`"""
     DECIMAL_COMMA = types.DECIMAL_COMMA
     """`1.234,5`"""
@@ -158,12 +160,12 @@ def finite(values: pl.Series) -> pl.Series:
 def unit_of(texts: pl.Series) -> str:
     """What stands beside a number in most of the first of these texts, spaces taken off; empty where nothing does.
 
-    A measure need not stand at every number.
+    A measure may stand at some of the numbers only.
     """
     trial = texts.head(_UNIT_TRIAL)
     before = trial.str.extract(rf"^[+-]?({_ANY_SIGN}){_UNIT_GAP}[+-]?{_UNSIGNED}$")
     found = before.fill_null(trial.str.extract(rf"^[+-]?{_UNSIGNED}{_UNIT_GAP}({_ANY_UNIT})$")).drop_nulls()
-    if not len(found):
+    if not len(found) or len(found) < _UNIT_SHARE * len(trial):
         return ""
     unit = str(found.value_counts(sort=True)[found.name][0])
     bare = int(trial.str.contains(rf"^[+-]?{_UNSIGNED}$").sum()) if measures_alike(unit) else 0

@@ -1,4 +1,4 @@
-"""Contents in the store: one folder per hash of bytes and reading options, whoever uploaded them."""
+"""Contents in the store: one folder per hash of bytes, reading and its options, whoever uploaded them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 
 from django.conf import settings
 
-from codegen.profile.types import PROFILE_FILE, ColumnType, DataKind, DatasetProfile, ProfileOptions
+from codegen.profile.types import PROFILE_FILE, READING, ColumnType, DataKind, DatasetProfile, ProfileOptions
 from harness.bucket.units import unit_keep
 from harness.errors import Invalid, NoSpace
 from harness.store import DatasetPaths
@@ -86,11 +86,20 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def content_key(bytes_sha256: str, source_name: str, options: dict[str, Any]) -> str:
-    """Name of a content's folder: over the bytes, the kind of file, and the options it is read with."""
+def content_key(bytes_sha256: str, source_name: str, options: dict[str, Any], *, reading: int = READING) -> str:
+    """Name of a content's folder: over the bytes, the kind of file, and how it is read: options and `READING`.
+
+    `reading` 0: as contents were named before readings had a number.
+    """
     suffix = "".join(Path(source_name.lower()).suffixes[-2:])
-    body = json.dumps([bytes_sha256, suffix, options], sort_keys=True, separators=(",", ":"))
+    named = [bytes_sha256, suffix, options, *([reading] if reading else [])]
+    body = json.dumps(named, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(body.encode()).hexdigest()
+
+
+def content_keys(bytes_sha256: str, source_name: str, options: dict[str, Any]) -> set[str]:
+    """`content_key` of this and all earlier readings."""
+    return {content_key(bytes_sha256, source_name, options, reading=reading) for reading in range(READING + 1)}
 
 
 def space_check(size_bytes: int) -> None:

@@ -12,7 +12,7 @@ from codegen.profile.types import IMAGES_FILE, TABLE_FILE, THUMBNAILS_FOLDER, Da
 from harness.accounts.access import require, visible_projects
 from harness.accounts.models import Project, Role, User
 from harness.bucket.wanted import wanted_check
-from harness.datasets.content import content_key
+from harness.datasets.content import content_keys
 from harness.datasets.models import Dataset, DatasetState
 from harness.errors import Conflict, Invalid, NotFound
 from harness.paging import search_check
@@ -45,9 +45,10 @@ def dataset_get(*, user: User, dataset_id: str, role: Role = Role.VIEWER) -> Dat
 
 
 def datasets_of_bytes(rows: QuerySet[Dataset], bytes_sha256: str, source_name: str) -> QuerySet[Dataset]:
-    """Those among `rows` that were made of exactly this file, with whatever options it is read."""
+    """Those among `rows` that were made of exactly this file, with whatever options and whenever it was read."""
     read_by = rows.order_by().values_list("options", flat=True)
-    return rows.filter(sha256__in={content_key(bytes_sha256, source_name, options) for options in read_by})
+    keys = {key for options in read_by for key in content_keys(bytes_sha256, source_name, options)}
+    return rows.filter(sha256__in=keys)
 
 
 def datasets_same(dataset: Dataset) -> QuerySet[Dataset]:

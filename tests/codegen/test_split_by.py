@@ -59,7 +59,7 @@ def test_auto_is_random_and_names_what_speaks_for_another_split():
 def test_auto_says_so_where_rows_are_a_series_in_time():
     told = Finding(code=TIME_SERIES, severity=Severity.WARNING, message="", meaning="", column="joined")
     said = reasons(answer("", replace(VISITS, warnings=(told,))))["data.split.by"]
-    assert "evenly by 'joined', and neighbours of test rows are trained on: set by: time" in said
+    assert "evenly by 'joined': if they are a series, neighbours of test rows are trained on, so set by: time" in said
     assert "later rows" not in said
 
 

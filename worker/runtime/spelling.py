@@ -23,8 +23,8 @@ _THOUSANDS_SPELLED = r"^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?$"
 _COMMA_SPELLED = r"^[+-]?([1-9]\d{0,2}(\.\d{3})+|\d{1,3}(\.\d{3})+,\d+|\d+,\d+)$"
 _ONE_POINT = r"^[^.,]*\.[^.,]*$"
 _NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan)$"
-_COMMA_STYLE = "decimal comma"
-"""As the profile calls it."""
+_COMMA_STYLE, _THOUSANDS_STYLE = "decimal comma", "thousands"
+"""As the profile calls `1.234,5` and `1,234.5`."""
 _CLOCK_FULL, _CLOCK_HOURS, _CLOCK_MINUTES = "h:mm:ss", "h:mm", "m:ss"
 """As the profile calls what two figures of a duration or a time of day are; of the first kind none has two."""
 _CLOCKS = (_CLOCK_FULL, _CLOCK_HOURS, _CLOCK_MINUTES)
@@ -65,7 +65,8 @@ def as_trained(preprocess: Mapping[str, Any], table: pa.Table, tell: Tell = prin
         texts, name = _without_markers(table.column(at)), field.name
         if kinds.get(name) == "numeric":
             style, unit = _number_spelling(spelled.get(name))
-            plain = _plain_numbers(_without_unit(texts, unit), comma, style == _COMMA_STYLE)
+            prefer_comma = comma and style != _THOUSANDS_STYLE  # what the data to train on says weighs more
+            plain = _plain_numbers(_without_unit(texts, unit), prefer_comma, style == _COMMA_STYLE)
             texts = _plain_seconds(plain, style) if style in _CLOCKS else _in_unit(plain, texts, unit)
             if name in with_missing:
                 texts = _without_words(texts, pc.match_substring_regex(texts, _NUMBER), name, "number", tell)
@@ -146,9 +147,9 @@ def _vocabularies(preprocess: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def _number_spelling(noted: object) -> tuple[str, str]:
-    """(style, unit) of what the profile notes of a column: `decimal comma`, `€`, or `decimal comma, €`; `h:mm`."""
+    """(style, unit) of what the profile notes of a column: `thousands`, `€`, or `decimal comma, €`; `h:mm`."""
     style, _, unit = str(noted or "").partition(", ")
-    return (style, unit) if style in (_COMMA_STYLE, *_CLOCKS) else ("", style)
+    return (style, unit) if style in (_COMMA_STYLE, _THOUSANDS_STYLE, *_CLOCKS) else ("", style)
 
 
 def _without_unit(texts: pa.ChunkedArray, unit: str) -> pa.ChunkedArray:

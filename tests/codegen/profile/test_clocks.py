@@ -7,6 +7,9 @@ import pytest
 from codegen.profile.types import ColumnType, DatasetProfile, Severity
 from tests.codegen.profile.uploads import Lab, finding
 
+AS_NUMBERS = {"took": ColumnType.NUMERIC}
+"""So few different ones would stay words."""
+
 
 def profiled(lab: Lab, values: list[str], **options: object) -> DatasetProfile:
     rows = [f"{values[i % len(values)]}\t{i % 4}\t{'ab'[i % 2]}" for i in range(60)]
@@ -29,7 +32,7 @@ def profiled(lab: Lab, values: list[str], **options: object) -> DatasetProfile:
 def test_clock_readings_are_numbers_of_seconds(
     lab: Lab, written: list[str], expected: list[float | None], spelling: str
 ) -> None:
-    profile = profiled(lab, written)
+    profile = profiled(lab, written, column_types=AS_NUMBERS)
     column = profile.column("took")
     present = [value for value in expected if value is not None]
     assert column and (column.type, column.spelling) == (ColumnType.NUMERIC, spelling)
@@ -48,11 +51,15 @@ def test_durations_that_are_all_different_are_something_to_learn_from(lab: Lab) 
 
 @pytest.mark.parametrize(
     ("written", "read"),
-    [(["38:53", "19:12"], "hours and minutes"), (["19:12", "1:02:03"], "minutes and seconds")],
-    ids=["more than a day", "beside three figures"],
+    [
+        (["38:53", "19:12"], "hours and minutes"),
+        (["19:12", "1:02:03"], "minutes and seconds"),
+        (["3:32", "9:59", "4:05"], "hours and minutes"),
+    ],
+    ids=["more than a day", "beside three figures", "none with a zero in front"],
 )
 def test_two_figures_that_may_be_hours_or_minutes_are_told(lab: Lab, written: list[str], read: str) -> None:
-    found = finding(profiled(lab, written), "clock_times", "took")
+    found = finding(profiled(lab, written, column_types=AS_NUMBERS), "clock_times", "took")
     assert f"Those of two figures were read as {read}." in found.message
     assert "write all three" in found.meaning and found.severity is Severity.WARNING
 
@@ -70,6 +77,23 @@ def test_a_word_among_durations_counts_as_missing_and_is_named(lab: Lab) -> None
     assert "'late' in row 30" in finding(profile, "mixed_types", "took").message
 
 
+@pytest.mark.parametrize("written", [["08:00", "12:00", "18:00"], ["16:10", "4:30"], ["0:01:00", "0:05:00", "n/a"]])
+def test_few_different_ones_stay_as_they_are_written(lab: Lab, written: list[str]) -> None:
+    rows = [f"{i % 7}\t{written[i % len(written)]}" for i in range(60)]
+    profile = lab.profile("a.tsv", "\n".join(["z\tslot", *rows]), target="slot")
+    column = profile.column("slot")
+    kept = [value for value in written if value != "n/a"]
+    assert column and (column.type, column.spelling) == (ColumnType.CATEGORY, "")
+    assert column.reason == f"only {len(kept)} different durations or times of day, kept as they are written"
+    assert profile.task == "tabular_classification" and {name for name, _ in profile.classes} == set(kept)
+    assert not {"clock_times", "numbers_as_words", "mixed_types"} & {found.code for found in profile.warnings}
+
+
+def test_as_many_as_would_be_no_classes_are_numbers(lab: Lab) -> None:
+    column = profiled(lab, [f"{hour:02d}:{minute}" for hour in range(7) for minute in (15, 30, 45)]).column("took")
+    assert column and (column.type, column.spelling, column.unique) == (ColumnType.NUMERIC, "h:mm", 21)
+
+
 @pytest.mark.parametrize(
     "values", [["1:2", "2:1"], ["19:75", "8:99"], ["19:12", "in the morning"], ["3:16", "5", "7", "12"]]
 )
@@ -80,6 +104,7 @@ def test_what_is_mostly_no_clock_reading_stays_words(lab: Lab, values: list[str]
 
 
 def test_a_person_may_have_times_of_day_kept_as_words(lab: Lab) -> None:
-    profile = profiled(lab, ["19:12", "08:05"], column_types={"took": ColumnType.CATEGORY})
-    assert lab.table()["took"].to_pylist()[:2] == ["19:12", "08:05"]
+    written = [f"19:{minute:02d}" for minute in range(60)]
+    profile = profiled(lab, written, column_types={"took": ColumnType.CATEGORY})
+    assert lab.table()["took"].to_pylist() == written
     assert "clock_times" not in {found.code for found in profile.warnings}

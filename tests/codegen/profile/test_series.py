@@ -48,6 +48,13 @@ def test_an_even_series_is_warned_of(lab: Lab, moments: list[datetime], step: st
     assert "date_column" not in {found.code for found in profile.warnings}
 
 
+def test_it_is_left_open_whether_events_of_most_days_are_a_series(lab: Lab) -> None:
+    days = [BEGIN + timedelta(days=day) for day in sorted(Random(1).sample(range(250), 200))]
+    told = finding(profiled(lab, days), "time_series", "time")
+    assert "The rows may be a series in time" in told.message
+    assert "If each row is an event of its own, a random split is right" in told.meaning
+
+
 @pytest.mark.parametrize(
     "moments",
     [

@@ -144,6 +144,13 @@ def test_a_value_anywhere_keeps_a_column_without_a_name(lab: Lab, options: dict[
     assert "1 column at the end has neither a name nor any value and was" in finding(profile, "empty_columns").message
 
 
+def test_a_type_that_was_set_for_a_column_that_is_none_in_the_end_is_ignored(lab: Lab) -> None:
+    rows = "".join(f"{i},{i % 7},{'pq'[i % 2]},\n" for i in range(60))
+    types = {"column_4": ColumnType.CONSTANT, "b": ColumnType.CATEGORY}
+    profile = lab.profile("a.csv", "a,b,y,\n" + rows, column_types=types)
+    assert [column.type for column in profile.columns[1:]] == [ColumnType.CATEGORY] * 2
+
+
 def test_a_target_that_is_no_column_in_the_end_is_refused(lab: Lab) -> None:
     rows = "".join(f"{i},{i % 7},{'pq'[i % 2]},\n" for i in range(60))
     assert lab.problem("a.csv", "a,b,y,\n" + rows, target="column_4").code == "target_not_found"

@@ -16,7 +16,7 @@ def profiled(lab: Lab, values: list[str], **options: object) -> DatasetProfile:
 @pytest.mark.parametrize(
     ("spelled", "expected", "spelling"),
     [
-        (["$1,234.50", "$7", "-$3", "$-.5"], [1234.5, 7, -3, -0.5], "$"),
+        (["$1,234.50", "$7", "-$3", "$-.5"], [1234.5, 7, -3, -0.5], "thousands, $"),
         (["12 %", "7%", "12.5 %", "0%"], [12, 7, 12.5, 0], "%"),
         (["EUR 5", "EUR 1.234,50", "7,25 EUR", "0 EUR"], [5, 1234.5, 7.25, 0], "decimal comma, EUR"),
         (["1,5\u00a0€", "12\u202f€", "3 €", "1.250.000 €"], [1.5, 12, 3, 1250000], "decimal comma, €"),
@@ -84,7 +84,7 @@ def test_a_person_may_have_amounts_kept_as_words(lab: Lab) -> None:
     [
         (["694 mm", "701", "38,5 cm", "702mm"], [694, 701, 385, 702], "decimal comma, mm"),
         (["1.5 km", "2 km", "500 m", "2.25 km"], [1.5, 2, 0.5, 2.25], "km"),
-        (["5 kg", "1,250 g", "2 t", "7 kg"], [5, 1.25, 2000, 7], "kg"),
+        (["5 kg", "1,250 g", "2 t", "7 kg"], [5, 1.25, 2000, 7], "thousands, kg"),
         (["1,5 h", "2 h", "45 min", "-36 s"], [1.5, 2, 0.75, -0.01], "decimal comma, h"),
         (["1.234 m", "7,5 m", "0,5 km", "12"], [1234, 7.5, 500, 12], "decimal comma, m"),
     ],
@@ -99,6 +99,25 @@ def test_measures_of_one_kind_are_converted_to_the_commonest(
     assert lab.table()["price"].to_pylist()[:4] == expected
 
 
+@pytest.mark.parametrize(
+    "spelled", [["1m", "5m", "15m", "30m"], ["5 g", "10 g"], ["2g", "3g", "4g", "5g"], ["30 min", "1 h", "n/a"]]
+)
+def test_few_different_measures_stay_as_they_are_written(lab: Lab, spelled: list[str]) -> None:
+    rows = [f"{i % 7}\t{spelled[i % len(spelled)]}" for i in range(60)]
+    profile = lab.profile("a.tsv", "\n".join(["z\tdose", *rows]), target="dose")
+    column = profile.column("dose")
+    kept = {value for value in spelled if value != "n/a"}
+    assert column and (column.type, column.spelling) == (ColumnType.CATEGORY, "")
+    assert column.reason.startswith(f"only {len(kept)} different numbers with ")
+    assert profile.task == "tabular_classification" and {name for name, _ in profile.classes} == kept
+    assert not {"number_unit", "numbers_as_words", "mixed_types"} & {found.code for found in profile.warnings}
+
+
+def test_one_number_in_two_units_is_two_values(lab: Lab) -> None:
+    column = profiled(lab, ["1 m", "1 km"]).column("price")
+    assert column and (column.type, column.unique) == (ColumnType.CATEGORY, 2)
+
+
 def test_it_is_told_what_was_converted_and_where(lab: Lab) -> None:
     told = finding(profiled(lab, ["694 mm", "701", "38,5 cm", "702 mm", "1 m", "40 cm"]), "number_unit", "price")
     assert told.message == (
@@ -109,9 +128,28 @@ def test_it_is_told_what_was_converted_and_where(lab: Lab) -> None:
     assert told.severity is Severity.WARNING and told.rows == (3, 5, 6, 9, 11)
 
 
-def test_a_measure_that_few_of_many_numbers_have_makes_none_of_them_a_word(lab: Lab) -> None:
-    profiled(lab, [*map(str, range(1, 10)), "1.5 cm"])
-    assert lab.table()["price"].to_pylist()[7:10] == [8, 9, 1.5]
+def test_a_measure_that_some_of_many_numbers_have_makes_none_of_them_a_word(lab: Lab) -> None:
+    profiled(lab, [*map(str, range(1, 8)), "1.5 cm", "2 cm", "5 mm"])
+    assert lab.table()["price"].to_pylist()[6:10] == [7, 1.5, 2, 0.5]
+
+
+def test_a_measure_at_a_single_value_is_not_that_of_the_column(lab: Lab) -> None:
+    rows = [f"{'12 m' if i == 7 else i % 97},{i % 4},{'ab'[i % 2]}\n" for i in range(400)]
+    profile = lab.profile("a.csv", "size,z,label\n" + "".join(rows))
+    column = profile.column("size")
+    assert column and (column.type, column.spelling) == (ColumnType.NUMERIC, "")
+    assert lab.table()["size"].to_pylist()[6:9] == [6, None, 8]
+    assert "'12 m' in row 8" in finding(profile, "mixed_types", "size").message
+    assert "number_unit" not in {found.code for found in profile.warnings}
+
+
+@pytest.mark.parametrize(("name", "step"), [("size", 1), ("serial_no", 7)], ids=["count the rows", "named like a key"])
+def test_measures_that_only_name_the_rows_are_an_identifier(lab: Lab, name: str, step: int) -> None:
+    rows = [f"{1000 + step * i}m,{i % 4},{'ab'[i % 2]}\n" for i in range(60)]
+    profile = lab.profile("a.csv", f"{name},z,label\n" + "".join(rows))
+    column = profile.column(name)
+    assert column and (column.type, column.spelling) == (ColumnType.IDENTIFIER, "")
+    assert not {"number_unit", "numbers_as_words"} & {found.code for found in profile.warnings if found.column == name}
 
 
 def test_measures_are_converted_alike_in_all_batches(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,7 +107,7 @@ def test_what_a_comma_means_is_told_by_the_values_of_its_column(
     column = profile.column("price")
     assert lab.table()["price"].to_pylist()[:4] == expected
     assert column and (column.minimum, column.maximum) == (min(expected), max(expected))
-    assert column.spelling == ("decimal comma" if expected[0] == 1.5 else "")
+    assert column.spelling == ("decimal comma" if expected[0] == 1.5 else "thousands")
 
 
 @pytest.mark.parametrize("clock", ["", " 13:05", " 13:05:59"])

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
+from functools import partial
 
 import pytest
 from django.conf import settings
 
 from codegen.profile.types import PROFILE_FILE
 from harness.datasets import purging, reading, selectors, services
-from harness.datasets.content import content_source
+from harness.datasets.content import content_key, content_source, file_sha256
 from harness.datasets.models import Dataset
 from harness.datasets.reading import dataset_read, datasets_resend
 from harness.errors import Conflict, Forbidden, HarnessError, NotFound
@@ -96,6 +98,25 @@ def test_bytes_that_another_project_has_are_ready_without_a_word_of_it(people, t
     assert (same.state, same.progress_note) == (first.state, first.progress_note) == ("ready", "")
     assert any(found["code"] == "ragged_rows" for found in same.profile["warnings"])
     assert "acme" not in str(same.profile) and same.profile == first.profile
+
+
+def test_bytes_of_an_earlier_reading_are_read_anew_and_known(people, tmp_path, tasks_sent, broker, monkeypatch):
+    text = f"{secrets.token_hex(8)},kind\n" + "".join(f"{row},{'ab'[row % 2]}\n" for row in range(60))
+    with monkeypatch.context() as before:
+        before.setattr(services, "content_key", partial(content_key, reading=0))
+        first = added(tmp_path, people.owner, people.project, "mine.csv", text)
+    dataset_read(first.pk)
+    bytes_sha256 = file_sha256(content_source(first.sha256))
+    assert first.sha256 == hashlib.sha256(f'["{bytes_sha256}",".csv",{{}}]'.encode()).hexdigest()
+    again = added(tmp_path, people.owner, people.project, "mine.csv", text)
+    assert again.state == "profiling"
+    dataset_read(again.pk)
+    first.refresh_from_db()
+    again.refresh_from_db()
+    assert again.state == "ready" and again.sha256 != first.sha256
+    assert selectors.dataset_rows(first)["rows"] == selectors.dataset_rows(again)["rows"]
+    rows = Dataset.objects.filter(project=people.project)
+    assert set(selectors.datasets_of_bytes(rows, bytes_sha256, "mine.csv")) == {first, again}
 
 
 def test_a_profile_of_before_loses_the_name_of_the_first_file(people, tmp_path, tasks_sent, broker):

@@ -110,7 +110,8 @@ def test_amounts_mean_the_same_to_a_prediction_as_to_training(
 ) -> None:
     rows = [f"{spelled[i % 2]}\t{'ab'[i % 2]}" for i in range(60)]
     (tmp_path / "a.tsv").write_text("\n".join(["price\tlabel", *rows]))
-    profile = profile_dataset(tmp_path / "a.tsv", tmp_path / "packed", ProfileOptions(), lambda *_: None)
+    options = ProfileOptions(column_types={"price": ColumnType.NUMERIC})
+    profile = profile_dataset(tmp_path / "a.tsv", tmp_path / "packed", options, lambda *_: None)
     column = profile.column("price")
     assert column
     noted = {"numeric": [{"column": "price", "kind": "numeric"}], "spelling": {"price": column.spelling}}
@@ -119,6 +120,22 @@ def test_amounts_mean_the_same_to_a_prediction_as_to_training(
         as_trained(noted, read_rows(tmp_path / "a.tsv"))["price"].cast(pa.float64()).to_pylist() == packed.to_pylist()
     )
     assert as_trained(noted, pa.table({"price": again}))["price"].cast(pa.float64()).to_pylist() == expected
+
+
+@pytest.mark.parametrize("unit", ["", "€"])
+def test_thousands_of_the_training_data_are_thousands_in_a_file_that_may_have_decimal_commas(
+    tmp_path: Path, unit: str
+) -> None:
+    rows = [f"{unit}{1000 + 7 * i:,}.5;{i % 4};{'ab'[i % 2]}" for i in range(60)]
+    (tmp_path / "a.csv").write_text("\n".join(["price;z;label", *rows]), encoding="utf-8")
+    profile = profile_dataset(tmp_path / "a.csv", tmp_path / "packed", ProfileOptions(), lambda *_: None)
+    column = profile.column("price")
+    assert column and column.spelling == ", ".join(filter(None, ["thousands", unit]))
+    noted = {"numeric": [{"column": "price", "kind": "numeric"}], "spelling": {"price": column.spelling}}
+    (tmp_path / "one.csv").write_text(f"price;z\n{unit}79,409;1\n", encoding="utf-8")
+    assert as_trained(noted, read_rows(tmp_path / "one.csv"))["price"].to_pylist() == ["79409"]
+    again, prefer_comma = predict_table.read_rows(tmp_path / "one.csv")
+    assert prefer_comma and predict_table.respelled(noted, again, prefer_comma)[0]["price"] == "79409"
 
 
 def test_measures_are_those_of_the_profile() -> None:

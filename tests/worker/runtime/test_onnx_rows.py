@@ -44,6 +44,7 @@ def test_all_kinds_of_columns_are_encoded_as_in_training(rows: int, tmp_path) ->
     [
         ("1,234.5", "", "1234.5"), ("1234.5", "", "1234.5"), ("1.234,5", "decimal comma", "1234.5"),
         ("2,5", "decimal comma", "2.5"),
+        ("79,409", "thousands", "79409"), ("€ 1,250", "thousands, €", "1250"), ("12,5", "thousands", "12.5"),
         ("€ 12", "€", "12"), ("3,5 €", "decimal comma, €", "3.5"), ("-7e2", "", "-7e2"),
         ("3 mm", "mm", "3"), ("38,5 cm", "decimal comma, mm", "385.0"), ("5mm", "m", "0.005"), ("45 min", "h", "0.75"),
         ("7", "kg", "7"), ("1,250 g", "kg", "1.25"), ("mm", "mm", "mm"),
@@ -67,7 +68,7 @@ def test_durations_are_read_as_they_were_written_in_training(text: str, spelled:
 
 
 @pytest.mark.parametrize("prefer_comma", [False, True])
-@pytest.mark.parametrize("trained", ["", "decimal comma", "decimal comma, €"])
+@pytest.mark.parametrize("trained", ["", "decimal comma", "decimal comma, €", "thousands", "thousands, €"])
 def test_commas_and_points_mean_what_they_mean_to_the_portal(trained: str, prefer_comma: bool) -> None:
     spellings = ["1,5", "1,250", "1,250.5", "1.234", "12,5", "0.125", "1.234.567", "12.5", "1.234,5", "-7", "x", "3 €"]
     noted = {"numeric": [{"column": "x", "kind": "numeric"}], "spelling": {"x": trained}}

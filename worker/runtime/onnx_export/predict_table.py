@@ -165,8 +165,9 @@ def plain_numbers(texts: list[str], spelled: str, prefer_comma: bool) -> list[st
     `spelled`: how the training data wrote them, such as `decimal comma, €`.
     """
     style, _, unit = spelled.partition(", ")
-    trained_comma = style == "decimal comma"
-    unit = unit if trained_comma else style
+    trained_comma, trained_thousands = style == "decimal comma", style == "thousands"
+    prefer_comma = prefer_comma and not trained_thousands  # what the training data says weighs more
+    unit = unit if trained_comma or trained_thousands else style
     if factors := next((kind for kind in MEASURES if unit in kind), None):
         parts = [re.fullmatch(rf"([+-]?(?:\d[\d.,]*|\.\d+))\s?({'|'.join(factors)})", text) for text in texts]
         texts = [part[1] if part else text for part, text in zip(parts, texts, strict=True)]
