@@ -10,11 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from codegen.profile.findings import DATE_COLUMN
-from codegen.profile.types import ColumnProfile, ColumnType, DatasetProfile, Finding, Severity
+from codegen.profile.types import TIME_SERIES, ColumnProfile, ColumnType, DatasetProfile, Finding, Severity
 from worker.words import duration_words
 
-TIME_SERIES = "time_series"
-"""Code of the finding."""
 _FEWEST_ROWS = 50
 _ROWS_READ = 1_000_000
 _MISSING_SHARE = 0.02

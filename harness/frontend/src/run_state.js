@@ -38,10 +38,11 @@ export class RunState {
     this.byKey = new Map(fields.map((field) => [field.key, field]));
     const settings = fields.filter((field) => !field.is_figure);
     const figures = fields.filter((field) => field.is_figure);
-    // What the jobs were judged by; of several metrics that of most jobs, else one that most jobs have.
-    const judged = ["best:", "last:val/"]
-      .flatMap((part) => figures.filter((field) => field.key.startsWith(part) && field.better))
-      .sort((a, b) => told(b).length - told(a).length);
+    // What the jobs were judged by; of several metrics that of most jobs, be it the newest value of one that more have.
+    const [best, newest] = ["best:", "last:val/"].map((part) => figures.filter(({ key }) => key.startsWith(part)));
+    const judged = [...best, ...(best.length > 1 ? newest.filter((field) => field.better) : [])].sort(
+      (a, b) => told(b).length - told(a).length,
+    );
     const metric = (judged[0] ?? figures.find((field) => field.better) ?? figures[0])?.key ?? "";
     const other = figures.filter((field) => field.key !== metric && varies(field));
     this.usual = {
