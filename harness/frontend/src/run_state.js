@@ -38,11 +38,15 @@ export class RunState {
     this.byKey = new Map(fields.map((field) => [field.key, field]));
     const settings = fields.filter((field) => !field.is_figure);
     const figures = fields.filter((field) => field.is_figure);
-    // What the jobs were judged by; of several metrics that of most jobs, be it the newest value of one that more have.
-    const [best, newest] = ["best:", "last:val/"].map((part) => figures.filter(({ key }) => key.startsWith(part)));
-    const judged = [...best, ...(best.length > 1 ? newest.filter((field) => field.better) : [])].sort(
-      (a, b) => told(b).length - told(a).length,
+    // What the jobs were judged by; of several metrics that of most jobs, or the newest value of one that more of them
+    // have where it is no more than half.
+    const [best, newest] = ["best:", "last:val/"].map((part) =>
+      figures
+        .filter((field) => field.key.startsWith(part) && field.better)
+        .sort((a, b) => told(b).length - told(a).length),
     );
+    const isShared = best.length < 2 || 2 * told(best[0]).length > best[0].values.length;
+    const judged = !isShared && newest.length && told(newest[0]).length > told(best[0]).length ? newest : best;
     const metric = (judged[0] ?? figures.find((field) => field.better) ?? figures[0])?.key ?? "";
     const other = figures.filter((field) => field.key !== metric && varies(field));
     this.usual = {
