@@ -1,5 +1,6 @@
 // The spec as form and YAML at once. The server checks and translates; whichever side was typed in wins.
 import htmx from "htmx.org";
+import { ColumnChoice } from "./column_choice.js";
 import { alertBox, clear, debounce, el } from "./dom.js";
 import { Editor } from "./editor.js";
 import { ApiError, json, request } from "./net.js";
@@ -20,6 +21,7 @@ function optionText(select, value) {
 export function mount(form) {
   const source = form.querySelector("[data-source]");
   const fields = [...form.querySelectorAll("[data-spec]")];
+  const choices = [...form.querySelectorAll("[data-column-choice]")].map((root) => new ColumnChoice(root));
   const status = form.querySelector("[data-spec-state]");
   const go = form.querySelector("[data-go]");
   const note = go.nextElementSibling;
@@ -56,6 +58,7 @@ export function mount(form) {
       const text = textOf(field, get(spec, field.dataset.spec));
       if (field.value !== text) field.value = text;
     }
+    for (const choice of choices) choice.show();
     const family = spec.model?.family ?? "auto";
     for (const radio of form.querySelectorAll("[data-family]"))
       radio.checked = family === "auto" ? radio.dataset.rank === "1" && !isOwn() : radio.dataset.family === family;
@@ -63,6 +66,8 @@ export function mount(form) {
 
   function showGuesses(guesses) {
     const byField = new Map(guesses.map((guess) => [guess.field, guess]));
+    const target = byField.get("data.target")?.value ?? get(spec, "data.target");
+    for (const choice of choices) choice.show(target);
     for (const field of fields) {
       const path = field.dataset.spec;
       const guess =
@@ -129,7 +134,8 @@ export function mount(form) {
 
   // As the form calls it, else as the YAML does.
   function nameOf(path) {
-    const label = fields.find((field) => field.dataset.spec === path)?.labels[0];
+    const field = fields.find((one) => one.dataset.spec === path);
+    const label = field?.labels?.[0] ?? field?.closest("fieldset")?.querySelector("legend");
     return label ? `“${label.textContent}”` : path || "the spec";
   }
 
