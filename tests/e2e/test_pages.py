@@ -107,6 +107,7 @@ def test_form_and_yaml_follow_each_other(open_as: Callable[..., Any], ids: dict[
     page = open_as()
     visit(page, addresses(ids)["spec"])
     page.wait_for_selector(".model-card")
+    page.click("#yaml > summary")
     page.click("summary:has-text('Training')")
     page.fill("#spec-training-epochs", "7")
     until(page, "document.querySelector('.cm-content').innerText.includes('epochs: 7')")

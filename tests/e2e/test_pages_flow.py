@@ -137,7 +137,7 @@ def _make_draft(page: Any) -> str:
     until(page, CHECKED)
     page.click("summary:has-text('Training')")
     page.fill("#spec-training-epochs", "40")
-    until(page, "document.querySelector('.cm-content').innerText.includes('epochs: 40')")
+    until(page, "document.querySelector('[data-source]').value.includes('epochs: 40')")
     until(page, CHECKED)
     page.click("[data-go]")
     page.wait_for_url("**/program/")

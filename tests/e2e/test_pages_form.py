@@ -42,3 +42,39 @@ def test_columns_are_left_out_by_ticking_them_but_never_the_target(
     assert first.locator("input").evaluate("box => box === document.activeElement"), "the keyboard stays where it was"
     page.keyboard.press("Space")
     until(page, f"!{YAML}.includes('exclude')")
+
+
+def test_text_and_figures_for_experts_are_folded_until_they_are_wanted(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = opened(open_as, ids)
+    words = page.inner_text("main")
+    assert "FLOP" not in words and not page.locator(".cm-editor").is_visible()
+    page.click("#models-compared > summary")
+    page.wait_for_selector("#models-compared canvas")
+    page.click("#yaml > summary")
+    page.wait_for_selector(".cm-content:has-text('dataset')")
+    page.reload()
+    page.wait_for_selector(".cm-content:has-text('dataset')")
+    page.click("#yaml > summary")
+    page.reload()
+    until(page, VALID)
+    assert not page.locator(".cm-editor").is_visible(), "it stays as it was left"
+
+
+def test_a_link_to_the_text_of_a_spec_folds_it_out(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+    page = open_as()
+    visit(page, f"{addresses(ids)['spec']}#yaml")
+    page.wait_for_selector(".cm-content:has-text('dataset')")
+    visit(page, f"/jobs/{ids['succeeded']}/spec/#yaml")
+    page.wait_for_selector("#spec-text:has-text('dataset')")
+
+
+def test_what_is_wrong_in_the_text_alone_folds_it_out(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+    page = opened(open_as, ids)
+    page.click("#yaml > summary")
+    page.click(".cm-content")
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text("training: [\n")
+    page.click("#yaml > summary")
+    page.wait_for_selector(".cm-lintRange-error")

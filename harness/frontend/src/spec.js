@@ -9,6 +9,7 @@ import { ago } from "./time.js";
 
 const WAIT_MS = 350;
 const LINE = /line (\d+)/;
+const TEXT_OPEN = "dlh:spec-text";
 
 function sentence(text) {
   return text ? `${text[0].toUpperCase()}${text.slice(1)}${text.endsWith(".") ? "" : "."}` : "";
@@ -26,6 +27,7 @@ export function mount(form) {
   const go = form.querySelector("[data-go]");
   const note = go.nextElementSibling;
   const noteText = note?.textContent;
+  const asText = form.querySelector("[data-spec-text]");
   const modelsHost = form.querySelector("[data-models-host]");
   const ownModel = form.elements.own_model;
   const isOwn = () => form.dataset.own === "1" || Boolean(ownModel?.value.trim());
@@ -116,6 +118,7 @@ export function mount(form) {
       form.querySelector("[data-problems]"),
       ...problems.map((problem) => alertBox({ message: problem.field || "The spec", hint: problem.message })),
     );
+    if (problems.some(isOfText)) asText.open = true;
     editor.mark(
       problems
         .map((problem) => ({
@@ -130,6 +133,11 @@ export function mount(form) {
         ? `First correct ${problems.map(({ field }) => nameOf(field)).join(", ")}.`
         : noteText;
     status.textContent = problems.length ? `${problems.length} problem${problems.length === 1 ? "" : "s"}` : "Valid";
+  }
+
+  // Whether it is to be seen in the text alone.
+  function isOfText({ field, message }) {
+    return LINE.test(message) || (field && !form.querySelector(`[data-problem="${CSS.escape(field)}"]`));
   }
 
   // As the form calls it, else as the YAML does.
@@ -212,6 +220,13 @@ export function mount(form) {
       clear(modelsHost, alertBox(error));
     }
   }
+
+  // Who works with the text finds it open next time.
+  if (localStorage.getItem(TEXT_OPEN)) asText.open = true;
+  asText.querySelector("summary").addEventListener("click", () => {
+    if (asText.open) localStorage.removeItem(TEXT_OPEN);
+    else localStorage.setItem(TEXT_OPEN, "1");
+  });
 
   const soon = debounce(() => unchecked && check(unchecked), WAIT_MS);
   function checkSoon(side = typedIn) {
