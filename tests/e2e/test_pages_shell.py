@@ -181,7 +181,7 @@ def test_a_deadline_that_has_passed_is_said_at_its_line_before_the_draft_is_made
     until(page, "document.querySelector('[data-problems]').innerText.includes('has passed')")
     page.wait_for_selector(".cm-content .cm-lintRange-error")
     until(page, "document.querySelector('[data-go]').disabled")
-    assert page.inner_text("[data-go] + span") == "First correct “Done by (your time)”."
+    assert page.inner_text("[data-go-note]") == "First correct “Done by (your time)”."
     assert "has passed" in page.inner_text("[data-problem='budget.deadline']")
     page.click(".cm-content")
     page.keyboard.press("Control+a")

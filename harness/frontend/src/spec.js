@@ -24,9 +24,9 @@ export function mount(form) {
   const fields = [...form.querySelectorAll("[data-spec]")];
   const choices = [...form.querySelectorAll("[data-column-choice]")].map((root) => new ColumnChoice(root));
   const status = form.querySelector("[data-spec-state]");
-  const go = form.querySelector("[data-go]");
-  const note = go.nextElementSibling;
-  const noteText = note?.textContent;
+  const ways = [...form.querySelectorAll("[data-go]")];
+  const note = form.querySelector("[data-go-note]");
+  const noteText = note.textContent;
   const asText = form.querySelector("[data-spec-text]");
   const modelsHost = form.querySelector("[data-models-host]");
   const ownModel = form.elements.own_model;
@@ -127,11 +127,10 @@ export function mount(form) {
         }))
         .filter(({ line }) => line),
     );
-    go.disabled = problems.length > 0;
-    if (note)
-      note.textContent = problems.length
-        ? `First correct ${problems.map(({ field }) => nameOf(field)).join(", ")}.`
-        : noteText;
+    for (const go of ways) go.disabled = problems.length > 0;
+    note.textContent = problems.length
+      ? `First correct ${problems.map(({ field }) => nameOf(field)).join(", ")}.`
+      : noteText;
     status.textContent = problems.length ? `${problems.length} problem${problems.length === 1 ? "" : "s"}` : "Valid";
   }
 
@@ -256,7 +255,7 @@ export function mount(form) {
     if (unchecked || looking) {
       event.preventDefault(); // what was typed last is not in the YAML yet
       while (unchecked || looking) await (unchecked ? check(unchecked) : looking);
-      if (!go.disabled) form.requestSubmit(event.submitter);
+      if (!ways[0].disabled) form.requestSubmit(event.submitter);
       return;
     }
     source.value = editor.text;
