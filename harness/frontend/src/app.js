@@ -27,6 +27,7 @@ const PARTS = {
   offer: () => import("./offer.js"),
   queue: () => import("./queue.js"),
   columns: () => import("./columns.js"),
+  rows: () => import("./rows.js"),
   unsaved: () => import("./unsaved.js"),
 };
 
