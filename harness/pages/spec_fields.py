@@ -167,6 +167,7 @@ def _field(path: str, profile: DatasetProfile) -> SpecField:
     if choices:
         return SpecField(path=path, label=label, hint=hint, kind="choice", choices=choices)
     if path == "data.exclude":
+        hint = "The target cannot be left out."
         return SpecField(path=path, label=label, hint=hint, kind="columns", columns=_columns(profile))
     if path == "data.features":
         return SpecField(path=path, label=label, hint=f"{hint} Separate names by commas.", kind="list")

@@ -94,14 +94,12 @@ def test_nothing_scrolls_within_the_page_and_long_tables_are_shown_whole_on_dema
     visit(page, addresses(ids)["results"])
     page.wait_for_selector("button:has-text('more rows')", state="attached")
     assert page.evaluate(SCROLLED) == []
-    button = page.locator("section button:visible:has-text('more rows')").first
-    section = page.locator("section", has=button).first
-    heading = section.locator("h2").inner_text()
-    rows = page.locator("section", has=page.get_by_role("heading", name=heading, exact=True)).locator(
-        "tbody tr:visible"
-    )
+    button = "button:visible:has-text('more rows')"
+    heading = page.locator("section", has=page.locator(button)).first.locator("h2").inner_text()
+    section = page.locator("section", has=page.get_by_role("heading", name=heading, exact=True))
+    rows = section.locator("tbody tr:visible")
     before = rows.count()
-    more = int(button.inner_text().split()[1].replace(",", ""))
-    button.click()
+    more = int(section.locator(button).inner_text().split()[1].replace(",", ""))
+    section.locator(button).click()
     assert rows.count() == before + more
     assert page.evaluate(SCROLLED) == []

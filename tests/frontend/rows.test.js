@@ -1,6 +1,7 @@
 // Tables that show their first rows.
 import assert from "node:assert/strict";
 import test from "node:test";
+import { newest } from "../../harness/frontend/src/charts/curve_table.js";
 import { moreWords, shownFirst } from "../../harness/frontend/src/rows.js";
 
 test("a long table shows its first rows, and one that is hardly longer all of them", () => {
@@ -9,4 +10,11 @@ test("a long table shows its first rows, and one that is hardly longer all of th
 
 test("the button says how many more there are", () => {
   assert.equal(moreWords(1980), "Show 1,980 more rows");
+});
+
+test("of several lines the newest values of each are shown, and all of them where they are few", () => {
+  const [one, other] = ["a", "b"].map((name) => Array.from({ length: 300 }, (_, step) => [name, step]));
+  const shown = newest([one, other]);
+  assert.deepEqual([shown.length, shown[0], shown[10]], [20, ["a", 290], ["b", 290]]);
+  assert.equal(newest([one.slice(0, 9), other.slice(0, 21)]).length, 30);
 });

@@ -165,7 +165,7 @@ function setUpTabs() {
 // A link to what is folded away folds it out.
 function setUpFolds() {
   const foldOut = () => {
-    const target = document.querySelector(":target");
+    const target = document.getElementById(window.location.hash.slice(1));
     const folded = "details:not([open])";
     if (!target?.closest(folded)) return;
     for (let fold = target.closest(folded); fold; fold = target.closest(folded)) fold.open = true;

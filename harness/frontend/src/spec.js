@@ -136,7 +136,7 @@ export function mount(form) {
 
   // Whether it is to be seen in the text alone.
   function isOfText({ field, message }) {
-    return LINE.test(message) || (field && !form.querySelector(`[data-problem="${CSS.escape(field)}"]`));
+    return field ? !form.querySelector(`[data-problem="${CSS.escape(field)}"]`) : LINE.test(message);
   }
 
   // As the form calls it, else as the YAML does.

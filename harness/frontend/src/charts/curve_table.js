@@ -23,6 +23,13 @@ function table(rows) {
   );
 }
 
+// Some of each line: of two that are drawn both are told.
+export function newest(lines) {
+  const count = lines.flat().length;
+  const each = shownFirst(count) < count ? Math.max(1, Math.floor(shownFirst(count) / lines.length)) : count;
+  return lines.flatMap((rows) => rows.slice(-each)).slice(-ROWS_SHOWN);
+}
+
 export class CurveTable {
   #all = false;
 
@@ -45,16 +52,15 @@ export class CurveTable {
     );
   }
 
-  // `rows` hold what COLUMNS name, time in seconds; the newest are at the end.
-  draw(rows) {
-    const most = rows.slice(-ROWS_SHOWN);
-    const shown = this.#all ? most : most.slice(-shownFirst(most.length));
+  // Of each line its rows, which hold what COLUMNS name, time in seconds; the newest are at the end.
+  draw(lines) {
+    const most = lines.flat().slice(-ROWS_SHOWN);
+    const shown = this.#all ? most : newest(lines);
+    const count = lines.flat().length;
     this.note.textContent =
-      rows.length > shown.length
-        ? `The last ${shown.length} of the ${rows.length} values drawn; the CSV has every one.`
-        : "";
+      count > shown.length ? `The last ${shown.length} of the ${count} values drawn; the CSV has every one.` : "";
     this.box.replaceChildren(table(shown));
-    this.more.hidden = shown.length === most.length;
+    this.more.hidden = shown.length >= most.length;
     this.more.textContent = moreWords(most.length - shown.length);
   }
 }

@@ -270,12 +270,12 @@ export class CurveChart {
 
   drawTable() {
     if (!this.table.node.open) return;
-    const rows = [...this.series.values()].flatMap((entry) =>
+    const lines = [...this.series.values()].map((entry) =>
       (this.zoom ? withDetail(entry) : entry.points)
         .filter((point) => !point.gap && this.inView(point, entry))
         .map((point) => [entry.label, point.step, point.epoch, point.time_s, point.value]),
     );
-    this.table.draw(rows);
+    this.table.draw(lines);
   }
 
   inView(point, entry) {
