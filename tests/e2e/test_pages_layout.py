@@ -103,7 +103,7 @@ def test_steps_are_named_on_a_phone_whether_one_is_current_or_not(
     visit(page, f"/jobs/{ids['draft']}/live/")
     assert page.inner_text(".steps-line").split("\n")[0] == "Choose data"
     visit(page, addresses(ids)["program"])
-    assert page.inner_text(".steps-line [aria-current]") == "Look at the program, if you like"
+    assert page.inner_text(".steps-line [aria-current]") == "The program, if you like"
 
 
 def test_curves_have_no_controls_before_there_are_any(open_as: Callable[..., Any], ids: dict[str, str]) -> None:

@@ -155,7 +155,7 @@ def test_the_summary_of_a_draft_names_an_own_model_and_no_size_of_ours(world: Si
 def test_a_draft_stands_on_the_way_to_a_job_and_a_running_one_does_not(world: SimpleNamespace, owner: Client) -> None:
     page = owner.get(reverse("job_tab", args=[world.jobs["draft"].pk, "program"])).content.decode()
     flat = re.sub(r"\s+", " ", page)
-    assert '<li aria-current="step"> <span>Look at the program, if you like</span> </li>' in flat
+    assert '<li aria-current="step"> <span>The program, if you like</span> </li>' in flat
     assert ">Goal and model</a>" in flat
     assert "steps-line" not in owner.get(reverse("job_page", args=[world.jobs["running"].pk])).content.decode()
 
