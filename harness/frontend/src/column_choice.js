@@ -3,14 +3,15 @@ import { clear, el } from "./dom.js";
 import { number } from "./format.js";
 
 const SHOWN = 24;
+const MORE = 200;
 
-// The names to show: those that have the words in them, at first a few, and without words those that were ever ticked.
-export function listed(names, ticked, { query = "", all = false } = {}) {
+// The names to show: `most` of those that have the words in them, and without words those that were ever ticked.
+export function listed(names, ticked, { query = "", most = SHOWN } = {}) {
   const words = query.trim().toLowerCase();
   const [known, kept] = [new Set(names), new Set(ticked)];
   const every = [...names, ...ticked.filter((name) => !known.has(name))];
   const found = every.filter((name) => name.toLowerCase().includes(words));
-  const shown = all ? found : found.filter((name, place) => place < SHOWN || (!words && kept.has(name)));
+  const shown = found.filter((name, place) => place < most || (!words && kept.has(name)));
   return { shown, hidden: found.length - shown.length };
 }
 
@@ -25,7 +26,7 @@ export class ColumnChoice {
   #drawn = "";
   #seen = new Set();
   #target = "";
-  #all = false;
+  #most = SHOWN;
 
   constructor(root) {
     this.#notes = new Map(JSON.parse(root.querySelector("script").textContent));
@@ -35,13 +36,13 @@ export class ColumnChoice {
     this.#more = root.querySelector("[data-column-more]");
     this.#count = root.querySelector("[data-column-count]");
     this.#search.hidden = this.#notes.size <= SHOWN;
-    this.#search.addEventListener("input", () => this.#draw({ all: false }));
+    this.#search.addEventListener("input", () => this.#draw(SHOWN));
     this.#search.addEventListener("keydown", (event) => {
       if (event.key === "Enter") event.preventDefault(); // it would send the form
     });
     this.#more.addEventListener("click", () => {
       const first = this.#boxes.size;
-      this.#draw({ all: true });
+      this.#draw(this.#most + MORE);
       [...this.#boxes.values()][first]?.focus();
     });
     this.show();
@@ -57,17 +58,17 @@ export class ColumnChoice {
     this.#draw();
   }
 
-  #draw({ all = this.#all } = {}) {
-    this.#all = all;
+  #draw(most = this.#most) {
+    this.#most = most;
     const ticked = this.#ticked;
     for (const name of ticked) this.#seen.add(name);
-    const search = { query: this.#search.value, all };
+    const search = { query: this.#search.value, most };
     const { shown, hidden } = listed([...this.#notes.keys()], [...this.#seen], search);
     const drawn = JSON.stringify([shown, this.#target]);
     if (drawn !== this.#drawn) this.#fill(shown);
     this.#drawn = drawn;
     this.#more.hidden = !hidden;
-    this.#more.textContent = `Show ${number(hidden)} more`;
+    this.#more.textContent = `Show ${number(Math.min(MORE, hidden))} more`;
     this.#mark(ticked);
   }
 
