@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.accounts.models import User
+from harness.errors import Conflict
 
 
 def names_alike(name: str) -> list[str]:
@@ -17,3 +18,14 @@ def name_meant(name: str) -> str:
     """The name of the user who is meant: the one written so, else the only one that is alike; else `name` itself."""
     alike = names_alike(name)
     return alike[0] if len(alike) == 1 else name
+
+
+def name_check(name: str) -> None:
+    """Pass unless a new name differs from somebody's in case alone. Raises `Conflict`."""
+    alike = [other for other in names_alike(name) if other != name]
+    if alike:
+        raise Conflict(
+            f"The user {alike[0]} already exists, whose name differs from {name} in upper and lower case only.",
+            field="username",
+            hint="Choose another name.",
+        )

@@ -23,7 +23,7 @@ from harness.accounts.access import (
 )
 from harness.accounts.audit import audit_write
 from harness.accounts.models import ApiToken, Membership, Project, Role, Scope, User
-from harness.accounts.names import names_alike
+from harness.accounts.names import name_check
 from harness.accounts.sessions import sessions_end
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
 from harness.moments import moment_words
@@ -60,23 +60,12 @@ def user_create(
         raise Invalid(messages[0], field=field, hint=hint) from error
     try:
         with transaction.atomic():
-            _name_check(user.username)
+            name_check(user.username)
             user.save()
             audit_write(actor, "user_create", user.username, is_admin=is_admin)
     except IntegrityError as error:
         raise Conflict(f"The user {username} already exists.", field="username", hint="Choose another name.") from error
     return user, made
-
-
-def _name_check(name: str) -> None:
-    """Pass unless the name differs from somebody's in case alone: people sign in without regard to it."""
-    alike = [other for other in names_alike(name) if other != name]
-    if alike:
-        raise Conflict(
-            f"The user {alike[0]} already exists, whose name differs from {name} in upper and lower case only.",
-            field="username",
-            hint="Choose another name.",
-        )
 
 
 def user_update(
