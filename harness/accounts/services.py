@@ -23,6 +23,7 @@ from harness.accounts.access import (
 )
 from harness.accounts.audit import audit_write
 from harness.accounts.models import ApiToken, Membership, Project, Role, Scope, User
+from harness.accounts.names import name_check
 from harness.accounts.sessions import sessions_end
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
 from harness.moments import moment_words
@@ -59,6 +60,7 @@ def user_create(
         raise Invalid(messages[0], field=field, hint=hint) from error
     try:
         with transaction.atomic():
+            name_check(user.username)
             user.save()
             audit_write(actor, "user_create", user.username, is_admin=is_admin)
     except IntegrityError as error:

@@ -67,6 +67,6 @@ def _after_data(dataset: Dataset) -> tuple[str, str]:
 
 def _after_job(job: Job) -> tuple[str, str]:
     if job.state == JobState.DRAFT:
-        return f"Go on with {job.name}", reverse("job_tab", args=[job.pk, "program"])
+        return f"Go on with {job.name}", reverse("job_tab", args=[job.pk, "cost"])
     page = reverse("job_tab", args=[job.pk, "live"])
     return (f"Watch {job.name}" if job.state in _WAITING else f"See what became of {job.name}"), page

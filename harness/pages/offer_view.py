@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.urls import reverse
 
 from codegen.spec import MODE_WORDS
+from harness.estimates.earliest import earliest_deadline
 from harness.estimates.models import OfferRow, OfferState
 from harness.estimates.offers import OFFERABLE
 from harness.estimates.selectors import (
@@ -27,6 +29,7 @@ from harness.pages.told_view import expected_words, range_words, told_context
 from scheduler.offers.recommend import can_be_taken, takes
 from scheduler.offers.values import Mark, Offer, OfferLine, Wish
 from scheduler.offers.words import bringing_words, energy_range_words, energy_words
+from worker.states import JobState
 from worker.words import size_words
 
 LINES_SHOWN = 8
@@ -103,6 +106,7 @@ def offer_context(job: Job, offer: OfferRow | None) -> dict[str, Any]:
         "probe": probe,
         "may_try": priced is not None and _may_try(offer, priced),
         "may_take": any(line.takeable for line in lines),
+        "earliest_at": _earliest_to_ask(job, offer, priced) if priced else None,
         "lines": lines,
         "chart": offer_chart(job, offer, priced) if priced else None,
         "devices": device_choices(priced) if priced else [],
@@ -140,6 +144,15 @@ def _may_try(offer: OfferRow, priced: Offer) -> bool:
     if priced.chosen is None:
         return priced.likeliest is not None
     return offer.state == OfferState.ACCEPTED and priced.deadline_s is not None
+
+
+def _earliest_to_ask(job: Job, offer: OfferRow, priced: Offer) -> datetime | None:
+    """The deadline that one click asks for; None where it is fixed, or is as early as it can be."""
+    if job.state != JobState.DRAFT:
+        return None
+    earliest_at = earliest_deadline(priced)
+    is_there = priced.chosen and offer.deadline_at and earliest_at and offer.deadline_at <= earliest_at
+    return None if is_there else earliest_at
 
 
 def shown_lines(offer: Offer) -> list[Shown]:

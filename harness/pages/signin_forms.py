@@ -11,6 +11,7 @@ from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.http import HttpRequest
 
 from harness.accounts.models import User
+from harness.accounts.names import name_meant
 from harness.accounts.second_factor import second_factor_get
 from harness.accounts.signin import client_address, signin_failed, signin_succeeded, signin_wait
 from harness.pages.forms import Tabler
@@ -21,7 +22,7 @@ def _minutes(wait: timedelta) -> int:
 
 
 class SignInForm(AuthenticationForm):
-    """Name and password; after too many refusals a name must wait, right password or not."""
+    """Name, in whatever case, and password; after too many refusals a name must wait, right password or not."""
 
     def clean(self) -> dict[str, Any]:
         """Refuse without asking for the password while the name must wait; count what is refused."""
@@ -30,6 +31,8 @@ class SignInForm(AuthenticationForm):
         wait = signin_wait(name=name, address=address)
         if wait is not None:
             raise forms.ValidationError(f"{_minutes(wait)} min", code="wait")
+        if name:  # whosever it is, so that none takes longer
+            self.cleaned_data["username"] = name_meant(name)
         try:
             cleaned = dict(super().clean())
         except forms.ValidationError:

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from codegen.profile.types import ColumnType, DataKind, DatasetProfile
+from codegen.reading import UNUSED
 from codegen.spec import MODE_WORDS, Metric, Task, TaskSpec
 from harness.pages.words import NAME_WORDS, TASK_WORDS
 
@@ -21,9 +22,11 @@ class SpecField:
     """Dotted name in the spec."""
     label: str
     kind: str
-    """`choice`, `number`, `text`, `list` (comma-separated) or `moment` (in the reader's own time)."""
+    """`choice`, `number`, `text`, `list` (comma-separated), `columns` (to tick) or `moment` (in the reader's zone)."""
     hint: str
     choices: tuple[tuple[str, str], ...] = ()
+    columns: tuple[tuple[str, str], ...] = ()
+    """(name, what it holds) of each that can be ticked."""
     is_whole: bool = False
     """Of a number: without a fraction."""
     bounds: tuple[tuple[str, float], ...] = ()
@@ -45,6 +48,7 @@ class SpecGroup:
 
 
 _LABELS = {
+    "data.exclude": "Columns to leave out",
     "data.split.validation": "Validation share",
     "data.split.test": "Test share",
     "data.split.by": "Split by",
@@ -162,7 +166,10 @@ def _field(path: str, profile: DatasetProfile) -> SpecField:
     choices = _choices(path, profile, info)
     if choices:
         return SpecField(path=path, label=label, hint=hint, kind="choice", choices=choices)
-    if path in {"data.features", "data.exclude"}:
+    if path == "data.exclude":
+        hint = "The target cannot be left out."
+        return SpecField(path=path, label=label, hint=hint, kind="columns", columns=_columns(profile))
+    if path == "data.features":
         return SpecField(path=path, label=label, hint=f"{hint} Separate names by commas.", kind="list")
     if path == "budget.deadline":
         return SpecField(path=path, label=label, hint="Left open, nothing is promised.", kind="moment")
@@ -171,6 +178,13 @@ def _field(path: str, profile: DatasetProfile) -> SpecField:
     whole = path.rsplit(".", 1)[-1] in _WHOLE_NUMBERS
     bounds = tuple(sorted(_bounds(info).items()))
     return SpecField(path=path, label=label, hint=hint, kind="number", is_whole=whole, bounds=bounds)
+
+
+def _columns(profile: DatasetProfile) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (column.name, f"{column.type}: left out already" if column.type in UNUSED else str(column.type))
+        for column in profile.columns
+    )
 
 
 def _bounds(info: FieldInfo | None) -> dict[str, float]:

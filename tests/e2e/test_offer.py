@@ -8,12 +8,19 @@ from typing import Any
 import pytest
 
 from tests.e2e.browser import BROWSER_MARKS
-from tests.e2e.portal import visit
+from tests.e2e.portal import until, visit
 from tests.e2e.seeded import browser, ids, open_as, portal
 from tests.e2e.stack import RunningStack, wait_for
 
 pytestmark = BROWSER_MARKS
 __all__ = ["browser", "ids", "open_as", "portal"]
+
+LOCAL = """(moment => {
+  const [date, pad] = [new Date(moment), (value) => String(value).padStart(2, "0")];
+  const day = `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}`;
+  return `${day}T${pad(date.getHours())}:${pad(date.getMinutes())}`;
+})"""
+"""A moment as a field holds it."""
 
 
 def test_the_picture_is_drawn_and_another_line_can_be_taken(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
@@ -30,6 +37,25 @@ def test_the_picture_is_drawn_and_another_line_can_be_taken(open_as: Callable[..
     page.wait_for_selector("text=The spec has the devices of this offer.")
     visit(page, f"/jobs/{ids['draft']}/program/")
     assert "sync" in page.inner_text("section:has(h2:has-text('Before you submit'))")
+
+
+def test_one_click_asks_for_the_earliest_finish_that_can_be_kept_and_fills_it_in(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = open_as()
+    visit(page, f"/jobs/{ids['draft']}/cost/")
+    soon = page.evaluate(f"{LOCAL}(Date.now() + 120_000)")
+    page.fill("#deadline", soon)
+    page.click("button:has-text('Ask again')")
+    page.wait_for_selector("text=No option meets this deadline")
+    page.click("button:has-text('Ask for the earliest finish')")
+    until(page, "!document.querySelector('#offer').innerText.includes('No option meets this deadline')")
+    page.wait_for_selector("text=Deadline:")
+    asked = page.input_value("#deadline")
+    told = page.get_attribute("#offer strong time", "datetime")
+    assert asked > soon and asked == page.evaluate(f"{LOCAL}('{told}')")
+    assert page.locator("button:has-text('Ask for the earliest finish')").count() == 0
+    assert page.is_enabled("button:has-text('Take it and submit')")
 
 
 @pytest.mark.stack

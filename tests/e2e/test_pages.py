@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -107,6 +106,7 @@ def test_form_and_yaml_follow_each_other(open_as: Callable[..., Any], ids: dict[
     page = open_as()
     visit(page, addresses(ids)["spec"])
     page.wait_for_selector(".model-card")
+    page.click("#yaml > summary")
     page.click("summary:has-text('Training')")
     page.fill("#spec-training-epochs", "7")
     until(page, "document.querySelector('.cm-content').innerText.includes('epochs: 7')")
@@ -116,7 +116,7 @@ def test_form_and_yaml_follow_each_other(open_as: Callable[..., Any], ids: dict[
     page.keyboard.insert_text("training:\n  epochs: 9\n  batch_size: many\n")
     until(page, "document.querySelector('[data-spec-state]').textContent.includes('problem')")
     assert page.is_disabled("[data-go]")
-    assert page.inner_text("[data-go] + span").startswith("First correct ")
+    assert page.inner_text("[data-go-note]").startswith("First correct ")
     assert "batch_size" in page.inner_text("[data-problems]")
     page.keyboard.press("Control+a")
     page.keyboard.insert_text("training:\n  epochs: 9\n")
@@ -132,9 +132,9 @@ def test_what_was_typed_last_is_submitted(open_as: Callable[..., Any], ids: dict
     page.fill("#spec-training-learning-rate", "0,003")
     page.fill("#spec-name", "typed and sent")
     page.press("#spec-name", "Enter")
-    page.wait_for_url(re.compile(r"/jobs/[^/]+/(program|spec)?/?$"))
+    page.wait_for_url("**/cost/")
     assert "typed and sent" in page.inner_text("h1")
-    visit(page, page.url.rstrip("/").removesuffix("/program") + "/spec/")
+    visit(page, page.url.removesuffix("cost/") + "spec/")
     assert "learning_rate: 0.003" in page.content()
 
 
@@ -160,7 +160,7 @@ def test_a_draft_is_made_edited_and_diffed(open_as: Callable[..., Any], ids: dic
     visit(page, addresses(ids)["spec"])
     page.wait_for_selector(".model-card")
     until(page, "document.querySelector('[data-spec-state]').textContent === 'Valid'")
-    page.click("[data-go]")
+    page.click("button:has-text('Look at the program first')")
     page.wait_for_url("**/program/")
     page.click(".cm-content")
     page.keyboard.press("Control+End")

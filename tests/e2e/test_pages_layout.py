@@ -40,10 +40,13 @@ def test_a_box_to_tick_stands_beside_its_words(open_as: Callable[..., Any]) -> N
     assert words["x"] > box["x"] + box["width"] and words["y"] < box["y"] + box["height"]
 
 
-def test_the_yaml_stays_in_sight_beside_a_long_form(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+def test_the_yaml_that_was_folded_out_stays_in_sight_beside_a_long_form(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
     page = open_as()
     visit(page, addresses(ids)["spec"])
     page.wait_for_selector(".model-card")
+    page.click("#yaml > summary")
     page.click("summary:has-text('Training')")
     page.locator("#spec-training-backup").scroll_into_view_if_needed()
     editor = page.locator("[data-editor]").bounding_box()
@@ -100,7 +103,7 @@ def test_steps_are_named_on_a_phone_whether_one_is_current_or_not(
     visit(page, f"/jobs/{ids['draft']}/live/")
     assert page.inner_text(".steps-line").split("\n")[0] == "Choose data"
     visit(page, addresses(ids)["program"])
-    assert page.inner_text(".steps-line [aria-current]") == "Look at the program"
+    assert page.inner_text(".steps-line [aria-current]") == "The program, if you like"
 
 
 def test_curves_have_no_controls_before_there_are_any(open_as: Callable[..., Any], ids: dict[str, str]) -> None:

@@ -76,3 +76,30 @@ def test_every_chart_is_drawn_before_the_page_is_printed(open_as: Callable[..., 
     page.wait_for_selector("[data-mount=chart][data-mounted] canvas")
     drawn = page.evaluate(DRAWN)
     assert len(drawn) > 6 and all(drawn), drawn
+
+
+SCROLLED = """() => {
+  for (const fold of document.querySelectorAll("main details")) fold.open = true;
+  const scrolls = (node) => ["auto", "scroll"].includes(getComputedStyle(node).overflowY);
+  const holdsMore = (node) => node.scrollHeight > node.clientHeight + 1;
+  return [...document.querySelectorAll("main *")].filter((node) => scrolls(node) && holdsMore(node))
+    .map((node) => node.getAttribute("aria-label") ?? node.className);
+}"""
+
+
+def test_nothing_scrolls_within_the_page_and_long_tables_are_shown_whole_on_demand(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = open_as()
+    visit(page, addresses(ids)["results"])
+    page.wait_for_selector("button:has-text('more rows')", state="attached")
+    assert page.evaluate(SCROLLED) == []
+    button = "button:visible:has-text('more rows')"
+    heading = page.locator("section", has=page.locator(button)).first.locator("h2").inner_text()
+    section = page.locator("section", has=page.get_by_role("heading", name=heading, exact=True))
+    rows = section.locator("tbody tr:visible")
+    before = rows.count()
+    more = int(section.locator(button).inner_text().split()[1].replace(",", ""))
+    section.locator(button).click()
+    assert rows.count() == before + more
+    assert page.evaluate(SCROLLED) == []

@@ -174,13 +174,14 @@ def test_a_deadline_that_has_passed_is_said_at_its_line_before_the_draft_is_made
     page = open_as()
     visit(page, addresses(ids)["spec"])
     page.wait_for_selector(".model-card")
+    page.click("#yaml > summary")
     page.click(".cm-content")
     page.keyboard.press("Control+a")
     page.keyboard.insert_text("budget:\n  deadline: 2020-01-31T18:00:00Z\n")
     until(page, "document.querySelector('[data-problems]').innerText.includes('has passed')")
     page.wait_for_selector(".cm-content .cm-lintRange-error")
     until(page, "document.querySelector('[data-go]').disabled")
-    assert page.inner_text("[data-go] + span") == "First correct “Done by (your time)”."
+    assert page.inner_text("[data-go-note]") == "First correct “Done by (your time)”."
     assert "has passed" in page.inner_text("[data-problem='budget.deadline']")
     page.click(".cm-content")
     page.keyboard.press("Control+a")
@@ -194,6 +195,7 @@ def test_a_finish_is_wished_for_in_the_readers_own_time_and_a_past_one_is_said_a
     page = open_as()
     visit(page, addresses(ids)["spec"])
     page.wait_for_selector(".model-card")
+    page.click("#yaml > summary")
     page.fill("#spec-budget-deadline", "2020-01-31T18:30")
     until(page, "document.querySelector('[data-problem=\"budget.deadline\"]').innerText.includes('has passed')")
     assert page.is_disabled("[data-go]")

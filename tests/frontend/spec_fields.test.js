@@ -26,7 +26,8 @@ test("a value lies where its path says", () => {
 test("what a field shows is read back as the same value", () => {
   const cases = [
     [field("training.epochs", "number"), 12],
-    [field("data.exclude", "list"), ["id", "row number"]],
+    [field("data.features", "list"), ["id", "row number"]],
+    [field("data.exclude", "columns"), ["id", "last, first", 'so "called"']],
     [field("data.target", "text"), "price"],
     [field("deadline", "moment"), "2026-03-10T12:34:00.000Z"],
   ];
@@ -38,12 +39,13 @@ test("an empty field leaves the choice to the harness", () => {
   assert.deepEqual(
     [
       empty("training.epochs", "number"),
-      empty("data.exclude", "list"),
+      empty("data.exclude", "columns"),
       empty("name", "text"),
       empty("data.split.test", "number"),
     ],
     ["auto", [], "", undefined],
   );
+  assert.equal(textOf(field("data.exclude", "columns"), []), "");
   for (const value of ["auto", null, undefined]) assert.equal(textOf(field("training.epochs", "number"), value), "");
 });
 

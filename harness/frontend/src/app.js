@@ -27,6 +27,7 @@ const PARTS = {
   offer: () => import("./offer.js"),
   queue: () => import("./queue.js"),
   columns: () => import("./columns.js"),
+  rows: () => import("./rows.js"),
   unsaved: () => import("./unsaved.js"),
 };
 
@@ -59,6 +60,7 @@ function show(node) {
 // Paper has no charts that come into view: all are drawn before it is printed, at once if one of them is there already.
 window.addEventListener("beforeprint", () => {
   for (const node of document.querySelectorAll('[data-mount="chart"]:not([data-mounted])')) {
+    if (node.closest("details:not([open])")) continue; // it is not printed, and has no room to be drawn in
     watcher.unobserve(node);
     if (loaded.has("chart")) show(node);
     else start(node);

@@ -24,7 +24,7 @@ export class RunCard {
     this.told = el("p", { class: "text-secondary small mb-1", role: "status" });
     this.pointed = el("p", { class: "small mb-1 run-tip", "aria-hidden": "true" });
     this.table = el("div", {
-      class: "scroll-x scroll-y",
+      class: "scroll-x",
       tabindex: "0",
       role: "region",
       "aria-label": `Data of ${title}`,

@@ -162,6 +162,19 @@ function setUpTabs() {
   }
 }
 
+// A link to what is folded away folds it out.
+function setUpFolds() {
+  const foldOut = () => {
+    const target = document.getElementById(window.location.hash.slice(1));
+    const folded = "details:not([open])";
+    if (!target?.closest(folded)) return;
+    for (let fold = target.closest(folded); fold; fold = target.closest(folded)) fold.open = true;
+    target.scrollIntoView();
+  };
+  window.addEventListener("hashchange", foldOut);
+  foldOut();
+}
+
 export function setUpShell() {
   setUpTheme();
   setUpMenus();
@@ -173,4 +186,5 @@ export function setUpShell() {
   setUpCopy();
   setUpTableCsv();
   setUpTabs();
+  setUpFolds();
 }

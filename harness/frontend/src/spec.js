@@ -1,5 +1,6 @@
 // The spec as form and YAML at once. The server checks and translates; whichever side was typed in wins.
 import htmx from "htmx.org";
+import { ColumnChoice } from "./column_choice.js";
 import { alertBox, clear, debounce, el } from "./dom.js";
 import { Editor } from "./editor.js";
 import { ApiError, json, request } from "./net.js";
@@ -8,6 +9,7 @@ import { ago } from "./time.js";
 
 const WAIT_MS = 350;
 const LINE = /line (\d+)/;
+const TEXT_OPEN = "dlh:spec-text";
 
 function sentence(text) {
   return text ? `${text[0].toUpperCase()}${text.slice(1)}${text.endsWith(".") ? "" : "."}` : "";
@@ -20,10 +22,12 @@ function optionText(select, value) {
 export function mount(form) {
   const source = form.querySelector("[data-source]");
   const fields = [...form.querySelectorAll("[data-spec]")];
+  const choices = [...form.querySelectorAll("[data-column-choice]")].map((root) => new ColumnChoice(root));
   const status = form.querySelector("[data-spec-state]");
-  const go = form.querySelector("[data-go]");
-  const note = go.nextElementSibling;
-  const noteText = note?.textContent;
+  const ways = [...form.querySelectorAll("[data-go]")];
+  const note = form.querySelector("[data-go-note]");
+  const noteText = note.textContent;
+  const asText = form.querySelector("[data-spec-text]");
   const modelsHost = form.querySelector("[data-models-host]");
   const ownModel = form.elements.own_model;
   const isOwn = () => form.dataset.own === "1" || Boolean(ownModel?.value.trim());
@@ -56,6 +60,7 @@ export function mount(form) {
       const text = textOf(field, get(spec, field.dataset.spec));
       if (field.value !== text) field.value = text;
     }
+    for (const choice of choices) choice.show();
     const family = spec.model?.family ?? "auto";
     for (const radio of form.querySelectorAll("[data-family]"))
       radio.checked = family === "auto" ? radio.dataset.rank === "1" && !isOwn() : radio.dataset.family === family;
@@ -63,6 +68,8 @@ export function mount(form) {
 
   function showGuesses(guesses) {
     const byField = new Map(guesses.map((guess) => [guess.field, guess]));
+    const target = byField.get("data.target")?.value ?? get(spec, "data.target");
+    for (const choice of choices) choice.show(target);
     for (const field of fields) {
       const path = field.dataset.spec;
       const guess =
@@ -111,6 +118,7 @@ export function mount(form) {
       form.querySelector("[data-problems]"),
       ...problems.map((problem) => alertBox({ message: problem.field || "The spec", hint: problem.message })),
     );
+    if (problems.some(isOfText)) asText.open = true;
     editor.mark(
       problems
         .map((problem) => ({
@@ -119,17 +127,22 @@ export function mount(form) {
         }))
         .filter(({ line }) => line),
     );
-    go.disabled = problems.length > 0;
-    if (note)
-      note.textContent = problems.length
-        ? `First correct ${problems.map(({ field }) => nameOf(field)).join(", ")}.`
-        : noteText;
+    for (const go of ways) go.disabled = problems.length > 0;
+    note.textContent = problems.length
+      ? `First correct ${problems.map(({ field }) => nameOf(field)).join(", ")}.`
+      : noteText;
     status.textContent = problems.length ? `${problems.length} problem${problems.length === 1 ? "" : "s"}` : "Valid";
+  }
+
+  // Whether it is to be seen in the text alone.
+  function isOfText({ field, message }) {
+    return field ? !form.querySelector(`[data-problem="${CSS.escape(field)}"]`) : LINE.test(message);
   }
 
   // As the form calls it, else as the YAML does.
   function nameOf(path) {
-    const label = fields.find((field) => field.dataset.spec === path)?.labels[0];
+    const field = fields.find((one) => one.dataset.spec === path);
+    const label = field?.labels?.[0] ?? field?.closest("fieldset")?.querySelector("legend");
     return label ? `“${label.textContent}”` : path || "the spec";
   }
 
@@ -207,6 +220,13 @@ export function mount(form) {
     }
   }
 
+  // Who works with the text finds it open next time.
+  if (localStorage.getItem(TEXT_OPEN)) asText.open = true;
+  asText.querySelector("summary").addEventListener("click", () => {
+    if (asText.open) localStorage.removeItem(TEXT_OPEN);
+    else localStorage.setItem(TEXT_OPEN, "1");
+  });
+
   const soon = debounce(() => unchecked && check(unchecked), WAIT_MS);
   function checkSoon(side = typedIn) {
     typedIn = side;
@@ -235,7 +255,7 @@ export function mount(form) {
     if (unchecked || looking) {
       event.preventDefault(); // what was typed last is not in the YAML yet
       while (unchecked || looking) await (unchecked ? check(unchecked) : looking);
-      if (!go.disabled) form.requestSubmit(event.submitter);
+      if (!ways[0].disabled) form.requestSubmit(event.submitter);
       return;
     }
     source.value = editor.text;

@@ -38,6 +38,8 @@ export function numberIn(text) {
 export function textOf(field, value) {
   if (value === undefined || value === null || value === "auto") return "";
   if (field.dataset.kind === "moment") return localInput(value);
+  // Ticked, not typed: a name may have a comma in it.
+  if (field.dataset.kind === "columns") return value.length ? JSON.stringify(value) : "";
   return Array.isArray(value) ? value.join(", ") : String(value);
 }
 
@@ -47,6 +49,7 @@ export function valueIn(field, text) {
     return path.startsWith("data.split.") ? undefined : path === "name" ? "" : path === "data.exclude" ? [] : "auto";
   if (kind === "number") return numberIn(text);
   if (kind === "moment") return new Date(text).toISOString();
+  if (kind === "columns") return JSON.parse(text);
   return kind === "list"
     ? text
         .split(",")

@@ -49,7 +49,7 @@ from harness.responses import file_response
 from worker.states import JobState
 
 TABS = ("live", "logs", "checkpoints", "results", "program", "spec", "cost", "events")
-STEPS = {"spec": 2, "program": 3, "cost": 4}
+STEPS = {"spec": 2, "cost": 3, "program": 4}
 """Of the steps to a job, those that a draft's tabs are."""
 _PLAIN = {
     "submit": (job_submit, "Submitted. It starts as soon as devices are free."),
@@ -62,7 +62,9 @@ _PLAIN = {
 
 def default_tab(job: Job) -> str:
     """The tab people most likely came for."""
-    return {JobState.DRAFT: "program", JobState.SUCCEEDED: "results"}.get(JobState(job.state), "live")
+    if job.state == JobState.DRAFT:
+        return "program" if job.deleted_at else "cost"
+    return "results" if job.state == JobState.SUCCEEDED else "live"
 
 
 @page("GET", "HEAD")
@@ -195,7 +197,7 @@ def job_act(request: HttpRequest, job_id: str, action: str) -> HttpResponseBase:
         how = "Change what you like on the Spec and Program tabs, then submit it. The original stays as it is."
         hint = " ".join([*told, how])
         messages.success(request, f"This is a copy of {job.name}.", extra_tags=hint)
-        return redirect("job_tab", job_id=clone.pk, tab="program")
+        return redirect("job_tab", job_id=clone.pk, tab="program" if clone.program_edited else "spec")
     if action == "resume":
         checkpoint = request.POST.get("checkpoint", "")
         done = f"Queued again, from {checkpoint}." if checkpoint else "Queued again, from the newest good checkpoint."

@@ -15,6 +15,7 @@ from codegen.moments import day_as_its_end
 from harness.accounts.models import Role
 from harness.csv import csv_chunks
 from harness.errors import Conflict, HarnessError, Invalid, NoSpace, NotFound
+from harness.estimates.earliest import offer_make_earliest
 from harness.estimates.models import OfferRow
 from harness.estimates.selectors import (
     OFFER_COLUMNS,
@@ -61,12 +62,17 @@ def _offer(request: HttpRequest, job: Job, offer_id: str) -> OfferRow:
 def job_offer_new(request: HttpRequest, job_id: str) -> HttpResponseBase:
     """Ask for an offer; answers with the fragment that shows it, or waits for it.
 
+    With `earliest` its deadline is the earliest finish that can be promised, which the form then holds.
     What is refused is said above the offer that was there before, with its form.
     """
     user = person(request)
     job = job_get(user=user, job_id=job_id)
     try:
-        offer = offer_make(user=user, job=job, asked=_asked(request, job), again=bool(request.POST.get("again")))
+        asked = _asked(request, job)
+        if request.POST.get("earliest"):
+            offer = offer_make_earliest(user=user, job=job, asked=asked)
+        else:
+            offer = offer_make(user=user, job=job, asked=asked, again=bool(request.POST.get("again")))
     except HarnessError as error:
         before = offer_of_job(job)
         if before is None or not offer_is_current(before, job):
@@ -90,7 +96,7 @@ def _asked(request: HttpRequest, job: Job) -> Asked:
     if mode is not None and mode not in MODES:
         raise Invalid(f"{mode[:20]!r} is no mode.", field="mode", hint=f"Choose one of {', '.join(sorted(MODES))}.")
     return Asked.of(
-        deadline_at=_deadline(given.get("deadline_utc") or given.get("deadline", "")),
+        deadline_at=_deadline(given.get("earliest") or given.get("deadline_utc") or given.get("deadline", "")),
         kind=kind,
         model_name=model_name,
         count=number_read(count),

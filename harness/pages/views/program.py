@@ -22,6 +22,11 @@ def _refusal(error: HarnessError) -> JsonResponse:
     return JsonResponse({"error": error.to_dict()}, status=error.status)
 
 
+def tab_wanted(request: HttpRequest) -> str:
+    """Of a draft whose spec is settled: what it costs, unless the button says that its program comes first."""
+    return "program" if request.POST.get("look") == "program" else "cost"
+
+
 @page("POST")
 def program_save(request: HttpRequest, job_id: str) -> HttpResponseBase:
     """Write one file; JSON for the editor."""
@@ -102,6 +107,6 @@ def spec_save(request: HttpRequest, job_id: str) -> HttpResponseBase:
     if job.program_edited:
         hint = "Your edited files were kept as they are. Check that they still work: press “Check that it runs”."
         messages.warning(request, "The spec is saved; the other files are generated again.", extra_tags=hint)
-    else:
-        messages.success(request, "The spec is saved and the program is generated again.")
-    return redirect("job_tab", job_id=job_id, tab="program")
+        return redirect("job_tab", job_id=job_id, tab="program")
+    messages.success(request, "The spec is saved and the program is generated again.")
+    return redirect("job_tab", job_id=job_id, tab=tab_wanted(request))

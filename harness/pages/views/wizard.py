@@ -22,6 +22,7 @@ from harness.jobs.selectors import job_get
 from harness.jobs.services import job_create, job_suggest, spec_check
 from harness.pages.project_choice import project_shown
 from harness.pages.spec_fields import spec_groups
+from harness.pages.views.program import tab_wanted
 from harness.pages.web import page, person, show
 from harness.plain import json_read
 
@@ -99,7 +100,7 @@ def _draft(request: HttpRequest, dataset: Dataset, yaml_text: str, own_model: st
         own_model=own_model.replace("\r\n", "\n") if own_model.strip() else None,
         parent=job_get(user=user, job_id=parent) if parent else None,
     )
-    return redirect("job_tab", job_id=job.pk, tab="program")
+    return redirect("job_tab", job_id=job.pk, tab=tab_wanted(request))
 
 
 def _body(request: HttpRequest) -> dict[str, Any]:

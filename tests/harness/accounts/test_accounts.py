@@ -216,6 +216,15 @@ def test_a_project_keeps_an_admin(people):
             change()
 
 
+@pytest.mark.parametrize(("kept", "given"), [("Anna", "anna"), ("anna", "ANNA"), ("Änne", "änne")])
+def test_a_name_that_differs_from_anothers_in_case_alone_is_refused(kept, given, people):
+    services.user_create(actor=people.admin, username=kept)
+    with pytest.raises(Conflict, match=f"{kept} already exists, .*upper and lower case") as refused:
+        services.user_create(actor=people.admin, username=given)
+    assert refused.value.field == "username"
+    assert services.user_create(actor=people.admin, username=f"{given}2")[0].username == f"{given}2"
+
+
 def test_users_are_made_by_admins_with_a_one_time_password(people):
     with pytest.raises(Forbidden):
         services.user_create(actor=people.owner, username="new")

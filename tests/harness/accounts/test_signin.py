@@ -6,7 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from harness.accounts.models import SignInFailure, User
@@ -36,6 +38,39 @@ def test_after_too_many_refusals_even_the_right_password_must_wait(ann: User, cl
     assert sign_in(client, RIGHT) == 429
     page = client.post("/login", {"username": "ANN", "password": RIGHT}, REMOTE_ADDR="10.0.0.1").content.decode()
     assert "Too many wrong attempts" in page and "15 min" in page
+
+
+@pytest.mark.parametrize(("kept", "typed"), [("Anna", "anna"), ("anna", "ANNA"), ("Änne", "änne")])
+def test_a_name_is_known_in_whatever_case_it_is_typed(kept: str, typed: str, db: None, client: Client) -> None:
+    user = User.objects.create_user(kept, password=RIGHT)
+    assert sign_in(client, RIGHT.upper(), name=typed) == 200
+    assert sign_in(client, RIGHT, name=typed) == 302
+    assert client.session["_auth_user_id"] == str(user.pk)
+
+
+def test_of_two_names_that_differ_in_case_alone_each_is_its_own_and_no_third_spelling_is_either(
+    ann: User, client: Client
+) -> None:
+    other = User.objects.create_user("Ann", password=f"{RIGHT} too")
+    assert sign_in(client, RIGHT, name="ANN") == 200
+    assert sign_in(client, RIGHT, name="Ann") == 200
+    assert sign_in(client, f"{RIGHT} too", name="Ann") == 302
+    assert client.session["_auth_user_id"] == str(other.pk)
+
+
+def test_guesses_at_one_name_count_together_however_it_is_written(ann: User, client: Client) -> None:
+    for number in range(TRIES_PER_ADDRESS):
+        sign_in(client, f"guess {number}", name=("ann", "Ann", "ANN")[number % 3])
+    assert sign_in(client, RIGHT, name="aNN") == 429
+
+
+def test_a_name_is_looked_up_alike_whether_there_is_such_a_user_or_not(
+    ann: User, client: Client, django_assert_num_queries: Any
+) -> None:
+    with CaptureQueriesContext(connection) as known:
+        sign_in(client, "wrong", name="ANN")
+    with django_assert_num_queries(len(known)):
+        sign_in(client, "wrong", name="bob")
 
 
 def test_other_addresses_and_other_names_may_still_try(ann: User, client: Client) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+import json
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +13,7 @@ from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 
+from codegen.profile.types import ColumnType
 from codegen.spec_yaml import load
 from harness.pages.spec_fields import spec_groups
 from harness.pages.templatetags.dlh import guess_value
@@ -82,3 +85,23 @@ def test_the_finish_time_of_the_form_is_not_said_to_be_utc(world: SimpleNamespac
     fields = {field.path: field for group in spec_groups(dataset_profile(world.wine)) for field in group.fields}
     field = fields["budget.deadline"]
     assert (field.label, field.hint) == ("Done by (your time)", "Left open, nothing is promised.")
+
+
+def test_the_form_lists_every_column_to_leave_out_with_what_it_holds(world: SimpleNamespace, owner: Client) -> None:
+    from harness.datasets.selectors import dataset_profile
+
+    profile = dataset_profile(world.wine)
+    first, *others = profile.columns
+    useless = replace(first, name="a, b", type=ColumnType.CONSTANT)
+    groups = spec_groups(replace(profile, columns=(useless, *others)))
+    (field,) = (field for group in groups for field in group.fields if field.path == "data.exclude")
+    assert field.columns[0] == ("a, b", "constant: left out already")
+    assert field.columns[1:] == tuple((column.name, str(column.type)) for column in others)
+    page = owner.get(reverse("job_new_spec", args=[world.wine.pk])).content.decode()
+    found = re.search(r'data-column-choice.*?<script type="application/json">(.*?)</script>', page, re.DOTALL)
+    assert found and [name for name, _ in json.loads(found[1])] == [column.name for column in profile.columns]
+
+
+def test_pictures_have_no_columns_to_leave_out(world: SimpleNamespace, owner: Client) -> None:
+    page = owner.get(reverse("job_new_spec", args=[world.digits.pk])).content.decode()
+    assert "data-column-choice" not in page and 'data-spec="training.epochs"' in page

@@ -95,6 +95,18 @@ def test_a_refused_own_model_stays_in_the_form_and_leaves_nothing_behind(
     assert answer.status_code == 302 and Job.objects.count() == before + 1
 
 
+def test_the_price_of_a_new_job_comes_before_its_program_unless_that_is_wanted(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    spec = {"spec": "training: {epochs: 3}\n"}
+    for look, tab in (({}, "cost"), ({"look": "program"}, "program")):
+        answer: Any = owner.post(form(world), {**spec, **look})
+        newest = Job.objects.latest("created_at")
+        assert answer.url == reverse("job_tab", args=[newest.pk, tab])
+        saved: Any = owner.post(reverse("spec_save", args=[newest.pk]), {**spec, **look})
+        assert saved.url == answer.url
+
+
 def test_whatever_refuses_the_form_what_was_typed_stays(world: SimpleNamespace, owner: Client) -> None:
     typed = {"spec": "training: {epochs: 3}\n", "own_model": OWN_MODEL, "parent": ""}
 

@@ -12,6 +12,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from harness.accounts.models import Project, User
+from harness.accounts.names import name_meant
 from harness.accounts.services import project_create, token_create, user_create, user_password_reset
 
 
@@ -30,7 +31,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run it. With a user that exists and no `--reset` the password is left alone and printed empty."""
-        user = User.objects.filter(username=options["username"]).first()
+        user = User.objects.filter(username=name_meant(options["username"])).first()
         password = ""
         if user is None:
             is_first = not User.objects.exists()

@@ -6,7 +6,7 @@ import { curveAxes, wordsAlong, X_LABELS } from "./curve_axes.js";
 import { bands, linesOf } from "./curve_bands.js";
 import { csvAddress, refine, saveCsv, withDetail } from "./curve_data.js";
 import { columnsOf, huesOf, inHues, lineOf, linesDrawn, namesOfLines } from "./curve_lines.js";
-import { curveTable } from "./curve_table.js";
+import { CurveTable } from "./curve_table.js";
 import { fewWords, manyWords } from "./curve_words.js";
 import { ink, onTheme } from "./palette.js";
 import { thin } from "./smooth.js";
@@ -32,20 +32,14 @@ export class CurveChart {
     this.asked = 0;
     this.canvas = el("div", { class: "curve" });
     this.summary = el("p", { class: "text-secondary mb-1 small", role: "status" });
-    this.dataBox = el(
-      "details",
-      { class: "data-table mt-1" },
-      el("summary", {}, "Show data"),
-      el("div", { class: "scroll-y", tabindex: "0" }),
-    );
-    this.dataBox.addEventListener("toggle", () => this.drawTable());
+    this.table = new CurveTable(() => this.drawTable());
     this.pointed = el("p", { class: "small mb-1 run-tip", "aria-hidden": "true", hidden: !link });
     host.replaceChildren(
       this.canvas,
       this.pointed,
       this.summary,
       ...(note ? [el("p", { class: "text-secondary mb-1 small" }, note)] : []),
-      this.dataBox,
+      this.table.node,
     );
     this.reset = this.resetButton();
     this.csv = this.csvLink();
@@ -257,7 +251,7 @@ export class CurveChart {
     }
     if (this.zoom) this.plot.setScale("x", this.zoom);
     this.describe();
-    if (this.dataBox.open) this.drawTable();
+    this.drawTable();
   }
 
   resize() {
@@ -275,13 +269,13 @@ export class CurveChart {
   }
 
   drawTable() {
-    if (!this.dataBox.open) return;
-    const rows = [...this.series.values()].flatMap((entry) =>
+    if (!this.table.node.open) return;
+    const lines = [...this.series.values()].map((entry) =>
       (this.zoom ? withDetail(entry) : entry.points)
         .filter((point) => !point.gap && this.inView(point, entry))
         .map((point) => [entry.label, point.step, point.epoch, point.time_s, point.value]),
     );
-    this.dataBox.lastElementChild.replaceChildren(...curveTable(rows));
+    this.table.draw(lines);
   }
 
   inView(point, entry) {

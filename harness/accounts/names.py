@@ -1,0 +1,31 @@
+"""User names as people write them: two that differ in case alone are taken as one person's."""
+
+from __future__ import annotations
+
+from harness.accounts.models import User
+from harness.errors import Conflict
+
+
+def names_alike(name: str) -> list[str]:
+    """Names of users that are `name` but for their case: several only where they are older than this rule."""
+    rows = User.objects.values_list("username", flat=True)
+    if name.isascii():  # of other letters SQLite does not know the case
+        rows = rows.filter(username__iexact=name)
+    return [found for found in rows if found.lower() == name.lower()]
+
+
+def name_meant(name: str) -> str:
+    """The name of the user who is meant: the one written so, else the only one that is alike; else `name` itself."""
+    alike = names_alike(name)
+    return alike[0] if len(alike) == 1 else name
+
+
+def name_check(name: str) -> None:
+    """Pass unless a new name differs from somebody's in case alone. Raises `Conflict`."""
+    alike = [other for other in names_alike(name) if other != name]
+    if alike:
+        raise Conflict(
+            f"The user {alike[0]} already exists, whose name differs from {name} in upper and lower case only.",
+            field="username",
+            hint="Choose another name.",
+        )

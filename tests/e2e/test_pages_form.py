@@ -1,0 +1,80 @@
+"""The form of a spec in a real browser: what is ticked and folded out there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.e2e.browser import BROWSER_MARKS
+from tests.e2e.portal import addresses, until, visit
+from tests.e2e.seeded import browser, ids, open_as, portal
+
+pytestmark = BROWSER_MARKS
+__all__ = ["browser", "ids", "open_as", "portal"]
+
+YAML = "document.querySelector('[data-source]').value"
+VALID = "document.querySelector('[data-spec-state]').textContent === 'Valid'"
+
+
+def opened(open_as: Callable[..., Any], ids: dict[str, str], **how: Any) -> Any:
+    page = open_as(**how)
+    visit(page, addresses(ids)["spec"])
+    page.wait_for_selector(".model-card")
+    until(page, VALID)
+    return page
+
+
+def test_columns_are_left_out_by_ticking_them_but_never_the_target(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = opened(open_as, ids)
+    page.click("summary:has(strong:text-is('Data'))")
+    boxes = page.locator("[data-column-list] input")
+    assert boxes.count() == page.locator("#spec-data-target option").count() - 1
+    assert page.locator("[data-column-list] li:has-text('target') input").is_disabled()
+    first = page.locator("[data-column-list] li:not(:has-text('target'))").first
+    name = first.inner_text().split()[0]
+    first.locator("input").focus()
+    page.keyboard.press("Space")
+    until(page, f"{YAML}.includes('- {name}')")
+    until(page, VALID)
+    assert page.inner_text("[data-column-count]") == "1 left out"
+    assert first.locator("input").evaluate("box => box === document.activeElement"), "the keyboard stays where it was"
+    page.keyboard.press("Space")
+    until(page, f"!{YAML}.includes('- {name}')")
+
+
+def test_text_and_figures_for_experts_are_folded_until_they_are_wanted(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = opened(open_as, ids)
+    words = page.inner_text("main")
+    assert "FLOP" not in words and not page.locator(".cm-editor").is_visible()
+    page.click("#models-compared > summary")
+    page.wait_for_selector("#models-compared canvas")
+    page.click("#yaml > summary")
+    page.wait_for_selector(".cm-content:has-text('dataset')")
+    page.reload()
+    page.wait_for_selector(".cm-content:has-text('dataset')")
+    page.click("#yaml > summary")
+    page.reload()
+    until(page, VALID)
+    assert not page.locator(".cm-editor").is_visible(), "it stays as it was left"
+
+
+def test_a_link_to_the_text_of_a_spec_folds_it_out(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+    page = open_as()
+    visit(page, f"{addresses(ids)['spec']}#yaml")
+    page.wait_for_selector(".cm-content:has-text('dataset')")
+    visit(page, f"/jobs/{ids['succeeded']}/spec/#yaml")
+    page.wait_for_selector("#spec-text:has-text('dataset')")
+
+
+def test_what_is_wrong_in_the_text_alone_folds_it_out(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+    page = opened(open_as, ids)
+    page.click("#yaml > summary")
+    page.click(".cm-content")
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text("training: [\n")
+    page.click("#yaml > summary")
+    page.wait_for_selector(".cm-editor .cm-lint-marker-error")
