@@ -47,7 +47,7 @@ INPUT_SUFFIXES = {
 _OWN_NAME = re.compile(rf"(?<![\w./-])input\.(?:{'|'.join(sorted(set(INPUT_SUFFIXES.values())))})\b")
 """How an input is called on the node."""
 _OUTPUT_BYTES_MAX, _OUTPUT_VALUES_MAX = 32 << 20, 2_000_000
-"""All of them are read each time that somebody looks at a part: of 10 classes 120,000 rows fit, of a number 600,000."""
+"""All of them are read each time that somebody looks at a part: of 10 classes 120,000 rows fit, of a number 400,000."""
 ANSWER_LIMIT_S = 300.0
 """A request without an answer for this long has failed."""
 

@@ -29,6 +29,9 @@ from worker.runtime.hashed import file_sha256
 from worker.runtime.manifest import STATE_FILE, manifest_read
 from worker.runtime.onnx_export.predict_table import alike
 from worker.runtime.pictures import FORMATS, NOT_READ, OTHER_SUFFIXES, SUFFIXES, plain_picture
+from worker.runtime.ranges import NOTED
+from worker.runtime.ranges import range_limits as range_limits
+from worker.runtime.ranges import range_said as range_said
 from worker.runtime.seen import unseen_tell
 from worker.runtime.spelling import as_trained, columns_known
 from worker.runtime.tables import InputError as InputError
@@ -48,12 +51,15 @@ INPUT_VALUES_KEPT = 200_000
 
 
 def read_preprocess(weights: Path) -> dict[str, Any]:
-    """preprocess.json of the results that `weights` belong to. Raises `InputError` if there is none."""
+    """preprocess.json of the results that `weights` belong to. Raises `InputError` if there is none.
+
+    Of a checkpoint without ranges: they are taken from what the best weights say.
+    """
     places = [weights.parent, weights, weights.parent.parent / "results", weights.parent.parent.parent / "results"]
     for folder in places:
         if (folder / "preprocess.json").is_file():
             body: dict[str, Any] = json.loads((folder / "preprocess.json").read_text(encoding="utf-8"))
-            return body
+            return {name: value for name, value in body.items() if name != NOTED or weights.is_file()}
     hint = "Train first: python train.py. The zip of *Download the model* has one where the program writes it."
     raise InputError(f"No preprocess.json beside {weights}.", hint)
 
@@ -256,18 +262,21 @@ def write_output(
     rows: Sequence[Sequence[Any]],
     inputs: pa.Table | None = None,
     notes: Sequence[str] = (),
+    ranges: str = "",
 ) -> None:
     """A .json path gets {columns, rows} and a CSV of the same name beside it; any other path gets CSV.
 
     The columns of `inputs`, what was predicted for, stand behind the answer in the CSV, and their first rows as
-    `inputs` in the .json; so do `notes` on how they were read, if there are any. Texts that a spreadsheet would take
-    for a formula are quoted in the CSV.
+    `inputs` in the .json; so do `notes` on how they were read, if there are any, and what `ranges` of the
+    answer mean. Texts that a spreadsheet would take for a formula are quoted in the CSV.
     """
     names = [] if inputs is None else inputs.column_names
     if path.suffix == ".json":
         body: dict[str, Any] = {"columns": list(columns), "rows": [list(row) for row in rows]}
         if notes:
             body["notes"] = list(notes)
+        if ranges:
+            body["ranges"] = ranges
         if inputs is not None:
             kept = min(INPUTS_KEPT, INPUT_VALUES_KEPT // max(1, len(names)))
             body["inputs"] = {"columns": names, "rows": list(_input_rows(inputs.slice(0, kept)))}

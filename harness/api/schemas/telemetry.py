@@ -106,7 +106,10 @@ class PredictionOut(Schema):
     created_at: datetime
     finished_at: datetime | None
     output: dict[str, Any] | None = Field(
-        None, description="`{columns, rows}`, at most the first 1,000 rows; `notes` on how they were read."
+        None,
+        description="`{columns, rows}`, at most the first 1,000 rows; `notes` on how they were read. Of a number "
+        "`prediction_low` and `prediction_high` are the ends of a range around it, of which `ranges` tells more; both "
+        "are left out for weights without ranges.",
     )
 
 

@@ -237,8 +237,11 @@ def predict(
         )
         error_print(error, as_json=as_json)
         raise typer.Exit(ExitCode.JOB_FAILED)
-    for note in (found.get("output") or {}).get("notes") or ():
+    output = found.get("output") or {}
+    for note in output.get("notes") or ():
         notes().print(str(note), style="yellow", markup=False, soft_wrap=True)
+    if output.get("ranges"):
+        notes().print(str(output["ranges"]), markup=False, soft_wrap=True)
     if as_json:
         json_print({**found, "out": str(out) if out else None})
     elif out:
