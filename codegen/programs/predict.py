@@ -41,6 +41,7 @@ def main(options: argparse.Namespace) -> None:
 
     #: if pictures
     label = "name"
+    notes = []  # what a person should know of the answer
     unread = []  # broken pictures of a zip, and why
     names, pictures = serving.read_pictures(options.input, unread)
     chunks = serving.picture_inputs(data.transform, preprocess, pictures)
@@ -58,6 +59,7 @@ def main(options: argparse.Namespace) -> None:
     classes = preprocess["classes"]
     probabilities = outputs.softmax(1)
     best = serving.answers(probabilities, classes, options.threshold).tolist()
+    notes += serving.threshold_said(options.threshold)
     columns = [label, "prediction", "confidence", *(f"probability of {name}" for name in classes)]
     rows = [
         [name, classes[number], shares[number], *shares]
@@ -71,7 +73,7 @@ def main(options: argparse.Namespace) -> None:
     #: endif
     #: if pictures
     rows += [[name] + [None] * (len(columns) - 1) for name, _ in unread]
-    notes = [f"{why} It has no prediction." for _, why in unread]
+    notes += [f"{why} It has no prediction." for _, why in unread]
     serving.write_output(options.output, columns, rows, notes=notes)
     #: elif classification
     serving.write_output(options.output, columns, rows, inputs=table, notes=notes)

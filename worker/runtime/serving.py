@@ -36,14 +36,14 @@ from worker.runtime.seen import unseen_tell
 from worker.runtime.spelling import as_trained, columns_known
 from worker.runtime.tables import InputError as InputError
 from worker.runtime.tables import read_rows as read_rows
+from worker.runtime.threshold import answers as answers
+from worker.runtime.threshold import threshold_said as threshold_said
 from worker.words import size_words
 
 MEMBER_BYTES = 256 << 20
 _PICTURES = "Use PNG or JPEG; replace the picture, or leave it out."
 CHUNK = 512
 """Rows or pictures predicted at once."""
-CLASSES_NAMED = 20
-"""Of those that a threshold may be for, in the words on a wrong one."""
 INPUTS_KEPT = 1000
 """Rows of the input that a .json repeats, for a page to show; the CSV has them all."""
 INPUT_VALUES_KEPT = 200_000
@@ -229,31 +229,6 @@ def _try(transform: Transform, preprocess: dict[str, Any], rows: pa.Table, where
             text[0].upper() + text[1:],
             f"{hint} Give the columns the model was trained on, with the same names in the first line.".lstrip(),
         ) from None
-
-
-def answers(probabilities: Tensor, classes: Sequence[str], threshold: str = "") -> Tensor:
-    """Numbers of the classes that the rows of [N, classes] are called by: the most probable ones.
-
-    `threshold`: `CLASS=P`; rows of that class with a probability of P or more are called by it, no others. Raises
-    `InputError`.
-    """
-    if not threshold:
-        return probabilities.argmax(1)
-    name, _, share = threshold.rpartition("=")
-    try:
-        least = float(share)
-    except ValueError:
-        least = -1.0
-    if name not in classes or not 0 <= least <= 1:
-        known = ", ".join(classes[:CLASSES_NAMED]) + (", ..." if len(classes) > CLASSES_NAMED else "")
-        raise InputError(
-            f"The threshold {threshold!r} is not a class and a probability.",
-            f"Write CLASS=P with P from 0 to 1 and one of the classes {known}.",
-        )
-    number = list(classes).index(name)
-    others = probabilities.clone()
-    others[:, number] = -1.0
-    return torch.where(probabilities[:, number] >= least, number, others.argmax(1))
 
 
 def write_output(

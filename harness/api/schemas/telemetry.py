@@ -113,8 +113,17 @@ class PredictionOut(Schema):
     )
 
 
+THRESHOLD_LETTERS_MAX = 1000
+"""Of `CLASS=P`: a class is a value of the data."""
+
+
 class PredictionJsonIn(Strict):
     """Rows to predict for, as JSON records."""
 
     records: list[dict[str, Any]] = Field(min_length=1, max_length=10_000)
     checkpoint: str = Field("", max_length=40)
+    threshold: str = Field(
+        "",
+        max_length=THRESHOLD_LETTERS_MAX,
+        description="`CLASS=P`: what is of that class with a probability of P or more is called by it, nothing else.",
+    )

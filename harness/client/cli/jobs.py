@@ -214,13 +214,17 @@ def predict(
     file: Annotated[Path, typer.Argument(help="csv, tsv, json, jsonl, parquet, a picture, or a zip of pictures.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="CSV file to write all rows to.")] = None,
     checkpoint: Annotated[str, typer.Option(help="Name of a checkpoint; else the final weights.")] = "",
+    threshold: Annotated[
+        str,
+        typer.Option(metavar="CLASS=P", help="Call by CLASS what is of it with a probability of P or more."),
+    ] = "",
     as_json: JsonFlag = False,
 ) -> None:
     """Predict with a job's weights."""
     if not file.is_file():
         raise BadInput(f"{file} is not a file.", hint="Check the path.")
     with open_client(context) as client:
-        found = client.predict(job, file, checkpoint=checkpoint)
+        found = client.predict(job, file, checkpoint=checkpoint, threshold=threshold)
         rows = f"/jobs/{segment(job)}/predictions/{segment(found['id'])}.csv"
         if found["state"] == "done" and out:
             download(client.transport, rows, out)

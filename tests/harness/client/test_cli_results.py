@@ -212,6 +212,15 @@ def test_a_prediction_is_waited_for_and_written(dlh: Dlh, ended_job: Any, flower
 
 
 @pytest.mark.usefixtures("answered")
+def test_a_prediction_is_asked_for_with_a_threshold(
+    dlh: Dlh, ended_job: Any, flowers_csv: Path, tasks_sent: list[Any]
+) -> None:
+    assert dlh("predict", ended_job.pk, flowers_csv, "--threshold", "iris=0.3").code == 0
+    (request,) = (args[0] for name, args, _ in tasks_sent if name == "node.predict")
+    assert request["threshold"] == "iris=0.3"
+
+
+@pytest.mark.usefixtures("answered")
 def test_rows_are_predicted_from_python_without_a_file(client: Client, ended_job: Any) -> None:
     rows = [{"petal_length": 1.5, "note": None}]
     found = client.predict(ended_job.pk, rows)

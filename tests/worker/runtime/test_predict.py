@@ -228,7 +228,9 @@ def test_a_threshold_calls_by_a_class_what_is_probable_enough_and_nothing_else(p
         done = predict(pictures, tmp_path / "input.zip", tmp_path / "output.json", "--threshold", threshold)
         return done, [row[1] for row in json.loads((tmp_path / "output.json").read_text())["rows"]]
 
-    assert set(called("3=0")[1]) == {"3"} and "3" not in called("3=1")[1]
+    done, every = called("3=0")
+    assert set(every) == {"3"} and "3" not in called("3=1")[1]
+    assert "What is '3' with a probability of 0 or more is called so, nothing else." in done.stdout
     done, _ = called("thirteen=0.5")
     assert done.returncode == EXIT_REPORTED
     message, hint = done.stderr.splitlines()[-2:]
