@@ -140,6 +140,8 @@ def _predict(request: dict[str, Any]) -> None:
         raise ProgramProblem(f"{weights.name} is gone.", "Choose another checkpoint.")
     argv = [sys.executable, str(paths.program / "predict.py"), "--input", str(inputs[0])]
     argv += ["--output", str(folder / "output.json"), "--weights", str(weights)]
+    if threshold := str(request.get("threshold") or ""):
+        argv.append(f"--threshold={threshold}")  # in one word: a class may begin with a dash
     # the whole work folder: what lies in it may be links that the ranks made, which must lead nowhere
     readonly = (paths.program, paths.work)
     call = _call(request, f"predict-{folder.name}", argv, readonly, timeout_s=PREDICT_S)

@@ -14,6 +14,11 @@
 `--threshold CLASS=P` calls by CLASS whatever is of it with a probability of P or more, such as a rare one from 0.3 on.
 #: endif
 
+#: if not classification
+`prediction_low` and `prediction_high` are the ends of a range that holds the true value of nine in ten rows like those
+of the data; of a checkpoint (`--weights`), and where the data had too few rows, they are left out.
+
+#: endif
 Without `--weights` the best weights of the run are used: work/results/model.safetensors. It computes on the CPU.
 """
 
@@ -36,6 +41,7 @@ def main(options: argparse.Namespace) -> None:
 
     #: if pictures
     label = "name"
+    notes = []  # what a person should know of the answer
     unread = []  # broken pictures of a zip, and why
     names, pictures = serving.read_pictures(options.input, unread)
     chunks = serving.picture_inputs(data.transform, preprocess, pictures)
@@ -53,6 +59,7 @@ def main(options: argparse.Namespace) -> None:
     classes = preprocess["classes"]
     probabilities = outputs.softmax(1)
     best = serving.answers(probabilities, classes, options.threshold).tolist()
+    notes += serving.threshold_said(options.threshold)
     columns = [label, "prediction", "confidence", *(f"probability of {name}" for name in classes)]
     rows = [
         [name, classes[number], shares[number], *shares]
@@ -60,15 +67,20 @@ def main(options: argparse.Namespace) -> None:
     ]
     #: else
     values = outputs.squeeze(1) * preprocess["target_std"] + preprocess["target_mean"]
-    columns = [label, "prediction"]
-    rows = list(zip(names, values.tolist(), strict=True))
+    limits = serving.range_limits(preprocess, values)  # the ends of a range around each, where the run could find one
+    columns = [label, "prediction", *limits]
+    rows = list(zip(names, values.tolist(), *limits.values(), strict=True))
     #: endif
     #: if pictures
     rows += [[name] + [None] * (len(columns) - 1) for name, _ in unread]
-    notes = [f"{why} It has no prediction." for _, why in unread]
+    notes += [f"{why} It has no prediction." for _, why in unread]
     serving.write_output(options.output, columns, rows, notes=notes)
-    #: else
+    #: elif classification
     serving.write_output(options.output, columns, rows, inputs=table, notes=notes)
+    #: else
+    said = serving.range_said(preprocess)
+    serving.write_output(options.output, columns, rows, inputs=table, notes=notes, ranges=said)
+    print(said, end="\n" if said else "")
     #: endif
     print(*notes, sep="\n", end="\n" if notes else "")
     print(f"{len(names)} predicted, written to {options.output}")

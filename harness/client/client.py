@@ -179,18 +179,28 @@ class Client:
         """Wait until a job has ended. Raises `WaitTimeout`."""
         return self._wait(f"/jobs/{segment(job_id)}", lambda body: body["state"] in ENDED, timeout_s, progress)
 
-    def predict(self, job_id: str, data: Path | list[Json], *, checkpoint: str = "", timeout_s: float = 300.0) -> Json:
+    def predict(
+        self,
+        job_id: str,
+        data: Path | list[Json],
+        *,
+        checkpoint: str = "",
+        threshold: str = "",
+        timeout_s: float = 300.0,
+    ) -> Json:
         """Send a file, or rows as `{column: value}`, wait for the prediction and return it with its first rows.
 
+        `threshold`, `CLASS=P`: what is of that class with a probability of P or more is called by it, nothing else.
         Raises `WaitTimeout`.
         """
         place = f"/jobs/{segment(job_id)}/predictions"
+        asked_with = _given({"checkpoint": checkpoint, "threshold": threshold})
         if isinstance(data, Path):
             with data.open("rb") as stream:
                 files = {"input": (data.name, stream)}
-                asked = self.transport.json("POST", place, files=files, data={"checkpoint": checkpoint})
+                asked = self.transport.json("POST", place, files=files, data=asked_with)
         else:
-            asked = self.send("POST", place, {"records": data, "checkpoint": checkpoint})
+            asked = self.send("POST", place, {"records": data, **asked_with})
         return self._wait(f"{place}/{segment(asked['id'])}", lambda body: body["state"] != "waiting", timeout_s, None)
 
     def onnx_make(self, job_id: str, *, checkpoint: str = "", timeout_s: float = 900.0) -> Json:

@@ -47,13 +47,17 @@ INPUT_SUFFIXES = {
 _OWN_NAME = re.compile(rf"(?<![\w./-])input\.(?:{'|'.join(sorted(set(INPUT_SUFFIXES.values())))})\b")
 """How an input is called on the node."""
 _OUTPUT_BYTES_MAX, _OUTPUT_VALUES_MAX = 32 << 20, 2_000_000
-"""All of them are read each time that somebody looks at a part: of 10 classes 120,000 rows fit, of a number 600,000."""
+"""All of them are read each time that somebody looks at a part: of 10 classes 120,000 rows fit, of a number 400,000."""
 ANSWER_LIMIT_S = 300.0
 """A request without an answer for this long has failed."""
 
 
-def prediction_create(*, user: User, job: Job, input_name: str, data: bytes, checkpoint: str = "") -> Prediction:
+def prediction_create(
+    *, user: User, job: Job, input_name: str, data: bytes, checkpoint: str = "", threshold: str = ""
+) -> Prediction:
     """Have a node predict for the rows or pictures in `data`, with the final weights or those of a checkpoint.
+
+    `threshold`: `CLASS=P`, from which probability on what is of a class is called by it.
 
     Raises `NotFound`, `Forbidden`, `Invalid`, `TooLarge`, `TooMany`, `NoSpace`, `Conflict` (no weights yet),
     `Unavailable` (no node; or what it needs was lost, and comes back).
@@ -74,6 +78,8 @@ def prediction_create(*, user: User, job: Job, input_name: str, data: bytes, che
     storage_check(job.project, len(data))
     _waiting_check(user)
     weights_check(job, checkpoint)
+    if threshold:
+        _threshold_check(job)
     wanted_check(f"datasets/{job.dataset_sha256 or job.dataset.sha256}", "packed")
     node = answering_node(job, sees_store=True)
     prediction = Prediction(id=new_id(), job=job, owner=user, checkpoint=checkpoint, input_name=input_name[:255])
@@ -85,8 +91,21 @@ def prediction_create(*, user: User, job: Job, input_name: str, data: bytes, che
         prediction.save(force_insert=True)
         undo.pop_all()
     request = {"prediction_id": prediction.pk, "checkpoint": checkpoint, **node_request(job)}
+    request |= {"threshold": threshold} if threshold else {}
     task_send_on_commit("node.predict", [request], queue=node_queue(node), expires_s=ANSWER_LIMIT_S)
     return prediction
+
+
+def takes_threshold(job: Job) -> bool:
+    """Whether the job's program can call rows by a class from a probability on: not of numbers, nor an older one."""
+    return "--threshold" in programs.files_read(_paths(job).program).get("predict.py", "")
+
+
+def _threshold_check(job: Job) -> None:
+    """Raise `Invalid` for a program that takes none; which classes there are, it says itself."""
+    if not takes_threshold(job):
+        hint = "A threshold is for classes; a clone of a job from before has a program that takes one."
+        raise Invalid("The predict.py of this job takes no threshold.", field="threshold", hint=hint)
 
 
 def _waiting_check(user: User) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from harness.pages.figures import figure, percent
+from harness.pages.figures import figure, is_number, percent
 from harness.pages.words import NAME_WORDS
 
 ROWS_SHOWN = 500
@@ -14,6 +14,10 @@ NOTES_SHOWN = 20
 PROBABILITY = "probability of "
 _ANSWER, _SHARES, _INPUT = "Answer", "Probability of", "Input"
 _SHARE_COLUMNS = ("confidence",)
+_ENDS = {"prediction_low": "low", "prediction_high": "high"}
+"""Columns with the ends of a range around a predicted number: as a table has them beside it."""
+RANGES_SHOWN = 2000
+"""Characters of what the program says of them."""
 
 
 def prediction_context(output: dict[str, Any], input_name: str, target: str = "") -> dict[str, Any]:
@@ -46,12 +50,14 @@ def prediction_context(output: dict[str, Any], input_name: str, target: str = ""
         - sum(column.startswith(PROBABILITY) for column in kept),
         "has_input": bool(names),
         "notes": [str(note) for note in notes[:NOTES_SHOWN]] if isinstance(notes := output.get("notes"), list) else [],
+        "ranges": said[:RANGES_SHOWN] if isinstance(said := output.get("ranges"), str) else "",
         "single": single_answer(columns, rows[0]) if len(rows) == 1 else None,
     }
 
 
 def single_answer(columns: list[str], row: list[Any]) -> dict[str, Any] | None:
-    """One row for reading: the prediction, and the classes by falling probability; None for other columns."""
+    """One row for reading: the prediction, the ends of its range, and the classes by falling probability; None for
+    other columns."""
     values = dict(zip(columns, row, strict=False))
     if "prediction" not in values:
         return None
@@ -60,7 +66,11 @@ def single_answer(columns: list[str], row: list[Any]) -> dict[str, Any] | None:
         for column, value in values.items()
         if column.startswith(PROBABILITY) and isinstance(value, int | float)
     ]
-    return {"prediction": values["prediction"], "shares": sorted(shares, key=lambda pair: -pair[1])[:CLASSES_SHOWN]}
+    return {
+        "prediction": values["prediction"],
+        "ends": [values[name] for name in _ENDS if is_number(values.get(name))],
+        "shares": sorted(shares, key=lambda pair: -pair[1])[:CLASSES_SHOWN],
+    }
 
 
 def _inputs(output: dict[str, Any]) -> tuple[list[str], list[Any]]:
@@ -80,7 +90,7 @@ def _kept(columns: list[str]) -> list[str]:
 def _head(column: str) -> tuple[str, str]:
     if column.startswith(PROBABILITY):
         return _SHARES, column.removeprefix(PROBABILITY)
-    return _ANSWER, NAME_WORDS.get(column, column)
+    return _ANSWER, _ENDS.get(column) or NAME_WORDS.get(column, column)
 
 
 def _padded(inputs: list[Any], index: int, width: int) -> list[Any]:

@@ -1,5 +1,6 @@
 """The command line against a real stack."""
 
+import csv
 import json
 import subprocess
 import sys
@@ -37,10 +38,37 @@ def test_a_table_is_submitted_and_waited_for_in_one_command(dlh, tmp_path):
     assert "Accuracy by group" in told and "Importance of inputs" in told
     assert any(row["id"] == job["id"] for row in _rows(json.loads(dlh("jobs", "--json"))))
     _predicts_as_onnx(dlh, job["id"], table, tmp_path / "onnx")
+    name = results["classes"][-1]
+    for threshold, every in (("0", True), ("1", False)):
+        dlh("predict", job["id"], table, "--threshold", f"{name}={threshold}", "--out", tmp_path / "called.csv")
+        assert all(row["prediction"] == name for row in _csv(tmp_path / "called.csv")) is every
+
+
+def test_a_number_is_predicted_with_its_range_by_the_portal_and_by_the_onnx_model(dlh, tmp_path):
+    spec, table = tmp_path / "spec.yaml", tmp_path / "heights.csv"
+    spec.write_text("task: tabular_regression\ndata:\n  target: height\ntraining:\n  epochs: 2\n")
+    lines = [f"{row * 7 % 301 / 10},{row % 13},{row * 7 % 301 / 5 + row * row % 17 / 10}" for row in range(300)]
+    table.write_text("\n".join(["age,house,height", *lines]) + "\n")
+    job = json.loads(dlh("submit", spec, "--data", table, "--wait", "--json"))
+    ranges = json.loads(dlh("results", job["id"], "--json"))["ranges"]
+    assert ranges["test"]["rows"] and "90 % of rows" in dlh("results", job["id"])
+    out = tmp_path / "out.csv"
+    assert json.loads(dlh("predict", job["id"], table, "--out", out, "--json"))["output"]["ranges"] == ranges["said"]
+    by_onnx = _predicts_as_onnx(dlh, job["id"], table, tmp_path / "onnx")
+    for row, other in zip(_csv(out), _csv(by_onnx), strict=True):
+        ends = [float(row[name]) for name in ("prediction_low", "prediction", "prediction_high")]
+        assert ends == sorted(ends) and ends[2] - ends[0] == pytest.approx(2 * ranges["half_widths"][0])
+        assert float(other["prediction_low"]) == pytest.approx(ends[0], abs=0.01)
+
+
+def _csv(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def _predicts_as_onnx(dlh, job_id, table, folder):
-    """The node exports the model in its sandbox, and the zip's own script predicts for the table it was trained on."""
+    """The node exports the model in its sandbox, and the zip's own script predicts for the table it was trained on; the
+    predictions."""
     (archive,) = json.loads(dlh("download", job_id, "--onnx", "--out", folder, "--json"))["files"]
     with zipfile.ZipFile(archive) as members:
         members.extractall(folder)
@@ -49,6 +77,7 @@ def _predicts_as_onnx(dlh, job_id, table, folder):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert len(out.read_text().splitlines()) == len(table.read_text().splitlines())
+    return out
 
 
 def _rows(body):

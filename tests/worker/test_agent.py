@@ -137,7 +137,7 @@ def test_check_and_predict_answer_control(node: Node, job: JobFixture) -> None:
     (job.paths.program / "predict.py").write_text(
         "import json, sys\nfrom pathlib import Path\n"
         "arguments = dict(zip(sys.argv[1::2], sys.argv[2::2]))\n"
-        "rows = Path(arguments['--input']).read_text().splitlines()\n"
+        "rows = Path(arguments['--input']).read_text().splitlines() + sys.argv[7:]\n"
         "Path(arguments['--output']).write_text(json.dumps({'columns': ['x'], 'rows': [[row] for row in rows]}))\n"
     )
     job.paths.results.mkdir(parents=True)
@@ -149,10 +149,10 @@ def test_check_and_predict_answer_control(node: Node, job: JobFixture) -> None:
         "job_id": JOB_ID, "job_dir": str(job.paths.root), "dataset_dir": str(job.dataset), "own_code": True,
         "minimum_sandbox_level": 1,
     }  # fmt: skip
-    node.send("node.predict", {"prediction_id": "p1", "checkpoint": "", **request})
+    node.send("node.predict", {"prediction_id": "p1", "checkpoint": "", "threshold": "-1=0.3", **request})
     answer = wait_for(lambda: node.sent_to_control("control.prediction_done"))[0]
     assert answer == {"prediction_id": "p1"}
-    assert json.loads((folder / "output.json").read_text())["rows"] == [["a"], ["b"]]
+    assert json.loads((folder / "output.json").read_text())["rows"] == [["a"], ["b"], ["--threshold=-1=0.3"]]
     (job.paths.program / "predict.py").write_text("raise ValueError('column age is missing')")
     node.send("node.predict", {"prediction_id": "p1", "checkpoint": "", **request})
     answer = wait_for(lambda: node.sent_to_control("control.prediction_done")[1:])[0]

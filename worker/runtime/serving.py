@@ -29,18 +29,21 @@ from worker.runtime.hashed import file_sha256
 from worker.runtime.manifest import STATE_FILE, manifest_read
 from worker.runtime.onnx_export.predict_table import alike
 from worker.runtime.pictures import FORMATS, NOT_READ, OTHER_SUFFIXES, SUFFIXES, plain_picture
+from worker.runtime.ranges import NOTED
+from worker.runtime.ranges import range_limits as range_limits
+from worker.runtime.ranges import range_said as range_said
 from worker.runtime.seen import unseen_tell
 from worker.runtime.spelling import as_trained, columns_known
 from worker.runtime.tables import InputError as InputError
 from worker.runtime.tables import read_rows as read_rows
+from worker.runtime.threshold import answers as answers
+from worker.runtime.threshold import threshold_said as threshold_said
 from worker.words import size_words
 
 MEMBER_BYTES = 256 << 20
 _PICTURES = "Use PNG or JPEG; replace the picture, or leave it out."
 CHUNK = 512
 """Rows or pictures predicted at once."""
-CLASSES_NAMED = 20
-"""Of those that a threshold may be for, in the words on a wrong one."""
 INPUTS_KEPT = 1000
 """Rows of the input that a .json repeats, for a page to show; the CSV has them all."""
 INPUT_VALUES_KEPT = 200_000
@@ -48,12 +51,15 @@ INPUT_VALUES_KEPT = 200_000
 
 
 def read_preprocess(weights: Path) -> dict[str, Any]:
-    """preprocess.json of the results that `weights` belong to. Raises `InputError` if there is none."""
+    """preprocess.json of the results that `weights` belong to. Raises `InputError` if there is none.
+
+    Of a checkpoint without ranges: they are taken from what the best weights say.
+    """
     places = [weights.parent, weights, weights.parent.parent / "results", weights.parent.parent.parent / "results"]
     for folder in places:
         if (folder / "preprocess.json").is_file():
             body: dict[str, Any] = json.loads((folder / "preprocess.json").read_text(encoding="utf-8"))
-            return body
+            return {name: value for name, value in body.items() if name != NOTED or weights.is_file()}
     hint = "Train first: python train.py. The zip of *Download the model* has one where the program writes it."
     raise InputError(f"No preprocess.json beside {weights}.", hint)
 
@@ -225,49 +231,27 @@ def _try(transform: Transform, preprocess: dict[str, Any], rows: pa.Table, where
         ) from None
 
 
-def answers(probabilities: Tensor, classes: Sequence[str], threshold: str = "") -> Tensor:
-    """Numbers of the classes that the rows of [N, classes] are called by: the most probable ones.
-
-    `threshold`: `CLASS=P`; rows of that class with a probability of P or more are called by it, no others. Raises
-    `InputError`.
-    """
-    if not threshold:
-        return probabilities.argmax(1)
-    name, _, share = threshold.rpartition("=")
-    try:
-        least = float(share)
-    except ValueError:
-        least = -1.0
-    if name not in classes or not 0 <= least <= 1:
-        known = ", ".join(classes[:CLASSES_NAMED]) + (", ..." if len(classes) > CLASSES_NAMED else "")
-        raise InputError(
-            f"The threshold {threshold!r} is not a class and a probability.",
-            f"Write CLASS=P with P from 0 to 1 and one of the classes {known}.",
-        )
-    number = list(classes).index(name)
-    others = probabilities.clone()
-    others[:, number] = -1.0
-    return torch.where(probabilities[:, number] >= least, number, others.argmax(1))
-
-
 def write_output(
     path: Path,
     columns: Sequence[str],
     rows: Sequence[Sequence[Any]],
     inputs: pa.Table | None = None,
     notes: Sequence[str] = (),
+    ranges: str = "",
 ) -> None:
     """A .json path gets {columns, rows} and a CSV of the same name beside it; any other path gets CSV.
 
     The columns of `inputs`, what was predicted for, stand behind the answer in the CSV, and their first rows as
-    `inputs` in the .json; so do `notes` on how they were read, if there are any. Texts that a spreadsheet would take
-    for a formula are quoted in the CSV.
+    `inputs` in the .json; so do `notes` on how they were read, if there are any, and what `ranges` of the
+    answer mean. Texts that a spreadsheet would take for a formula are quoted in the CSV.
     """
     names = [] if inputs is None else inputs.column_names
     if path.suffix == ".json":
         body: dict[str, Any] = {"columns": list(columns), "rows": [list(row) for row in rows]}
         if notes:
             body["notes"] = list(notes)
+        if ranges:
+            body["ranges"] = ranges
         if inputs is not None:
             kept = min(INPUTS_KEPT, INPUT_VALUES_KEPT // max(1, len(names)))
             body["inputs"] = {"columns": names, "rows": list(_input_rows(inputs.slice(0, kept)))}

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from harness.api.auth import person
 from harness.api.paging import Paging, page_body
 from harness.api.schemas.base import Done, PageOf
-from harness.api.schemas.telemetry import PredictionJsonIn, PredictionOut
+from harness.api.schemas.telemetry import THRESHOLD_LETTERS_MAX, PredictionJsonIn, PredictionOut
 from harness.errors import Invalid, TooLarge
 from harness.jobs import selectors, services
 from harness.jobs.models import Job, Prediction
@@ -53,14 +53,18 @@ def prediction_create(
     job_id: str,
     input: Annotated[UploadedFile | None, File()] = None,
     checkpoint: Annotated[str, Form(max_length=40)] = "",
+    threshold: Annotated[str, Form(max_length=THRESHOLD_LETTERS_MAX)] = "",
 ) -> Status[Any]:
     """Predict for a file (form field `input`: csv, tsv, json, jsonl, parquet, pictures or a zip) or for JSON records.
+
+    With `threshold`, `CLASS=P`, what is of that class with a probability of P or more is called by it and nothing else;
+    without one the most probable class is the answer.
 
     The answer is `waiting`; ask for it again until it is `done` or `failed`.
     """
     job = _job(request, job_id)
     if input is None:
-        name, data, checkpoint = _records(request)
+        name, data, checkpoint, threshold = _records(request)
     else:
         if (input.size or 0) > settings.PREDICTION_LIMIT_BYTES:
             raise TooLarge(
@@ -68,12 +72,13 @@ def prediction_create(
             )
         name, data = input.name or "", input.read()
     prediction = services.prediction_create(
-        user=person(request), job=job, input_name=name, data=data, checkpoint=checkpoint
+        user=person(request), job=job, input_name=name, data=data, checkpoint=checkpoint, threshold=threshold
     )
     return Status(201, _out(prediction))
 
 
-def _records(request: HttpRequest) -> tuple[str, bytes, str]:
+def _records(request: HttpRequest) -> tuple[str, bytes, str, str]:
+    """(name of the input, its bytes, checkpoint, threshold)."""
     if request.content_type != "application/json":
         raise Invalid("There is no input.", field="input", hint="Send a file as form field `input`, or JSON records.")
     try:
@@ -82,7 +87,8 @@ def _records(request: HttpRequest) -> tuple[str, bytes, str]:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "records"
         raise Invalid(f"{field}: {first['msg']}", field=field, hint="Send {records: [{column: value}]}.") from error
-    return "records.json", json.dumps(body.records, allow_nan=False).encode(), body.checkpoint
+    data = json.dumps(body.records, allow_nan=False).encode()
+    return "records.json", data, body.checkpoint, body.threshold
 
 
 @router.get("/{job_id}/predictions", response=PageOf[PredictionOut], summary="Predictions of a job")

@@ -106,8 +106,15 @@ class PredictionOut(Schema):
     created_at: datetime
     finished_at: datetime | None
     output: dict[str, Any] | None = Field(
-        None, description="`{columns, rows}`, at most the first 1,000 rows; `notes` on how they were read."
+        None,
+        description="`{columns, rows}`, at most the first 1,000 rows; `notes` on how they were read. Of a number "
+        "`prediction_low` and `prediction_high` are the ends of a range around it, of which `ranges` tells more; both "
+        "are left out for weights without ranges.",
     )
+
+
+THRESHOLD_LETTERS_MAX = 1000
+"""Of `CLASS=P`: a class is a value of the data."""
 
 
 class PredictionJsonIn(Strict):
@@ -115,3 +122,8 @@ class PredictionJsonIn(Strict):
 
     records: list[dict[str, Any]] = Field(min_length=1, max_length=10_000)
     checkpoint: str = Field("", max_length=40)
+    threshold: str = Field(
+        "",
+        max_length=THRESHOLD_LETTERS_MAX,
+        description="`CLASS=P`: what is of that class with a probability of P or more is called by it, nothing else.",
+    )

@@ -214,13 +214,17 @@ def predict(
     file: Annotated[Path, typer.Argument(help="csv, tsv, json, jsonl, parquet, a picture, or a zip of pictures.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="CSV file to write all rows to.")] = None,
     checkpoint: Annotated[str, typer.Option(help="Name of a checkpoint; else the final weights.")] = "",
+    threshold: Annotated[
+        str,
+        typer.Option(metavar="CLASS=P", help="Call by CLASS what is of it with a probability of P or more."),
+    ] = "",
     as_json: JsonFlag = False,
 ) -> None:
     """Predict with a job's weights."""
     if not file.is_file():
         raise BadInput(f"{file} is not a file.", hint="Check the path.")
     with open_client(context) as client:
-        found = client.predict(job, file, checkpoint=checkpoint)
+        found = client.predict(job, file, checkpoint=checkpoint, threshold=threshold)
         rows = f"/jobs/{segment(job)}/predictions/{segment(found['id'])}.csv"
         if found["state"] == "done" and out:
             download(client.transport, rows, out)
@@ -237,8 +241,11 @@ def predict(
         )
         error_print(error, as_json=as_json)
         raise typer.Exit(ExitCode.JOB_FAILED)
-    for note in (found.get("output") or {}).get("notes") or ():
+    output = found.get("output") or {}
+    for note in output.get("notes") or ():
         notes().print(str(note), style="yellow", markup=False, soft_wrap=True)
+    if output.get("ranges"):
+        notes().print(str(output["ranges"]), markup=False, soft_wrap=True)
     if as_json:
         json_print({**found, "out": str(out) if out else None})
     elif out:

@@ -34,8 +34,9 @@ def results(context: typer.Context, job: JobArgument, as_json: JsonFlag = False)
     console().print()
     for chart in charts:
         _weakest_print(chart)
-    split = [("Split", str(body["split"]))] if body.get("split") else []
-    pairs_print([*split, *shown, ("Emulated devices", emulated), ("Charts", titles), ("Page", url)])
+    ranges = body["ranges"].get("said") if isinstance(body.get("ranges"), dict) else None
+    told = [(name, str(said)) for name, said in (("Split", body.get("split")), ("Ranges", ranges)) if said]
+    pairs_print([*told, *shown, ("Emulated devices", emulated), ("Charts", titles), ("Page", url)])
 
 
 _TIMING_WORDS = {"train_s": "Training time", "samples_per_s": "Throughput", "peak_bytes": "Memory per rank"}

@@ -189,8 +189,8 @@ def input_word(name: str) -> str:
 
 @register.filter
 def unbroken(sentence: str) -> str:
-    """With percent signs kept on the line of their number."""
-    return sentence.replace(" %", "\u00a0%")
+    """With percent signs, and signs of both ways, kept on the line of their number."""
+    return sentence.replace(" %", "\u00a0%").replace("± ", "±\u00a0")
 
 
 @register.filter

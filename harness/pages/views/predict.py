@@ -16,10 +16,12 @@ from codegen.profile.types import CLOCKS, DECIMAL_COMMA, ColumnProfile, DataKind
 from harness.accounts.models import Role, User
 from harness.errors import HarnessError, Invalid
 from harness.jobs.models import Job
+from harness.jobs.predictions import takes_threshold
 from harness.jobs.selectors import (
     job_checkpoints,
     job_get,
     job_profile,
+    job_results,
     prediction_get,
     prediction_list,
     prediction_output_get,
@@ -29,11 +31,14 @@ from harness.pages.job_view import header
 from harness.pages.predict_calls import calls
 from harness.pages.prediction_view import prediction_context
 from harness.pages.results_view import typical_error
+from harness.pages.verdict import classes_tested
 from harness.pages.web import asks_part, can, change, page, page_number, person, show
 from harness.pages.words import FORM_INPUT
 from harness.paging import page_within
 
 PREDICTIONS_SHOWN = 10
+USUAL_THRESHOLD = 0.5
+"""From here on the class is the more probable one of two."""
 CHOICES_MOST = 60
 """With more values than this a category is written, not chosen."""
 
@@ -80,13 +85,19 @@ def job_predict(request: HttpRequest, job_id: str) -> HttpResponseBase:
     job = job_get(user=user, job_id=job_id)
     profile = job_profile(job)
     fields = input_fields(job, profile)
+    two_classes = _two_classes(job)
     error: HarnessError | None = None
     if request.method == "POST":
         job_get(user=user, job_id=job_id, role=Role.MEMBER)
         try:
             name, data = _input(request, fields)
             prediction = prediction_create(
-                user=user, job=job, input_name=name, data=data, checkpoint=request.POST.get("checkpoint", "")
+                user=user,
+                job=job,
+                input_name=name,
+                data=data,
+                checkpoint=request.POST.get("checkpoint", ""),
+                threshold=_threshold(request, two_classes),
             )
             return redirect("prediction_page", job_id=job_id, prediction_id=prediction.pk)
         except HarnessError as problem:
@@ -100,6 +111,9 @@ def job_predict(request: HttpRequest, job_id: str) -> HttpResponseBase:
         "is_table": profile.kind == DataKind.TABLE,
         "checkpoints": job_checkpoints(job),
         "checkpoint": request.POST.get("checkpoint") or request.GET.get("checkpoint", ""),
+        "two_classes": two_classes,
+        "threshold": request.POST.get("threshold", f"{USUAL_THRESHOLD}"),
+        "threshold_class": request.POST.get("threshold_class", ""),
         "predictions": page_within(
             prediction_list(user=user, job=job), page=page_number(request), page_size=PREDICTIONS_SHOWN
         ),
@@ -109,6 +123,34 @@ def job_predict(request: HttpRequest, job_id: str) -> HttpResponseBase:
         "error": error,
     }
     return show(request, "jobs/predict.html", context, nav="jobs", status=error.status if error else 200)
+
+
+def _two_classes(job: Job) -> list[str]:
+    """The classes that a threshold may be for, the rarer one first; none of more classes, or of an older program."""
+    try:
+        results = job_results(job)
+    except HarnessError:  # it predicts with a checkpoint
+        return []
+    tested, classes = classes_tested(results), results.get("classes")
+    if len(tested) != 2 or not isinstance(classes, list) or len(classes) != 2 or not takes_threshold(job):
+        return []
+    return [found.name for found in sorted(tested, key=lambda found: found.rows)]
+
+
+def _threshold(request: HttpRequest, two_classes: list[str]) -> str:
+    """`CLASS=P` as it was chosen; empty for the usual one, where the more probable class is the answer. Raises
+    `Invalid`."""
+    text = request.POST.get("threshold", "").strip().replace(",", ".")
+    if not two_classes or not text:
+        return ""
+    try:
+        share = float(text)
+    except ValueError:
+        share = math.nan
+    if not 0 <= share <= 1:
+        hint = f"Write a probability from 0 to 1, like {USUAL_THRESHOLD}."
+        raise Invalid(f"The threshold {text!r} is none.", field="threshold", hint=hint)
+    return "" if share == USUAL_THRESHOLD else f"{request.POST.get('threshold_class', '')}={share}"
 
 
 def _may(user: User, job: Job) -> dict[str, bool]:

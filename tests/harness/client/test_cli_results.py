@@ -74,6 +74,13 @@ def test_results_tell_how_rows_were_split(dlh: Dlh, ended_job: Any) -> None:
     assert "Split In the order of 'day'." in " ".join(dlh("results", ended_job.pk).out.split())
 
 
+@pytest.mark.parametrize(("ranges", "shown"), [({"said": "90 % of rows."}, True), ({}, False), ("odd", False)])
+def test_results_tell_of_the_ranges_of_predictions(dlh: Dlh, ended_job: Any, ranges: Any, shown: bool) -> None:
+    path = django_settings.STORE.job(ended_job.pk).results / "results.json"
+    path.write_text(json.dumps({**RESULTS, "ranges": ranges}))
+    assert ("Ranges 90 % of rows." in " ".join(dlh("results", ended_job.pk).out.split())) is shown
+
+
 def test_results_tell_where_the_model_is_weak_and_what_it_goes_by(dlh: Dlh, ended_job: Any) -> None:
     groups = [["city", f"c{at}", 0.7 + at / 100, 0.65, 0.75, 1200] for at in range(7)]
     names = ["feature", "values", "accuracy", "low", "high", "rows"]
@@ -186,7 +193,8 @@ def answered(ended_job: Any, node_make: Any, monkeypatch: Any) -> None:
     def answer(self: Any, path: str, *rest: Any) -> Any:
         prediction = Prediction.objects.get(state="waiting")
         folder = django_settings.STORE.job(ended_job.pk).prediction(prediction.pk)
-        (folder / "output.json").write_text(json.dumps({"columns": ["kind"], "rows": ROWS}))
+        body = {"columns": ["kind"], "rows": ROWS, "ranges": "Nine in ten."}
+        (folder / "output.json").write_text(json.dumps(body))
         Prediction.objects.update(state="done", rows=len(ROWS))
         return wait(self, path, *rest)
 
@@ -196,10 +204,20 @@ def answered(ended_job: Any, node_make: Any, monkeypatch: Any) -> None:
 @pytest.mark.usefixtures("answered")
 def test_a_prediction_is_waited_for_and_written(dlh: Dlh, ended_job: Any, flowers_csv: Path, tmp_path: Path) -> None:
     lines = ["kind", *(kind for (kind,) in ROWS)]
-    assert dlh("predict", ended_job.pk, flowers_csv).out.splitlines() == lines
+    answer = dlh("predict", ended_job.pk, flowers_csv)
+    assert answer.out.splitlines() == lines and answer.err == "Nine in ten.\n"
     out = tmp_path / "out.csv"
     assert dlh("predict", ended_job.pk, flowers_csv, "--out", out, "--json").json["rows"] == len(ROWS)
     assert out.read_text().splitlines() == lines
+
+
+@pytest.mark.usefixtures("answered")
+def test_a_prediction_is_asked_for_with_a_threshold(
+    dlh: Dlh, ended_job: Any, flowers_csv: Path, tasks_sent: list[Any]
+) -> None:
+    assert dlh("predict", ended_job.pk, flowers_csv, "--threshold", "iris=0.3").code == 0
+    (request,) = (args[0] for name, args, _ in tasks_sent if name == "node.predict")
+    assert request["threshold"] == "iris=0.3"
 
 
 @pytest.mark.usefixtures("answered")

@@ -135,6 +135,20 @@ def test_results_tell_how_rows_were_split(world: SimpleNamespace, owner: Client,
     assert ("All rows of one &#x27;x&#x27; &amp; more." in page) is shown
 
 
+@pytest.mark.parametrize(
+    ("ranges", "shown"), [({"said": "90 % of <9> rows."}, True), ({"said": 3}, False), ("odd", False), ({}, False)]
+)
+def test_results_tell_of_the_ranges_of_predictions(
+    world: SimpleNamespace, owner: Client, ranges: Any, shown: bool
+) -> None:
+    job = world.jobs["succeeded"]
+    path = settings.STORE.job(job.pk).root / "work" / "results" / "results.json"
+    path.write_text(json.dumps({"charts": [], "metrics": {}, "ranges": ranges}))
+    page = owner.get(reverse("job_tab", args=[job.pk, "results"])).content.decode()
+    assert ("Ranges of predictions" in page) is shown
+    assert ("90\u00a0% of &lt;9&gt; rows." in page) is shown
+
+
 def test_the_pages_say_how_long_the_trash_keeps_things(world: SimpleNamespace, owner: Client, settings: Any) -> None:
     settings.TRASH_DAYS = 3
     job = reverse("job_page", args=[world.jobs["succeeded"].pk])

@@ -21,7 +21,7 @@ from harness.pages.views.predict import input_fields
 def test_one_row_is_read_as_an_answer_with_falling_shares() -> None:
     columns = ["row", "prediction", "confidence", "probability of a", "probability of b"]
     answer = single_answer(columns, [1, "b", 0.9, 0.1, 0.9])
-    assert answer == {"prediction": "b", "shares": [("b", 0.9), ("a", 0.1)]}
+    assert answer == {"prediction": "b", "ends": [], "shares": [("b", 0.9), ("a", 0.1)]}
     assert single_answer(["text"], ["x"]) is None
 
 
@@ -173,6 +173,35 @@ def test_a_predicted_number_has_the_name_of_its_target_and_how_far_it_may_be_off
     named = "rain (mm)" if task == "tabular_regression" else "prediction"
     assert page.context["heads"] == [("row", True), (named, True)]
     assert ("<h3>rain (mm)</h3>" in text) is (task == "tabular_regression")
+
+
+@pytest.mark.parametrize(("said", "shown"), [("Of 19 rows & more 90 %.", True), ({"a": 1}, False), (None, False)])
+def test_a_predicted_number_has_its_range_and_what_it_means_in_place_of_the_mean_error(
+    world: SimpleNamespace, owner: Client, said: Any, shown: bool
+) -> None:
+    job, prediction = world.jobs["succeeded"], world.prediction
+    Job.objects.filter(pk=job.pk).update(
+        task="tabular_regression", resolved={"spec": {"shape": {"target": "rain (mm)"}}}
+    )
+    Prediction.objects.filter(pk=prediction.pk).update(state="done", checkpoint="", rows=1)
+    paths = settings.STORE.job(job.pk)
+    (paths.results / "results.json").write_text(json.dumps({"metrics": {"test": {"mae": 3.2}}}))
+    columns = ["row", "prediction", "prediction_low", "prediction_high"]
+    output = {"columns": columns, "rows": [[1, 706.25, 690.5, 722.0]], "ranges": said}
+    paths.prediction(prediction.pk).mkdir(parents=True, exist_ok=True)
+    (paths.prediction(prediction.pk) / "output.json").write_text(json.dumps(output))
+    page = owner.get(reverse("prediction_page", args=[job.pk, prediction.pk]))
+    text = " ".join(page.content.decode().split())
+    assert page.context["heads"] == [("row", True), ("rain (mm)", True), ("low", True), ("high", True)]
+    assert "690.5 to 722" in text
+    assert ("Of 19 rows &amp; more 90 %." in text) is shown
+    assert ("about ± 3.2" in text) is not shown
+
+
+@pytest.mark.parametrize("ends", [["wide", 722.0], [None, None]])
+def test_ends_that_are_no_numbers_are_not_read_as_a_range(ends: list[Any]) -> None:
+    answer = single_answer(["row", "prediction", "prediction_low", "prediction_high"], [1, 706.25, *ends])
+    assert answer is not None and len(answer["ends"]) < 2
 
 
 def test_calls_to_copy_have_the_columns_of_the_job(

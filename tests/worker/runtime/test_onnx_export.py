@@ -62,6 +62,9 @@ def test_a_model_answers_for_plain_rows_without_torch_as_predict_does(family: st
         whole = ["--input", "all.zip"]
     assert samples.run(folder, "predict.py", *whole, "--output", "torch.csv").returncode == 0
     _same(folder)
+    is_number = rows == "diabetes"
+    assert ({"prediction_low", "prediction_high"} <= set(answers(folder / "onnx.csv")[0])) is is_number
+    assert ("Nine in ten." in (folder / "onnx" / "README.md").read_text()) is is_number
 
 
 def _same(folder: Path) -> None:

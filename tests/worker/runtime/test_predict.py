@@ -62,14 +62,35 @@ def test_rows_of_every_format_get_the_predictions_of_the_results(table: Path, tm
         done = predict(table, tmp_path / name, tmp_path / "output.json")
         assert done.returncode == 0, done.stderr
         body = json.loads((tmp_path / "output.json").read_text())
-        assert body["columns"] == ["row", "prediction"]
+        assert body["columns"] == ["row", "prediction", "prediction_low", "prediction_high"]
         assert [row[1] for row in body["rows"]] == pytest.approx(expected, rel=1e-4)
         assert body["inputs"]["columns"] == rows.column_names
         assert [float(row[0]) for row in body["inputs"]["rows"]] == pytest.approx(rows.column(0).to_pylist())
         with (tmp_path / "output.csv").open(newline="") as file:
             lines = list(csv.DictReader(file))
-        assert len(lines) == 5 and list(lines[0]) == ["row", "prediction", *rows.column_names]
+        assert len(lines) == 5 and list(lines[0]) == [*body["columns"], *rows.column_names]
         assert float(lines[4]["bmi"]) == pytest.approx(rows.column("bmi").to_pylist()[4])
+
+
+def test_a_number_comes_with_the_range_that_the_run_tells_of_and_that_of_a_checkpoint_without(
+    table: Path, tmp_path: Path
+) -> None:
+    rows, _ = known(table, 5)
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    done = predict(table, tmp_path / "rows.parquet", tmp_path / "output.json")
+    body = json.loads((tmp_path / "output.json").read_text())
+    told = json.loads((table / "work" / "results" / "results.json").read_text())["ranges"]
+    assert body["ranges"] == told["said"] and told["said"] in done.stdout and told["edges"] == []
+    for _, value, low, high in body["rows"]:
+        assert (value - low, high - value) == pytest.approx([told["half_widths"][0]] * 2)
+    every = pq.read_table(table / "work" / "results" / "predictions.parquet").to_pylist()
+    inside = [abs(row["error"]) <= told["half_widths"][0] for row in every if row["split"] == "test"]
+    assert told["test"]["inside"] == pytest.approx(sum(inside) / len(inside)) and len(inside) == told["test"]["rows"]
+    checkpoint = sorted((table / "work" / "checkpoints").glob("step-*"))[-1]
+    done = predict(table, tmp_path / "rows.parquet", tmp_path / "output.json", "--weights", str(checkpoint))
+    assert done.returncode == 0, done.stderr
+    body = json.loads((tmp_path / "output.json").read_text())
+    assert body["columns"] == ["row", "prediction"] and "ranges" not in body
 
 
 def test_a_model_trained_in_sixteen_bits_is_judged_as_exactly_as_it_predicts(tmp_path: Path) -> None:
@@ -207,7 +228,9 @@ def test_a_threshold_calls_by_a_class_what_is_probable_enough_and_nothing_else(p
         done = predict(pictures, tmp_path / "input.zip", tmp_path / "output.json", "--threshold", threshold)
         return done, [row[1] for row in json.loads((tmp_path / "output.json").read_text())["rows"]]
 
-    assert set(called("3=0")[1]) == {"3"} and "3" not in called("3=1")[1]
+    done, every = called("3=0")
+    assert set(every) == {"3"} and "3" not in called("3=1")[1]
+    assert "What is '3' with a probability of 0 or more is called so, nothing else." in done.stdout
     done, _ = called("thirteen=0.5")
     assert done.returncode == EXIT_REPORTED
     message, hint = done.stderr.splitlines()[-2:]

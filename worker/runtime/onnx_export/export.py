@@ -27,6 +27,7 @@ from worker.runtime.onnx_export.portable import AXIS, Portable
 from worker.runtime.onnx_export.readme import readme
 from worker.runtime.onnx_export.reasons import CannotExport, why_not
 from worker.runtime.onnx_export.scripts import PICTURES_FILE, SCRIPT_FILE, scripts_for
+from worker.runtime.ranges import range_said
 
 OPSET = 20
 """Of the standard operators; onnxruntime 1.17 and newer know it."""
@@ -71,6 +72,7 @@ def _export(loaded: Loaded, out: Path, origin: dict[str, str]) -> dict[str, Any]
         **about,
         "inputs": [each.to_dict() for each in loaded.inputs],
         "outputs": _outputs(loaded),
+        "ranges": range_said(loaded.preprocess),
         "opset": OPSET,
         "check": compare(out / MAKING_FILE, portable, loaded.tensors, loaded.inputs).to_dict(),
         "versions": versions,

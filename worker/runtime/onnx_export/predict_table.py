@@ -355,19 +355,31 @@ def predict(rows: Rows, folder: Path = HERE, *, prefer_comma: bool = False) -> l
     for start in range(0, len(rows), CHUNK):
         tensors = encode(preprocess, rows[start : start + CHUNK], start + 1)
         outputs = session.run(None, {given["name"]: tensors[given["place"]] for given in about["inputs"]})
-        answers += answers_of(about["classes"], outputs)
+        answers += answers_of(about["classes"], outputs, preprocess.get("prediction_ranges"))
     return answers
 
 
-def answers_of(classes: list[str], outputs: list[np.ndarray]) -> list[dict[str, Any]]:
-    """One mapping per row: the prediction, of classes also how probable each is."""
+def answers_of(
+    classes: list[str], outputs: list[np.ndarray], ranges: dict[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """One mapping per row: the prediction, of classes also how probable each is, of a number the ends of its range."""
     if not classes:
-        return [{"prediction": float(value)} for value in outputs[0]]
+        columns = {"prediction": outputs[0], **range_ends(outputs[0], ranges)}
+        return [{name: float(values[row]) for name, values in columns.items()} for row in range(len(outputs[0]))]
     return [
         {"prediction": classes[int(shares.argmax())], "confidence": float(shares.max())}
         | {f"probability of {name}": float(share) for name, share in zip(classes, shares, strict=True)}
         for shares in outputs[1]
     ]
+
+
+def range_ends(values: np.ndarray, ranges: dict[str, Any] | None) -> dict[str, np.ndarray]:
+    """Ends [N] of the range around each predicted number, by name, as wide as in its part of the predictions; none
+    where the training program could find none."""
+    if not ranges:
+        return {}
+    half = np.asarray(ranges["half_widths"])[np.searchsorted(ranges["edges"], values, side="right")]
+    return {"prediction_low": values - half, "prediction_high": values + half}
 
 
 def main() -> None:

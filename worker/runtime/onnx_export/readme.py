@@ -43,7 +43,7 @@ def readme(report: dict[str, Any]) -> str:
 {_lines("input", report["inputs"])}
 {_lines("output", report["outputs"])}
 
-{_meaning(report["classes"])}
+{_meaning(report)}
 
 ## Use it
 
@@ -67,7 +67,8 @@ def _of_what(classes: list[str]) -> str:
     return "of a logit" if classes else "of a value, in standard deviations of the target,"
 
 
-def _meaning(classes: list[str]) -> str:
-    if not classes:
-        return "`prediction` is in the unit of the target."
+def _meaning(report: dict[str, Any]) -> str:
+    if not report["classes"]:
+        said = f"\n\n{report['ranges']}\n`prediction_ranges` in preprocess.json has it." if report["ranges"] else ""
+        return f"`prediction` is in the unit of the target.{said}"
     return "`probabilities` is the softmax of `logits`; the classes stand in their order in onnx.json, `classes`."

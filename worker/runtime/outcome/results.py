@@ -27,7 +27,9 @@ from worker.runtime.outcome import charts as analysis
 from worker.runtime.outcome.chart import Chart
 from worker.runtime.outcome.importance import importance_chart, input_places
 from worker.runtime.outcome.intervals import part_intervals
+from worker.runtime.outcome.ranges import part_ranges
 from worker.runtime.outcome.records import features
+from worker.runtime.ranges import NOTED
 
 if TYPE_CHECKING:
     from worker.runtime.run import Run
@@ -53,6 +55,8 @@ def write_results(run: Run, net: nn.Module, dataset: Dataset) -> None:
     metrics = {name: part_metrics(outputs[name], part.targets, dataset.target_std) for name, part in parts.items()}
     _write_predictions(folder / "predictions.parquet", dataset, parts, outputs)
     save_weights(net, folder / "model.safetensors")
+    ranges = part_ranges(dataset, outputs)
+    write_preprocess(run, dataset, ranges)
     surroundings = environment(run)
     _write_json(folder / "environment.json", surroundings)
     body = {
@@ -65,6 +69,7 @@ def write_results(run: Run, net: nn.Module, dataset: Dataset) -> None:
         "metrics": metrics,
         "rows": {name: len(part) for name, part in parts.items()},
         "intervals": {"test": part_intervals(outputs["test"], dataset.test.targets, dataset.target_std)},
+        "ranges": ranges,
         "split": " ".join(filter(None, (*split_notes(run), dataset.split))),
         "test_rows": dataset.test.rows_digest,
         "classes": list(dataset.classes),
@@ -123,9 +128,12 @@ def _importance(run: Run, net: nn.Module, dataset: Dataset, part: Part) -> Chart
     )
 
 
-def write_preprocess(run: Run, dataset: Dataset) -> None:
-    """preprocess.json: what predict.py needs beside the weights; written first, so that any checkpoint can predict."""
+def write_preprocess(run: Run, dataset: Dataset, ranges: dict[str, Any] | None = None) -> None:
+    """preprocess.json: what predict.py needs beside the weights; written first, so that any checkpoint can predict,
+    and at the end with the `ranges` of the best weights."""
     body = {"task": run.spec.task, "classes": list(dataset.classes), **dataset.preprocess}
+    if ranges and "half_widths" in ranges:
+        body[NOTED] = ranges
     _write_json(_results_folder(run) / "preprocess.json", body)
 
 

@@ -1,0 +1,76 @@
+"""The ranges that a run gives its predictions: taken from the validation rows, tried on those of the test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from worker.intervals import share_interval
+from worker.runtime.data import Dataset
+from worker.runtime.outcome.charts import values
+from worker.runtime.ranges import COLUMNS, LEAST_ROWS, NOTED, SHARE_PERCENT, Floats, range_limits, ranges_found
+from worker.words import counted, number_words, percent_words
+
+SHARE = SHARE_PERCENT / 100
+SURELY = 2.6
+"""Standard deviations below that share from which on it is told: by chance of one run in 200."""
+
+
+def part_ranges(dataset: Dataset, outputs: dict[str, Tensor]) -> dict[str, Any]:
+    """`{share, edges, half_widths, rows, test, said}`; `said` alone, why not, where there are none; of classes nothing.
+
+    `said` is for people. `test`: the share of test rows inside with its interval, where there are such rows.
+    """
+    if not dataset.train.targets.is_floating_point():
+        return {}
+    rows = len(dataset.val)
+    if rows < LEAST_ROWS:
+        there = f"there {'is' if rows == 1 else 'are'} {rows}"
+        return {
+            "said": f"Predictions come without a range: it takes {LEAST_ROWS} validation rows to find one, and {there}."
+        }
+    predicted = {name: values(each.squeeze(1), dataset) for name, each in outputs.items()}
+    residuals = predicted["val"] - values(dataset.val.targets, dataset)
+    found = {"share": SHARE, **ranges_found(predicted["train"], predicted["val"], residuals), "rows": rows}
+    found["test"] = _tried(found, predicted["test"], values(dataset.test.targets, dataset))
+    return {**found, "said": _said(found)}
+
+
+def _tried(found: dict[str, Any], predicted: Floats, true: Floats) -> dict[str, Any] | None:
+    """How many rows lie inside."""
+    if not len(true):
+        return None
+    low, high = (np.array(ends) for ends in (range_limits({NOTED: found}, predicted)[name] for name in COLUMNS))
+    share, least, most = share_interval(int(((low <= true) & (true <= high)).sum()), len(true))
+    return {"rows": len(true), "inside": share, "interval": [least, most]}
+
+
+def _said(found: dict[str, Any]) -> str:
+    least, most = min(found["half_widths"]), max(found["half_widths"])
+    wide = f"± {number_words(most, 3)}"
+    if len(found["half_widths"]) > 1:
+        wide = f"± {number_words(least, 3)} to {wide}, by how large the prediction is"
+    return (
+        f"A prediction comes with a range that holds the true value for {SHARE_PERCENT} % of rows like the "
+        f"{counted(found['rows'], 'validation row')} it was taken from: {wide}.{_test_said(found)} It holds over such "
+        "rows taken together, not for each kind of row, and tells nothing of rows unlike them."
+    )
+
+
+def _test_said(found: dict[str, Any]) -> str:
+    """What the test rows say, and whether that is too few of them for it to be chance."""
+    test = found["test"]
+    if test is None:
+        return " There are no test rows to try it on."
+    least, most = test["interval"]
+    lie = "lies" if test["rows"] == 1 else "lie"
+    told = (
+        f" Of {counted(test['rows'], 'test row')} {percent_words(test['inside'])} {lie} inside "
+        f"(95 % interval {100 * least:.0f} to {100 * most:.0f} %)."
+    )
+    spread = (SHARE * (1 - SHARE) * (1 / found["rows"] + 1 / test["rows"])) ** 0.5
+    if test["inside"] < SHARE - SURELY * spread:
+        told += " That is too few for chance: the test rows are unlike those of the validation, so count on less."
+    return told
