@@ -19,11 +19,11 @@ class SlotSearch:
         """`ways`: of each job that is asked for."""
         self._set, self._sites, self._ways, self._now_s = settings, sites, ways, now_s
 
-    def in_time(self, job: JobView, *, borrow: bool = False) -> Slot | None:
-        """The thriftiest slot that keeps the deadline."""
+    def in_time(self, job: JobView, *, borrow: bool = False, among: Sequence[Option] | None = None) -> Slot | None:
+        """The thriftiest slot that keeps the deadline; `among`: of these options alone."""
         by_s = job.deadline_s or math.inf
         for option, run_s in self._ways[job.job_id].by_energy(self._set.stay, by_s=by_s, now_s=self._now_s):
-            if not (borrow or self._sites.quotas.fit(job, option)):
+            if not (borrow or self._sites.quotas.fit(job, option)) or (among is not None and option not in among):
                 continue
             slot = self._find(job, option, run_s, by_s, borrow=borrow)
             if slot:
