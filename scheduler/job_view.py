@@ -146,7 +146,8 @@ class JobView:
     slowdown: float = 1.0
     """Upper end over middle of the estimated run time, >= 1, of options that tell none of their own."""
     can_pause: bool = False
-    """It can go on from a checkpoint, so that it may be paused or get other devices."""
+    """It goes on from a checkpoint, so that it may be paused or get other devices: while it holds devices, now; else
+    once it runs."""
     avoid: Mapping[str, int] = field(default_factory=dict)
     """Node -> how often it was lost there without getting on. It starts elsewhere where it can, and waits for no other
     node: how it runs is chosen as ever, and this says only where."""

@@ -1,7 +1,7 @@
 """How admins order waiting jobs: they move among those that the policy serves by priority and an admin's order.
 
-A promised job is served by its deadline whatever its priority, a project under fair share by what it holds: no move
-changes that, so none is taken that would seem to.
+A promised job is served by its deadline whatever its priority, or keeps its place; a project under fair share is served
+by what it holds: no move changes that, so none is taken that would seem to.
 """
 
 from __future__ import annotations
@@ -109,7 +109,10 @@ def _peers(job: Job, waiting: Sequence[Job]) -> list[Job]:
     if mine is None:
         raise Conflict("This job is not waiting.", hint=_AGAIN)
     if mine == PROMISED:
-        raise Conflict(f"{job.name} has a promised finish: it is served by its deadline, in no other order.")
+        served = "it is served by its deadline, in no other order."
+        if pool_setting_get().policy != Policy.DEADLINE_ENERGY:
+            served = "it stays before whoever came later, and behind whoever was before it then."
+        raise Conflict(f"{job.name} has a promised finish: {served}")
     return [other for other, group in grouped if group == mine]
 
 
@@ -121,10 +124,13 @@ def _grouped(waiting: Iterable[Job]) -> list[tuple[Job, Hashable]]:
 
 def _group(job: Job, policy: str, now: datetime) -> Hashable:
     overdue = (now - _time(job)[0]).total_seconds() >= PATIENCE_S
+    is_dated = job.deadline_at is not None and now < job.deadline_at
+    if is_dated and job.promised_at is not None:
+        return PROMISED
     if policy == Policy.FAIR_SHARE:
         return (overdue, "" if overdue else job.project_id)
-    if policy == Policy.DEADLINE_ENERGY and job.deadline_at is not None and now < job.deadline_at:
-        return PROMISED if job.promised_at is not None else DEADLINE
+    if policy == Policy.DEADLINE_ENERGY and is_dated:
+        return DEADLINE
     return (overdue, "")
 
 
@@ -136,7 +142,7 @@ def _out_of_reach(job: Job, before: Job, waiting: Sequence[Job]) -> Conflict:
 
 def _rule() -> str:
     """Which jobs go before others whatever an admin does."""
-    overdue = "Jobs that have waited for more than a day go before all others"
+    overdue = "Jobs that have waited for more than a day go before all others, promised ones before whoever came later"
     if pool_setting_get().policy == Policy.DEADLINE_ENERGY:
         return "Promised jobs go first, then what has waited for more than a day, then other jobs with a deadline."
     if pool_setting_get().policy == Policy.FAIR_SHARE:

@@ -2,11 +2,11 @@
 
 One pass, all by upper ends of the estimates. (1) What cannot be changed goes on. (2) Promised jobs, each by the
 thriftiest option that keeps its deadline; earliest deadline first, unless another order crowds fewer out
-(`deadline_orders`). (3) Jobs that are overdue; until they have started nothing new is promised. (4) Deadlines not
-promised yet: those that need the smallest share of the pool first, while they fit around what is planned; the smallest
-of them are promised. (5) Deadlines that only luck can keep run on what is free. (6) All others, first come first
-served. (7) Free devices go where they are used almost as well as the first ones. `docs/decisions/` tells why, and what
-failed.
+(`deadline_orders`). (3) Jobs that are overdue; until they have started nothing that they wait for is promised
+(`deadline_bars`). (4) Deadlines not promised yet: those that need the smallest share of the pool first, while they fit
+around what is planned; the smallest of them are promised. (5) Deadlines that only luck can keep run on what is free.
+(6) All others, first come first served. (7) Free devices go where they are used almost as well as the first ones.
+`docs/decisions/` tells why, and what failed.
 
 A promise is planned before anything that is not promised, so no job is ever let in at its cost.
 """
@@ -62,9 +62,9 @@ class DeadlineEnergy(Settings):
         if found.is_late and found.has_stays:
             found = made({})
         found = best_order(jobs, found, made)
-        if found.is_late and found.has_settled:
+        if found.is_late and found.favours_overdue:
             # A promise comes first, even before those that have waited longest.
-            made = partial(made, settled_first=False)
+            made = partial(made, overdue_first=False)
             found = best_order(jobs, made({}), made)
         return found
 

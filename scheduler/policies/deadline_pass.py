@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from scheduler.policies.deadline_bars import Bars, Wanted
 from scheduler.policies.deadline_plan import Found, plan_of, too_late
 from scheduler.policies.deadline_room import Room
 from scheduler.policies.deadline_settings import Settings
@@ -14,7 +16,7 @@ from scheduler.policies.deadline_widen import Widening
 from scheduler.policies.gang_sites import GangSites
 from scheduler.policies.order import is_overdue, order_key
 from scheduler.policies.site_slot import Slot
-from scheduler.policies.ways import Ways, anew_s
+from scheduler.policies.ways import Ways, anew_s, same
 from scheduler.types import Capacity, JobView, Option, Plan, Quotas
 
 
@@ -30,12 +32,13 @@ class DeadlinePass:
         quotas: Quotas,
         turns: Mapping[str, int],
         *,
-        settled_first: bool = True,
+        overdue_first: bool = True,
         with_stays: bool = False,
     ) -> None:
         """What goes before any new promise is planned. `turns`: those of promised jobs that do not just go by their
-        deadline, which is turn 0; lower goes first. `settled_first`: running jobs that were overdue keep what they have
-        if they can; `with_stays`: so do those that have just begun, for a while."""
+        deadline, which is turn 0; lower goes first. `overdue_first`: running jobs that were overdue keep what they have
+        if they can, and what those that wait could use is spared; `with_stays`: who has just begun keeps what it has as
+        well, for a while."""
         self._set = settings
         self._now_s = now_s
         self._sites = GangSites(capacity, jobs, quotas, now_s)
@@ -50,22 +53,31 @@ class DeadlinePass:
         if with_stays:
             self._lasting.begin(self._promised, [*self._dated, *self._others], self._others)
         overdue = [job for job in self._others if self._is_overdue(job)]
-        self._settled = [job for job in overdue if job.is_running] if settled_first else []
+        self._settled = [job for job in overdue if job.is_running] if overdue_first else []
+        waiting = [job for job in overdue if not job.is_running] if overdue_first else []
+        self._wanted = Wanted(option for job in waiting for option in job.options)
+        self._has_spared = False
+        self._bars = Bars()
         self._begin(fixed, overdue)
-        slots = (self._out.slots.get(job.job_id) for job in overdue)
-        self._may_promise = not any(slot is not None and slot.start_s > now_s for slot in slots)
 
     def _begin(self, fixed: Sequence[JobView], overdue: Sequence[JobView]) -> None:
         """Those that go before every deadline that is not promised."""
         for job in fixed:
             self._go_on(job)
         for job in self._settled:
-            self._enter(job, self._search.first(job))
+            self._enter_overdue(job)
         for job in self._promised:
             self._keep(job)
         self._sites.promises_end()
         for job in [job for job in overdue if job not in self._settled]:
-            self._enter(job, self._search.first(job))
+            self._enter_overdue(job)
+
+    def _enter_overdue(self, job: JobView) -> None:
+        slot = self._search.first(job)
+        if slot is not None and slot.start_s > self._now_s:
+            ways = self._ways[job.job_id]
+            self._bars.add(job, [(option, ways.run_s(option)) for option in job.options], self._sites)
+        self._enter(job, slot)
 
     @property
     def is_late(self) -> bool:
@@ -84,9 +96,9 @@ class DeadlinePass:
         return bool(self._out.stays)
 
     @property
-    def has_settled(self) -> bool:
-        """Whether a job goes before the promises because it was overdue and runs."""
-        return bool(self._settled)
+    def favours_overdue(self) -> bool:
+        """Whether a promised job is planned otherwise because others are overdue."""
+        return bool(self._settled) or self._has_spared
 
     def plan(self) -> Plan:
         """Serve everybody else in turn."""
@@ -116,16 +128,18 @@ class DeadlinePass:
 
     def offer(self, job: JobView) -> tuple[Slot | None, Slot | None]:
         """(slot that keeps the deadline beside all promises, slot with the earliest upper end); see `admit`."""
-        if not self._may_promise:
+        allowed = tuple(option for option in job.options if self._bars.allow(job, option))
+        if not allowed:
             return None, None
+        job = job if len(allowed) == len(job.options) else replace(job, options=allowed)
         ways = self._ways[job.job_id] = Ways(job, self._set.rescale)
         return self._search.in_time(job), self._search.soonest(job, ways.options, ends_first=True)
 
     def slots(self, job: JobView, ready_s: Mapping[Option, float]) -> dict[Option, Slot]:
         """The first slot of each option by itself, beside all promises, from when it is ready; see `promisable`."""
         found = {}
-        for option in job.options if self._may_promise else ():
-            if option.rate_per_s and self._sites.quotas.fit(job, option):
+        for option in job.options:
+            if option.rate_per_s and self._sites.quotas.fit(job, option) and self._bars.allow(job, option):
                 run_s, from_s = anew_s(job, option, self._set.rescale), ready_s.get(option, self._now_s)
                 slot = self._sites.find(job, option, run_s, math.inf, from_s=from_s, ends_first=True)
                 if slot:
@@ -175,7 +189,7 @@ class DeadlinePass:
 
     def _keep(self, job: JobView) -> None:
         """A promise: by the upper end if it can be, else as soon as it can be."""
-        slot = self._search.in_time(job, borrow=True)
+        slot = self._spare(job) or self._search.in_time(job, borrow=True)
         if slot is None:
             slot = self._search.soonest(job, self._ways[job.job_id].options, borrow=True)
             self._out.warnings[job.job_id] = (
@@ -183,6 +197,16 @@ class DeadlinePass:
                 "It runs with the most devices that help."
             )
         self._enter(job, slot)
+
+    def _spare(self, job: JobView) -> Slot | None:
+        """In time by a way that takes nothing from overdue jobs that wait; none where every way does, or none does."""
+        options = self._ways[job.job_id].options if self._wanted else ()
+        held = job.running.option if job.running and job.is_running else None
+        others = [one for one in options if not self._wanted.meet(one) or (held and same(held, one))]
+        if not others or len(others) == len(options):
+            return None
+        self._has_spared = True
+        return self._search.in_time(job, borrow=True, among=others)
 
     def _admit(self, dated: Sequence[JobView], promised: Sequence[JobView]) -> list[JobView]:
         """Plan deadlines around what is promised, and promise some; return those that do not fit."""
@@ -197,7 +221,7 @@ class DeadlinePass:
                 left.append(job)
                 continue
             self._enter(job, slot)
-            if not self._may_promise:
+            if not self._bars.allow(job, slot.option):
                 continue
             if self._set.promise_at_once or self._ways[job.job_id].share <= small or self._is_light(job, slot):
                 self._out.promised.add(job.job_id)

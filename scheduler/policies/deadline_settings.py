@@ -28,3 +28,6 @@ class Settings:
     """A job without a deadline that has just begun is not paused for a promise that has slack, until it ran for so many
     times what a start costs: then starting and stopping take at most a twentieth of its time. Nor is a width changed
     for thrift when less than that is left of a run."""
+    least_stay: float = 3.0
+    """Who has no place in the plan starts on devices that are free until others need them only if these are free for so
+    many times what a start costs."""

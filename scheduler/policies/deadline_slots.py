@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from scheduler.policies.deadline_settings import Settings
 from scheduler.policies.gang_sites import GangSites
 from scheduler.policies.site_slot import Slot
-from scheduler.policies.ways import Ways, latest_start_s
+from scheduler.policies.ways import Ways, latest_start_s, same
 from scheduler.types import JobView, Option
 
 
@@ -19,11 +19,11 @@ class SlotSearch:
         """`ways`: of each job that is asked for."""
         self._set, self._sites, self._ways, self._now_s = settings, sites, ways, now_s
 
-    def in_time(self, job: JobView, *, borrow: bool = False) -> Slot | None:
-        """The thriftiest slot that keeps the deadline."""
+    def in_time(self, job: JobView, *, borrow: bool = False, among: Sequence[Option] | None = None) -> Slot | None:
+        """The thriftiest slot that keeps the deadline; `among`: of these options alone."""
         by_s = job.deadline_s or math.inf
         for option, run_s in self._ways[job.job_id].by_energy(self._set.stay, by_s=by_s, now_s=self._now_s):
-            if not (borrow or self._sites.quotas.fit(job, option)):
+            if not (borrow or self._sites.quotas.fit(job, option)) or (among is not None and option not in among):
                 continue
             slot = self._find(job, option, run_s, by_s, borrow=borrow)
             if slot:
@@ -56,11 +56,16 @@ class SlotSearch:
         return best
 
     def at_once(self, job: JobView, options: Sequence[Option], *, borrow: bool = False) -> Slot | None:
-        """Free devices that it starts on. Who can be paused again holds nobody up, so it need not fit to its end."""
+        """Free devices that it starts on. Who can be paused again holds nobody up, so it need not fit to its end, but
+        long enough to be worth a start."""
         for option in options:
             if not (self._sites.quotas.may_borrow(job, option) if borrow else self._sites.quotas.fit(job, option)):
                 continue
-            run_s = 0.0 if job.can_pause else self._ways[job.job_id].run_s(option)
+            run_s = self._ways[job.job_id].run_s(option)
+            if job.can_pause:
+                goes_on = job.running is not None and job.is_running and same(job.running.option, option)
+                worth_s = 0.0 if goes_on else self._set.least_stay * self._set.rescale.cost_s(option.count)
+                run_s = min(run_s, worth_s)
             slot = self._sites.find(job, option, run_s, self._now_s, borrow=borrow)
             if slot:
                 return slot._replace(end_s=math.nextafter(self._now_s, math.inf)) if job.can_pause else slot

@@ -41,7 +41,7 @@ class Widening:
             _, job_id, option = heapq.heappop(heap)
             job, slot = self._jobs[job_id], slots[job_id]
             more = option.count - wider.get(job_id, slot.option).count
-            if self._sites.room_to_grow(job, slot, more):
+            if self._sites.room_to_grow(job, slot, more, self._worth_s(job, slot.option, option)):
                 self._sites.grow(job, slot, more)
                 wider[job_id] = option
                 wish = self._wish(job, slot, option)
@@ -59,7 +59,17 @@ class Widening:
             found is None
             or found[1] < self._least_worth
             or ways.run_s(found[0]) >= ways.run_s(held)
-            or not self._sites.room_to_grow(job, slot, found[0].count - held.count)
+            or not self._sites.room_to_grow(
+                job, slot, found[0].count - held.count, self._worth_s(job, slot.option, found[0])
+            )
         ):
             return None
         return (-found[1], job.job_id, found[0])
+
+    def _worth_s(self, job: JobView, option: Option, wider: Option) -> float:
+        """How long it has to keep more devices to gain what it loses by the change, if it runs, and the change back; at
+        most until its end."""
+        gained = 1.0 - option.rate_per_s / wider.rate_per_s
+        changes = (wider.count, option.count) if job.is_running else (option.count,)
+        lost_s = sum(self._set.rescale.cost_s(count) for count in changes)
+        return min(lost_s / gained, self._ways[job.job_id].run_s(wider))

@@ -8,6 +8,8 @@ can be before it, and these are finitely many.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from scheduler.types import JobView
 
 PATIENCE_S = 24 * 3600.0
@@ -32,3 +34,18 @@ def is_settled(job: JobView, patience_s: float = PATIENCE_S) -> bool:
     if job.running is None or not job.can_pause or job.promised:
         return True
     return is_overdue(job, job.running.started_s, patience_s)
+
+
+def kept_places(queue: Iterable[JobView]) -> list[JobView]:
+    """The queue, with promised jobs before whoever was submitted after them: what was promised counted on nobody else.
+
+    So it keeps a promise against later jobs, whatever their priority, project or deadline, and holds up no job that was
+    there before.
+    """
+    kept: list[JobView] = []
+    for job in queue:
+        at = len(kept)
+        if job.promised:
+            at = next((at for at, other in enumerate(kept) if other.submitted_s > job.submitted_s), at)
+        kept.insert(at, job)
+    return kept

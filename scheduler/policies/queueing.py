@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, Protocol
 from scheduler.data_way import HERE, Travel
 from scheduler.placing.ledger import Ledger
 from scheduler.placing.places import LEAST_LEFT_S
-from scheduler.policies.order import is_overdue, is_settled
+from scheduler.policies.order import is_overdue, is_settled, kept_places
 from scheduler.policies.quotas import QuotaBook
 from scheduler.types import Capacity, JobView, Option, Plan, Quotas
 
@@ -116,7 +116,7 @@ class Queueing:
 
     def plan(self) -> Plan:
         """Serve all; those above their quota come last, with what the owners leave."""
-        queue = self._rules.queue(self._now_s)
+        queue = kept_places(self._rules.queue(self._now_s))
         begun = self._start_on_own(queue)
         later = [job for job in queue if job.job_id not in begun and not self._serve(job)]
         waiting = [job for job in later if not self._borrow(job)]

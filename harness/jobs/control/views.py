@@ -158,7 +158,7 @@ def job_view(
         running=running,
         minimum_sandbox_level=setting.minimum_sandbox_level(own_code=job.own_code),
         slowdown=slowdown,
-        can_pause=may_pause and job.state == JobState.RUNNING,
+        can_pause=may_pause and (job.state == JobState.RUNNING or running is None or running.leaving),
         avoid=avoid or {},
     )
 

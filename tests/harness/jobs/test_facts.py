@@ -68,6 +68,21 @@ def test_facts_take_as_many_queries_for_many_edited_jobs_as_for_one(job_make, no
         views.facts_read()
 
 
+@pytest.mark.parametrize(
+    ("state", "edited", "pausable"),
+    [("running", False, True), ("placed", False, False), ("queued", False, True), ("queued", True, False)],
+)
+def test_a_job_that_waits_is_planned_as_what_can_be_paused_once_it_runs(job_make, node_make, state, edited, pausable):
+    node_make("node-1", cpus=2)
+    if state == "queued":
+        job = queue(estimated(job_make()))
+    else:
+        job, _ = running(job_make, counts=(1,))
+    Job.objects.filter(pk=job.pk).update(state=state, program_edited=edited)
+    (view,) = views.facts_read().views
+    assert view.can_pause is pausable
+
+
 def meanwhile(monkeypatch, happens):
     """Once, after what is held was read and before the jobs are."""
     read, left = held.held_read, [happens]

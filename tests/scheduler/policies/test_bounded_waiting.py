@@ -148,11 +148,15 @@ def dated_crowd(seed, jobs=60):
         )
 
 
-def patient_start_s(crowd, policy, width):
-    """(when a job without a deadline started, the deadlines that were promised before it was overdue)."""
-    patient = SimJob(job_id="patient", submitted_s=10.0, options=options(500.0, (width,)), priority=-5)
-    replay = Engine([*crowd, patient], SimPool.parse("1x4"), policy, Rules(slot_s=TICK_S, refuse_late=True)).run()
-    overdue_s = patient.submitted_s + policy.patience_s
+def patient_start_s(crowd, policy, width, deadline_s=None):
+    """(when the job started, until when what was promised before it was overdue may hold it up).
+
+    With a deadline it is overdue at the earliest when that can no longer be kept.
+    """
+    ways, rules = options(500.0, (width,)), Rules(slot_s=TICK_S, refuse_late=deadline_s is None)
+    patient = SimJob(job_id="patient", submitted_s=10.0, options=ways, priority=-5, deadline_s=deadline_s)
+    replay = Engine([*crowd, patient], SimPool.parse("1x4"), policy, rules).run()
+    overdue_s = max(patient.submitted_s + policy.patience_s, deadline_s - ways[0].run_s if deadline_s else 0.0)
     before = [one for one in replay.outcomes if one.promised_s is not None and one.promised_s <= overdue_s]
     started_s = next(one.started_s for one in replay.outcomes if one.job.job_id == "patient")
     return started_s, max([overdue_s, *(one.job.deadline_s for one in before)])
@@ -165,6 +169,14 @@ def test_promises_hold_a_patient_job_up_no_longer_than_those_given_before_it_was
 ):
     policy = replace(POLICY, patience_s=patience_s, promise_at_once=at_once)
     started_s, bound_s = patient_start_s(list(dated_crowd(seed)), policy, width)
+    assert started_s is not None and started_s <= bound_s + 2 * TICK_S
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32), st.integers(2, 4), st.sampled_from([1_500.0, 3_000.0]))
+def test_nor_one_whose_deadline_was_not_promised_once_that_is_lost(seed, width, deadline_s):
+    policy = replace(POLICY, patience_s=600.0)
+    started_s, bound_s = patient_start_s(list(dated_crowd(seed)), policy, width, deadline_s)
     assert started_s is not None and started_s <= bound_s + 2 * TICK_S
 
 

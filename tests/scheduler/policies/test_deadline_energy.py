@@ -110,6 +110,31 @@ def test_a_run_grows_only_where_the_change_costs_less_than_it_gains():
     assert counts(planned([replace(job, running=held, work_left=0.01)], policy)) == {"a": 1}
 
 
+def on_devices(job, *numbers):
+    """The job as it runs on these devices of the first node, for long."""
+    devices = tuple(f"p0n00000d{number}" for number in numbers)
+    running = Running(
+        option=job.options[0], nodes=("p0n00000",), device_ids=devices, started_s=-1e3, last_change_s=-1e3
+    )
+    return replace(job, running=running)
+
+
+@pytest.mark.parametrize(("later_s", "count"), [(10.0, 1), (2000.0, 4)])
+def test_a_run_grows_only_onto_devices_that_stay_free_until_that_has_paid(later_s, count):
+    running = on_devices(view("runs", 1000.0, power=1.0), 0)
+    held = on_devices(view("held", later_s, widths=(2,), power=0.0, can_pause=False), 1, 2)
+    promised = view("promised", 1000.0, later_s + 1030.0, widths=(5,), power=0.0, promised=True)
+    assert counts(planned([running, held, promised], RESTARTS, pool="1x6"))["runs"] == count
+
+
+@pytest.mark.parametrize(("later_s", "starts"), [(10.0, False), (60.0, True)])
+def test_a_deadline_that_does_not_fit_starts_on_free_devices_only_if_that_is_worth_a_start(later_s, starts):
+    held = begun(view("held", later_s, widths=(1,), can_pause=False), 0.0)
+    promised = view("promised", 1000.0, later_s + 1006.0, widths=(2,), power=0.0, promised=True)
+    dated = view("dated", 500.0, 600.0, widths=(1,))
+    assert ("dated" in counts(planned([held, promised, dated], RESTARTS, pool="1x2"))) is starts
+
+
 @pytest.mark.parametrize(("work_left", "count"), [(0.9, 1), (0.03, 2)])
 def test_a_run_is_not_made_thriftier_when_it_is_nearly_done(work_left, count):
     """The change would save hardly anything, and one that takes longer than usual would cost the deadline."""
@@ -224,7 +249,7 @@ def test_nobody_is_paused_for_a_later_slot_that_a_new_start_would_not_fit():
     fixed = begun(view("fixed", 2.0, widths=(1,), can_pause=False), 0.0)
     overdue = view("overdue", 20.0 * 2**0.8, widths=(2,), submitted_s=0.0)  # from 102 s to 127 s
     dated = view("dated", 8.0, 137.0, widths=(1,), submitted_s=90.0)
-    assert "dated" in counts(planned([fixed, overdue, dated], policy, pool="1x2", now_s=100.0))
+    assert "dated" not in counts(planned([fixed, overdue, dated], policy, pool="1x2", now_s=100.0)), "for 2 s alone"
     assert "dated" in counts(planned([fixed, overdue, begun(dated, 100.0)], policy, pool="1x2", now_s=100.0))
 
 

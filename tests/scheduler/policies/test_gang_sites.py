@@ -50,9 +50,9 @@ def test_what_is_lent_is_free_for_nobody_else_and_hurts_no_plan():
     wish = job("j", way(2, run_s=50.0))
     slot = sites.find(wish, wish.options[0], 50.0, NOW_S)
     sites.take(wish, slot)
-    assert sites.room_to_grow(wish, slot, 2) and not sites.room_to_grow(wish, slot, 3)
+    assert sites.room_to_grow(wish, slot, 2, 10.0) and not sites.room_to_grow(wish, slot, 3, 10.0)
     sites.grow(wish, slot, 1)
-    assert sites.room_to_grow(wish, slot, 1) and not sites.room_to_grow(wish, slot, 2)
+    assert sites.room_to_grow(wish, slot, 1, 10.0) and not sites.room_to_grow(wish, slot, 2, 10.0)
     later = sites.find(replace(wish, job_id="k"), way(4, run_s=1.0), 1.0, math.inf)
     assert later.start_s == NOW_S + 50.0
 
