@@ -56,7 +56,7 @@ def report_html(title: str, replays: Sequence[Replay], figures: Sequence[Metrics
     slack = [_shares(name, _slack_h(replay)) for name, replay in zip(names, replays, strict=True)]
     plots = (
         plot("Devices that jobs hold", busy, "hours since the first submission", "devices"),
-        plot("Power of the pool, idle devices included (modelled)", power, "hours since the first submission", "kW"),
+        plot("Power of the pool, idle devices included (assumed)", power, "hours since the first submission", "kW"),
         plot("Jobs that wait", waiting, "hours since the first submission", "jobs"),
         plot("Time from submission to finish", jct, "hours, logarithmic", "share of finished jobs", logarithmic=True),
         plot("Time between finish and deadline; below 0: late", slack, "hours", "share of finished jobs"),
@@ -113,7 +113,7 @@ ROWS: tuple[tuple[str, Callable[[Metrics], str]], ...] = (
     ("Makespan", lambda item: _number(item.makespan_s / 3600, "h")),
     ("Utilisation", lambda item: _number(item.utilisation)),
     ("Device-hours", lambda item: _number(item.device_hours)),
-    ("Energy, idle devices included (modelled)", lambda item: _number(item.energy_kwh, "kWh")),
+    ("Energy, idle devices included (assumed)", lambda item: _number(item.energy_kwh, "kWh")),
     ("... per finished job", lambda item: _number(item.energy_per_finished_kwh, "kWh")),
     ("Changes of devices per job", lambda item: _number(item.changes_per_job, digits=3)),
     ("Decisions", lambda item: _number(item.decisions)),

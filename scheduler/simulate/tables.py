@@ -22,7 +22,7 @@ Rates = Mapping[int, float]
 
 @dataclass(frozen=True, kw_only=True)
 class Power:
-    """Power of one device: modelled, not measured."""
+    """Power of one device: assumed from a data sheet, not measured."""
 
     idle_w: float
     busy_w: float

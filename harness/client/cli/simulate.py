@@ -126,7 +126,7 @@ def _cost_words(overheads: bool, rescale_s: float | None) -> str:
     own = (
         f"; a start or change of devices {rescale_s:g} s per doubling, and once again" if rescale_s is not None else ""
     )
-    return f"{cost}{own}. Energy is modelled from a table."
+    return f"{cost}{own}. Energy is time by the power of data sheets: assumed."
 
 
 def _report_write(path: Path, title: str, told: list[str], replays: list[Replay], figures: list[Metrics]) -> None:
