@@ -68,5 +68,5 @@ def test_servers_that_are_cut_for_good_end_on_both_sides_and_neither_is_to_blame
         ended = [running.ended(node).data for node in NODES]
     told = [(data["outcome"], data["failure"]["code"], data["failure"].get("suffered")) for data in ended]
     assert told == [("lost", "rank_killed", True)] * 2, running.logs()
-    message = "A rank disappeared and the others could not continue."  # they noticed it, and no watchdog ended them
-    assert [data["failure"]["message"] for data in ended] == [message] * 2
+    noticed = "The ranks on this node lost those on the others and could not continue."
+    assert [data["failure"]["message"] for data in ended] == [noticed] * 2, "a watchdog ended them"
