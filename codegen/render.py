@@ -26,6 +26,7 @@ PROJECT = Path(__file__).parent.parent
 RUNTIME = (
     "worker/__init__.py",
     "worker/cells.py",
+    "worker/cuts.py",
     "worker/events.py",
     "worker/fence.py",
     "worker/intervals.py",

@@ -184,6 +184,7 @@ class Attempt:
             interface=INTERFACE if self.plan.network else interface_of(self.address(self.node)), ranks=ranks,
             port_file=str(self.port_file) if self.several_nodes else None, least=self.plan.least,
             started=len(self.local_ranks), word=self.plan.word, hint=network_hint(self.plan),
+            asks_others=not self.plan.notices_cuts,
         )  # fmt: skip
 
     def sandbox(self, config_file: Path, pass_fds: tuple[int, ...]) -> SandboxSpec:

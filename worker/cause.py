@@ -157,15 +157,14 @@ def _bad_exit(seen: Seen) -> tuple[Outcome, dict[str, Any]]:
         words = seen.sandbox_text.strip()[-2000:] or f"exit code {seen.sandbox_code}"
         return Outcome.LOST, failure(FailureCode.START_FAILED, f"The sandbox ended before its ranks: {words}")
     early = [rank for rank, code in seen.codes.items() if code == 0]
-    if early and all(_guilt(seen, rank, code) == SUFFERED for rank, code in own.items()):
+    all_suffered = all(_guilt(seen, rank, code) == SUFFERED for rank, code in own.items())
+    if early and all_suffered:
         return Outcome.FAILED, left_early(f"Rank {early[0]}")
-    if not own:
-        text = "A rank disappeared and the others could not continue."
-        return Outcome.LOST, {**failure(FailureCode.RANK_KILLED, text), "suffered": True}
+    if all_suffered and (seen.several_nodes or not own):
+        elsewhere = "The ranks on this node lost those on the others and"
+        lost = elsewhere if seen.several_nodes else "A rank disappeared and the others"
+        return Outcome.LOST, {**failure(FailureCode.RANK_KILLED, f"{lost} could not continue."), "suffered": True}
     rank, code = min(own.items(), key=lambda item: _guilt(seen, *item))  # of equals the first that ended
-    if seen.several_nodes and _guilt(seen, rank, code) == SUFFERED:
-        text = "The ranks on this node lost those on the others and could not continue."
-        return Outcome.LOST, {**failure(FailureCode.RANK_KILLED, text), "suffered": True}
     if code in _KILLED:
         name = signal.Signals(-code).name
         return Outcome.LOST, failure(

@@ -6,7 +6,6 @@ Started as `celery -A worker.celery_app:app worker -Q node.<name>` or `python -m
 
 from __future__ import annotations
 
-import socket
 import time
 from contextlib import suppress
 from typing import Any
@@ -17,6 +16,7 @@ from celery.signals import heartbeat_sent, worker_ready, worker_shutdown
 from kombu import Queue
 from kombu.exceptions import KombuError
 
+from worker.cuts import cut_options
 from worker.home import ends_runs, node_name, redis_url, run_dir
 from worker.queues import node_queue_name, unacked_keys
 
@@ -30,9 +30,6 @@ whose network was cut would wait for TCP's own patience: minutes after the netwo
 ANSWER_S = 120.0
 """So long an answer waits for the broker."""
 ANSWER_FIRST_S, ANSWER_MOST_S = 0.5, 8.0
-SOCKET_OPTIONS = {
-    socket.TCP_KEEPIDLE: 5, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3, socket.TCP_USER_TIMEOUT: CUT_S * 1000,
-}  # fmt: skip
 
 # No fixups: with DJANGO_SETTINGS_MODULE in its environment Celery would load Django into the node.
 app = Celery("node", include=["worker.tasks"], fixups=[])
@@ -45,7 +42,7 @@ app.conf.update(
         "socket_timeout": None,
         "socket_connect_timeout": 5,
         "socket_keepalive": True,
-        "socket_keepalive_options": SOCKET_OPTIONS,
+        "socket_keepalive_options": cut_options(CUT_S),
         **unacked_keys(QUEUE),
     },
     task_publish_retry_policy={"max_retries": 1, "interval_start": 0.1, "interval_step": 0.1},

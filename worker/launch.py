@@ -7,8 +7,8 @@ Exit codes: 0 all ranks done, 75 all paused or done, otherwise the code of the r
 (128 + number for a signal). What each rank did goes to the status pipe as JSON lines:
 `{"rank", "pid"}` when started, `{"rank", "code", "own"}` when ended (`own`: not ended by this process). On several
 nodes the first one says `{"port"}` once its rendezvous, or with the twin its door, is open; its supervisor brings it
-to the others', and each supervisor writes the port file when all nodes are there (`worker.meeting`). With the twin,
-which notices no cut network, each says `{"reaches"}` when its ranks stand still: whether the other nodes answer.
+to the others', and each supervisor writes the port file when all nodes are there (`worker.meeting`). Where ranks may
+not notice a cut network, each says `{"reaches"}` when its ranks stand still: whether the other nodes answer.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ class Gang:
         return self._exit_code()
 
     def _reach_begin(self) -> None:
-        """Begin to ask the other nodes for an answer, beside all else. By Horovod the ranks notice a cut themselves."""
+        """Begin to ask the other nodes for an answer, beside all else, where the ranks notice no cut themselves."""
         file = self.config.port_file
-        if file is not None and self.config.backend == "torch":
+        if file is not None and self.config.asks_others:
             threading.Thread(target=self._reach, args=(Path(file),), daemon=True).start()
 
     def _reach(self, port_file: Path) -> None:

@@ -44,6 +44,8 @@ class LaunchConfig:
     """What the nodes of one elastic run show each other (`worker.elastic.remote_nodes`)."""
     hint: str = ""
     """What to look at where the first node cannot be reached."""
+    asks_others: bool = False
+    """The other nodes are asked for an answer once the ranks here stand still: these notice no cut network."""
 
     def to_json(self) -> str:
         """JSON text."""

@@ -129,6 +129,16 @@ class RunPlan:
         """All nodes in rank order; the first runs the rendezvous and writes checkpoints and results."""
         return tuple(dict.fromkeys(rank.node for rank in self.ranks))
 
+    @property
+    def notices_cuts(self) -> bool:
+        """Whether ranks give up others that are cut off, long before they would count as standing still.
+
+        They do in Horovod's sums by Gloo. Who waits in `torch.distributed` does not, nor in a sum by NCCL, as ranks on
+        GPUs may; and of parameter servers all ranks of a node may wait at one of their own.
+        """
+        by_gloo = self.backend == "horovod" and all(rank.device == "cpu" for rank in self.ranks)
+        return by_gloo and self.mode != "async"
+
     def memory_bytes(self, node: str) -> int:
         """What its ranks on a node may take there together."""
         on_node = Counter(rank.node for rank in self.ranks)

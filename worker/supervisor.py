@@ -52,7 +52,7 @@ class Supervisor:
         ranks = [rank.rank for rank in attempt.slots]
         self.seen = Seen(
             limits.memory_bytes, limits.disk_bytes, ranks=len(ranks), several_nodes=attempt.several_nodes,
-            notices_cuts=self.plan.backend == "horovod",
+            notices_cuts=self.plan.notices_cuts,
         )  # fmt: skip
         self.warden = Warden(attempt, self.seen, self.started_s, self._tails)
         self.monitor = Monitor(attempt.gpus)

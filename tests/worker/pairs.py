@@ -88,13 +88,20 @@ class Pair:
         command = [*self.enter(node), sys.executable, "-c", code, *arguments]
         subprocess.run(command, env=env, check=True, timeout=180)
 
-    def start(self, body: str, *nodes: str, stall_s: float = 300.0, **changes: Any) -> None:
+    def start(self, body: str, *nodes: str, **changes: Any) -> None:
+        """A stand-in program without data."""
         self.paths.program.mkdir(parents=True, exist_ok=True)
         (self.paths.program / "train.py").write_text(TELL + body)
         data = self.folder / "store" / "data"
         data.mkdir(parents=True, exist_ok=True)
+        self.begin(*nodes, dataset_dir=str(data), **changes)
+
+    def begin(
+        self, *nodes: str, token: int = 1, mode: str = "sync", stall_s: float = 300.0, dataset_dir: str, **changes: Any
+    ) -> None:
+        """An attempt of the program that is there."""
         plan = RunPlan(
-            job_id="job1", token=1, mode="sync", job_dir=str(self.paths.root), dataset_dir=str(data),
+            job_id="job1", token=token, mode=mode, job_dir=str(self.paths.root), dataset_dir=dataset_dir,
             ranks=tuple(
                 RankPlan(rank=rank, node=node, local_rank=0, device="cpu", threads=1) for rank, node in enumerate(NODES)
             ),
@@ -106,13 +113,13 @@ class Pair:
         for node in nodes or NODES:
             self.call(node, START, str(file))
 
-    def ended(self, node: str) -> Event:
-        file = self.of(node).exit_file(1)
+    def ended(self, node: str, token: int = 1) -> Event:
+        file = self.of(node).exit_file(token)
         wait_for(file.exists, 180.0)
         return Event.from_json(file.read_text())
 
-    def log(self, rank: int) -> str:
-        file = self.paths.rank_log(1, rank)
+    def log(self, rank: int, token: int = 1) -> str:
+        file = self.paths.rank_log(token, rank)
         return file.read_text() if file.exists() else ""
 
     def events(self, node: str) -> str:
@@ -120,9 +127,9 @@ class Pair:
         file = self.of(node).rank_events(1, NODES.index(node))
         return file.read_text() if file.exists() else ""
 
-    def logs(self) -> str:
-        texts = [self.log(rank) for rank in (0, 1)]
-        return "\n".join([*texts, *(self.of(node).exit_file(1).read_text() for node in NODES)])
+    def logs(self, token: int = 1) -> str:
+        texts = [self.log(rank, token) for rank in (0, 1)]
+        return "\n".join([*texts, *(self.of(node).exit_file(token).read_text() for node in NODES)])
 
     def close(self) -> None:
         for node in NODES:
@@ -142,6 +149,18 @@ def cut(node: str) -> Iterator[None]:
         yield
     finally:
         ip("link", "set", SPACES[node], "up")
+
+
+@contextmanager
+def cut_between() -> Iterator[None]:
+    """Without a way from node to node; both still reach the broker."""
+    for node in NODES:
+        assert ip("link", "set", SPACES[node], "type", "bridge_slave", "isolated", "on")
+    try:
+        yield
+    finally:
+        for node in NODES:
+            ip("link", "set", SPACES[node], "type", "bridge_slave", "isolated", "off")
 
 
 @contextmanager

@@ -115,6 +115,16 @@ def test_of_a_run_without_progress_the_rank_that_waits_for_another_node_is_not_t
     assert "suffered" not in (judge(seen(**stalled))[1] or {})
 
 
+@pytest.mark.parametrize(
+    ("several_nodes", "words"),
+    [(False, "A rank disappeared"), (True, "The ranks on this node lost those on the others")],
+)
+def test_who_has_lost_others_says_whether_they_may_be_on_other_nodes(several_nodes: bool, words: str) -> None:
+    outcome, failure = judge(seen(codes={0: EXIT_PEER_LOST}, several_nodes=several_nodes))
+    assert failure
+    assert (outcome, failure["suffered"]) == (Outcome.LOST, True) and failure["message"].startswith(words)
+
+
 def test_ranks_that_do_not_notice_a_cut_network_are_lost_where_all_of_them_wait_for_another_node() -> None:
     stack = ["Stack (most recent call first):", '  File "/x/torch/distributed/c10d.py", line 1 in all_reduce']
     waiting = {"verdict": Verdict(FailureCode.STALLED, "m", "h"), "tails": {0: stack}, "notices_cuts": False}

@@ -41,6 +41,10 @@ DEADLOCK = STANDS.replace("STANDING", "-1").replace(
     "    if step == 5:\n        torch.distributed.recv(torch.zeros(1), src=1 - rank)\n    time.sleep(0.02)\n",
 )
 """Both want to hear from the other one first."""
+CROSSED = STANDS.replace("STANDING", "-1").replace('"sum")', 'f"sum {rank if step == 5 else -1}")')
+"""Each adds up what the other one never does."""
+WAYS = {"torch": (DEADLOCK, "sync"), "horovod": (CROSSED, "async")}
+"""Backend -> a program, and a mode in which nodes ask each other for an answer."""
 
 
 @pytest.mark.parametrize("backend", ["horovod", "torch"])
@@ -60,12 +64,14 @@ def test_the_node_of_the_rank_that_stands_still_has_the_first_word(loopback: Pai
     assert other.data["outcome"] == "failed", "the network is there"
 
 
-def test_ranks_by_torch_that_wait_for_each_other_are_told_from_ones_that_are_cut_off(loopback: Pair) -> None:
-    loopback.start(DEADLOCK, backend="torch", stall_s=STALL_S)
+@pytest.mark.parametrize("backend", WAYS)
+def test_ranks_that_wait_for_each_other_are_told_from_ones_that_are_cut_off(loopback: Pair, backend: str) -> None:
+    body, mode = WAYS[backend]
+    loopback.start(body, backend=backend, mode=mode, stall_s=STALL_S)
     for end in [loopback.ended(node).data for node in NODES]:
         failure = end["failure"]
         assert (end["outcome"], failure["code"], failure["suffered"]) == ("failed", "stalled", True), loopback.logs()
-        assert "no network is cut" in failure["message"] and "recv" in failure["traceback"]
+        assert "no network is cut" in failure["message"] and "train.py" in failure["traceback"]
 
 
 def test_ranks_by_torch_that_are_cut_off_from_each_other_are_both_lost_and_neither_is_blamed(namespaces: Pair) -> None:

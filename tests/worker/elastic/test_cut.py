@@ -12,12 +12,12 @@ import pytest
 
 from tests.untested import untested
 from tests.waiting import wait_for
-from tests.worker.pairs import NODES, SPACES, Pair, cut
+from tests.worker.pairs import NODES, SPACES, Pair, cut, cut_between
 from worker.home import REPOSITORY
 
 pytestmark = pytest.mark.ranks
-CUT_S = 5.0
-"""The fault itself, not a limit."""
+CUT_S, LONGER_CUT_S = 5.0, 60.0
+"""The faults themselves, no limits."""
 REDUCE = """
 import torch, horovod.torch as hvd
 hvd.init()
@@ -28,6 +28,22 @@ for step in range(1, STEPS + 1):
     if float(hvd.allreduce(torch.tensor([float(paused())]), op=hvd.Sum, name="paused")): break  # all at one step
 print("sum", total / step, flush=True)
 """
+TWIN = """
+import torch
+from worker.runtime.collective import join
+group = join("torch", 0.1, torch.device("cpu"))
+def total(value):
+    summed = torch.tensor([value])
+    group.sum_start(summed, "sum").wait()
+    return float(summed)
+for step in range(1, 10**9):
+    found = total(1.0)
+    tell("progress", step=step, phase="train")
+    if total(float(paused())): break
+group.close()
+print("sum", found, flush=True)
+"""
+"""The same by torch.distributed."""
 
 
 def reduce(steps: int, rows: int = 1000) -> str:
@@ -35,16 +51,22 @@ def reduce(steps: int, rows: int = 1000) -> str:
     return REDUCE.replace("STEPS", str(steps)).replace("ROWS", str(rows))
 
 
-def steps_told(pair: Pair) -> int:
+def steps_told(pair: Pair, token: int = 1) -> int:
     """Progress events of rank 0 so far."""
-    file = pair.paths.rank_events(1, 0)
+    file = pair.paths.rank_events(token, 0)
     return len(file.read_text().splitlines()) if file.exists() else 0
 
 
-def finished(pair: Pair) -> None:
+def finished(pair: Pair, token: int = 1) -> None:
     """Both nodes are done and every sum was right."""
-    assert [pair.ended(node).data["outcome"] for node in NODES] == ["succeeded", "succeeded"], pair.logs()
-    assert all("sum 2.0" in pair.log(rank) for rank in (0, 1)), pair.logs()
+    assert [pair.ended(node, token).data["outcome"] for node in NODES] == ["succeeded", "succeeded"], pair.logs(token)
+    assert all("sum 2.0" in pair.log(rank, token) for rank in (0, 1)), pair.logs(token)
+
+
+def pause(pair: Pair, token: int = 1) -> None:
+    """Ask all ranks to leave."""
+    for node in NODES:
+        (pair.of(node).requests(token) / "pause").touch()
 
 
 def test_a_gang_outlives_a_cut_of_five_seconds(namespaces: Pair) -> None:
@@ -57,8 +79,7 @@ def test_a_gang_outlives_a_cut_of_five_seconds(namespaces: Pair) -> None:
         before = steps_told(namespaces)
     assert before == first, "it was no cut"
     wait_for(lambda: steps_told(namespaces) > before + 5, 180.0)
-    for node in NODES:
-        (namespaces.of(node).requests(1) / "pause").touch()
+    pause(namespaces)
     finished(namespaces)
 
 
@@ -70,6 +91,35 @@ def test_a_gang_that_is_cut_for_good_ends_on_both_sides_and_neither_is_to_blame(
     assert [(data["outcome"], data["failure"].get("suffered")) for data in ended] == [("lost", True)] * 2, (
         namespaces.logs()
     )
+
+
+def test_a_gang_that_is_cut_for_a_minute_is_lost_and_its_next_attempt_waits_for_the_network(namespaces: Pair) -> None:
+    namespaces.start(reduce(10**9))
+    wait_for(lambda: steps_told(namespaces) > 5, 180.0)
+    began_s = time.monotonic()
+    with cut_between():
+        ended = [namespaces.ended(node).data for node in NODES]
+        namespaces.start(reduce(10**9), token=2)
+        time.sleep(max(0.0, began_s + LONGER_CUT_S - time.monotonic()))
+        assert not steps_told(namespaces, 2), "it was no cut"
+    assert [(data["outcome"], data["failure"].get("suffered")) for data in ended] == [("lost", True)] * 2
+    wait_for(lambda: steps_told(namespaces, 2) > 5, 180.0)
+    pause(namespaces, 2)
+    finished(namespaces, 2)
+
+
+def test_a_gang_of_the_twin_outlives_a_cut_of_a_minute(namespaces: Pair) -> None:
+    namespaces.start(TWIN, backend="torch")
+    wait_for(lambda: steps_told(namespaces) > 5, 180.0)
+    with cut_between():
+        time.sleep(CUT_S)  # what was on its way has arrived
+        first = steps_told(namespaces)
+        time.sleep(LONGER_CUT_S - CUT_S)
+        before = steps_told(namespaces)
+    assert before == first, "it was no cut"
+    wait_for(lambda: steps_told(namespaces) > before + 5, 180.0)
+    pause(namespaces)
+    finished(namespaces)
 
 
 def test_a_gang_trains_over_a_network_of_100_megabits(namespaces: Pair) -> None:

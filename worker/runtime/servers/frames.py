@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hmac
+import selectors
 import socket
 import struct
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from worker.cuts import cut_options
 from worker.runtime.collective import PeerLost
 
 HEADER = struct.Struct("<4sBqdddQ")
@@ -18,6 +21,8 @@ HEADER = struct.Struct("<4sBqdddQ")
 MAGIC = b"dlh1"
 KEY_BYTES = 16
 BODY_MOST = 1 << 40
+CUT_S = 30
+"""A peer that is cut off for so long is given up: when Gloo gives up, by which the ranks meet between epochs."""
 
 
 class Kind(IntEnum):
@@ -39,6 +44,14 @@ class Kind(IntEnum):
 STOPPED = -1
 Frame = tuple[Kind, int, tuple[float, float, float], int]
 """Kind, number, fractions, bytes of the body that follows."""
+
+
+def ready(connection: socket.socket) -> None:
+    """Let frames leave at once, and a cut network be noticed."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in cut_options(CUT_S).items():
+        connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def send(
@@ -72,13 +85,18 @@ def fill(source: socket.socket, into: memoryview) -> None:
     """Read exactly as many bytes as `into` takes. Raises `PeerLost`."""
     place = 0
     while place < len(into):
-        try:
-            count = source.recv_into(into[place:])
-        except OSError as error:
-            raise PeerLost(f"a parameter server or worker went away: {error}") from error
-        if not count:
-            raise PeerLost("a parameter server or worker closed its connection")
-        place += count
+        place += _some(source, into[place:])
+
+
+def _some(source: socket.socket, into: memoryview) -> int:
+    """Read what is there, of which there is some at least; its length. Raises `PeerLost`."""
+    try:
+        count = source.recv_into(into)
+    except OSError as error:
+        raise PeerLost(f"a parameter server or worker went away: {error}") from error
+    if not count:
+        raise PeerLost("a parameter server or worker closed its connection")
+    return count
 
 
 def expect(source: socket.socket, kind: Kind, body_bytes: int = 0) -> tuple[int, tuple[float, float, float]]:
@@ -87,6 +105,28 @@ def expect(source: socket.socket, kind: Kind, body_bytes: int = 0) -> tuple[int,
     if found != kind or size != body_bytes:
         raise PeerLost(f"a parameter server answered {found.name} with {size} bytes to {kind.name}")
     return number, fractions
+
+
+def expect_all(kind: Kind, bodies: Mapping[socket.socket, memoryview]) -> list[int]:
+    """Numbers of the answers of that kind whose bodies fill these. Raises `PeerLost` for another answer.
+
+    All are read as they come: a connection that is not read while another one is slow would count as cut off.
+    """
+    numbers: dict[socket.socket, int] = {}
+    rests = dict(bodies)
+    with selectors.PollSelector() as coming:
+        for source in bodies:
+            coming.register(source, selectors.EVENT_READ, source)
+        while coming.get_map():
+            for key, _ in coming.select():
+                source = key.data
+                if source in numbers:
+                    rests[source] = rests[source][_some(source, rests[source]) :]
+                else:
+                    numbers[source], _ = expect(source, kind, len(rests[source]))
+                if not rests[source]:
+                    coming.unregister(source)
+    return [numbers[source] for source in bodies]
 
 
 def raw(tensor: Tensor) -> memoryview:

@@ -88,7 +88,7 @@ class Server:
         """One worker, until it leaves. One that goes without a word ends the waiting of the others."""
         known = False
         with connection, suppress(PeerLost):
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            frames.ready(connection)
             worker = self._greet(connection)
             known = True
             window = _Window(self, connection, worker)

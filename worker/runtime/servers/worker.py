@@ -38,7 +38,7 @@ class Worker:
             server = socket.create_connection(address, timeout=CONNECT_LIMIT_S)
         except OSError as error:
             raise PeerLost(f"the parameter server at {address} cannot be reached: {error}") from error
-        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        frames.ready(server)
         frames.send(server, Kind.HELLO, rank, (0.0, 0.0, 0.0), key)
         frames.expect(server, Kind.HELLO)
         server.settimeout(None)
@@ -57,12 +57,12 @@ class Worker:
         self.settle()
         for server in self._servers:
             frames.send(server, Kind.PULL, least)
-        for place, server in enumerate(self._servers):
-            self._versions[place], _ = frames.expect(server, Kind.PULL, self._flats[place].nbytes)
-            frames.fill(server, frames.raw(self._flats[place]))
-            mine: list[Tensor] = [self._weights[number] for number in self._numbers[place]]
+        bodies = dict(zip(self._servers, map(frames.raw, self._flats), strict=True))
+        self._versions = frames.expect_all(Kind.PULL, bodies)
+        for numbers, shard in zip(self._numbers, self._views, strict=True):
+            mine: list[Tensor] = [self._weights[number] for number in numbers]
             if mine:
-                torch._foreach_copy_(mine, self._views[place])
+                torch._foreach_copy_(mine, shard)
 
     @torch.no_grad()
     def push(self, rates: Sequence[float], share: float, version: int | None = None) -> None:

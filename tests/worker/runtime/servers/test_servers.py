@@ -220,3 +220,31 @@ def test_a_worker_that_vanishes_ends_the_waiting_of_the_others() -> None:
     thread.join(60)
     assert not thread.is_alive()
     assert found
+
+
+def test_an_answer_is_read_while_another_server_is_silent_since_one_that_is_not_read_looks_cut_off() -> None:
+    slow, quick = socket.socketpair(), socket.socketpair()
+    bodies = torch.zeros(1), torch.zeros(1 << 23)
+    wanted = {slow[0]: frames.raw(bodies[0]), quick[0]: frames.raw(bodies[1])}
+    numbers: list[int] = []
+    reading = threading.Thread(target=lambda: numbers.extend(frames.expect_all(frames.Kind.PULL, wanted)), daemon=True)
+    reading.start()
+    no_fractions = (0.0, 0.0, 0.0)
+    sending = threading.Thread(
+        target=frames.send,
+        args=(quick[1], frames.Kind.PULL, 8, no_fractions, frames.raw(torch.ones(1 << 23))),
+        daemon=True,
+    )
+    sending.start()
+    sending.join(60.0)
+    assert not sending.is_alive(), "it waits for a reader"
+    frames.send(slow[1], frames.Kind.PULL, 7, no_fractions, frames.raw(torch.ones(1)))
+    reading.join(60.0)
+    assert numbers == [7, 8] and all(bool(body.eq(1).all()) for body in bodies)
+
+
+def test_an_answer_of_another_size_ends_the_reading() -> None:
+    here, there = socket.socketpair()
+    frames.send(there, frames.Kind.PULL, 1, (0.0, 0.0, 0.0), bytes(3))
+    with pytest.raises(PeerLost, match="answered PULL with 3 bytes"):
+        frames.expect_all(frames.Kind.PULL, {here: memoryview(bytearray(4))})
