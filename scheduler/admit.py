@@ -35,7 +35,9 @@ def admit(
     """
     chosen = policy_of(policy) if isinstance(policy, str) else policy
     quotas = quotas or {}
-    job = replace(job, promised=False, running=None)
+    # Where a queue is served, one that is promised already keeps its place by that.
+    keeps_place = job.promised and not isinstance(chosen, DeadlineEnergy)
+    job = replace(job, promised=keeps_place, running=None)
     others = [other for other in jobs if other.job_id != job.job_id]
     problem = _problem(job, now_s)
     if problem:

@@ -141,6 +141,8 @@ class JobView:
     deadline_s: float | None = None
     promised: bool = False
     """Admitted with its deadline: the promise is kept before anything else."""
+    promised_s: float | None = None
+    """When that was; None: at its submission."""
     running: Running | None = None
     minimum_sandbox_level: int = 0
     slowdown: float = 1.0
@@ -176,6 +178,11 @@ class JobView:
     def is_running(self) -> bool:
         """Whether it holds devices and continues."""
         return self.running is not None and not self.running.leaving
+
+    @property
+    def counts_from_s(self) -> float:
+        """When its promise was given, if it has one."""
+        return self.submitted_s if self.promised_s is None else self.promised_s
 
     def left_s(self, option: Option) -> float:
         """Middle of the time that the rest of the run takes on the option, once its data are there where it does not

@@ -19,7 +19,14 @@ from harness.jobs.control.data_ways import dataset_of
 from harness.jobs.control.views import facts_read, job_view
 from harness.jobs.models import Job
 from harness.jobs.options import deadline_check, has_estimate, option_words, options_of
-from harness.jobs.promises import AWAITS_ESTIMATE, IS_MEASURED, PromiseState, promise_state, promise_told
+from harness.jobs.promises import (
+    AWAITS_ESTIMATE,
+    IS_MEASURED,
+    PromiseState,
+    admitted_at,
+    promise_state,
+    promise_told,
+)
 from harness.jobs.states import job_note
 from harness.moments import moment_of, moment_words
 from harness.pool.models import Quota, Reservation
@@ -60,7 +67,7 @@ def job_admit(job: Job, *, promised: bool = True) -> dict[str, Any]:
         return fields | {"promise": promise_told(PromiseState.NO_ESTIMATE)}
     found, later = _ask(job, now)
     if found.accepted:
-        return fields | _promised(job.deadline_at, found, now)
+        return fields | _promised(job, found, now)
     if promised and later:
         return fields | {"promise": promise_told(PromiseState.AFTER_RESERVED, later)}
     if promised:
@@ -83,7 +90,7 @@ def job_admit_again(job: Job) -> dict[str, Any]:
         verb = "cannot be" if job.state == JobState.QUEUED else "is no longer"
         text = f"Its deadline {verb} promised. {found.text}{_earliest_words(found)}{_chance_words(found)}"
         return fields | {"promise": promise_told(PromiseState.NOT_PROMISED, text)}
-    return fields | _promised(job.deadline_at, found, now)
+    return fields | _promised(job, found, now)
 
 
 def promises_catch_up() -> int:
@@ -214,10 +221,12 @@ def _no_promise() -> dict[str, Any]:
     return {"promised_at": None, "promise": {}}
 
 
-def _promised(deadline_at: datetime, found: Admission, now: datetime) -> dict[str, Any]:
+def _promised(job: Job, found: Admission, now: datetime) -> dict[str, Any]:
+    # Where a queue is served, its place goes by when it was promised first.
+    since = admitted_at(job) if job.promised_at is not None else None
     finish_at = datetime.fromtimestamp(found.finish_s, UTC).isoformat() if found.finish_s else None
-    times = {"finish_at": finish_at, "admitted_at": now.isoformat()}
-    return {"promised_at": deadline_at, "promise": promise_told(PromiseState.PROMISED, found.text) | times}
+    times = {"finish_at": finish_at, "admitted_at": (since or now).isoformat()}
+    return {"promised_at": job.deadline_at, "promise": promise_told(PromiseState.PROMISED, found.text) | times}
 
 
 def _earliest(found: Admission) -> datetime | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -62,3 +63,9 @@ def promise_told(state: PromiseState, why: str = "") -> dict[str, Any]:
 def promise_state(job: Job) -> PromiseState:
     """What is said of its requested finish."""
     return PromiseState(job.promise.get("state", PromiseState.NONE))
+
+
+def admitted_at(job: Job) -> datetime | None:
+    """When its finish was promised; None: it never was."""
+    told = job.promise.get("admitted_at")
+    return datetime.fromisoformat(told) if isinstance(told, str) else None

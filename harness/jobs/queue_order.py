@@ -111,7 +111,7 @@ def _peers(job: Job, waiting: Sequence[Job]) -> list[Job]:
     if mine == PROMISED:
         served = "it is served by its deadline, in no other order."
         if pool_setting_get().policy != Policy.DEADLINE_ENERGY:
-            served = "it stays before whoever came later, and behind whoever was before it then."
+            served = "whoever came after the promise stands behind it, and nobody else."
         raise Conflict(f"{job.name} has a promised finish: {served}")
     return [other for other, group in grouped if group == mine]
 
@@ -125,7 +125,7 @@ def _grouped(waiting: Iterable[Job]) -> list[tuple[Job, Hashable]]:
 def _group(job: Job, policy: str, now: datetime) -> Hashable:
     overdue = (now - _time(job)[0]).total_seconds() >= PATIENCE_S
     is_dated = job.deadline_at is not None and now < job.deadline_at
-    if is_dated and job.promised_at is not None:
+    if job.promised_at is not None and (is_dated or policy != Policy.DEADLINE_ENERGY):
         return PROMISED
     if policy == Policy.FAIR_SHARE:
         return (overdue, "" if overdue else job.project_id)

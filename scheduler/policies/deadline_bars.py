@@ -27,10 +27,6 @@ class Wanted:
         """Its devices, too."""
         self._options.setdefault((option.key, option.parts), option)
 
-    def has(self, option: Option) -> bool:
-        """Whether just these devices are among them."""
-        return (option.key, option.parts) in self._options
-
     def meet(self, option: Option) -> bool:
         """Whether the option may need one of them."""
         return any(_share_devices(option, other) for other in self._options.values())
@@ -44,21 +40,32 @@ class Bars:
     _devices: Wanted = field(default_factory=Wanted)
     _quotas: set[tuple[str, str]] = field(default_factory=set)
     """(project, kind) of overdue jobs that wait for the quota of their project: others' promises take nothing of it."""
+    _busy: set[tuple[DeviceKey, Parts, int, int]] = field(default_factory=set)
+    """(devices, count, sandbox level) of which not enough are free, whatever the memory."""
     _memory: bool = False
     """An overdue job waits for memory of hosts, which any kind of devices may take from it."""
 
     def add(self, job: JobView, seconds: Iterable[tuple[Option, float]], sites: GangSites) -> None:
         """An overdue job that cannot start now, and is not planned yet; `seconds`: what each option takes."""
         for option, run_s in seconds:
-            if self._devices.has(option) or not sites.quotas.fit(job, option):
+            if not sites.quotas.fit(job, option):
                 continue
             tokens = sites.quotas.binding(job, option, borrow=False)
             if tokens is not None and tokens.earliest(option.count, run_s, sites.now_s, sites.now_s) > sites.now_s:
                 self._quotas.add((job.project, option.kind))
-            elif option.memory_bytes and sites.find(job, replace(option, memory_bytes=0), run_s, sites.now_s):
+            elif self._waits_for_memory(job, option, run_s, sites):
                 self._memory = True
             else:
                 self._devices.add(option)
+
+    def _waits_for_memory(self, job: JobView, option: Option, run_s: float, sites: GangSites) -> bool:
+        wish = (option.key, option.parts, option.count, job.minimum_sandbox_level)
+        if not option.memory_bytes or wish in self._busy:
+            return False
+        if sites.find(job, replace(option, memory_bytes=0), run_s, sites.now_s):
+            return True
+        self._busy.add(wish)
+        return False
 
     def allow(self, job: JobView, option: Option) -> bool:
         """Whether the overdue ones get what they wait for if the job is promised a finish in this way."""

@@ -9,7 +9,7 @@ from scheduler.policies.deadline_plan import Found
 from scheduler.policies.deadline_settings import Settings
 from scheduler.policies.gang_sites import GangSites
 from scheduler.policies.site_slot import Slot
-from scheduler.policies.ways import Ways
+from scheduler.policies.ways import Ways, same
 from scheduler.types import JobView, Option
 
 _Wish = tuple[float, str, Option]
@@ -68,7 +68,9 @@ class Widening:
 
     def _worth_s(self, job: JobView, option: Option, wider: Option) -> float:
         """How long it has to keep more devices to gain what it loses by the change, if it runs, and the change back; at
-        most until its end."""
+        most until its end. What it holds it may keep."""
+        if job.running is not None and job.is_running and same(job.running.option, wider):
+            return 0.0
         gained = 1.0 - option.rate_per_s / wider.rate_per_s
         changes = (wider.count, option.count) if job.is_running else (option.count,)
         lost_s = sum(self._set.rescale.cost_s(count) for count in changes)

@@ -37,15 +37,19 @@ def is_settled(job: JobView, patience_s: float = PATIENCE_S) -> bool:
 
 
 def kept_places(queue: Iterable[JobView]) -> list[JobView]:
-    """The queue, with promised jobs before whoever was submitted after them: what was promised counted on nobody else.
-
-    So it keeps a promise against later jobs, whatever their priority, project or deadline, and holds up no job that was
-    there before.
-    """
+    """The queue, with whoever came after a promise, or was promised later, behind the promised job: it counted on
+    nobody else. All others keep their order."""
     kept: list[JobView] = []
     for job in queue:
-        at = len(kept)
+        kept.append(job)
         if job.promised:
-            at = next((at for at, other in enumerate(kept) if other.submitted_s > job.submitted_s), at)
-        kept.insert(at, job)
+            later = [other for other in kept[:-1] if _came_after(other, job)]
+            if later:
+                kept = [other for other in kept if other not in later] + later
     return kept
+
+
+def _came_after(other: JobView, job: JobView) -> bool:
+    """Whether the promise to `job` was given without a thought of the other one, or before its promise."""
+    came_s = other.counts_from_s if other.promised else other.submitted_s
+    return came_s > job.counts_from_s

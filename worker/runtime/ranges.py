@@ -49,9 +49,13 @@ def _edges(trained: Floats, predicted: Floats) -> Floats:
     return np.empty(0)
 
 
+def quantile_rank(rows: int) -> int:
+    """Of so many residuals, by size, the one that is the half width, from 1 on."""
+    return -(-(rows + 1) * SHARE_PERCENT // 100)  # whole numbers: 0.9 is not exact
+
+
 def _quantile(sizes: Floats) -> float:
-    rank = -(-(len(sizes) + 1) * SHARE_PERCENT // 100)  # whole numbers: 0.9 is not exact
-    return float(np.sort(sizes)[rank - 1])
+    return float(np.sort(sizes)[quantile_rank(len(sizes)) - 1])
 
 
 def range_limits(preprocess: Mapping[str, Any], predicted: ArrayLike) -> dict[str, list[float]]:

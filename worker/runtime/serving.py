@@ -59,7 +59,7 @@ def read_preprocess(weights: Path) -> dict[str, Any]:
     for folder in places:
         if (folder / "preprocess.json").is_file():
             body: dict[str, Any] = json.loads((folder / "preprocess.json").read_text(encoding="utf-8"))
-            return {name: value for name, value in body.items() if name != NOTED or weights.is_file()}
+            return {name: value for name, value in body.items() if name != NOTED or weights.suffix == ".safetensors"}
     hint = "Train first: python train.py. The zip of *Download the model* has one where the program writes it."
     raise InputError(f"No preprocess.json beside {weights}.", hint)
 

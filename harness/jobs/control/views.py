@@ -26,6 +26,7 @@ from harness.jobs.options import (
     wanted_memory_bytes,
     work_left,
 )
+from harness.jobs.promises import admitted_at
 from harness.pool.caches import NodeCache, caches_get
 from harness.pool.gangs import gang_problem
 from harness.pool.models import Device, Node, NodeState, PoolSetting, Quota, Reservation
@@ -144,7 +145,7 @@ def job_view(
     may_pause = _may_pause(job)
     if job.step and not may_pause:
         options = (running.option,) if running else options[:1]
-    submitted = min(job.queued_at or job.created_at, now)
+    submitted, admitted = min(job.queued_at or job.created_at, now), admitted_at(job)
     return JobView(
         job_id=job.pk,
         options=options,
@@ -155,6 +156,7 @@ def job_view(
         work_left=work_left(job),
         deadline_s=job.deadline_at.timestamp() if job.deadline_at else None,
         promised=job.promised_at is not None,
+        promised_s=admitted.timestamp() if admitted is not None and job.promised_at is not None else None,
         running=running,
         minimum_sandbox_level=setting.minimum_sandbox_level(own_code=job.own_code),
         slowdown=slowdown,

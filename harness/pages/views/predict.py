@@ -150,7 +150,11 @@ def _threshold(request: HttpRequest, two_classes: list[str]) -> str:
     if not 0 <= share <= 1:
         hint = f"Write a probability from 0 to 1, like {USUAL_THRESHOLD}."
         raise Invalid(f"The threshold {text!r} is none.", field="threshold", hint=hint)
-    return "" if share == USUAL_THRESHOLD else f"{request.POST.get('threshold_class', '')}={share}"
+    named = request.POST.get("threshold_class", "")
+    if named not in two_classes:
+        hint = f"Choose {' or '.join(two_classes)}."
+        raise Invalid(f"{named[:100]!r} is no class of this model.", field="threshold_class", hint=hint)
+    return "" if share == USUAL_THRESHOLD else f"{named}={share}"
 
 
 def _may(user: User, job: Job) -> dict[str, bool]:

@@ -91,3 +91,14 @@ def test_what_is_no_probability_is_named_and_stays_in_its_field(
     assert answer.status_code == 422 and not asked
     assert "Write a probability from 0 to 1, like 0.5." in page and f'value="{typed}"' in page
     assert '<option value="no" selected>' in page
+
+
+def test_a_class_that_the_model_does_not_have_is_refused(
+    world: SimpleNamespace, owner: Client, asked: list[str]
+) -> None:
+    job = results(world, ("no", 90), ("yes", 10))
+    answer = owner.post(
+        reverse("job_predict", args=[job.pk]), {"file": upload(), "threshold": "0.3", "threshold_class": "--perhaps"}
+    )
+    assert answer.status_code == 422 and not asked
+    assert "Choose yes or no." in answer.content.decode()

@@ -62,6 +62,22 @@ def test_a_wait_for_the_own_quota_keeps_promises_from_nobody_else(hard):
     assert not told(asks(way(run_s=HOUR_S), "mine"), jobs, view, quotas).accepted
 
 
+@pytest.mark.parametrize("names", [("overdue1", "overdue2"), ("overdue2", "overdue1")])
+def test_of_two_that_wait_for_the_same_devices_each_is_kept_what_it_lacks(names):
+    view = pool(node(gpus=2, models={"cuda0": "A100", "cuda1": "T4"}))
+    quotas = {"mine": Quota(devices={"cuda": 1})}
+    runs = job("runs", way(kind="cuda", model="A100", run_s=20 * HOUR_S), deadline_s=NOW_S + 21 * HOUR_S, promised=True)
+    a100 = way(kind="cuda", model="A100", run_s=HOUR_S)
+    waiting = [
+        job(name, a100, at=float(number), project="mine" if number else "other") for number, name in enumerate(names)
+    ]
+    holder = job("runs2", way(kind="cuda", model="T4", run_s=HOUR_S), project="mine", can_pause=True)
+    jobs = started([runs, holder, *waiting], view, quotas)
+    t4 = asks(way(kind="cuda", model="T4", run_s=HOUR_S), "mine")
+    assert not told(t4, jobs, view, quotas).accepted
+    assert told(replace(t4, project="third"), jobs, view, quotas).accepted
+
+
 def test_memory_that_the_overdue_job_waits_for_is_promised_on_no_kind_of_device():
     view = pool(node(cpus=4, gpus=1, memory_gib=16))
     runs = job("runs", way(run_s=20 * HOUR_S, memory_gib=12), at=0.0, deadline_s=NOW_S + 21 * HOUR_S, promised=True)

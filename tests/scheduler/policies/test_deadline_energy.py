@@ -127,6 +127,14 @@ def test_a_run_grows_only_onto_devices_that_stay_free_until_that_has_paid(later_
     assert counts(planned([running, held, promised], RESTARTS, pool="1x6"))["runs"] == count
 
 
+def test_a_run_keeps_devices_that_are_needed_by_others_in_a_moment_until_then():
+    running = on_devices(view("runs", 1000.0, power=1.0), 0, 1, 2, 3)
+    running = replace(running, running=replace(running.running, option=running.options[2]))
+    held = on_devices(view("held", 10.0, widths=(2,), power=0.0, can_pause=False), 4, 5)
+    promised = view("promised", 1000.0, 1040.0, widths=(5,), power=0.0, promised=True)
+    assert counts(planned([running, held, promised], RESTARTS, pool="1x6"))["runs"] == 4
+
+
 @pytest.mark.parametrize(("later_s", "starts"), [(10.0, False), (60.0, True)])
 def test_a_deadline_that_does_not_fit_starts_on_free_devices_only_if_that_is_worth_a_start(later_s, starts):
     held = begun(view("held", later_s, widths=(1,), can_pause=False), 0.0)

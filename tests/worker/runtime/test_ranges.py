@@ -78,3 +78,5 @@ def test_the_ranges_of_the_best_weights_are_not_those_of_a_checkpoint(tmp_path: 
     (results / "model.safetensors").touch()
     assert serving.read_preprocess(results / "model.safetensors") == noted
     assert serving.read_preprocess(checkpoint) == {"target_std": 1.0}
+    (checkpoint / "state.pt").touch()
+    assert serving.read_preprocess(checkpoint / "state.pt") == {"target_std": 1.0}

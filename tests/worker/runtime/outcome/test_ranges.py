@@ -47,6 +47,19 @@ def test_test_rows_that_are_unlike_the_validation_rows_are_told() -> None:
     assert "too few for chance: the test rows are unlike those of the validation" in told(val, 2 * val)["said"]
 
 
+@pytest.mark.parametrize(("held_out", "tested"), [(200, 1), (200, 3), (20, 200), (400, 100)])
+def test_rows_that_are_alike_are_called_unlike_by_chance_alone_and_rarely(held_out: int, tested: int) -> None:
+    random = np.random.default_rng(0)
+    found = [told(random.normal(0, 1, held_out), random.normal(0, 1, tested)) for _ in range(400)]
+    assert sum("too few for chance" in one["said"] for one in found) <= 8, "2 are to be expected"
+
+
+def test_predictions_that_are_no_finite_numbers_have_no_range_and_say_so() -> None:
+    dataset = Dataset(*[Part((torch.zeros(20, 1),), torch.zeros(20), torch.arange(20))] * 3, preprocess={})
+    outputs = {name: torch.full((20, 1), torch.nan) for name in ("train", "val", "test")}
+    assert part_ranges(dataset, outputs)["said"].endswith("some of the held-out ones are no finite numbers.")
+
+
 def test_several_widths_are_told_from_the_least_to_the_largest() -> None:
     random = np.random.default_rng(1)
     predicted = torch.tensor(random.uniform(-1, 1, 500), dtype=torch.float32)
