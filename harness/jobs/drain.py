@@ -15,19 +15,10 @@ from harness.moments import moment_of
 from harness.pool.models import Node
 from harness.pool.naming import node_named
 from scheduler.place import place
-from scheduler.types import ChangeKind, PoolView, WaitCode, WaitReason
+from scheduler.placing.obstacles import NEVER
+from scheduler.types import ChangeKind, PoolView, WaitReason
 
-STUCK = frozenset(
-    {
-        WaitCode.NO_NODES,
-        WaitCode.NO_SUCH_DEVICE,
-        WaitCode.TOO_MANY_DEVICES,
-        WaitCode.NOT_ENOUGH_MEMORY,
-        WaitCode.SANDBOX_TOO_WEAK,
-    }
-)
-"""Reasons that no end of another job takes away."""
-PAUSED = "It would be paused for a job that goes before it, and resume later."
+PAUSED = "It is paused for a job that goes before it, and resumes later."
 LATER_S = 60.0
 """A finish that moves by less is not worth a line."""
 
@@ -136,8 +127,8 @@ def affected(facts: Facts, before: Outlook, after: Outlook) -> tuple[Affected, .
 def _held_back(facts: Facts, job_id: str, before: Outlook, after: Outlook) -> Affected | None:
     was, will = before.expected.get(job_id), after.expected.get(job_id)
     reason, old = after.waits.get(job_id), before.waits.get(job_id)
-    stuck = reason is not None and reason.code in STUCK
-    was_stuck = old is not None and old.code in STUCK
+    stuck = reason is not None and reason.code in NEVER
+    was_stuck = old is not None and old.code in NEVER
     later = was is not None and will is not None and will[1] - was[1] > LATER_S
     # It would wait behind jobs of which nobody knows when they end.
     lost = reason is not None and will is None and (was is not None or job_id in before.starting)

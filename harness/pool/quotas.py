@@ -19,9 +19,7 @@ DEVICES_MAX = 1_000_000
 def quota_set(*, user: User, project: Project, device_kind: str, devices: int, may_borrow: bool = True) -> Quota:
     """Give a project a quota, or change it. Running jobs are not stopped. Raises `Forbidden`, `Invalid`."""
     require_admin(user)
-    _kind_check(device_kind)
-    if isinstance(devices, bool) or not 0 <= devices <= DEVICES_MAX:
-        raise Invalid(f"A quota is a number of devices from 0 to {DEVICES_MAX:,}.", field="devices")
+    quota_check(device_kind, devices)
     with transaction.atomic():
         facts_change()  # nothing that is being decided on the quota before this is carried out
         quota, _ = Quota.objects.update_or_create(
@@ -53,6 +51,13 @@ def quota_remove(*, user: User, project: Project, device_kind: str) -> None:
 def quota_list() -> QuerySet[Quota]:
     """All quotas, by project and kind."""
     return Quota.objects.select_related("project").order_by("project__name", "device_kind")
+
+
+def quota_check(device_kind: str, devices: int) -> None:
+    """Raises `Invalid` for what cannot be a quota."""
+    _kind_check(device_kind)
+    if isinstance(devices, bool) or not 0 <= devices <= DEVICES_MAX:
+        raise Invalid(f"A quota is a number of devices from 0 to {DEVICES_MAX:,}.", field="devices")
 
 
 def _kind_check(device_kind: str) -> None:

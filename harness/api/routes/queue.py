@@ -9,8 +9,8 @@ from ninja import Query, Router
 
 from harness.accounts.access import require_admin
 from harness.api.auth import person
-from harness.api.schemas.base import Done
-from harness.api.schemas.queue import QueueJob, QueueMove, QueueOut, QueuePatch, QueueRowOut
+from harness.api.routes.reservations import change_done
+from harness.api.schemas.queue import ChangeDone, QueueJob, QueueMove, QueueOut, QueuePatch, QueueRowOut
 from harness.errors import Invalid, NotFound
 from harness.jobs import queue_order, queueing
 from harness.jobs.models import Job
@@ -41,24 +41,24 @@ def _job(request: HttpRequest, job_id: str) -> Job:
     return job_get(user=user, job_id=job_id)
 
 
-@router.patch("/{job_id}", response=Done, summary="Set a job's priority")
-def priority_set(request: HttpRequest, job_id: str, body: QueuePatch) -> Done:
-    """Higher goes first. For admins."""
-    queueing.job_priority_set(user=person(request), job=_job(request, job_id), priority=body.priority)
-    return Done()
+@router.patch("/{job_id}", response=ChangeDone, summary="Set a job's priority")
+def priority_set(request: HttpRequest, job_id: str, body: QueuePatch) -> ChangeDone:
+    """Higher goes first; the answer tells who waits longer. For admins."""
+    user, job = person(request), _job(request, job_id)
+    return change_done(lambda: queueing.job_priority_set(user=user, job=job, priority=body.priority))
 
 
-@router.post("/{job_id}/move", response=Done, summary="Move a job in the queue")
-def move(request: HttpRequest, job_id: str, body: QueueMove) -> Done:
-    """Up, down, first, last, or just before another waiting job. For admins."""
-    job = _job(request, job_id)
+@router.post("/{job_id}/move", response=ChangeDone, summary="Move a job in the queue")
+def move(request: HttpRequest, job_id: str, body: QueueMove) -> ChangeDone:
+    """Up, down, first, last, or just before another waiting job; the answer tells who waits longer. For admins."""
+    user, job = person(request), _job(request, job_id)
     if (body.to is None) == (body.before is None):
         raise Invalid("Say either where to or before which job.", field="to", hint="Give `to` or `before`.")
     if body.to is not None:
-        queue_order.job_shift(user=person(request), job=job, to=body.to)
-    else:
-        queue_order.job_reorder(user=person(request), job=job, before=_before(request, body.before or ""))
-    return Done()
+        to = body.to
+        return change_done(lambda: queue_order.job_shift(user=user, job=job, to=to))
+    before = _before(request, body.before or "")
+    return change_done(lambda: queue_order.job_reorder(user=user, job=job, before=before))
 
 
 def _before(request: HttpRequest, job_id: str) -> Job:

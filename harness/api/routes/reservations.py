@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django.http import HttpRequest
@@ -13,6 +14,7 @@ from harness.accounts.selectors import project_get
 from harness.api.auth import person
 from harness.api.schemas.base import Done, Items
 from harness.api.schemas.queue import (
+    ChangeDone,
     DrainDelayed,
     DrainOut,
     DrainRunning,
@@ -23,6 +25,7 @@ from harness.api.schemas.queue import (
 )
 from harness.errors import Invalid
 from harness.jobs import drain
+from harness.jobs.consequences import change_consequences, quota_consequences
 from harness.jobs.quota_use import QuotaRow, quota_rows
 from harness.jobs.reservation_preview import reservation_consequences
 from harness.pool import quotas, reservations
@@ -77,7 +80,7 @@ def reservation_preview(request: HttpRequest, body: ReservationIn) -> dict[str, 
     user = person(request)
     project = _reserved_for(user, body)
     found = reservation_consequences(user=user, project=project, **body.model_dump(exclude={"project", "purpose"}))
-    return {"items": list(map(_delayed_out, found))}
+    return {"items": list(map(delayed_out, found))}
 
 
 @router.delete("/reservations/{reservation_id}", response=Done, summary="Cancel a reservation")
@@ -104,22 +107,37 @@ def _quota_out(row: QuotaRow) -> QuotaOut:
     )
 
 
-@router.put("/quotas/{slug}/{device_kind}", response=Done, summary="Set a quota")
-def quota_set(request: HttpRequest, slug: str, device_kind: str, body: QuotaIn) -> Done:
-    """How many devices of a kind the jobs of a project may hold together. For admins."""
-    user = person(request)
-    require_admin(user)
-    quotas.quota_set(user=user, project=project_get(user=user, slug=slug), device_kind=device_kind, **body.model_dump())
-    return Done()
+@router.put("/quotas/{slug}/{device_kind}", response=ChangeDone, summary="Set a quota")
+def quota_set(request: HttpRequest, slug: str, device_kind: str, body: QuotaIn) -> ChangeDone:
+    """How many devices of a kind the jobs of a project may hold together, and who waits longer for it. For admins."""
+    wanted = _quota_wanted(request, slug, device_kind) | body.model_dump()
+    return change_done(lambda: quotas.quota_set(**wanted))
 
 
-@router.delete("/quotas/{slug}/{device_kind}", response=Done, summary="Remove a quota")
-def quota_remove(request: HttpRequest, slug: str, device_kind: str) -> Done:
-    """No limit any more. For admins."""
+@router.post("/quotas/{slug}/{device_kind}/consequences", response=Items[DrainDelayed], summary="What a quota would do")
+def quota_preview(request: HttpRequest, slug: str, device_kind: str, body: QuotaIn) -> dict[str, Any]:
+    """Who would wait longer or could not start, and who would end sooner; nothing is kept. For admins."""
+    found = quota_consequences(**_quota_wanted(request, slug, device_kind), **body.model_dump())
+    return {"items": list(map(delayed_out, found))}
+
+
+@router.delete("/quotas/{slug}/{device_kind}", response=ChangeDone, summary="Remove a quota")
+def quota_remove(request: HttpRequest, slug: str, device_kind: str) -> ChangeDone:
+    """No limit any more, and who waits longer for it. For admins."""
+    wanted = _quota_wanted(request, slug, device_kind)
+    return change_done(lambda: quotas.quota_remove(**wanted))
+
+
+def _quota_wanted(request: HttpRequest, slug: str, device_kind: str) -> dict[str, Any]:
+    """Whose quota, of what, by whom. Raises `Forbidden`, `NotFound`."""
     user = person(request)
     require_admin(user)
-    quotas.quota_remove(user=user, project=project_get(user=user, slug=slug), device_kind=device_kind)
-    return Done()
+    return {"user": user, "project": project_get(user=user, slug=slug), "device_kind": device_kind}
+
+
+def change_done(change: Callable[[], Any]) -> ChangeDone:
+    """Carry it out; the answer says who waits longer for it, and who ends sooner."""
+    return ChangeDone(delayed=list(map(delayed_out, change_consequences(change))))
 
 
 @router.get("/nodes/{name}/consequences", response=DrainOut, summary="What a drain would do")
@@ -130,10 +148,11 @@ def drain_preview(request: HttpRequest, name: str) -> DrainOut:
         DrainRunning(job_id=row.job.pk, name=row.job.name, devices=row.devices, finish_at=row.finish_at)
         for row in found.running
     ]
-    delayed = list(map(_delayed_out, found.delayed))
+    delayed = list(map(delayed_out, found.delayed))
     return DrainOut(node=found.node.name, running=running, idle_at=found.idle_at, delayed=delayed)
 
 
-def _delayed_out(row: drain.Affected) -> DrainDelayed:
+def delayed_out(row: drain.Affected) -> DrainDelayed:
+    """One job."""
     same = {name: getattr(row, name) for name in ("finish_before", "finish_after", "why", "breaks_promise", "gains")}
     return DrainDelayed(job_id=row.job.pk, name=row.job.name, **same)

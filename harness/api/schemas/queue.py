@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 from ninja import Schema
 from pydantic import Field
 
-from harness.api.schemas.base import PageOf, Strict
+from harness.api.schemas.base import Done, PageOf, Strict
 
 Used = TypeVar("Used")
 
@@ -126,6 +126,12 @@ class DrainDelayed(Schema):
     why: str
     breaks_promise: bool
     gains: bool = Field(description="It would end sooner.")
+
+
+class ChangeDone(Done):
+    """The request was carried out, and this follows."""
+
+    delayed: list[DrainDelayed] = Field(description="Who waits longer for it or cannot start, and who ends sooner.")
 
 
 class DrainOut(Schema):

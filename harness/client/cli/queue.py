@@ -89,11 +89,13 @@ def _running(row: Json) -> tuple[object, ...]:
 
 def _change(context: typer.Context, method: str, path: str, body: Json | None, said: str, as_json: bool) -> None:
     with open_client(context) as client:
-        answer = client.send(method, path, body)
+        answer: Json = client.send(method, path, body)
     if as_json:
         json_print(answer)
-    else:
-        console().print(said, markup=False)
+        return
+    console().print(said, markup=False)
+    if answer.get("delayed"):
+        _delayed_print(answer["delayed"])
 
 
 @app.command("move")
@@ -193,16 +195,26 @@ def quota(
     kind: KindArgument,
     devices: Annotated[str, typer.Argument(metavar="DEVICES", help="A number, or none for no limit.")],
     borrow: Annotated[bool, typer.Option(help="More may be used while no other project wants them.")] = True,
+    look: Annotated[
+        bool, typer.Option("--look", help="Show who would wait longer or could not start; change nothing.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Set how many devices of a kind the jobs of a project may hold together."""
+    """Set how many devices of a kind the jobs of a project may hold together; who waits longer for it is told."""
     path = f"/pool/quotas/{segment(project)}/{segment(kind)}"
+    if devices == "none" and look:
+        raise BadInput("--look needs a number of devices.", hint="Give a number, or leave --look out.")
     if devices == "none":
         _change(context, "DELETE", path, None, f"{project} no longer has a quota of {kind}.", as_json)
         return
     if not devices.isdecimal():
         raise BadInput(f"{devices!r} is not a number of devices.", hint="Give a number, or none for no limit.")
     body: Json = {"devices": int(devices), "may_borrow": borrow}
+    if look:
+        with open_client(context) as client:
+            found: list[Json] = client.send("POST", f"{path}/consequences", body)["items"]
+        json_print(found) if as_json else _delayed_print(found)
+        return
     _change(context, "PUT", path, body, f"{project} may hold {devices} of {kind}.", as_json)
 
 

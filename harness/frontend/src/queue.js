@@ -1,7 +1,22 @@
 // The queue, live; admins drag a waiting job before another one (the arrows do the same by keyboard).
 import { alertBox, announce, clear, el } from "./dom.js";
 import { mount as live } from "./live_refresh.js";
-import { request } from "./net.js";
+import { json } from "./net.js";
+
+// Who waits longer for a move, as the page tells it after an arrow.
+function heldBack(rows) {
+  const told = rows.length === 1 ? "One job waits longer for it" : `${rows.length} jobs wait longer for it`;
+  const jobs = rows
+    .slice(0, 5)
+    .flatMap((row, at) => [
+      at ? ", " : "",
+      el("a", { href: `/jobs/${row.job_id}/` }, row.name),
+      row.breaks_promise ? " (the promised finish cannot be kept)" : "",
+    ]);
+  const box = alertBox({ message: told }, "warning");
+  box.querySelector(".text-secondary").append(...jobs, rows.length > 5 ? " and others" : "");
+  return box;
+}
 
 export function mount(root) {
   live(root);
@@ -39,12 +54,14 @@ export function mount(root) {
     mark(null);
     clear(refusal);
     try {
-      await request(`/api/v1/queue/${moved.dataset.job}/move`, {
+      const answer = await json(`/api/v1/queue/${moved.dataset.job}/move`, {
         method: "POST",
         body: { before: target.dataset.job },
       });
       target.before(moved);
       announce("The job was moved");
+      const held_back = answer.delayed.filter((row) => !row.gains);
+      if (held_back.length) clear(refusal, heldBack(held_back));
     } catch (error) {
       clear(refusal, alertBox(error));
     }

@@ -88,7 +88,12 @@ def when(value: datetime | float | None, style: str = "full") -> SafeString | st
 
 @register.filter
 def local_times(text: str) -> SafeString:
-    """A sentence with the moments in it as `<time>`: the browser tells them in the reader's zone, as all others."""
+    """A sentence with the moments in it as `<time>`: the browser tells them in the reader's zone, as all others.
+
+    What is markup already has its own.
+    """
+    if isinstance(text, SafeString):
+        return text
     parts = moments_split(text)
     return format_html_join("", "{}", ((part if isinstance(part, str) else when(part),) for part in parts))
 

@@ -7,14 +7,17 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponseBase
+from django.template.loader import render_to_string
 from django.urls import reverse
 
 from harness.accounts.access import require_admin
 from harness.accounts.models import Project, User
 from harness.accounts.selectors import project_get, project_list
 from harness.errors import HarnessError, Invalid, NotFound
+from harness.jobs.consequences import change_consequences, quota_consequences
 from harness.jobs.drain import Affected, drain_consequences
 from harness.jobs.models import Job
 from harness.jobs.queue_order import job_shift
@@ -71,7 +74,17 @@ def queue_act(request: HttpRequest, job_id: str) -> HttpResponseBase:
         action, done = lambda: job_shift(user=user, job=job, to=to), f"{job.name} goes {_SHIFTS[to]}."
     else:
         action, done = lambda: job_priority_set(user=user, job=job, priority=_whole(priority, "priority")), "Saved."
-    return change(request, action, done=done, to=back)
+    return _change_told(request, action, done=done, to=back)
+
+
+def _change_told(request: HttpRequest, action: Callable[[], Any], *, done: str, to: str) -> HttpResponseBase:
+    """Like `change`; beside it stands which jobs wait longer for it, broken promises first."""
+    found: list[Affected] = []
+    answer = change(request, lambda: found.extend(change_consequences(action)), done=done, to=to)
+    delayed = sorted((row for row in found if not row.gains), key=lambda row: not row.breaks_promise)
+    if delayed:
+        messages.warning(request, render_to_string("pool/held_back.html", {"delayed": delayed}))
+    return answer
 
 
 def _whole(text: str, field: str) -> int:
@@ -169,32 +182,43 @@ def reservation_end(request: HttpRequest, reservation_id: str) -> HttpResponseBa
 @page("GET", "HEAD")
 def quotas(request: HttpRequest) -> HttpResponseBase:
     """Quotas of the projects a person sees, and what is used of them."""
+    return _quotas(request, QuotaForm(), None)
+
+
+def _quotas(request: HttpRequest, form: QuotaForm, delayed: tuple[Affected, ...] | None) -> HttpResponseBase:
     user = person(request)
-    form = QuotaForm()
     form.set_projects(project_list(user=user))
     context = {"quotas": quota_rows(user=user), "form": form, "is_admin": user.is_superuser, "part": "quotas"}
+    context["delayed"] = delayed
     return show(request, "pool/quotas.html", context, nav="pool")
 
 
 @page("POST")
 def quota_save(request: HttpRequest) -> HttpResponseBase:
-    """Set a quota."""
+    """Set a quota; with `look` only tell who would wait longer or finish sooner."""
     user = person(request)
     require_admin(user)
     given = request.POST
     project = project_get(user=user, slug=given.get("project", ""))
-    return change(
-        request,
-        lambda: quota_set(
-            user=user,
-            project=project,
-            device_kind=given.get("device_kind", ""),
-            devices=_whole(given.get("devices", ""), "devices"),
-            may_borrow=bool(given.get("may_borrow")),
-        ),
-        done="Saved. What runs now is not stopped.",
-        to=reverse("quotas"),
-    )
+
+    def wanted() -> dict[str, Any]:
+        return {
+            "user": user,
+            "project": project,
+            "device_kind": given.get("device_kind", ""),
+            "devices": _whole(given.get("devices", ""), "devices"),
+            "may_borrow": bool(given.get("may_borrow")),
+        }
+
+    if "look" in given:
+        try:
+            delayed = quota_consequences(**wanted())
+        except HarnessError as error:
+            return change(request, partial(_fail, error), done="", to=reverse("quotas"))
+        typed = given.dict() | {"may_borrow": bool(given.get("may_borrow"))}
+        return _quotas(request, QuotaForm(initial=typed), delayed)
+    done = "Saved. What runs now goes on; what is borrowed may be paused for others."
+    return _change_told(request, lambda: quota_set(**wanted()), done=done, to=reverse("quotas"))
 
 
 @page("POST")
@@ -204,7 +228,8 @@ def quota_end(request: HttpRequest, slug: str, device_kind: str) -> HttpResponse
     require_admin(user)
     project = project_get(user=user, slug=slug)
     done, to = f"{project.name} no longer has a limit of this kind.", reverse("quotas")
-    return change(request, lambda: quota_remove(user=user, project=project, device_kind=device_kind), done=done, to=to)
+    remove = partial(quota_remove, user=user, project=project, device_kind=device_kind)
+    return _change_told(request, remove, done=done, to=to)
 
 
 @page("GET", "HEAD")

@@ -126,6 +126,7 @@ MATRIX: dict[tuple[str, str], str] = {
     ("DELETE", "/pool/reservations/{reservation_id}"): "admin",
     ("GET", "/pool/quotas"): "look",
     ("PUT", "/pool/quotas/{slug}/{device_kind}"): "admin",
+    ("POST", "/pool/quotas/{slug}/{device_kind}/consequences"): "admin",
     ("DELETE", "/pool/quotas/{slug}/{device_kind}"): "admin",
     ("GET", "/pool/storage"): "look",
     ("PUT", "/pool/storage/{slug}"): "admin",

@@ -71,6 +71,7 @@ def request_of(method: str, path: str, world: World) -> dict[str, Any]:
             "purpose": "",
         },
         ("PUT", "/pool/quotas/{slug}/{device_kind}"): {"devices": 4},
+        ("POST", "/pool/quotas/{slug}/{device_kind}/consequences"): {"devices": 4},
         ("PUT", "/pool/storage/{slug}"): {"limit_bytes": 1 << 40},
         ("POST", "/pool/nodes"): {"name": "node-10"},
         ("POST", "/pool/nodes/{name}/token"): {"valid_s": 600},

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from harness.jobs.options import job_options_set
+from scheduler.types import Option
 from tests.harness.client.conftest import Dlh
 from tests.harness.jobs.helpers import queue
 from tests.harness.jobs.test_queueing import use_make
@@ -60,6 +62,22 @@ def test_quotas_are_set_shown_and_removed(dlh: Dlh, admin: SimpleNamespace) -> N
     assert dlh("pool", "quota", admin.project, "cpu", "many").code == 2
     assert dlh("pool", "quota", admin.project, "cpu", "none").code == 0
     assert dlh("pool", "quotas", "--json").json == []
+
+
+def test_who_waits_for_a_quota_or_a_move_is_told(dlh: Dlh, admin: SimpleNamespace, job_make: Any) -> None:
+    first, second = (job_make(name=name) for name in ("wide", "other"))
+    for job in (first, second):
+        job_options_set(job, [Option(kind="cpu", count=2, mode="sync", rate_per_s=1 / 1800)], slowdown=1.0)
+        queue(job)
+    asked = ("pool", "quota", admin.project, "cpu", "1", "--no-borrow")
+    assert {row["job_id"] for row in dlh(*asked, "--look", "--json").json} == {first.pk, second.pk}
+    assert "may hold 1" in dlh(*asked, "--look").out and dlh("pool", "quotas", "--json").json == []
+    assert dlh("pool", "quota", admin.project, "cpu", "none", "--look").code == 2
+    (held_back,) = [row for row in dlh("queue", "move", second.pk, "up", "--json").json["delayed"] if not row["gains"]]
+    assert held_back["job_id"] == first.pk
+    assert "Waits longer" in dlh("queue", "priority", first.pk, "9").out
+    said = dlh(*asked).out
+    assert said.index("may hold 1 of cpu") < said.index("Waits longer") and "wide" in said
 
 
 def test_use_and_consequences_are_told(dlh: Dlh, admin: SimpleNamespace, tmp_path: Path) -> None:

@@ -1,0 +1,141 @@
+"""What a change of quotas, priorities or the order does to jobs, told before or after it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from harness.errors import Conflict, Forbidden, Invalid
+from harness.jobs.consequences import change_consequences, quota_consequences
+from harness.jobs.control.tick import tick
+from harness.jobs.models import Job
+from harness.jobs.options import job_options_set
+from harness.jobs.queue_order import job_reorder, job_shift
+from harness.jobs.queueing import job_priority_set
+from harness.pool.models import Quota
+from harness.pool.quotas import quota_remove, quota_set
+from scheduler.types import Option
+from tests.harness.jobs.helpers import queue
+
+pytestmark = [pytest.mark.usefixtures("tasks_sent"), pytest.mark.django_db]
+HOUR = timedelta(hours=1)
+
+
+def waits(job: Job, *, cores: int = 1, run_s: float = 1800.0) -> Job:
+    option = Option(kind="cpu", count=cores, mode="sync" if cores > 1 else "single", rate_per_s=1 / run_s)
+    job_options_set(job, [option], slowdown=1.0)
+    return queue(job)
+
+
+@pytest.fixture
+def promised(job_make, node_make):
+    """Two cores: one job holds both, one of two cores is promised to be done in two hours."""
+    node_make("node-1", cpus=2)
+    waits(job_make(name="runs"), cores=2)
+    tick()
+    job = waits(job_make(name="wide"), cores=2)
+    at = timezone.now() + 2 * HOUR
+    Job.objects.filter(pk=job.pk).update(deadline_at=at, promised_at=at)
+    return job
+
+
+@pytest.fixture
+def line(job_make, node_make):
+    """One core: a job runs, two wait in their order."""
+    node_make("node-1", cpus=1)
+    waits(job_make(name="runs"))
+    tick()
+    return [waits(job_make(name=name)) for name in ("first", "second")]
+
+
+@pytest.fixture
+def admin(people):
+    browser = Client()
+    browser.force_login(people.admin)
+    return browser
+
+
+def limit(people, devices: int = 1, *, may_borrow: bool = False):
+    return {
+        "user": people.admin, "project": people.project, "device_kind": "cpu", "devices": devices,
+        "may_borrow": may_borrow,
+    }  # fmt: skip
+
+
+def test_a_quota_that_strands_a_promised_job_says_so_before_and_after(promised, people):
+    (before,) = quota_consequences(**limit(people))
+    assert not Quota.objects.exists()
+    assert (before.job, before.finish_after, before.breaks_promise) == (promised, None, True)
+    assert "project Birds may hold 1" in before.why
+    (after,) = change_consequences(lambda: quota_set(**limit(people)))
+    assert (after.job, after.why, after.breaks_promise) == (promised, before.why, True)
+    assert Quota.objects.get().devices == 1
+
+
+def test_a_quota_that_leaves_room_or_lends_it_holds_nobody_back(promised, people):
+    assert quota_consequences(**limit(people, 2)) == ()
+    assert not [row for row in quota_consequences(**limit(people, 1, may_borrow=True)) if row.finish_after is None]
+
+
+def test_a_quota_of_another_kind_stays_as_it_is_while_one_is_looked_at(promised, people):
+    quota_set(**limit(people))
+    assert quota_consequences(**(limit(people) | {"device_kind": "cuda"})) == ()
+
+
+def test_a_quota_that_is_taken_away_lets_a_job_start_again(promised, people):
+    quota_set(**limit(people))
+    found = change_consequences(lambda: quota_remove(user=people.admin, project=people.project, device_kind="cpu"))
+    assert [(row.job, row.gains) for row in found] == [(promised, True)]
+
+
+def test_only_admins_look_and_only_at_what_could_be_a_quota(promised, people):
+    with pytest.raises(Forbidden):
+        quota_consequences(**(limit(people) | {"user": people.owner}))
+    for wrong in ({"devices": -1}, {"device_kind": "tpu"}):
+        with pytest.raises(Invalid):
+            quota_consequences(**(limit(people) | wrong))
+
+
+def test_a_move_and_a_priority_name_those_that_wait_longer_for_it(line, people):
+    first, second = line
+    found = {row.job: row for row in change_consequences(lambda: job_shift(user=people.admin, job=second, to="up"))}
+    assert found[second].gains and not found[first].gains
+    assert found[first].finish_after - found[first].finish_before >= timedelta(minutes=25)
+    raised = change_consequences(lambda: job_priority_set(user=people.admin, job=first, priority=9))
+    assert {row.job: row.gains for row in raised} == {first: True, second: False}
+
+
+def test_a_change_that_is_refused_is_refused_as_ever(line, people):
+    with pytest.raises(Conflict):
+        change_consequences(lambda: job_shift(user=people.admin, job=line[0], to="up"))
+    assert change_consequences(lambda: job_reorder(user=people.admin, job=line[0], before=line[0])) == ()
+
+
+def test_the_page_of_quotas_tells_it_before_and_after_with_links(promised, people, admin):
+    form = {"project": people.project.slug, "device_kind": "cpu", "devices": "1"}
+    looked = admin.post(reverse("quota_save"), form | {"look": "1"}).content.decode()
+    assert "Nothing is saved yet" in looked and "may hold 1" in looked and "broken: promised by" in looked
+    assert 'value="1"' in looked and not Quota.objects.exists()
+    body = admin.post(reverse("quota_save"), form, follow=True).content.decode()
+    assert "One job waits longer for it:" in body and "cannot be kept" in body
+    assert f'<a href="{reverse("job_page", args=[promised.pk])}">wide</a>' in body
+    refused = admin.post(reverse("quota_save"), form | {"look": "1", "devices": "-1"}, follow=True)
+    assert "A quota is a number of devices" in refused.content.decode()
+
+
+def test_a_name_is_no_markup_in_what_the_page_tells(promised, people, admin):
+    Job.objects.filter(pk=promised.pk).update(name="<b>wide</b>")
+    form = {"project": people.project.slug, "device_kind": "cpu", "devices": "1"}
+    body = admin.post(reverse("quota_save"), form, follow=True).content.decode()
+    assert "&lt;b&gt;wide" in body and "<b>wide" not in body
+
+
+def test_the_page_of_the_queue_tells_who_waits_longer(line, admin):
+    first, second = line
+    body = admin.post(reverse("queue_act", args=[second.pk]), {"to": "up"}, follow=True).content.decode()
+    assert "One job waits longer for it:" in body and "instead of" in body
+    assert f'<a href="{reverse("job_page", args=[first.pk])}">first</a>' in body
