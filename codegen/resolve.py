@@ -238,7 +238,7 @@ def _resources(spec: TaskSpec, facts: Facts, choice: Choice, notes: Notes) -> di
         "resources.split",
         spec.resources.split,
         "by_speed",
-        "unlike devices finish a step together, like ones take the same number of rows",
+        "unlike devices finish a step together, like ones take as many rows each while none is lastingly slower",
     )
     return {"device": facts.device, "count": count, "memory_gib": memory, "split": split}
 

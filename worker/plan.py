@@ -51,7 +51,7 @@ class RankPlan:
     slowdown: float = 1.0
     """The rank is made so many times as slow as its device is: declared, to try unlike devices where there are none."""
     rows: int = 0
-    """Of a whole batch, in a gang of unlike devices; 0: an even share."""
+    """Of a whole batch, in a gang of unlike devices; 0: an even share, watched where there is a `line`."""
     rows_most: int = 0
     """Rows that fit in its memory; 0: not known."""
     line: Line | None = None
@@ -109,10 +109,11 @@ class RunPlan:
 
     @property
     def split(self) -> Planned | None:
-        """Rows per rank where the devices are not alike; None: even shares."""
-        if not all(rank.rows for rank in self.ranks):
-            return None
+        """Rows per rank where the devices are not alike, or what is known of like ones; None: even shares."""
         lines = tuple(rank.line for rank in self.ranks if rank.line is not None)
+        alike = not any(rank.rows for rank in self.ranks)
+        if not (alike or all(rank.rows for rank in self.ranks)) or (alike and len(lines) < len(self.ranks)):
+            return None
         return Planned(
             rows=tuple(rank.rows for rank in self.ranks),
             most=tuple(rank.rows_most for rank in self.ranks),

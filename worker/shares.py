@@ -50,16 +50,21 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """What the platform planned for a gang of unlike devices; a rank gets it as the variable `DLH_SPLIT`."""
+    """What the platform planned for a gang; a rank gets it as the variable `DLH_SPLIT`."""
 
     rows: tuple[int, ...]
-    """Per rank, of a whole batch."""
+    """Per rank, of a whole batch. All 0: the devices are alike and share evenly while none is lastingly slower."""
     most: tuple[int, ...] = ()
     """Rows that fit in the memory of each rank's device; 0 or missing: any number."""
     lines: tuple[Line, ...] = ()
     """What each rank is expected to take."""
     correct: bool = True
     """Whether the run may change it by what it measures."""
+
+    @property
+    def alike(self) -> bool:
+        """Whether all devices are."""
+        return not any(self.rows)
 
     def among(self, ranks: Sequence[int], *, least: int = 1) -> Planned:
         """The same for these of its ranks, in this order. Fewer than all share out all rows anew, to end together.

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.pacing import MOST_CORRECTIONS, Correction, Corrector
+from worker.pacing import (
+    LASTING_WINDOW_S,
+    LASTING_WINDOWS,
+    MOST_CORRECTIONS,
+    MOST_STEPS,
+    Correction,
+    Corrector,
+    Lasting,
+)
 from worker.shares import Line, equal_finish, even, finish_s
 
 
@@ -88,6 +96,93 @@ def test_a_split_that_is_right_is_left_alone() -> None:
         touched += len(run.corrections) > 0
         assert run.share_of_best >= 0.98
     assert touched <= 3  # noise of 5 % looks like a gain now and then, and costs next to nothing
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.integers(1, 1500), st.integers(1, 5))
+def test_looks_never_get_further_apart_than_the_steps_that_are_kept(before: int, rest: int) -> None:
+    corrector = Corrector((64, 64))
+    for _ in range(before * rest):
+        assert corrector.observe((0.1, 0.1)) is None
+    found = [corrector.observe((0.1, 0.115)) for _ in range(2 * MOST_STEPS)]
+    assert any(found), "15 % is below what counts as a change: only a regular look sees it"
+
+
+@pytest.mark.parametrize("before", [96, 704, 5000])
+def test_after_a_change_that_noise_hides_at_first_it_is_looked_at_again_soon(before: int) -> None:
+    """The first 16 steps after the change are noisier than what a split would gain."""
+    corrector = Corrector((64, 64))
+    loud = [(0.1, 0.16 + (0.05 if step % 2 else -0.05)) for step in range(16)]
+    assert not any(corrector.observe(step) for step in [(0.1, 0.1)] * before + loud)
+    assert any(corrector.observe((0.1, 0.16)) for _ in range(56))
+
+
+def lasting(steps_s: Sequence[Sequence[float]]) -> int | None:
+    """The step after which a lasting difference is sure."""
+    watch = Lasting()
+    return next((number for number, step in enumerate(steps_s) if watch.observe(step)), None)
+
+
+def noisy(ranks: int, count: int, seed: int, *, noise: float, slow: float = 1.0) -> list[list[float]]:
+    """Steps of about a second; the last rank is so many times as slow."""
+    source = random.Random(seed)
+    factors = [1.0] * (ranks - 1) + [slow]
+    return [
+        [factor * source.lognormvariate(0.0, noise) * (10.0 if source.random() < 0.01 else 1.0) for factor in factors]
+        for _ in range(count)
+    ]
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(2, 8), st.floats(0.0, 1.0), st.integers(0, 9999))
+def test_noise_alone_never_splits_like_devices(ranks: int, noise: float, seed: int) -> None:
+    assert lasting(noisy(ranks, 4000, seed, noise=noise)) is None
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(2, 8), st.floats(0.0, 0.2), st.floats(1.3, 5.0), st.integers(0, 9999))
+def test_a_lasting_slowness_of_like_devices_is_found(ranks: int, noise: float, slow: float, seed: int) -> None:
+    steps_s = noisy(ranks, 1500, seed, noise=noise, slow=slow)
+    found = lasting(steps_s)
+    assert found is not None
+    assert sum(max(step) for step in steps_s[: found + 1]) >= LASTING_WINDOWS * LASTING_WINDOW_S
+
+
+@pytest.mark.parametrize("slow", [(1.0, 1.1), (1.0, 1.0, 0.5), (1.2, 1.2, 1.2, 1.0), (1.0, 1.0)])
+def test_a_difference_that_hardly_pays_leaves_like_devices_alone(slow: tuple[float, ...]) -> None:
+    assert (lasting([slow] * 3000) is None) == (slow != (1.0, 1.0, 0.5))
+
+
+def test_a_slowness_that_ends_within_minutes_or_wanders_from_rank_to_rank_is_not_lasting() -> None:
+    burst = [(1.0, 2.0)] * 100 + [(1.0, 1.0)] * 60
+    assert lasting(burst * 20) is None
+    assert lasting(([(1.0, 2.0)] * 60 + [(2.0, 1.0)] * 60) * 20) is None
+    assert lasting([(1.0, 2.0)] * 400) is not None
+
+
+def test_steps_of_a_millisecond_are_watched_by_few_of_them() -> None:
+    watch = Lasting()
+    for _ in range(290_000):
+        assert not watch.observe((0.0005, 0.001))
+    assert len(watch.steps) <= 600
+    assert any(watch.observe((0.0005, 0.001)) for _ in range(20_000))
+
+
+def test_like_devices_are_split_once_one_is_lastingly_slower_and_corrected_from_then_on() -> None:
+    line = Line(0.0, 0.01)
+    run = Devices([line, line], Corrector((64, 64), lines=[line, line], alike=True), 0.03, 4)
+    run.steps(2000)
+    assert not run.corrections
+    run.truth[1] = line.scaled(1.5)
+    run.steps(600)
+    assert run.share_of_best >= 0.97
+    first = run.corrections[0].reason
+    assert first.startswith("The devices are alike by name, but one has been slower for 5 min")
+    assert "Rank 1 worked" in first
+    assert all(not later.lasting_s for later in run.corrections[1:])
+    run.truth[1] = line
+    run.steps(200)
+    assert run.share_of_best >= 0.97, "it is as fast as the other again"
 
 
 @settings(deadline=None, max_examples=25)

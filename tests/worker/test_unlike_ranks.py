@@ -33,6 +33,15 @@ def test_rows_lines_and_slowdown_arrive_at_the_rank() -> None:
     assert (first.slowdown, second.slowdown) == (1.0, 3.0)
 
 
+def test_of_like_ranks_memory_and_lines_arrive_and_no_rows() -> None:
+    line = Line(0.001, 0.002)
+    told = plan(*(rank(number, rows_most=40, line=line) for number in range(2)))
+    attempt = Attempt(plan=told, paths=RunPaths(Path("/j")), node="n")
+    split = Settings.read([], attempt.rank_environment(told.ranks[1])).split
+    assert split == Planned(rows=(0, 0), most=(40, 40), lines=(line, line))
+    assert split is not None and split.alike
+
+
 def test_even_ranks_are_told_nothing() -> None:
     told = plan(rank(0), rank(1))
     environment = Attempt(plan=told, paths=RunPaths(Path("/j")), node="n").rank_environment(told.ranks[1])

@@ -14,7 +14,10 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+from worker import sandbox
+from worker.address import own_address
 from worker.doctor.findings import Finding, State
+from worker.doctor.inbound import inbound
 from worker.doctor.machine import cache_contents, disk, machine
 from worker.doctor.network import network
 from worker.doctor.portal import broker, portal
@@ -29,8 +32,10 @@ def findings() -> list[Finding]:
     """All lines, in the order in which they are shown."""
     url, secret = os.environ.get("DLH_URL", ""), os.environ.get("DLH_NODE_SECRET", "")
     store = os.environ.get("DLH_STORE", "")
-    told = portal(url.rstrip("/"), secret)
+    url = url.rstrip("/")
+    told = portal(url, secret)
     found = [*told.findings, *broker(redis_url()), *network(told.peers)]
+    found.append(inbound(own_address(), url, secret, able=not sandbox.network_problem()))
     home().mkdir(parents=True, exist_ok=True)
     return [*found, *machine(home(), Path(store) if store else None), *_cache()]
 

@@ -35,7 +35,7 @@ def port_range() -> tuple[int, int]:
     with contextlib.suppress(OSError, ValueError):
         low, high = _RANGE_FILE.read_text().split()
         return int(low), int(high)
-    return 32768, 60999
+    return reaching.RANK_PORTS.start, reaching.RANK_PORTS.stop - 1
 
 
 def network(peers: Sequence[dict[str, Any]]) -> Iterator[Finding]:
@@ -110,7 +110,7 @@ def host_name(level: int) -> Finding:
 
 
 def own_ports(own: str) -> Finding:
-    """A connection to ourselves by the address that others use."""
+    """A connection to ourselves by the address that others use: it stays within this machine, see `inbound`."""
     low, high = port_range()
     try:
         with socket.socket() as server:
@@ -120,7 +120,7 @@ def own_ports(own: str) -> Finding:
     except OSError as error:
         step = f"Let ports {low}-{high} of {own} through this machine's firewall."
         return bad("own ports", f"{own} cannot be reached from here: {error}", "Ranks here cannot connect.", step)
-    return ok("own ports", f"{own}, ports {low}-{high}")
+    return ok("own ports", f"ranks can listen on {own}, ports {low}-{high}")
 
 
 def reach(own: str, peers: Sequence[dict[str, Any]], *, able: bool = False) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from typing import IO, Any
 from urllib.parse import urlsplit
 
 import redis
@@ -21,6 +21,8 @@ from worker.words import size_words
 TIMEOUT_S = 10.0
 CLOCK_WARN_S, CLOCK_BAD_S = 1.0, 5.0
 MEASURED_BYTES = 32 << 20
+MEASURED_BACK_BYTES = 4 << 20
+"""The most that the portal takes of such a body."""
 BANDWIDTH_WARN_BYTES_PER_S = 10 << 20
 REDIS_FIXED = {(6, 2): 20, (7, 2): 11, (7, 4): 6, (8, 0): 4, (8, 2): 2}
 """CVE-2025-49844 (a use after free in Lua): first fixed patch of each release line of Redis; newer lines have it."""
@@ -61,7 +63,7 @@ def portal(url: str, secret: str) -> PortalAnswer:
         return PortalAnswer([*findings, skip("bandwidth", "measured on joined nodes")])
     try:
         me = fetch(f"{url}/api/v1/node", secret)
-        findings.append(bandwidth(url, secret))
+        findings += [bandwidth(url, secret), bandwidth_back(url, secret)]
     except (OSError, ValueError) as error:
         step = "Join again: an admin creates a token with dlh pool add NODE."
         return PortalAnswer([*findings, bad("credentials", str(error), "The portal does not know this node.", step)])
@@ -71,7 +73,17 @@ def portal(url: str, secret: str) -> PortalAnswer:
 def fetch(url: str, secret: str = "") -> dict[str, Any]:
     """JSON of a GET. Raises `OSError`, `ValueError`."""
     with _open(url, secret) as answer:
-        body = json.loads(answer.read(1 << 20))
+        return _told(answer)
+
+
+def post(url: str, secret: str, body: dict[str, Any]) -> dict[str, Any]:
+    """JSON of a POST of JSON. Raises like `fetch`."""
+    with _open(url, secret, json.dumps(body).encode(), "application/json") as answer:
+        return _told(answer)
+
+
+def _told(answer: IO[bytes]) -> dict[str, Any]:
+    body = json.loads(answer.read(1 << 20))
     if not isinstance(body, dict):
         raise ValueError("the server there is not a portal of the harness")
     return body
@@ -89,9 +101,12 @@ def health(url: str) -> dict[str, Any]:
         return body
 
 
-def _open(url: str, secret: str) -> Any:
+def _open(url: str, secret: str, body: bytes | None = None, content_type: str = "application/octet-stream") -> Any:
+    """Get, or post."""
     headers = {"Authorization": f"Bearer {secret}"} if secret else {}
-    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - the portal's address, given by the operator
+    if body is not None:
+        headers["Content-Type"] = content_type
+    request = urllib.request.Request(url, body, headers)  # noqa: S310 - the portal's address, given by the operator
     return urllib.request.urlopen(request, timeout=TIMEOUT_S)  # noqa: S310
 
 
@@ -119,6 +134,27 @@ def bandwidth(url: str, secret: str) -> Finding:
     if done < MEASURED_BYTES or rate < BANDWIDTH_WARN_BYTES_PER_S:
         return warn("bandwidth", text, "A dataset of 10 GiB takes over a quarter of an hour.", "Use a faster link.")
     return ok("bandwidth", text)
+
+
+def bandwidth_back(url: str, secret: str) -> Finding:
+    """From here to the portal."""
+    name, began_s = "bandwidth back", time.perf_counter()
+    try:
+        with _open(f"{url}/api/v1/node/probe", secret, bytes(MEASURED_BACK_BYTES)) as answer:
+            answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return skip(name, f"not measured: the portal answers {error.code}, perhaps as one of an older release")
+    except OSError as error:
+        return skip(name, f"not measured: {error}")
+    rate = MEASURED_BACK_BYTES / (time.perf_counter() - began_s)
+    text = f"{size_words(rate)}/s to the portal"
+    if rate < BANDWIDTH_WARN_BYTES_PER_S:
+        meaning = (
+            "With a cache of its own, each GiB of checkpoints and results takes over a minute and a half to return."
+        )
+        return warn(name, text, meaning, "Use a faster link.")
+    return ok(name, text)
 
 
 def broker(url: str) -> Iterator[Finding]:

@@ -24,7 +24,10 @@ MEASURED = "measured"
 
 
 class Pace:
-    """The clock of one rank's work, and what the ranks agree on about it."""
+    """The clock of one rank's work, and what the ranks agree on about it.
+
+    On like devices there is no split, and so the same bits in every run, until one of them is lastingly slower.
+    """
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -51,6 +54,9 @@ class Pace:
         self._joined = run.world_size > 1
         run.teller.rank_values = self.told
         planned, all_ranks = run.settings.split, run.settings.world_size
+        alike = planned is not None and planned.alike and wish != MEASURED
+        if planned is not None and planned.alike:
+            planned = replace(planned, rows=even(run.batch_size, len(planned.rows)))
         if planned is not None and (len(planned.rows), sum(planned.rows)) != (all_ranks, run.batch_size):
             planned = None  # the program was changed since, or tries another batch
         if not self._joined or wish == "even" or (planned is None and wish != MEASURED):
@@ -60,7 +66,10 @@ class Pace:
         planned = planned or Planned(rows=even(run.batch_size, all_ranks))
         here = planned.among(run.slots, least=LEAST_ROWS)
         self.most, self._lines, self._first = here.most, here.lines, planned.rows
-        self._use(here.rows, correct=here.correct)
+        if not alike:
+            self._use(here.rows, correct=here.correct)
+        elif here.correct:
+            self._correct(even(run.batch_size, run.world_size), alike=True)
 
     def resume(self) -> None:
         """Weights and position are there: what was learnt under the same plan before is kept.
@@ -70,7 +79,7 @@ class Pace:
         run, position = self.run, self.run.position
         if not self._all_there:
             return
-        if self._first and position.split_planned == self._first:
+        if self._first and position.split and position.split_planned == self._first:
             self._use(tuple(position.split[slot] for slot in run.slots), correct=self._corrector is not None)
         self._keep(self.split)
 
@@ -88,8 +97,13 @@ class Pace:
         run = self.run
         self.split, self._plan = split, None
         run.teller.rows_factor = run.batch_size / split[run.rank]
-        if correct and run.rank == 0:
-            self._corrector = Corrector(split, lines=self._lines, least=LEAST_ROWS, most=self.most)
+        if correct:
+            self._correct(split)
+
+    def _correct(self, split: tuple[int, ...], *, alike: bool = False) -> None:
+        """Have the first rank watch how long each works."""
+        if self.run.rank == 0:
+            self._corrector = Corrector(split, lines=self._lines, least=LEAST_ROWS, most=self.most, alike=alike)
 
     # ---- in every step -----------------------------------------------------------------------------------------
     def plan(self, plain: BatchPlan) -> BatchPlan:

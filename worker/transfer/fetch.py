@@ -64,18 +64,25 @@ class Damaged(TransferError):
 
 @dataclass
 class _Half:
-    """One file while it arrives."""
+    """One file while it arrives. Open only while chunks of it are under way: a tree has more files than a process may
+    have open."""
 
     file: TreeFile
     path: Path
-    fd: int
-    marks: int
-    """Open file of the chunks that are there."""
-    done: set[int]
+    done: set[int] = field(default_factory=set)
+    fd: int = -1
+    marks: int = -1
+    """File of the chunks that are there."""
+    good: bool | None = None
+    """Whether it is as it should be, once it has arrived."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     hashed: int = 0
     """Chunks at its beginning that went through `digest`."""
     digest: hashlib._Hash = field(default_factory=hashlib.sha256)
+
+    @property
+    def marks_path(self) -> Path:
+        return self.path.with_name(_MARKS.format(self.file.name))
 
     @property
     def chunks(self) -> int:
@@ -87,6 +94,23 @@ class _Half:
     @property
     def here_bytes(self) -> int:
         return sum(stop - start for start, stop in map(self.span, self.done))
+
+    def open(self) -> None:
+        """Have it open; nothing where it is."""
+        if self.fd < 0:
+            self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+            self.marks = os.open(self.marks_path, flags, 0o600)
+
+    def recall(self) -> None:
+        """Make it as long as it shall be, and find what an earlier fetch got of it."""
+        done: set[int] = set()
+        if os.fstat(self.fd).st_size == self.file.bytes:
+            done = {int(line) for line in self.marks_path.read_text().split() if line.isdigit()}
+        else:
+            os.ftruncate(self.marks, 0)
+            os.ftruncate(self.fd, self.file.bytes)
+        self.done = {chunk for chunk in done if chunk * CHUNK_BYTES < self.file.bytes}
 
     def keep(self, chunk: int) -> None:
         """A chunk has been written."""
@@ -103,14 +127,26 @@ class _Half:
                 start += len(block)
             self.hashed += 1
 
-    def close(self) -> None:
-        os.close(self.fd)
-        os.close(self.marks)
+    def settle(self) -> bool:
+        """All of it has arrived: whether it is as it should be. It is on the disk then, else it begins anew."""
+        if self.good is None:
+            self.open()
+            self.hash_on()
+            self.good = self.digest.hexdigest() == self.file.sha256
+            if self.good:
+                os.fsync(self.fd)
+            else:
+                self.path.unlink(missing_ok=True)
+                self.marks_path.unlink(missing_ok=True)
+            self.close()
+        return self.good
 
-    def forget(self) -> None:
-        """Begin anew."""
-        self.path.unlink(missing_ok=True)
-        self.path.with_name(_MARKS.format(self.file.name)).unlink(missing_ok=True)
+    def close(self) -> None:
+        """Nothing where it is closed."""
+        for fd in (self.fd, self.marks):
+            if fd >= 0:
+                os.close(fd)
+        self.fd = self.marks = -1
 
 
 @dataclass
@@ -169,36 +205,16 @@ def tree_fetch(
 
 def _round(ways: _Ways, tree: Tree, folder: Path, stopped: Callable[[], bool]) -> tuple[list[str], int]:
     """(files that are not as they should be, bytes fetched)."""
-    halves = [_open(file, folder) for file in tree.files]
-    bad: list[str] = []
-    try:
+    with contextlib.ExitStack() as opened:
+        halves = [_Half(file, folder / file.name) for file in tree.files]
+        for half in halves:
+            opened.callback(half.close)
+            half.open()
+            half.recall()
+            half.close()
         with ways.portal.apart() as own:
             fetched = _chunks_fetch(replace(ways, portal=own), halves, stopped)
-        for half in halves:
-            half.hash_on()
-            if half.digest.hexdigest() != half.file.sha256:
-                half.forget()
-                bad.append(half.file.name)
-            else:
-                os.fsync(half.fd)
-    finally:
-        for half in halves:
-            half.close()
-    return bad, fetched
-
-
-def _open(file: TreeFile, folder: Path) -> _Half:
-    path = folder / file.name
-    marks_path = path.with_name(_MARKS.format(file.name))
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-    marks = os.open(marks_path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    done: set[int] = set()
-    if os.fstat(fd).st_size == file.bytes:
-        done = {int(line) for line in marks_path.read_text().split() if line.isdigit()}
-    else:
-        os.ftruncate(marks, 0)
-        os.ftruncate(fd, file.bytes)
-    return _Half(file, path, fd, marks, {chunk for chunk in done if chunk * CHUNK_BYTES < file.bytes})
+        return [half.file.name for half in halves if not half.settle()], fetched
 
 
 def _missing(halves: list[_Half]) -> Iterator[tuple[_Half, int]]:
@@ -225,11 +241,15 @@ def _chunks_fetch(ways: _Ways, halves: list[_Half], stopped: Callable[[], bool])
                 manner.arrived(here + fetched, total)
                 while waiting and len(running) < manner.connections * 2:
                     half, chunk = waiting.popleft()
+                    half.open()
                     running[pool.submit(_chunk_fetch, ways, half, chunk, stop)] = half
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in finished:
                     fetched += future.result()
-                    running.pop(future).hash_on()
+                    half = running.pop(future)
+                    half.hash_on()
+                    if len(half.done) == half.chunks:
+                        half.settle()
         finally:
             ended.set()
             for future in running:

@@ -47,8 +47,9 @@ class Signed:
 
     @property
     def connections(self) -> list[_Connection]:
-        """Those that there are, of all threads; some may be closed."""
-        return [*self._made]
+        """Those that there are, of all threads."""
+        with self._lock:
+            return [*self._made]
 
     def span(self, address: str, start: int, stop: int) -> Iterator[bytes]:
         """The bytes `start` to `stop` of an object, as they come. Raises `BucketAway`."""
@@ -95,16 +96,16 @@ class Signed:
     def _connection(self, place: str) -> _Connection:
         kept: dict[str, _Connection] = self._local.__dict__
         if place in kept and kept[place].sock is None:  # closed after the last answer
-            del kept[place]
+            self._drop(place)
         if place not in kept:
             parts = urlsplit(place)
             maker = http.client.HTTPSConnection if parts.scheme == "https" else _Connection
             made = maker(parts.netloc, timeout=CONNECT_S)
             with self._lock:
                 self._made.append(made)
+            kept[place] = made
             made.connect()
             made.sock.settimeout(TIMEOUT_S)
-            kept[place] = made
         return kept[place]
 
     def _failed(self, place: str) -> None:
@@ -116,10 +117,12 @@ class Signed:
         connection = self._local.__dict__.pop(place, None)
         if connection is not None:
             connection.close()
+            with self._lock:
+                self._made.remove(connection)
 
     def close(self) -> None:
         """Close all connections."""
-        for connection in self._made:
+        for connection in self.connections:
             connection.close()
 
 

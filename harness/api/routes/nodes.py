@@ -11,9 +11,20 @@ from ninja import Router, Status
 from harness.accounts.signin import client_address
 from harness.api.auth import NodeSecret, person
 from harness.api.schemas.base import Done
-from harness.api.schemas.nodes import CheckIn, JoinIn, JoinOut, JoinTokenIn, JoinTokenOut, NodeSelfOut, PeerOut
+from harness.api.schemas.nodes import (
+    CheckIn,
+    JoinIn,
+    JoinOut,
+    JoinTokenIn,
+    JoinTokenOut,
+    NodeSelfOut,
+    PeerOut,
+    ProbeOut,
+    ReachIn,
+    ReachOut,
+)
 from harness.errors import Invalid
-from harness.pool import joining
+from harness.pool import joining, reaching
 from harness.pool.models import Node
 from harness.release import release
 from harness.responses import chunks_response
@@ -71,6 +82,24 @@ def bandwidth(request: HttpRequest, size_bytes: int) -> HttpResponseBase:
     answer["Content-Length"] = str(size_bytes)
     answer["Content-Encoding"] = "identity"
     return answer
+
+
+@router.post("/reach", response=ReachOut, summary="Try the ports of this node")
+def reach(request: HttpRequest, body: ReachIn) -> ReachOut:
+    """Whether the portal gets to ports on which the node listens, at the address that it calls from.
+
+    At most six times a minute (429). For joined nodes.
+    """
+    node, caller = node_of(request), client_address(request)
+    found = reaching.ports_try(node, caller=caller, address=body.address, ports=body.ports, word=body.word)
+    return ReachOut(open=[*found.open], not_tried=found.not_tried)
+
+
+@router.post("/probe", response=ProbeOut, summary="Take bytes to time")
+def bandwidth_back(request: HttpRequest) -> ProbeOut:
+    """Bytes of a measurement of the line, up to 4 MiB, which are thrown away. For joined nodes."""
+    node_of(request)
+    return ProbeOut(bytes=len(request.body))
 
 
 @router.post("/check", response=Done, summary="Tell what the doctor found")

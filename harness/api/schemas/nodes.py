@@ -64,6 +64,27 @@ class NodeSelfOut(Schema):
     peers: list[PeerOut]
 
 
+class ProbeOut(Schema):
+    """What arrived of a measurement."""
+
+    bytes: int
+
+
+class ReachIn(Strict):
+    """Ports on which the node listens just now, and says a word to whoever connects."""
+
+    address: str = Field(max_length=45, description="The node's own; tried only where the request comes from it.")
+    ports: list[int] = Field(min_length=1, max_length=4, description="From 32768 to 60999.")
+    word: str = Field(pattern=r"^[0-9a-f]{32}$", description="What it says there.")
+
+
+class ReachOut(Schema):
+    """What the portal heard."""
+
+    open: list[int] = Field(description="The ports at which it heard the word.")
+    not_tried: str = Field(description="Why it tried none; empty: it did.")
+
+
 class FindingIn(Strict):
     """One line of a doctor's report."""
 

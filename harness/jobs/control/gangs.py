@@ -27,7 +27,7 @@ class Gang:
     """How the batch is shared out; devices in rank order."""
 
     shares: tuple[int, ...]
-    """0: the device is left out."""
+    """0: the device is left out. All 0: the devices are alike, and are watched for one that is lastingly slower."""
     most: tuple[int, ...]
     lines: tuple[Line | None, ...]
     words: str
@@ -53,7 +53,7 @@ def shared_out(
     kept = [
         replace(rank, rows=rows, rows_most=most, line=line)
         for rank, rows, most, line in zip(ranks, gang.shares, gang.most, gang.lines, strict=True)
-        if rows
+        if rows or not any(gang.shares)
     ]
     return _renumbered(kept), f"{gang.words} {words}".strip()
 
@@ -69,7 +69,7 @@ def _renumbered(ranks: Sequence[RankPlan]) -> tuple[RankPlan, ...]:
 
 
 def gang_of(job: Job, devices: Sequence[Device], *, threads: int, rank_bytes: int) -> Gang | None:
-    """The first split over devices that are not alike; None: even shares.
+    """The first split over devices that are not alike; None: even shares that stay.
 
     `rank_bytes`: what one rank on a CPU may take; a GPU has its own memory.
     """
@@ -80,11 +80,14 @@ def gang_of(job: Job, devices: Sequence[Device], *, threads: int, rank_bytes: in
         return None
     factors = _factors(devices)
     named = [(device.kind, device.model_name) for device in devices]
-    if wish != MEASURED and len(set(zip(named, factors, strict=True))) == 1:
-        return None
+    alike = wish != MEASURED and len(set(zip(named, factors, strict=True))) == 1
     workload = _workload_of(job)
+    if alike and workload is None:
+        return None  # what fits in their memory is not known
     lines = _lines(workload, devices, factors, threads)
     most = _most(workload, devices, rank_bytes)
+    if alike:
+        return _watched(rows, most, lines)
     members = [
         Member(name=_name(device), seconds_of=line, most=cap)
         for device, line, cap in zip(devices, lines, most, strict=True)
@@ -98,6 +101,13 @@ def gang_of(job: Job, devices: Sequence[Device], *, threads: int, rank_bytes: in
     words = " ".join(found.words) + (basis if found.words else "")
     known: tuple[Line | None, ...] = tuple(lines) if workload else (None,) * len(devices)
     return Gang(shares=found.shares, most=tuple(most), lines=known, words=words)
+
+
+def _watched(rows: int, most: Sequence[int], lines: Sequence[Line]) -> Gang | None:
+    """Like devices: even shares until one is lastingly slower. None: their memory, as estimated, leaves no choice."""
+    if not all(most) or sum(most) < rows:
+        return None
+    return Gang(shares=(0,) * len(lines), most=tuple(most), lines=tuple(lines), words="")
 
 
 def _workload_of(job: Job) -> Workload | None:

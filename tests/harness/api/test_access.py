@@ -77,6 +77,7 @@ def request_of(method: str, path: str, world: World) -> dict[str, Any]:
         ("POST", "/pool/nodes/{name}/token"): {"valid_s": 600},
         ("POST", "/pool/join"): join_body(world.join_token),
         ("POST", "/node/check"): {"findings": []},
+        ("POST", "/node/reach"): {"address": "10.0.0.1", "ports": [40000], "word": "0" * 32},
         ("PUT", "/pool/nodes/{name}/near"): {"near": "rack 2"},
         ("PUT", "/pool/nodes/{name}/devices/{kind}/{index}/slowdown"): {"factor": 2.0},
         ("PATCH", "/pool/settings"): {"max_restarts": 2},

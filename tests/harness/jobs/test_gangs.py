@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from harness.errors import Forbidden, Invalid, NotFound
 from harness.estimates.models import Inspection, JobEstimate
+from harness.jobs.control import gangs
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Allocation, Job, JobEvent
@@ -49,11 +50,24 @@ def slow(admin, index: int, factor: float) -> None:
     services.device_slow(user=admin, node="node-1", kind="cpu", index=index, factor=factor)
 
 
-def test_like_devices_share_evenly_and_nothing_is_said(job, node_make):
+def test_like_devices_share_evenly_are_watched_and_nothing_is_said(job, node_make):
     node_make(cpus=2)
     plan = placed(job, 2, known=True)
-    assert plan.split is None and plan.note == ""
+    assert plan.split is not None and plan.split.alike and plan.note == ""
+    assert plan.split.most == (90, 90) and plan.split.lines[0] == plan.split.lines[1]
     assert ranks_of(job).rows[0].rows is None
+
+
+@pytest.mark.parametrize("told", [{"known": False}, {"known": True, "split": "even"}])
+def test_like_devices_whose_program_nobody_knows_or_that_shall_share_evenly_are_not_watched(job, node_make, told):
+    node_make(cpus=2)
+    assert placed(job, 2, **told).split is None
+
+
+def test_like_devices_are_not_watched_where_no_row_may_go_to_another(job, node_make, monkeypatch):
+    monkeypatch.setattr(gangs, "most_rows", lambda *_: 44)
+    node_make(cpus=2)
+    assert placed(job, 2, known=True).split is None, "88 of 90 rows fit, as estimated"
 
 
 def test_a_slow_device_gets_fewer_rows_and_the_history_says_why(job, node_make, people):

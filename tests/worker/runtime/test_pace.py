@@ -16,7 +16,7 @@ from worker.runtime.pace import Pace
 from worker.runtime.position import Position
 from worker.runtime.stopwatch import HostWatch, StreamWatch
 from worker.runtime.synced_norm import Together, share_statistics
-from worker.shares import Line, Planned, equal_finish
+from worker.shares import Line, Planned, equal_finish, even
 
 STEPS = 40
 
@@ -89,7 +89,7 @@ class Rank:
         settings = SimpleNamespace(slowdown=slowdown, split=planned, world_size=len(planned.rows))
         run: Any = SimpleNamespace(
             settings=settings, device=torch.device("cpu"), spec={}, slots=slots,
-            world_size=len(slots), rank=number, batch_size=sum(planned.rows),
+            world_size=len(slots), rank=number, batch_size=sum(planned.rows) or 8 * len(planned.rows),
             teller=SimpleNamespace(steps_per_epoch=2 * STEPS), position=self.position,
             reporter=SimpleNamespace(note=lambda message, **_: self.notes.append(message)),
         )  # fmt: skip
@@ -104,11 +104,16 @@ class Rank:
     @property
     def alone_s(self) -> float:
         """Of a step, if it waited for nobody."""
-        return self.row_s * self.slowdown * self.pace.split[self.number]
+        return self.row_s * self.slowdown * self.rows
+
+    @property
+    def rows(self) -> int:
+        """Of a whole step."""
+        return (self.pace.split or even(self.pace.run.batch_size, self.pace.run.world_size))[self.number]
 
     def step(self, longest_s: float) -> tuple[float, ...]:
         """What it tells after a step in which the slowest rank takes so long."""
-        self.work.work_s = self.row_s * self.pace.split[self.number]
+        self.work.work_s = self.row_s * self.rows
         self.group.late_s = (longest_s - self.alone_s) / 2
         self.pace.met()
         self.net(torch.randn(4, 2, requires_grad=True)).sum().backward()
@@ -206,6 +211,50 @@ def test_a_correction_is_kept_by_device_and_only_where_all_are_there(clock: Cloc
     steps(fewer, STEPS)
     assert fewer[0].pace.split == (12, 6)
     assert fewer[0].position.split == ()
+
+
+ALIKE = Planned(rows=(0, 0), most=(12, 12), lines=(Line(0.0, 0.1), Line(0.0, 0.1)))
+
+
+def test_like_devices_share_evenly_until_one_has_been_slower_for_minutes(clock: Clock) -> None:
+    ranks = [Rank(number, ALIKE, clock, 0.1) for number in range(2)]
+    plain = BatchPlan(rows=80, batch_size=16, world_size=2)
+    steps(ranks, 8 * STEPS)
+    assert ranks[0].pace.plan(plain) is plain, "the very batches of a run that nobody watches"
+    assert ranks[0].pace.split == ranks[0].position.split == ()
+    ranks[1].row_s = 0.2
+    steps(ranks, 6 * STEPS)
+    assert ranks[0].pace.split == ranks[1].pace.split == (11, 5) == ranks[1].position.split
+    assert ranks[0].notes[0].startswith("The devices are alike by name, but one has been slower")
+    assert ranks[1].notes == []
+
+
+def test_what_was_learnt_of_like_devices_is_kept_and_corrected_as_any_split(clock: Clock) -> None:
+    learnt = Position(split=(11, 5), split_planned=(8, 8))
+    ranks = [Rank(number, ALIKE, clock, 0.1, learnt=learnt) for number in range(2)]
+    assert ranks[0].pace.split == ranks[1].pace.split == (11, 5)
+    steps(ranks, STEPS)
+    assert ranks[0].pace.split == (8, 8)
+
+
+def test_like_devices_that_are_watched_go_on_evenly_after_an_even_start(clock: Clock) -> None:
+    learnt = Rank(0, ALIKE, clock, 0.1).position
+    assert learnt.split_planned == (8, 8)
+    assert Rank(1, ALIKE, clock, 0.1, learnt=learnt).pace.split == ()
+
+
+def test_no_device_gets_more_rows_than_fit_in_its_memory_where_a_like_one_is_slow(clock: Clock) -> None:
+    ranks = [Rank(0, ALIKE, clock, 0.1), Rank(1, ALIKE, clock, 0.8)]
+    steps(ranks, 4 * STEPS)
+    assert ranks[0].pace.split == (12, 4)
+
+
+@pytest.mark.parametrize("slots", [(2, 0), (0, 1, 2)])
+def test_like_devices_are_watched_among_those_that_are_there(clock: Clock, slots: tuple[int, ...]) -> None:
+    three = Planned(rows=(0, 0, 0), lines=(Line(0.0, 0.1),) * 3)
+    ranks = [Rank(number, three, clock, 0.3 if number == 1 else 0.1, slots=slots) for number in range(len(slots))]
+    steps(ranks, 6 * STEPS)
+    assert ranks[0].pace.split[1] == min(ranks[0].pace.split) < 24 // len(slots)
 
 
 def test_the_others_wait_for_a_device_that_is_declared_slower_where_they_would_for_a_slow_one(clock: Clock) -> None:

@@ -11,8 +11,9 @@ import pytest
 from tests.waiting import wait_for
 from tests.worker.transfer.conftest import FileServer, tree_of
 from worker.transfer import fetch
-from worker.transfer.fetch import Damaged, Source, tree_fetch
+from worker.transfer.fetch import Damaged, Manner, Source, tree_fetch
 from worker.transfer.portal import Portal, PortalAway, PortalRefused, Stopped
+from worker.transfer.tree import FILES_MAX
 
 SOURCE = Source("/files", {"folder": "jobs/x/program"})
 CHUNK = 1 << 16
@@ -140,3 +141,43 @@ def test_a_file_that_is_gone_and_a_wrong_secret_are_told(server: FileServer, tmp
     with pytest.raises(PortalRefused) as refused:
         tree_fetch(Portal(server.url, "other"), SOURCE, tree_of({"gone.py": b"x"}), tmp_path)
     assert refused.value.status == 401
+
+
+def descriptors() -> int:
+    """Open files of this process."""
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_a_tree_of_many_files_has_few_of_them_open_at_once(server: FileServer, tmp_path: Path) -> None:
+    server.files = {f"{number}.bin": os.urandom(number) for number in range(FILES_MAX)}
+    before, most = descriptors(), 0
+
+    def arrived(_: int, __: int) -> None:
+        nonlocal most
+        most = max(most, descriptors() - before)
+
+    tree_fetch(server.portal, SOURCE, server.tree, tmp_path, manner=Manner(connections=4, arrived=arrived))
+    assert content(tmp_path) == server.files
+    assert most < 60, "two of each file that has chunks under way, and both ends of the connections"
+
+
+def test_a_file_that_cannot_be_opened_leaves_none_open(
+    server: FileServer, files: dict[str, bytes], tmp_path: Path
+) -> None:
+    (tmp_path / max(files)).symlink_to(tmp_path / "elsewhere")
+    before = descriptors()
+    for _ in range(5):
+        with pytest.raises(OSError, match="symbolic link"):
+            tree_fetch(server.portal, SOURCE, server.tree, tmp_path)
+    assert descriptors() <= before
+    assert server.asked == []
+
+
+def test_notes_that_cannot_be_opened_leave_no_file_open(
+    server: FileServer, files: dict[str, bytes], tmp_path: Path
+) -> None:
+    (tmp_path / ".table.parquet.chunks").mkdir()
+    before = descriptors()
+    with pytest.raises(OSError, match="directory"):
+        tree_fetch(server.portal, SOURCE, server.tree, tmp_path)
+    assert descriptors() <= before
