@@ -170,7 +170,7 @@ def test_a_portal_that_is_away_at_the_end_is_said(plan, here):
     (here.results / "results.json").write_text("{}")
     lonely.start()
     lonely.finish_begin(0.5)
-    assert lonely.finished(60.0) and "did not answer" in lonely.problem()
+    assert lonely.finished(60.0) and "Connection refused" in lonely.problem()
 
 
 def test_a_short_run_has_its_folders_here_and_leaves_none(depot, plan, here, store):
