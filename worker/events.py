@@ -72,7 +72,8 @@ class EventKind(StrEnum):
     """`step`, `epoch` (float), `values` {name: number or null}; names as `train/loss`, `val/accuracy`. Without a
     value it is a sign of life of long work that is no step; it may tell `expected_step_s`, once the model was tried."""
     CHECKPOINT = "checkpoint"
-    """`name`, `step`, `epoch`, `metric` (or null), `bytes`, `best` (bool), `removed` [names purged or put aside]."""
+    """`name`, `step`, `epoch`, `metric` (or null), `bytes`, `best` (bool; null: control finds out), `removed` [names
+    purged or put aside]."""
     SAMPLE = "sample"
     """Supervisor, every second: `ranks` [{rank, cpu_percent, rss_bytes}], `host` {cpu_percent, memory_bytes,
     memory_total_bytes, cores, packages_w (all processor packages; null: not told)}, `gpus` [{index,

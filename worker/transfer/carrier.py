@@ -51,8 +51,11 @@ class Carrier:
         self._returner = Returner(self._depot.portal, attempt.plan, paths, ranks, first=attempt.first)
         self._returner.start()
         assert self._brought.dataset is not None  # noqa: S101 - `run_bring` ended well
-        here = replace(attempt, plan=replace(attempt.plan, dataset_dir=str(self._brought.dataset.path)))
-        return here, self._brought.told(attempt.node)
+        plan = replace(attempt.plan, dataset_dir=str(self._brought.dataset.path))
+        if left := self._brought.unreturned:
+            self._returner.offer([one.told() for one in left])
+            plan = replace(plan, resume_from=left[-1].name)
+        return replace(attempt, plan=plan), self._brought.told(attempt.node)
 
     @property
     def refused(self) -> bool:
@@ -92,7 +95,7 @@ class Carrier:
     def rescue(self, names: Sequence[str]) -> None:
         """Return these checkpoints, which this node saved when the first one was lost."""
         if self._returner is not None:
-            self._returner.rescue(names)
+            self._returner.offer([{"name": name} for name in names])
 
     def kept(self) -> list[dict[str, Any]]:
         """Data of CHECKPOINT events that may be told now, since the store has their files."""

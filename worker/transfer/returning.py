@@ -13,7 +13,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -75,10 +75,11 @@ class Returner:
                 self._told.put(dict(event.data))
         return [event for event in events if event.kind is not EventKind.CHECKPOINT]
 
-    def rescue(self, names: Sequence[str]) -> None:
-        """Return checkpoints of a node that is not the first: they count only once control has taken them."""
-        for name in names:
-            self._told.put({"name": name})
+    def offer(self, saved: Iterable[dict[str, Any]]) -> None:
+        """Return checkpoints that no rank tells of, by data of CHECKPOINT events. Of a node that is not the first they
+        count only once control has taken them."""
+        for data in saved:
+            self._told.put(data)
 
     def finish_begin(self, limit_s: float) -> None:
         """Return the rest, within `limit_s` from now; asked again, the newer limit counts."""
