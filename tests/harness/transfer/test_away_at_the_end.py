@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from pathlib import Path
 
 import pytest
 from django.utils import timezone
 
 from harness.jobs.models import JobAttempt
+from harness.store import StorePaths
+from tests.small_disk import fill
 from tests.waiting import wait_for
 from worker.attempt import Attempt
 from worker.cause import failure
 from worker.events import FailureCode, Outcome
+from worker.plan import RunPaths
 from worker.transfer import carrier as carriers
 from worker.transfer.carrier import Carrier
 from worker.transfer.portal import PortalAway
@@ -108,3 +113,25 @@ def test_nothing_is_returned_once_the_attempt_was_given_up(carrier, switch, plan
     outcome, cause = ending.ended()
     assert outcome is Outcome.LOST and "no longer the newest" in cause["message"]
     assert not store.results.exists()
+
+
+@pytest.mark.parametrize("foreseen", [True, False], ids=["asked before", "found in the middle of a file"])
+def test_a_full_store_is_said_and_takes_everything_once_there_is_room(
+    carrier, plan, disk: Path, settings, here, monkeypatch, foreseen
+):
+    settings.STORE, settings.DISK_RESERVE_BYTES = StorePaths(disk), 0
+    if not foreseen:
+        monkeypatch.setattr(StorePaths, "free_bytes", lambda _: 1 << 40)
+    there: RunPaths = settings.STORE.job(plan.job_id)
+    there.root.mkdir(parents=True)
+    made = os.urandom(200_000)
+    (here.results / "predictions.parquet").write_bytes(made)
+    filler = fill(disk)
+    os.truncate(filler, filler.stat().st_size - 100_000)
+    ending = Ending(carrier, Outcome.SUCCEEDED)
+    wait_for(lambda: ending.notes)
+    assert "The disk is full" in ending.notes[0] and ending.is_alive()
+    filler.unlink()
+    assert ending.ended() == (Outcome.SUCCEEDED, None)
+    assert (there.results / "predictions.parquet").read_bytes() == made
+    assert not [path for path in (there.root / "incoming").rglob("*") if path.is_file()]
