@@ -10,6 +10,7 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Any
 
+from worker import machine_faults
 from worker.events import Event, EventKind, FailureCode, Outcome
 from worker.plan import EXIT_PAUSED, EXIT_PEER_LOST, EXIT_REPORTED
 from worker.signals import signal_name
@@ -47,6 +48,8 @@ class Seen:
     """What the launcher itself printed."""
     ranks: int = 1
     """Local ranks expected."""
+    node: str = ""
+    """Where they are."""
     errors: list[Event] = field(default_factory=list)
     """ERROR events, in the order of arrival."""
     tails: dict[int, list[str]] = field(default_factory=dict)
@@ -171,9 +174,10 @@ def _bad_exit(seen: Seen) -> tuple[Outcome, dict[str, Any]]:
         return Outcome.LOST, failure(
             FailureCode.RANK_KILLED, f"Rank {rank} was killed by something outside the run ({name})."
         )
-    if reported := _reported(seen, rank, code):
-        return Outcome.FAILED, reported
-    return Outcome.FAILED, _from_log(seen, rank, code)
+    told = _reported(seen, rank, code) or _from_log(seen, rank, code)
+    if told["code"] in machine_faults.CODES:
+        return Outcome.LOST, {**told, "message": f"{told['message']} This was on the node {seen.node}."}
+    return Outcome.FAILED, told
 
 
 def left_early(who: str) -> dict[str, Any]:
@@ -189,7 +193,8 @@ def _memory_failure(seen: Seen, text: str | None = None) -> dict[str, Any]:
 
 
 def _guilt(seen: Seen, rank: int, code: int) -> int:
-    """Order of suspicion, 0 first: killed from outside, has reported, anything else, suffered from a sibling.
+    """Order of suspicion, 0 first: killed from outside, has reported or lost its GPU, anything else, suffered from a
+    sibling.
 
     Siblings of a rank that ends may end in the same moment, and Gloo may abort them: who was seen first proves little.
     """
@@ -198,6 +203,8 @@ def _guilt(seen: Seen, rank: int, code: int) -> int:
     if code == EXIT_REPORTED:
         return 1
     text = "\n".join(seen.tails.get(rank, [])[-_LOG_LINES:])
+    if machine_faults.gpu_fault(text):
+        return 1
     words = _PEER_WORDS if code > 0 else (*_PEER_WORDS, "terminate called") if code == -signal.SIGABRT else ()
     return SUFFERED if any(word in text for word in words) else 2
 
@@ -223,6 +230,8 @@ def _from_log(seen: Seen, rank: int, code: int) -> dict[str, Any]:
     if any(word in text for word in _DISK_WORDS) or code == -signal.SIGXFSZ:
         verdict = disk_full(seen.disk_limit_bytes)
         return failure(verdict.code, verdict.message, verdict.hint, traceback=text)
+    if fault := machine_faults.gpu_fault(text):
+        return failure(FailureCode.DEVICE_FAULT, *machine_faults.gpu_words(fault, {}), traceback=text)
     ended = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
     last = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
     hint = "The end of the log is shown below; correct the program and submit again."

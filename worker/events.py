@@ -109,6 +109,8 @@ class FailureCode(StrEnum):
     NAN_LOSS = "nan_loss"
     OUT_OF_MEMORY = "out_of_memory"
     DISK_FULL = "disk_full"
+    DISK_FAULT = "disk_fault"
+    DEVICE_FAULT = "device_fault"
     PROGRAM_ERROR = "program_error"
     PROGRAM_SYNTAX = "program_syntax"
     MODEL_NO_BUILD = "model_no_build"

@@ -51,8 +51,8 @@ class Supervisor:
         limits = attempt.limits
         ranks = [rank.rank for rank in attempt.slots]
         self.seen = Seen(
-            limits.memory_bytes, limits.disk_bytes, ranks=len(ranks), several_nodes=attempt.several_nodes,
-            notices_cuts=self.plan.backend == "horovod",
+            limits.memory_bytes, limits.disk_bytes, ranks=len(ranks), node=attempt.node,
+            several_nodes=attempt.several_nodes, notices_cuts=self.plan.backend == "horovod",
         )  # fmt: skip
         self.warden = Warden(attempt, self.seen, self.started_s, self._tails)
         self.monitor = Monitor(attempt.gpus)
