@@ -81,7 +81,8 @@ class EventKind(StrEnum):
     LOG = "log"
     """Supervisor: `rank`, `stream` (stdout or stderr), `line_start` (absolute), `lines` [text]."""
     ERROR = "error"
-    """`code` (see `FailureCode`), `message`, `hint`, `step` (or null), `traceback` (or null)."""
+    """`code` (see `FailureCode`), `message`, `hint`, `step` (or null), `traceback` (or null); of a full disk also
+    `limit` (bool): it is a limit of the run's own that was reached."""
     NOTE = "note"
     """`message`: something a person should read on the job page. Of a changed split also `step` and `split`
     {before, after, work_s}: rows per rank, and the seconds of a step that each rank worked."""
@@ -109,6 +110,7 @@ class FailureCode(StrEnum):
     NAN_LOSS = "nan_loss"
     OUT_OF_MEMORY = "out_of_memory"
     DISK_FULL = "disk_full"
+    NODE_DISK_FULL = "node_disk_full"
     DISK_FAULT = "disk_fault"
     DEVICE_FAULT = "device_fault"
     PROGRAM_ERROR = "program_error"

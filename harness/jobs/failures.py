@@ -53,6 +53,11 @@ CAUSES: dict[FailureCode, Cause] = {
     FailureCode.DISK_FULL: Cause(
         message="The disk was full.", hint="Delete old jobs or datasets for good, keep fewer checkpoints, then resume."
     ),
+    FailureCode.NODE_DISK_FULL: Cause(
+        message="The disk of the node was full.",
+        hint="Free space there (DLH_HOME, and the cache if the node has one) or drain it; then resume.",
+        retried=True,
+    ),
     FailureCode.DISK_FAULT: Cause(message="A disk failed.", hint=DISK_HINT, retried=True),
     FailureCode.DEVICE_FAULT: Cause(message="A GPU, or its driver, failed.", hint=GPU_HINT, retried=True),
     FailureCode.PROGRAM_ERROR: Cause(

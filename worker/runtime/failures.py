@@ -8,6 +8,7 @@ import inspect
 import os
 import re
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -103,6 +104,7 @@ def describe(
         "code": str(code),
         "message": message,
         "hint": hint,
+        **({"limit": _is_limit(error)} if code is FailureCode.DISK_FULL else {}),
         "step": error.step if isinstance(error, ProgramFailure) else None,
         "traceback": short_traceback(error, program),
         "file": file,
@@ -151,6 +153,17 @@ def _machine_cause(error: BaseException) -> tuple[FailureCode, str, str] | None:
     if isinstance(error, RuntimeError) and (fault := gpu_fault(str(error))):
         return FailureCode.DEVICE_FAULT, *gpu_words(fault, os.environ)
     return None
+
+
+def _is_limit(error: BaseException) -> bool:
+    """Whether a full disk is one that is the run's own: a file of the largest size, or its temporary folders."""
+    if isinstance(error, OSError) and error.errno == errno.EFBIG:
+        return True
+    for folder in (tempfile.gettempdir(), "/dev/shm"):  # noqa: S108 - it is only looked at
+        with suppress(OSError):
+            if os.path.ismount(folder) and os.statvfs(folder).f_bavail == 0:
+                return True
+    return False
 
 
 def _build_call(error: BaseException) -> ProgramFailure | None:
