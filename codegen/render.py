@@ -31,6 +31,7 @@ RUNTIME = (
     "worker/fence.py",
     "worker/intervals.py",
     "worker/loading.py",
+    "worker/machine_faults.py",
     "worker/memory_words.py",
     "worker/merit.py",
     "worker/pacing.py",

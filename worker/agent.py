@@ -20,10 +20,11 @@ from typing import Any
 import psutil
 
 from worker import registry, sandbox
-from worker.cause import failure
+from worker.cause import broken, failure
 from worker.celery_app import app
 from worker.elastic.rescue import RESCUE_FILE
 from worker.events import SUPERVISOR_RANK, Event, EventKind, FailureCode, Outcome
+from worker.full_disk import FULL, is_own
 from worker.home import node_name, redis_url, run_dir
 from worker.launch import CANCEL_FILE
 from worker.plan import RunPaths, RunPlan
@@ -50,9 +51,7 @@ def attempt_start(plan: RunPlan, job_dir: RunPaths) -> bool:
         except OSError as error:
             # A full disk: control is told at once, instead of asking in vain six times.
             _log.warning("job %s: attempt %d cannot be prepared: %s", plan.job_id, plan.token, error)
-            text = f"The node {node_name()} could not write the plan of the run: {error.strerror}."
-            cause = failure(FailureCode.START_FAILED, text)
-            _send_exited(plan.job_id, plan.token, Outcome.LOST, cause, plan.event_stream)
+            _send_exited(plan.job_id, plan.token, *_unprepared(error, job_dir), plan.event_stream)
             return False
         try:
             registry.add(entry)
@@ -62,6 +61,14 @@ def attempt_start(plan: RunPlan, job_dir: RunPaths) -> bool:
             # Stopped while it was being started; whoever did saw no supervisor and has told control so.
             _request(job_dir, plan.token, CANCEL_FILE)
     return True
+
+
+def _unprepared(error: OSError, paths: RunPaths) -> tuple[Outcome, dict[str, Any]]:
+    """What it means that the plan of a run could not be written."""
+    if error.errno in FULL:
+        return broken(error, node_name(), own_disk=is_own(paths.root, error))
+    text = f"The node {node_name()} could not write the plan of the run: {error.strerror}."
+    return Outcome.LOST, failure(FailureCode.START_FAILED, text)
 
 
 def _prepare(plan: RunPlan, paths: RunPaths) -> bool:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import signal
 from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Any
 
+from worker import machine_faults
 from worker.events import Event, EventKind, FailureCode, Outcome
+from worker.full_disk import FULL
 from worker.plan import EXIT_PAUSED, EXIT_PEER_LOST, EXIT_REPORTED
 from worker.signals import signal_name
 from worker.stacks import standing
 from worker.watchdog import Verdict, disk_full, out_of_memory
 
 _MEMORY_WORDS = ("MemoryError", "can't allocate memory", "Cannot allocate memory", "out of memory", "bad_alloc")
-_DISK_WORDS = ("No space left on device", "File too large", "Disk quota exceeded")
+_LIMIT_WORDS = "File too large"
+_DISK_WORDS = ("No space left on device", _LIMIT_WORDS, "Disk quota exceeded")
 _PEER_WORDS = ("HorovodInternalError", "Horovod has been shut down", "Connection closed by peer", "reset by peer")
 """A rank that ends with these words suffered from another rank's end, which Horovod may let exit later."""
 _LOG_LINES = 20
@@ -47,6 +49,10 @@ class Seen:
     """What the launcher itself printed."""
     ranks: int = 1
     """Local ranks expected."""
+    node: str = ""
+    """Where they are."""
+    own_disk: bool = False
+    """The job's folder lies on a disk of the node's own."""
     errors: list[Event] = field(default_factory=list)
     """ERROR events, in the order of arrival."""
     tails: dict[int, list[str]] = field(default_factory=dict)
@@ -102,13 +108,23 @@ def failure(
     return {"code": str(code), "message": message, "hint": hint, "step": step, "traceback": traceback}
 
 
-def broken(error: Exception, node: str) -> tuple[Outcome, dict[str, Any]]:
-    """What an error of the supervisor itself means: a full disk is told as such and not tried again."""
-    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+def broken(error: Exception, node: str, *, own_disk: bool) -> tuple[Outcome, dict[str, Any]]:
+    """What an error of the supervisor itself means: a full disk is told as such. That of the store, on which every
+    attempt would end, is not tried again; `own_disk`: if one is full, it is this node's own."""
+    if isinstance(error, OSError) and error.errno in FULL:
+        if own_disk:
+            return _node_disk_full(node)
         hint = "Free space there (delete old jobs or datasets for good), then resume from the last checkpoint."
-        return Outcome.FAILED, failure(FailureCode.DISK_FULL, f"The disk of the node {node} is full.", hint)
+        return Outcome.FAILED, failure(FailureCode.DISK_FULL, f"The store is full: {node} cannot write there.", hint)
     text = f"The node could not run the attempt: {type(error).__name__}: {error}"
     return Outcome.LOST, failure(FailureCode.START_FAILED, text)
+
+
+def _node_disk_full(node: str, traceback: str | None = None) -> tuple[Outcome, dict[str, Any]]:
+    """Another node may have room."""
+    hint = "Free space there (DLH_HOME, and the cache if the node has one) or drain it; then resume."
+    text = f"The disk of the node {node} is full."
+    return Outcome.LOST, failure(FailureCode.NODE_DISK_FULL, text, hint, traceback=traceback)
 
 
 def judge(seen: Seen) -> tuple[Outcome, dict[str, Any] | None]:
@@ -170,9 +186,12 @@ def _bad_exit(seen: Seen) -> tuple[Outcome, dict[str, Any]]:
         return Outcome.LOST, failure(
             FailureCode.RANK_KILLED, f"Rank {rank} was killed by something outside the run ({name})."
         )
-    if reported := _reported(seen, rank, code):
-        return Outcome.FAILED, reported
-    return Outcome.FAILED, _from_log(seen, rank, code)
+    told = _reported(seen, rank, code) or _from_log(seen, rank, code)
+    if told["code"] in machine_faults.CODES:
+        return Outcome.LOST, {**told, "message": f"{told['message']} This was on the node {seen.node}."}
+    if told["code"] == FailureCode.DISK_FULL and seen.own_disk and not told.get("limit"):
+        return _node_disk_full(seen.node, told["traceback"])
+    return Outcome.FAILED, told
 
 
 def left_early(who: str) -> dict[str, Any]:
@@ -188,7 +207,8 @@ def _memory_failure(seen: Seen, text: str | None = None) -> dict[str, Any]:
 
 
 def _guilt(seen: Seen, rank: int, code: int) -> int:
-    """Order of suspicion, 0 first: killed from outside, has reported, anything else, suffered from a sibling.
+    """Order of suspicion, 0 first: killed from outside, has reported or lost its GPU, anything else, suffered from a
+    sibling.
 
     Siblings of a rank that ends may end in the same moment, and Gloo may abort them: who was seen first proves little.
     """
@@ -197,6 +217,8 @@ def _guilt(seen: Seen, rank: int, code: int) -> int:
     if code == EXIT_REPORTED:
         return 1
     text = "\n".join(seen.tails.get(rank, [])[-_LOG_LINES:])
+    if machine_faults.gpu_fault(text):
+        return 1
     words = _PEER_WORDS if code > 0 else (*_PEER_WORDS, "terminate called") if code == -signal.SIGABRT else ()
     return SUFFERED if any(word in text for word in words) else 2
 
@@ -221,7 +243,10 @@ def _from_log(seen: Seen, rank: int, code: int) -> dict[str, Any]:
         return _memory_failure(seen, text)
     if any(word in text for word in _DISK_WORDS) or code == -signal.SIGXFSZ:
         verdict = disk_full(seen.disk_limit_bytes)
-        return failure(verdict.code, verdict.message, verdict.hint, traceback=text)
+        limit = code == -signal.SIGXFSZ or _LIMIT_WORDS in text
+        return {**failure(verdict.code, verdict.message, verdict.hint, traceback=text), "limit": limit}
+    if fault := machine_faults.gpu_fault(text):
+        return failure(FailureCode.DEVICE_FAULT, *machine_faults.gpu_words(fault, {}), traceback=text)
     ended = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
     last = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
     hint = "The end of the log is shown below; correct the program and submit again."

@@ -72,7 +72,8 @@ class EventKind(StrEnum):
     """`step`, `epoch` (float), `values` {name: number or null}; names as `train/loss`, `val/accuracy`. Without a
     value it is a sign of life of long work that is no step; it may tell `expected_step_s`, once the model was tried."""
     CHECKPOINT = "checkpoint"
-    """`name`, `step`, `epoch`, `metric` (or null), `bytes`, `best` (bool), `removed` [names purged or put aside]."""
+    """`name`, `step`, `epoch`, `metric` (or null), `bytes`, `best` (bool; null: control finds out), `removed` [names
+    purged or put aside]."""
     SAMPLE = "sample"
     """Supervisor, every second: `ranks` [{rank, cpu_percent, rss_bytes}], `host` {cpu_percent, memory_bytes,
     memory_total_bytes, cores, packages_w (all processor packages; null: not told)}, `gpus` [{index,
@@ -80,7 +81,8 @@ class EventKind(StrEnum):
     LOG = "log"
     """Supervisor: `rank`, `stream` (stdout or stderr), `line_start` (absolute), `lines` [text]."""
     ERROR = "error"
-    """`code` (see `FailureCode`), `message`, `hint`, `step` (or null), `traceback` (or null)."""
+    """`code` (see `FailureCode`), `message`, `hint`, `step` (or null), `traceback` (or null); of a full disk also
+    `limit` (bool): it is a limit of the run's own that was reached."""
     NOTE = "note"
     """`message`: something a person should read on the job page. Of a changed split also `step` and `split`
     {before, after, work_s}: rows per rank, and the seconds of a step that each rank worked."""
@@ -108,6 +110,9 @@ class FailureCode(StrEnum):
     NAN_LOSS = "nan_loss"
     OUT_OF_MEMORY = "out_of_memory"
     DISK_FULL = "disk_full"
+    NODE_DISK_FULL = "node_disk_full"
+    DISK_FAULT = "disk_fault"
+    DEVICE_FAULT = "device_fault"
     PROGRAM_ERROR = "program_error"
     PROGRAM_SYNTAX = "program_syntax"
     MODEL_NO_BUILD = "model_no_build"

@@ -20,7 +20,8 @@ from worker.cause import Seen, broken, failure, judge
 from worker.elastic.rescue import rescued
 from worker.elastic.width import WidthWatch
 from worker.events import Event, EventKind, FailureCode, Outcome
-from worker.home import node_name, redis_url
+from worker.full_disk import is_own
+from worker.home import cache_dir, node_name, redis_url
 from worker.meeting import Meeting, meeting_key
 from worker.monitor import Monitor
 from worker.sandbox import SandboxProcess, SandboxTooWeak, start
@@ -51,7 +52,8 @@ class Supervisor:
         limits = attempt.limits
         ranks = [rank.rank for rank in attempt.slots]
         self.seen = Seen(
-            limits.memory_bytes, limits.disk_bytes, ranks=len(ranks), several_nodes=attempt.several_nodes,
+            limits.memory_bytes, limits.disk_bytes, ranks=len(ranks), node=attempt.node,
+            own_disk=cache_dir() is not None, several_nodes=attempt.several_nodes,
             notices_cuts=self.plan.notices_cuts,
         )  # fmt: skip
         self.warden = Warden(attempt, self.seen, self.started_s, self._tails)
@@ -93,13 +95,16 @@ class Supervisor:
             outcome, cause = Outcome.FAILED, failure(FailureCode.SANDBOX_TOO_WEAK, str(error), hint)
         except Exception as error:
             _log.exception("attempt broke")
-            outcome, cause = broken(error, node_name())
+            outcome, cause = self._broken(error)
         self._record(outcome, cause)
         return outcome
 
     def refuse(self, error: OSError) -> None:
         """The node cannot keep in mind that the attempt is here: nobody could stop it."""
-        self._record(*broken(error, self.attempt.node))
+        self._record(*self._broken(error))
+
+    def _broken(self, error: Exception) -> tuple[Outcome, dict[str, Any]]:
+        return broken(error, self.attempt.node, own_disk=is_own(self.paths.root, error))
 
     def _shut_down(self, *_: object) -> None:
         self.seen.shut_down = True

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from worker.events import FailureCode
+from worker.machine_faults import DISK_HINT, GPU_HINT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +53,13 @@ CAUSES: dict[FailureCode, Cause] = {
     FailureCode.DISK_FULL: Cause(
         message="The disk was full.", hint="Delete old jobs or datasets for good, keep fewer checkpoints, then resume."
     ),
+    FailureCode.NODE_DISK_FULL: Cause(
+        message="The disk of the node was full.",
+        hint="Free space there (DLH_HOME, and the cache if the node has one) or drain it; then resume.",
+        retried=True,
+    ),
+    FailureCode.DISK_FAULT: Cause(message="A disk failed.", hint=DISK_HINT, retried=True),
+    FailureCode.DEVICE_FAULT: Cause(message="A GPU, or its driver, failed.", hint=GPU_HINT, retried=True),
     FailureCode.PROGRAM_ERROR: Cause(
         message="The program stopped with an error.", hint="See the traceback; correct the program in a clone."
     ),

@@ -11,13 +11,16 @@ from worker.events import Event, EventKind, FailureCode, Outcome
 from worker.plan import EXIT_PAUSED, EXIT_PEER_LOST, EXIT_REPORTED
 from worker.watchdog import Verdict
 
+NO_SPACE = "OSError: No space left on device"
+ABORTED = "terminate called: what():  CUDA error: uncorrectable ECC error encountered"
+
 
 def seen(**changes: Any) -> Seen:
     return Seen(1 << 30, 1 << 30, **{"sandbox_code": 0, **changes})
 
 
-def error(rank: int, code: str) -> Event:
-    data = {"code": code, "message": code, "hint": ""}
+def error(rank: int, code: str, **more: Any) -> Event:
+    data = {"code": code, "message": code, "hint": "", **more}
     return Event(kind=EventKind.ERROR, job_id="j", token=1, rank=rank, seq=0, time_s=0.0, data=data)
 
 
@@ -45,10 +48,28 @@ def error(rank: int, code: str) -> Event:
         ({"codes": {0: EXIT_PEER_LOST, 1: -9}, "ranks": 2}, Outcome.LOST, "rank_killed"),
         ({"codes": {0: EXIT_PEER_LOST}, "ranks": 2}, Outcome.LOST, "rank_killed"),
         ({"codes": {0: 1}, "tails": {0: ["MemoryError"]}}, Outcome.FAILED, "out_of_memory"),
-        ({"codes": {0: 1}, "tails": {0: ["OSError: No space left on device"]}}, Outcome.FAILED, "disk_full"),
+        ({"codes": {0: 1}, "tails": {0: [NO_SPACE]}}, Outcome.FAILED, "disk_full"),
         ({"codes": {0: 1}, "tails": {0: ["ValueError: x"]}}, Outcome.FAILED, "program_error"),
         ({"codes": {0: EXIT_REPORTED}, "errors": [error(0, "nan_loss")]}, Outcome.FAILED, "nan_loss"),
         ({"codes": {0: EXIT_REPORTED}, "errors": [error(0, "invented")]}, Outcome.FAILED, "program_error"),
+        ({"codes": {0: EXIT_REPORTED}, "errors": [error(0, "device_fault")]}, Outcome.LOST, "device_fault"),
+        ({"codes": {0: EXIT_REPORTED}, "errors": [error(0, "disk_fault")]}, Outcome.LOST, "disk_fault"),
+        ({"codes": {0: EXIT_REPORTED}, "errors": [error(0, "node_lost")]}, Outcome.FAILED, "node_lost"),
+        ({"codes": {0: 1}, "tails": {0: [NO_SPACE]}, "own_disk": True}, Outcome.LOST, "node_disk_full"),
+        ({"codes": {0: EXIT_REPORTED}, "errors": [error(0, "disk_full")]}, Outcome.FAILED, "disk_full"),
+        (
+            {"codes": {0: EXIT_REPORTED}, "errors": [error(0, "disk_full")], "own_disk": True},
+            Outcome.LOST,
+            "node_disk_full",
+        ),
+        (
+            {"codes": {0: EXIT_REPORTED}, "errors": [error(0, "disk_full", limit=True)], "own_disk": True},
+            Outcome.FAILED,
+            "disk_full",
+        ),
+        ({"codes": {0: -25}, "own_disk": True}, Outcome.FAILED, "disk_full"),
+        ({"codes": {0: -6}, "tails": {0: [ABORTED]}}, Outcome.LOST, "device_fault"),
+        ({"codes": {0: 1, 1: -6}, "ranks": 2, "tails": {1: [ABORTED]}}, Outcome.LOST, "device_fault"),
         ({"codes": {}, "sandbox_code": 125, "sandbox_text": "sandbox: x"}, Outcome.LOST, "start_failed"),
         ({"codes": {}, "verdict": Verdict(FailureCode.STALLED, "m", "h")}, Outcome.FAILED, "stalled"),
         ({"verdict": Verdict(FailureCode.STALLED, "m", "h"), "cancelled": True}, Outcome.FAILED, "stalled"),
@@ -57,6 +78,11 @@ def error(rank: int, code: str) -> Event:
 def test_the_outcome_follows_from_what_was_seen(facts: dict[str, Any], outcome: Outcome, code: str | None) -> None:
     got, failure = judge(seen(**facts))
     assert (got, failure and failure["code"]) == (outcome, code)
+
+
+def test_a_fault_of_the_machine_names_its_node() -> None:
+    _, failure = judge(seen(codes={0: EXIT_REPORTED}, errors=[error(0, "device_fault")], node="gpu-3"))
+    assert failure and failure["message"] == "device_fault This was on the node gpu-3."
 
 
 @pytest.mark.parametrize(

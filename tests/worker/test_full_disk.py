@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.small_disk import fill
 from tests.worker.conftest import JOB_ID, JobFixture, wait_for
 from worker import heartbeat
 from worker.events import EventKind
+from worker.full_disk import is_own
 from worker.plan import RunPaths
 from worker.runtime.report import Reporter
 from worker.telemetry.logs import RankLog
@@ -76,8 +78,8 @@ def test_a_start_on_a_full_disk_is_answered_at_once(job_there: JobFixture) -> No
     fill(job_there.paths.root)
     assert not job_there.start(job_there.plan())
     data = ended(job_there)
-    assert (data["outcome"], data["failure"]["code"]) == ("lost", "start_failed")
-    assert "No space left" in data["failure"]["message"]
+    assert (data["outcome"], data["failure"]["code"]) == ("failed", "disk_full"), "no other node could write there"
+    assert data["failure"]["message"] == "The store is full: testnode cannot write there."
     assert not job_there.processes()
 
 
@@ -89,8 +91,29 @@ def test_a_start_that_the_node_cannot_write_down_is_answered_at_once(
     fill(disk)
     job.start(job.plan())
     data = ended(job)
-    assert (data["outcome"], data["failure"]["code"]) == ("failed", "disk_full")
+    assert (data["outcome"], data["failure"]["code"]) == ("lost", "node_disk_full"), "another node may have room"
     assert not job.processes()
+
+
+def test_where_home_and_store_share_a_disk_it_is_the_store_that_is_full(
+    job_there: JobFixture, disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DLH_HOME", str(disk / "home"))
+    job_there.program("pass")
+    (disk / "home").mkdir()
+    fill(disk)
+    job_there.start(job_there.plan())
+    assert ended(job_there)["failure"]["code"] == "disk_full"
+
+
+def test_on_a_node_that_does_not_see_the_store_every_full_disk_is_its_own(
+    disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(disk)
+    full = OSError(errno.ENOSPC, "No space left on device")
+    assert not is_own(disk / "jobs" / JOB_ID, full) and is_own(disk.parent, full)
+    monkeypatch.setenv("DLH_CACHE", str(disk))
+    assert is_own(disk / "jobs" / JOB_ID, full)
 
 
 def test_an_error_is_told_after_a_line_that_a_full_disk_tore(disk: Path) -> None:

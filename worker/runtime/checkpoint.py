@@ -20,6 +20,7 @@ from typing import IO, Any, cast
 import torch
 
 from worker.fence import GONE, LEFT, OLD, STEP, desk_name, fence_raise, newest_writer, step_name
+from worker.machine_faults import AWAY
 from worker.runtime.aside import purge_aside, put_aside
 from worker.runtime.exhausted import is_out_of_memory
 from worker.runtime.hashed import HashingFile, file_sha256
@@ -189,7 +190,7 @@ class CheckpointStore:
                 folder / STATE_FILE, map_location="cpu", weights_only=True, mmap=mapped or None
             )
         except Exception as error:
-            if is_out_of_memory(error):
+            if is_out_of_memory(error) or _is_away(error):
                 raise  # it is whole, and older ones are no smaller: nobody may begin anew for that
             raise CorruptCheckpoint(f"{name}/{STATE_FILE}: {error}") from error
         if mapped:
@@ -287,10 +288,17 @@ def _scalars_own(tree: dict[Any, Any] | list[Any]) -> None:
             _scalars_own(value)
 
 
+def _is_away(error: BaseException) -> bool:
+    """Whether the disk does not answer: older ones lie there, too."""
+    return isinstance(error, OSError) and error.errno in AWAY
+
+
 def _check_file(path: Path, entry: dict[str, Any], shown: str) -> None:
     try:
         size, digest = file_sha256(path)
     except OSError as error:
+        if _is_away(error):
+            raise
         raise CorruptCheckpoint(f"{shown}: {error.strerror}") from error
     if size != entry["bytes"]:
         raise CorruptCheckpoint(f"{shown}: {size} bytes instead of {entry['bytes']}")

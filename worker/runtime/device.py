@@ -12,7 +12,10 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from worker.events import FailureCode
+from worker.machine_faults import gpu_words
 from worker.runtime.data import DataError
+from worker.runtime.failures import ProgramFailure
 from worker.runtime.heap import keep_freed_memory
 from worker.runtime.spec import Spec
 from worker.words import counted
@@ -23,11 +26,14 @@ BF16_CAPABILITY = 8
 """Least compute capability (Ampere) of GPUs with units for bfloat16."""
 
 
-def choose_device(wanted: str) -> torch.device:
-    """`cpu`, `cuda`, `cuda:N`, or `auto`: a GPU if there is one. Raises `DataError` for a GPU that is not there."""
+def choose_device(wanted: str, *, given: bool = False) -> torch.device:
+    """`cpu`, `cuda`, `cuda:N`, or `auto`: a GPU if there is one. Raises `DataError` for a GPU that is not there, and
+    `ProgramFailure` (device_fault) where the platform has `given` it."""
     if wanted == "auto":
         wanted = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(wanted)
+    if device.type == "cuda" and given and (device.index or 0) >= torch.cuda.device_count():
+        raise ProgramFailure(FailureCode.DEVICE_FAULT, *gpu_words("torch finds no such GPU here", os.environ))
     if device.type == "cuda" and not torch.cuda.is_available():
         raise DataError(f"Device {wanted} was requested, but torch finds no GPU here.", "Use --device cpu.")
     if device.type == "cuda" and (device.index or 0) >= (count := torch.cuda.device_count()):

@@ -8,6 +8,7 @@ import inspect
 import os
 import re
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +17,7 @@ from types import FunctionType, TracebackType
 from typing import Any, NoReturn
 
 from worker.events import EventKind, FailureCode
+from worker.machine_faults import disk_words, gpu_fault, gpu_words, is_disk_fault
 from worker.memory_words import memory_words
 from worker.plan import EXIT_PEER_LOST, EXIT_REPORTED
 from worker.runtime.checkpoint import CorruptCheckpoint, Superseded
@@ -102,6 +104,7 @@ def describe(
         "code": str(code),
         "message": message,
         "hint": hint,
+        **({"limit": _is_limit(error)} if code is FailureCode.DISK_FULL else {}),
         "step": error.step if isinstance(error, ProgramFailure) else None,
         "traceback": short_traceback(error, program),
         "file": file,
@@ -122,10 +125,8 @@ def _cause(
         name = Path(error.filename or "?").name
         message = f"{name}, line {error.lineno}: {error.msg}"
         return FailureCode.PROGRAM_SYNTAX, message, f"Correct line {error.lineno} of {name}."
-    if isinstance(error, OSError) and error.errno in FULL_DISK:
-        message = f"The disk of the run is full ({error.strerror})."
-        hint = "Free space or keep fewer checkpoints, then resume: the checkpoints made so far are intact."
-        return FailureCode.DISK_FULL, message, hint
+    if (found := _machine_cause(error)) is not None:
+        return found
     if is_out_of_memory(error):
         return FailureCode.OUT_OF_MEMORY, *memory_words(_NEEDS_MORE, _MORE, phase(), fitting_batch())
     if isinstance(error, AttributeError) and getattr(error.obj, "__name__", "") == "model" and error.name == "build":
@@ -139,6 +140,30 @@ def _cause(
             return FailureCode.PROGRAM_ERROR, message, hint
     message = f"{type(error).__name__}: {error}".removesuffix(": ")
     return FailureCode.PROGRAM_ERROR, message, "Correct that line; see the traceback and the log for details."
+
+
+def _machine_cause(error: BaseException) -> tuple[FailureCode, str, str] | None:
+    """Where a disk or a GPU is to blame."""
+    if isinstance(error, OSError) and error.errno in FULL_DISK:
+        message = f"The disk of the run is full ({error.strerror})."
+        hint = "Free space or keep fewer checkpoints, then resume: the checkpoints made so far are intact."
+        return FailureCode.DISK_FULL, message, hint
+    if isinstance(error, OSError) and is_disk_fault(error):
+        return FailureCode.DISK_FAULT, *disk_words(error, os.environ)
+    if isinstance(error, RuntimeError) and (fault := gpu_fault(str(error))):
+        return FailureCode.DEVICE_FAULT, *gpu_words(fault, os.environ)
+    return None
+
+
+def _is_limit(error: BaseException) -> bool:
+    """Whether a full disk is one that is the run's own: a file of the largest size, or its temporary folders."""
+    if isinstance(error, OSError) and error.errno == errno.EFBIG:
+        return True
+    for folder in (tempfile.gettempdir(), "/dev/shm"):  # noqa: S108 - it is only looked at
+        with suppress(OSError):
+            if os.path.ismount(folder) and os.statvfs(folder).f_bavail == 0:
+                return True
+    return False
 
 
 def _build_call(error: BaseException) -> ProgramFailure | None:

@@ -61,7 +61,8 @@ class Run:
         self.batch_size = int(spec.training.batch_size)
         self.epochs_total = settings.epochs or int(spec.training.epochs)
         self.metric_name = str(spec.objective.metric)
-        self.device = choose_device(settings.device or str(spec.get("resources", {}).get("device", "auto")))
+        wanted = settings.device or str(spec.get("resources", {}).get("device", "auto"))
+        self.device = choose_device(wanted, given=settings.token > 0)
         self.generator = torch.Generator(self.device)
         """For random changes of a batch; seeded anew for every batch."""
         self.autocast = Rounding(self.device, str(spec.training.get("precision", "auto")))

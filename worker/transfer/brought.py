@@ -10,6 +10,7 @@ from typing import Any
 from worker.transfer.cache import Hold
 from worker.transfer.check import Checked, tree_check
 from worker.transfer.tree import Tree
+from worker.transfer.unreturned import Unreturned
 from worker.words import duration_words, size_words
 
 
@@ -50,6 +51,8 @@ class Brought:
     began_s: float = field(default_factory=time.monotonic)
     holds: list[Hold] = field(default_factory=list)
     dataset: Content | None = None
+    unreturned: list[Unreturned] = field(default_factory=list)
+    """Checkpoints that lay here and the store never got, the oldest first."""
 
     def release(self) -> None:
         """Nothing of it is in use any more."""
@@ -65,6 +68,8 @@ class Brought:
         message = f"Data and program on {node}: {what}, {size_words(self.cached_bytes)} were in its cache."
         if self.damaged:
             message += f" Its copy of {', '.join(self.damaged[:3])} had become damaged and was fetched again."
+        if self.unreturned:
+            message += f" It goes on from {self.unreturned[-1].name}, which lay there and had not been returned."
         return {
             "message": message, "node": node, "fetched_bytes": self.fetched_bytes, "cached_bytes": self.cached_bytes,
             "signed_bytes": self.signed_bytes, "damaged": self.damaged, "preload_s": round(took_s, 3),

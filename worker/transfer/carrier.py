@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import time
 from collections.abc import Callable, Sequence
@@ -16,9 +17,11 @@ from worker.transfer.depot import Depot
 from worker.transfer.portal import Stopped
 from worker.transfer.returning import Returner
 
-RETURN_S = 900.0
-"""So long a run that has ended tries to return what it made."""
 CANCELLED_S, HURRY_S = 20.0, 2.0
+"""So long a cancelled run tries to return what it made, and one that was told to leave. Any other does so until the
+portal has it all or says that another attempt has taken over: what lies here alone is worth more than the devices."""
+TELL_S, TELL_AGAIN_S = 30.0, 3600.0
+"""So long what a run made may wait before people are told why, and then before they are told of another reason."""
 RECORD_S = 5.0
 CHECKPOINT_KEYS = ("name", "step", "epoch", "metric", "bytes", "best", "removed")
 JUDGE_S = 5.0
@@ -48,8 +51,11 @@ class Carrier:
         self._returner = Returner(self._depot.portal, attempt.plan, paths, ranks, first=attempt.first)
         self._returner.start()
         assert self._brought.dataset is not None  # noqa: S101 - `run_bring` ended well
-        here = replace(attempt, plan=replace(attempt.plan, dataset_dir=str(self._brought.dataset.path)))
-        return here, self._brought.told(attempt.node)
+        plan = replace(attempt.plan, dataset_dir=str(self._brought.dataset.path))
+        if left := self._brought.unreturned:
+            self._returner.offer([one.told() for one in left])
+            plan = replace(plan, resume_from=left[-1].name)
+        return replace(attempt, plan=plan), self._brought.told(attempt.node)
 
     @property
     def refused(self) -> bool:
@@ -89,7 +95,7 @@ class Carrier:
     def rescue(self, names: Sequence[str]) -> None:
         """Return these checkpoints, which this node saved when the first one was lost."""
         if self._returner is not None:
-            self._returner.rescue(names)
+            self._returner.offer([{"name": name} for name in names])
 
     def kept(self) -> list[dict[str, Any]]:
         """Data of CHECKPOINT events that may be told now, since the store has their files."""
@@ -103,26 +109,39 @@ class Carrier:
         return found
 
     def ended(
-        self, outcome: Outcome, cause: dict[str, Any] | None, hurried: Callable[[], bool]
+        self,
+        outcome: Outcome,
+        cause: dict[str, Any] | None,
+        hurried: Callable[[], bool],
+        tell: Callable[[str], object] = lambda _: None,
     ) -> tuple[Outcome, dict[str, Any] | None]:
-        """Return the rest. What a run made and the store did not get, it did not make."""
+        """Return the rest, however long that takes, unless it is `hurried`. What a run made and the store did not get,
+        it did not make. `tell`: what people should know of a wait."""
         if self._returner is None:
             return outcome, cause
-        problem = self._finish(CANCELLED_S if outcome is Outcome.CANCELLED else RETURN_S, hurried)
+        told = f" ({cause['message']})" if cause else ""
+        where = f"waits on {self._attempt.node}, as it cannot be returned to the store of the portal now"
+        begin = f"The run has ended: {outcome}{told}. What it made {where}: "
+        limit_s = CANCELLED_S if outcome is Outcome.CANCELLED else math.inf
+        problem = self._finish(self._returner, limit_s, hurried, lambda why: tell(begin + why))
         if problem and outcome in _NEEDED:
             text = f"The run's output could not be returned to the store: {problem}"
             return Outcome.LOST, failure(FailureCode.NODE_LOST, text)
         return outcome, cause
 
-    def _finish(self, limit_s: float, hurried: Callable[[], bool]) -> str:
-        assert self._returner is not None  # noqa: S101 - `ended` looked
-        self._returner.finish_begin(limit_s)
-        end_s = time.monotonic() + limit_s
-        while (left_s := end_s - time.monotonic()) > 0 and not self._returner.finished(min(0.5, left_s)):
+    @staticmethod
+    def _finish(returner: Returner, limit_s: float, hurried: Callable[[], bool], tell: Callable[[str], object]) -> str:
+        returner.finish_begin(limit_s)
+        end_s, tell_s, told = time.monotonic() + limit_s, time.monotonic() + TELL_S, ""
+        while (left_s := end_s - time.monotonic()) > 0 and not returner.finished(min(0.5, left_s)):
             if hurried() and left_s > HURRY_S:
                 end_s = time.monotonic() + HURRY_S
-                self._returner.finish_begin(HURRY_S)
-        return self._returner.problem()
+                returner.finish_begin(HURRY_S)
+            why = returner.away
+            if why not in {"", told} and time.monotonic() >= tell_s:
+                tell(why)
+                tell_s, told = time.monotonic() + TELL_AGAIN_S, why
+        return returner.problem()
 
     def exit_record(self, text: str, *, hurry: bool) -> None:
         """Leave the record of the end in the store, for control that did not hear of it."""

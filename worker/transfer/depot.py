@@ -24,6 +24,7 @@ from worker.transfer.heeding import heeding
 from worker.transfer.portal import Portal, PortalRefused, patiently
 from worker.transfer.signed import Signed
 from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, JOB_FOLDER, Tree, dataset_folder, job_folder, tree_here
+from worker.transfer.unreturned import unreturned
 from worker.trees import tree_remove
 
 LISTINGS_MAX = 3
@@ -159,13 +160,18 @@ class Depot:
                 self.cache.room_make(need_bytes, kept=kept)
 
     def checkpoints(self, plan: RunPlan, paths: RunPaths, brought: Brought, stopped: Stop) -> None:
-        """Make this node's checkpoints of a job those that the store has. Raises `TransferError`, `OSError`."""
+        """Have here the checkpoints that the store has, and what it never got of this course. Raises `TransferError`,
+        `OSError`."""
         base = f"/runs/{plan.job_id}/{plan.token}/checkpoints"
-        told = self._told(base, stopped)["checkpoints"]
-        wanted = {str(row["name"]): listed_read(row["files"]) for row in told}
+        told = self._told(base, stopped)
+        wanted = {str(row["name"]): listed_read(row["files"]) for row in told["checkpoints"]}
         if not all(CHECKPOINT_NAME.fullmatch(name) for name in wanted):
             raise ValueError("the store has a checkpoint with a name that may not be written")
-        for path in [*paths.checkpoints.iterdir()]:
+        course_from = int(told.get("course_from", 0))
+        brought.unreturned = unreturned(paths.work, resume_from=plan.resume_from, course_from=course_from)
+        own = {one.name for one in brought.unreturned}
+        wanted = {name: listed for name, listed in wanted.items() if name not in own}
+        for path in [path for path in paths.checkpoints.iterdir() if path.name not in own]:
             if path.name not in wanted or not _is_same(paths.work, path.name, wanted[path.name].tree):
                 tree_remove(path) if path.is_dir() and not path.is_symlink() else path.unlink()
         for name, (tree, addresses) in wanted.items():

@@ -7,12 +7,13 @@ is told to control only once the store has it whole: a restart elsewhere finds w
 from __future__ import annotations
 
 import logging
+import math
 import os
 import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,6 @@ PIECE_BYTES = 8 << 20
 LOG_BYTES = 1 << 20
 LOOK_S, LOOK_MOST_S = 1.0, 60.0
 """Between rounds, and the most after some that failed: each may read and send a whole checkpoint again."""
-AWAY_LIMIT_S = 24 * 3600.0
-"""While the run goes on nothing is given up."""
 RESENDS_MAX = 3
 REMOVED_MAX = 1000
 _NOT_OURS = frozenset({401, 403, 404})
@@ -45,6 +44,8 @@ class Returner:
         """The portal takes nothing of this attempt any more: another one has taken over."""
         self.kept: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         """Data of CHECKPOINT events whose files the store has."""
+        self.away = ""
+        """Why the portal takes nothing now; empty while it does."""
         self._portal, self._paths, self._first = portal, paths, first
         self._base = f"/runs/{plan.job_id}/{plan.token}"
         self._logs = {rank: paths.rank_log(plan.token, rank) for rank in ranks}
@@ -74,10 +75,11 @@ class Returner:
                 self._told.put(dict(event.data))
         return [event for event in events if event.kind is not EventKind.CHECKPOINT]
 
-    def rescue(self, names: Sequence[str]) -> None:
-        """Return checkpoints of a node that is not the first: they count only once control has taken them."""
-        for name in names:
-            self._told.put({"name": name})
+    def offer(self, saved: Iterable[dict[str, Any]]) -> None:
+        """Return checkpoints that no rank tells of, by data of CHECKPOINT events. Of a node that is not the first they
+        count only once control has taken them."""
+        for data in saved:
+            self._told.put(data)
 
     def finish_begin(self, limit_s: float) -> None:
         """Return the rest, within `limit_s` from now; asked again, the newer limit counts."""
@@ -91,7 +93,10 @@ class Returner:
 
     def problem(self) -> str:
         """Why not everything could be returned; empty where the store has it all."""
-        return "" if self._complete else self._problem or "the portal did not answer in time"
+        return "" if self._complete else self._problem or self._no_answer()
+
+    def _no_answer(self) -> str:
+        return f"the portal did not take it in time{f' ({self.away})' if self.away else ''}"
 
     def exit_record(self, text: str, limit_s: float) -> None:
         """Leave the record of the end in the store: a broker that loses its memory loses it not."""
@@ -111,7 +116,7 @@ class Returner:
                 self._round(ending)
                 self._problem, self._complete, look_s = "", ending, LOOK_S
             except Stopped:
-                self._problem = "the portal did not answer in time"
+                self._problem = self._no_answer()
             except Exception as error:  # whatever it is: what was not returned must not count as returned
                 self._problem = str(error) or type(error).__name__
                 _log.warning("cannot return to the store: %s", self._problem)
@@ -133,7 +138,18 @@ class Returner:
             pass
 
     def _patiently(self, work: Callable[[], Any]) -> Any:
-        return patiently(work, limit_s=AWAY_LIMIT_S, stopped=lambda: time.monotonic() > self._end_s)
+        """As `patiently`: while the run goes on nothing is given up, and then until `_end_s`."""
+
+        def once() -> Any:
+            try:
+                answer = work()
+            except PortalAway as away:
+                self.away = str(away)
+                raise
+            self.away = ""
+            return answer
+
+        return patiently(once, limit_s=math.inf, stopped=lambda: time.monotonic() > self._end_s)
 
     def _log_send(self, rank: int) -> None:
         """What the log has grown by."""

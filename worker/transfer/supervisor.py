@@ -84,6 +84,7 @@ class CarryingSupervisor(Supervisor):
     def _record(self, outcome: Outcome, cause: dict[str, Any] | None) -> None:
         def hurried() -> bool:
             self._notice()
+            self._kept_tell()
             return self._is_in_hurry or (self.seen.cancelled and outcome is not Outcome.CANCELLED)
 
         if self.sandbox is not None:
@@ -91,7 +92,9 @@ class CarryingSupervisor(Supervisor):
             if outcome is Outcome.LOST:
                 self.carrier.rescue(rescued(self.paths))
         try:
-            outcome, cause = self.carrier.ended(outcome, cause, hurried)
+            outcome, cause = self.carrier.ended(
+                outcome, cause, hurried, lambda told: self.emit(EventKind.NOTE, message=told)
+            )
             self._kept_tell()
         finally:
             super()._record(outcome, cause)

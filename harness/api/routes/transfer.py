@@ -18,6 +18,7 @@ from harness.api.schemas.transfer import (
     UploadsOut,
 )
 from harness.errors import Invalid
+from harness.jobs.control.saved import course_begin
 from harness.responses import file_response
 from harness.transfer import lending, returns, trees
 from worker.transfer.tree import Tree
@@ -59,9 +60,10 @@ def file(request: HttpRequest, folder: str, name: str) -> HttpResponseBase:
 )
 def checkpoints(request: HttpRequest, job_id: str, token: int) -> CheckpointsOut:
     """For the nodes of a job's newest attempt."""
-    found = returns.checkpoints_get(returns.sender_get(node_of(request), job_id, token))
+    sender = returns.sender_get(node_of(request), job_id, token)
+    found = returns.checkpoints_get(sender)
     rows = [CheckpointOut.model_validate({"name": name, "files": _rows(made)}) for name, made in found.items()]
-    return CheckpointsOut(checkpoints=rows)
+    return CheckpointsOut(checkpoints=rows, course_from=course_begin(sender.attempt.job))
 
 
 @router.get("/runs/{job_id}/{token}/checkpoints/{checkpoint}", summary="Bytes of a checkpoint")

@@ -35,6 +35,11 @@ class CheckpointsOut(Schema):
     """Those that a run may go on from."""
 
     checkpoints: list[CheckpointOut]
+    course_from: int = Field(
+        0,
+        description="Number of an attempt: what it and later ones saved on the node, beyond the checkpoint that the "
+        "run was to go on from, is of the same course.",
+    )
 
 
 class TreeFileIn(Strict):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Max
+from django.db.models import Max, Min
 from django.utils import timezone
 
 from harness.jobs.control.telemetry import count_of, number_of
@@ -54,20 +54,22 @@ def checkpoints_add(job: Job, attempt: JobAttempt, found: Sequence[Saved]) -> No
     """Take in what lies in the store, the oldest first, as if the attempt had told of it."""
     if not found:
         return
-    _history_leave(job, attempt)
+    told = [
+        Event(
+            kind=EventKind.CHECKPOINT, job_id=job.pk, token=attempt.number, rank=0, seq=0, time_s=0.0,
+            data={**asdict(one), "best": None, "removed": []},
+        )
+        for one in found
+    ]  # fmt: skip
+    checkpoints_take(job, attempt, told)
+
+
+def _is_best(job: Job, metric: float | None) -> bool:
+    """Whether none that the job lists has a better metric."""
     known = Checkpoint.objects.filter(job=job, removed_at=None).values_list("metric", flat=True)
     sign = 1.0 if larger_is_better(job.metric_name) else -1.0
-    best = max((sign * metric for metric in known if metric is not None), default=-math.inf)
-    told = []
-    for one in found:
-        merit = -math.inf if one.metric is None else sign * one.metric
-        is_best = one.metric is not None and merit >= best
-        best = max(best, merit)
-        data = {**asdict(one), "best": is_best, "removed": []}
-        told.append(
-            Event(kind=EventKind.CHECKPOINT, job_id=job.pk, token=attempt.number, rank=0, seq=0, time_s=0.0, data=data)
-        )
-    checkpoints_take(job, attempt, told)
+    best = max((sign * one for one in known if one is not None), default=-math.inf)
+    return metric is not None and sign * metric >= best
 
 
 def checkpoints_take(job: Job, attempt: JobAttempt, events: Sequence[Event]) -> None:
@@ -76,9 +78,10 @@ def checkpoints_take(job: Job, attempt: JobAttempt, events: Sequence[Event]) -> 
     farthest = job.checkpoints.aggregate(step=Max("step"))["step"]
     for event in events:
         data = event.data
-        name, is_best = str(data.get("name", "")), bool(data.get("best"))
+        name, best = str(data.get("name", "")), data.get("best")
         if not CHECKPOINT_NAME.fullmatch(name):
             continue
+        is_best = _is_best(job, number_of(data.get("metric"))) if best is None else bool(best)
         if is_best:
             Checkpoint.objects.filter(job=job, best=True).update(best=False)
         step = count_of(data.get("step"))
@@ -142,6 +145,18 @@ def course_step(job: Job, attempt: JobAttempt) -> int | None:
     if not job.resume_from or attempt.run_plan.resume_from != job.resume_from:
         return None
     return Checkpoint.objects.filter(job=job, name=job.resume_from).values_list("step", flat=True).first()
+
+
+def course_begin(job: Job) -> int:
+    """The first attempt of the course that the job is on: what older ones made, and nobody heard of, is not of it.
+
+    That is the one that made its newest checkpoint; or the first after a person had it go on from an earlier one.
+    """
+    newest = Checkpoint.objects.filter(job=job).aggregate(token=Max("token"))["token"] or 0
+    if not job.resume_from:
+        return int(newest)
+    since = job.attempts.filter(created_at__gte=job.queued_at or job.created_at)
+    return max(newest, since.aggregate(number=Min("number"))["number"] or job.token)
 
 
 def checkpoint_is_whole(paths: RunPaths, name: str) -> bool:

@@ -170,7 +170,7 @@ def test_a_portal_that_is_away_at_the_end_is_said(plan, here):
     (here.results / "results.json").write_text("{}")
     lonely.start()
     lonely.finish_begin(0.5)
-    assert lonely.finished(60.0) and "did not answer" in lonely.problem()
+    assert lonely.finished(60.0) and "Connection refused" in lonely.problem()
 
 
 def test_a_short_run_has_its_folders_here_and_leaves_none(depot, plan, here, store):
@@ -208,7 +208,7 @@ def test_what_another_node_than_the_first_saves_waits_in_a_folder_of_its_own_and
     (here.results / "results.json").write_text("{}")
     checkpoint(here, "step-00000042")
     returner.start()
-    returner.rescue(["step-00000042"])
+    returner.offer([{"name": "step-00000042"}])
     returner.finish_begin(60.0)
     assert returner.finished(60.0) and returner.problem() == ""
     assert whole(RunPaths(store.root, "node-1").checkpoints / "step-00000042") == whole(
@@ -222,7 +222,7 @@ def test_a_run_that_may_lose_no_rank_takes_nothing_from_another_node_than_the_fi
     returner, here = other_node(depot, spread(plan, least=0))
     checkpoint(here, "step-00000042")
     returner.start()
-    returner.rescue(["step-00000042"])
+    returner.offer([{"name": "step-00000042"}])
     returner.finish_begin(60.0)
     assert returner.finished(60.0)
     assert "Only the first node" in returner.problem()

@@ -161,3 +161,18 @@ def test_a_disk_that_is_really_full_keeps_the_last_good_one_and_takes_the_next_w
     filler.unlink()
     store.save(state(3), step=3, epoch=0.3, metric=None)
     assert [saved.step for saved in store.saved()] == [1, 3]
+
+
+@pytest.mark.parametrize(("code", "raised"), [(errno.ESTALE, OSError), (errno.EIO, CorruptCheckpoint)])
+def test_a_checkpoint_whose_disk_does_not_answer_is_not_taken_for_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, raised: type[Exception]
+) -> None:
+    store = store_of(tmp_path / "checkpoints")
+    name = store.save(state(1), step=1, epoch=0.1, metric=None).name
+
+    def failed(_: Path) -> tuple[int, str]:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("worker.runtime.checkpoint.file_sha256", failed)
+    with pytest.raises(raised):
+        store.load(name)

@@ -16,7 +16,7 @@ from worker.runtime.collective import PeerLost, _peers
 from worker.runtime.data import DataError, Part
 from worker.runtime.device import Rounding, choose_device, faulty_kernels_spared
 from worker.runtime.exhausted import is_out_of_memory
-from worker.runtime.failures import describe
+from worker.runtime.failures import ProgramFailure, describe
 from worker.runtime.memory import rows_try
 
 ASSERTED = (
@@ -56,6 +56,25 @@ def test_a_fault_of_the_own_gpu_that_shows_while_ranks_meet_is_not_blamed_on_ano
         raise error
     with pytest.raises(PeerLost), _peers():
         raise RuntimeError("Connection closed by peer")
+
+
+@pytest.mark.parametrize("kind", [torch.AcceleratorError, RuntimeError])
+def test_a_gpu_that_failed_is_no_fault_of_the_program(kind: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-aa")
+    monkeypatch.setenv("DLH_DEVICE", "cuda:0")
+    told = describe(kind("CUDA error: uncorrectable ECC error encountered\nmore"), Path(), lambda: None)
+    assert (told["code"], told["message"]) == (
+        "device_fault", "The device GPU-aa failed: uncorrectable ECC error encountered.",
+    )  # fmt: skip
+    program = describe(kind("CUDA error: an illegal memory access was encountered"), Path(), lambda: None)
+    assert program["code"] == "program_error"
+
+
+def test_a_gpu_that_the_platform_gave_and_is_not_there_is_a_fault_of_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    with pytest.raises(ProgramFailure) as told:
+        choose_device("cuda:0", given=True)
+    assert told.value.code == "device_fault"
 
 
 def test_figures_are_exact_without_what_a_gpu_would_round() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import shutil
 from pathlib import Path
@@ -288,3 +290,10 @@ def test_other_types_that_do_not_fit_are_not_taken_for_pictures(tmp_path: Path) 
     with pytest.raises(RuntimeError) as caught:
         nn.Linear(4, 2).double()(torch.zeros(2, 4))
     assert "pictures" not in describe(caught.value, tmp_path, lambda: None)["hint"]
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT])
+def test_a_disk_that_fails_is_no_fault_of_the_line_that_met_it(code: int) -> None:
+    told = describe(OSError(code, os.strerror(code), "/store/state.pt"), Path(), lambda: None)
+    assert told["code"] == "disk_fault"
+    assert "/store/state.pt" in told["message"] and "line" not in told["message"]

@@ -57,7 +57,7 @@ def test_a_checkpoint_that_cannot_be_read_now_waits_for_the_next_round(
     folder = returner._paths.checkpoints / "step-00000001"
     folder.mkdir(parents=True)
     (folder / "weights").write_text("x")
-    returner.rescue(["step-00000001", "step-00000002"])
+    returner.offer([{"name": "step-00000001"}, {"name": "step-00000002"}])
     sent: list[str] = []
     monkeypatch.setattr(returner, "_tree_send", lambda _kind, name, *_: bool(sent.append(name)))
     with monkeypatch.context() as broken:

@@ -1,0 +1,137 @@
+"""A portal that is away, or whose store is full, when a run has ended: what the run made waits on its node."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from django.utils import timezone
+
+from harness.jobs.models import JobAttempt
+from harness.store import StorePaths
+from tests.small_disk import fill
+from tests.waiting import wait_for
+from worker.attempt import Attempt
+from worker.cause import failure
+from worker.events import FailureCode, Outcome
+from worker.plan import RunPaths
+from worker.transfer import carrier as carriers
+from worker.transfer.carrier import Carrier
+from worker.transfer.portal import PortalAway
+
+LOST = failure(FailureCode.RANK_KILLED, "Rank 0 was killed by something outside the run (SIGKILL).")
+
+
+class Ending(threading.Thread):
+    """A run that has ended, whose supervisor returns what it made."""
+
+    def __init__(self, carrier: Carrier, outcome: Outcome, cause=None) -> None:
+        super().__init__(daemon=True)
+        self.carrier, self.outcome, self.cause = carrier, outcome, cause
+        self.hurry = threading.Event()
+        self.notes: list[str] = []
+        self.end = None
+        self.start()
+
+    def run(self) -> None:
+        self.end = self.carrier.ended(self.outcome, self.cause, self.hurry.is_set, self.notes.append)
+
+    def ended(self):
+        wait_for(lambda: self.end is not None)
+        return self.end
+
+
+class Switch:
+    """Makes the portal go away and come back."""
+
+    def __init__(self, portal, monkeypatch) -> None:
+        self.away = True
+        for name in ("json", "send"):
+            monkeypatch.setattr(portal, name, self._asked(getattr(portal, name)))
+
+    def _asked(self, ask):
+        def asked(*arguments, **query):
+            if self.away:
+                raise PortalAway("127.0.0.1: [Errno 111] Connection refused")
+            return ask(*arguments, **query)
+
+        return asked
+
+
+@pytest.fixture
+def carrier(depot, plan, here, monkeypatch):
+    monkeypatch.setattr(carriers, "TELL_S", 0.0)
+    made = Carrier(Attempt(plan, here, "node-1"), depot)
+    made.bring(lambda: False)
+    (here.results / "results.json").write_text("{}")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def switch(depot, carrier, monkeypatch) -> Switch:
+    return Switch(depot.portal, monkeypatch)
+
+
+@pytest.mark.parametrize(("outcome", "cause"), [(Outcome.SUCCEEDED, None), (Outcome.LOST, LOST)])
+def test_what_a_run_made_is_returned_once_the_portal_is_back_however_long_that_takes(
+    carrier, switch, store, monkeypatch, outcome, cause
+):
+    hours_s = 60 * 3600.0
+    clock = carriers.time.monotonic
+    ending = Ending(carrier, outcome, cause)
+    wait_for(lambda: ending.notes)
+    monkeypatch.setattr("worker.transfer.carrier.time.monotonic", lambda: clock() + hours_s)
+    assert f"The run has ended: {outcome}" in ending.notes[0] and "Connection refused" in ending.notes[0]
+    assert ending.is_alive()
+    switch.away = False
+    assert ending.ended() == (outcome, cause)
+    assert (store.results / "results.json").read_text() == "{}"
+    assert len(ending.notes) == 1, "the same reason is told once"
+
+
+def test_who_is_told_to_leave_meanwhile_leaves_and_says_why_it_is_no_success(carrier, switch):
+    ending = Ending(carrier, Outcome.SUCCEEDED)
+    wait_for(lambda: ending.notes)
+    ending.hurry.set()
+    outcome, cause = ending.ended()
+    assert outcome is Outcome.LOST and "Connection refused" in cause["message"]
+
+
+def test_a_cancelled_run_is_not_waited_for(carrier, switch, monkeypatch):
+    monkeypatch.setattr(carriers, "CANCELLED_S", 0.5)
+    assert Ending(carrier, Outcome.CANCELLED).ended() == (Outcome.CANCELLED, None)
+
+
+def test_nothing_is_returned_once_the_attempt_was_given_up(carrier, switch, plan, store):
+    ending = Ending(carrier, Outcome.SUCCEEDED)
+    wait_for(lambda: ending.notes)
+    JobAttempt.objects.filter(job_id=plan.job_id).update(ended_at=timezone.now(), outcome=Outcome.LOST)
+    switch.away = False
+    outcome, cause = ending.ended()
+    assert outcome is Outcome.LOST and "no longer the newest" in cause["message"]
+    assert not store.results.exists()
+
+
+@pytest.mark.parametrize("foreseen", [True, False], ids=["asked before", "found in the middle of a file"])
+def test_a_full_store_is_said_and_takes_everything_once_there_is_room(
+    carrier, plan, disk: Path, settings, here, monkeypatch, foreseen
+):
+    settings.STORE, settings.DISK_RESERVE_BYTES = StorePaths(disk), 0
+    if not foreseen:
+        monkeypatch.setattr(StorePaths, "free_bytes", lambda _: 1 << 40)
+    there: RunPaths = settings.STORE.job(plan.job_id)
+    there.root.mkdir(parents=True)
+    made = os.urandom(200_000)
+    (here.results / "predictions.parquet").write_bytes(made)
+    filler = fill(disk)
+    os.truncate(filler, filler.stat().st_size - 100_000)
+    ending = Ending(carrier, Outcome.SUCCEEDED)
+    wait_for(lambda: ending.notes)
+    assert "The disk is full" in ending.notes[0] and ending.is_alive()
+    filler.unlink()
+    assert ending.ended() == (Outcome.SUCCEEDED, None)
+    assert (there.results / "predictions.parquet").read_bytes() == made
+    assert not [path for path in (there.root / "incoming").rglob("*") if path.is_file()]

@@ -1,0 +1,83 @@
+"""Which faults are the machine's, and what is told of them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+
+import pytest
+
+from worker.machine_faults import disk_words, gpu_fault, gpu_words, is_disk_fault
+
+ECC = "CUDA error: uncorrectable ECC error encountered\nCUDA kernel errors might be asynchronously reported"
+NAMES = {"CUDA_VISIBLE_DEVICES": "GPU-aa,GPU-bb", "DLH_DEVICE": "cuda:1"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ECC,
+        "CUDA error: uncorrectable NVLink error detected during the execution",
+        "CUDA error: unknown error",
+        "Unable to determine the device handle: GPU is lost. Reboot the system to recover this GPU",
+    ],
+)
+def test_a_gpu_that_failed_is_known_by_the_words_of_its_driver(text: str) -> None:
+    assert gpu_fault(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CUDA error: an illegal memory access was encountered",
+        "CUDA error: device-side assert triggered",
+        "CUDA error: misaligned address",
+        "CUDA error: unspecified launch failure",
+        "CUDA out of memory.",
+        "ValueError: unknown error",
+    ],
+)
+def test_what_a_program_causes_is_no_fault_of_the_gpu(text: str) -> None:
+    assert not gpu_fault(text)
+
+
+@pytest.mark.parametrize(
+    ("environment", "name"),
+    [
+        (NAMES, "The device GPU-bb"),
+        ({**NAMES, "DLH_MODE": "replicated"}, "The device GPU-aa or GPU-bb"),
+        ({"CUDA_VISIBLE_DEVICES": "3"}, "The device GPU 3"),
+        ({}, "The GPU"),
+    ],
+)
+def test_the_gpu_is_named_as_its_driver_lists_it(environment: dict[str, str], name: str) -> None:
+    message, hint = gpu_words(gpu_fault(ECC), environment)
+    assert message == f"{name} failed: uncorrectable ECC error encountered."
+    assert "nvidia-smi" in hint
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EUCLEAN])
+def test_a_disk_that_failed_is_named_by_the_path(code: int) -> None:
+    error = OSError(code, os.strerror(code), "/store/jobs/1/work/state.pt")
+    assert is_disk_fault(error)
+    assert disk_words(error, {})[0] == f"The disk failed at /store/jobs/1/work/state.pt: {os.strerror(code)}."
+    folders = {"DLH_WORK": "/w", "DLH_DATA": "/d"}
+    assert "at /w or /d:" in disk_words(OSError(code, os.strerror(code)), folders)[0]
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOENT, "x"), OSError(errno.ENOSPC, "x"), TimeoutError("x"), ValueError()]
+)
+def test_other_errors_are_no_faults_of_a_disk(error: Exception) -> None:
+    assert not is_disk_fault(error)
+
+
+def test_a_socket_that_waited_in_vain_is_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(*_: object) -> None:
+        raise TimeoutError(errno.ETIMEDOUT, "Connection timed out")
+
+    monkeypatch.setattr(socket.socket, "connect", late)
+    with pytest.raises(TimeoutError) as told:
+        socket.create_connection(("127.0.0.1", 9))
+    assert not is_disk_fault(told.value)

@@ -1,0 +1,76 @@
+"""Faults of a machine, in the words of those who meet them: neither program nor data are to blame. Pure."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+
+from worker.events import FailureCode
+
+CODES = frozenset({FailureCode.DEVICE_FAULT, FailureCode.DISK_FAULT})
+"""What a rank may report of the machine it is on: it starts again, on another node if one is free."""
+_GPU_WORDS = (
+    "uncorrectable ECC error encountered",
+    "uncorrectable NVLink error detected during the execution",
+    "CUDA error: unknown error",
+    "GPU is lost",
+    "has fallen off the bus",
+    "device(s) is/are busy or unavailable",
+    "devices are busy or unavailable",
+    "system not yet initialized",
+    "unsupported display driver / cuda driver combination",
+)
+"""Of CUDA and NVML. An illegal access, an assertion and a failed launch are not among them: programs cause those."""
+AWAY = frozenset({errno.ESTALE, errno.ETIMEDOUT})
+"""What a file is on does not answer: the file itself may be good."""
+GPU_HINT = (
+    "Look for Xid in `dmesg` of the node and at `nvidia-smi -q`; drain the node until the GPU is reset or replaced, "
+    "then resume."
+)
+DISK_HINT = (
+    "Look for errors of that disk or mount in `dmesg` of the node; drain the node until it is well, then resume."
+)
+_DISK_ERRNOS = AWAY | {errno.EIO, errno.EREMOTEIO, errno.EUCLEAN}
+
+
+def gpu_fault(text: str) -> str:
+    """Which fault of a GPU or its driver an error tells of; empty: of none."""
+    return next((words for words in _GPU_WORDS if words in text), "").removeprefix("CUDA error: ")
+
+
+def gpu_words(fault: str, environment: Mapping[str, str]) -> tuple[str, str]:
+    """(message, hint), by the variables of the rank that met it."""
+    return f"{_gpu_name(environment)} failed: {fault}.", GPU_HINT
+
+
+def _gpu_name(environment: Mapping[str, str]) -> str:
+    """As `nvidia-smi -L` lists it, where the rank was told so; in mode `replicated` one of several."""
+    visible = [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+    digits = environment.get("DLH_DEVICE", "").removeprefix("cuda:")
+    if digits.isdigit() and int(digits) < len(visible) and environment.get("DLH_MODE") != "replicated":
+        visible = [visible[int(digits)]]
+    names = " or ".join(name if name.startswith("GPU-") else f"GPU {name}" for name in visible)
+    return f"The device {names}" if names else "The GPU"
+
+
+def is_disk_fault(error: BaseException) -> bool:
+    """Whether a disk, or the way to one, failed; a socket that had to wait is none."""
+    if not isinstance(error, OSError) or error.errno not in _DISK_ERRNOS:
+        return False
+    return error.errno != errno.ETIMEDOUT or not _is_of_a_socket(error)
+
+
+def _is_of_a_socket(error: BaseException) -> bool:
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_globals.get("__name__") in {"socket", "ssl"}:
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def disk_words(error: OSError, environment: Mapping[str, str]) -> tuple[str, str]:
+    """(message, hint), by the variables of the rank that met it."""
+    folders = " or ".join(environment[name] for name in ("DLH_WORK", "DLH_DATA") if environment.get(name))
+    what = str(error.filename or folders or "a file of the run")
+    return f"The disk failed at {what}: {error.strerror}.", DISK_HINT

@@ -1,0 +1,84 @@
+"""Checkpoints that an attempt saved on this node and the store never got: the next one here goes on from them.
+
+Their folder is one that programs may write: whatever it holds is checked, and no link is followed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from worker.fence import STEP, step_name
+from worker.telemetry.tail import open_below
+from worker.transfer.tree import CHECKPOINT_NAME, Tree, tree_read
+
+MANIFEST = "MANIFEST.json"
+MANIFEST_BYTES_MAX = 4 << 20
+_FOLDER = Path("checkpoints")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unreturned:
+    """One of them, as its manifest tells, all of whose hashes are right."""
+
+    name: str
+    step: int
+    epoch: float
+    metric: float | None
+    bytes: int
+
+    def told(self) -> dict[str, Any]:
+        """Data of its CHECKPOINT event, for when the store has it. Whether it is the best is for control to find."""
+        return {**asdict(self), "best": None, "removed": []}
+
+
+def unreturned(work: Path, *, resume_from: str | None, course_from: int) -> list[Unreturned]:
+    """Those beyond the checkpoint that the attempt was to go on from, made by attempt `course_from` or a later one, the
+    oldest first. Raises `OSError`."""
+    beyond = -1 if resume_from is None else _step(resume_from)
+    names = [path.name for path in (work / _FOLDER).glob(f"{STEP}*") if _step(path.name) > beyond]
+    found = (_read(work, name, course_from) for name in sorted(names, key=_step))
+    return [one for one in found if one is not None]
+
+
+def _step(name: str) -> int:
+    """Of a checkpoint of that name; -1 where it tells none."""
+    digits = name.removeprefix(STEP)
+    return int(digits) if CHECKPOINT_NAME.fullmatch(name) and digits.isascii() and digits.isdigit() else -1
+
+
+def _read(work: Path, name: str, course_from: int) -> Unreturned | None:
+    body = _manifest(work, name)
+    try:
+        step, epoch, metric = body["step"], float(body["epoch"]), body["metric"]
+        files = {file: (entry["bytes"], entry["sha256"]) for file, entry in body["files"].items()}
+        good = name == step_name(step) and int(body["attempt"]) >= course_from and math.isfinite(epoch)
+        good = good and (metric is None or math.isfinite(metric))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        return None
+    tree = tree_read(work, _FOLDER / name) if good and files else None
+    if tree is None or _hashes(tree) != files:
+        return None
+    size = sum(file.bytes for file in tree.files if file.name != MANIFEST)
+    return Unreturned(name=name, step=step, epoch=epoch, metric=metric, bytes=size)
+
+
+def _hashes(tree: Tree) -> dict[str, tuple[int, str]]:
+    return {file.name: (file.bytes, file.sha256) for file in tree.files if file.name != MANIFEST}
+
+
+def _manifest(work: Path, name: str) -> dict[str, Any]:
+    """Empty where it cannot be read."""
+    fd = open_below(work, _FOLDER / name / MANIFEST)
+    if fd is None:
+        return {}
+    with os.fdopen(fd, "rb") as stream:
+        try:
+            body = json.loads(stream.read(MANIFEST_BYTES_MAX))
+        except (ValueError, RecursionError):
+            return {}
+    return body if isinstance(body, dict) else {}
