@@ -59,9 +59,7 @@ class Widening:
             found is None
             or found[1] < self._least_worth
             or ways.run_s(found[0]) >= ways.run_s(held)
-            or not self._sites.room_to_grow(
-                job, slot, found[0].count - held.count, self._worth_s(job, slot.option, found[0])
-            )
+            or not self._sites.room_to_grow(job, slot, found[0].count - held.count)
         ):
             return None
         return (-found[1], job.job_id, found[0])

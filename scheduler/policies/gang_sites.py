@@ -244,13 +244,12 @@ class GangSites:
         for site in self._reserved.close():
             self._changed(site)
 
-    def room_to_grow(self, job: JobView, slot: Slot, width: int, for_s: float) -> bool:
+    def room_to_grow(self, job: JobView, slot: Slot, width: int, for_s: float = 0.0) -> bool:
         """Whether so many more devices are free where the job runs, for so long from now on; a mixture stays."""
-        if slot.parts or slot.site.devices.free_now < width:
+        if slot.parts or not slot.site.devices.stays_free(width, for_s):
             return False
         tokens = self.quotas.line(job, slot.option)
-        lines = (slot.site.devices, tokens) if tokens is not None else (slot.site.devices,)
-        return all(line.earliest(width, for_s, self.now_s, self.now_s) <= self.now_s for line in lines)
+        return tokens is None or tokens.stays_free(width, for_s)
 
     def grow(self, job: JobView, slot: Slot, width: int) -> None:
         """Give more devices until the next decision: what is planned for later is not touched."""

@@ -107,6 +107,11 @@ class Timeline:
         steps = for_good.searchsorted(np.arange(most + 1))
         return np.append(self._times, np.inf)[steps]
 
+    def stays_free(self, width: float, for_s: float) -> bool:
+        """Whether `width` are free now, and for so long."""
+        steps = bisect_left(self._times, self._times[0] + for_s)
+        return self.free_now >= width and bool((self._free[1:steps] >= width).all())
+
     def _step(self, time_s: float) -> int:
         """Index of the step that starts at `time_s`; made if there is none."""
         times, size = self._times, len(self._times)
@@ -136,6 +141,11 @@ class Brief:
         """Free at every moment."""
         self.free_now = total
         """Free in the first step, and not lent."""
+
+    def stays_free(self, width: float, for_s: float) -> bool:
+        """See `Timeline.stays_free`."""
+        steps = bisect_left(self._times, self._times[0] + for_s)
+        return self.free_now >= width and all(free >= width for free in self._free[1:steps])
 
     def earliest(self, width: float, run_s: float, latest_s: float, from_s: float = -math.inf) -> float:
         """See `Timeline.earliest`."""
