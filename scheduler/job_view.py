@@ -39,6 +39,8 @@ class Option:
     """Of a mixture: (model, devices) each, and `model_name` is the name of the mixture."""
     slowdown: float = 0.0
     """Upper end over middle of this way's run time, >= 1; 0: that of the job."""
+    start_s: float = 0.0
+    """Of the run, until its first step: its imports, and its data read; paid again after a pause. 0: not known."""
     stages: int = 0
     """Into which each pipeline cuts the model; 0: as the program says, or none does."""
 
@@ -52,6 +54,8 @@ class Option:
             raise ValueError(f"not a power or memory: {self.power_w} W, {self.memory_bytes} bytes")
         if self.slowdown and not 1 <= self.slowdown < math.inf:
             raise ValueError(f"an option has a slowdown of {self.slowdown}")
+        if not 0 <= self.start_s < math.inf:
+            raise ValueError(f"an option starts in {self.start_s} s")
         object.__setattr__(self, "parts", checked_parts(self.parts, self.count) if self.parts else ())
 
     @property
@@ -178,6 +182,11 @@ class JobView:
     def is_running(self) -> bool:
         """Whether it holds devices and continues."""
         return self.running is not None and not self.running.leaving
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it has run, so that a start comes on top of what is left of it."""
+        return self.running is not None or self.work_left < 1
 
     @property
     def counts_from_s(self) -> float:

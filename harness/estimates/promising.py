@@ -30,6 +30,7 @@ def option_of(estimate: Estimate, memory_bytes: int = 0) -> Option:
         memory_bytes=memory_bytes,
         parts=way.parts,
         slowdown=max(1.0, run_s.high / run_s.mid) if run_s.mid > 0 else 0.0,
+        start_s=estimate.start_s,
         stages=way.stages,
     )
 

@@ -141,6 +141,7 @@ def _estimate(
         memory_basis=memory_basis,
         energy_basis=worst(power_basis, time_basis),
         epoch_s=epoch_s(steps.workload, parts),
+        start_s=parts.start_s,
         note=note(model, allocation, probed, steps.workload),
     )
 

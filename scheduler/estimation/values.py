@@ -128,6 +128,8 @@ class Estimate:
     """Half of the range of log(true / `power_w`), at the level of `energy_j`, which holds it."""
     epoch_s: float = 0.0
     """Of the middle of `run_s`, what each epoch takes, checkpoints aside; 0: not known."""
+    start_s: float = 0.0
+    """Of the middle of `run_s`, until the first step; 0: not known."""
     note: str = ""
     """In words, what the figures rest on: number of calibration points, probe steps, finished jobs."""
 

@@ -272,6 +272,7 @@ def _together(allocation: Allocation, each: Sequence[Estimate]) -> Estimate:
         memory_basis=worst(*(one.memory_basis for one in each)),
         energy_basis=worst(*(one.energy_basis for one in each)),
         epoch_s=max(each, key=lambda one: one.run_s.mid).epoch_s,
+        start_s=max(one.start_s for one in each),
         note=f"{split_words(allocation)}; " + "; ".join(dict.fromkeys(one.note for one in each if one.note)),
     )
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from scheduler.policies.deadline_settings import Settings
 from scheduler.policies.gang_sites import GangSites
 from scheduler.policies.site_slot import Slot
-from scheduler.policies.ways import Ways, latest_start_s, same
+from scheduler.policies.ways import Ways, change_s, latest_start_s, same
 from scheduler.types import JobView, Option
 
 
@@ -64,7 +64,7 @@ class SlotSearch:
             run_s = self._ways[job.job_id].run_s(option)
             if job.can_pause:
                 goes_on = job.running is not None and job.is_running and same(job.running.option, option)
-                worth_s = 0.0 if goes_on else self._set.least_stay * self._set.rescale.cost_s(option.count)
+                worth_s = 0.0 if goes_on else self._set.least_stay * change_s(option, self._set.rescale)
                 run_s = min(run_s, worth_s)
             slot = self._sites.find(job, option, run_s, self._now_s, borrow=borrow)
             if slot:

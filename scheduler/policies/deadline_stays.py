@@ -9,7 +9,7 @@ from scheduler.policies.deadline_plan import Found
 from scheduler.policies.deadline_settings import Settings
 from scheduler.policies.gang_sites import GangSites
 from scheduler.policies.order import is_overdue
-from scheduler.policies.ways import Ways
+from scheduler.policies.ways import Ways, change_s
 from scheduler.types import JobView
 
 LEAST_LEFT_S = 1.0
@@ -36,7 +36,7 @@ class Stays:
             if job.running is None or not job.is_running or job.priority < least or self._is_overdue(job):
                 continue
             option = job.running.option
-            until_s = job.running.last_change_s + self._set.stay * self._set.rescale.cost_s(option.count)
+            until_s = job.running.last_change_s + self._set.stay * change_s(option, self._set.rescale)
             if until_s > self._now_s and self._sites.quotas.fit(job, option):
                 until_s = min(until_s, self._now_s + max(LEAST_LEFT_S, job.left_high_s(option)))
                 self._sites.hold(job, until_s)

@@ -9,7 +9,7 @@ from scheduler.policies.deadline_plan import Found
 from scheduler.policies.deadline_settings import Settings
 from scheduler.policies.gang_sites import GangSites
 from scheduler.policies.site_slot import Slot
-from scheduler.policies.ways import Ways, same
+from scheduler.policies.ways import Ways, change_s, same
 from scheduler.types import JobView, Option
 
 _Wish = tuple[float, str, Option]
@@ -70,6 +70,6 @@ class Widening:
         if job.running is not None and job.is_running and same(job.running.option, wider):
             return 0.0
         gained = 1.0 - option.rate_per_s / wider.rate_per_s
-        changes = (wider.count, option.count) if job.is_running else (option.count,)
-        lost_s = sum(self._set.rescale.cost_s(count) for count in changes)
+        changes = (wider, option) if job.is_running else (option,)
+        lost_s = sum(change_s(one, self._set.rescale) for one in changes)
         return min(lost_s / gained, self._ways[job.job_id].run_s(wider))

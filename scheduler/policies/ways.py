@@ -42,6 +42,8 @@ class _Worth(NamedTuple):
     counts: tuple[int, ...]
     runs_s: tuple[float, ...]
     watts: tuple[float, ...]
+    starts_s: tuple[float, ...]
+    """`Option.start_s` of each; empty where nothing is known of any."""
     slowdowns: tuple[float, ...]
     """Of each option that tells its own, else 0; empty where none does."""
     least_s: float
@@ -65,9 +67,11 @@ def _worth(options: tuple[Option, ...]) -> _Worth:
         kept = _worth_having(options)
         counts, runs_s = tuple([option.count for option in kept]), tuple([option.run_s for option in kept])
         slowdowns = tuple([option.slowdown for option in kept])
+        starts_s = tuple([option.start_s for option in kept])
+        starts_s = starts_s if any(starts_s) else ()
         own, least_s = slowdowns if any(slowdowns) else (), min(runs_s, default=math.inf)
         numbers = {id(option): number for number, option in enumerate(kept)}
-        worth = _Worth(kept, counts, runs_s, tuple(map(watts, kept)), own, least_s, numbers, {})
+        worth = _Worth(kept, counts, runs_s, tuple(map(watts, kept)), starts_s, own, least_s, numbers, {})
         found = _known[id(options)] = (options, worth)
     return found[1]
 
@@ -109,9 +113,20 @@ def same(one: Option, other: Option) -> bool:
     return one.count == other.count and one.key == other.key and one.mode == other.mode
 
 
+def start_s(job: JobView, option: Option, rescale: Rescale) -> float:
+    """What a start on the option costs on top of what is left of the run, of which the first start is a part."""
+    cost_s = rescale.cost_s(option.count)
+    return max(cost_s, option.start_s) if job.has_begun else cost_s
+
+
+def change_s(option: Option, rescale: Rescale) -> float:
+    """The same once it has begun: what a change to the option costs."""
+    return max(rescale.cost_s(option.count), option.start_s)
+
+
 def anew_s(job: JobView, option: Option, rescale: Rescale) -> float:
     """Upper end of the time left of a job that starts on the option, the start included."""
-    return job.left_high_s(option) + rescale.cost_s(option.count)
+    return job.left_high_s(option) + start_s(job, option, rescale)
 
 
 def latest_start_s(by_s: float, run_s: float) -> float:
@@ -132,10 +147,12 @@ class Ways:
         self.job = job
         self._rescale = rescale
         worth = _worth(job.options)
-        self.options, counts, runs_s, self._watts, slowdowns, least_s, self._numbers, self._faster = worth
+        self.options, counts, runs_s, self._watts, starts_s, slowdowns, least_s, self._numbers, self._faster = worth
         running = job.running
         held = self._held = running.option if running is not None and not running.leaving else None
         costs_s: Sequence[float] = _costs_s(rescale.fixed_s, rescale.per_doubling_s, counts)
+        if starts_s and job.has_begun:
+            costs_s = [max(pair) for pair in zip(costs_s, starts_s, strict=True)]
         self._held_at: int | None = None
         """Number of the option that it holds; of several the first."""
         if held is not None:
@@ -209,7 +226,7 @@ class Ways:
 
     def _is_ending(self, number: int, stay: float) -> bool:
         """Whether the rest of the run is too short to change the option that it holds."""
-        return self.seconds[number] < stay * self._rescale.cost_s(self.options[number].count)
+        return self.seconds[number] < stay * change_s(self.options[number], self._rescale)
 
     def next_faster(self, option: Option) -> tuple[Option, float] | None:
         """(the thriftiest option of the same devices that is faster, its `gain`)."""

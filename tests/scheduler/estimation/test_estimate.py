@@ -41,6 +41,7 @@ def test_ranges_are_in_order_and_finite_for_any_program(layers, filters, size, b
     for interval in (found.step_s, found.run_s, found.peak_bytes, found.energy_j):
         assert 0 < interval.low <= interval.mid <= interval.high < float("inf")
     assert found.run_s.mid > found.step_s.mid
+    assert 0 < found.start_s < found.run_s.mid
     assert found.fits == (found.peak_bytes.high <= 1 << 30)
     json.dumps(found.to_dict())
     assert found.to_dict() == asdict(found)

@@ -94,6 +94,26 @@ def test_the_overhead_of_a_change_is_in_the_account():
     assert ways.run_s(job.options[0]) == pytest.approx(1000.0 + 60.0)
 
 
+def test_a_start_that_takes_long_is_paid_again_after_a_pause_and_is_part_of_the_first_run():
+    slow = replace(options(1000.0, (1,))[0], start_s=300.0)
+    fresh = JobView(job_id="a", options=(slow,), submitted_s=0.0, can_pause=True)
+    rescale = Rescale(fixed_s=5.0, per_doubling_s=0.0)
+    assert Ways(fresh, rescale).seconds == pytest.approx([1005.0])
+    assert Ways(replace(fresh, work_left=0.5), rescale).seconds == pytest.approx([800.0])
+    held = Running(option=slow, nodes=(), device_ids=(), started_s=0.0, last_change_s=0.0)
+    ways = Ways(replace(fresh, work_left=0.5, running=held), rescale)
+    assert (ways.run_s(slow), ways.anew_s(slow)) == pytest.approx((500.0, 800.0))
+
+
+@pytest.mark.parametrize(("start_s", "late"), [(5.0, set()), (300.0, {"runs"})])
+def test_a_promise_that_a_new_start_after_a_pause_would_cost_is_told_to_be_late(start_s, late):
+    (option,) = (replace(one, start_s=start_s) for one in options(1000.0, (1,)))
+    runs = JobView(job_id="runs", options=(option,), submitted_s=0.0, deadline_s=1600.0, promised=True, can_pause=True)
+    urgent = view("urgent", 500.0, 520.0, widths=(1,), promised=True)
+    plan = planned([on_devices(runs, 0), urgent], RESTARTS, pool="1x1")
+    assert set(counts(plan)) == {"urgent"} and set(plan.warnings) == late
+
+
 def test_marginal_efficiency_is_one_where_speed_grows_like_power():
     narrow, wide, _ = options(100.0, power=1.0)
     assert gain(narrow, wide) == pytest.approx(1.0)
