@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.accounts.access import require_admin
 from harness.accounts.models import Project, User
@@ -13,6 +14,9 @@ from harness.jobs.drain import Affected, Outlook, affected
 from harness.jobs.models import Job
 from harness.pool.quotas import quota_check
 from scheduler.types import Quota
+
+_log = logging.getLogger(__name__)
+Found = TypeVar("Found")
 
 
 def quota_consequences(
@@ -30,16 +34,39 @@ def quota_consequences(
 
 
 def change_consequences(change: Callable[[], Any]) -> tuple[Affected, ...]:
-    """Carry out a change of quotas, priorities or the order, and tell what it does; raises what the change raises.
+    """Carry out a change of quotas, priorities or the order, and tell what it does; raises what the change raises;
+    nothing is told where the plan cannot be made.
 
     All else is taken as it was before: what control decides meanwhile is not told as a consequence.
     """
-    facts = facts_read(with_delayed=True)
+    before = _or_nothing(_Before)
     change()
-    fresh = Job.objects.only("priority", "rank").in_bulk(facts.jobs)
-    views = tuple(
-        replace(view, priority=job.priority, rank=job.rank) if (job := fresh.get(view.job_id)) else view
-        for view in facts.views
-    )
-    changed = replace(facts, views=views, quotas=quotas_view())
-    return affected(facts, Outlook.of(facts), Outlook.of(changed))
+    return (_or_nothing(before.told) if before else None) or ()
+
+
+class _Before:
+    """What is planned as it was before a change."""
+
+    def __init__(self) -> None:
+        self._facts = facts_read(with_delayed=True)
+        self._outlook = Outlook.of(self._facts)
+
+    def told(self) -> tuple[Affected, ...]:
+        """What is planned otherwise since then."""
+        facts = self._facts
+        fresh = Job.objects.only("priority", "rank").in_bulk(facts.jobs)
+        views = tuple(
+            replace(view, priority=job.priority, rank=job.rank) if (job := fresh.get(view.job_id)) else view
+            for view in facts.views
+        )
+        changed = replace(facts, views=views, quotas=quotas_view())
+        return affected(facts, self._outlook, Outlook.of(changed))
+
+
+def _or_nothing(what: Callable[[], Found]) -> Found | None:
+    try:
+        return what()
+    except Exception:
+        # The change counts, whether it can be told what it does or not.
+        _log.exception("cannot tell the consequences of a change")
+        return None

@@ -18,7 +18,7 @@ from scheduler.place import place
 from scheduler.placing.obstacles import NEVER
 from scheduler.types import ChangeKind, PoolView, WaitReason
 
-PAUSED = "It is paused for a job that goes before it, and resumes later."
+PAUSED = "It makes room for a job that goes before it, and resumes later."
 LATER_S = 60.0
 """A finish that moves by less is not worth a line."""
 

@@ -12,6 +12,7 @@ from django.utils import timezone
 from harness.errors import Conflict, Forbidden, Invalid
 from harness.jobs.consequences import change_consequences, quota_consequences
 from harness.jobs.control.tick import tick
+from harness.jobs.drain import Outlook
 from harness.jobs.models import Job
 from harness.jobs.options import job_options_set
 from harness.jobs.queue_order import job_reorder, job_shift
@@ -113,6 +114,23 @@ def test_a_change_that_is_refused_is_refused_as_ever(line, people):
     with pytest.raises(Conflict):
         change_consequences(lambda: job_shift(user=people.admin, job=line[0], to="up"))
     assert change_consequences(lambda: job_reorder(user=people.admin, job=line[0], before=line[0])) == ()
+
+
+@pytest.mark.parametrize("fails_at", [1, 2])
+def test_a_change_counts_though_nobody_can_tell_what_it_does(line, people, monkeypatch, fails_at):
+    plan, calls = Outlook.of, []
+
+    def of(facts):
+        calls.append(facts)
+        if len(calls) == fails_at:
+            raise RuntimeError("no plan")
+        return plan(facts)
+
+    monkeypatch.setattr(Outlook, "of", of)
+    first = line[0]
+    assert change_consequences(lambda: job_priority_set(user=people.admin, job=first, priority=9)) == ()
+    first.refresh_from_db()
+    assert first.priority == 9
 
 
 def test_the_page_of_quotas_tells_it_before_and_after_with_links(promised, people, admin):
