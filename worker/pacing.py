@@ -164,7 +164,10 @@ class Corrector:
         laws = self._fit(now)
         if self._corrections >= MOST_CORRECTIONS:
             return None
-        after = equal_finish(laws, sum(self.split), least=self._least, most=self._most)
+        try:
+            after = equal_finish(laws, sum(self.split), least=self._least, most=self._most)
+        except ValueError:  # more rows than fit in the memory, as estimated: the run goes on as it is
+            return None
         found = Correction(before=self.split, after=after, work_s=now, expected_s=finish_s(laws, after))
         chance = max(_standard_error(column) / seconds for column, seconds in zip(columns, now, strict=True))
         return found if after != self.split and found.gain > max(LEAST_GAIN, CHANCE * chance) else None

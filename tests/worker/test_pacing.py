@@ -218,6 +218,12 @@ def test_memory_limits_hold_in_corrections() -> None:
     assert run.corrector.split == (80, 48)
 
 
+@pytest.mark.parametrize("most", [(40, 40), (1, 200)])
+def test_where_no_split_fits_in_the_memory_none_is_proposed(most: tuple[int, int]) -> None:
+    corrector = Corrector((64, 64), least=2, most=most)
+    assert not any(corrector.observe((0.1, 0.3)) for _ in range(100))
+
+
 @pytest.mark.parametrize("bad", [float("nan"), 0.0, -1.0, float("inf")])
 def test_what_no_clock_tells_is_dropped(bad: float) -> None:
     corrector = Corrector((8, 8))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -81,6 +82,7 @@ class Rank:
         slowdown: float = 1.0,
         slots: tuple[int, ...] = (0, 1),
         learnt: Position | None = None,
+        spec: dict[str, Any] | None = None,
     ) -> None:
         """`slots`: who the ranks are that are there; `learnt`: where the run stands that they go on with."""
         self.number, self.row_s, self.slowdown = number, row_s, slowdown
@@ -88,7 +90,7 @@ class Rank:
         self.position = learnt or Position()
         settings = SimpleNamespace(slowdown=slowdown, split=planned, world_size=len(planned.rows))
         run: Any = SimpleNamespace(
-            settings=settings, device=torch.device("cpu"), spec={}, slots=slots,
+            settings=settings, device=torch.device("cpu"), spec=spec or {}, slots=slots,
             world_size=len(slots), rank=number, batch_size=sum(planned.rows) or 8 * len(planned.rows),
             teller=SimpleNamespace(steps_per_epoch=2 * STEPS), position=self.position,
             reporter=SimpleNamespace(note=lambda message, **_: self.notes.append(message)),
@@ -247,6 +249,19 @@ def test_no_device_gets_more_rows_than_fit_in_its_memory_where_a_like_one_is_slo
     ranks = [Rank(0, ALIKE, clock, 0.1), Rank(1, ALIKE, clock, 0.8)]
     steps(ranks, 4 * STEPS)
     assert ranks[0].pace.split == (12, 4)
+
+
+@pytest.mark.parametrize("most", [(7, 8), (1, 100)])
+@pytest.mark.parametrize(("wish", "goes_on_with"), [("by_speed", ()), ("measured", (14, 2))])
+def test_a_run_whose_batch_grew_beyond_what_was_planned_to_fit_goes_on(
+    clock: Clock, most: tuple[int, int], wish: str, goes_on_with: tuple[int, ...]
+) -> None:
+    """People may change `batch_size` in spec.yaml: nothing is known of the memory that it takes."""
+    spec = {"resources": {"split": wish}}
+    ranks = [Rank(0, replace(ALIKE, most=most), clock, 0.1, spec=spec)]
+    ranks.append(Rank(1, replace(ALIKE, most=most), clock, 0.8, spec=spec))
+    steps(ranks, 3 * STEPS)
+    assert ranks[0].pace.split == ranks[1].pace.split == goes_on_with
 
 
 @pytest.mark.parametrize("slots", [(2, 0), (0, 1, 2)])
