@@ -160,14 +160,15 @@ class Pace:
         if not self._joined:
             return
         work_s, wish = sums[: self.run.world_size], tuple(round(rows) for rows in sums[self.run.world_size :])
-        step_s, self._meetings = self._watch.since_s() / max(1, self._meetings), 0
+        steps, self._meetings = max(1, self._meetings), 0
+        step_s = self._watch.since_s() / steps
         if min(work_s) > 0:
             self._idle_s += max(work_s) - work_s[self.run.rank]
             self._spent_s += step_s
         if any(wish):
             self._take(wish)
         elif self._corrector is not None and self._proposed is None:
-            self._proposed = self._corrector.observe(work_s)
+            self._proposed = self._corrector.observe(work_s, steps)
 
     def _take(self, split: tuple[int, ...]) -> None:
         """The first rank's wish has come to all: the same step for everybody."""

@@ -123,13 +123,13 @@ class Rank:
         return self.pace.tells()
 
 
-def steps(ranks: Sequence[Rank], count: int) -> list[float]:
-    """Steps of both ranks together; the seconds that both told in the last one."""
+def steps(ranks: Sequence[Rank], count: int, every: int = 1) -> list[float]:
+    """Steps of both ranks together, of which one in so many is read; the seconds that both told in the last one."""
     told: list[float] = []
-    for _ in range(count):
+    for step in range(1, count + 1):
         longest_s = max(rank.alone_s for rank in ranks)
         told = [sum(values) for values in zip(*(rank.step(longest_s) for rank in ranks), strict=True)]
-        for rank in ranks:
+        for rank in ranks if step % every == 0 else ():
             rank.pace.agree(told)
     return told[: len(ranks)]
 
@@ -229,6 +229,14 @@ def test_like_devices_share_evenly_until_one_has_been_slower_for_minutes(clock: 
     assert ranks[0].pace.split == ranks[1].pace.split == (11, 5) == ranks[1].position.split
     assert ranks[0].notes[0].startswith("The devices are alike by name, but one has been slower")
     assert ranks[1].notes == []
+
+
+def test_minutes_are_as_long_where_only_some_steps_are_read(clock: Clock) -> None:
+    ranks = [Rank(number, ALIKE, clock, row_s) for number, row_s in enumerate((0.1, 0.2))]
+    steps(ranks, 180, every=2)
+    assert ranks[0].notes == [], "less than 300 s of steps of 1.6 s"
+    steps(ranks, 30, every=2)
+    assert "one has been slower for 5 min" in ranks[0].notes[0]
 
 
 def test_what_was_learnt_of_like_devices_is_kept_and_corrected_as_any_split(clock: Clock) -> None:
