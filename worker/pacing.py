@@ -104,18 +104,23 @@ class Corrector:
         self._known: tuple[float, ...] = ()
         """Seconds at this split as they were last looked at."""
         self._steps: list[tuple[float, ...]] = []
-        self._corrections = self._settling = self._off = 0
+        self._corrections = self._settling = self._off = self._untold = 0
         self._next_look = FIRST_STEPS
 
-    def observe(self, work_s: Sequence[float]) -> Correction | None:
-        """Take one regular step: seconds that each rank worked. A correction is only proposed: see `adopt`."""
+    def observe(self, work_s: Sequence[float], steps: int = 1) -> Correction | None:
+        """Take one regular step: seconds that each rank worked. A correction is only proposed: see `adopt`.
+
+        `steps`: made since the last one that was told here, it included.
+        """
+        self._untold += steps
         if not all(math.isfinite(value) and value > 0 for value in work_s):
             return None
+        steps, self._untold = self._untold, 0
         if self._settling > 0:
             self._settling -= 1
             return None
         if self._lasting is not None:
-            return self._look_lasting(self._lasting, work_s)
+            return self._look_lasting(self._lasting, work_s, steps)
         self._steps.append(tuple(work_s))
         if self._has_changed():
             self._steps = self._steps[-FIRST_STEPS:]
@@ -133,9 +138,9 @@ class Corrector:
         self._known, self._steps, self._settling, self._off = (), [], SETTLING_STEPS, 0
         self._next_look, self._lasting = FIRST_STEPS, None
 
-    def _look_lasting(self, lasting: Lasting, work_s: Sequence[float]) -> Correction | None:
+    def _look_lasting(self, lasting: Lasting, work_s: Sequence[float], steps: int) -> Correction | None:
         """On like devices: look once a lasting difference is sure."""
-        if not lasting.observe(work_s):
+        if not lasting.observe(work_s, steps):
             return None
         self._steps = lasting.steps[-MOST_STEPS:]
         found = self._look()
@@ -164,7 +169,10 @@ class Corrector:
         laws = self._fit(now)
         if self._corrections >= MOST_CORRECTIONS:
             return None
-        after = equal_finish(laws, sum(self.split), least=self._least, most=self._most)
+        try:
+            after = equal_finish(laws, sum(self.split), least=self._least, most=self._most)
+        except ValueError:  # more rows than fit in the memory, as estimated: the run goes on as it is
+            return None
         found = Correction(before=self.split, after=after, work_s=now, expected_s=finish_s(laws, after))
         chance = max(_standard_error(column) / seconds for column, seconds in zip(columns, now, strict=True))
         return found if after != self.split and found.gain > max(LEAST_GAIN, CHANCE * chance) else None
@@ -207,10 +215,10 @@ class Lasting:
         """Of work, in all stretches."""
         return sum(seconds for seconds, _ in self._windows)
 
-    def observe(self, work_s: Sequence[float]) -> bool:
-        """Take one step; true at the end of a stretch that makes it sure."""
-        self._newest_s += max(work_s)
-        self._since_s += max(work_s)
+    def observe(self, work_s: Sequence[float], steps: int = 1) -> bool:
+        """Take one step, which stands for so many; true at the end of a stretch that makes it sure."""
+        self._newest_s += steps * max(work_s)
+        self._since_s += steps * max(work_s)
         if self._since_s >= LASTING_EVERY_S:
             self._newest.append(tuple(work_s))
             self._since_s = 0.0

@@ -66,6 +66,11 @@ class Planned:
         """Whether all devices are."""
         return not any(self.rows)
 
+    def fits(self, *, least: int = 1) -> bool:
+        """Whether all rows fit in the memory of all ranks together, and `least` in that of each."""
+        caps = _caps(self.most, sum(self.rows), len(self.rows))
+        return sum(caps) >= sum(self.rows) and min(caps) >= least
+
     def among(self, ranks: Sequence[int], *, least: int = 1) -> Planned:
         """The same for these of its ranks, in this order. Fewer than all share out all rows anew, to end together.
 
@@ -78,7 +83,7 @@ class Planned:
         lines = tuple(self.lines[rank] for rank in ranks) if self.lines else ()
         if len(ranks) == len(self.rows):
             return replace(self, rows=rows, most=most, lines=lines)
-        caps = [cap if cap > 0 else total for cap in most or [0] * len(ranks)]
+        caps = _caps(most, total, len(ranks))
         if sum(caps) < total or min(caps) < least:
             return Planned(rows=in_proportion(caps, total, least=least), lines=lines, correct=False)
         if lines:
@@ -108,6 +113,11 @@ class Planned:
             raise ValueError(f"not a split: {error}") from error
 
 
+def _caps(most: Sequence[int], rows: int, ranks: int) -> list[int]:
+    """Rows that fit in each rank's memory, all of them where any number does."""
+    return [cap if cap > 0 else rows for cap in most or [0] * ranks]
+
+
 def even(rows: int, ranks: int) -> tuple[int, ...]:
     """As even as whole rows allow: so a run shares them out where all ranks are alike, and so offers count them."""
     return tuple(rows * (rank + 1) // ranks - rows * rank // ranks for rank in range(ranks))
@@ -130,7 +140,7 @@ def equal_finish(
     all the others. `most`: what fits in each rank's memory; 0 or missing: any number. Raises `ValueError` where `rows`
     are fewer than that or do not fit.
     """
-    caps = [min(rows, cap) if cap > 0 else rows for cap in (most or [0] * len(seconds_of))]
+    caps = [min(rows, cap) for cap in _caps(most, rows, len(seconds_of))]
     if rows < least * len(seconds_of) or any(cap < least for cap in caps):
         raise ValueError(
             f"{counted(rows, 'row')} cannot give {least} to each of {len(caps)} ranks, or the memory is too small"
@@ -210,7 +220,7 @@ def in_proportion(shares: Sequence[int], count: int, *, least: int = 1, most: Se
     order = sorted(range(len(shares)), key=lambda rank: (-(count * shares[rank] % total), rank))
     for rank in order[: count - sum(found)]:
         found[rank] += 1
-    caps = [cap if cap > 0 else count for cap in (most or [0] * len(shares))]
+    caps = _caps(most, count, len(shares))
     if count >= least * len(shares):
         _level(found, [max(0, least - rows) for rows in found], [rows - least for rows in found])
     if sum(caps) >= count:

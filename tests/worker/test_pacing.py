@@ -117,10 +117,11 @@ def test_after_a_change_that_noise_hides_at_first_it_is_looked_at_again_soon(bef
     assert any(corrector.observe((0.1, 0.16)) for _ in range(56))
 
 
-def lasting(steps_s: Sequence[Sequence[float]]) -> int | None:
-    """The step after which a lasting difference is sure."""
+def lasting(steps_s: Sequence[Sequence[float]], every: int = 1) -> int | None:
+    """The step after which a lasting difference is sure; of so many steps one is told."""
     watch = Lasting()
-    return next((number for number, step in enumerate(steps_s) if watch.observe(step)), None)
+    told = enumerate(steps_s[every - 1 :: every], start=1)
+    return next((number * every for number, step in told if watch.observe(step, every)), None)
 
 
 def noisy(ranks: int, count: int, seed: int, *, noise: float, slow: float = 1.0) -> list[list[float]]:
@@ -145,7 +146,23 @@ def test_a_lasting_slowness_of_like_devices_is_found(ranks: int, noise: float, s
     steps_s = noisy(ranks, 1500, seed, noise=noise, slow=slow)
     found = lasting(steps_s)
     assert found is not None
-    assert sum(max(step) for step in steps_s[: found + 1]) >= LASTING_WINDOWS * LASTING_WINDOW_S
+    assert sum(max(step) for step in steps_s[:found]) >= LASTING_WINDOWS * LASTING_WINDOW_S
+
+
+@pytest.mark.parametrize(("step_s", "every"), [(0.001, 1), (0.001, 16), (0.05, 10), (0.1, 5), (0.3, 1), (1.0, 1)])
+def test_a_lasting_slowness_is_found_after_five_minutes_however_many_steps_go_untold(step_s: float, every: int) -> None:
+    found = lasting([(step_s / 1.5, step_s)] * int(400 / step_s), every)
+    assert found is not None
+    assert found * step_s == pytest.approx(LASTING_WINDOWS * LASTING_WINDOW_S, rel=0.05)
+
+
+def test_steps_of_which_nobody_was_told_count_once_one_is_told_again() -> None:
+    corrector, found, told = Corrector((64, 64), alike=True), None, 0
+    while found is None:
+        told += 1
+        assert corrector.observe((0.0, 0.0), 3) is None
+        found = corrector.observe((0.5, 1.0))
+    assert found.lasting_s == pytest.approx(4.0 * told)
 
 
 @pytest.mark.parametrize("slow", [(1.0, 1.1), (1.0, 1.0, 0.5), (1.2, 1.2, 1.2, 1.0), (1.0, 1.0)])
@@ -216,6 +233,12 @@ def test_memory_limits_hold_in_corrections() -> None:
     run = Devices([Line(0.0, 0.001), Line(0.0, 0.004)], Corrector((64, 64), most=(80, 0)), 0.0, 0)
     run.steps(100)
     assert run.corrector.split == (80, 48)
+
+
+@pytest.mark.parametrize("most", [(40, 40), (1, 200)])
+def test_where_no_split_fits_in_the_memory_none_is_proposed(most: tuple[int, int]) -> None:
+    corrector = Corrector((64, 64), least=2, most=most)
+    assert not any(corrector.observe((0.1, 0.3)) for _ in range(100))
 
 
 @pytest.mark.parametrize("bad", [float("nan"), 0.0, -1.0, float("inf")])

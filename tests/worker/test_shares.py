@@ -50,6 +50,20 @@ def test_steps_that_rise_by_jumps_are_split_exactly_too(tables: list[list[float]
     assert finish_s(seconds_of, found) == brute(seconds_of, rows, 1, [0] * len(tables))
 
 
+@pytest.mark.parametrize(
+    ("most", "fits"),
+    [((), True), ((0, 0), True), ((40, 0), True), ((60, 68), True), ((60, 67), False), ((1, 200), False)],
+)
+def test_a_plan_fits_exactly_where_a_split_of_its_rows_can_be_found(most: tuple[int, ...], fits: bool) -> None:
+    planned = Planned(rows=(64, 64), most=most)
+    assert planned.fits(least=2) == fits
+    if fits:
+        assert sum(equal_finish([Line(0.0, 0.1)] * 2, 128, least=2, most=most)) == 128
+    else:
+        with pytest.raises(ValueError, match="memory"):
+            equal_finish([Line(0.0, 0.1)] * 2, 128, least=2, most=most)
+
+
 def test_like_devices_share_alike_even_where_more_rows_cost_nothing() -> None:
     assert sorted(equal_finish([lambda rows: 0.1] * 2, 120)) == [60, 60]
     assert sorted(equal_finish([Line(0.1, 0.01)] * 3, 10)) == [3, 3, 4]

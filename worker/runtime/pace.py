@@ -57,8 +57,8 @@ class Pace:
         alike = planned is not None and planned.alike and wish != MEASURED
         if planned is not None and planned.alike:
             planned = replace(planned, rows=even(run.batch_size, len(planned.rows)))
-        if planned is not None and (len(planned.rows), sum(planned.rows)) != (all_ranks, run.batch_size):
-            planned = None  # the program was changed since, or tries another batch
+        if planned is not None and not self._is_ours(planned):
+            planned = None
         if not self._joined or wish == "even" or (planned is None and wish != MEASURED):
             return
         if run.batch_size < LEAST_ROWS * all_ranks:
@@ -70,6 +70,11 @@ class Pace:
             self._use(here.rows, correct=here.correct)
         elif here.correct:
             self._correct(even(run.batch_size, run.world_size), alike=True)
+
+    def _is_ours(self, planned: Planned) -> bool:
+        """Whether it is for this batch: the program may have been changed since, or tries another."""
+        ours = (self.run.settings.world_size, self.run.batch_size)
+        return (len(planned.rows), sum(planned.rows)) == ours and planned.fits(least=LEAST_ROWS)
 
     def resume(self) -> None:
         """Weights and position are there: what was learnt under the same plan before is kept.
@@ -155,14 +160,15 @@ class Pace:
         if not self._joined:
             return
         work_s, wish = sums[: self.run.world_size], tuple(round(rows) for rows in sums[self.run.world_size :])
-        step_s, self._meetings = self._watch.since_s() / max(1, self._meetings), 0
+        steps, self._meetings = max(1, self._meetings), 0
+        step_s = self._watch.since_s() / steps
         if min(work_s) > 0:
             self._idle_s += max(work_s) - work_s[self.run.rank]
             self._spent_s += step_s
         if any(wish):
             self._take(wish)
         elif self._corrector is not None and self._proposed is None:
-            self._proposed = self._corrector.observe(work_s)
+            self._proposed = self._corrector.observe(work_s, steps)
 
     def _take(self, split: tuple[int, ...]) -> None:
         """The first rank's wish has come to all: the same step for everybody."""

@@ -13,7 +13,7 @@ from harness.jobs.asked import WORKLOAD
 from harness.jobs.models import Job
 from harness.pool.idle import IDLE_CPU_BYTES, IDLE_CUDA_BYTES
 from harness.pool.models import Device, DeviceKind
-from scheduler.estimation.split import Member, gang_split, most_rows, rank_line
+from scheduler.estimation.split import LEAST_ROWS, Member, gang_split, most_rows, rank_line
 from scheduler.workload import Workload
 from worker.plan import RankPlan
 from worker.shares import Line
@@ -105,7 +105,7 @@ def gang_of(job: Job, devices: Sequence[Device], *, threads: int, rank_bytes: in
 
 def _watched(rows: int, most: Sequence[int], lines: Sequence[Line]) -> Gang | None:
     """Like devices: even shares until one is lastingly slower. None: their memory, as estimated, leaves no choice."""
-    if not all(most) or sum(most) < rows:
+    if min(most) < LEAST_ROWS or sum(most) < rows:
         return None
     return Gang(shares=(0,) * len(lines), most=tuple(most), lines=tuple(lines), words="")
 

@@ -64,10 +64,11 @@ def test_like_devices_whose_program_nobody_knows_or_that_shall_share_evenly_are_
     assert placed(job, 2, **told).split is None
 
 
-def test_like_devices_are_not_watched_where_no_row_may_go_to_another(job, node_make, monkeypatch):
-    monkeypatch.setattr(gangs, "most_rows", lambda *_: 44)
+@pytest.mark.parametrize(("most", "batch"), [(44, 90), (1, 2), (0, 90)])
+def test_like_devices_are_not_watched_where_no_row_may_go_to_another(job, node_make, monkeypatch, most, batch):
+    monkeypatch.setattr(gangs, "most_rows", lambda *_: most)
     node_make(cpus=2)
-    assert placed(job, 2, known=True).split is None, "88 of 90 rows fit, as estimated"
+    assert placed(job, 2, batch=batch, known=True).split is None, "not all rows fit, as estimated, or not two a rank"
 
 
 def test_a_slow_device_gets_fewer_rows_and_the_history_says_why(job, node_make, people):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -81,6 +82,7 @@ class Rank:
         slowdown: float = 1.0,
         slots: tuple[int, ...] = (0, 1),
         learnt: Position | None = None,
+        spec: dict[str, Any] | None = None,
     ) -> None:
         """`slots`: who the ranks are that are there; `learnt`: where the run stands that they go on with."""
         self.number, self.row_s, self.slowdown = number, row_s, slowdown
@@ -88,7 +90,7 @@ class Rank:
         self.position = learnt or Position()
         settings = SimpleNamespace(slowdown=slowdown, split=planned, world_size=len(planned.rows))
         run: Any = SimpleNamespace(
-            settings=settings, device=torch.device("cpu"), spec={}, slots=slots,
+            settings=settings, device=torch.device("cpu"), spec=spec or {}, slots=slots,
             world_size=len(slots), rank=number, batch_size=sum(planned.rows) or 8 * len(planned.rows),
             teller=SimpleNamespace(steps_per_epoch=2 * STEPS), position=self.position,
             reporter=SimpleNamespace(note=lambda message, **_: self.notes.append(message)),
@@ -121,13 +123,13 @@ class Rank:
         return self.pace.tells()
 
 
-def steps(ranks: Sequence[Rank], count: int) -> list[float]:
-    """Steps of both ranks together; the seconds that both told in the last one."""
+def steps(ranks: Sequence[Rank], count: int, every: int = 1) -> list[float]:
+    """Steps of both ranks together, of which one in so many is read; the seconds that both told in the last one."""
     told: list[float] = []
-    for _ in range(count):
+    for step in range(1, count + 1):
         longest_s = max(rank.alone_s for rank in ranks)
         told = [sum(values) for values in zip(*(rank.step(longest_s) for rank in ranks), strict=True)]
-        for rank in ranks:
+        for rank in ranks if step % every == 0 else ():
             rank.pace.agree(told)
     return told[: len(ranks)]
 
@@ -229,6 +231,14 @@ def test_like_devices_share_evenly_until_one_has_been_slower_for_minutes(clock: 
     assert ranks[1].notes == []
 
 
+def test_minutes_are_as_long_where_only_some_steps_are_read(clock: Clock) -> None:
+    ranks = [Rank(number, ALIKE, clock, row_s) for number, row_s in enumerate((0.1, 0.2))]
+    steps(ranks, 180, every=2)
+    assert ranks[0].notes == [], "less than 300 s of steps of 1.6 s"
+    steps(ranks, 30, every=2)
+    assert "one has been slower for 5 min" in ranks[0].notes[0]
+
+
 def test_what_was_learnt_of_like_devices_is_kept_and_corrected_as_any_split(clock: Clock) -> None:
     learnt = Position(split=(11, 5), split_planned=(8, 8))
     ranks = [Rank(number, ALIKE, clock, 0.1, learnt=learnt) for number in range(2)]
@@ -247,6 +257,19 @@ def test_no_device_gets_more_rows_than_fit_in_its_memory_where_a_like_one_is_slo
     ranks = [Rank(0, ALIKE, clock, 0.1), Rank(1, ALIKE, clock, 0.8)]
     steps(ranks, 4 * STEPS)
     assert ranks[0].pace.split == (12, 4)
+
+
+@pytest.mark.parametrize("most", [(7, 8), (1, 100)])
+@pytest.mark.parametrize(("wish", "goes_on_with"), [("by_speed", ()), ("measured", (14, 2))])
+def test_a_run_whose_batch_grew_beyond_what_was_planned_to_fit_goes_on(
+    clock: Clock, most: tuple[int, int], wish: str, goes_on_with: tuple[int, ...]
+) -> None:
+    """People may change `batch_size` in spec.yaml: nothing is known of the memory that it takes."""
+    spec = {"resources": {"split": wish}}
+    ranks = [Rank(0, replace(ALIKE, most=most), clock, 0.1, spec=spec)]
+    ranks.append(Rank(1, replace(ALIKE, most=most), clock, 0.8, spec=spec))
+    steps(ranks, 3 * STEPS)
+    assert ranks[0].pace.split == ranks[1].pace.split == goes_on_with
 
 
 @pytest.mark.parametrize("slots", [(2, 0), (0, 1, 2)])
