@@ -114,15 +114,17 @@ class Carrier:
         cause: dict[str, Any] | None,
         hurried: Callable[[], bool],
         tell: Callable[[str], object] = lambda _: None,
+        *,
+        cancelled: bool = False,
     ) -> tuple[Outcome, dict[str, Any] | None]:
-        """Return the rest, however long that takes, unless it is `hurried`. What a run made and the store did not get,
-        it did not make. `tell`: what people should know of a wait."""
+        """Return the rest, however long that takes, unless it was `cancelled` or is `hurried`. What a run made and the
+        store did not get, it did not make. `tell`: what people should know of a wait."""
         if self._returner is None:
             return outcome, cause
         told = f" ({cause['message']})" if cause else ""
         where = f"waits on {self._attempt.node}, as it cannot be returned to the store of the portal now"
         begin = f"The run has ended: {outcome}{told}. What it made {where}: "
-        limit_s = CANCELLED_S if outcome is Outcome.CANCELLED else math.inf
+        limit_s = CANCELLED_S if cancelled else math.inf
         problem = self._finish(self._returner, limit_s, hurried, lambda why: tell(begin + why))
         if problem and outcome in _NEEDED:
             text = f"The run's output could not be returned to the store: {problem}"
