@@ -80,7 +80,7 @@ class CarryingSupervisor(Supervisor):
     def _ended(self) -> tuple[Outcome, dict[str, Any] | None]:
         if self.sandbox is None:
             return judge(self.seen)
-        return self.carrier.data_judge(*super()._ended(), self._unwanted)
+        return self.carrier.leftover_judge(*self.carrier.data_judge(*super()._ended(), self._unwanted))
 
     def _record(self, outcome: Outcome, cause: dict[str, Any] | None) -> None:
         cancelled = self.seen.cancelled
