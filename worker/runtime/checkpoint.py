@@ -100,10 +100,15 @@ class CheckpointStore:
             self.desk.mkdir(exist_ok=True)
         self._works = True
 
-    def saved(self) -> list[Saved]:
-        """All complete checkpoints, oldest first (their files are not read). Raises `OSError` where the disk fails."""
+    def saved(self, after: int = -1) -> list[Saved]:
+        """All complete checkpoints after that step, oldest first (their files are not read).
+
+        Raises `OSError` where the disk fails.
+        """
         found = []
         for name in self._names():
+            if after >= 0 and _order(name) <= _order(step_name(after)):
+                continue
             manifest = manifest_read(self.folder / name)
             if manifest is not None and name not in self._damaged:
                 size = sum(int(entry["bytes"]) for entry in manifest["files"].values())
@@ -117,7 +122,7 @@ class CheckpointStore:
             names = fnmatch.filter((path.name for path in self.folder.iterdir()), f"{STEP}[0-9]*")
         except FileNotFoundError:
             return []
-        return sorted(names, key=lambda name: (len(name), name))
+        return sorted(names, key=_order)
 
     def best(self) -> Saved | None:
         """The checkpoint with the best metric, if any has one. Raises as `saved`."""
@@ -241,6 +246,11 @@ class CheckpointStore:
             _clear(left, self.folder)
             shutil.rmtree(left, ignore_errors=True)
         _clear(self.desk, self.folder)
+
+
+def _order(name: str) -> tuple[int, str]:
+    """By step."""
+    return len(name), name
 
 
 def _clear(desk: Path, folder: Path) -> None:

@@ -186,6 +186,17 @@ def failing(monkeypatch: pytest.MonkeyPatch, end: str, code: int) -> None:
     monkeypatch.setattr(os, "listdir", listdir)
 
 
+def test_what_is_to_be_put_aside_is_found_though_an_older_one_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_of(tmp_path)
+    for step in (1, 2, 3):
+        store.save(state(step), step=step, epoch=0.1, metric=None)
+    failing(monkeypatch, "step-00000001/MANIFEST.json", errno.EIO)
+    assert [saved.step for saved in store.saved(after=1)] == [2, 3]
+    assert [saved.step for saved in store.saved(after=2)] == [3]
+
+
 @pytest.mark.parametrize("end", ["MANIFEST.json", "state.pt", "checkpoints"])
 @pytest.mark.parametrize("code", [errno.ESTALE, errno.EIO, errno.ETIMEDOUT])
 def test_a_disk_that_fails_makes_no_checkpoint_a_damaged_one(
