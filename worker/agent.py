@@ -26,7 +26,7 @@ from worker.elastic.rescue import RESCUE_FILE
 from worker.events import SUPERVISOR_RANK, Event, EventKind, FailureCode, Outcome
 from worker.full_disk import FULL, is_own
 from worker.home import node_name, redis_url, run_dir
-from worker.launch import CANCEL_FILE
+from worker.launch import CANCEL_FILE, END_FILE
 from worker.plan import RunPaths, RunPlan
 from worker.queues import node_queue_name
 from worker.telemetry.forward import Forwarder
@@ -149,7 +149,7 @@ def _ask(job_id: str, token: int, how: str) -> bool:
     """Leave the request with the attempt's supervisor; False where none lives here."""
     for entry in registry.entries():
         if entry.job_id == job_id and entry.token == token and entry.process() is not None:
-            _request(entry.paths, token, how if how in {CANCEL_FILE, RESCUE_FILE} else "pause")
+            _request(entry.paths, token, how if how in {CANCEL_FILE, END_FILE, RESCUE_FILE} else "pause")
             return True
     return False
 

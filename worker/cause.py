@@ -66,6 +66,8 @@ class Seen:
     verdict: Verdict | None = None
     """The watchdog ended it."""
     cancelled: bool = False
+    ended_elsewhere: bool = False
+    """Control had the ranks end, since those on another node have ended: what was made is wanted still."""
     pause_wanted: bool = False
     pause_overdue: bool = False
     several_nodes: bool = False
@@ -129,7 +131,7 @@ def _node_disk_full(node: str, traceback: str | None = None) -> tuple[Outcome, d
 
 def judge(seen: Seen) -> tuple[Outcome, dict[str, Any] | None]:
     """(outcome, failure or None)."""
-    if seen.cancelled and seen.verdict is None:
+    if (seen.cancelled or seen.ended_elsewhere) and seen.verdict is None:
         return Outcome.CANCELLED, None
     if seen.pause_overdue:
         return Outcome.PAUSED, None

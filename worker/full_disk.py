@@ -20,10 +20,20 @@ def is_own(job: Path, error: Exception) -> bool:
     """
     if cache_dir() is not None:
         return True  # the store is out of reach
-    if isinstance(error, OSError) and error.errno == errno.EDQUOT:
-        return False  # which quota it was nobody can tell: it does not show in what is free
     try:
-        disk = os.statvfs(next(folder for folder in (job, *job.parents) if folder.exists()))
+        if isinstance(error, OSError) and error.errno == errno.EDQUOT:
+            # a quota does not show in what is free
+            return isinstance(error.filename, str) and _disk_of(Path(error.filename)) != _disk_of(job)
+        disk = os.statvfs(_there(job))
     except OSError:
         return False
     return disk.f_bavail * disk.f_frsize >= ROOM_BYTES
+
+
+def _disk_of(path: Path) -> int:
+    return _there(path).stat().st_dev
+
+
+def _there(path: Path) -> Path:
+    """The path, or the closest of the folders around it that exists."""
+    return next(folder for folder in (path, *path.parents) if folder.exists())

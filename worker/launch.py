@@ -34,7 +34,8 @@ POLL_S = 0.03
 SIBLING_GRACE_S = 1.0
 """After a bad exit the others may end by themselves (and say why) for this long."""
 _PR_SET_PDEATHSIG = 1
-CANCEL_FILE = "cancel"
+CANCEL_FILE, END_FILE = "cancel", "end"
+"""Requests that all ranks end: as nobody wants the run any more, or as a part of it has ended on another node."""
 STACKS_FILE = "stacks"
 """Request of the supervisor that every rank prints where it stands (`worker.runtime.control`)."""
 
@@ -70,7 +71,8 @@ class Gang:
 
     def run(self) -> int:
         """Until all have ended; the exit code of this process."""
-        cancel, stacks = Path(self.config.requests, CANCEL_FILE), Path(self.config.requests, STACKS_FILE)
+        requests = Path(self.config.requests)
+        ends, stacks = (requests / CANCEL_FILE, requests / END_FILE), requests / STACKS_FILE
         asked = False
         while self._is_busy():
             self._reap()
@@ -78,7 +80,7 @@ class Gang:
                 asked = True
                 self._signal(signal.SIGUSR1)
                 self._reach_begin()
-            if cancel.exists() and self._kill_at_s is None:
+            if self._kill_at_s is None and any(file.exists() for file in ends):
                 self._signal(signal.SIGTERM)
                 self._kill_at_s = time.monotonic() + SIBLING_GRACE_S
             if self._kill_at_s is not None and time.monotonic() >= self._kill_at_s and not self._killed:

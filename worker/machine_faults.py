@@ -21,8 +21,6 @@ _GPU_WORDS = (
     "unsupported display driver / cuda driver combination",
 )
 """Of CUDA and NVML. An illegal access, an assertion and a failed launch are not among them: programs cause those."""
-AWAY = frozenset({errno.ESTALE, errno.ETIMEDOUT})
-"""What a file is on does not answer: the file itself may be good."""
 GPU_HINT = (
     "Look for Xid in `dmesg` of the node and at `nvidia-smi -q`; drain the node until the GPU is reset or replaced, "
     "then resume."
@@ -30,7 +28,7 @@ GPU_HINT = (
 DISK_HINT = (
     "Look for errors of that disk or mount in `dmesg` of the node; drain the node until it is well, then resume."
 )
-_DISK_ERRNOS = AWAY | {errno.EIO, errno.EREMOTEIO, errno.EUCLEAN}
+_DISK_ERRNOS = frozenset({errno.ESTALE, errno.ETIMEDOUT, errno.EIO, errno.EREMOTEIO, errno.EUCLEAN})
 
 
 def gpu_fault(text: str) -> str:

@@ -75,12 +75,16 @@ def sandbox_name(job_id: str, token: int, part: str) -> str:
 
 
 def write_json(path: Path, text: str) -> None:
-    """Write whole or not at all, and keep through a power cut."""
+    """Write whole or not at all, and keep through a power cut. Raises `OSError` that names the file."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
-    with partial.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with partial.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        error.filename = error.filename or str(partial)  # a write tells none, and it may be any of two disks
+        raise
     partial.replace(path)
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

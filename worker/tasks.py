@@ -51,7 +51,7 @@ def start(plan: dict[str, Any]) -> bool:
 def stop(job_id: str, token: int, how: str, stream: int = 0) -> bool:
     """Pause (`how` is `pause`) or cancel (`cancel`) an attempt, or have it save its copy and end (`rescue`).
 
-    `stream`: that of its events.
+    `end`: its ranks end as if cancelled, but what they have made is wanted. `stream`: that of its events.
     """
     return agent.attempt_stop(job_id, token, how, stream)
 

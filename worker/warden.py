@@ -11,7 +11,7 @@ from worker import registry
 from worker.attempt import Attempt
 from worker.cause import Seen
 from worker.events import Event, FailureCode
-from worker.launch import CANCEL_FILE, STACKS_FILE
+from worker.launch import CANCEL_FILE, END_FILE, STACKS_FILE
 from worker.stacks import stack_of, standing
 from worker.watchdog import PauseWatch, Verdict, Watchdog, folder_bytes
 from worker.words import duration_words
@@ -63,8 +63,10 @@ class Warden:
     def notice(self, now_s: float) -> str:
         """Look for requests; what people should know of a new one, mostly nothing."""
         folder = self._paths.requests(self._token)
-        if self._cancel_s is None and (folder / CANCEL_FILE).exists():
-            self._cancel_s, self.seen.cancelled = now_s, True
+        self.seen.cancelled = self.seen.cancelled or (folder / CANCEL_FILE).exists()
+        self.seen.ended_elsewhere = self.seen.ended_elsewhere or (folder / END_FILE).exists()
+        if self._cancel_s is None and (self.seen.cancelled or self.seen.ended_elsewhere):
+            self._cancel_s = now_s
         if self._pause_seen or not (folder / PAUSE_FILE).exists():
             return ""
         self._pause_seen = self.seen.pause_wanted = True

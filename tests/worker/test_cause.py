@@ -32,6 +32,7 @@ def error(rank: int, code: str, **more: Any) -> Event:
         ({"codes": {0: 0}, "ranks": 2, "sandbox_code": -9}, Outcome.LOST, "start_failed"),
         ({"codes": {0: EXIT_PAUSED, 1: EXIT_PAUSED}, "ranks": 2}, Outcome.PAUSED, None),
         ({"codes": {0: EXIT_PAUSED}, "cancelled": True}, Outcome.CANCELLED, None),
+        ({"codes": {0: 1}, "ended_elsewhere": True}, Outcome.CANCELLED, None),
         ({"codes": {0: 0}, "shut_down": True}, Outcome.SUCCEEDED, None),
         ({"codes": {}, "shut_down": True}, Outcome.LOST, "node_lost"),
         ({"codes": {}, "pause_overdue": True}, Outcome.PAUSED, None),

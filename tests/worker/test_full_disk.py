@@ -16,6 +16,7 @@ from worker import heartbeat
 from worker.events import EventKind
 from worker.full_disk import is_own
 from worker.plan import RunPaths
+from worker.registry import write_json
 from worker.runtime.report import Reporter
 from worker.telemetry.logs import RankLog
 from worker.telemetry.tail import EventTail
@@ -114,6 +115,26 @@ def test_on_a_node_that_does_not_see_the_store_every_full_disk_is_its_own(
     assert not is_own(disk / "jobs" / JOB_ID, full) and is_own(disk.parent, full)
     monkeypatch.setenv("DLH_CACHE", str(disk))
     assert is_own(disk / "jobs" / JOB_ID, full)
+
+
+def test_a_quota_is_that_of_the_disk_on_which_the_file_lies(
+    disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def met(path: Path | None) -> OSError:
+        return OSError(errno.EDQUOT, "Disk quota exceeded", *([] if path is None else [str(path)]))
+
+    monkeypatch.setenv("DLH_HOME", str(disk))
+    job = tmp_path / "store" / "jobs" / JOB_ID
+    assert is_own(job, met(disk / "run" / "attempts" / "x.json")), "another node may have room"
+    assert not is_own(job, met(job / "attempts" / "1" / "launch.json"))
+    assert not is_own(job, met(None)), "nobody can tell"
+
+
+def test_who_writes_a_record_on_a_full_disk_is_told_which_file_it_was(disk: Path) -> None:
+    fill(disk)
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_json(disk / "x.json", "x" * 100_000)
+    assert str(caught.value.filename).startswith(str(disk))
 
 
 def test_an_error_is_told_after_a_line_that_a_full_disk_tore(disk: Path) -> None:

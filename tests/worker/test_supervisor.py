@@ -112,6 +112,15 @@ sys.exit(1)
     assert job.exited().data["outcome"] == "lost"
 
 
+def test_ranks_end_when_those_of_another_node_have(job: JobFixture) -> None:
+    job.program(FOREVER)
+    job.start(job.plan())
+    wait_for(lambda: "running" in job.kinds())
+    assert agent.attempt_stop(JOB_ID, 1, "end")
+    assert job.exited().data["outcome"] == "cancelled"
+    assert not (job.paths.requests(1) / "pause").exists()
+
+
 def test_a_pause_request_ends_the_attempt_as_paused(job: JobFixture) -> None:
     job.program(FOREVER)
     job.start(job.plan())

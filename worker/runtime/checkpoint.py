@@ -7,6 +7,7 @@ torch.load accepts a flipped bit silently, so every load checks the hash first.
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import os
 import shutil
@@ -20,7 +21,7 @@ from typing import IO, Any, cast
 import torch
 
 from worker.fence import GONE, LEFT, OLD, STEP, desk_name, fence_raise, newest_writer, step_name
-from worker.machine_faults import AWAY
+from worker.machine_faults import is_disk_fault
 from worker.runtime.aside import purge_aside, put_aside
 from worker.runtime.exhausted import is_out_of_memory
 from worker.runtime.hashed import HashingFile, file_sha256
@@ -99,19 +100,32 @@ class CheckpointStore:
             self.desk.mkdir(exist_ok=True)
         self._works = True
 
-    def saved(self) -> list[Saved]:
-        """All complete checkpoints, oldest first (their files are not read)."""
+    def saved(self, after: int = -1) -> list[Saved]:
+        """All complete checkpoints after that step, oldest first (their files are not read).
+
+        Raises `OSError` where the disk fails.
+        """
         found = []
-        for path in sorted(self.folder.glob(f"{STEP}*")):
-            manifest = manifest_read(path)
-            if manifest is not None and path.name not in self._damaged:
+        for name in self._names():
+            if after >= 0 and _order(name) <= _order(step_name(after)):
+                continue
+            manifest = manifest_read(self.folder / name)
+            if manifest is not None and name not in self._damaged:
                 size = sum(int(entry["bytes"]) for entry in manifest["files"].values())
                 known = {key: manifest[key] for key in ("step", "epoch", "metric")}
-                found.append(Saved(name=path.name, bytes=size, **known))
+                found.append(Saved(name=name, bytes=size, **known))
         return sorted(found, key=lambda saved: saved.step)
 
+    def _names(self) -> list[str]:
+        """Of what lies here, oldest first. Raises `OSError` where the disk fails; a glob would tell of an empty one."""
+        try:
+            names = fnmatch.filter((path.name for path in self.folder.iterdir()), f"{STEP}[0-9]*")
+        except FileNotFoundError:
+            return []
+        return sorted(names, key=_order)
+
     def best(self) -> Saved | None:
-        """The checkpoint with the best metric, if any has one."""
+        """The checkpoint with the best metric, if any has one. Raises as `saved`."""
         rated = [saved for saved in self.saved() if saved.metric is not None]
         sign = 1.0 if self.larger_is_better else -1.0
         return max(rated, key=lambda saved: (sign * (saved.metric or 0.0), saved.step), default=None)
@@ -145,7 +159,7 @@ class CheckpointStore:
 
         Of those that were put aside, which are nobody's best any more, the newest `keep` stay, too.
         """
-        with suppress(Superseded):
+        with suppress(Superseded, OSError):  # a disk that fails is told by who must read or write
             self.check()
             purge_aside(self.folder, self.keep)
             return self._purge()
@@ -174,8 +188,8 @@ class CheckpointStore:
         return removed
 
     def load(self, name: str, *, mapped: bool = False) -> dict[str, Any]:
-        """Read one checkpoint after checking every hash. Raises `CorruptCheckpoint` naming it and what is wrong, and
-        whatever says that memory has run out.
+        """Read one checkpoint after checking every hash. Raises `CorruptCheckpoint` naming it and what is wrong,
+        `OSError` where its disk fails, and whatever says that memory has run out.
 
         `mapped`: its tensors stay in the file until they are looked at, for who copies them elsewhere.
         """
@@ -190,8 +204,8 @@ class CheckpointStore:
                 folder / STATE_FILE, map_location="cpu", weights_only=True, mmap=mapped or None
             )
         except Exception as error:
-            if is_out_of_memory(error) or _is_away(error):
-                raise  # it is whole, and older ones are no smaller: nobody may begin anew for that
+            if is_out_of_memory(error) or is_disk_fault(error):
+                raise  # it may be whole, and older ones are no smaller and lie there, too: nobody may begin anew
             raise CorruptCheckpoint(f"{name}/{STATE_FILE}: {error}") from error
         if mapped:
             _scalars_own(state)
@@ -200,11 +214,10 @@ class CheckpointStore:
     def newest_good(self, note: Callable[[str], None], *, mapped: bool = False) -> tuple[str, dict[str, Any]] | None:
         """The newest checkpoint that loads; each corrupt one on the way is passed over with a `note`.
 
-        `mapped`: as in `load`.
+        `mapped`: as in `load`. Raises as that where nothing is wrong with a checkpoint itself.
         """
         self._sweep()
-        names = [path.name for path in self.folder.glob(f"{STEP}[0-9]*")]
-        for name in sorted(names, key=lambda name: (len(name), name), reverse=True):
+        for name in reversed(self._names()):
             try:
                 return name, self.load(name, mapped=mapped)
             except CorruptCheckpoint as error:
@@ -233,6 +246,11 @@ class CheckpointStore:
             _clear(left, self.folder)
             shutil.rmtree(left, ignore_errors=True)
         _clear(self.desk, self.folder)
+
+
+def _order(name: str) -> tuple[int, str]:
+    """By step."""
+    return len(name), name
 
 
 def _clear(desk: Path, folder: Path) -> None:
@@ -288,16 +306,11 @@ def _scalars_own(tree: dict[Any, Any] | list[Any]) -> None:
             _scalars_own(value)
 
 
-def _is_away(error: BaseException) -> bool:
-    """Whether the disk does not answer: older ones lie there, too."""
-    return isinstance(error, OSError) and error.errno in AWAY
-
-
 def _check_file(path: Path, entry: dict[str, Any], shown: str) -> None:
     try:
         size, digest = file_sha256(path)
     except OSError as error:
-        if _is_away(error):
+        if is_disk_fault(error):
             raise
         raise CorruptCheckpoint(f"{shown}: {error.strerror}") from error
     if size != entry["bytes"]:

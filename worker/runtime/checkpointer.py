@@ -162,11 +162,19 @@ class Checkpointer:
 
     def _write(self, state: dict[str, Any], *, step: int, epoch: float, metric: float | None) -> None:
         saved = self.store.save(state, step=step, epoch=epoch, metric=metric)
-        best = self.store.best()
+        best = self._is_best(saved)
         removed = self.store.purge()
-        self._tell(saved, best is not None and best.name == saved.name, removed)
+        self._tell(saved, best, removed)
 
-    def _tell(self, saved: Saved, best: bool, removed: list[str]) -> None:
+    def _is_best(self, saved: Saved) -> bool | None:
+        """None where another one cannot be read now: that is no reason to end, and control finds out by itself."""
+        try:
+            best = self.store.best()
+        except OSError:
+            return None
+        return best is not None and best.name == saved.name
+
+    def _tell(self, saved: Saved, best: bool | None, removed: list[str]) -> None:
         data = {"name": saved.name, "step": saved.step, "epoch": saved.epoch, "metric": saved.metric}
         removed, self._left = [*(name for name in self._left if name != saved.name), *removed], []
         self.run.reporter.emit(EventKind.CHECKPOINT, **data, bytes=saved.bytes, best=best, removed=removed)
@@ -241,7 +249,7 @@ class Checkpointer:
 
     def _leave_behind(self, step: int) -> None:
         """Put checkpoints after `step` aside: they belong to a course that is given up and must not be its best."""
-        later = [saved.name for saved in self.store.saved() if saved.step > step]
+        later = [saved.name for saved in self.store.saved(after=step)]
         if later:
             aside = self.store.leave_behind(later)
             self._left = later

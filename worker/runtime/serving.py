@@ -82,8 +82,9 @@ def load_weights(net: nn.Module, weights: Path) -> None:
 
 def _state_file(checkpoint: Path) -> Path:
     """Of a checkpoint whose file is what was saved: torch loads a flipped bit silently. Raises `InputError`."""
-    manifest, path = manifest_read(checkpoint), checkpoint / STATE_FILE
+    path = checkpoint / STATE_FILE
     try:
+        manifest = manifest_read(checkpoint)
         if manifest is not None and file_sha256(path)[1] == manifest["files"][STATE_FILE]["sha256"]:
             return path
     except OSError:

@@ -16,6 +16,7 @@ from worker.transfer.brought import Brought
 from worker.transfer.depot import Depot
 from worker.transfer.portal import Stopped
 from worker.transfer.returning import Returner
+from worker.trees import tree_remove
 
 CANCELLED_S, HURRY_S = 20.0, 2.0
 """So long a cancelled run tries to return what it made, and one that was told to leave. Any other does so until the
@@ -37,6 +38,8 @@ class Carrier:
         self._attempt, self._depot = attempt, depot
         self._brought: Brought | None = None
         self._returner: Returner | None = None
+        self._leftover: str | None = None
+        """The checkpoint that lay here alone, from which the run goes on instead of that of its plan."""
 
     def bring(self, unwanted: Callable[[], bool]) -> tuple[Attempt, dict[str, Any]]:
         """(the attempt with its files on this machine, data of a note about it).
@@ -54,7 +57,8 @@ class Carrier:
         plan = replace(attempt.plan, dataset_dir=str(self._brought.dataset.path))
         if left := self._brought.unreturned:
             self._returner.offer([one.told() for one in left])
-            plan = replace(plan, resume_from=left[-1].name)
+            self._leftover = left[-1].name
+            plan = replace(plan, resume_from=self._leftover)
         return replace(attempt, plan=plan), self._brought.told(attempt.node)
 
     @property
@@ -79,6 +83,16 @@ class Carrier:
             return outcome, cause
         text = f"The data in the cache of {self._attempt.node} had become damaged. It is fetched again."
         return Outcome.LOST, failure(FailureCode.NODE_LOST, text)
+
+    def leftover_judge(self, outcome: Outcome, cause: dict[str, Any] | None) -> tuple[Outcome, dict[str, Any] | None]:
+        """A run that could not go on from what lay here alone starts again without it: control knows only the
+        checkpoint of the plan, and would blame that."""
+        code = (cause or {}).get("code")
+        if self._leftover is None or outcome is not Outcome.FAILED or code != FailureCode.CHECKPOINT_CORRUPT:
+            return outcome, cause
+        tree_remove(self._attempt.paths.checkpoints / self._leftover)
+        where = f"{self._leftover}, which lay on {self._attempt.node} and had not been returned,"
+        return Outcome.LOST, failure(FailureCode.CHECKPOINT_CORRUPT, f"The checkpoint {where} does not load.")
 
     def _data_damaged(self, stopped: Callable[[], bool]) -> bool:
         if self._brought is None or self._brought.dataset is None:
@@ -114,15 +128,17 @@ class Carrier:
         cause: dict[str, Any] | None,
         hurried: Callable[[], bool],
         tell: Callable[[str], object] = lambda _: None,
+        *,
+        cancelled: bool = False,
     ) -> tuple[Outcome, dict[str, Any] | None]:
-        """Return the rest, however long that takes, unless it is `hurried`. What a run made and the store did not get,
-        it did not make. `tell`: what people should know of a wait."""
+        """Return the rest, however long that takes, unless it was `cancelled` or is `hurried`. What a run made and the
+        store did not get, it did not make. `tell`: what people should know of a wait."""
         if self._returner is None:
             return outcome, cause
         told = f" ({cause['message']})" if cause else ""
         where = f"waits on {self._attempt.node}, as it cannot be returned to the store of the portal now"
         begin = f"The run has ended: {outcome}{told}. What it made {where}: "
-        limit_s = CANCELLED_S if outcome is Outcome.CANCELLED else math.inf
+        limit_s = CANCELLED_S if cancelled else math.inf
         problem = self._finish(self._returner, limit_s, hurried, lambda why: tell(begin + why))
         if problem and outcome in _NEEDED:
             text = f"The run's output could not be returned to the store: {problem}"

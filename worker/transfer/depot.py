@@ -168,7 +168,9 @@ class Depot:
         if not all(CHECKPOINT_NAME.fullmatch(name) for name in wanted):
             raise ValueError("the store has a checkpoint with a name that may not be written")
         course_from = int(told.get("course_from", 0))
-        brought.unreturned = unreturned(paths.work, resume_from=plan.resume_from, course_from=course_from)
+        brought.unreturned = unreturned(
+            paths.work, resume_from=plan.resume_from, course_from=course_from, stopped=stopped
+        )
         own = {one.name for one in brought.unreturned}
         wanted = {name: listed for name, listed in wanted.items() if name not in own}
         for path in [path for path in paths.checkpoints.iterdir() if path.name not in own]:

@@ -52,7 +52,8 @@ class CarryingSupervisor(Supervisor):
         self._notice()
         if self.forwarder.fenced.is_set() or self.warden.superseded():
             self.seen.shut_down = True
-        return self.seen.cancelled or self.seen.pause_wanted or self.seen.shut_down
+        seen = self.seen
+        return seen.cancelled or seen.ended_elsewhere or seen.pause_wanted or seen.shut_down
 
     def _turn(self) -> None:
         super()._turn()
@@ -79,13 +80,15 @@ class CarryingSupervisor(Supervisor):
     def _ended(self) -> tuple[Outcome, dict[str, Any] | None]:
         if self.sandbox is None:
             return judge(self.seen)
-        return self.carrier.data_judge(*super()._ended(), self._unwanted)
+        return self.carrier.leftover_judge(*self.carrier.data_judge(*super()._ended(), self._unwanted))
 
     def _record(self, outcome: Outcome, cause: dict[str, Any] | None) -> None:
+        cancelled = self.seen.cancelled
+
         def hurried() -> bool:
             self._notice()
             self._kept_tell()
-            return self._is_in_hurry or (self.seen.cancelled and outcome is not Outcome.CANCELLED)
+            return self._is_in_hurry or (self.seen.cancelled and not cancelled)
 
         if self.sandbox is not None:
             self.sandbox.kill()  # after a fault of our own the ranks must not write what is being returned
@@ -93,7 +96,7 @@ class CarryingSupervisor(Supervisor):
                 self.carrier.rescue(rescued(self.paths))
         try:
             outcome, cause = self.carrier.ended(
-                outcome, cause, hurried, lambda told: self.emit(EventKind.NOTE, message=told)
+                outcome, cause, hurried, lambda told: self.emit(EventKind.NOTE, message=told), cancelled=cancelled
             )
             self._kept_tell()
         finally:

@@ -9,15 +9,16 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from worker.plan import RunPaths
 from worker.telemetry.tail import open_below
 
 FILES_MAX = 500
+_BLOCK_BYTES = 8 << 20
 FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _PART = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
@@ -114,11 +115,13 @@ def tree_here(root: Path, folder: Path, names: Sequence[str] | None = None) -> T
         return None
 
 
-def tree_read(root: Path, folder: Path, names: Sequence[str] | None = None) -> Tree | None:
+def tree_read(
+    root: Path, folder: Path, names: Sequence[str] | None = None, read: Callable[[], None] = lambda: None
+) -> Tree | None:
     """The flat folder `folder` below `root`, which ranks may write, as a tree; no link is followed.
 
     Of the files `names`, else of all whose names do not begin with a dot (those are being made). None where it is none,
-    or is gone. Raises `OSError` where that cannot be told now.
+    or is gone. `read` is called after each block, and may raise. Raises `OSError` where that cannot be told now.
     """
     files = []
     try:
@@ -129,8 +132,15 @@ def tree_read(root: Path, folder: Path, names: Sequence[str] | None = None) -> T
             if fd is None:
                 return None
             with os.fdopen(fd, "rb") as stream:
-                digest = hashlib.file_digest(stream, "sha256").hexdigest()
-                files.append({"name": name, "bytes": stream.tell(), "sha256": digest})
+                files.append({"name": name, "sha256": _sha256(stream, read), "bytes": stream.tell()})
         return Tree.from_list(files)
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
+
+
+def _sha256(stream: BinaryIO, read: Callable[[], None]) -> str:
+    digest = hashlib.sha256()
+    while block := stream.read(_BLOCK_BYTES):
+        digest.update(block)
+        read()
+    return digest.hexdigest()

@@ -6,19 +6,24 @@ Their folder is one that programs may write: whatever it holds is checked, and n
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from worker.fence import STEP, step_name
+from worker.machine_faults import is_disk_fault
 from worker.telemetry.tail import open_below
+from worker.transfer.portal import Stopped
 from worker.transfer.tree import CHECKPOINT_NAME, Tree, tree_read
 
 MANIFEST = "MANIFEST.json"
 MANIFEST_BYTES_MAX = 4 << 20
 _FOLDER = Path("checkpoints")
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,13 +41,31 @@ class Unreturned:
         return {**asdict(self), "best": None, "removed": []}
 
 
-def unreturned(work: Path, *, resume_from: str | None, course_from: int) -> list[Unreturned]:
+def unreturned(
+    work: Path, *, resume_from: str | None, course_from: int, stopped: Callable[[], bool]
+) -> list[Unreturned]:
     """Those beyond the checkpoint that the attempt was to go on from, made by attempt `course_from` or a later one, the
-    oldest first. Raises `OSError`."""
+    oldest first. Raises `Stopped`, and `OSError` where too many files are open."""
+
+    def read() -> None:
+        if stopped():
+            raise Stopped("nobody waits for the attempt any more")
+
     beyond = -1 if resume_from is None else _step(resume_from)
     names = [path.name for path in (work / _FOLDER).glob(f"{STEP}*") if _step(path.name) > beyond]
-    found = (_read(work, name, course_from) for name in sorted(names, key=_step))
+    found = (_readable(work, name, course_from, read) for name in sorted(names, key=_step))
     return [one for one in found if one is not None]
+
+
+def _readable(work: Path, name: str, course_from: int, read: Callable[[], None]) -> Unreturned | None:
+    """As `_read`; None also where its disk fails: the attempt goes on from another one then."""
+    try:
+        return _read(work, name, course_from, read)
+    except OSError as error:
+        if not is_disk_fault(error):
+            raise
+        _log.warning("%s, which was not returned, cannot be read: %s", name, error)
+        return None
 
 
 def _step(name: str) -> int:
@@ -51,7 +74,7 @@ def _step(name: str) -> int:
     return int(digits) if CHECKPOINT_NAME.fullmatch(name) and digits.isascii() and digits.isdigit() else -1
 
 
-def _read(work: Path, name: str, course_from: int) -> Unreturned | None:
+def _read(work: Path, name: str, course_from: int, read: Callable[[], None]) -> Unreturned | None:
     body = _manifest(work, name)
     try:
         step, epoch, metric = body["step"], float(body["epoch"]), body["metric"]
@@ -60,7 +83,7 @@ def _read(work: Path, name: str, course_from: int) -> Unreturned | None:
         good = good and (metric is None or math.isfinite(metric))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return None
-    tree = tree_read(work, _FOLDER / name) if good and files else None
+    tree = tree_read(work, _FOLDER / name, read=read) if good and files else None
     if tree is None or _hashes(tree) != files:
         return None
     size = sum(file.bytes for file in tree.files if file.name != MANIFEST)

@@ -19,7 +19,7 @@ from harness.database import DATABASE_AWAY
 from harness.errors import HarnessError
 from harness.jobs.control.parts import first_lost_at
 from harness.jobs.control.reading import end_told
-from harness.jobs.control.saved import Saved, checkpoints_add, saved_read
+from harness.jobs.control.saved import Saved, checkpoints_add, course_begin, saved_read
 from harness.jobs.control.telemetry import count_of
 from harness.jobs.models import Checkpoint, Job, JobAttempt
 from harness.jobs.results import job_results
@@ -44,7 +44,7 @@ class Found:
     figures: Figures = field(default_factory=dict)
     """Fields that the results of a run that succeeded give."""
     unheard: tuple[Saved, ...] = ()
-    """Whole checkpoints that the attempt made and the job does not list, the oldest first."""
+    """Whole checkpoints of its course that the job does not list, the oldest first."""
 
     def without(self, told: Iterable[Event]) -> Found:
         """The same without those that these CHECKPOINT events tell of."""
@@ -90,8 +90,11 @@ def found_take(job: Job, attempt: JobAttempt, found: Found) -> None:
 
 
 def _unheard(job_id: str) -> tuple[Saved, ...]:
-    """Only of the attempt itself: after a person had the job go on from an earlier point, those of the course that was
-    left may lie there still, since a node without the store puts them aside in its own cache alone."""
+    """Only of the attempt itself, or of an older one of the same course, whose node may have returned it late.
+
+    After a person had the job go on from an earlier point, those of the course that was left may lie there still, since
+    a node without the store puts them aside in its own cache alone.
+    """
     attempts = JobAttempt.objects.select_related("job").filter(job_id=job_id, ended_at=None)
     attempt = attempts.filter(number=F("job__token")).first()
     if attempt is None:
@@ -99,7 +102,8 @@ def _unheard(job_id: str) -> tuple[Saved, ...]:
     paths: RunPaths = settings.STORE.job(job_id)
     names = sorted(_names(paths) - _listed(attempt.job), key=lambda name: (len(name), name))
     found = (saved_read(name, paths) for name in names[-UNHEARD_MAX:])
-    return tuple(one for one in found if one is not None and one.token == attempt.number)
+    begin = max(1, course_begin(attempt.job))
+    return tuple(one for one in found if one is not None and begin <= one.token <= attempt.number)
 
 
 def _names(paths: RunPaths) -> set[str]:

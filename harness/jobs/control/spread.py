@@ -151,9 +151,11 @@ def _end(attempt: JobAttempt, ends: Mapping[str, NodeEnd], found: Found) -> None
 
 def _how(attempt: JobAttempt, *, ended_badly: bool) -> str:
     """What a node is asked that has not ended yet."""
-    if ended_badly and attempt.job.state != JobState.CANCELLING and rescue_awaited(attempt, timezone.now()):
-        return "rescue"
-    return "pause" if attempt.job.state == JobState.PAUSING and not ended_badly else "cancel"
+    if attempt.job.state == JobState.CANCELLING:
+        return "cancel"
+    if not ended_badly:
+        return "pause"
+    return "rescue" if rescue_awaited(attempt, timezone.now()) else "end"
 
 
 def _ended_badly(attempt: JobAttempt, ends: Mapping[str, NodeEnd]) -> bool:

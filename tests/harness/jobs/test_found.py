@@ -255,6 +255,24 @@ def test_what_is_found_in_a_gap_is_not_forgotten_with_the_course_that_was_left(r
     assert note.data["checkpoint"] == name(20)
 
 
+@pytest.mark.parametrize(("made_by", "listed"), [(1, [10, 20, 30]), (0, [10, 20]), (3, [10, 20])])
+def test_what_the_next_attempt_returned_of_an_older_one_is_taken_though_nobody_told_of_it(running, made_by, listed):
+    events_apply(running.pk, [saved(running, 10, 1), saved(running, 20, 2), ended(running)])
+    assert tick_later() == 1
+    write(running, 30, attempt=made_by)
+    events_apply(running.pk, [ended(running, token=2)])
+    assert steps(running) == listed
+
+
+def test_of_attempts_before_that_which_got_on_nothing_is_taken(running):
+    events_apply(running.pk, [saved(running, 10, 1), ended(running)])
+    assert tick_later() == 1
+    events_apply(running.pk, [event(running, "running", 1, rank=0, token=2), saved(running, 20, 2, token=2)])
+    write(running, 30, attempt=1)
+    events_apply(running.pk, [ended(running, token=2)])
+    assert steps(running) == [10, 20]
+
+
 def test_one_that_does_not_tell_which_attempt_made_it_is_not_taken(running):
     write(running, 20, attempt=None)
     events_apply(running.pk, [ended(running)])

@@ -214,7 +214,7 @@ def test_a_node_that_does_not_save_in_time_is_ended_and_all_is_as_without(
     JobAttempt.objects.update(width={**attempt.width, "first_lost_at": lost_at.isoformat()})
     with django_capture_on_commit_callbacks(execute=True):
         reconcile()
-    assert set(stops(tasks_sent)) == {("cancel", "node.node-2"), ("cancel", "node.node-3")}
+    assert set(stops(tasks_sent)) == {("end", "node.node-2"), ("end", "node.node-3")}
     for name in ("node-2", "node-3"):
         attempt = ended(attempt, name, "cancelled", None)
     assert (attempt.job.state, next_plan(attempt)["resume_from"]) == ("queued", OLD)

@@ -195,10 +195,22 @@ def test_a_bad_end_stops_the_other_node_at_once_and_tells_the_real_cause(
     started(attempt)
     with django_capture_on_commit_callbacks(execute=True):
         ended(attempt, "node-2", "failed", BROKEN)
-    assert stops(tasks_sent) == [([attempt.job_id, 1, "cancel"], "node.node-1")]
+    assert stops(tasks_sent) == [([attempt.job_id, 1, "end"], "node.node-1")], "what it made is wanted"
     ended(attempt, "node-1", "cancelled")
     assert (attempt.job.state, attempt.job.failure["message"]) == ("failed", "bad shape")
     assert not Allocation.objects.exists()
+
+
+def test_who_cancels_while_a_node_returns_what_it_made_has_it_hurry(
+    attempt, people, tasks_sent, django_capture_on_commit_callbacks
+):
+    started(attempt)
+    ended(attempt, "node-2", "failed", BROKEN)
+    jobs.job_cancel(user=people.owner, job=attempt.job)
+    tasks_sent.clear()
+    with django_capture_on_commit_callbacks(execute=True):
+        reconcile()
+    assert stops(tasks_sent) == [([attempt.job_id, 1, "cancel"], "node.node-1")]
 
 
 def test_who_only_lost_a_sibling_is_not_to_blame(attempt):
@@ -230,7 +242,7 @@ def test_a_node_that_goes_down_is_lost_and_the_job_starts_again(
     assert attempt.ended_at is None  # node-1 has not told yet that its ranks are gone
     with django_capture_on_commit_callbacks(execute=True):
         reconcile()
-    assert ([attempt.job_id, 1, "cancel"], "node.node-1") in stops(tasks_sent)
+    assert ([attempt.job_id, 1, "end"], "node.node-1") in stops(tasks_sent)
     ended(attempt, "node-1", "lost", SUFFERED)
     assert attempt.failure["message"] == "The node node-2 does not answer."
     assert attempt.job.state == "queued"

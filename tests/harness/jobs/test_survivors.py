@@ -207,13 +207,13 @@ def test_before_its_first_step_it_starts_again(placed, tasks_sent, django_captur
     with django_capture_on_commit_callbacks(execute=True):
         attempt = ended(placed, "node-2", "lost", KILLED)
     assert len(held()) == 2
-    assert stops(tasks_sent) == [([attempt.job_id, 1, "cancel"], "node.node-1")]
+    assert stops(tasks_sent) == [([attempt.job_id, 1, "end"], "node.node-1")]
 
 
 def test_a_fault_of_the_program_is_not_survived(attempt, tasks_sent, django_capture_on_commit_callbacks):
     with django_capture_on_commit_callbacks(execute=True):
         attempt = ended(attempt, "node-2", "failed", {"code": "program_error", "message": "bad shape"})
-    assert stops(tasks_sent) == [([attempt.job_id, 1, "cancel"], "node.node-1")]
+    assert stops(tasks_sent) == [([attempt.job_id, 1, "end"], "node.node-1")]
     attempt = ended(attempt, "node-1", "lost", SUFFERED)
     assert (attempt.job.state, attempt.job.failure["message"]) == ("failed", "bad shape")
 

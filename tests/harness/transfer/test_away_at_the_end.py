@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from django.utils import timezone
@@ -15,11 +17,13 @@ from tests.small_disk import fill
 from tests.waiting import wait_for
 from worker.attempt import Attempt
 from worker.cause import failure
-from worker.events import FailureCode, Outcome
+from worker.events import Event, FailureCode, Outcome
 from worker.plan import RunPaths
+from worker.telemetry.forward import Forwarder
 from worker.transfer import carrier as carriers
 from worker.transfer.carrier import Carrier
 from worker.transfer.portal import PortalAway
+from worker.transfer.supervisor import CarryingSupervisor
 
 LOST = failure(FailureCode.RANK_KILLED, "Rank 0 was killed by something outside the run (SIGKILL).")
 
@@ -36,7 +40,8 @@ class Ending(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        self.end = self.carrier.ended(self.outcome, self.cause, self.hurry.is_set, self.notes.append)
+        asked = self.outcome is Outcome.CANCELLED
+        self.end = self.carrier.ended(self.outcome, self.cause, self.hurry.is_set, self.notes.append, cancelled=asked)
 
     def ended(self):
         wait_for(lambda: self.end is not None)
@@ -113,6 +118,69 @@ def test_nothing_is_returned_once_the_attempt_was_given_up(carrier, switch, plan
     outcome, cause = ending.ended()
     assert outcome is Outcome.LOST and "no longer the newest" in cause["message"]
     assert not store.results.exists()
+
+
+class Recording(threading.Thread):
+    """The supervisor of a part whose ranks have ended: it returns what they made, and records that."""
+
+    def __init__(self, carrier: Carrier, attempt: Attempt, outcome: Outcome, monkeypatch) -> None:
+        super().__init__(daemon=True)
+        monkeypatch.setattr("worker.transfer.supervisor.depot_here", lambda: carrier._depot)
+        self.told: list[Event] = []
+        self.requests = attempt.paths.requests(attempt.plan.token)
+        self.requests.mkdir(parents=True, exist_ok=True)
+        forwarder = SimpleNamespace(send=self.told.extend, close=lambda _: None, fenced=threading.Event())
+        self.supervisor = CarryingSupervisor(attempt, cast(Forwarder, forwarder))
+        self.supervisor.carrier, self.outcome = carrier, outcome
+
+    def run(self) -> None:
+        self.supervisor._record(self.outcome, None)
+
+    def waits(self) -> bool:
+        return any("waits on node-1" in event.data.get("message", "") for event in self.told)
+
+
+@pytest.fixture
+def recording(carrier, switch, plan, here, monkeypatch):
+    monkeypatch.setattr(carriers, "CANCELLED_S", 0.5)
+    monkeypatch.setattr(carriers, "HURRY_S", 0.2)
+
+    def begin(outcome: Outcome, *asked: str) -> Recording:
+        made = Recording(carrier, Attempt(plan, here, "node-1"), outcome, monkeypatch)
+        for name in asked:
+            (made.requests / name).touch()
+        made.supervisor._notice()
+        made.start()
+        return made
+
+    return begin
+
+
+@pytest.mark.parametrize("outcome", [Outcome.CANCELLED, Outcome.LOST, Outcome.SUCCEEDED])
+def test_a_part_whose_siblings_ended_badly_returns_what_it_made_however_long_that_takes(
+    recording, switch, store, outcome
+):
+    part = recording(outcome, *(["end"] if outcome is Outcome.CANCELLED else []))
+    wait_for(part.waits)
+    (part.requests / "end").touch()
+    part.join(1.0)
+    assert part.is_alive()
+    switch.away = False
+    part.join()
+    assert (store.results / "results.json").read_text() == "{}"
+    assert part.told[-1].data["outcome"] == outcome
+
+
+def test_who_cancels_meanwhile_has_the_devices_back(recording):
+    part = recording(Outcome.CANCELLED, "end")
+    wait_for(part.waits)
+    (part.requests / "cancel").touch()
+    wait_for(lambda: not part.is_alive())
+
+
+def test_a_cancelled_part_is_not_waited_for(recording):
+    part = recording(Outcome.CANCELLED, "cancel")
+    wait_for(lambda: not part.is_alive())
 
 
 @pytest.mark.parametrize("foreseen", [True, False], ids=["asked before", "found in the middle of a file"])

@@ -12,6 +12,8 @@ from tests.harness.jobs.helpers import event
 from tests.waiting import wait_for
 from tests.worker.transfer.test_unreturned import save
 from worker.attempt import Attempt
+from worker.cause import failure
+from worker.events import FailureCode, Outcome
 from worker.plan import RunPlan
 from worker.transfer.carrier import Carrier
 
@@ -63,6 +65,39 @@ def test_the_next_attempt_on_the_node_goes_on_from_it_and_returns_it(carrier, se
     events_apply(job.pk, events)
     rows = Checkpoint.objects.filter(job=job).order_by("step").values_list("name", "best", "token")
     assert list(rows) == [(names[0], False, 1), (names[1], False, 2), (names[2], True, 2)]
+
+
+DAMAGED = failure(FailureCode.CHECKPOINT_CORRUPT, "Damaged checkpoint: step-00000300/state.pt: no archive")
+
+
+def test_one_that_does_not_load_is_dropped_and_the_next_attempt_goes_on_from_an_older_one(carrier, depot, second, here):
+    for step in (200, 300):
+        save(here.work, step, attempt=1)
+    brought(carrier)
+    outcome, cause = carrier.leftover_judge(Outcome.FAILED, DAMAGED)
+    carrier.close()
+    assert outcome is Outcome.LOST, "the checkpoint of the plan is not to blame"
+    assert cause["message"] == (
+        "The checkpoint step-00000300, which lay on node-1 and had not been returned, does not load."
+    )
+    assert not (here.checkpoints / "step-00000300").exists()
+    again = Carrier(Attempt(second, here, "node-1"), depot)
+    assert brought(again)[1] == "step-00000200"
+    again.close()
+
+
+def test_a_checkpoint_of_the_plan_that_does_not_load_is_for_control_to_set_aside(carrier, here):
+    assert brought(carrier)[1] == "step-00000100"
+    assert carrier.leftover_judge(Outcome.FAILED, DAMAGED) == (Outcome.FAILED, DAMAGED)
+    assert (here.checkpoints / "step-00000100").exists()
+
+
+def test_a_run_that_fails_otherwise_keeps_what_it_went_on_from(carrier, here):
+    save(here.work, 300, attempt=1)
+    brought(carrier)
+    wrong = failure(FailureCode.PROGRAM_ERROR, "bad shape")
+    assert carrier.leftover_judge(Outcome.FAILED, wrong) == (Outcome.FAILED, wrong)
+    assert (here.checkpoints / "step-00000300").exists()
 
 
 def test_one_that_another_node_has_got_on_without_is_given_up(carrier, second, here, store):

@@ -21,6 +21,7 @@ from worker.runtime import pulse as pulses
 from worker.runtime.checkpoint import CheckpointStore, CorruptCheckpoint
 from worker.runtime.checkpointer import Checkpointer
 from worker.runtime.exhausted import is_out_of_memory
+from worker.runtime.manifest import manifest_read
 from worker.runtime.memory import status_fields
 
 
@@ -252,6 +253,22 @@ def test_what_is_put_aside_is_told_with_the_next_checkpoint_as_gone_from_its_pla
     for step in (2, 4):
         checkpointer._write({}, step=step, epoch=1.0, metric=None)
     assert [data["removed"] for data in told] == [["step-00000003"], ["step-00000001"]]
+
+
+def test_a_run_goes_on_saving_though_an_older_checkpoint_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(folder: Path) -> dict[str, Any] | None:
+        if folder.name == "step-00000001":
+            raise OSError(errno.EIO, "Input/output error")
+        return manifest_read(folder)
+
+    checkpointer, told = checkpointer_of(tmp_path / "checkpoints"), list[dict[str, Any]]()
+    checkpointer.run.reporter.emit = lambda kind, **data: told.append(data)
+    checkpointer._write({}, step=1, epoch=1.0, metric=0.5)
+    monkeypatch.setattr("worker.runtime.checkpoint.manifest_read", failing)
+    checkpointer._write({}, step=2, epoch=2.0, metric=0.4)
+    assert [(data["name"], data["best"]) for data in told] == [("step-00000001", True), ("step-00000002", None)]
 
 
 def test_without_memory_for_the_best_weights_the_last_ones_are_used_and_told_so(

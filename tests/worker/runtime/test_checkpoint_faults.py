@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import random
 import shutil
@@ -10,6 +11,7 @@ import signal
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,6 +20,7 @@ from hypothesis import strategies as st
 
 from tests.small_disk import fill
 from worker.runtime.checkpoint import CheckpointStore, CorruptCheckpoint
+from worker.runtime.failures import describe
 
 KILLS = 12
 NUMBERS = 50_000
@@ -163,16 +166,54 @@ def test_a_disk_that_is_really_full_keeps_the_last_good_one_and_takes_the_next_w
     assert [saved.step for saved in store.saved()] == [1, 3]
 
 
-@pytest.mark.parametrize(("code", "raised"), [(errno.ESTALE, OSError), (errno.EIO, CorruptCheckpoint)])
-def test_a_checkpoint_whose_disk_does_not_answer_is_not_taken_for_damaged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, raised: type[Exception]
+def failing(monkeypatch: pytest.MonkeyPatch, end: str, code: int) -> None:
+    """From now on whoever opens, or lists, a path of that end is told of a fault of its disk."""
+    opened, listed = io.open, os.listdir
+
+    def failed(path: str | Path | int) -> None:
+        if str(path).endswith(end):
+            raise OSError(code, os.strerror(code), str(path))
+
+    def open_(path: str | Path | int, *args: Any, **more: Any) -> Any:
+        failed(path)
+        return opened(path, *args, **more)
+
+    def listdir(path: str | Path) -> list[str]:
+        failed(path)
+        return listed(path)
+
+    monkeypatch.setattr(io, "open", open_)
+    monkeypatch.setattr(os, "listdir", listdir)
+
+
+def test_what_is_to_be_put_aside_is_found_though_an_older_one_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_of(tmp_path)
+    for step in (1, 2, 3):
+        store.save(state(step), step=step, epoch=0.1, metric=None)
+    failing(monkeypatch, "step-00000001/MANIFEST.json", errno.EIO)
+    assert [saved.step for saved in store.saved(after=1)] == [2, 3]
+    assert [saved.step for saved in store.saved(after=2)] == [3]
+
+
+@pytest.mark.parametrize("end", ["MANIFEST.json", "state.pt", "checkpoints"])
+@pytest.mark.parametrize("code", [errno.ESTALE, errno.EIO, errno.ETIMEDOUT])
+def test_a_disk_that_fails_makes_no_checkpoint_a_damaged_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, end: str
 ) -> None:
     store = store_of(tmp_path / "checkpoints")
-    name = store.save(state(1), step=1, epoch=0.1, metric=None).name
-
-    def failed(_: Path) -> tuple[int, str]:
-        raise OSError(code, os.strerror(code))
-
-    monkeypatch.setattr("worker.runtime.checkpoint.file_sha256", failed)
-    with pytest.raises(raised):
-        store.load(name)
+    name = store.save(state(1), step=1, epoch=0.1, metric=0.5).name
+    notes: list[str] = []
+    with monkeypatch.context() as patch:
+        failing(patch, end, code)
+        with pytest.raises(OSError, match=os.strerror(code)) as caught:
+            store.newest_good(notes.append)
+        if end != "checkpoints":
+            with pytest.raises(OSError, match=os.strerror(code)):
+                store.load(name)
+        assert store.purge() == []
+    assert describe(caught.value, tmp_path, lambda: None)["code"] == "disk_fault"
+    assert notes == [] and store.newest_good(notes.append) is not None
+    best = store.best()
+    assert best is not None and best.name == name, "it was taken for damaged"
