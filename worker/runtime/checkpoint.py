@@ -7,6 +7,7 @@ torch.load accepts a flipped bit silently, so every load checks the hash first.
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import json
 import os
@@ -26,6 +27,9 @@ from worker.runtime.aside import purge_aside, put_aside
 from worker.runtime.exhausted import is_out_of_memory
 from worker.runtime.hashed import HashingFile, file_sha256
 from worker.runtime.manifest import FORMAT, MANIFEST_FILE, STATE_FILE, manifest_read
+
+_BAD_SECTORS = frozenset({errno.EIO, errno.EREMOTEIO, errno.EUCLEAN})
+"""What a disk says of one file of it, too."""
 
 
 class CorruptCheckpoint(Exception):
@@ -193,15 +197,18 @@ class CheckpointStore:
 
         `mapped`: its tensors stay in the file until they are looked at, for who copies them elsewhere.
         """
-        folder = self.folder / name
-        manifest = manifest_read(folder)
-        if manifest is None:
-            raise CorruptCheckpoint(f"{name}: no readable {MANIFEST_FILE}")
-        for file_name, entry in manifest["files"].items():
-            _check_file(folder / file_name, entry, f"{name}/{file_name}")
+        try:
+            self._check_files(name)
+        except OSError as error:
+            # A server that is away says the same as a bad sector: the latter leaves other checkpoints readable.
+            if error.errno not in _BAD_SECTORS or not any(
+                self._is_whole(other) for other in self._names() if other != name
+            ):
+                raise
+            raise CorruptCheckpoint(f"{name}: {error.strerror}, and another one can be read") from error
         try:
             state: dict[str, Any] = torch.load(
-                folder / STATE_FILE, map_location="cpu", weights_only=True, mmap=mapped or None
+                self.folder / name / STATE_FILE, map_location="cpu", weights_only=True, mmap=mapped or None
             )
         except Exception as error:
             if is_out_of_memory(error) or is_disk_fault(error):
@@ -210,6 +217,21 @@ class CheckpointStore:
         if mapped:
             _scalars_own(state)
         return state
+
+    def _check_files(self, name: str) -> None:
+        folder = self.folder / name
+        manifest = manifest_read(folder)
+        if manifest is None:
+            raise CorruptCheckpoint(f"{name}: no readable {MANIFEST_FILE}")
+        for file_name, entry in manifest["files"].items():
+            _check_file(folder / file_name, entry, f"{name}/{file_name}")
+
+    def _is_whole(self, name: str) -> bool:
+        try:
+            self._check_files(name)
+        except (OSError, CorruptCheckpoint):
+            return False
+        return True
 
     def newest_good(self, note: Callable[[str], None], *, mapped: bool = False) -> tuple[str, dict[str, Any]] | None:
         """The newest checkpoint that loads; each corrupt one on the way is passed over with a `note`.

@@ -197,6 +197,25 @@ def test_what_is_to_be_put_aside_is_found_though_an_older_one_cannot_be_read(
     assert [saved.step for saved in store.saved(after=2)] == [3]
 
 
+@pytest.mark.parametrize("end", ["step-00000002/MANIFEST.json", "step-00000002/state.pt"])
+def test_one_file_that_its_disk_cannot_read_is_passed_over_for_an_older_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    store = store_of(tmp_path)
+    older, newest = (store.save(state(step), step=step, epoch=0.1, metric=None).name for step in (1, 2))
+    notes: list[str] = []
+    with monkeypatch.context() as patch:
+        failing(patch, end, errno.EIO)
+        with pytest.raises(CorruptCheckpoint, match="Input/output error, and another one can be read"):
+            store.load(newest)
+        found = store.newest_good(notes.append)
+    assert found is not None and found[0] == older and newest in notes[0]
+    with monkeypatch.context() as patch:
+        failing(patch, end, errno.ESTALE)
+        with pytest.raises(OSError, match=os.strerror(errno.ESTALE)):
+            store.newest_good(notes.append)
+
+
 @pytest.mark.parametrize("end", ["MANIFEST.json", "state.pt", "checkpoints"])
 @pytest.mark.parametrize("code", [errno.ESTALE, errno.EIO, errno.ETIMEDOUT])
 def test_a_disk_that_fails_makes_no_checkpoint_a_damaged_one(
