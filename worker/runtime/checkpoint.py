@@ -7,7 +7,6 @@ torch.load accepts a flipped bit silently, so every load checks the hash first.
 
 from __future__ import annotations
 
-import errno
 import fnmatch
 import json
 import os
@@ -25,15 +24,10 @@ from worker.fence import GONE, LEFT, OLD, STEP, desk_name, fence_raise, newest_w
 from worker.machine_faults import is_disk_fault
 from worker.runtime.aside import purge_aside, put_aside
 from worker.runtime.exhausted import is_out_of_memory
-from worker.runtime.hashed import HashingFile, file_sha256
+from worker.runtime.hashed import HashingFile
 from worker.runtime.manifest import FORMAT, MANIFEST_FILE, STATE_FILE, manifest_read
-
-_BAD_SECTORS = frozenset({errno.EIO, errno.EREMOTEIO, errno.EUCLEAN})
-"""What a disk says of one file of it, too."""
-
-
-class CorruptCheckpoint(Exception):
-    """A checkpoint is incomplete or was changed."""
+from worker.runtime.whole import CorruptCheckpoint as CorruptCheckpoint
+from worker.runtime.whole import files_check, is_whole, may_be_one_file
 
 
 class Superseded(Exception):
@@ -198,12 +192,10 @@ class CheckpointStore:
         `mapped`: its tensors stay in the file until they are looked at, for who copies them elsewhere.
         """
         try:
-            self._check_files(name)
+            files_check(self.folder / name)
         except OSError as error:
-            # A server that is away says the same as a bad sector: the latter leaves other checkpoints readable.
-            if error.errno not in _BAD_SECTORS or not any(
-                self._is_whole(other) for other in self._names() if other != name
-            ):
+            others = (self.folder / other for other in self._names() if other != name)
+            if not (may_be_one_file(error) and any(map(is_whole, others))):
                 raise
             raise CorruptCheckpoint(f"{name}: {error.strerror}, and another one can be read") from error
         try:
@@ -217,21 +209,6 @@ class CheckpointStore:
         if mapped:
             _scalars_own(state)
         return state
-
-    def _check_files(self, name: str) -> None:
-        folder = self.folder / name
-        manifest = manifest_read(folder)
-        if manifest is None:
-            raise CorruptCheckpoint(f"{name}: no readable {MANIFEST_FILE}")
-        for file_name, entry in manifest["files"].items():
-            _check_file(folder / file_name, entry, f"{name}/{file_name}")
-
-    def _is_whole(self, name: str) -> bool:
-        try:
-            self._check_files(name)
-        except (OSError, CorruptCheckpoint):
-            return False
-        return True
 
     def newest_good(self, note: Callable[[str], None], *, mapped: bool = False) -> tuple[str, dict[str, Any]] | None:
         """The newest checkpoint that loads; each corrupt one on the way is passed over with a `note`.
@@ -326,16 +303,3 @@ def _scalars_own(tree: dict[Any, Any] | list[Any]) -> None:
             tree[key] = value.clone()
         elif isinstance(value, dict | list):
             _scalars_own(value)
-
-
-def _check_file(path: Path, entry: dict[str, Any], shown: str) -> None:
-    try:
-        size, digest = file_sha256(path)
-    except OSError as error:
-        if is_disk_fault(error):
-            raise
-        raise CorruptCheckpoint(f"{shown}: {error.strerror}") from error
-    if size != entry["bytes"]:
-        raise CorruptCheckpoint(f"{shown}: {size} bytes instead of {entry['bytes']}")
-    if digest != entry["sha256"]:
-        raise CorruptCheckpoint(f"{shown}: its sha256 is not the one that was written")
