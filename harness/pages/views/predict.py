@@ -113,6 +113,7 @@ def job_predict(request: HttpRequest, job_id: str) -> HttpResponseBase:
         "checkpoint": request.POST.get("checkpoint") or request.GET.get("checkpoint", ""),
         "two_classes": two_classes,
         "threshold": request.POST.get("threshold", f"{USUAL_THRESHOLD}"),
+        "usual_threshold": f"{USUAL_THRESHOLD}",
         "threshold_class": request.POST.get("threshold_class", ""),
         "predictions": page_within(
             prediction_list(user=user, job=job), page=page_number(request), page_size=PREDICTIONS_SHOWN
