@@ -270,7 +270,7 @@ def test_a_drain_names_running_jobs_that_would_be_paused_for_those_it_moves(job_
     queue(greater)
     Job.objects.filter(pk=greater.pk).update(priority=5)
     (row,) = drain_consequences(user=people.admin, name="drained").delayed
-    assert row.job.name == "lesser" and "is paused" in row.why
+    assert row.job.name == "lesser" and "makes room" in row.why
     assert drain_consequences(user=people.admin, name="other").delayed == ()
 
 
