@@ -59,9 +59,9 @@ def test_the_gpu_is_named_as_its_driver_lists_it(environment: dict[str, str], na
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EUCLEAN])
 def test_a_disk_that_failed_is_named_by_the_path(code: int) -> None:
-    error = OSError(code, os.strerror(code), "/store/jobs/1/work/state.pt")
+    error = OSError(code, os.strerror(code), "/store/jobs/1/run/state.pt")
     assert is_disk_fault(error)
-    assert disk_words(error, {})[0] == f"The disk failed at /store/jobs/1/work/state.pt: {os.strerror(code)}."
+    assert disk_words(error, {})[0] == f"The disk failed at /store/jobs/1/run/state.pt: {os.strerror(code)}."
     folders = {"DLH_WORK": "/w", "DLH_DATA": "/d"}
     assert "at /w or /d:" in disk_words(OSError(code, os.strerror(code)), folders)[0]
 

@@ -94,73 +94,10 @@ def test_the_overhead_of_a_change_is_in_the_account():
     assert ways.run_s(job.options[0]) == pytest.approx(1000.0 + 60.0)
 
 
-def test_a_start_that_takes_long_is_paid_again_after_a_pause_and_is_part_of_the_first_run():
-    slow = replace(options(1000.0, (1,))[0], start_s=300.0)
-    fresh = JobView(job_id="a", options=(slow,), submitted_s=0.0, can_pause=True)
-    rescale = Rescale(fixed_s=5.0, per_doubling_s=0.0)
-    assert Ways(fresh, rescale).seconds == pytest.approx([1005.0])
-    assert Ways(replace(fresh, work_left=0.5), rescale).seconds == pytest.approx([800.0])
-    held = Running(option=slow, nodes=(), device_ids=(), started_s=0.0, last_change_s=0.0)
-    ways = Ways(replace(fresh, work_left=0.5, running=held), rescale)
-    assert (ways.run_s(slow), ways.anew_s(slow)) == pytest.approx((500.0, 800.0))
-
-
-@pytest.mark.parametrize(("start_s", "late"), [(5.0, set()), (300.0, {"runs"})])
-def test_a_promise_that_a_new_start_after_a_pause_would_cost_is_told_to_be_late(start_s, late):
-    (option,) = (replace(one, start_s=start_s) for one in options(1000.0, (1,)))
-    runs = JobView(job_id="runs", options=(option,), submitted_s=0.0, deadline_s=1600.0, promised=True, can_pause=True)
-    urgent = view("urgent", 500.0, 520.0, widths=(1,), promised=True)
-    plan = planned([on_devices(runs, 0), urgent], RESTARTS, pool="1x1")
-    assert set(counts(plan)) == {"urgent"} and set(plan.warnings) == late
-
-
 def test_marginal_efficiency_is_one_where_speed_grows_like_power():
     narrow, wide, _ = options(100.0, power=1.0)
     assert gain(narrow, wide) == pytest.approx(1.0)
     assert gain(wide, replace(wide, power_w=2 * wide.power_w)) == pytest.approx(0.0)
-
-
-def test_a_run_grows_only_where_the_change_costs_less_than_it_gains():
-    job = view("a", 1000.0, power=1.0)
-    held = Running(
-        option=job.options[0], nodes=("p0n00000",), device_ids=("p0n00000d0",), started_s=0.0, last_change_s=0.0
-    )
-    policy = DeadlineEnergy(rescale=Rescale(fixed_s=5.0, per_doubling_s=2.0))
-    assert counts(planned([replace(job, running=held, work_left=0.5)], policy)) == {"a": 4}
-    assert counts(planned([replace(job, running=held, work_left=0.01)], policy)) == {"a": 1}
-
-
-def on_devices(job, *numbers):
-    """The job as it runs on these devices of the first node, for long."""
-    devices = tuple(f"p0n00000d{number}" for number in numbers)
-    running = Running(
-        option=job.options[0], nodes=("p0n00000",), device_ids=devices, started_s=-1e3, last_change_s=-1e3
-    )
-    return replace(job, running=running)
-
-
-@pytest.mark.parametrize(("later_s", "count"), [(10.0, 1), (2000.0, 4)])
-def test_a_run_grows_only_onto_devices_that_stay_free_until_that_has_paid(later_s, count):
-    running = on_devices(view("runs", 1000.0, power=1.0), 0)
-    held = on_devices(view("held", later_s, widths=(2,), power=0.0, can_pause=False), 1, 2)
-    promised = view("promised", 1000.0, later_s + 1030.0, widths=(5,), power=0.0, promised=True)
-    assert counts(planned([running, held, promised], RESTARTS, pool="1x6"))["runs"] == count
-
-
-def test_a_run_keeps_devices_that_are_needed_by_others_in_a_moment_until_then():
-    running = on_devices(view("runs", 1000.0, power=1.0), 0, 1, 2, 3)
-    running = replace(running, running=replace(running.running, option=running.options[2]))
-    held = on_devices(view("held", 10.0, widths=(2,), power=0.0, can_pause=False), 4, 5)
-    promised = view("promised", 1000.0, 1040.0, widths=(5,), power=0.0, promised=True)
-    assert counts(planned([running, held, promised], RESTARTS, pool="1x6"))["runs"] == 4
-
-
-@pytest.mark.parametrize(("later_s", "starts"), [(10.0, False), (60.0, True)])
-def test_a_deadline_that_does_not_fit_starts_on_free_devices_only_if_that_is_worth_a_start(later_s, starts):
-    held = begun(view("held", later_s, widths=(1,), can_pause=False), 0.0)
-    promised = view("promised", 1000.0, later_s + 1006.0, widths=(2,), power=0.0, promised=True)
-    dated = view("dated", 500.0, 600.0, widths=(1,))
-    assert ("dated" in counts(planned([held, promised, dated], RESTARTS, pool="1x2"))) is starts
 
 
 @pytest.mark.parametrize(("work_left", "count"), [(0.9, 1), (0.03, 2)])
