@@ -174,31 +174,6 @@ def test_a_draft_stands_on_the_way_to_a_job_and_a_running_one_does_not(world: Si
     assert "steps-line" not in owner.get(reverse("job_page", args=[world.jobs["running"].pk])).content.decode()
 
 
-def test_a_draft_opens_on_what_it_costs_and_one_in_the_trash_on_its_program(
-    world: SimpleNamespace, owner: Client
-) -> None:
-    job = world.jobs["draft"]
-    flat = re.sub(r"\s+", " ", owner.get(reverse("job_page", args=[job.pk])).content.decode())
-    assert '<li aria-current="step"> <span>Time, memory, energy</span> </li>' in flat
-    assert f'<a href="{reverse("job_tab", args=[job.pk, "program"])}">look at the program</a>' in flat
-    Job.objects.filter(pk=job.pk).update(deleted_at=timezone.now())
-    assert 'id="pg">Program</h2>' in owner.get(reverse("job_page", args=[job.pk])).content.decode()
-
-
-def test_a_copy_is_changed_in_its_spec_and_one_of_an_edited_program_there(
-    world: SimpleNamespace, owner: Client
-) -> None:
-    job = world.jobs["draft"]
-
-    def copied() -> str:
-        answer: Any = owner.post(reverse("job_act", args=[job.pk, "clone"]))
-        return str(answer.url)
-
-    assert copied().endswith("/spec/")
-    owner.post(reverse("program_save", args=[job.pk]), {"name": "model.py", "text": "import os\n"})
-    assert copied().endswith("/program/")
-
-
 def test_a_clone_says_what_it_is(world: SimpleNamespace, owner: Client) -> None:
     job = world.jobs["succeeded"]
     page = owner.post(reverse("job_act", args=[job.pk, "clone"]), follow=True).content.decode()
