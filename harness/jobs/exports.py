@@ -41,8 +41,10 @@ from worker.plan import RunPaths
 from worker.trees import tree_remove
 
 MODEL_FILE = "model.onnx"
-TEXT_FILES = ("README.md", "predict_onnx.py", "pictures.py", "onnx.json", "preprocess.json")
-"""Beside the model; predict_onnx.py only where the program prepares rows as it was generated to."""
+TEXT_FILES = (
+    "README.md", "predict_onnx.py", "answers.py", "table_rows.py", "pictures.py", "onnx.json", "preprocess.json",
+)  # fmt: skip
+"""Beside the model; predict_onnx.py and what it imports only where the program prepares rows as it was generated to."""
 TEXT_BYTES_MAX, REPORT_CHARS_MAX = 16 << 20, 64 << 10
 ANSWER_LIMIT_S = 600.0
 """A request without an answer for this long has failed: a node makes one at a time."""

@@ -26,6 +26,7 @@ from harness.jobs.pace import trial_count
 from harness.jobs.program_checks import program_syntax_check
 from harness.jobs.sizes import job_size_due
 from harness.jobs.states import job_note
+from harness.jobs.thresholds import threshold_check
 from harness.plain import plain
 from harness.pool.models import Node, NodeState
 from harness.pool.services import node_queue, pool_setting_get
@@ -37,7 +38,7 @@ from worker.states import TERMINAL
 from worker.trees import tree_remove
 from worker.words import size_words
 
-WEIGHTS_FILE = "work/results/model.safetensors"
+WEIGHTS_FILE, RESULTS_FILE = "work/results/model.safetensors", "work/results/results.json"
 INPUT_SUFFIXES = {
     "csv": "csv", "tsv": "tsv", "json": "json", "jsonl": "jsonl", "ndjson": "jsonl", "parquet": "parquet",
     "png": "png", "jpg": "jpg", "jpeg": "jpg", "jpe": "jpg", "jfif": "jpg", "webp": "webp", "bmp": "bmp", "gif": "gif",
@@ -79,7 +80,7 @@ def prediction_create(
     _waiting_check(user)
     weights_check(job, checkpoint)
     if threshold:
-        _threshold_check(job)
+        threshold_check(threshold, _classes(job), taken=takes_threshold(job))
     wanted_check(f"datasets/{job.dataset_sha256 or job.dataset.sha256}", "packed")
     node = answering_node(job, sees_store=True)
     prediction = Prediction(id=new_id(), job=job, owner=user, checkpoint=checkpoint, input_name=input_name[:255])
@@ -101,11 +102,14 @@ def takes_threshold(job: Job) -> bool:
     return "--threshold" in programs.files_read(_paths(job).program).get("predict.py", "")
 
 
-def _threshold_check(job: Job) -> None:
-    """Raise `Invalid` for a program that takes none; which classes there are, it says itself."""
-    if not takes_threshold(job):
-        hint = "A threshold is for classes; a clone of a job from before has a program that takes one."
-        raise Invalid("The predict.py of this job takes no threshold.", field="threshold", hint=hint)
+def _classes(job: Job) -> list[str]:
+    """By the results of the run; none before it has some, or where they cannot be read."""
+    try:
+        results = json_beneath(_paths(job).root, RESULTS_FILE)
+    except (OSError, UnsafePath):
+        return []
+    found = results.get("classes") if isinstance(results, dict) else None
+    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
 
 
 def _waiting_check(user: User) -> None:

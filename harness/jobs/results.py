@@ -21,11 +21,10 @@ from harness.jobs import programs
 from harness.jobs.archive import Large, Members, zip_body
 from harness.jobs.diffs import files_diff
 from harness.jobs.models import Checkpoint, Job, Prediction
-from harness.jobs.predictions import WEIGHTS_FILE, no_final_weights, prediction_output
+from harness.jobs.predictions import RESULTS_FILE, WEIGHTS_FILE, no_final_weights, prediction_output
 from harness.store import JSON_BYTES_MAX, FileTooLarge, UnsafePath, json_beneath, open_beneath, read_beneath
 from worker.plan import RunPaths
 
-RESULTS_FILE = "work/results/results.json"
 PREPROCESS_FILE = "work/results/preprocess.json"
 _CSV_LINE_LETTERS_MAX = 8 << 20
 PREPROCESS_BYTES_MAX = 64 << 20

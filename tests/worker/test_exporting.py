@@ -41,7 +41,8 @@ def test_a_node_exports_in_its_sandbox(job: JobFixture, tmp_path: Path) -> None:
     assert answer["weights_sha256"] == answer["report"]["weights_sha256"] == hashlib.sha256(weights).hexdigest()
     assert answer["weights_sha256"] in (job.paths.export("e1") / "README.md").read_text()
     names = {path.name for path in job.paths.export("e1").iterdir()}
-    assert names == {"model.onnx", "onnx.json", "preprocess.json", "predict_onnx.py", "README.md"}
+    scripts = {"predict_onnx.py", "answers.py", "table_rows.py"}
+    assert names == {"model.onnx", "onnx.json", "preprocess.json", "README.md"} | scripts
 
 
 def test_a_node_exports_a_checkpoint_unless_a_bit_of_it_has_flipped(job: JobFixture, tmp_path: Path) -> None:

@@ -44,6 +44,16 @@ def build(spec):
     return Net(len(spec.shape.features), spec.shape.outputs)
 """
 
+WITHOUT_TORCH = """
+import runpy, sys
+for name in ("torch", "pyarrow", "worker"):
+    sys.modules[name] = None  # whoever imports it fails
+sys.argv = ["predict_onnx.py", *sys.argv[1:]]
+sys.path.insert(0, "onnx")  # as Python does for a script
+runpy.run_path("onnx/predict_onnx.py", run_name="__main__")
+"""
+"""Runs the script that goes with a model as on a machine that has no torch."""
+
 
 def program(folder: Path, family: str, rows: str) -> Path:
     """A program of the catalog for `wine`, `diabetes` or `digits`."""

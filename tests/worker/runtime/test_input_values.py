@@ -18,7 +18,7 @@ from codegen.profile import measures, nested, profile_dataset, types
 from codegen.profile.types import TABLE_FILE, ColumnType, ProfileOptions
 from codegen.profile.values import NumberStyle, numbers
 from worker.runtime import spelling, tables
-from worker.runtime.onnx_export import predict_table
+from worker.runtime.onnx_export import table_rows
 from worker.runtime.spelling import as_trained
 from worker.runtime.tables import read_rows
 
@@ -134,12 +134,12 @@ def test_thousands_of_the_training_data_are_thousands_in_a_file_that_may_have_de
     noted = {"numeric": [{"column": "price", "kind": "numeric"}], "spelling": {"price": column.spelling}}
     (tmp_path / "one.csv").write_text(f"price;z\n{unit}79,409;1\n", encoding="utf-8")
     assert as_trained(noted, read_rows(tmp_path / "one.csv"))["price"].to_pylist() == ["79409"]
-    again, prefer_comma = predict_table.read_rows(tmp_path / "one.csv")
-    assert prefer_comma and predict_table.respelled(noted, again, prefer_comma)[0]["price"] == "79409"
+    again, prefer_comma = table_rows.read_rows(tmp_path / "one.csv")
+    assert prefer_comma and table_rows.respelled(noted, again, prefer_comma)[0]["price"] == "79409"
 
 
 def test_measures_are_those_of_the_profile() -> None:
-    assert spelling.MEASURES == predict_table.MEASURES == measures.MEASURES
+    assert spelling.MEASURES == table_rows.MEASURES == measures.MEASURES
 
 
 def test_a_measure_of_another_kind_is_no_number() -> None:
@@ -178,4 +178,4 @@ def test_durations_mean_the_same_to_profile_prediction_and_exported_script(text:
         assert read is None  # no column of this spelling has such a value, or it would have another
         return
     assert read is not None and float(read) == pytest.approx(packed, rel=1e-12)
-    assert predict_table.number(text, "", style) == pytest.approx(packed, rel=1e-12)
+    assert table_rows.number(text, "", style) == pytest.approx(packed, rel=1e-12)

@@ -13,16 +13,16 @@ import pytest
 from codegen.catalog import FAMILIES
 from codegen.catalog.own import FAMILY as OWN_FAMILY
 from tests.worker.runtime import samples
-from tests.worker.runtime.onnx_programs import answers, exported, own_program, program, rows_written, words_program
+from tests.worker.runtime.onnx_programs import (
+    WITHOUT_TORCH,
+    answers,
+    exported,
+    own_program,
+    program,
+    rows_written,
+    words_program,
+)
 
-WITHOUT_TORCH = """
-import runpy, sys
-for name in ("torch", "pyarrow", "worker"):
-    sys.modules[name] = None  # whoever imports it fails
-sys.argv = ["predict_onnx.py", *sys.argv[1:]]
-sys.path.insert(0, "onnx")  # as Python does for a script
-runpy.run_path("onnx/predict_onnx.py", run_name="__main__")
-"""
 CASES = [
     ("mlp", "wine"), ("mlp", "diabetes"), ("resmlp", "diabetes"), ("ft_transformer", "wine"),
     ("ft_transformer", "diabetes"), ("cnn", "digits"), ("resnet", "digits"), ("convnext", "digits"),

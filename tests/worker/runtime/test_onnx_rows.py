@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from tests.codegen.data_tables import TABULAR, load_table, make_table
-from worker.runtime.onnx_export import predict_table
+from worker.runtime.onnx_export import predict_table, table_rows
 from worker.runtime.onnx_export.scripts import _plain_rows, scripts_for
 from worker.runtime.spelling import as_trained
 from worker.runtime.tables import DECIMAL_COMMA, read_rows
@@ -35,7 +35,7 @@ def test_all_kinds_of_columns_are_encoded_as_in_training(rows: int, tmp_path) ->
     for one, other in zip(made, tensors, strict=True):
         assert one.dtype == other.dtype
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
-    assert set(scripts_for(dataset.preprocess, sample, tensors)) == {"predict_onnx.py"}
+    assert set(scripts_for(dataset.preprocess, sample, tensors)) == {"predict_onnx.py", "answers.py", "table_rows.py"}
     assert not scripts_for(dataset.preprocess, sample, [tensors[0] + 1, tensors[1]])
 
 
@@ -51,7 +51,7 @@ def test_all_kinds_of_columns_are_encoded_as_in_training(rows: int, tmp_path) ->
     ],
 )  # fmt: skip
 def test_numbers_are_read_as_they_were_written_in_training(text: str, spelled: str, written: str) -> None:
-    assert predict_table.plain_numbers([text], spelled, prefer_comma=False) == [written]
+    assert table_rows.plain_numbers([text], spelled, prefer_comma=False) == [written]
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_numbers_are_read_as_they_were_written_in_training(text: str, spelled: s
 )  # fmt: skip
 def test_durations_are_read_as_they_were_written_in_training(text: str, spelled: str, seconds: float) -> None:
     noted = {"numeric": [{"column": "x", "kind": "numeric"}], "spelling": {"x": spelled}, "missing": ["x"]}
-    (row,) = predict_table.respelled(noted, [{"x": text}], prefer_comma=True)
-    assert predict_table.number(row["x"], "", spelled) == seconds
+    (row,) = table_rows.respelled(noted, [{"x": text}], prefer_comma=True)
+    assert table_rows.number(row["x"], "", spelled) == seconds
 
 
 @pytest.mark.parametrize("prefer_comma", [False, True])
@@ -76,7 +76,7 @@ def test_commas_and_points_mean_what_they_mean_to_the_portal(trained: str, prefe
     for texts in combinations(spellings, 2):
         table = pa.table({"x": list(texts)}).replace_schema_metadata(mark)
         expected = as_trained(noted, table)["x"].to_pylist()
-        assert predict_table.plain_numbers(list(texts), trained, prefer_comma) == expected, texts
+        assert table_rows.plain_numbers(list(texts), trained, prefer_comma) == expected, texts
 
 
 TABLES = {
@@ -97,7 +97,7 @@ TABLES = {
 def test_a_file_is_read_as_the_portal_reads_it(tmp_path: Path, name: str) -> None:
     (tmp_path / "rows.csv").write_bytes(TABLES[name])
     table = read_rows(tmp_path / "rows.csv")
-    rows, prefer_comma = predict_table.read_rows(tmp_path / "rows.csv")
+    rows, prefer_comma = table_rows.read_rows(tmp_path / "rows.csv")
     assert rows == table.to_pylist()
     assert prefer_comma is ((table.schema.metadata or {}).get(DECIMAL_COMMA) == b"1")
 
@@ -108,13 +108,13 @@ def test_words_count_as_missing_where_they_do_to_the_portal(capsys: pytest.Captu
         "missing": ["rain", "day"],
     }
     rows = [{"rain": "706 mm", "day": "never"}, {"rain": "7", "day": "2020-01-31"}, {"rain": "wet", "day": ""}]
-    read = predict_table.respelled(noted, rows)
+    read = table_rows.respelled(noted, rows)
     assert [row["rain"] for row in read] == ["", "7", ""] and [row["day"] for row in read] == ["", "2020-01-31", ""]
     told: list[str] = []
     as_trained(noted, pa.Table.from_pylist(rows), told.append)
     expected = [re.sub("it counts|they count", "counted", line) for line in told]
     assert len(told) == 2 and capsys.readouterr().err.splitlines() == expected
-    assert predict_table.respelled({**noted, "missing": []}, rows) == rows
+    assert table_rows.respelled({**noted, "missing": []}, rows) == rows
 
 
 def test_what_cannot_be_read_is_told_with_row_and_column() -> None:

@@ -26,7 +26,7 @@ from worker.runtime.onnx_export.loaded import Loaded, load
 from worker.runtime.onnx_export.portable import AXIS, Portable
 from worker.runtime.onnx_export.readme import readme
 from worker.runtime.onnx_export.reasons import CannotExport, why_not
-from worker.runtime.onnx_export.scripts import PICTURES_FILE, SCRIPT_FILE, scripts_for
+from worker.runtime.onnx_export.scripts import SCRIPT_FILES, scripts_for
 from worker.runtime.ranges import range_said
 
 OPSET = 20
@@ -156,7 +156,7 @@ def _write(out: Path, report: dict[str, Any], loaded: Loaded) -> dict[str, Any]:
     names_known = bool(loaded.classes) or not loaded.portable.is_classification
     arrays = [tensor.numpy() for tensor in loaded.tensors]
     scripts = scripts_for(loaded.preprocess, loaded.rows, arrays) if names_known else {}
-    for name in (SCRIPT_FILE, PICTURES_FILE):
+    for name in SCRIPT_FILES:
         (out / name).unlink(missing_ok=True)
     for name, text in scripts.items():
         (out / name).write_text(text, encoding="utf-8")

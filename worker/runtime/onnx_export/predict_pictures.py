@@ -2,20 +2,22 @@
 
     pip install numpy onnxruntime pillow
     python predict_onnx.py --output predictions.csv picture.png other.jpg
+    python predict_onnx.py --threshold CLASS=P ...    what is of CLASS with a probability of P or more is called so
 
 model.onnx takes bytes, uint8 [batch, channels, height, width]: the picture upright, grey or RGB, transparent parts on
 white, its middle cut to a square and scaled. The mean and deviation of the training pictures are inside the model.
 """
 
 import argparse
-import csv
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image, ImageOps
 
+from worker.runtime.onnx_export.answers import ThresholdError, answers_of, write_csv
 from worker.runtime.pictures import plain_picture
 
 HERE = Path(__file__).parent
@@ -35,8 +37,8 @@ def encode(preprocess: dict[str, Any], pictures: list[Image.Image]) -> list[np.n
     return [np.stack(arrays) if arrays else np.empty((0, shape["channels"], *size[::-1]), np.uint8)]
 
 
-def predict(pictures: list[Path], folder: Path = HERE) -> list[dict[str, Any]]:
-    """The answer for each picture, with the files in `folder`."""
+def predict(pictures: list[Path], folder: Path = HERE, *, threshold: str = "") -> list[dict[str, Any]]:
+    """The answer for each picture, with the files in `folder`. Raises `ThresholdError`."""
     import onnxruntime
 
     about = json.loads((folder / "onnx.json").read_text(encoding="utf-8"))
@@ -46,17 +48,8 @@ def predict(pictures: list[Path], folder: Path = HERE) -> list[dict[str, Any]]:
     for start in range(0, len(pictures), CHUNK):
         tensors = encode(preprocess, [Image.open(path) for path in pictures[start : start + CHUNK]])
         outputs = session.run(None, {given["name"]: tensors[given["place"]] for given in about["inputs"]})
-        answers += answers_of(about["classes"], outputs)
+        answers += answers_of(about["classes"], outputs, threshold=threshold)
     return answers
-
-
-def answers_of(classes: list[str], outputs: list[np.ndarray]) -> list[dict[str, Any]]:
-    """One mapping per picture: the class, and how probable each is."""
-    return [
-        {"prediction": classes[int(shares.argmax())], "confidence": float(shares.max())}
-        | {f"probability of {name}": float(share) for name, share in zip(classes, shares, strict=True)}
-        for shares in outputs[1]
-    ]
 
 
 def main() -> None:
@@ -64,14 +57,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Predict with model.onnx.")
     parser.add_argument("pictures", type=Path, nargs="+")
     parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--threshold", default="", metavar="CLASS=P")
     options = parser.parse_args()
-    found = zip(options.pictures, predict(options.pictures), strict=True)
-    answers = [{"name": path.name} | answer for path, answer in found]
-    with options.output.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(answers[0]))
-        writer.writeheader()
-        writer.writerows(answers)
-    print(f"{len(answers)} predicted, written to {options.output}")
+    try:
+        found = predict(options.pictures, threshold=options.threshold)
+    except ThresholdError as error:
+        sys.exit(str(error))
+    named = zip(options.pictures, found, strict=True)
+    write_csv([{"name": path.name} | answer for path, answer in named], options.output)
 
 
 if __name__ == "__main__":

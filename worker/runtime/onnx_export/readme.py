@@ -6,15 +6,16 @@ from typing import Any
 
 _TABLE = """\
 Rows are encoded before the model sees them: numbers scaled, categories numbered, as preprocess.json says.
-`predict_onnx.py` does it with numpy alone; it gave the inputs of the training program for the rows of the check.
+`predict_onnx.py`, with answers.py and table_rows.py beside it, does it with numpy alone; it gave the inputs of the
+training program for the rows of the check.
 
     pip install numpy onnxruntime
     python predict_onnx.py --input rows.csv --output predictions.csv
 """
 _PICTURES = """\
 Pictures go in as bytes (0 to 255), cut to a square in their middle and scaled; their mean and deviation are taken off
-inside the model. `predict_onnx.py`, with pictures.py beside it, reads and prepares them; it gave the inputs of the
-training program in the check.
+inside the model. `predict_onnx.py`, with answers.py and pictures.py beside it, reads and prepares them; it gave the
+inputs of the training program in the check.
 
     pip install numpy onnxruntime pillow
     python predict_onnx.py --output predictions.csv picture.png
@@ -71,4 +72,6 @@ def _meaning(report: dict[str, Any]) -> str:
     if not report["classes"]:
         said = f"\n\n{report['ranges']}\n`prediction_ranges` in preprocess.json has it." if report["ranges"] else ""
         return f"`prediction` is in the unit of the target.{said}"
-    return "`probabilities` is the softmax of `logits`; the classes stand in their order in onnx.json, `classes`."
+    calls = "\nWith `--threshold CLASS=P` the script calls by that class what is of it with a probability of P or more."
+    said = "`probabilities` is the softmax of `logits`; the classes stand in their order in onnx.json, `classes`."
+    return said + (calls if report["script"] else "")

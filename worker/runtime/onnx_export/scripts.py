@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -11,9 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from worker.runtime import pictures
-from worker.runtime.onnx_export import predict_pictures, predict_table
+from worker.runtime.onnx_export import answers, predict_pictures, predict_table, table_rows
 
-SCRIPT_FILE, PICTURES_FILE = "predict_onnx.py", "pictures.py"
+SCRIPT_FILE = "predict_onnx.py"
+SCRIPT_FILES = (SCRIPT_FILE, "answers.py", "table_rows.py", "pictures.py")
+"""What may go with a model: the script, and what it imports."""
+_OURS = re.compile(r"^from worker\.runtime\.(?:onnx_export\.)?(\w+) import", re.MULTILINE)
 EXACT = 1e-5
 """Numbers may differ by so much: the last digits of a float32."""
 
@@ -28,15 +32,13 @@ def scripts_for(preprocess: dict[str, Any], rows: Any, tensors: Sequence[np.ndar
         return {}
     if len(made) != len(tensors) or not all(map(_same, made, tensors)):
         return {}
-    if is_table:
-        return {SCRIPT_FILE: _text(module)}
-    # There they lie side by side.
-    script = _text(module).replace("from worker.runtime.pictures import", "from pictures import")
-    return {SCRIPT_FILE: script, PICTURES_FILE: _text(pictures)}
+    beside = (answers, table_rows if is_table else pictures)
+    return {SCRIPT_FILE: _text(module), **{Path(str(each.__file__)).name: _text(each) for each in beside}}
 
 
 def _text(module: ModuleType) -> str:
-    return Path(str(module.__file__)).read_text(encoding="utf-8")
+    """Its source as it lies beside the others of them."""
+    return _OURS.sub(r"from \1 import", Path(str(module.__file__)).read_text(encoding="utf-8"))
 
 
 def _plain_rows(table: pa.Table) -> list[dict[str, str]]:
