@@ -18,7 +18,7 @@ from codegen.spec import Metric, Split, Task, TaskSpec
 from codegen.types import Hardware, Resolved
 from worker.words import counted, percent_words
 
-CLASS_METRICS = (Metric.ACCURACY, Metric.BALANCED_ACCURACY, Metric.MACRO_F1, Metric.LOG_LOSS)
+CLASS_METRICS = (Metric.ACCURACY, Metric.BALANCED_ACCURACY, Metric.MACRO_F1, Metric.ROC_AUC, Metric.LOG_LOSS)
 NUMBER_METRICS = (Metric.R2, Metric.RMSE, Metric.MAE)
 LEAST_ROWS_PER_RANK = 2
 BASE_MEMORY_GIB = 2.0

@@ -61,6 +61,7 @@ class Metric(StrEnum):
     ACCURACY = "accuracy"
     BALANCED_ACCURACY = "balanced_accuracy"
     MACRO_F1 = "macro_f1"
+    ROC_AUC = "roc_auc"
     LOG_LOSS = "log_loss"
     R2 = "r2"
     RMSE = "rmse"

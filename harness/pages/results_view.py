@@ -30,7 +30,7 @@ SENTENCES_SHOWN = 2000
 """Characters of what a program tells of its split and of the ranges of its predictions."""
 NARROW_COLUMNS = 5
 """A table of at most so many columns fits beside another chart."""
-_METRIC_ORDER = ("accuracy", "balanced_accuracy", "macro_f1", "log_loss", "r2", "rmse", "mae", "loss")
+_METRIC_ORDER = ("accuracy", "balanced_accuracy", "macro_f1", "roc_auc", "log_loss", "r2", "rmse", "mae", "loss")
 
 
 def results_context(job: Job, body: dict[str, Any]) -> dict[str, Any]:

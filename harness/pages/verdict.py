@@ -38,7 +38,7 @@ def verdict(task: str, body: dict[str, Any]) -> str:
             told += f" Of all {what} it is {_percent(accuracy)} (accuracy){_one_answer_beside(classes)}."
             return f"{told} Its macro F1 is {figure(f1, 3)}." if f1 is not None else told
         told = f"{told} {_percent(accuracy)}{_sure(body, 'accuracy', what)}{_beside_commonest(accuracy, classes)}."
-        return told + _class_by_class(accuracy, balanced, classes)
+        return told + _class_by_class(accuracy, balanced, classes) + _ranked(test, metric, what)
     if mae is None or r2 is None:
         return ""
     off = f"On rows it has never seen, its predictions are off by {figure(mae, 3)} on average{_sure(body, 'mae', what)}"
@@ -47,6 +47,17 @@ def verdict(task: str, body: dict[str, Any]) -> str:
     if r2 <= 0:
         return f"{off}: no better than always predicting the mean.{more}"
     return f"{off}, and explain {_percent(r2)} of what makes the values differ.{more}"
+
+
+def _ranked(test: dict[str, Any], metric: Any, what: str) -> str:
+    """How well it puts what is of a class before what is not, where that was asked for."""
+    area = number_of(test.get("roc_auc")) if metric == "roc_auc" else None
+    if area is None:
+        return ""
+    return (
+        f" Of two {what}, one of a class and one not, it gives the former the higher probability in {_percent(area)} "
+        f"of cases (ROC AUC {figure(area, 3)}; 50 % is guessing)."
+    )
 
 
 def beats_guessing(body: dict[str, Any]) -> bool:

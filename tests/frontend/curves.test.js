@@ -75,6 +75,7 @@ test("a key names its chart, its line and the colour of its rank", () => {
   assert.deepEqual([rank.title, rank.label, rank.hue], ["rows per second by rank", "rank 3", 3]);
   const validation = groupOf("val/macro_f1");
   assert.deepEqual([validation.title, validation.label, validation.hue], ["macro F1", "validation", 1]);
+  assert.equal(groupOf("test/roc_auc").title, "ROC AUC");
   assert.deepEqual([groupOf("learning_rate").label, groupOf("learning_rate").hue], ["learning_rate", undefined]);
 });
 

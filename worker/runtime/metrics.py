@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from worker.runtime.outcome.curves import roc_area
+
 
 def classification_metrics(logits: Tensor, targets: Tensor) -> dict[str, float]:
-    """loss, log_loss, accuracy, balanced_accuracy, macro_f1 from logits float32 [N, classes] and class numbers [N].
+    """loss, log_loss, accuracy, balanced_accuracy, macro_f1, roc_auc: logits float32 [N, classes], class numbers [N].
 
     balanced_accuracy is the mean over classes of the share of their rows that are right, over those that occur in the
-    targets; macro_f1 is the mean over those that occur in the targets or the predictions, both as in scikit-learn.
+    targets; macro_f1 is the mean over those that occur in the targets or the predictions, both as in scikit-learn;
+    roc_auc that over the classes of the areas under the ROC curves, each class against all others.
     """
     classes = logits.shape[1]
     predicted = logits.argmax(1)
@@ -28,7 +33,22 @@ def classification_metrics(logits: Tensor, targets: Tensor) -> dict[str, float]:
         "accuracy": float(hits.sum() / len(targets)),
         "balanced_accuracy": float((hits[true > 0] / true[true > 0]).mean()),
         "macro_f1": float(f1.mean()),
+        "roc_auc": mean_roc_area(logits, targets),
     }
+
+
+def mean_roc_area(logits: Tensor, targets: Tensor) -> float:
+    """Mean area under the ROC curves of the classes that some, but not all targets are of; of two they are the same.
+
+    0.5, as by guessing, where all targets are of one class; NaN where a logit is no number.
+    """
+    if not bool(logits.isfinite().all()):
+        return math.nan
+    probabilities, true = logits.double().softmax(1).numpy(), targets.numpy()
+    counts = np.bincount(true, minlength=logits.shape[1])
+    chosen = [place for place, count in enumerate(counts) if 0 < count < len(true)]
+    areas = [roc_area(true == place, probabilities[:, place]) for place in chosen[: 1 if len(counts) == 2 else None]]
+    return sum(areas) / len(areas) if areas else 0.5
 
 
 def regression_metrics(outputs: Tensor, targets: Tensor, std: float) -> dict[str, float]:

@@ -59,6 +59,7 @@ def _device(value: Any) -> str | None:
     return None if numbered or value in ("auto", "cpu", "cuda") else "one of auto, cpu, cuda, cuda:0"
 
 
+METRICS = ("accuracy", "balanced_accuracy", "macro_f1", "roc_auc", "log_loss", "r2", "rmse", "mae")
 _MOST = 10_000_000
 _COUNT = _number(1, _MOST, whole=True)
 _FROM_NONE = _number(0, _MOST, whole=True)
@@ -66,7 +67,7 @@ RULES: dict[str, Rule] = {
     "data.split.validation": _share,
     "data.split.test": _share,
     "data.split.by": _one_of("random", "group", "time"),
-    "objective.metric": _one_of("accuracy", "balanced_accuracy", "macro_f1", "log_loss", "r2", "rmse", "mae"),
+    "objective.metric": _one_of(*METRICS),
     "resources.device": _device,
     "mode": _one_of("auto", "single", "replicated", "sync", "async", "pipeline", "pipeline+sync"),
     "training.epochs": _COUNT,

@@ -7,7 +7,7 @@ import { alertBox, clear, el } from "./dom.js";
 import { json, pageData } from "./net.js";
 import { stream } from "./stream.js";
 
-const ORDER = ["loss", "accuracy", "balanced_accuracy", "macro_f1", "r2", "rmse", "mae", "log_loss"];
+const ORDER = ["loss", "accuracy", "balanced_accuracy", "macro_f1", "roc_auc", "r2", "rmse", "mae", "log_loss"];
 const MIB = 2 ** 20;
 
 const PARTS = ["train", "val", "test"];
@@ -15,7 +15,7 @@ const PARTS = ["train", "val", "test"];
 // A rank has the same colour in every chart, whoever spoke first; the node it runs on has another than any rank.
 const HUE_OF_NODE = 7;
 
-const NAMES = { r2: "R²", macro_f1: "macro F1", rmse: "RMSE", mae: "MAE", samples_per_s: "rows per second" };
+const NAMES = { r2: "R²", macro_f1: "macro F1", roc_auc: "ROC AUC", rmse: "RMSE", mae: "MAE", samples_per_s: "rows per second" };
 
 export function groupOf(key) {
   const [part, name] = key.includes("/")

@@ -129,3 +129,14 @@ def test_figures_have_their_intervals_and_the_rows_they_rest_on() -> None:
         "On rows it has never seen, its predictions are off by 1.43 on average (1.31 to 1.54, 627 test rows), "
         "and explain 60.8 % of what makes the values differ. Its RMSE is 2.08 (1.9 to 2.3)."
     )
+
+
+def test_who_asked_for_the_area_under_the_roc_curve_is_told_what_it_means() -> None:
+    body = results({"accuracy": 0.9, "roc_auc": 0.8714}, [["no", 90, 0.95], ["yes", 10, 0.45]], metric="roc_auc")
+    told = verdict("tabular_classification", body)
+    assert told.startswith(f"{SAID} 90 %")
+    assert told.endswith(
+        "Of two rows, one of a class and one not, it gives the former the higher probability in 87.1 % of cases "
+        "(ROC AUC 0.871; 50 % is guessing)."
+    )
+    assert "ROC" not in verdict("tabular_classification", results({"accuracy": 0.9, "roc_auc": 0.87}, []))

@@ -23,8 +23,8 @@ VALUES = (-1, 0, 1, 2, 0.5, 1.5, -0.5, math.inf, math.nan, 2**32, "many", "auto"
 WORDS = (
     "adamw", "sgd", "adam", "cosine", "constant", "linear", "none", "balanced", "shift", "shift_flip", "fp16", "bf16",
     "cpu", "cuda", "gpu", "single", "replicated", "sync", "async", "pipeline", "pipeline+sync", "random", "group",
-    "time", "accuracy", "balanced_accuracy", "macro_f1", "log_loss", "r2", "rmse", "mae", "acc", "own", "synced",
-    "float32",
+    "time", "accuracy", "balanced_accuracy", "macro_f1", "roc_auc", "log_loss", "r2", "rmse", "mae", "acc", "own",
+    "synced", "float32",
 )  # fmt: skip
 SETTLED = ("resources.device", "mode", "training.precision")
 """In a program these may still be auto."""

@@ -6,7 +6,7 @@ from typing import Any
 
 Chart = dict[str, Any]
 
-_METRICS = {"rmse": "RMSE", "mae": "MAE", "r2": "R²", "macro_f1": "macro F1"}
+_METRICS = {"rmse": "RMSE", "mae": "MAE", "r2": "R²", "macro_f1": "macro F1", "roc_auc": "ROC AUC"}
 
 
 def chart(identity: str, title: str, kind: str, columns: list[str], rows: list[list[Any]], note: str = "") -> Chart:

@@ -1,0 +1,75 @@
+"""The area under the ROC curve as a metric, beside scikit-learn's."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+from torch import Tensor
+
+from tests.worker.runtime import samples
+from worker.runtime.metrics import classification_metrics
+
+
+def rows(classes: int, count: int = 300) -> tuple[Tensor, Tensor]:
+    """Logits that know a little of their targets, some of them alike."""
+    generator = torch.Generator().manual_seed(classes)
+    targets = torch.randint(0, classes, (count,), generator=generator)
+    logits = torch.randn(count, classes, generator=generator).round(decimals=1)
+    logits[torch.arange(count), targets] += 0.7
+    return logits, targets
+
+
+def area(logits: Tensor, targets: Tensor) -> float:
+    """The metric of these rows."""
+    return classification_metrics(logits, targets)["roc_auc"]
+
+
+def test_of_two_classes_it_is_that_of_scikit_learn() -> None:
+    logits, targets = rows(2)
+    assert area(logits, targets) == pytest.approx(roc_auc_score(targets, logits.double().softmax(1)[:, 1]))
+    assert 0.6 < area(logits, targets) < 0.9
+
+
+def test_of_more_it_is_the_mean_of_each_against_all_others() -> None:
+    logits, targets = rows(5)
+    expected = roc_auc_score(targets, logits.double().softmax(1), multi_class="ovr", average="macro")
+    assert area(logits, targets) == pytest.approx(expected)
+
+
+def test_a_class_that_no_row_is_of_does_not_count() -> None:
+    logits, targets = rows(5)
+    there = targets != 3
+    found, shares = area(logits[there], targets[there]), logits[there].double().softmax(1)
+    each = [roc_auc_score(targets[there] == place, shares[:, place]) for place in (0, 1, 2, 4)]
+    assert found == pytest.approx(sum(each) / 4)
+
+
+def test_where_nothing_can_be_told_apart_it_is_that_of_guessing() -> None:
+    logits, _ = rows(3)
+    assert area(logits, torch.ones(len(logits), dtype=torch.int64)) == 0.5
+    assert area(torch.zeros(6, 2), torch.tensor([0, 1, 0, 1, 0, 1])) == 0.5
+
+
+def test_it_is_no_number_where_an_output_is_none() -> None:
+    logits, targets = rows(3)
+    logits[4, 1] = math.nan
+    assert math.isnan(area(logits, targets))
+
+
+def test_a_run_chooses_its_best_weights_by_it_and_tells_what_its_charts_tell(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    asked = {"objective": {"metric": "roc_auc"}, "training": {"epochs": 4}, "model": {"family": "mlp"}}
+    folder = samples.program(tmp_path / "program", samples.wine(data), **asked)
+    done = samples.run(folder, "train.py", "--data", str(data), DLH_THREADS="1")
+    assert done.returncode == 0, done.stderr[-2000:]
+    body = json.loads((folder / "work" / "results" / "results.json").read_text())
+    (chart,) = [chart for chart in body["charts"] if chart["id"] == "average_precision"]
+    areas = [row[chart["columns"].index("roc_auc")] for row in chart["rows"]]
+    assert len(areas) == 3 and body["metrics"]["test"]["roc_auc"] == pytest.approx(sum(areas) / 3)
+    assert body["metric"]["name"] == "roc_auc"
+    assert body["metric"]["value_val"] == body["metrics"]["val"]["roc_auc"] > 0.8
