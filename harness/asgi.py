@@ -12,7 +12,8 @@ from worker.loading import loading
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "harness.settings")
 
 with loading():
-    from harness.api.limits import BodyLimit
+    _portal = get_asgi_application()
+    from harness.api.limits import BodyLimit  # models are loaded by the line above
 
-    application = BodyLimit(get_asgi_application())
+    application = BodyLimit(_portal)
     import_module("harness.urls")  # else the first request would load it

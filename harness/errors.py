@@ -52,6 +52,13 @@ class Invalid(HarnessError):
     default_code = "invalid"
 
 
+class Unauthenticated(HarnessError):
+    """Nobody is signed in, or not any more."""
+
+    status = 401
+    default_code = "unauthenticated"
+
+
 class Forbidden(HarnessError):
     """The person may see this, but not do that."""
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from django.conf import settings
 
-from harness.accounts.bearer import bearer_token
-from harness.errors import HarnessError, NoSpace, TooLarge, TooSlow
+from harness.api.callers import Scope, claimed, is_known
+from harness.errors import HarnessError, NoSpace, TooLarge, TooSlow, Unauthenticated
 from worker.words import size_words
 
 MIB = 2**20
@@ -22,7 +22,7 @@ JSON_LIMIT_BYTES = 4 * MIB
 CHUNK_LIMIT_BYTES = 64 * MIB
 """One PATCH of a resumable upload; clients send 8 MiB."""
 STRANGER_LIMIT_BYTES = MIB
-"""Of a request that does not even claim to be of somebody: signing in and joining the pool need less."""
+"""Of a request that is of nobody: signing in and joining the pool need less."""
 PART_LIMIT_S = 60.0
 """A body of which nothing comes for so long is given up."""
 LEAST_BYTES_PER_S = 1024
@@ -37,7 +37,6 @@ PIECE_LIMIT_BYTES = 9 * MIB
 """Of what a node returns; nodes send 8 MiB."""
 _PREDICTIONS = re.compile(r"/api/v1/jobs/[^/]+/predictions/?|/jobs/[^/]+/predict/")
 
-Scope = dict[str, Any]
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -78,13 +77,10 @@ def _too_large_of_stranger() -> TooLarge:
     )
 
 
-def _is_signed(scope: Scope) -> bool:
-    """Whether the request has what a person or a node is known by; whether it is true is asked later."""
-    session = f"{settings.SESSION_COOKIE_NAME}=".encode()
-    cookies = (one.strip() for name, value in scope["headers"] if name == b"cookie" for one in value.split(b";"))
-    said = (value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization")
-    return any(bearer_token(header) is not None for header in said) or any(
-        cookie.startswith(session) for cookie in cookies
+def _unknown() -> Unauthenticated:
+    return Unauthenticated(
+        "The token or session of this request is unknown, has expired or was ended.",
+        hint="Sign in again, or send a token that is valid; make one on the page *Account*.",
     )
 
 
@@ -99,9 +95,11 @@ class _Refused(Exception):
 class _Body:
     """Receives the body of one request. Raises `_Refused`."""
 
-    def __init__(self, receive: Receive, error: TooLarge) -> None:
+    def __init__(self, receive: Receive, error: TooLarge, scope: Scope) -> None:
         self._receive = receive
         self._error = error
+        self._scope: Scope | None = scope
+        """Until it has been asked whose it is."""
         self._limit_bytes = error.details["limit_bytes"]
         self._seen_bytes = 0
         self._whole = False
@@ -120,6 +118,10 @@ class _Body:
         self._seen_bytes += len(message.get("body", b""))
         if self._seen_bytes > self._limit_bytes:
             raise _Refused(self._error)
+        if self._scope is not None and self._seen_bytes > STRANGER_LIMIT_BYTES:
+            scope, self._scope = self._scope, None
+            if not await is_known(scope):
+                raise _Refused(_unknown())
         late_s = time.monotonic() - self._began_s - PART_LIMIT_S
         if not self._whole and self._seen_bytes < late_s * LEAST_BYTES_PER_S:
             raise _Refused(_too_slow())
@@ -135,8 +137,8 @@ def _no_room() -> NoSpace:
 
 
 class BodyLimit:
-    """ASGI wrapper that answers 413 as soon as a body passes its limit, with or without a Content-Length, and 408 where
-    it does not come."""
+    """ASGI wrapper that answers 413 as soon as a body passes its limit, with or without a Content-Length, 401 where it
+    has more than a stranger's and is of nobody, and 408 where it does not come."""
 
     def __init__(self, app: AsgiApp) -> None:
         self.app = app
@@ -151,7 +153,7 @@ class BodyLimit:
             return
         path = scope.get("path", "")
         limit = too_large(body_limit(path))
-        if not _is_signed(scope) and limit.details["limit_bytes"] > STRANGER_LIMIT_BYTES:
+        if claimed(scope) == (None, None) and limit.details["limit_bytes"] > STRANGER_LIMIT_BYTES:
             limit = _too_large_of_stranger()
         if _content_length(scope) > limit.details["limit_bytes"]:
             await _refuse(send, path, limit)
@@ -164,7 +166,7 @@ class BodyLimit:
             await send(message)
 
         try:
-            await self.app(scope, _Body(receive, limit), watched)
+            await self.app(scope, _Body(receive, limit, scope), watched)
         except _Refused as refused:
             if not answered:
                 await _refuse(send, path, refused.error)

@@ -11,10 +11,12 @@ import subprocess
 import sys
 import termios
 
+import httpx
 import pytest
 
 from tests.e2e.stack import (
     END_TIMEOUT_S,
+    NO_TLS,
     REPOSITORY,
     START_TIMEOUT_S,
     STOP_TIMEOUT_S,
@@ -90,3 +92,13 @@ def test_the_record_shows_no_password(stack):
     assert done.returncode == 0
     assert "redis://" not in done.stdout
     assert stack.url in done.stdout
+
+
+def test_the_portal_takes_a_large_body_of_somebody_alone(stack):
+    """By a token, by none, and by a token and a session that were made up; the portal goes on."""
+    place, body = f"{stack.url}/api/v1/predictions", b" " * (2 << 20)
+    state, cookie = stack.state(), {"Cookie": f"dlh_session_{httpx.URL(stack.url).port}=made-up"}
+    claims = ({"Authorization": f"Bearer {stack.token}"}, {}, {"Authorization": "Bearer dlh_made-up"}, cookie)
+    told = [httpx.post(place, content=body, headers=claim, verify=NO_TLS, timeout=60).status_code for claim in claims]
+    assert told == [404, 413, 401, 401]
+    assert stack.state()["children"] == state["children"]

@@ -20,6 +20,16 @@ def test_a_body_above_its_limit_is_413_unread(caller: Client) -> None:
     assert answer.status_code == 413 and is_error(answer)
 
 
+@pytest.fixture
+def everybody_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any token or session is somebody's."""
+
+    async def known(_: Any) -> bool:
+        return True
+
+    monkeypatch.setattr("harness.api.limits.is_known", known)
+
+
 async def body_read(scope: Any, receive: Any, send: Any) -> None:
     """A portal that reads all of a body, and answers 200."""
     while (await receive())["more_body"]:
@@ -54,7 +64,9 @@ def of_one_mib_each(parts: int) -> Any:
     ],
 )
 @pytest.mark.parametrize("path", ["/login", f"{API}/uploads", f"{API}/projects"])
-async def test_of_nobody_a_body_has_one_mib_at_most(headers: Any, parts: int, status: int, path: str) -> None:
+async def test_of_nobody_a_body_has_one_mib_at_most(
+    headers: Any, parts: int, status: int, path: str, everybody_known: None
+) -> None:
     name = django_settings.SESSION_COOKIE_NAME.encode()
     headers = [(key, value.replace(b"SESSION", name)) for key, value in headers]
     sent: list[Any] = []
@@ -65,6 +77,28 @@ async def test_of_nobody_a_body_has_one_mib_at_most(headers: Any, parts: int, st
     await BodyLimit(body_read)({"type": "http", "path": path, "headers": headers}, of_one_mib_each(parts), send)
     assert sent[0]["status"] == status
     assert status == 200 or b"larger than 1 MiB, and nobody is signed in" in sent[1]["body"]
+
+
+@pytest.mark.parametrize("path", ["/login", f"{API}/uploads"])
+async def test_a_claim_that_is_not_true_is_worth_no_more_than_none(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    async def nobody(scope: Any) -> bool:
+        asked.append(scope["headers"])
+        return False
+
+    monkeypatch.setattr("harness.api.limits.is_known", nobody)
+    headers, statuses = [(b"authorization", b"Bearer made-up")], []
+    for parts in (1, 2):
+        sent: list[Any] = []
+
+        async def send(message: Any, sent: list[Any] = sent) -> None:
+            sent.append(message)
+
+        await BodyLimit(body_read)({"type": "http", "path": path, "headers": headers}, of_one_mib_each(parts), send)
+        statuses.append(sent[0]["status"])
+    assert statuses == [200, 401] and asked == [headers]
+    assert b"is unknown, has expired or was ended" in sent[1]["body"]
 
 
 async def test_a_body_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +171,7 @@ async def test_who_waits_for_an_answer_is_not_given_up(monkeypatch: pytest.Monke
         ("/api/v1/jobs/api/v1/uploads", 4),
     ],
 )
-async def test_the_asgi_guard_stops_a_body_without_a_length(path: str, most_mib: int) -> None:
+async def test_the_asgi_guard_stops_a_body_without_a_length(path: str, most_mib: int, everybody_known: None) -> None:
     sent: list[Any] = []
     served = 0
 
