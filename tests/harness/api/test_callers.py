@@ -1,4 +1,4 @@
-"""Whose a request is, by its headers alone: a person's token, a node's secret, a session of somebody who is signed in."""
+"""Whose a request is, by its headers: a person's token, a node's secret, a session of somebody who is signed in."""
 
 from __future__ import annotations
 
