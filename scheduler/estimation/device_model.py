@@ -207,6 +207,8 @@ class DeviceModel:
     """Summaries of the calibration points, to tell whether a program is like one of them."""
     corrector: Corrector | None = None
     correction: Correction = field(default_factory=Correction)
+    stages: Correction = field(default_factory=Correction)
+    """What finished runs in stages teach of steps in stages, beside `correction`."""
     paces: Mapping[str, NodePace] = field(default_factory=dict)
     """Node -> its own pace; only nodes that surely differ from the others, whose middle `correction` is of."""
     n_points: int = 0
@@ -328,6 +330,7 @@ def _read(body: Mapping[str, Any]) -> DeviceModel:
     fields["parallel_basis"] = Basis(body["parallel_basis"])
     fields["fingerprints"] = _tuples(body["fingerprints"])
     fields["correction"] = Correction(**body["correction"])
+    fields["stages"] = Correction(**body.get("stages", {}))
     fields["paces"] = {node: NodePace(**told) for node, told in body.get("paces", {}).items()}
     fields["corrector"] = corrector and Corrector(
         inputs=_tuples(corrector["inputs"]), alpha=tuple(corrector["alpha"]), length=corrector["length"]
