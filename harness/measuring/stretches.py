@@ -54,11 +54,11 @@ def _of_attempt(job: Job, attempt: JobAttempt, rates: _Rates) -> Iterator[Stretc
             key: [rate for step, rate in told if step > after_step and (to_step is None or step <= to_step)]
             for key, told in rates.items()
         }
-        there = [each for each in values.values() if each]
-        told = min(map(len, there), default=0)
-        if len(there) == ranks and told >= RATES_LEAST:
+        # Who left may have told a little of steps that the others made again.
+        there = [each for each in values.values() if len(each) >= RATES_LEAST]
+        if len(there) == ranks:
             yield Stretch(
-                attempt=attempt, ranks=ranks if attempt.width else 0, told=told,
+                attempt=attempt, ranks=ranks if attempt.width else 0, told=min(map(len, there)),
                 step_s=batch_size(job) / sum(map(median, there)),
             )  # fmt: skip
 

@@ -99,6 +99,7 @@ def test_a_width_to_which_it_came_back_counts_once_by_its_longest_stretch(ended:
         narrowed(job, (2, 100), (4, 200), (2, 300))
         foretell(job, wide(4), wide(2))
         rates(job, 4, 0.010, range(10, 101, 10))
+        rates(job, 4, 0.010, range(101, 103))  # which two of them made again
         rates(job, 2, 0.020, range(110, 201, 10))
         rates(job, 4, 0.015, range(210, 251, 10))
         rates(job, 2, 0.022, range(310, 351, 10))
