@@ -56,7 +56,7 @@ def _of_attempt(job: Job, attempt: JobAttempt, rates: _Rates) -> Iterator[Stretc
         }
         # Who left may have told a little of steps that the others made again.
         there = [each for each in values.values() if len(each) >= RATES_LEAST]
-        if len(there) == ranks:
+        if there and len(there) == ranks:
             yield Stretch(
                 attempt=attempt, ranks=ranks if attempt.width else 0, told=min(map(len, there)),
                 step_s=batch_size(job) / sum(map(median, there)),
