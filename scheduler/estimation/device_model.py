@@ -234,6 +234,11 @@ class DeviceModel:
     """Why they do, in words."""
 
     @property
+    def n_finished(self) -> int:
+        """Finished jobs that correct its steps."""
+        return self.correction.n_jobs + self.stages.n_jobs
+
+    @property
     def key(self) -> tuple[str, str]:
         """Kind and name of the devices that it describes."""
         return (self.kind, declared_name(self.model_name, self.slowdown))

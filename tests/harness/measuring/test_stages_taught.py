@@ -50,6 +50,7 @@ def test_stages_on_one_node_teach_and_are_held_against_their_estimate(ended: Cal
     model_correct(KIND, NAME)
     model = DeviceModel.from_dict(DeviceModelRow.objects.get().model)
     assert model.stages.n_jobs + model.stages.n_left_out == 1 and model.correction.n_jobs == 0
+    assert DeviceModelRow.objects.get().n_finished == model.stages.n_jobs
 
 
 def test_stages_on_two_nodes_are_compared_and_teach_nothing(ended: Callable[..., Job]) -> None:
