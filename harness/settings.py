@@ -185,6 +185,8 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = env_int("DLH_BODY_MIB", 64) * 2**20
 UPLOAD_LIMIT_BYTES = env_int("DLH_UPLOAD_LIMIT_GIB", 50) * 2**30
 SHIPPED_CALIBRATIONS = env_bool("DLH_SHIPPED_CALIBRATIONS", default=True)
 """Cores that nobody has calibrated are estimated by a calibration that ships with the harness."""
+PUBLIC_ACCURACY = env_bool("DLH_PUBLIC_ACCURACY", default=True)
+"""Who is not signed in may read how good the estimates are, as means over jobs."""
 DISK_RESERVE_BYTES = env_int("DLH_DISK_RESERVE_MIB", 1024) * 2**20
 """Free space that uploads and new runs must leave on the store's disk."""
 STORAGE_QUOTA_BYTES = env_int("DLH_STORAGE_QUOTA_GIB", 0) * 2**30 or None

@@ -125,17 +125,28 @@ class DeviceModelRow(models.Model):
 
 
 class FinishedJobRow(models.Model):
-    """What a finished job was expected to cost, and what it cost. Outlives the job."""
+    """What a finished job was expected to cost, and what it cost. Outlives the job.
 
-    job = models.OneToOneField("jobs.Job", null=True, on_delete=models.SET_NULL, related_name="finished_cost")
+    One row of a job tells of all of it (`part` 0), with the step time on the devices that it had last; each further one
+    of the steps that it made on other devices, or on more or fewer, before.
+    """
+
+    job = models.ForeignKey("jobs.Job", null=True, on_delete=models.SET_NULL, related_name="finished_cost")
+    part = models.PositiveSmallIntegerField(default=0)
+    token = models.PositiveIntegerField(default=0)
+    """Of the attempt that made the steps; 0: of a row from before this was kept, the last one."""
+    own_code = models.BooleanField(default=False)
+    """Its program was written or edited by a person: by the owner of the job, if anybody still knows."""
+    author = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    """Whose that program is; None where it was generated, or its author is gone."""
     kind = models.CharField(max_length=8, choices=DeviceKind.choices)
     model_name = models.CharField(max_length=120, blank=True)
     family = models.CharField(max_length=40, blank=True)
     count = models.PositiveSmallIntegerField(default=1)
     mode = models.CharField(max_length=20, blank=True)
     predicted = models.JSONField(default=dict, blank=True)
-    """`Estimate.to_dict()` as it stood when the job was submitted, over the epochs that it made where it stopped early;
-    empty: nobody had estimated it."""
+    """`Estimate.to_dict()` as it stood before these steps were made, over the epochs that it made where it stopped
+    early; empty: nobody had estimated it."""
     workload = models.JSONField(default=dict, blank=True)
     """`Workload.to_dict()` of its program at its global batch size, over these epochs; empty: it was never traced, or
     there are enough newer ones (`harness.jobs.control.forgetting`): nothing is learnt."""
@@ -156,6 +167,9 @@ class FinishedJobRow(models.Model):
     run_comparable = models.BooleanField(default=True)
     """In one attempt, on the same devices: `run_s` is what `predicted` is about."""
     finished_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "part"], name="one_cost_per_job_and_part")]
 
 
 class RanOutRow(models.Model):

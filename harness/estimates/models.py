@@ -157,3 +157,5 @@ class JobEstimate(models.Model):
     """Estimates of the other widths the scheduler may choose, `Estimate.to_dict()` each."""
     offer = models.ForeignKey(OfferRow, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
+    made_at = models.DateTimeField(auto_now=True, null=True)
+    """When it was made anew last; None: before this was kept."""

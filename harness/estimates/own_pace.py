@@ -51,7 +51,7 @@ def own_probe(job: Job) -> Probe | None:
     parts = [median_low(step_s[begin:end]) / slowdown for begin, end in pairwise(ends)]
     try:
         return Probe(
-            allocation=_allocation(job, attempt, uses),
+            allocation=allocation_ran(job, attempt, uses),
             step_s=tuple(parts),
             own_run=True,
             power_w=_power_w(uses),
@@ -91,7 +91,7 @@ def _step_times(job: Job, attempt: JobAttempt) -> list[float]:
     return [batch_size(job) / sum(each) for each in zip(*rates.values(), strict=False)]
 
 
-def _allocation(job: Job, attempt: JobAttempt, uses: Sequence[DeviceUse]) -> Allocation:
+def allocation_ran(job: Job, attempt: JobAttempt, uses: Sequence[DeviceUse]) -> Allocation:
     """What it ran on, by the device's own name: probes are made at its own speed."""
     ranks, one = attempt.run_plan.ranks, uses[0]
     shares = sum(1 + len(rank.others) for rank in ranks)

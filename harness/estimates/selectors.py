@@ -70,7 +70,12 @@ def job_estimate_get(job: Job) -> Estimate | None:
 
 def job_cost_row(job: Job) -> FinishedJobRow | None:
     """What a job that has succeeded cost, beside what was foretold of it; None until that is kept."""
-    return FinishedJobRow.objects.filter(job=job).first()
+    return FinishedJobRow.objects.filter(job=job, part=0).first()
+
+
+def job_steps_before(job: Job) -> list[FinishedJobRow]:
+    """The steps that such a job made on other devices before, on more or on fewer."""
+    return list(FinishedJobRow.objects.filter(job=job, part__gt=0, step_s__gt=0).order_by("part"))
 
 
 def job_actual(job: Job) -> dict[str, float | None]:

@@ -68,7 +68,7 @@ def _fit(kind: str, model_name: str) -> DeviceModelRow | None:
                 "fitted": plain(fitted.to_dict()),
                 "model": plain(model.to_dict()),
                 "n_points": len(points),
-                "n_finished": model.correction.n_jobs,
+                "n_finished": model.n_finished,
                 "report": plain(report_of(points, fitted, prior)),
                 "fitted_at": timezone.now(),
             },
@@ -130,7 +130,7 @@ def model_correct(kind: str, model_name: str) -> DeviceModelRow | None:
             return None
         fitted = DeviceModel.from_dict(row.fitted) if row and row.n_points else _with_link(prior_of(kind, model_name))
         model = corrected(fitted, finished, ran_out, _paces(row))
-        told = {"model": plain(model.to_dict()), "n_finished": model.correction.n_jobs}
+        told = {"model": plain(model.to_dict()), "n_finished": model.n_finished}
         made = {**told, "fitted": plain(fitted.to_dict()), "fitted_at": timezone.now()}
         with transaction.atomic():
             rows = DeviceModelRow.objects.select_for_update()

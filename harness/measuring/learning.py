@@ -7,6 +7,7 @@ nothing that goes wrong here touches the job.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from statistics import median
 from typing import Any
@@ -18,21 +19,19 @@ from codegen.modes import STAGED
 from harness.broker import task_send_on_commit
 from harness.calibration.models import FinishedJobRow
 from harness.errors import HarnessError
-from harness.estimates.forecasts import forecast_of, workload_of
+from harness.jobs.control.parts import nodes_of
 from harness.jobs.models import DeviceUse, Job, JobAttempt, JobEvent, MetricPoint
 from harness.jobs.results import job_results
+from harness.measuring.ran import ran_on
+from harness.measuring.stretches import RATES_LEAST, Stretch, stretches_of
 from harness.measuring.tried import Tried
-from harness.pool.models import DeviceKind
 from scheduler.estimation.values import Basis
-from scheduler.kinds import declared_name
 from scheduler.offers.values import estimate_from
 from worker.events import Outcome
 from worker.states import JobState
 
 LOOK_BACK = timedelta(days=2)
 """Jobs that ended longer ago and have no row are let be."""
-RATES_LEAST = 3
-"""Below so many measured rates the run's own summary is taken."""
 LEAST, MOST = 1e-9, 1e18
 """No second, byte or rate that a run tells lies beyond."""
 BATCH = 50
@@ -60,18 +59,23 @@ def jobs_learn() -> int:
 
 
 def job_learn(job_id: str) -> bool:
-    """Keep what a job that has succeeded cost, and have the model of its devices corrected. Once per job."""
+    """Keep what a job that has succeeded cost, and have the models of its devices corrected. Once per job."""
     job = Job.objects.filter(pk=job_id, state=JobState.SUCCEEDED, finished_cost=None).first()
     if job is None:
         return False
     attempt = job.attempts.filter(outcome=str(Outcome.SUCCEEDED)).order_by("-number").first()
     if attempt is None:
         return False
+    parts = stretches_of(job) if not _is_alike(job, attempt) else []
+    whole = _cost(job, attempt, parts)
+    told = [whole, *_before(job, parts, whole)]
+    common = {"own_code": job.own_code, "author": job.owner if job.own_code else None, "family": job.family}
+    rows = [FinishedJobRow(job=job, part=part, **common, **cost) for part, cost in enumerate(told)]
     try:
         with transaction.atomic():
-            row = FinishedJobRow.objects.create(job=job, **_cost(job, attempt))
-            if row.workload and row.step_s:
-                task_send_on_commit("control.calibration_learn", [row.kind, row.model_name])
+            FinishedJobRow.objects.bulk_create(rows)
+            for kind, model_name in sorted({(row.kind, row.model_name) for row in rows if row.workload and row.step_s}):
+                task_send_on_commit("control.calibration_learn", [kind, model_name])
     except IntegrityError:
         # Another control process was faster.
         return False
@@ -79,22 +83,26 @@ def job_learn(job_id: str) -> bool:
     return True
 
 
-def _cost(job: Job, attempt: JobAttempt) -> dict[str, Any]:
+def _cost(job: Job, attempt: JobAttempt, parts: Sequence[Stretch]) -> dict[str, Any]:
+    """Of the whole job, with the steps on the devices that it had last."""
     timing = _timing(job)
     made = epochs_made(job, timing)
-    ran = ran_on(job, attempt)
+    last = parts[-1] if parts and parts[-1].attempt.pk == attempt.pk else None
+    ran = ran_on(job, attempt, ranks=last.ranks if last else 0)
     if made is not None:
         ran = _of_epochs(ran, made, job)
+    shared = ran["mode"] not in STAGED and _is_alike(job, attempt)
     start_s, load_s = _start_s(job, attempt), _positive(timing.get("load_s"))
     energy_j, energy_basis = _energy(list(DeviceUse.objects.filter(job=job)))
     return {
         **ran,
-        "family": job.family,
-        "step_s": step_s_of(job, timing, shared=ran["mode"] not in STAGED and _is_alike(job, attempt)),
+        "token": attempt.number,
+        "step_s": _positive(last.step_s) if last else step_s_of(job, timing, shared=shared),
         "start_s": start_s,
         "load_s": load_s if start_s is not None and load_s is not None and load_s < start_s else None,
         "run_s": _run_s(job),
-        "peak_bytes": _positive(timing.get("peak_bytes")),
+        # Where ranks came and went it is that of the fewest, each of which had the most rows.
+        "peak_bytes": None if attempt.width else _positive(timing.get("peak_bytes")),
         "energy_j": energy_j,
         "energy_basis": energy_basis,
         "run_comparable": _is_whole(job, attempt) and (made is None or bool(ran["predicted"].get("epoch_s"))),
@@ -102,43 +110,22 @@ def _cost(job: Job, attempt: JobAttempt) -> dict[str, Any]:
     }
 
 
-def ran_on(job: Job, attempt: JobAttempt) -> dict[str, Any]:
-    """`kind`, `model_name`, `count`, `mode`, `predicted`, `workload` and `allocation`, as in `FinishedJobRow`."""
-    uses = list(DeviceUse.objects.filter(job=job, token=attempt.number))
-    on_gpu = any(rank.device.startswith(DeviceKind.CUDA) for rank in attempt.run_plan.ranks[:1])
-    kind = uses[0].device_kind if uses else (DeviceKind.CUDA if on_gpu else DeviceKind.CPU).value
-    model_name = uses[0].device_model if uses else ""
-    count = attempt.world_size if attempt.width else len(uses) or attempt.world_size
-    mode = attempt.run_plan.mode
-    priced_as = _priced_as(attempt, model_name)
-    predicted = forecast_of(job, kind=kind, model_name=priced_as, count=count, mode=mode)
-    return {
-        "kind": kind,
-        "model_name": model_name,
-        "count": count,
-        "mode": mode,
-        "predicted": predicted,
-        "workload": workload_of(job) if _teaches(job, attempt, mode) and priced_as == model_name else {},
-        "allocation": predicted.get("allocation") or {},
-    }
+def _before(job: Job, parts: Sequence[Stretch], ended: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Of each other way on which it made steps before it `ended`, by the longest stretch: their time alone."""
+    longest: dict[tuple[Any, ...], tuple[int, dict[str, Any]]] = {}
+    for part in parts:
+        ran = {**ran_on(job, part.attempt, ranks=part.ranks), "token": part.attempt.number}
+        way = _way(part.attempt, ran)
+        if way not in longest or part.told > longest[way][0]:
+            longest[way] = (part.told, {**ran, "step_s": _positive(part.step_s)})
+    if parts:
+        longest.pop(_way(job.attempts.get(number=ended["token"]), ended), None)
+    rest = {"run_comparable": False, "finished_at": ended["finished_at"]}
+    return [{**ran, **rest} for _, ran in longest.values()]
 
 
-def _teaches(job: Job, attempt: JobAttempt, mode: str) -> bool:
-    """Who writes the program writes what it tells of its pace too: only our own teach the model of everybody.
-
-    Nor do stages (their pace is not that of a model), devices that were declared slower than they are, and runs whose
-    number of ranks changed on the way.
-    """
-    return not (job.own_code or mode in STAGED or attempt.width)
-
-
-def _priced_as(attempt: JobAttempt, model_name: str) -> str:
-    """What its devices are called in estimates: a declared slowdown, or a mixture of models, is part of it."""
-    told = attempt.option.get("model_name")
-    if told:
-        return str(told)
-    factors = [rank.slowdown for rank in attempt.run_plan.ranks]
-    return declared_name(model_name, max(factors, default=1.0))
+def _way(attempt: JobAttempt, ran: Mapping[str, Any]) -> tuple[Any, ...]:
+    return (*nodes_of(attempt), *(ran[name] for name in ("kind", "model_name", "count", "mode")))
 
 
 def _timing(job: Job) -> dict[str, Any]:
@@ -159,8 +146,8 @@ def _positive(value: Any) -> float | None:
 def step_s_of(job: Job, timing: dict[str, Any], *, shared: bool = True) -> float | None:
     """Median seconds per step: rows of a step over the rates that all ranks told while training.
 
-    Where these do not add up to the rows of a step, by what the attempt told of itself: ranks that do not share out the
-    rows (stages of a model), and attempts or widths before this one, which may have had other devices and more ranks.
+    Where these do not add up to the rows of a step, or are few, by what the attempt told of itself: ranks that do not
+    share out the rows (stages of a model), and attempts or widths before this one, which may have had other devices.
     """
     batch = (job.resolved.get("spec") or {}).get("training", {}).get("batch_size")
     if not isinstance(batch, int) or batch < 1:

@@ -12,10 +12,12 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from codegen.modes import STAGED
 from harness.broker import task_send_on_commit
 from harness.calibration.models import RanOutRow
 from harness.jobs.models import Job, JobAttempt
-from harness.measuring.learning import BATCH, LOOK_BACK, ran_on
+from harness.measuring.learning import BATCH, LOOK_BACK
+from harness.measuring.ran import ran_on
 from harness.measuring.tried import Tried
 from harness.pool.idle import IDLE_CPU_BYTES, IDLE_CUDA_BYTES
 from harness.pool.models import Device, DeviceKind
@@ -63,6 +65,9 @@ def out_of_memory_count() -> int:
 def _learn(job: Job, attempt: JobAttempt) -> bool:
     ran = ran_on(job, attempt)
     told = {name: ran[name] for name in ("kind", "model_name", "workload", "allocation")}
+    if job.own_code or ran["mode"] in STAGED:
+        # Whoever writes a program can have it say so of any memory; of a stage nobody knows what it took.
+        told["workload"] = {}
     limit_bytes = _limit_bytes(attempt, ran)
     try:
         with transaction.atomic():

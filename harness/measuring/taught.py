@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from codegen.modes import STAGED
 from harness.calibration.known import finished_teaching, ran_out_teaching
 from harness.calibration.models import FinishedJobRow, RanOutRow
 from harness.jobs.models import DeviceUse, JobAttempt
@@ -26,19 +27,19 @@ _log = logging.getLogger(__name__)
 
 def finished_of(kind: str, model_name: str) -> list[Finished]:
     """Finished jobs that a model can learn from, oldest first."""
-    newest = finished_teaching(kind, model_name)
-    ran = _ran([row.job_id for row in newest if row.job_id])
+    newest = list(finished_teaching(kind, model_name))
+    ran = _ran(newest)
     names = {name for one in ran.values() for name in one.nodes}
     links = links_known(set(Node.objects.filter(name__in=names).values_list("pk", flat=True)))
     # As these nodes add up now: what is installed there seldom changes.
     hosts = frozenset(nodes_by_host(pool_setting_get()).get(model_name, ()))
-    found = (_finished(row, ran.get(row.job_id or "", _Ran()), links, hosts) for row in reversed(newest))
+    found = (_finished(row, ran.get(row.pk, _Ran()), links, hosts) for row in reversed(newest))
     return [job for job in found if job is not None]
 
 
 @dataclass(frozen=True)
 class _Ran:
-    """Where the last attempt of a job ran."""
+    """Where an attempt of a job ran."""
 
     on_node: Mapping[str, int] = field(default_factory=dict)
     """Name of a node -> devices there; none: nobody knows."""
@@ -58,27 +59,33 @@ class _Ran:
         return bool(link.path["network"] == (NetworkKind.VXLAN if self.network else NetworkKind.HOSTS))
 
 
-def _ran(jobs: Collection[str]) -> dict[str, _Ran]:
-    """Job -> where its last attempt ran."""
+def _ran(rows: Collection[FinishedJobRow]) -> dict[int, _Ran]:
+    """Key of a row -> where the attempt ran that made its steps."""
+    jobs = {row.job_id for row in rows if row.job_id}
     uses: dict[str, dict[int, set[tuple[str, int]]]] = {}
-    rows = DeviceUse.objects.filter(job__in=jobs).values_list("job_id", "token", "node_name", "device_index")
-    for job_id, token, node, index in rows:
+    held = DeviceUse.objects.filter(job__in=jobs).values_list("job_id", "token", "node_name", "device_index")
+    for job_id, token, node, index in held:
         uses.setdefault(job_id, {}).setdefault(token, set()).add((node, index))
     plans = JobAttempt.objects.filter(job__in=jobs).values_list(
         "job_id", "number", "plan__network", "plan__network_port"
     )
     networks = {(job_id, number): (network or 0, port or 0) for job_id, number, network, port in plans}
-    newest = {job_id: max(by_token) for job_id, by_token in uses.items()}
-    on_node = {job_id: Counter(node for node, _ in uses[job_id][token]) for job_id, token in newest.items()}
-    return {job_id: _Ran(on_node[job_id], *networks.get((job_id, token), ())) for job_id, token in newest.items()}
+    found = {}
+    for row in rows:
+        by_token = uses.get(row.job_id or "", {})
+        token = row.token or max(by_token, default=0)
+        on_node = Counter(node for node, _ in by_token.get(token, ()))
+        found[row.pk] = _Ran(on_node, *networks.get((row.job_id or "", token), ()))
+    return found
 
 
 def _finished(row: FinishedJobRow, ran: _Ran, links: LinksKnown, hosts: frozenset[str]) -> Finished | None:
-    """None where nothing can be learnt: what ranks on several nodes waited for each other must be known."""
+    """None where nothing can be learnt: what ranks on several nodes waited for each other must be known, and of stages
+    on several that cannot be told from how well they were cut."""
     try:
         workload = Workload.from_dict(row.workload)
         between = [link_model(link) for link in links.among_named(ran.nodes) if ran.talked_over(link)]
-        if len(ran.nodes) > 1 and not between:
+        if len(ran.nodes) > 1 and (not between or row.mode in STAGED):
             return None
         size_bytes, messages = workload.gradient_bytes, workload.step_messages
         way = _allocation(row.allocation)
@@ -92,6 +99,7 @@ def _finished(row: FinishedJobRow, ran: _Ran, links: LinksKnown, hosts: frozense
             load_s=row.load_s,
             peak_bytes=row.peak_bytes,
             nodes=tuple(sorted(ran.nodes)),
+            author=f"person {row.author_id}" if row.own_code else "",
             by_host=row.kind == DeviceKind.CUDA and not hosts.isdisjoint(ran.nodes),
             nodes_link=max(between, key=lambda link: step_sums_s(link, size_bytes, 2, messages), default=None),
         )

@@ -22,6 +22,8 @@ MEASURE_WORDS = {
 }
 MEASURE_UNITS = {"step_s": ("s", 1.0), "run_s": ("s", 1.0), "peak_bytes": ("MiB", 2.0**20), "energy_j": ("J", 1.0)}
 """What a measure is drawn in, and how much of its own unit that is."""
+_GROUPS = {"family": "Error by family", "kind": "Error by kind"}
+"""Columns of a finished job by which its errors are told apart."""
 
 
 def run_line(run: CalibrationRun) -> dict[str, Any]:
@@ -52,8 +54,17 @@ def accuracy_charts(rows: list[FinishedJobRow]) -> list[dict[str, Any]]:
         charts.append(
             chart_card("over_time", "Error over time", "over_time", columns, over_time, csv=csv, note=note, wide=True)
         )
-    charts += [card for card in (_by(rows, "family", "Error by family"), _by(rows, "kind", "Error by kind")) if card]
-    return charts
+    return charts + [{**card, "csv": reverse("accuracy_chart", args=[card["id"]])} for card in accuracy_groups(rows)]
+
+
+def accuracy_groups(rows: list[FinishedJobRow], *, least: int = 1) -> list[dict[str, Any]]:
+    """Errors by group, of those of at least so many jobs; without addresses of their figures."""
+    return [card for field, title in _GROUPS.items() if (card := _by(rows, field, title, least))]
+
+
+def jobs_count(rows: list[FinishedJobRow]) -> int:
+    """Of how many jobs the rows are."""
+    return sum(row.part == 0 for row in rows)
 
 
 def _agreement(rows: list[FinishedJobRow], measure: str) -> dict[str, Any] | None:
@@ -85,8 +96,8 @@ def _over_time(rows: list[FinishedJobRow]) -> list[list[Any]]:
     return lines
 
 
-def _by(rows: list[FinishedJobRow], field: str, title: str) -> dict[str, Any] | None:
-    groups = selectors.accuracy_by(rows, field)
+def _by(rows: list[FinishedJobRow], field: str, title: str, least: int) -> dict[str, Any] | None:
+    groups = {name: item for name, item in selectors.accuracy_by(rows, field).items() if item.jobs >= least}
     if len(groups) < 2:
         return None
     lines = [
@@ -94,14 +105,13 @@ def _by(rows: list[FinishedJobRow], field: str, title: str) -> dict[str, Any] | 
         for name, item in groups.items()
     ]
     columns = [field, "mean, %", "median, %", "90th percentile, %", "jobs"]
-    csv = reverse("accuracy_chart", args=[f"by_{field}"])
     return chart_card(
         f"by_{field}",
         title,
         "grouped",
         columns,
         lines,
-        csv=csv,
+        csv="",
         note="Time of the run.",
         unit="absolute error, %",
         bars=3,

@@ -9,12 +9,14 @@ from typing import Any
 from harness.calibration.models import FinishedJobRow
 from harness.calibration.selectors import Compared, compared
 from harness.estimates.probes import batch_size
-from harness.estimates.selectors import job_cost_row, job_estimate_get
+from harness.estimates.selectors import job_cost_row, job_estimate_get, job_steps_before
 from harness.jobs.models import Job
+from harness.jobs.options import option_words
 from harness.pages.job_view import elapsed_s
 from scheduler.estimation.values import Interval
 from scheduler.offers.values import estimate_from
 from scheduler.offers.words import energy_range_words, energy_words
+from scheduler.types import Option
 from worker.states import TERMINAL, JobState
 from worker.words import counted, duration_words, size_words, step_words
 
@@ -53,7 +55,7 @@ def told_context(job: Job) -> dict[str, Any]:
         ],
         "has_ended": JobState(job.state) in TERMINAL,
         "has_actual": any(value is not None for value in actual.values()),
-        "said": _said(job, row, whole.run_s) if row else "",
+        "said": " ".join(filter(None, (_said(job, row, whole.run_s), _before(job)))) if row else "",
     }
 
 
@@ -76,6 +78,17 @@ def _so_far(job: Job) -> dict[str, float]:
         return {}
     step_s = batch_size(job) / job.samples_per_s if job.samples_per_s else 0.0
     return {"run_s": elapsed_s(job), "step_s": step_s}
+
+
+def _before(job: Job) -> str:
+    """What its steps took on other devices than those that it had last."""
+    told = []
+    for row in job_steps_before(job):
+        item = compared(row, "step_s")
+        beside = f" ({step_words(item.mid)} predicted)" if item else ""
+        devices = option_words(Option(kind=row.kind, count=row.count))
+        told.append(f"{step_words(row.step_s or 0.0)} on {devices}{beside}")
+    return f"Before, a step took {', '.join(told)}." if told else ""
 
 
 def _said(job: Job, row: FinishedJobRow, whole_s: Interval) -> str:

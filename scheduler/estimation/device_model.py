@@ -207,6 +207,8 @@ class DeviceModel:
     """Summaries of the calibration points, to tell whether a program is like one of them."""
     corrector: Corrector | None = None
     correction: Correction = field(default_factory=Correction)
+    stages: Correction = field(default_factory=Correction)
+    """What finished runs in stages teach of steps in stages, beside `correction`."""
     paces: Mapping[str, NodePace] = field(default_factory=dict)
     """Node -> its own pace; only nodes that surely differ from the others, whose middle `correction` is of."""
     n_points: int = 0
@@ -230,6 +232,11 @@ class DeviceModel:
     as their devices do. Stages of a pipeline send from device to device all the same. Never part of a fit."""
     host_why: str = ""
     """Why they do, in words."""
+
+    @property
+    def n_finished(self) -> int:
+        """Finished jobs that correct its steps."""
+        return self.correction.n_jobs + self.stages.n_jobs
 
     @property
     def key(self) -> tuple[str, str]:
@@ -328,6 +335,7 @@ def _read(body: Mapping[str, Any]) -> DeviceModel:
     fields["parallel_basis"] = Basis(body["parallel_basis"])
     fields["fingerprints"] = _tuples(body["fingerprints"])
     fields["correction"] = Correction(**body["correction"])
+    fields["stages"] = Correction(**body.get("stages", {}))
     fields["paces"] = {node: NodePace(**told) for node, told in body.get("paces", {}).items()}
     fields["corrector"] = corrector and Corrector(
         inputs=_tuples(corrector["inputs"]), alpha=tuple(corrector["alpha"]), length=corrector["length"]

@@ -4,30 +4,41 @@ and end, and peak memory (`scheduler.estimation.peaks`).
     log factor = sum over jobs kept of log(measured / predicted / pace of the node) / (jobs kept + SHRINK)
 
 A job that is much further off than the others is left out and counted. Nodes that surely differ from the others with
-such devices have paces of their own (`scheduler.estimation.node_paces`).
+such devices have paces of their own (`scheduler.estimation.node_paces`). Runs in stages teach a factor of their own in
+the same way, held against the model as the others have corrected it.
+
+Who writes a program writes what it tells of its pace, too. So all jobs whose program one person wrote or edited count
+as `OWN_JOBS` at most, and teach neither what starts and ends take nor what a node does.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from codegen.modes import STAGED
 from scheduler.estimation.device_model import Correction, DeviceModel, LinkModel, NodePace, RunOverheads
+from scheduler.estimation.features import Vector
 from scheduler.estimation.link import spanned
 from scheduler.estimation.node_paces import Seen, node_paces
 from scheduler.estimation.outliers import believable
 from scheduler.estimation.peaks import PeakSeen, memory_taught
+from scheduler.estimation.pipelines import staged_times
 from scheduler.estimation.prior import by_host
 from scheduler.estimation.ranks import StepTime, most_of, rows_at_once, step_time
 from scheduler.estimation.run_time import forward_rows, load_s, saves_s, steps_s
+from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation, Basis
 from scheduler.workload import Workload, totals_at_batch
 
 SHRINK = 3.0
 """So many jobs that agree move the factor half of the way."""
+OWN_JOBS = 3
+"""So much count all jobs whose program one person wrote or edited: alone they move a factor half of the way."""
 MOST_FACTOR = 4.0
 LOAD_PRIOR_BYTES = 1 << 20
 PRIOR_RUNS = 0.25
@@ -64,6 +75,13 @@ class Finished:
     """Measured, the slowest between the nodes on which its ranks ran; None: there was one, or nobody knows."""
     by_host: bool = False
     """Its ranks drove GPUs and added up through the memory of their hosts."""
+    author: str = ""
+    """Who wrote or edited its program, in whatever tells people apart; empty: it is as it was generated."""
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether its ranks held parts of the model, and not rows of the batch."""
+        return self.allocation.mode in STAGED
 
     @property
     def node(self) -> str:
@@ -105,25 +123,55 @@ def corrected(
     Replaces an earlier correction: give all jobs each time. `before`: the paces that nodes had by it, which stay where
     the jobs that are left cannot tell.
     """
-    jobs = [job for job in finished if _is_of(model, job)][-RECENT:]
+    taught = [job for job in finished if _is_of(model, job)][-RECENT:]
+    jobs, staged = [job for job in taught if not job.is_staged], [job for job in taught if job.is_staged]
     lost = [job for job in ran_out if _is_of(model, job)][-RECENT:]
     memory = memory_taught(model.memory, _peaks(jobs, lost))
-    plain = replace(model, correction=Correction(), paces=before or {}, memory=memory)
-    if not jobs:
-        return plain
-    errors = np.array([_log_error(plain, job) for job in jobs])
-    seen = [Seen(job.node, _program(job), error) for job, error in zip(jobs, errors.tolist(), strict=True)]
-    plain = replace(plain, paces=node_paces(seen, before or {}))
-    # What is told of the node is no part of what all such devices take; ranks wait for the slowest.
-    errors -= [math.log(max(map(plain.pace_on, job.nodes), default=1.0)) for job in jobs]
-    kept = believable(errors)
-    shift = float(errors[kept].sum() / (kept.sum() + SHRINK))
-    limit = math.log(MOST_FACTOR)
-    correction = Correction(
-        factor=math.exp(min(limit, max(-limit, shift))), n_jobs=int(kept.sum()), n_left_out=int((~kept).sum())
-    )
+    fixed = replace(model, correction=Correction(), stages=Correction(), paces=before or {}, memory=memory)
+    if jobs:
+        fixed = _by_whole(fixed, jobs, before or {})
+    return _by_staged(fixed, staged) if staged else fixed
+
+
+def _by_whole(plain: DeviceModel, jobs: Sequence[Finished], before: Mapping[str, NodePace]) -> DeviceModel:
+    """`plain` with what jobs teach whose ranks held the whole model."""
+    errors = [_log_error(plain, job) for job in jobs]
+    generated = [(job, error) for job, error in zip(jobs, errors, strict=True) if not job.author]
+    seen = [Seen(job.node, _program(job), error) for job, error in generated]
+    plain = replace(plain, paces=node_paces(seen, before))
+    correction, kept = _correction(plain, jobs, errors)
     fixed = replace(plain, correction=correction)
-    return replace(fixed, overheads=_overheads(fixed, [job for job, good in zip(jobs, kept, strict=True) if good]))
+    return replace(fixed, overheads=_overheads(fixed, [job for job in kept if not job.author]))
+
+
+def _by_staged(model: DeviceModel, jobs: Sequence[Finished]) -> DeviceModel:
+    """`model` with what runs in stages teach: how much longer they take than it says by now."""
+    errors = [
+        math.log(job.step_s / staged_times(Steps(job.workload), [job.allocation], model)[0].step_s) for job in jobs
+    ]
+    return replace(model, stages=_correction(model, jobs, errors)[0])
+
+
+def _correction(
+    model: DeviceModel, jobs: Sequence[Finished], log_errors: Sequence[float]
+) -> tuple[Correction, list[Finished]]:
+    """The factor that jobs teach, and those of them that are believed."""
+    # What is told of the node is no part of what all such devices take; ranks wait for the slowest.
+    paces = [math.log(max(map(model.pace_on, job.nodes), default=1.0)) for job in jobs]
+    errors = np.array(log_errors) - paces
+    believed = believable(errors, np.array([not job.author for job in jobs]))
+    kept = [job for job, good in zip(jobs, believed, strict=True) if good]
+    weights = _weights(kept)
+    shift = float((weights * errors[believed]).sum() / (weights.sum() + SHRINK))
+    limit = math.log(MOST_FACTOR)
+    factor = math.exp(min(limit, max(-limit, shift)))
+    return Correction(factor=factor, n_jobs=len(kept), n_left_out=len(jobs) - len(kept)), kept
+
+
+def _weights(jobs: Sequence[Finished]) -> Vector:
+    """What each counts."""
+    written = Counter(job.author for job in jobs if job.author)
+    return np.array([min(1.0, OWN_JOBS / written[job.author]) if job.author else 1.0 for job in jobs])
 
 
 def _program(job: Finished) -> Hashable:
@@ -137,9 +185,15 @@ def _is_of(model: DeviceModel, job: Finished | RanOut) -> bool:
 
 
 def _peaks(jobs: Sequence[Finished], lost: Sequence[RanOut]) -> list[PeakSeen]:
-    """What is known of peaks, each of the rank with most rows."""
-    seen = [PeakSeen(workload=_at_once(job), peak_bytes=job.peak_bytes) for job in jobs if job.peak_bytes is not None]
-    return seen + [PeakSeen(workload=_at_once(job), peak_bytes=job.limit_bytes, ran_out=True) for job in lost]
+    """What is known of peaks, each of the rank with most rows; of programs that one person wrote, the newest few."""
+    written: Counter[str] = Counter()
+    seen = [PeakSeen(workload=_at_once(job), peak_bytes=job.limit_bytes, ran_out=True) for job in reversed(lost)]
+    for job in reversed(jobs):
+        if job.peak_bytes is not None:
+            written[job.author] += 1
+            if not job.author or written[job.author] <= OWN_JOBS:
+                seen.append(PeakSeen(workload=_at_once(job), peak_bytes=job.peak_bytes))
+    return seen[::-1]
 
 
 def _at_once(job: Finished | RanOut) -> Workload:
@@ -166,6 +220,8 @@ def _overheads(model: DeviceModel, jobs: Sequence[Finished]) -> RunOverheads:
     load and meet side by side, which takes seconds that one rank never shows.
     """
     known = model.overheads
+    if not jobs:
+        return known
     known = replace(known, load_bytes_per_s=_load_rate(known, jobs))
     starts = [(_ranks(job), max(0.0, job.start_s - _load_s(known, job))) for job in jobs if job.start_s is not None]
     alone = [start_s for ranks, start_s in starts if ranks == 1]

@@ -32,6 +32,8 @@ def note(model: DeviceModel, allocation: Allocation, probe: Probe | None, worklo
         said.append(f"nothing measured on {model.model_name} yet: manufacturer's figures, so the range is wide")
     if model.correction.n_jobs:
         said.append(counted(model.correction.n_jobs, "finished job"))
+    if model.stages.n_jobs and allocation.mode in STAGED:
+        said.append(f"{counted(model.stages.n_jobs, 'finished run')} in stages")
     if model.power.basis is Basis.ASSUMED and (probe is None or probe.power_w is None):
         said.append(f"power from {POOL_TABLE if model.power.source == POOL_TABLE else 'a data sheet'}")
     if model.slowdown > 1.0:

@@ -18,10 +18,14 @@ ALONE_LIMIT = math.log(3.0)
 FEW = 4
 
 
-def believable(errors: Vector) -> npt.NDArray[np.bool_]:
-    """True for each log error that is not far from the median of all (median absolute deviation)."""
-    if len(errors) < FEW:
+def believable(errors: Vector, sure: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.bool_]:
+    """True for each log error that is not far from the median of all (median absolute deviation).
+
+    `sure`: those that say what is usual for all of them, where they are enough for it.
+    """
+    usual = errors if sure is None or sure.sum() < FEW else errors[sure]
+    if len(usual) < FEW:
         return np.abs(errors) <= ALONE_LIMIT
-    middle = np.median(errors)
-    deviation = max(LEAST_DEVIATION, 1.4826 * float(np.median(np.abs(errors - middle))))
+    middle = np.median(usual)
+    deviation = max(LEAST_DEVIATION, 1.4826 * float(np.median(np.abs(usual - middle))))
     return np.abs(errors - middle) <= MOST_DEVIATIONS * deviation

@@ -14,6 +14,8 @@ time of the slowest is: an even share and half of the largest piece, and no less
 Several pipelines share out the rows of a step, and each stage then averages its gradients with its like:
 
     step = step of a pipeline at its rows + allreduce of the heaviest stage's gradients among the pipelines
+
+Finished runs in stages teach one factor on the step of a pipeline: what it is made up of cannot be told apart in them.
 """
 
 from __future__ import annotations
@@ -123,7 +125,7 @@ def _staged_time(
     }
     best = min(times, key=lambda count: sum(times[count]))
     filled = best / (best + stages - 1)  # the rest is the bubble
-    local_s, communication_s = times[best]
+    local_s, communication_s = (part_s * model.stages.factor for part_s in times[best])
     communication_s += allreduce_s(model.ranks_link, workload.gradient_bytes * held, allocation.count // stages)
     return StepTime(
         step_s=local_s + communication_s,

@@ -43,6 +43,12 @@ for _write in (figure, short, size, duration, percent, signed):
     register.filter(_write)
 
 
+@register.simple_tag
+def accuracy_is_public() -> bool:
+    """Whether people who are not signed in may read how good the estimates are."""
+    return settings.PUBLIC_ACCURACY
+
+
 @register.filter
 def late(slack_s: Any) -> float | None:
     """By how much a negative slack is late, in seconds."""

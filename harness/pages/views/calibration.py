@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import render
 from django.urls import reverse
+from django.views.decorators.http import require_safe
 
 from harness.accounts.access import is_admin, require_admin
 from harness.calibration import exchange, selectors
@@ -17,7 +20,8 @@ from harness.csv import csv_chunks
 from harness.errors import Invalid, TooLarge
 from harness.measuring import services
 from harness.measuring.ran_out import out_of_memory_count
-from harness.pages.calibration_view import accuracy_charts, accuracy_rows, run_line
+from harness.pages.accuracy_public import public_accuracy
+from harness.pages.calibration_view import accuracy_charts, accuracy_rows, jobs_count, run_line
 from harness.pages.fit_view import model_sections, section_charts
 from harness.pages.forms import EVERY_MODEL, CalibrationForm
 from harness.pages.web import asks_part, change, chart_csv, page, person, show
@@ -156,12 +160,22 @@ def calibration_chart(request: HttpRequest, name: str) -> HttpResponseBase:
     return chart_csv(request, section_charts(_chosen(row)["sections"]), name)
 
 
-@page("GET", "HEAD")
+@require_safe
 def accuracy(request: HttpRequest) -> HttpResponseBase:
-    """How good the estimates of finished jobs were: for everybody, without naming a job or a project."""
+    """How good the estimates of finished jobs were: for everybody, without naming a job or a project.
+
+    Who is not signed in sees means over jobs alone, or nothing where the operator wants it so.
+    """
+    if settings.PUBLIC_ACCURACY and not request.user.is_authenticated:
+        return render(request, "calibration/accuracy_public.html", public_accuracy())
+    return _accuracy(request)
+
+
+@page("GET", "HEAD")
+def _accuracy(request: HttpRequest) -> HttpResponseBase:
     rows = selectors.finished_rows()
     context = {
-        "jobs": len(rows),
+        "jobs": jobs_count(rows),
         "out_of_memory": out_of_memory_count(),
         "figures": accuracy_rows(selectors.accuracy(rows)),
         "charts": accuracy_charts(rows),

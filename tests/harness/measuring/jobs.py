@@ -23,14 +23,17 @@ def allocation() -> Allocation:
     return Allocation(kind=KIND, model_name=NAME, count=1, mode="single", batch_split=(32,))
 
 
-def foretell(job: Job) -> Any:
-    """Have the job estimated before it runs."""
+def foretell(job: Job, *ways: Allocation) -> Any:
+    """Have the job estimated before it runs, on one core or as `ways` say."""
     from harness.estimates.models import Inspection, JobEstimate
+    from harness.estimates.offers import job_key
 
-    found = estimate(WORK, allocation(), device_model(KIND, NAME), memory_limit_bytes=8 << 30)
-    key = f"key of {job.pk}"
-    Inspection.objects.create(key=key, dataset_sha256="0" * 64, workload=WORK.to_dict(), sent_at=timezone.now())
-    JobEstimate.objects.create(job=job, inspection_key=key, estimate=found.to_dict())
+    model = device_model(KIND, NAME)
+    found, *others = (estimate(WORK, way, model, memory_limit_bytes=8 << 30) for way in ways or [allocation()])
+    key, told = job_key(job), {"dataset_sha256": "0" * 64, "workload": WORK.to_dict(), "sent_at": timezone.now()}
+    Inspection.objects.get_or_create(key=key, defaults=told)
+    widths = [other.to_dict() for other in others]
+    JobEstimate.objects.create(job=job, inspection_key=key, estimate=found.to_dict(), ways=widths)
     return found
 
 

@@ -41,16 +41,6 @@ def test_forecast_and_fact_are_kept_once(ended: Callable[..., Job]) -> None:
     assert row.run_comparable
 
 
-@pytest.mark.parametrize("mark", ["program_edited", "program_own"])
-def test_a_program_that_a_person_wrote_teaches_the_model_nothing(ended: Callable[..., Job], mark: str) -> None:
-    job = ended(0.02)
-    Job.objects.filter(pk=job.pk).update(**{mark: True})
-    assert job_learn(job.pk)
-    row = FinishedJobRow.objects.get()
-    assert row.predicted["step_s"]["mid"] > 0 and row.step_s == pytest.approx(0.02)
-    assert not finished_of(KIND, NAME)
-
-
 def test_a_device_that_was_declared_slower_teaches_its_kind_nothing_but_is_compared(
     ended: Callable[..., Job],
 ) -> None:

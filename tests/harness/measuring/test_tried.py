@@ -63,10 +63,10 @@ def test_a_job_that_cannot_be_learnt_from_keeps_no_later_one(
     JobAttempt.objects.filter(job=lost).update(outcome="failed")
     cost = learning._cost
 
-    def fails(job: Job, attempt: JobAttempt) -> dict[str, Any]:
+    def fails(job: Job, attempt: JobAttempt, parts: Any) -> dict[str, Any]:
         if job.pk == broken.pk:
             raise ValueError("no plan")
-        return cost(job, attempt)
+        return cost(job, attempt, parts)
 
     monkeypatch.setattr(learning, "_cost", fails)
     assert [jobs_learn() for _ in range(4)] == [0, 0, 1, 0]

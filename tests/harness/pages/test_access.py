@@ -152,7 +152,7 @@ ROWS: dict[str, Row] = {
     "calibration_points": own("csv"),
     "calibration_chart": own("fit"),
     "calibration_end": Row({403}, {403}, {403}, ("nosuchrun123",), {}),
-    "accuracy": own(),
+    "accuracy": Row(DONE, DONE, DONE, open_to_all=True),
     "accuracy_chart": own("run_s"),
     "modes": own(),
     "modes_chart": own("speedup"),
@@ -238,6 +238,11 @@ def test_nobody_gets_in_without_signing_in(world: SimpleNamespace) -> None:
         client = Client()
         response = client.get(url) if row.post is None else client.post(url)
         assert response.status_code == 302 and response["Location"].startswith("/login?next="), name
+
+
+def test_but_for_signing_in_one_page_is_open_to_all_and_it_reads_only() -> None:
+    assert {name for name, row in ROWS.items() if row.open_to_all} == {"login", "login_code", "logout", "accuracy"}
+    assert ROWS["accuracy"].post is None
 
 
 def test_changes_need_post_and_a_csrf_token(world: SimpleNamespace) -> None:
