@@ -86,7 +86,7 @@ def projects_table(figures: Sequence[Metrics]) -> str:
 
 PROJECT_HEAD = (
     *("Project", "Policy", "Quota", "Jobs", "Finished", "Deadlines kept", "Wait, mean", "Wait, 99 %"),
-    *("Submission to finish, mean", "Device-hours"),
+    *("To finish, mean", "Device-hours"),
 )
 
 

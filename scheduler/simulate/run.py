@@ -88,7 +88,8 @@ def one_speed(jobs: Sequence[SimJob], pool: SimPool) -> list[str]:
             one = "tables and history have one speed of a job, and no model of device"
             said.append(f"{' and '.join(names)} are taken to be equally fast: {one}")
         elif any(part.named for part in parts):
-            said.append(f"{names[0]} is taken to be as fast as what jobs were measured on, which nothing names")
+            alike = "the devices that jobs were measured on, which neither trace nor tables name"
+            said.append(f"{names[0]} is taken to be as fast as {alike}")
     return said
 
 

@@ -157,7 +157,7 @@ def _replayed(given: _Given) -> tuple[list[Replay], list[str]]:
     able = sim_jobs(jobs, known, place, estimator=estimator)
     lost = misfits(jobs, able, place)
     if not any(job.options for job in able):
-        raise ValueError(f"{'; '.join(lost)}: name a pool that fits with --pool")
+        raise ValueError(f"{'; '.join(lost)}: give another --pool, or quota")
     said += [*lost, *one_speed(able, place), *stand_ins(jobs, place), *bound]
     said += filter(None, map(quota_blind, policies)) if place.quotas else ()
     if estimator:
@@ -227,7 +227,7 @@ def _cost_words(overheads: bool, rescale_s: float | None) -> str:
     own = (
         f"; a start or change of devices {rescale_s:g} s per doubling, and once again" if rescale_s is not None else ""
     )
-    return f"{cost}{own}. Energy is time by watts."
+    return f"{cost}{own}. Energy is watts times time."
 
 
 def _report_write(path: Path, title: str, told: list[str], replays: list[Replay], figures: list[Metrics]) -> None:

@@ -77,7 +77,7 @@ def accept(
         raise
     taken: Json = client.get(place)
     way = next((way for way in taken["lines"] if _is(way, taken["accepted"] or {})), None)
-    stands = _state_words(changed, queued_by)
+    stands = _state_words(changed, "" if submit else queued_by)
     said = f"{_words(way)}; {stands}" if way else stands
     notes().print(f"Taken: {said}", markup=False, soft_wrap=True)
     return taken
@@ -98,7 +98,9 @@ def take_earliest(client: Client, draft: str, *, submit: bool, promise: bool) ->
 
 
 def _state_words(job: Json, queued_by: str) -> str:
-    """How the job stands now, and what it takes to queue a draft."""
+    """How the job stands now, and what it takes to queue a draft; empty: it was submitted, and is tested before."""
+    if job["state"] == "draft" and not queued_by:
+        return f"the job {job['name']} is queued by itself once the test of its learning rate is over."
     if job["state"] == "draft":
         return f"the job {job['name']} stays a draft until {queued_by} queues it."
     return f"the job {job['name']} is {standing(job).rstrip('.')}."

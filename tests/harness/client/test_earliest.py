@@ -80,6 +80,19 @@ def test_a_draft_of_it_holds_the_earliest_finish_and_says_what_queues_it(
     assert job.promised_at == job.deadline_at
 
 
+@pytest.mark.usefixtures("read_at_once")
+def test_a_job_whose_learning_rate_is_tested_first_is_told_to_queue_by_itself(
+    dlh: Dlh, dataset: Any, node_make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.rates import submitting
+
+    monkeypatch.setattr(submitting, "_rate_first", lambda *_, **__: True)
+    node_make("node-1", cpus=2)
+    ended = dlh("submit", "--data", dataset.pk, "--deadline", "earliest")
+    assert ended.code == 0
+    assert "is queued by itself once the test of its learning rate is over." in " ".join(ended.err.split())
+
+
 def test_a_program_that_was_not_read_yet_is_asked_about_again_when_it_is(
     dlh: Dlh, job: Any, node_make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
