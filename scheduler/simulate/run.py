@@ -93,6 +93,13 @@ def one_speed(jobs: Sequence[SimJob], pool: SimPool) -> list[str]:
     return said
 
 
+def unused(jobs: Sequence[SimJob], pool: SimPool) -> list[str]:
+    """In sentences: of which devices no job is known to be able to use any."""
+    usable = {option.key for job in jobs for option in job.options}
+    idle = [part.model for part in pool.parts if not {(part.kind, part.model), (part.kind, "")} & usable]
+    return [f"no job is known to run on {model}: such devices stay idle" for model in dict.fromkeys(idle)]
+
+
 def power_words(trace: Sequence[TraceJob], pool: SimPool) -> list[str]:
     """In sentences: what devices draw, by which table, and whether the trace says it of jobs."""
     watts = {_label(part): part.power for part in pool.parts}

@@ -7,7 +7,7 @@ import pytest
 from scheduler.simulate.known import stand_ins, unknown_of
 from scheduler.simulate.models import is_named, model_meant
 from scheduler.simulate.pool import SimPool
-from scheduler.simulate.run import one_speed, sim_jobs
+from scheduler.simulate.run import one_speed, sim_jobs, unused
 from scheduler.simulate.tables import Tables
 from scheduler.simulate.traces import TraceJob, Way
 
@@ -89,6 +89,9 @@ def test_a_job_is_not_run_as_it_ran_on_a_model_that_it_was_estimated_for():
 def test_a_model_that_nothing_was_told_of_is_not_run_at_the_speed_of_another():
     (job,) = sim_jobs([ran(ways=(ON_T4, ON_A100))], None, SimPool.parse("1x4:H100,1x1:A100"), estimator=True)
     assert {option.model_name for option in job.options} == {"A100"}
+    assert unused([job], SimPool.parse("1x4:H100,1x1:A100")) == [
+        "no job is known to run on H100: such devices stay idle"
+    ]
     found = asked([ran(ways=(ON_T4, ON_A100))], "1x4:H100", estimator=True)
     assert found.words.startswith("jobs on H100, which were estimated on NVIDIA A100-SXM4-80GB, NVIDIA T4 (1 job")
 
