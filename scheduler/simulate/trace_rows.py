@@ -139,4 +139,4 @@ def _json_rows(name: str, text: str) -> tuple[list[Row], Mapping[str, Any]]:
         if not isinstance(cells, dict):
             raise TraceError(f"{name}, job {number}: expected an object")
         rows.append(Row(name, number, cells))
-    return rows, {} if listed is body else body
+    return rows, {} if listed is body else {name: value for name, value in body.items() if name != "jobs"}

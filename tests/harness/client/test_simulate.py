@@ -179,9 +179,13 @@ def test_a_history_carries_quotas_and_watts_which_count_unless_others_are_given(
     assert found("--power", str(other))[0]["energy_basis"] == "assumed"
 
 
-def test_a_history_in_csv_says_that_it_carries_neither(trace, capsys):
+def test_a_history_without_them_says_that_it_carries_neither(trace, capsys):
     assert run(["simulate", str(trace), "--pool", "1x4"]) == 0
     assert "history.csv carries neither quotas nor watts" in capsys.readouterr().err.replace("\n", " ")
+    bare = trace.with_name("bare.json")
+    bare.write_text('{"jobs": [{"job_id": "a", "submitted_s": 0, "count": 1, "run_s": 60}]}', "utf-8")
+    assert run(["simulate", str(bare), "--pool", "1x4"]) == 0
+    assert "bare.json carries neither quotas nor watts" in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_a_bad_row_is_named(tmp_path, capsys):
