@@ -18,8 +18,8 @@ from harness.calibration.models import CalibrationPointRow, CalibrationRun
 from harness.errors import Invalid, TooLarge
 from harness.plain import plain
 from harness.pool.models import DeviceKind
-from harness.pool.power import WATTS_MAX
 from scheduler.estimation.calibration import CalibrationError, CalibrationPoint, from_csv, from_json, to_csv, to_json
+from scheduler.estimation.power_table import WATTS_MAX
 from worker.words import size_words
 
 FORMATS = {"csv": "text/csv; charset=utf-8", "json": "application/json"}

@@ -12,11 +12,12 @@ from django.db.models import QuerySet
 
 from harness.calibration.models import DeviceModelRow, FinishedJobRow, RanOutRow
 from harness.calibration.shipped import prior_of
-from harness.pool.models import DeviceKind, Node, NodeState
+from harness.pool.models import Device, DeviceKind, Node, NodeState
 from harness.pool.power import device_power, table_power
 from harness.pool.services import pool_setting_get
 from harness.pool.sums import nodes_by_host
 from scheduler.estimation.device_model import POOL_TABLE, DeviceModel, PowerModel
+from scheduler.estimation.device_table import figures_for
 from scheduler.estimation.learning import RECENT
 from scheduler.estimation.prior import by_host
 from scheduler.estimation.values import Basis
@@ -102,7 +103,14 @@ def _power(key: Key, told: Mapping[str, Any] | None, table: Mapping[str, Any]) -
     if told and told["basis"] == Basis.MEASURED:
         return PowerModel(**{**told, "basis": Basis.MEASURED})
     entered = device_power(*key, table)
-    return PowerModel(idle_w=entered.idle_w, busy_w=entered.busy_w, basis=Basis.ASSUMED)
+    source = POOL_TABLE if table_power(*key, table) else figures_for(*key).source
+    return PowerModel(idle_w=entered.idle_w, busy_w=entered.busy_w, basis=Basis.ASSUMED, source=source)
+
+
+def pool_powers() -> dict[Key, PowerModel]:
+    """The same of all models of device that the pool has, by kind and name."""
+    keys = Device.objects.order_by("kind", "model_name").values_list("kind", "model_name").distinct()
+    return powers_known(list(keys))
 
 
 def finished_teaching(kind: str, model_name: str) -> QuerySet[FinishedJobRow]:

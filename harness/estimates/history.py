@@ -16,12 +16,15 @@ from harness.accounts.models import User
 from harness.estimates.told import ways_told
 from harness.jobs.models import DeviceUse, Job, JobEvent
 from harness.jobs.timelines import Window
+from scheduler.estimation.estimate import worst
+from scheduler.estimation.values import Basis
 from scheduler.simulate.traces import Way
 from worker.states import TERMINAL, JobState
 
 TraceRow = tuple[str | float | int | None, ...]
 TRACE_COLUMNS = (
-    "job_id", "submitted_s", "deadline_s", "kind", "count", "run_s", "power_w", "project", "priority", "ways",
+    "job_id", "submitted_s", "deadline_s", "kind", "device_model", "count", "run_s", "power_w", "power_basis",
+    "project", "priority", "ways",
 )  # fmt: skip
 """As `scheduler.simulate.traces` reads them; times are seconds since 1970, ways what the estimator told, as JSON."""
 _READ_AT_ONCE = 500
@@ -35,10 +38,12 @@ class _Use(NamedTuple):
     token: int
     node_name: str
     device_kind: str
+    device_model: str
     device_index: int
     started_at: datetime
     ended_at: datetime
     energy_j: float
+    energy_basis: str
 
 
 def trace_rows(*, user: User, window: Window) -> Iterator[TraceRow]:
@@ -75,8 +80,9 @@ def _text(ways: Sequence[Way] | None) -> str:
     return json.dumps([way.to_dict() for way in ways], separators=(",", ":")) if ways else ""
 
 
-def _held(uses: Sequence[_Use]) -> tuple[str, int, float, float]:
-    """(kind, count, seconds, watts): the most devices it had in an attempt, for as long as all of it took.
+def _held(uses: Sequence[_Use]) -> tuple[str, str, int, float, float, str]:
+    """(kind, model, count, seconds, watts, their basis): the most devices it had in an attempt, for as long as all of
+    it took. The model is empty where they were not alike.
 
     Of several kinds the one that it ended on counts; what it took on others counts for as long as it took there.
     """
@@ -89,4 +95,13 @@ def _held(uses: Sequence[_Use]) -> tuple[str, int, float, float]:
     own = {use.token for use in uses if use.device_kind == kind}
     count = max(len(held[token]) for token in own)
     run_s = sum(spent_s / (count if token in own else len(held[token])) for token, spent_s in device_s.items())
-    return kind, count, run_s, sum(use.energy_j for use in uses) / run_s
+    models = {use.device_model for use in uses if use.device_kind == kind}
+    basis = worst(*(Basis(use.energy_basis) for use in uses))
+    return (
+        kind,
+        models.pop() if len(models) == 1 else "",
+        count,
+        run_s,
+        sum(use.energy_j for use in uses) / run_s,
+        basis,
+    )

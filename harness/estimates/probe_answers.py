@@ -31,9 +31,9 @@ from harness.jobs.control.usage import measurement_use_write
 from harness.jobs.models import Job
 from harness.plain import plain
 from harness.pool.models import Reservation
-from harness.pool.power import WATTS_MAX
 from harness.pool.reservations import reservation_prolong, reservation_release
 from scheduler.estimation.doubt import is_far, is_uneven
+from scheduler.estimation.power_table import WATTS_MAX
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.values import Allocation
 from scheduler.offers.values import allocation_from

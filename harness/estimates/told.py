@@ -41,5 +41,5 @@ def _way(estimate: Estimate) -> Way:
     way = estimate.allocation
     return Way(
         kind=way.kind, count=way.count, run_s=estimate.run_s.mid, power_w=estimate.power_w, model=way.model_name,
-        mode=way.mode,
+        mode=way.mode, power_basis=str(estimate.energy_basis),
     )  # fmt: skip

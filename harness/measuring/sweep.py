@@ -39,8 +39,8 @@ from harness.measuring.requests import (
 )
 from harness.plain import text_plain
 from harness.pool.models import DeviceKind, NodeState
-from harness.pool.power import WATTS_MAX
 from harness.pool.services import node_queue
+from scheduler.estimation.power_table import WATTS_MAX
 
 ANSWER_LIMIT_S = NODE_BUDGET_S + 60.0
 """A node that has not answered by then is asked again: it gives up by itself before."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from scheduler.estimation.values import Basis
 from scheduler.simulate.pool import Gang, SimPool
 from scheduler.simulate.rules import Rules
 from scheduler.simulate.stretch import Stretch
-from scheduler.types import JobView, Option, Policy, Running
+from scheduler.types import JobView, Option, Policy, Quotas, Running
 
 _EPSILON_S = 1e-9
 
@@ -26,8 +27,11 @@ class SimJob:
     deadline_s: float | None = None
     project: str = ""
     priority: int = 0
-    power_told: bool = False
-    """The trace says what it draws; else that goes by the table, and by the model of the devices it gets."""
+    told: Mapping[Option, Basis] = field(default_factory=dict)
+    """Ways whose power the trace tells, and what that rests on; else it goes by the table, and by the model of the
+    devices that it gets."""
+    barred: bool = False
+    """It never starts because of the quota of its project."""
 
 
 @dataclass(slots=True)
@@ -47,6 +51,7 @@ class Outcome:
     """Of the devices that it held."""
     extra_j: float = 0.0
     """What these would not have drawn idle."""
+    extra_by_basis: dict[Basis, float] = field(default_factory=dict)
     changes: int = 0
     """Starts, pauses and changes of width."""
 
@@ -78,6 +83,8 @@ class Replay:
     devices: int
     idle_w: float
     """Of the whole pool while nothing runs."""
+    idle_by_basis: Mapping[Basis, float]
+    quotas: Quotas
     outcomes: list[Outcome]
     samples: list[Sample]
     decision_s: list[float]
@@ -99,6 +106,11 @@ class _Live:
     finish_s: float = math.inf
     changed_s: float = 0.0
 
+    def told(self, option: Option) -> Basis | None:
+        """What the power of a way rests on that the trace tells; most traces tell none."""
+        told = self.outcome.job.told
+        return told.get(option) if told else None
+
 
 @dataclass
 class Engine:
@@ -118,6 +130,8 @@ class Engine:
             policy=self.policy.name,
             devices=self.pool.devices,
             idle_w=self.pool.idle_w,
+            idle_by_basis=self.pool.idle_by_basis,
+            quotas=self.pool.quotas,
             outcomes=[Outcome(job) for job in waiting],
             samples=[],
             decision_s=[],
@@ -212,7 +226,7 @@ class Engine:
         replay.samples.append(Sample(now_s, busy, self.pool.idle_w + extra_w, len(held), len(live) - len(held)))
 
     def _held_w(self, job: _Live, gang: Gang) -> float:
-        return self.pool.held_w(gang, told=job.outcome.job.power_told)
+        return self.pool.held_w(gang, told=job.told(gang.option) is not None)
 
     def _extra_w(self, job: _Live, gang: Gang) -> float:
         """What the devices of a gang draw above idle."""
@@ -226,7 +240,10 @@ class Engine:
             outcome, gang, option = job.outcome, job.gang, job.gang.option
             outcome.device_s += option.count * (next_s - now_s)
             outcome.energy_j += self._held_w(job, gang) * (next_s - now_s)
-            outcome.extra_j += self._extra_w(job, gang) * (next_s - now_s)
+            extra_j = self._extra_w(job, gang) * (next_s - now_s)
+            outcome.extra_j += extra_j
+            basis = self.pool.held_basis(gang, job.told(option))
+            outcome.extra_by_basis[basis] = outcome.extra_by_basis.get(basis, 0.0) + extra_j
             if job.finish_s <= next_s + _EPSILON_S:
                 outcome.finished_s = job.finish_s
                 del live[job_id]

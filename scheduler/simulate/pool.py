@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from scheduler.estimation.device_table import figures_for
+from scheduler.estimation.estimate import worst
+from scheduler.estimation.values import Basis
 from scheduler.place import place
-from scheduler.simulate.tables import Power
+from scheduler.simulate.power import SHIPPED, Power, PowerTable
 from scheduler.types import ChangeKind, DeviceView, JobView, NodeView, Option, Policy, PoolView, Quotas
 
 _SPEC = re.compile(r"(?P<nodes>\d+)x(?P<each>\d+)(?::(?P<model>[^,]+))?")
@@ -26,12 +28,14 @@ class Part:
     """Devices of a node."""
     kind: str = "cuda"
     model: str = DEFAULT_MODEL
+    named: bool = False
+    """Somebody named the model; else its devices stand for those that a job ran on."""
+    table: PowerTable = SHIPPED
 
     @property
     def power(self) -> Power:
-        """From the device table."""
-        figures = figures_for(self.kind, self.model)
-        return Power(idle_w=figures.idle_w, busy_w=figures.busy_w, note=f"{figures.source}; assumed")
+        """Of one device. Raises `ValueError`."""
+        return self.table.power(self.kind, self.model, named=self.named)
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,10 @@ class SimPool:
     spans_nodes: bool = True
     quotas: Quotas = field(default_factory=dict)
     view: PoolView = field(init=False)
+    idle_by_basis: Mapping[Basis, float] = field(init=False, repr=False)
+    """Power of the whole pool while nothing runs, by what it rests on."""
+    _powers: Sequence[Power] = field(init=False, repr=False)
+    """Of one device of each part."""
     _power_at: dict[str, Power] = field(init=False, repr=False)
     """Of one device, by node."""
     _unlike: frozenset[str] = field(init=False, repr=False)
@@ -73,11 +81,19 @@ class SimPool:
             _node(f"p{row}n{number:05d}", part) for row, part in enumerate(self.parts) for number in range(part.nodes)
         )
         self.view = PoolView(nodes=nodes, spans_nodes=self.spans_nodes)
-        powers = [(part.power, part.nodes) for part in self.parts]
-        each = [power for power, number in powers for _ in range(number)]
+        self._powers = [part.power for part in self.parts]
+        idle: dict[Basis, float] = defaultdict(float)
+        for part, power in zip(self.parts, self._powers, strict=True):
+            idle[power.basis] += part.nodes * part.each * power.idle_w
+        self.idle_by_basis = idle
+        each = [power for part, power in zip(self.parts, self._powers, strict=True) for _ in range(part.nodes)]
         self._power_at = {node.name: power for node, power in zip(nodes, each, strict=True)}
         models = {kind: {part.model for part in self.parts if part.kind == kind} for kind in ("cpu", "cuda")}
         self._unlike = frozenset(kind for kind, names in models.items() if len(names) > 1)
+
+    def bound(self, *, quotas: Quotas, table: PowerTable) -> SimPool:
+        """The same with quotas and watts. Raises `ValueError`."""
+        return replace(self, parts=[replace(part, table=table) for part in self.parts], quotas=quotas)
 
     @staticmethod
     def parse(text: str, *, spans_nodes: bool = True) -> SimPool:
@@ -91,7 +107,9 @@ class SimPool:
                 )
             model = found["model"] or DEFAULT_MODEL
             kind = "cpu" if model.lower() == "cpu" else "cuda"
-            parts.append(Part(nodes=int(found["nodes"]), each=int(found["each"]), kind=kind, model=model))
+            named = found["model"] is not None and kind != "cpu"
+            nodes, each = int(found["nodes"]), int(found["each"])
+            parts.append(Part(nodes=nodes, each=each, kind=kind, model=model, named=named))
         return SimPool(parts, spans_nodes=spans_nodes)
 
     @property
@@ -102,11 +120,12 @@ class SimPool:
     @property
     def idle_w(self) -> float:
         """Power of the whole pool while nothing runs."""
-        return sum(part.nodes * part.each * part.power.idle_w for part in self.parts)
+        return sum(part.nodes * part.each * power.idle_w for part, power in zip(self.parts, self._powers, strict=True))
 
     def power(self, kind: str) -> Power:
         """Of one device of the kind, in the mean of those there are: what a plan counts before it knows which."""
-        like = [(part.nodes * part.each, part.power) for part in self.parts if part.kind == kind]
+        pairs = zip(self.parts, self._powers, strict=True)
+        like = [(part.nodes * part.each, power) for part, power in pairs if part.kind == kind]
         count = sum(number for number, _ in like) or 1
         return Power(
             idle_w=sum(number * power.idle_w for number, power in like) / count,
@@ -119,6 +138,14 @@ class SimPool:
         if told or option.model_name or option.kind not in self._unlike:
             return option.power_w
         return sum(self._power_at[_node_of(device)].busy_w for device in gang.device_ids)
+
+    def held_basis(self, gang: Gang, told: Basis | None) -> Basis:
+        """What that rests on. `told`: what the trace's figure does, where it has one of the option."""
+        if told is not None:
+            return told
+        if gang.option.kind not in self._unlike:
+            return self._power_at[_node_of(gang.device_ids[0])].held_basis
+        return worst(*(self._power_at[_node_of(device)].held_basis for device in gang.device_ids))
 
     def idle_held_w(self, gang: Gang) -> float:
         """What they would draw if nobody held them."""

@@ -23,6 +23,7 @@ DASHES = ("", "7 4", "2 3", "9 3 2 3", "4 2", "1 2")
 STYLE = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
 body { max-width: 62rem; margin: 2rem auto; padding: 0 1rem; } h1 { overflow-wrap: anywhere; }
+h2 { font-size: 1.2rem; margin: 1.5rem 0 .5rem; }
 .wide, figure { overflow-x: auto; }
 table { border-collapse: collapse; }
 th, td { padding: .25rem .8rem; border-bottom: 1px solid #8886; text-align: right; }
@@ -54,9 +55,10 @@ def report_html(title: str, replays: Sequence[Replay], figures: Sequence[Metrics
     ]
     jct = [_shares(name, _jct_h(replay)) for name, replay in zip(names, replays, strict=True)]
     slack = [_shares(name, _slack_h(replay)) for name, replay in zip(names, replays, strict=True)]
+    basis = " and ".join(dict.fromkeys(item.energy_basis for item in figures))
     plots = (
         plot("Devices that jobs hold", busy, "hours since the first submission", "devices"),
-        plot("Power of the pool, idle devices included (assumed)", power, "hours since the first submission", "kW"),
+        plot(f"Power of the pool, idle devices included ({basis})", power, "hours since the first submission", "kW"),
         plot("Jobs that wait", waiting, "hours since the first submission", "jobs"),
         plot("Time from submission to finish", jct, "hours, logarithmic", "share of finished jobs", logarithmic=True),
         plot("Time between finish and deadline; below 0: late", slack, "hours", "share of finished jobs"),
@@ -65,21 +67,51 @@ def report_html(title: str, replays: Sequence[Replay], figures: Sequence[Metrics
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>'
-        f"<h1>{escape(title)}</h1><ul>{listed}</ul>{figures_table(figures)}{''.join(plots)}</body></html>\n"
+        f"<h1>{escape(title)}</h1><ul>{listed}</ul>{figures_table(figures)}{projects_table(figures)}{''.join(plots)}"
+        "</body></html>\n"
     )
 
 
 def figures_table(figures: Sequence[Metrics]) -> str:
     """One column per replay."""
-    heads = "".join(f'<th scope="col">{escape(item.policy)}</th>' for item in figures)
-    rows = [
-        f'<tr><th scope="row">{escape(label)}</th>{"".join(f"<td>{show(item)}</td>" for item in figures)}</tr>'
-        for label, show in ROWS
-    ]
-    return (
-        f'<div class="wide"><table><thead><tr><th scope="col">Figure</th>{heads}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    rows = [(label, *(show(item) for item in figures)) for label, show in ROWS]
+    return _table(("Figure", *(item.policy for item in figures)), rows)
+
+
+def projects_table(figures: Sequence[Metrics]) -> str:
+    """One row per project and replay; empty where the trace names no project."""
+    rows = project_rows(figures)
+    return f"<h2>By project</h2>{_table(PROJECT_HEAD, rows)}" if rows else ""
+
+
+PROJECT_HEAD = (
+    *("Project", "Policy", "Quota", "Jobs", "Finished", "Deadlines kept", "Wait, mean", "Wait, 99 %"),
+    *("To finish, mean", "Device-hours"),
+)
+
+
+def project_rows(figures: Sequence[Metrics]) -> list[tuple[str, ...]]:
+    """How the jobs of each project fared by each policy."""
+    found = [(fared, item.policy) for item in figures for fared in item.projects]
+    return [
+        (
+            fared.project or "none named", policy, fared.quota or "none", _number(fared.jobs), _number(fared.finished),
+            _number(fared.satisfaction), _minutes(fared.started, fared.wait_mean_s),
+            _minutes(fared.started, fared.wait_p99_s), _hours(fared.finished, fared.jct_mean_s),
+            _number(fared.device_hours),
+        )
+        for fared, policy in sorted(found, key=lambda pair: pair[0].project)
+    ]  # fmt: skip
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """The first cell of each row names it."""
+    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
+    cells = (
+        f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in rest)}</tr>'
+        for first, *rest in rows
     )
+    return f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>{"".join(cells)}</tbody></table></div>'
 
 
 def _number(value: float | None, unit: str = "", digits: int = 4) -> str:
@@ -88,14 +120,21 @@ def _number(value: float | None, unit: str = "", digits: int = 4) -> str:
     return f"{number_words(value, digits)} {unit}".strip()
 
 
-def _hours(item: Metrics, seconds: float) -> str:
+def _hours(finished: int, seconds: float) -> str:
     """A time over finished jobs: nothing is said of it where none finished."""
-    return _number(seconds / 3600 if item.finished else None, "h")
+    return _number(seconds / 3600 if finished else None, "h")
 
 
-def _minutes(item: Metrics, seconds: float) -> str:
+def _minutes(started: int, seconds: float) -> str:
     """The same of a wait, over jobs that started."""
-    return _number(seconds / 60 if item.started else None, "min")
+    return _number(seconds / 60 if started else None, "min")
+
+
+def _energy(item: Metrics) -> str:
+    """With what the watts rest on: in one word, or what share of it does on each."""
+    parts = item.energy_by_basis_kwh
+    shares = (f"{basis} {number_words(kwh, 3)}" for basis, kwh in parts.items())
+    return f"{_number(item.energy_kwh, 'kWh')} ({item.energy_basis if len(parts) < 2 else ', '.join(shares)})"
 
 
 ROWS: tuple[tuple[str, Callable[[Metrics], str]], ...] = (
@@ -105,15 +144,15 @@ ROWS: tuple[tuple[str, Callable[[Metrics], str]], ...] = (
     ("Deadline satisfaction", lambda item: _number(item.satisfaction)),
     ("Promised", lambda item: _number(item.promised)),
     ("Promises broken by overheads", lambda item: _number(item.promises_broken)),
-    ("Submission to finish, mean", lambda item: _hours(item, item.jct_mean_s)),
-    ("... median", lambda item: _hours(item, item.jct_p50_s)),
-    ("... 99 %", lambda item: _hours(item, item.jct_p99_s)),
-    ("Submission to start, mean", lambda item: _minutes(item, item.wait_mean_s)),
-    ("... 99 %", lambda item: _minutes(item, item.wait_p99_s)),
+    ("Submission to finish, mean", lambda item: _hours(item.finished, item.jct_mean_s)),
+    ("... median", lambda item: _hours(item.finished, item.jct_p50_s)),
+    ("... 99 %", lambda item: _hours(item.finished, item.jct_p99_s)),
+    ("Submission to start, mean", lambda item: _minutes(item.started, item.wait_mean_s)),
+    ("... 99 %", lambda item: _minutes(item.started, item.wait_p99_s)),
     ("Makespan", lambda item: _number(item.makespan_s / 3600, "h")),
     ("Utilisation", lambda item: _number(item.utilisation)),
     ("Device-hours", lambda item: _number(item.device_hours)),
-    ("Energy, idle devices included (assumed)", lambda item: _number(item.energy_kwh, "kWh")),
+    ("Energy, idle devices included", _energy),
     ("... per finished job", lambda item: _number(item.energy_per_finished_kwh, "kWh")),
     ("Changes of devices per job", lambda item: _number(item.changes_per_job, digits=3)),
     ("Decisions", lambda item: _number(item.decisions)),

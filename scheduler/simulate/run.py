@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from scheduler.estimation.values import Basis
 from scheduler.policies import policy_of
 from scheduler.policies.deadline_energy import DeadlineEnergy
+from scheduler.policies.edf_widest import EdfWidest
 from scheduler.policies.ways import Rescale
 from scheduler.simulate.engine import Engine, Replay, SimJob
-from scheduler.simulate.pool import SimPool
+from scheduler.simulate.pool import Part, SimPool
+from scheduler.simulate.power import SHIPPED
 from scheduler.simulate.rules import SLOT_S, Rules
-from scheduler.simulate.tables import Tables, as_it_ran, options_of
-from scheduler.simulate.told import told_options
+from scheduler.simulate.tables import Tables, options_of
+from scheduler.simulate.told import history_options
 from scheduler.simulate.traces import TraceJob, read_trace
-from scheduler.types import Policy
+from scheduler.types import Option, Policy, Quotas
 
 
 def sim_jobs(
@@ -29,47 +32,99 @@ def sim_jobs(
     powers = {kind: pool.power(kind) for kind in {job.kind for job in trace}}
     jobs = []
     for job in trace:
-        power = powers[job.kind]
-        if estimator and job.ways:
-            options = told_options(as_it_ran(job, power), job.ways, pool)
+        told: Mapping[Option, Basis] = {}
+        if job.model:
+            options = options_of(job, tables, pool.most(job.kind), powers[job.kind])
         else:
-            options = options_of(job, tables, pool.most(job.kind), power)
+            options, told = history_options(job, pool, powers[job.kind], estimator=estimator)
+        allowed = tuple(option for option in options if _may_hold(job, option, pool.quotas))
         jobs.append(
             SimJob(
                 job_id=job.job_id,
                 submitted_s=job.submitted_s,
-                options=options,
+                options=options if allowed else (),
                 deadline_s=job.deadline_s,
                 project=job.project,
                 priority=job.priority,
-                power_told=bool(job.power_w),
+                told=told,
+                barred=bool(options) and not allowed,
             )
         )
     return jobs
 
 
+def _may_hold(job: TraceJob, option: Option, quotas: Quotas) -> bool:
+    """Whether the project of a job may ever hold so many devices, borrowed ones included."""
+    quota = quotas.get(job.project)
+    limit = quota.limit(option.kind) if quota else None
+    return quota is None or limit is None or option.count <= limit or quota.borrows(option.kind)
+
+
 def misfits(trace: Sequence[TraceJob], jobs: Sequence[SimJob], pool: SimPool) -> list[str]:
     """In sentences: which jobs of a trace can never run on this pool, and why."""
-    lost = [job for job, sim in zip(trace, jobs, strict=True) if not sim.options]
+    barred = Counter(sim.project for sim in jobs if sim.barred)
+    lost = [job for job, sim in zip(trace, jobs, strict=True) if not sim.options and not sim.barred]
     kinds = Counter(job.kind for job in lost if not pool.most(job.kind))
     said = [
         f"{count:,} of {len(trace):,} jobs ask for devices of the kind {kind}, of which the pool has none"
         for kind, count in sorted(kinds.items())
+    ]
+    said += [
+        f"{count:,} of {len(trace):,} jobs ask for more than the quota of {project} ever lets them hold"
+        for project, count in sorted(barred.items())
     ]
     wide = len(lost) - kinds.total()
     return [*said, f"{wide:,} of {len(trace):,} jobs are too large for the pool"] if wide else said
 
 
 def one_speed(jobs: Sequence[SimJob], pool: SimPool) -> list[str]:
-    """In sentences: of which unlike devices a replay takes for granted that jobs run on them alike."""
+    """In sentences: of which devices a replay takes for granted how fast they are."""
     open_kinds = {option.kind for job in jobs for option in job.options if not option.model_name}
-    models = {kind: sorted({part.model for part in pool.parts if part.kind == kind}) for kind in sorted(open_kinds)}
-    return [
-        f"{' and '.join(names)} are taken to be equally fast: tables and history have one speed of a job, and no model "
-        "of device"
-        for names in models.values()
-        if len(names) > 1
+    said = []
+    for kind in sorted(open_kinds):
+        parts = [part for part in pool.parts if part.kind == kind]
+        names = sorted({part.model for part in parts})
+        if len(names) > 1:
+            one = "tables and history have one speed of a job, and no model of device"
+            said.append(f"{' and '.join(names)} are taken to be equally fast: {one}")
+        elif any(part.named for part in parts):
+            alike = "the devices that jobs were measured on, which neither trace nor tables name"
+            said.append(f"{names[0]} is taken to be as fast as {alike}")
+    return said
+
+
+def unused(jobs: Sequence[SimJob], pool: SimPool) -> list[str]:
+    """In sentences: of which devices no job is known to be able to use any."""
+    usable = {option.key for job in jobs for option in job.options}
+    idle = [part.model for part in pool.parts if not {(part.kind, part.model), (part.kind, "")} & usable]
+    return [f"no job is known to run on {model}: such devices stay idle" for model in dict.fromkeys(idle)]
+
+
+def power_words(trace: Sequence[TraceJob], pool: SimPool) -> list[str]:
+    """In sentences: what devices draw, by which table, and whether the trace says it of jobs."""
+    watts = {_label(part): part.power for part in pool.parts}
+    said = [
+        f"{label} draws {power.busy_w:g} W held and {power.idle_w:g} W idle ({power.basis}: {power.source})"
+        for label, power in watts.items()
     ]
+    bases = Counter(str(job.power_basis) for job in trace if job.power_w)
+    if bases:
+        parted = ", ".join(f"{count:,} {basis}" for basis, count in sorted(bases.items()))
+        said.append(f"{bases.total():,} of {len(trace):,} jobs draw what the trace says they drew ({parted})")
+    return said
+
+
+def _label(part: Part) -> str:
+    """Its model; its kind where nobody named a model and the watts are of another one than is taken for granted."""
+    taken = SHIPPED.power(part.kind, part.model, named=True)
+    return part.model if part.named or part.power == taken else part.kind
+
+
+def quota_blind(policy: Policy) -> str:
+    """What a policy that counts no quota does with them, in a sentence; empty: it keeps to them."""
+    if not isinstance(policy, EdfWidest):
+        return ""
+    return f"{policy.name} holds single jobs to the quotas and does not add up what a project holds"
 
 
 def rules_for(pool: SimPool, *, slot_s: float, overheads: bool, rescale_s: float | None) -> Rules:

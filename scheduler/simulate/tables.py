@@ -1,4 +1,4 @@
-"""Throughput tables (iterations/s by model, global batch and device count), the power table, and the ways to run a job.
+"""Throughput tables (iterations/s by model, global batch and device count), and the ways to run a job by them.
 
 A table is `MODEL.csv` with the columns `global_batch_size, 1, 2, 4, ...`; an empty or zero cell cannot be run.
 """
@@ -9,28 +9,16 @@ import csv
 import io
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from scheduler.simulate.traces import TraceError, TraceJob, read_text
+from scheduler.simulate.power import Power
+from scheduler.simulate.trace_rows import TraceError, read_text
+from scheduler.simulate.traces import TraceJob
 from scheduler.types import Option
 
 Rates = Mapping[int, float]
 """Devices -> iterations per second."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Power:
-    """Power of one device: assumed from a data sheet, not measured."""
-
-    idle_w: float
-    busy_w: float
-    """While a job holds it."""
-    note: str = ""
-
-
-POWER_A100 = Power(idle_w=55.0, busy_w=400.0, note="A100 SXM data sheet; idle: usual readings of nvidia-smi; assumed")
 
 
 class Tables:
@@ -44,11 +32,15 @@ class Tables:
         """What the job's model does on 1, 2, 4 ... devices. Raises `TraceError`."""
         found = self._rates.get((job.model, job.batch_size))
         if found is None:
-            batches = sorted(batch for model, batch in self._rates if model == job.model)
+            batches = self.batches(job.model)
             known = f"batches {batches}" if batches else "no such table"
             column = "batch_size" if batches else "model_name"
             raise job.fail(column, f"no throughput of {job.model} at batch {job.batch_size} ({known})")
         return found
+
+    def batches(self, model: str) -> list[int]:
+        """Global batches that the table of a model has; none where there is no table of it."""
+        return sorted(batch for known, batch in self._rates if known == model)
 
     @staticmethod
     def read(folder: Path) -> Tables:

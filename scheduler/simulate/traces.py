@@ -2,30 +2,20 @@
 
 Three forms, told apart by their columns: the public ElasticFlow CSVs (`submission_time`, `num_iteration`, ...), the
 Philly one with its own columns (`submit_time`, `real_iteration`, `ddl`, ...), and our own job history as CSV or JSON
-(`job_id`, `submitted_s`, `run_s`, `count`, ...). A file may be packed with gzip.
+(`job_id`, `submitted_s`, `run_s`, `count`, ...). Each may name a `project`.
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
 import json
 import math
-import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-FARTHEST_S = 1e11
-"""Three thousand years: a time beyond it is no number of seconds, but of milliseconds or nanoseconds since 1970."""
-MOST = 1e15
-"""Larger figures are no count, and no watts."""
-
-
-class TraceError(ValueError):
-    """A trace or a table that cannot be used; the text names file, row and column."""
+from scheduler.estimation.values import Basis
+from scheduler.simulate.trace_rows import Row, TraceError, read_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +31,13 @@ class Way:
     model: str = ""
     """Of device."""
     mode: str = ""
+    power_basis: str = ""
+    """Of the watts; empty: not told, which is taken for assumed."""
 
     def __post_init__(self) -> None:
         """Refuse what is no run."""
+        if self.power_basis and self.power_basis not in set(Basis):
+            raise ValueError(f"{self.power_basis!r} is no basis of watts")
         if not (isinstance(self.count, int) and self.count >= 1):
             raise ValueError(f"{self.count} devices")
         if not (math.isfinite(self.run_s) and self.run_s > 0):
@@ -61,7 +55,9 @@ class Way:
         try:
             return Way(**body)
         except TypeError as error:  # also of figures that are texts
-            raise ValueError("each way needs kind, count and run_s, and may have power_w, model and mode") from error
+            raise ValueError(
+                "each way needs kind, count and run_s, and may have power_w, power_basis, model and mode"
+            ) from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +78,11 @@ class TraceJob:
     run_s: float | None = None
     """Time of the whole run on `count` devices, where the trace says it."""
     kind: str = "cuda"
+    device_model: str = ""
+    """Of device that it ran on; empty: unknown."""
     power_w: float = 0.0
     """All its devices while it runs; 0: unknown."""
+    power_basis: Basis = Basis.ASSUMED
     project: str = ""
     priority: int = 0
     ways: tuple[Way, ...] = ()
@@ -96,72 +95,28 @@ class TraceJob:
         return TraceError(f"{self.where or f'job {self.job_id}'}, column {column}: {problem}")
 
 
-@dataclass(frozen=True)
-class _Row:
-    """One row, read by column, with errors that say where."""
-
-    file: str
-    number: int
-    cells: Mapping[str, Any]
-
-    @property
-    def where(self) -> str:
-        return f"{self.file}, row {self.number:,}"
-
-    def fail(self, column: str, problem: str) -> TraceError:
-        return TraceError(f"{self.where}, column {column}: {problem}")
-
-    def text(self, column: str, *, empty_ok: bool = False) -> str:
-        value = self.cells.get(column)
-        if value is None or str(value).strip() == "":
-            if empty_ok:
-                return ""
-            raise self.fail(column, "nothing is there")
-        return str(value).strip()
-
-    def ways(self, column: str) -> tuple[Way, ...]:
-        """A JSON list of ways to run, as text or as it is; none where nothing is there."""
-        value = self.cells.get(column)
-        try:
-            listed = json.loads(value) if isinstance(value, str) and value.strip() else value or []
-            if not isinstance(listed, list):
-                raise ValueError("expected a list of ways")
-            return tuple(map(Way.from_dict, listed))
-        except ValueError as error:
-            raise self.fail(column, str(error)) from None
-
-    def seconds(self, column: str, *, least: float = 0.0) -> float:
-        value = self.number_of(column, least=least, most=math.inf)
-        if value > FARTHEST_S:
-            raise self.fail(column, f"{value:g} is more than {FARTHEST_S:g}; times are in seconds")
-        return value
-
-    def number_of(
-        self, column: str, *, least: float = -math.inf, most: float = MOST, default: float | None = None
-    ) -> float:
-        text = self.text(column, empty_ok=default is not None)
-        if not text and default is not None:
-            return default
-        try:
-            value = float(text)
-        except ValueError:
-            raise self.fail(column, f"{text!r} is not a number") from None
-        if not math.isfinite(value):
-            raise self.fail(column, f"{text} is not finite")
-        if value < least:
-            raise self.fail(column, f"{text} is below {least:g}")
-        if value > most:
-            raise self.fail(column, f"{text} is above {most:g}")
-        return value
-
-    def whole(self, column: str, *, least: int, default: int | None = None) -> int:
-        value = self.number_of(column, least=least, default=None if default is None else float(default))
-        if value != int(value):
-            raise self.fail(column, f"{value} is not a whole number")
-        return int(value)
+def _ways(row: Row) -> tuple[Way, ...]:
+    """A JSON list of ways to run, as text or as it is; none where nothing is there."""
+    value = row.cells.get("ways")
+    try:
+        listed = json.loads(value) if isinstance(value, str) and value.strip() else value or []
+        if not isinstance(listed, list):
+            raise ValueError("expected a list of ways")
+        return tuple(map(Way.from_dict, listed))
+    except ValueError as error:
+        raise row.fail("ways", str(error)) from None
 
 
-def _elasticflow(row: _Row) -> TraceJob:
+def _basis(row: Row) -> Basis:
+    """Of the watts; where nothing is said of it they are taken for assumed."""
+    text = row.text("power_basis", empty_ok=True) or Basis.ASSUMED
+    try:
+        return Basis(text)
+    except ValueError:
+        raise row.fail("power_basis", f"{text[:20]!r} is none of {', '.join(Basis)}") from None
+
+
+def _elasticflow(row: Row) -> TraceJob:
     return TraceJob(
         job_id=row.text("job_id"),
         submitted_s=row.seconds("submission_time"),
@@ -171,11 +126,12 @@ def _elasticflow(row: _Row) -> TraceJob:
         iterations=row.number_of("num_iteration", least=1),
         count=row.whole("num_gpu", least=1),
         run_s=row.seconds("duration"),
+        project=row.text("project", empty_ok=True),
         where=row.where,
     )
 
 
-def _philly(row: _Row) -> TraceJob:
+def _philly(row: Row) -> TraceJob:
     return TraceJob(
         job_id=row.text("job_id"),
         submitted_s=row.seconds("submit_time"),
@@ -185,11 +141,12 @@ def _philly(row: _Row) -> TraceJob:
         iterations=row.number_of("real_iteration", least=1),
         count=row.whole("num_gpu", least=1),
         run_s=row.seconds("real_duration"),
+        project=row.text("project", empty_ok=True),
         where=row.where,
     )
 
 
-def _history(row: _Row) -> TraceJob:
+def _history(row: Row) -> TraceJob:
     deadline = row.text("deadline_s", empty_ok=True)
     return TraceJob(
         job_id=row.text("job_id"),
@@ -198,16 +155,18 @@ def _history(row: _Row) -> TraceJob:
         count=row.whole("count", least=1),
         run_s=row.seconds("run_s", least=1e-6),
         kind=row.text("kind", empty_ok=True) or "cuda",
+        device_model=row.text("device_model", empty_ok=True),
         power_w=row.number_of("power_w", least=0, default=0.0),
+        power_basis=_basis(row),
         project=row.text("project", empty_ok=True),
         priority=row.whole("priority", least=-1_000_000, default=0),
-        ways=row.ways("ways"),
+        ways=_ways(row),
         where=row.where,
     )
 
 
 _BOTH = {"job_id", "model_name", "batch_size", "num_gpu"}
-_FORMS: tuple[tuple[Callable[[_Row], TraceJob], frozenset[str]], ...] = (
+_FORMS: tuple[tuple[Callable[[Row], TraceJob], frozenset[str]], ...] = (
     (_philly, frozenset({*_BOTH, "submit_time", "ddl", "real_iteration", "real_duration"})),
     (_elasticflow, frozenset({*_BOTH, "submission_time", "deadline", "num_iteration", "duration"})),
     (_history, frozenset({"job_id", "submitted_s", "count", "run_s"})),
@@ -215,67 +174,37 @@ _FORMS: tuple[tuple[Callable[[_Row], TraceJob], frozenset[str]], ...] = (
 """(reader, columns that it needs)."""
 
 
-def read_text(path: Path) -> str:
-    """A text file, plain or packed with gzip. Raises `TraceError`."""
-    try:
-        raw = path.read_bytes()
-        return (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8-sig")
-    except OSError as error:
-        raise TraceError(f"{path.name} cannot be read: {error.strerror or error}") from error
-    except (EOFError, zlib.error) as error:
-        raise TraceError(f"{path.name} is cut short or not gzip: {error}") from error
-    except UnicodeDecodeError as error:
-        raise TraceError(f"{path.name} is not UTF-8 text") from error
+@dataclass(frozen=True, kw_only=True)
+class Trace:
+    """A trace as it was read."""
+
+    name: str
+    """Of the file."""
+    jobs: Sequence[TraceJob]
+    """In order of submission."""
+    columns: frozenset[str]
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    """What a history in JSON says of its installation, unchecked: `quotas`, `power`."""
+
+    @property
+    def is_history(self) -> bool:
+        """Whether its jobs are known as they ran, and not by their models."""
+        return "run_s" in self.columns
 
 
 def read_trace(path: Path) -> list[TraceJob]:
     """All jobs of a trace in order of submission. Raises `TraceError`."""
-    text = read_text(path)
-    rows = _json_rows(path.name, text) if text.lstrip()[:1] in {"[", "{"} else _csv_rows(path.name, text)
-    jobs = _parsed(path.name, rows)
-    return sorted(jobs, key=lambda job: (job.submitted_s, job.job_id))
+    return list(trace_read(path).jobs)
 
 
-def _csv_rows(name: str, text: str) -> list[_Row]:
-    reader = csv.DictReader(io.StringIO(text, newline=""))
-    rows = []
-    try:
-        if not reader.fieldnames:
-            raise TraceError(f"{name} is empty")
-        reader.fieldnames = [column.strip() for column in reader.fieldnames]
-        if twice := sorted({column for column in reader.fieldnames if reader.fieldnames.count(column) > 1 and column}):
-            raise TraceError(f"{name}, row 1: a column appears twice: {', '.join(twice)}")
-        for cells in reader:
-            # As an editor counts them: lines that hold nothing are lines, too.
-            row = _Row(name, reader.line_num, {str(key): value for key, value in cells.items() if key is not None})
-            if None in cells:
-                raise row.fail(str(reader.fieldnames[-1]), "more cells than columns")
-            rows.append(row)
-    except csv.Error as error:
-        raise TraceError(f"{name}, row {reader.line_num + 1}: not CSV: {error}") from error
-    return rows
+def trace_read(path: Path) -> Trace:
+    """The same with what else the file says. Raises `TraceError`."""
+    rows, extras = read_rows(path)
+    jobs = sorted(_parsed(path.name, rows), key=lambda job: (job.submitted_s, job.job_id))
+    return Trace(name=path.name, jobs=jobs, columns=frozenset(rows[0].cells), extras=extras)
 
 
-def _json_rows(name: str, text: str) -> list[_Row]:
-    try:
-        body = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise TraceError(f"{name}, line {error.lineno}: not JSON: {error.msg}") from error
-    except RecursionError as error:
-        raise TraceError(f"{name}: not JSON that can be read: it is nested too deep") from error
-    listed = body.get("jobs") if isinstance(body, dict) else body
-    if not isinstance(listed, list):
-        raise TraceError(f"{name}: expected a list of jobs, or an object with `jobs`")
-    rows = []
-    for number, cells in enumerate(listed, start=1):
-        if not isinstance(cells, dict):
-            raise TraceError(f"{name}, job {number}: expected an object")
-        rows.append(_Row(name, number, cells))
-    return rows
-
-
-def _parsed(name: str, rows: Iterable[_Row]) -> list[TraceJob]:
-    rows = list(rows)
+def _parsed(name: str, rows: Sequence[Row]) -> list[TraceJob]:
     if not rows:
         raise TraceError(f"{name} has no jobs")
     present = frozenset(rows[0].cells)

@@ -11,6 +11,7 @@ from harness.accounts import selectors, services
 from harness.accounts.access import is_admin, require, require_admin, role_of, token_of
 from harness.accounts.audit import AuditFilters, audit_list
 from harness.accounts.models import ApiToken, AuditEvent, Membership, Project, Role, Scope, User
+from harness.accounts.names import name_meant
 from harness.accounts.second_factor import second_factor_remove
 from harness.api.auth import person
 from harness.api.paging import Paging, page_body
@@ -141,7 +142,7 @@ def member_remove(request: HttpRequest, slug: str, username: str) -> Done:
     """Take a person out of the project; everyone may leave, admins may remove others."""
     user = person(request)
     project = selectors.project_get(user=user, slug=slug)
-    if username != user.username:
+    if name_meant(username) != user.username:
         require(user, project, Role.ADMIN)
     member = selectors.user_get(username=username, disabled=True)
     services.membership_remove(actor=user, project=project, user=member)

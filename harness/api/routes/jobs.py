@@ -22,10 +22,11 @@ from harness.ids import ID_LENGTH
 from harness.jobs import selectors, services
 from harness.jobs.columns import columns_values
 from harness.jobs.control.expectations import left_s, slack_s
-from harness.jobs.copying import left_out
+from harness.jobs.copying import left_out, spec_with
 from harness.jobs.emulated import emulated_words
 from harness.jobs.mode import job_mode
 from harness.jobs.models import Job
+from harness.jobs.programs import spec_read
 from harness.jobs.queueing import job_reserved_until
 from harness.rates import submitting
 from harness.rates.selectors import job_rate
@@ -112,7 +113,7 @@ def job_create(request: HttpRequest, body: JobIn) -> Status[Any]:
         user=user,
         project=project,
         dataset=dataset,
-        spec=body.wish,
+        spec=spec_with(spec_read(body.wish).model_dump(mode="json"), body.changes) if body.changes else body.wish,
         own_model=body.model,
         files=body.files,
         name=body.name,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 from django.http import HttpRequest, HttpResponseBase
@@ -25,6 +27,7 @@ from harness.csv import csv_chunks
 from harness.datasets.selectors import dataset_get
 from harness.errors import Conflict, NotFound
 from harness.estimates import selectors, services
+from harness.estimates.earliest import offer_make_earliest
 from harness.estimates.models import OfferRow, ProbeRow
 from harness.jobs.programs import spec_read
 from harness.jobs.selectors import job_get
@@ -43,11 +46,12 @@ jobs_router = Router()
 _FIELDS = {"deadline": "deadline_at", "device": "kind", "device_model": "model_name", "count": "count", "mode": "mode"}
 
 
-def _asked(body: AskedIn, spec: dict[str, Any]) -> services.Asked:
-    """What the body says, null included; of what it leaves out what the spec wishes."""
-    return services.Asked.wished(
-        spec, **{_FIELDS[name]: getattr(body, name) for name in body.model_fields_set & _FIELDS.keys()}
-    )
+def _offered(body: AskedIn, spec: dict[str, Any], make: Callable[[services.Asked], OfferRow]) -> Status[Any]:
+    """The offer that is asked for, by what the body says, null included; of what it leaves out what the spec wishes."""
+    given = {_FIELDS[name]: getattr(body, name) for name in body.model_fields_set & _FIELDS.keys()}
+    if body.earliest:
+        return Status(201, _out(offer_make_earliest(make, services.Asked.wished(spec, **given, deadline_at=None))))
+    return Status(201, _out(make(services.Asked.wished(spec, **given))))
 
 
 @router.post("", response={201: OfferOut}, summary="An offer for a spec or a workload")
@@ -60,19 +64,17 @@ def offer_make(request: HttpRequest, body: SpecOfferIn) -> Status[Any]:
     user = person(request)
     if body.workload is not None:
         project = project_get(user=user, slug=body.project) if body.project else None
-        offer = services.offer_make_workload(
-            user=user, workload=body.workload, project=project, title=body.title, asked=_asked(body, {})
+        priced = partial(
+            services.offer_make_workload, user=user, workload=body.workload, project=project, title=body.title
         )
-        return Status(201, _out(offer))
+        return _offered(body, {}, lambda asked: priced(asked=asked))
     try:
         dataset = dataset_get(user=user, dataset_id=body.dataset or "")
     except NotFound as error:
         raise NotFound(error.message, hint=error.hint, field="dataset") from error
     spec = spec_read(body.wish).model_dump(mode="json")
-    offer = services.offer_make_spec(
-        user=user, dataset=dataset, spec=spec, own_model=body.model, asked=_asked(body, spec)
-    )
-    return Status(201, _out(offer))
+    read = partial(services.offer_make_spec, user=user, dataset=dataset, spec=spec, own_model=body.model)
+    return _offered(body, spec, lambda asked: read(asked=asked))
 
 
 @router.get("/{offer_id}", response=OfferOut, summary="An offer")
@@ -129,8 +131,8 @@ def job_offer(request: HttpRequest, job_id: str, body: Annotated[JobOfferIn | No
     """What a draft, or a job that waits or is paused, would cost on every kind of device of the pool."""
     user, body = person(request), body or JobOfferIn.model_validate({})
     job = job_get(user=user, job_id=job_id)
-    asked = _asked(body, spec_named(job.spec, job.taken))
-    return Status(201, _out(services.offer_make(user=user, job=job, asked=asked, again=body.again)))
+    made = partial(services.offer_make, user=user, job=job, again=body.again)
+    return _offered(body, spec_named(job.spec, job.taken), lambda asked: made(asked=asked))
 
 
 @jobs_router.get("/{job_id}/estimate", response=EstimateOut, summary="Predicted and actual cost")

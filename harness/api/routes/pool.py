@@ -15,7 +15,7 @@ from redis import RedisError
 from harness.accounts.access import require_admin, visible_projects
 from harness.accounts.models import User
 from harness.api.auth import person
-from harness.api.schemas.base import Done
+from harness.api.schemas.base import Done, Items
 from harness.api.schemas.pool import (
     DeviceOut,
     HealthOut,
@@ -30,11 +30,13 @@ from harness.api.schemas.pool import (
     PoolOut,
     PoolSettingsIn,
     PoolSettingsOut,
+    PowerOut,
     ReadingOut,
     SlowdownIn,
 )
 from harness.broker import client
 from harness.bucket.status import bucket_status
+from harness.calibration.known import pool_powers
 from harness.calibration.paces_told import PaceTold, paces_told
 from harness.errors import Unavailable
 from harness.jobs.readers import reading_state
@@ -44,6 +46,7 @@ from harness.pool import selectors, services
 from harness.pool.links import link_list
 from harness.pool.models import Node, NodeState
 from harness.release import release
+from scheduler.estimation.device_model import PowerModel
 
 router = Router()
 health_router = Router()
@@ -148,6 +151,18 @@ def node_remove(request: HttpRequest, name: str) -> Done:
     """Take a node without jobs out of the pool. For admins."""
     services.node_remove(user=person(request), name=name)
     return Done()
+
+
+@router.get("/power", response=Items[PowerOut], summary="Watts of devices")
+def power(request: HttpRequest) -> dict[str, Any]:
+    """What one device of each model draws, as offers and bills count it where no meter is read during a run."""
+    person(request)
+    found = pool_powers()
+    return {"items": [PowerOut(kind=kind, model=name, **_watts(known)) for (kind, name), known in found.items()]}
+
+
+def _watts(known: PowerModel) -> dict[str, Any]:
+    return {name: getattr(known, name) for name in ("idle_w", "busy_w", "basis", "source")}
 
 
 @router.get("/settings", response=PoolSettingsOut, summary="Settings of the pool")

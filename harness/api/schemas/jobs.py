@@ -14,6 +14,7 @@ from harness.jobs.promises import PromiseState
 from worker.states import JobState
 
 _SPEC = {"task": "image_classification", "training": {"epochs": 12}}
+_CHANGES = {"training.epochs": 3}
 
 
 class SpecIn(Strict):
@@ -81,6 +82,9 @@ class JobIn(SpecForDatasetIn):
     name: str = Field("", max_length=120, description="Empty: made from dataset and model.")
     model: str | None = Field(None, max_length=1_048_576, description="Text of your own model.py with build(spec).")
     files: dict[str, str] | None = Field(None, description="Texts that replace generated files, by name.")
+    changes: dict[str, Any] = Field(
+        {}, description="Value by dotted name of a field, over what the spec says.", examples=[_CHANGES]
+    )
     submit: bool = Field(False, description="Queue it at once.")
     promise: bool = Field(True, description="false: queue it although its deadline cannot be promised.")
 
@@ -103,9 +107,7 @@ class CloneIn(Strict):
     """How the clone is called, and what is otherwise."""
 
     name: str = Field("", max_length=120)
-    changes: dict[str, Any] = Field(
-        {}, description="Value by dotted name of a field of the spec.", examples=[{"training.epochs": 3}]
-    )
+    changes: dict[str, Any] = Field({}, description="Value by dotted name of a field of the spec.", examples=[_CHANGES])
 
 
 class ResumeIn(Strict):

@@ -21,6 +21,11 @@ class AskedIn(Strict):
         description="Requested finish; null: none. Without a zone: UTC; a day alone means its end. Of a job that was "
         "submitted it stays.",
     )
+    earliest: bool = Field(
+        False,
+        description="Request the earliest finish that can be promised; the answer has it as its `deadline`. Of a "
+        "program that is not read yet (`waiting`) ask once more when it is.",
+    )
     device: Literal["cpu", "cuda"] | None = Field(None, description="Fix the kind of device; null: any.")
     device_model: str | None = Field(
         None, max_length=120, description="Fix the device as its maker names it; null: any."
@@ -31,6 +36,12 @@ class AskedIn(Strict):
         description="How the devices work together; null: as in the spec. Unasked are single and sync, and pipelines "
         "where they are surely better.",
     )
+
+    @model_validator(mode="after")
+    def _one_finish(self) -> AskedIn:
+        if self.earliest and "deadline" in self.model_fields_set:
+            raise ValueError("give deadline or earliest, not both")
+        return self
 
 
 class JobOfferIn(AskedIn):

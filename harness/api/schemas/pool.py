@@ -155,6 +155,17 @@ class NodeIn(Strict):
     name: str = Field(max_length=60, examples=["node-2"])
 
 
+class PowerOut(Schema):
+    """What one device of a model draws."""
+
+    kind: str
+    model: str = Field(description="As its maker names it.", examples=["NVIDIA A100-SXM4-80GB"])
+    idle_w: float
+    busy_w: float
+    basis: str = Field(description="Of these watts: `measured` by a calibration, or `assumed` from a table.")
+    source: str = Field(description="Which table, or what was measured.")
+
+
 class PoolSettingsOut(Schema):
     """Settings of the pool."""
 

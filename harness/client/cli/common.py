@@ -262,6 +262,18 @@ def spec_named(spec: Path | None) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def draft_kept(draft: str) -> Iterator[None]:
+    """Name the draft in what is refused of it: whoever is refused has to find it."""
+    try:
+        yield
+    except ClientError as error:
+        error.hint = f"{error.hint} The draft is kept as {draft}.".strip()
+        if error.details is None or isinstance(error.details, dict):
+            error.details = {**(error.details or {}), "job": draft}
+        raise
+
+
 def job_body(client: Client, spec: Path | None, data: str, model: Path | None, *, quiet: bool) -> Json:
     """Body of POST /jobs from what the command line gave; uploads the data if need be."""
     text = spec_read(spec) if spec else None

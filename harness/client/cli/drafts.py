@@ -14,10 +14,10 @@ from typing import Annotated, Any
 import typer
 
 from codegen import safe_yaml
-from harness.client.cli.common import JobArgument, moment_read, open_client, text_read
+from harness.client.cli.common import JobArgument, draft_kept, moment_read, open_client, text_read
 from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, local_words, notes, number, standing
 from harness.client.client import Client, Json
-from harness.client.errors import ApiError, BadInput, WaitTimeout
+from harness.client.errors import BadInput, WaitTimeout
 from harness.client.transport import segment
 
 CHECK_LIMIT_S = 300.0
@@ -68,7 +68,8 @@ def clone(
         for words in told:
             notes().print(local_words(words), markup=False, soft_wrap=True)
         if submit:
-            made = _submitted(client, made["id"])
+            with draft_kept(made["id"]):
+                made = client.job_do(made["id"], "submit")
         url = f"{client.transport.url}/jobs/{made['id']}"
     if as_json:
         json_print({**made, "left_out": told, "url": url})
@@ -110,17 +111,6 @@ def _deadline(text: str) -> str:
     if text in {"none", "auto"}:
         return "auto"
     return moment_read(text, "--set budget.deadline", field="budget.deadline")
-
-
-def _submitted(client: Client, draft: str) -> Json:
-    """The draft, queued; whoever is refused has to find it."""
-    try:
-        return client.job_do(draft, "submit")
-    except ApiError as error:
-        error.hint = f"{error.hint} The draft is kept as {draft}.".strip()
-        if error.details is None or isinstance(error.details, dict):
-            error.details = {**(error.details or {}), "job": draft}
-        raise
 
 
 def check(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from harness.client.cli import taking
+from harness.client.cli import asking, taking
+from harness.client.cli.asking import CountOption, DeadlineOption, DeviceModelOption, DeviceOption, ModeOption
 from harness.client.cli.common import (
     DataOption,
     JobArgument,
@@ -18,7 +18,6 @@ from harness.client.cli.common import (
     PromiseOption,
     SpecArgument,
     job_body,
-    moment_read,
     open_client,
     spec_named,
     text_read,
@@ -37,31 +36,9 @@ from harness.client.cli.output import (
 )
 from harness.client.client import Client, Json
 from harness.client.download import download
-from harness.client.errors import BadInput, WaitTimeout
+from harness.client.errors import BadInput
 from harness.client.transport import segment
 
-DeadlineOption = Annotated[
-    str,
-    typer.Option(
-        help="Deadline: 2030-01-31T18:00 or 2030-01-31 for its end (this machine's time), 90m or 1h30m from now, or "
-        "none; default: as in the spec."
-    ),
-]
-DeviceOption = Annotated[str, typer.Option(help="Fix the kind of device: cpu, cuda or any; default: as in the spec.")]
-DeviceModelOption = Annotated[
-    str,
-    typer.Option(help="Fix the model of device as `dlh pool` and the table name it, such as 'NVIDIA A100'; any: none."),
-]
-CountOption = Annotated[
-    int | None, typer.Option(min=0, help="Fix the number of devices; 0: any; default: as in the spec.")
-]
-ModeOption = Annotated[
-    str,
-    typer.Option(
-        help="How the devices work together: single, replicated, sync, async, pipeline or pipeline+sync; "
-        "default: as in the spec."
-    ),
-]
 CsvOption = Annotated[Path | None, typer.Option("--csv", help="Write all lines with all figures to this file.")]
 TakeOption = Annotated[
     str, typer.Option(help="Take a line: its number in the table that was shown here last, or `recommended`.")
@@ -70,10 +47,6 @@ OfferOption = Annotated[
     str, typer.Option(help="Show or take from this offer again, by the id below its table; nothing is priced anew.")
 ]
 ALL_LINES = 12
-_DEVICES = ("cpu", "cuda", "any")
-_DEVICES_HINT = "Use cpu, cuda (NVIDIA GPUs), or any, which leaves it open."
-_WAIT_S = 300.0
-_POLL_S = 0.5
 _STYLES = {"recommended": "green", "fastest": "cyan", "cheapest": "cyan"}
 
 
@@ -100,14 +73,14 @@ def offer(  # noqa: PLR0913  (typer: one parameter per option)
     as_json: JsonFlag = False,
 ) -> None:
     """What a spec would cost on every kind of device, without making a job."""
-    body = _wishes(deadline, device, device_model, count, mode)
+    body = asking.wishes(deadline, device, device_model, count, mode)
     _spec_check(spec)
     with open_client(context) as client, spec_named(spec):
         if workload is not None:
             body |= {"workload": _workload(workload), "project": client.project}
         else:
             body |= job_body(client, spec, data, model, quiet=as_json)
-        found = _ready(client, client.send("POST", "/offers", body))
+        found = asking.priced(client, "/offers", body)
         _csv_write(client, found, csv)
     _end(found, as_json=as_json)
 
@@ -133,18 +106,21 @@ def job_offer(  # noqa: PLR0913
     A number is of the table that was shown here last, or of that of the offer that --offer names: where it was priced
     anew since, nothing is taken.
     """
-    wishes = _wishes(deadline, device, device_model, count, mode)
+    wishes = asking.wishes(deadline, device, device_model, count, mode)
     taking.check(take, is_old=bool(offer), asks_anew=bool(wishes) or probe)
+    place = f"/jobs/{segment(job)}/offers"
     with open_client(context) as client:
         if take.isdecimal():
             found = taking.shown_before(client, job, offer)
         elif offer:
             found = taking.named(client, job, offer)
         else:
-            found = _ready(client, client.send("POST", f"/jobs/{segment(job)}/offers", wishes))
+            found = asking.priced(client, place, wishes)
         if probe:
             client.send("POST", f"/offers/{segment(found['id'])}/probe", _probe_on(found["wish"]))
-            found = _ready(client, found)
+            found = asking.ready(client, found)
+            if deadline == asking.EARLIEST:  # what the steps took moves it
+                found = asking.priced(client, place, wishes)
         is_taken = bool(take or submit) and found.get("state") != "failed"  # else what failed is told
         if is_taken:
             found = taking.accept(client, job, found, take, submit=submit, promise=promise)
@@ -152,24 +128,6 @@ def job_offer(  # noqa: PLR0913
             taking.remember(client, found)
         _csv_write(client, found, csv)
     _end(found, as_json=as_json, is_taken=is_taken, is_seen=take.isdecimal())
-
-
-def _wishes(deadline: str, device: str, device_model: str, count: int | None, mode: str) -> Json:
-    """What was given; null leaves open what the spec fixes. Raises `BadInput`."""
-    body: Json = {}
-    if deadline:
-        body["deadline"] = None if deadline == "none" else moment_read(deadline, "--deadline", field="deadline")
-    if device:
-        if device not in _DEVICES:
-            raise BadInput(f"There is no kind of device {device!r} for --device.", hint=_DEVICES_HINT, field="device")
-        body["device"] = None if device == "any" else device
-    if device_model:
-        body["device_model"] = None if device_model == "any" else device_model
-    if count is not None:
-        body["count"] = count or None
-    if mode:
-        body["mode"] = mode
-    return body
 
 
 def _spec_check(spec: Path | None) -> None:
@@ -200,22 +158,6 @@ def _workload(path: Path) -> Json:
         hint = str(problem.get("hint") or "Check whether the program could be traced.")
         raise BadInput(f"{path} does not contain a workload.{said}", hint=hint)
     return found
-
-
-def _ready(client: Client, found: Json) -> Json:
-    """Wait until the offer is priced or has failed. Raises `WaitTimeout`."""
-    end_s = time.monotonic() + _WAIT_S
-    waiting = found["state"] == "waiting"
-    if waiting:
-        notes().print("A node is reading the program...")
-    while True:
-        found = client.get(f"/offers/{segment(found['id'])}")
-        probing = (found["probe"] or {}).get("state") == "waiting"
-        if found["state"] != "waiting" and not probing:
-            return found
-        if time.monotonic() > end_s:
-            raise WaitTimeout(f"No offer after {_WAIT_S:.0f} s.", hint="Check on the pool page that a node is up.")
-        time.sleep(_POLL_S)
 
 
 def _csv_write(client: Client, found: Json, path: Path | None) -> None:

@@ -12,6 +12,7 @@ from rich.progress import Progress as RichProgress
 from rich.progress import TaskID
 from rich.text import Text
 
+from harness.client.cli.asking import EARLIEST, DeadlineOption, deadline_read
 from harness.client.cli.common import (
     DataOption,
     JobArgument,
@@ -28,6 +29,7 @@ from harness.client.cli.common import (
 )
 from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, notes, number, size, standing
 from harness.client.cli.runs import watch_and_print
+from harness.client.cli.taking import take_earliest
 from harness.client.client import Client, Json
 from harness.client.download import download as download_file
 from harness.client.errors import BadInput
@@ -88,13 +90,25 @@ def submit(  # noqa: PLR0913
     name: Annotated[str, typer.Option(help="Name of the job; else made from dataset and model.")] = "",
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Watch it until it ends.")] = False,
     draft: Annotated[bool, typer.Option("--draft", help="Create the job but do not queue it.")] = False,
+    deadline: DeadlineOption = "",
     promise: PromiseOption = True,
     as_json: JsonFlag = False,
 ) -> None:
-    """Upload the data if need be, make the program, and queue the job."""
+    """Upload the data if need be, make the program, and queue the job.
+
+    With `--deadline earliest` it gets the devices that an offer recommends for the earliest finish that can be
+    promised.
+    """
+    earliest = deadline == EARLIEST
+    changes: Json = {}
+    if deadline and not earliest:
+        changes = {"changes": {"budget.deadline": deadline_read(deadline) or "auto"}}
     with open_client(context) as client, spec_named(spec):
         body = job_body(client, spec, data, model, quiet=as_json)
-        job = client.job_create({**body, "name": name, "submit": not draft, "promise": promise})
+        body |= {"name": name, **changes, "submit": not draft and not earliest, "promise": promise}
+        job = client.job_create(body)
+        if earliest:
+            job = take_earliest(client, job["id"], submit=not draft, promise=promise)
         if wait and not draft:
             if not as_json:
                 notes().print(f"Job {job['id']}: {job['name']}", markup=False)

@@ -77,5 +77,5 @@ def projects_member(
     if as_json:
         json_print(told)
     else:
-        said = f"{user} is no longer in {project}." if is_out else f"{user} is {told['role']} in {project}."
+        said = f"{user} is no longer in {project}." if is_out else f"{told['username']} is {told['role']} in {project}."
         console().print(said, markup=False)

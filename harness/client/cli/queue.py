@@ -132,7 +132,7 @@ def pool_commands_add(pool: typer.Typer) -> None:
     """Add the commands on reservations, quotas and use to `dlh pool`."""
     for name, command in (
         ("reserve", reserve), ("release", release), ("reservations", reservations), ("quota", quota),
-        ("quotas", quotas), ("use", use), ("history", history), ("consequences", consequences),
+        ("quotas", quotas), ("use", use), ("consequences", consequences),
     ):  # fmt: skip
         pool.command(name)(command)
 
@@ -272,18 +272,6 @@ def _point_row(row: Json) -> tuple[Any, ...]:
 
 def _use_row(row: Json) -> tuple[Any, ...]:
     return row["name"], number(row["device_hours"]), number(row["kwh"]), number(row["co2_g"] / 1000), row["basis"]
-
-
-def history(
-    context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV file to write.")],
-    span: SpanOption = "year",
-    as_json: JsonFlag = False,
-) -> None:
-    """Write the jobs that ended, as a trace: `dlh simulate FILE --pool 1x2:cpu` replays it by any policy."""
-    with open_client(context) as client:
-        download(client.transport, "/pool/history.csv", file, params={"span": span})
-    json_print({"out": str(file)}) if as_json else console().print(f"Written: {file}", markup=False, soft_wrap=True)
 
 
 def consequences(

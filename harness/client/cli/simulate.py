@@ -6,6 +6,8 @@ The only command that works without one: the scheduler is a library of pure func
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,10 +19,16 @@ from harness.client.errors import BadInput
 if TYPE_CHECKING:
     from scheduler.simulate.engine import Replay
     from scheduler.simulate.metrics import Metrics
+    from scheduler.simulate.pool import SimPool
+    from scheduler.simulate.quotas import Limit
+    from scheduler.simulate.tables import Tables
+    from scheduler.simulate.traces import Trace, TraceJob
+    from scheduler.types import Policy
 
 _HINT = (
-    "Tables are named by --tables, pools by --pool, policies by --policy, the time between decisions by --slot-s, and "
-    "--no-overheads lets these cost nothing; docs/scheduling.md describes them and traces."
+    "Tables are named by --tables, pools by --pool, policies by --policy, quotas by --quota, watts by --power, the "
+    "time between decisions by --slot-s, and --no-overheads lets these cost nothing; docs/scheduling.md describes them "
+    "and traces."
 )
 
 
@@ -54,6 +62,27 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     span_nodes: Annotated[
         bool, typer.Option("--span-nodes/--one-node", help="Whether one job may use several nodes.")
     ] = True,
+    quota: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--quota",
+            metavar="PROJECT=DEVICES",
+            help="What a project may hold at once, such as red=8, red:cpu=16 or red=8,no-borrow; none: no limit. May "
+            "be repeated; over what a history in JSON carries.",
+        ),
+    ] = None,
+    keep_quotas: Annotated[
+        bool, typer.Option("--keep-quotas/--no-quotas", help="Whether the quotas of a history in JSON count.")
+    ] = True,
+    power: Annotated[
+        Path | None,
+        typer.Option(
+            "--power", help="Watts by device, as `dlh pool power --json` prints them; else those of a history in JSON."
+        ),
+    ] = None,
+    skip_unknown: Annotated[
+        bool, typer.Option("--skip-unknown", help="Leave out jobs of which nothing says how fast they run there.")
+    ] = False,
     report: Annotated[Path | None, typer.Option("--report", help="HTML page to write.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -62,11 +91,31 @@ def simulate(  # noqa: PLR0913 - one parameter per option
 
     _seconds_check(slot_s, rescale_s)
     rules = {"slot_s": slot_s, "overheads": overheads, "rescale_s": rescale_s, "estimator": estimator}
-    replays, said = _replays(trace, policy or ["deadline_energy"], pool, tables, span_nodes, rules)
+    given = _Given(
+        trace=trace, policies=policy or ["deadline_energy"], pool=pool, tables=tables, span_nodes=span_nodes,
+        quotas=quota or [], keep_quotas=keep_quotas, power=power, skip_unknown=skip_unknown, rules=rules,
+    )  # fmt: skip
+    replays, said = _replays(given)
     figures = [measure(replay) for replay in replays]
     if report:
         _report_write(report, f"{trace.name} on {pool}", [_cost_words(overheads, rescale_s), *said], replays, figures)
     json_print([item.to_dict() for item in figures]) if as_json else _print(figures)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Given:
+    """What the command line says."""
+
+    trace: Path
+    policies: list[str]
+    pool: str
+    tables: Path | None
+    span_nodes: bool
+    quotas: list[str]
+    keep_quotas: bool
+    power: Path | None
+    skip_unknown: bool
+    rules: dict[str, Any]
 
 
 def _seconds_check(slot_s: float, rescale_s: float | None) -> None:
@@ -77,12 +126,10 @@ def _seconds_check(slot_s: float, rescale_s: float | None) -> None:
         raise BadInput(f"--rescale-s is {rescale_s:g}; it must be 0 or more.", hint="Give seconds, such as 20.")
 
 
-def _replays(
-    trace: Path, policies: list[str], pool: str, tables: Path | None, span_nodes: bool, rules: dict[str, Any]
-) -> tuple[list[Replay], list[str]]:
+def _replays(given: _Given) -> tuple[list[Replay], list[str]]:
     """(a replay of each policy, what is said of all of them, in sentences). Raises `BadInput`."""
     try:
-        replays, said = _replayed(trace, policies, pool, tables, span_nodes, rules)
+        replays, said = _replayed(given)
     except ValueError as error:
         raise BadInput(f"{error}.", hint=_HINT) from error
     said = [f"{text}." for text in said]
@@ -91,33 +138,87 @@ def _replays(
     return replays, said
 
 
-def _replayed(
-    trace: Path, policies: list[str], pool: str, tables: Path | None, span_nodes: bool, rules: dict[str, Any]
-) -> tuple[list[Replay], list[str]]:
-    """(a replay of each policy, what is to be said of all of them). Raises `ValueError`."""
-    from scheduler.simulate.pool import SimPool
-    from scheduler.simulate.run import misfits, one_speed, policy_for, rules_for, sim_jobs
+def _replayed(given: _Given) -> tuple[list[Replay], list[str]]:
+    """(a replay of each policy, what is to be said of all of them). Raises `ValueError`, `BadInput`."""
+    from scheduler.simulate.known import stand_ins
+    from scheduler.simulate.run import misfits, one_speed, power_words, quota_blind, sim_jobs, unused
     from scheduler.simulate.run import simulate as replay_run
     from scheduler.simulate.tables import Tables
-    from scheduler.simulate.traces import read_trace
+    from scheduler.simulate.traces import trace_read
 
-    place = SimPool.parse(pool, spans_nodes=span_nodes)
-    for name in policies:  # what is wrong with an option is said before what is wrong with a file
-        policy_for(
-            name, rules_for(place, slot_s=rules["slot_s"], overheads=rules["overheads"], rescale_s=rules["rescale_s"])
-        )
-    jobs, known = read_trace(trace), Tables.read(tables) if tables else None
-    estimator = bool(rules["estimator"])
-    told = sum(bool(job.ways) for job in jobs)
+    place, limits, policies = _options_read(given)
+    trace, known = trace_read(given.trace), Tables.read(given.tables) if given.tables else None
+    estimator = bool(given.rules["estimator"])
+    told = sum(bool(job.ways) for job in trace.jobs)
     if estimator and not told:
         raise ValueError(f"{trace.name} has no column ways, or nothing in it: none of its jobs has estimates")
+    jobs, said = _known_jobs(given, trace, known, place)
+    place, bound = _bound(given, trace, place, limits)
     able = sim_jobs(jobs, known, place, estimator=estimator)
-    said = misfits(jobs, able, place) + one_speed(able, place)
+    lost = misfits(jobs, able, place)
     if not any(job.options for job in able):
-        raise ValueError(f"{'; '.join(misfits(jobs, able, place))}: name a pool that fits with --pool")
+        raise ValueError(f"{'; '.join(lost)}: give another --pool, or quota")
+    said += [*lost, *unused(able, place), *one_speed(able, place), *stand_ins(jobs, place), *bound]
+    said += filter(None, map(quota_blind, policies)) if place.quotas else ()
     if estimator:
-        said.append(f"{told} of {len(jobs)} jobs may run as the estimator predicted, scaled by what they actually took")
-    return [replay_run(jobs, place, name, tables=known, **rules) for name in policies], said
+        said.append(f"{told} of {len(trace.jobs)} jobs may run as the estimator predicted, scaled by what they took")
+    said += power_words(jobs, place)
+    return [replay_run(jobs, place, name, tables=known, **given.rules) for name in given.policies], said
+
+
+def _options_read(given: _Given) -> tuple[SimPool, list[Limit], list[Policy]]:
+    """(pool, quotas, policies): what is wrong with an option is said before what is wrong with a file.
+
+    Raises `ValueError`.
+    """
+    from scheduler.simulate.pool import SimPool
+    from scheduler.simulate.quotas import limit_parse
+    from scheduler.simulate.run import policy_for, rules_for
+
+    place = SimPool.parse(given.pool, spans_nodes=given.span_nodes)
+    costs = {name: given.rules[name] for name in ("slot_s", "overheads", "rescale_s")}
+    policies = [policy_for(name, rules_for(place, **costs)) for name in given.policies]
+    return place, list(map(limit_parse, given.quotas)), policies
+
+
+def _known_jobs(
+    given: _Given, trace: Trace, tables: Tables | None, place: SimPool
+) -> tuple[Sequence[TraceJob], list[str]]:
+    """(jobs of which it is known how fast they run there, what is said of the others). Raises `BadInput`."""
+    from scheduler.simulate.known import unknown_of
+
+    unknown = unknown_of(trace.jobs, tables, place, estimator=bool(given.rules["estimator"]))
+    if not unknown.jobs:
+        return trace.jobs, []
+    known = [job for job in trace.jobs if job.job_id not in unknown.jobs]
+    count = f"{len(unknown.jobs):,} of {len(trace.jobs):,} jobs"
+    if not (known and given.skip_unknown):
+        remedies = [*unknown.remedies, *(["leave these jobs out by --skip-unknown"] if known else [])]
+        hint = "; or ".join(remedies)
+        raise BadInput(
+            f"Nothing says how fast {count} run there: {unknown.words}.", hint=f"{hint[:1].upper()}{hint[1:]}."
+        )
+    return known, [f"{count} are left out, of which nothing says how fast they run there: {unknown.words}"]
+
+
+def _bound(given: _Given, trace: Trace, place: SimPool, limits: list[Limit]) -> tuple[SimPool, list[str]]:
+    """(the pool with quotas and watts, what is said of where they come from). Raises `ValueError`."""
+    from scheduler.simulate.power import SHIPPED, PowerTable
+    from scheduler.simulate.quotas import limits_of, quotas_of
+
+    kinds = {part.kind for part in place.parts}
+    quotas, said = quotas_of(trace, kinds, limits, limits_of(trace) if given.keep_quotas else [])
+    table = SHIPPED
+    if given.power:
+        table = PowerTable.read(given.power)
+    elif kept := trace.extras.get("power"):
+        table = PowerTable.of(kept, trace.name)
+    if trace.is_history and not trace.extras:
+        said.append(
+            f"{trace.name} carries neither quotas nor watts of its installation: `dlh pool history FILE.json` writes "
+            "both with the jobs"
+        )
+    return place.bound(quotas=quotas, table=table), said
 
 
 def _cost_words(overheads: bool, rescale_s: float | None) -> str:
@@ -126,7 +227,7 @@ def _cost_words(overheads: bool, rescale_s: float | None) -> str:
     own = (
         f"; a start or change of devices {rescale_s:g} s per doubling, and once again" if rescale_s is not None else ""
     )
-    return f"{cost}{own}. Energy is time by the power of data sheets: assumed."
+    return f"{cost}{own}. Energy is watts times time."
 
 
 def _report_write(path: Path, title: str, told: list[str], replays: list[Replay], figures: list[Metrics]) -> None:
@@ -140,7 +241,9 @@ def _report_write(path: Path, title: str, told: list[str], replays: list[Replay]
 
 
 def _print(figures: list[Metrics]) -> None:
-    from scheduler.simulate.report import ROWS
+    from scheduler.simulate.report import PROJECT_HEAD, ROWS, project_rows
 
     rows = [(label, *(show(item) for item in figures)) for label, show in ROWS]
     table_print(("Figure", *(item.policy for item in figures)), rows)
+    if by_project := project_rows(figures):
+        table_print(PROJECT_HEAD, by_project, title="By project")

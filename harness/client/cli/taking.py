@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from harness.client.cli.asking import priced
+from harness.client.cli.common import draft_kept
 from harness.client.cli.output import notes, number, standing, when
 from harness.client.client import Client, Json
 from harness.client.errors import ApiError, BadInput
@@ -9,6 +11,7 @@ from harness.client.shown import ShownOffer, ShownOffers
 from harness.client.transport import segment
 
 RECOMMENDED = "recommended"
+SUBMITTING = "the same command with --submit"
 
 
 def check(take: str, *, is_old: bool, asks_anew: bool) -> None:
@@ -55,8 +58,13 @@ def remember(client: Client, found: Json) -> None:
         notes().print(f"Lines cannot be taken by number: what is shown cannot be kept ({error}).", markup=False)
 
 
-def accept(client: Client, job: str, found: Json, take: str, *, submit: bool, promise: bool) -> Json:
-    """Take a line of the job's offer, say which one it was, and return the offer as it is then. Raises `ApiError`."""
+def accept(
+    client: Client, job: str, found: Json, take: str, *, submit: bool, promise: bool, queued_by: str = SUBMITTING
+) -> Json:
+    """Take a line of the job's offer, say which one it was, and return the offer as it is then. Raises `ApiError`.
+
+    `queued_by`: what queues a draft that stays one.
+    """
     place = f"/offers/{segment(found['id'])}"
     line = int(take) if take.isdecimal() else None
     wish = {"line": line, "made_at": found["made_at"], "submit": submit, "promise": promise}
@@ -69,15 +77,32 @@ def accept(client: Client, job: str, found: Json, take: str, *, submit: bool, pr
         raise
     taken: Json = client.get(place)
     way = next((way for way in taken["lines"] if _is(way, taken["accepted"] or {})), None)
-    said = f"{_words(way)}; {_state_words(changed)}" if way else _state_words(changed)
+    stands = _state_words(changed, "" if submit else queued_by)
+    said = f"{_words(way)}; {stands}" if way else stands
     notes().print(f"Taken: {said}", markup=False, soft_wrap=True)
     return taken
 
 
-def _state_words(job: Json) -> str:
-    """How the job stands now, and what it takes to queue a draft."""
+def take_earliest(client: Client, draft: str, *, submit: bool, promise: bool) -> Json:
+    """Give a draft the earliest finish that can be promised as its deadline, and the devices that are recommended for
+    it; return the job. Raises `ClientError` that names the draft."""
+    with draft_kept(draft):
+        found = priced(client, f"/jobs/{segment(draft)}/offers", {"earliest": True})
+        if found["state"] == "failed" or (promise and found["recommended"] is None):
+            problem = found["problem"] or {}
+            hint = str(problem.get("hint") or " ".join(found["changes"]))
+            raise BadInput(str(problem.get("message") or found["text"]), hint=hint, field="deadline")
+        by = f"`dlh jobs offer {draft} --take {RECOMMENDED} --submit`"
+        accept(client, draft, found, "", submit=submit, promise=promise, queued_by=by)
+        return client.job(draft)
+
+
+def _state_words(job: Json, queued_by: str) -> str:
+    """How the job stands now, and what it takes to queue a draft; empty: it was submitted, and is tested before."""
+    if job["state"] == "draft" and not queued_by:
+        return f"the job {job['name']} is queued by itself once the test of its learning rate is over."
     if job["state"] == "draft":
-        return f"the job {job['name']} stays a draft until the same command with --submit queues it."
+        return f"the job {job['name']} stays a draft until {queued_by} queues it."
     return f"the job {job['name']} is {standing(job).rstrip('.')}."
 
 

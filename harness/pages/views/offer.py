@@ -70,7 +70,7 @@ def job_offer_new(request: HttpRequest, job_id: str) -> HttpResponseBase:
     try:
         asked = _asked(request, job)
         if request.POST.get("earliest"):
-            offer = offer_make_earliest(user=user, job=job, asked=asked)
+            offer = offer_make_earliest(lambda wish: offer_make(user=user, job=job, asked=wish), asked)
         else:
             offer = offer_make(user=user, job=job, asked=asked, again=bool(request.POST.get("again")))
     except HarnessError as error:

@@ -144,7 +144,7 @@ def member_set(request: HttpRequest, slug: str) -> HttpResponseBase:
     return change(
         request,
         lambda: membership_set(actor=user, project=project, user=member, role=role),
-        done=f"{name} now has the role {role}.",
+        done=f"{member.username} now has the role {role}.",
         to=here,
     )
 

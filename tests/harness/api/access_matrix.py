@@ -142,6 +142,7 @@ MATRIX: dict[tuple[str, str], str] = {
     ("GET", "/pool/timeline"): "look",
     ("GET", "/pool/timeline.csv"): "look",
     ("GET", "/pool/history.csv"): "look",
+    ("GET", "/pool/power"): "look",
     ("POST", "/offers"): "write",
     ("GET", "/offers/{offer_id}"): "read",
     ("GET", "/offers/{offer_id}/lines.csv"): "read",

@@ -36,3 +36,11 @@ def test_a_disabled_person_can_be_taken_out_of_a_project(admin: Client, people: 
     place = f"{API}/projects/{people.project.slug}/members/mate"
     assert admin.delete(place).status_code == 200
     assert not people.project.memberships.filter(user=people.mate).exists()
+
+
+def test_whoever_leaves_a_project_may_write_their_own_name_in_any_case(
+    people: SimpleNamespace, bearer: Callable[..., Client]
+) -> None:
+    mate = bearer(people.mate, "admin")
+    assert mate.delete(f"{API}/projects/{people.project.slug}/members/MATE").status_code == 200
+    assert not people.project.memberships.filter(user=people.mate).exists()

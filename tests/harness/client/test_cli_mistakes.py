@@ -214,12 +214,12 @@ def test_a_token_that_the_portal_does_not_know_comes_with_the_command_that_store
 def test_a_line_of_an_offer_whose_program_cannot_be_read_is_refused_for_that(
     dlh: Dlh, portal: Any, job: Any, node_make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from harness.client.cli import offers
+    from harness.client.cli import asking
 
     problem = {"message": "model.py has no function build(spec).", "hint": "Add it.", "at_fault": True}
     failed = {"id": "x", "state": "failed", "job": "", "made_at": None, "lines": [], "problem": problem}
     node_make("node-1")
-    monkeypatch.setattr(offers, "_ready", lambda *_: {**failed, "recommended": None, "probe": None})
+    monkeypatch.setattr(asking, "ready", lambda *_: {**failed, "recommended": None, "probe": None})
     ended = dlh("jobs", "offer", job.pk, "--take", "recommended")
     assert ended.code == 2 and "model.py has no function build(spec)." in ended.out
 
@@ -227,12 +227,12 @@ def test_a_line_of_an_offer_whose_program_cannot_be_read_is_refused_for_that(
 def test_an_offer_that_could_not_be_priced_is_told_without_a_word_of_its_program(
     dlh: Dlh, portal: Any, job: Any, node_make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from harness.client.cli import offers
+    from harness.client.cli import asking
 
     problem = {"code": "not_priced", "message": "Pricing this offer failed: KeyError.", "hint": "Ask for it again."}
     failed = {"id": "x", "state": "failed", "job": "", "made_at": None, "lines": [], "problem": problem}
     node_make("node-1")
-    monkeypatch.setattr(offers, "_ready", lambda *_: {**failed, "recommended": None, "probe": None})
+    monkeypatch.setattr(asking, "ready", lambda *_: {**failed, "recommended": None, "probe": None})
     ended = dlh("jobs", "offer", job.pk)
     assert ended.code == 2 and "Pricing this offer failed: KeyError." in ended.out and "Ask for it again." in ended.out
     assert "without running it" not in ended.out and "--probe" not in ended.out

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.accounts.models import Membership, Role
+from harness.accounts.models import Membership, Role, User
 from harness.accounts.services import project_create
 from tests.harness.client.conftest import Dlh
 
@@ -36,6 +36,18 @@ def test_a_member_is_added_changed_and_taken_out(dlh: Dlh, portal: SimpleNamespa
     assert "no longer in" in dlh("projects", "member", project, "outsider", "none").out
     assert "outsider" not in dlh("projects", "members", project).out
     assert project in dlh("projects").out
+
+
+def test_a_member_is_named_in_any_case_as_at_sign_in(dlh: Dlh, portal: SimpleNamespace) -> None:
+    assert "outsider is viewer in" in dlh("projects", "member", portal.project, "Outsider", "viewer").out
+    assert dlh("projects", "member", portal.project, "OUTSIDER", "none").code == 0
+    assert "outsider" not in dlh("projects", "members", portal.project).out
+
+
+def test_of_two_names_that_differ_in_case_alone_the_one_written_so_is_meant(dlh: Dlh, portal: SimpleNamespace) -> None:
+    User.objects.create_user(username="Outsider")  # older than the rule that names differ in more
+    assert "Outsider is viewer in" in dlh("projects", "member", portal.project, "Outsider", "viewer").out
+    assert dlh("projects", "member", portal.project, "OUTSIDER", "viewer").code == 3
 
 
 def test_a_role_or_project_that_is_not_there_is_refused(dlh: Dlh, portal: SimpleNamespace) -> None:

@@ -132,15 +132,6 @@ def test_the_rack_of_a_node_is_named_and_taken_back(dlh: Dlh, admin: SimpleNames
     assert dlh("pool", "near", "node-1", "r" * 61).code == 2
 
 
-def test_what_has_run_is_written_as_a_trace(dlh: Dlh, admin: SimpleNamespace, tmp_path: Path) -> None:
-    target = tmp_path / "history.csv"
-    assert dlh("pool", "history", str(target), "--json").json == {"out": str(target)}
-    assert target.read_text().startswith(
-        "job_id,submitted_s,deadline_s,kind,count,run_s,power_w,project,priority,ways\n"
-    )
-    assert dlh("pool", "history", str(tmp_path / "nowhere" / "history.csv")).code == 2
-
-
 def test_settings_of_the_pool_are_shown_and_changed(dlh: Dlh, admin: SimpleNamespace) -> None:
     before = dlh("pool", "settings", "--json").json
     changes = ("--set", "max_restarts=5", "-s", "network_encryption=preferred", "-s", "span_nodes=true")

@@ -1,4 +1,4 @@
-"""`dlh simulate` works without a portal, and `dlh --help` loads none of the scheduler for it."""
+"""`dlh simulate` works without a portal, says what it goes by, and `dlh --help` loads none of the scheduler for it."""
 
 from __future__ import annotations
 
@@ -47,6 +47,9 @@ def test_people_get_a_table(trace, capsys):
         (["--estimator"], "no column ways"),
         (["--pool", "1x8:cpu"], "3 of 3 jobs ask for devices of the kind cuda"),
         (["--tables", "/nowhere"], "no throughput tables"),
+        (["--quota", "red=4"], "history.csv, column project: there is no such column"),
+        (["--quota", "red=x"], "--quota red=x: 'x' is no number of devices"),
+        (["--power", "/nowhere.json"], "nowhere.json cannot be read"),
     ],
 )
 def test_bad_input_is_said_in_words(trace, capsys, arguments, words):
@@ -98,6 +101,91 @@ def test_with_the_estimator_a_job_takes_devices_that_it_never_had(tmp_path, caps
         return json.loads(capsys.readouterr().out)[0]["satisfaction"]
 
     assert (satisfied(), satisfied("--estimator")) == (0.0, 1.0)
+
+
+FLOW = "job_id,submission_time,num_iteration,model_name,deadline,batch_size,num_gpu,duration,project\n"
+
+
+@pytest.fixture
+def flow(tmp_path):
+    """A public trace of which the tables know one of two models."""
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "net.csv").write_text("global_batch_size,1,2\n64,1.0,1.9\n", "utf-8")
+    path = tmp_path / "jobs.csv"
+    path.write_text(f"{FLOW}a,0,100,net,900,64,1,100,red\nb,5,100,gpt,900,64,1,100,blue\n", "utf-8")
+    return [str(path), "--tables", str(tmp_path / "tables")]
+
+
+def test_a_model_of_which_nothing_is_known_is_refused_by_name_or_left_out_if_asked_for(flow, capsys):
+    assert run(["simulate", *flow]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "Nothing says how fast 1 of 2 jobs run there: gpt, of which there is no table" in said
+    assert "jobs.csv, row 3" in said and "--skip-unknown" in said
+    assert run(["simulate", *flow, "--skip-unknown", "--json"]) == 0
+    left = capsys.readouterr()
+    assert json.loads(left.out)[0]["jobs"] == 1
+    assert "1 of 2 jobs are left out" in left.err.replace("\n", " ")
+
+
+def test_where_no_job_would_be_left_nothing_is_left_out(flow, capsys):
+    assert run(["simulate", flow[0], "--skip-unknown"]) == 2
+    said = capsys.readouterr().err
+    assert "2 of 2 jobs" in said and "--tables" in said and "leave these jobs out" not in said
+
+
+def test_quotas_bind_projects_and_each_is_told_of(flow, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    asked = ["simulate", *flow, "--skip-unknown", "--policy", "edf_widest", "--quota", "red=1", "--report", str(page)]
+    assert run(asked) == 0
+    shown = capsys.readouterr()
+    assert "By project" in shown.out and "red" in shown.out
+    assert "Quotas: red 1 cuda." in shown.err
+    assert "edf_widest holds single jobs to the quotas" in shown.err.replace("\n", " ")
+    assert "By project" in page.read_text("utf-8") and "Quotas: red 1 cuda." in page.read_text("utf-8")
+
+
+def test_energy_says_whose_watts_it_rests_on(trace, tmp_path, capsys):
+    watts = tmp_path / "power.json"
+    watts.write_text('{"A100": {"idle_w": 10, "busy_w": 100, "basis": "measured"}}', "utf-8")
+    assert run(["simulate", str(trace), "--pool", "1x4:A100", "--power", str(watts)]) == 0
+    shown = capsys.readouterr()
+    assert "kWh (measured " in shown.out and "A100 draws 100 W held and 10 W idle (measured: power.json" in " ".join(
+        shown.err.split()
+    )
+
+
+def test_a_history_carries_quotas_and_watts_which_count_unless_others_are_given(tmp_path, capsys):
+    job = {"submitted_s": 0, "count": 1, "run_s": 600, "kind": "cpu", "project": "red"}
+    quota = {"project": "red", "device_kind": "cpu", "devices": 1, "may_borrow": False}
+    watts = {"kind": "cpu", "model": "Xeon", "idle_w": 1, "busy_w": 9, "basis": "measured", "source": "a calibration"}
+    path = tmp_path / "history.json"
+    path.write_text(
+        json.dumps({"jobs": [{"job_id": name, **job} for name in "ab"], "quotas": [quota], "power": [watts]})
+    )
+
+    def found(*arguments):
+        asked = ["simulate", str(path), "--pool", "1x2:cpu", "--policy", "fifo", "--no-overheads", "--json"]
+        assert run([*asked, *arguments]) == 0
+        shown = capsys.readouterr()
+        return json.loads(shown.out)[0], " ".join(shown.err.split())
+
+    kept, said = found()
+    assert kept["makespan_s"] == 1200.0 and kept["energy_kwh"] == pytest.approx(1200 * (9 + 1) / 3.6e6)
+    assert "Quotas: red 1 cpu without borrowing (1 quota of history.json" in said
+    assert "cpu draws 9 W held and 1 W idle (measured: history.json, Xeon: a calibration)" in said
+    assert found("--no-quotas")[0]["makespan_s"] == found("--quota", "red=2")[0]["makespan_s"] == 600.0
+    other = tmp_path / "other.json"
+    other.write_text('{"cpu": {"idle_w": 2, "busy_w": 5}}', "utf-8")
+    assert found("--power", str(other))[0]["energy_basis"] == "assumed"
+
+
+def test_a_history_without_them_says_that_it_carries_neither(trace, capsys):
+    assert run(["simulate", str(trace), "--pool", "1x4"]) == 0
+    assert "history.csv carries neither quotas nor watts" in capsys.readouterr().err.replace("\n", " ")
+    bare = trace.with_name("bare.json")
+    bare.write_text('{"jobs": [{"job_id": "a", "submitted_s": 0, "count": 1, "run_s": 60}]}', "utf-8")
+    assert run(["simulate", str(bare), "--pool", "1x4"]) == 0
+    assert "bare.json carries neither quotas nor watts" in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_a_bad_row_is_named(tmp_path, capsys):

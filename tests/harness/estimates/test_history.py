@@ -27,14 +27,15 @@ pytestmark = [pytest.mark.usefixtures("tasks_sent"), pytest.mark.django_db]
 NOW = timezone.now().replace(microsecond=0)
 
 
-def use_make(job, device, *, token, minutes, seconds, watts=10.0):
+def use_make(job, device, *, token, minutes, seconds, watts=10.0, basis="assumed"):
     """What a device did for a job, so many minutes ago."""
     start = NOW - timedelta(minutes=minutes)
     return DeviceUse.objects.create(
         device=device, node_name=device.node.name, device_kind=device.kind, device_index=device.index, job=job,
+        device_model=device.model_name,
         job_name=job.name, project=job.project, project_name=job.project.name, owner=job.owner, owner_name="owner",
         token=token, started_at=start, ended_at=start + timedelta(seconds=seconds), energy_j=watts * seconds,
-        energy_basis="assumed",
+        energy_basis=basis,
     )  # fmt: skip
 
 
@@ -93,6 +94,23 @@ def test_a_job_that_changed_to_a_gpu_is_told_by_it_and_not_as_so_many_gpus_as_it
     (one,) = read_trace(path)
     assert (one.kind, one.count, one.run_s) == ("cuda", 1, 360.0)
     assert one.power_w == pytest.approx((4 * 300 * 10.0 + 60 * 100.0) / 360.0)
+
+
+def test_what_a_job_ran_on_and_what_its_watts_rest_on_go_with_it(job_make, people, node_make, tmp_path):
+    one, other = node_make("node-1", cpus=1), node_make("node-2", cpus=1)
+    other.devices.update(model_name="slow core")
+    here, there = one.devices.get(), other.devices.get()
+    alike, moved = job_make(name="alike"), job_make(name="moved")
+    use_make(alike, here, token=1, minutes=58, seconds=60, basis="measured")
+    use_make(moved, here, token=1, minutes=50, seconds=60, basis="measured")
+    use_make(moved, there, token=2, minutes=40, seconds=60)
+    for job in (alike, moved):
+        queued(job, minutes=60)
+        ended(job, minutes=30)
+    path = tmp_path / "history.csv"
+    path.write_bytes(b"".join(csv_chunks(TRACE_COLUMNS, trace_rows(user=people.owner, window=window_of("day")))))
+    found = {job.job_id: (job.device_model, job.power_basis) for job in read_trace(path)}
+    assert found == {alike.pk: (here.model_name, "measured"), moved.pk: ("", "assumed")}
 
 
 def test_what_the_estimator_told_goes_with_the_job(job_make, people, node_make, tmp_path):

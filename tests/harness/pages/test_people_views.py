@@ -41,6 +41,16 @@ def test_an_admin_ends_the_access_of_a_person_gives_it_back_and_gives_a_new_pass
     assert Client().login(username="owner", password=password)
 
 
+def test_a_member_is_added_by_the_name_in_whatever_case_they_sign_in_with(
+    world: SimpleNamespace, client: Client
+) -> None:
+    client.force_login(world.owner)
+    place = reverse("member_set", args=[world.project.slug])
+    told: Any = client.post(place, {"username": "OUTSIDER", "role": "viewer"}, follow=True)
+    assert "outsider now has the role viewer." in told.content.decode()
+    assert world.project.memberships.filter(user__username="outsider").exists()
+
+
 def test_the_last_admin_cannot_be_disabled_and_nobody_finds_the_button_for_themselves(
     world: SimpleNamespace, client: Client
 ) -> None:

@@ -185,7 +185,10 @@ def test_that_unlike_devices_are_taken_to_be_equally_fast_is_said_where_it_is_so
     mixed, alike = SimPool.parse("1x4:A100,1x4:V100,1x4:cpu"), SimPool.parse("2x4:A100")
     (said,) = one_speed(sim_jobs(trace, None, mixed), mixed)
     assert said.startswith("A100 and V100 are taken to be equally fast")
-    assert one_speed(sim_jobs(trace, None, alike), alike) == []
+    (said,) = one_speed(sim_jobs(trace, None, alike), alike)
+    assert said.startswith("A100 is taken to be as fast as the devices that jobs were measured on")
+    unnamed = SimPool.parse("2x4,1x4:cpu")
+    assert one_speed(sim_jobs(trace, None, unnamed), unnamed) == []
     assert one_speed([made("named", 0.0, 100.0)], mixed) == []
 
 

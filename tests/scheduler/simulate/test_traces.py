@@ -9,10 +9,13 @@ import json
 import pytest
 
 from scheduler.simulate.pool import SimPool
+from scheduler.simulate.power import Power
 from scheduler.simulate.run import sim_jobs
-from scheduler.simulate.tables import POWER_A100, Tables, options_of
-from scheduler.simulate.traces import TraceError, TraceJob, Way, read_trace
+from scheduler.simulate.tables import Tables, options_of
+from scheduler.simulate.trace_rows import TraceError
+from scheduler.simulate.traces import TraceJob, Way, read_trace
 
+POWER = Power(idle_w=55.0, busy_w=400.0)
 FLOW = "job_id,submission_time,num_iteration,model_name,deadline,batch_size,num_gpu,duration\n"
 PHILLY = "job_id,submit_time,real_iteration,model_name,ddl,batch_size,num_gpu,real_duration,duration,iteration\n"
 
@@ -145,7 +148,7 @@ def test_widths_come_from_the_table_without_zeros_and_not_above_the_batch(tmp_pa
     (tmp_path / "net.csv").write_text("global_batch_size,1,2,4,8\n4,1.0,1.8,3.0,5.0\n64,2,0,,7\n", "utf-8")
     tables = Tables.read(tmp_path)
     job = TraceJob(job_id="a", submitted_s=0, model="net", batch_size=4, iterations=10, count=2)
-    options = options_of(job, tables, 8, POWER_A100)
+    options = options_of(job, tables, 8, POWER)
     assert [option.count for option in options] == [2, 1, 4], "what its owner asked for comes first"
     assert options[0].rate_per_s == pytest.approx(0.18)
     assert tables.rates(TraceJob(job_id="b", submitted_s=0, model="net", batch_size=64)) == {1: 2.0, 8: 7.0}
@@ -155,7 +158,7 @@ def test_a_model_without_a_table_is_refused_by_name(tmp_path):
     (tmp_path / "net.csv").write_text("global_batch_size,1\n4,1.0\n", "utf-8")
     job = TraceJob(job_id="a", submitted_s=0, model="net", batch_size=8, iterations=1)
     with pytest.raises(TraceError, match=r"no throughput of net at batch 8 \(batches \[4\]\)"):
-        options_of(job, Tables.read(tmp_path), 8, POWER_A100)
+        options_of(job, Tables.read(tmp_path), 8, POWER)
 
 
 def test_a_row_that_no_table_knows_is_named(tmp_path):

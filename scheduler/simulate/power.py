@@ -1,0 +1,123 @@
+"""Watts of the devices of a replay: by a table that somebody gives or a history carries, else by data sheets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scheduler.estimation.device_table import figures_for
+from scheduler.estimation.power_table import ENTRIES_MAX, power_table_fault
+from scheduler.estimation.values import Basis
+from scheduler.simulate.models import is_named
+from scheduler.simulate.trace_rows import TraceError, read_text
+
+_SHAPES = (
+    "expected what `dlh pool power --json` or `dlh pool settings --json` prints, or "
+    '{"A100": {"idle_w": 55, "busy_w": 400, "basis": "measured"}}'
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Power:
+    """Power of one device."""
+
+    idle_w: float
+    busy_w: float
+    """While a job holds it."""
+    basis: Basis = Basis.ASSUMED
+    source: str = ""
+
+    @property
+    def held_basis(self) -> Basis:
+        """Of what a job draws: watts that other programs were measured to draw are a model of it."""
+        return Basis.MODELLED if self.basis is Basis.MEASURED else self.basis
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Entry:
+    name: str
+    """Of a model, or a kind."""
+    kind: str
+    """Empty: not told."""
+    power: Power
+
+
+@dataclass(frozen=True)
+class PowerTable:
+    """Watts by model or kind of device, before those of data sheets."""
+
+    entries: tuple[_Entry, ...] = ()
+
+    @staticmethod
+    def read(path: Path) -> PowerTable:
+        """A table in JSON. Raises `TraceError`."""
+        try:
+            body = json.loads(read_text(path))
+        except json.JSONDecodeError as error:
+            raise TraceError(f"{path.name}, line {error.lineno}: not JSON: {error.msg}") from error
+        except RecursionError as error:
+            raise TraceError(f"{path.name}: not JSON that can be read: it is nested too deep") from error
+        return PowerTable.of(body, path.name)
+
+    @staticmethod
+    def of(body: Any, where: str) -> PowerTable:
+        """From plain values: by name, as the setting `power_table`; or a list of kind, model and watts, as
+        `GET /pool/power`. Raises `TraceError` that begins with `where`."""
+        if isinstance(body, Mapping):
+            body = body.get("power_table", body.get("items", body))
+        if isinstance(body, Mapping):
+            entries = [_entry(name, "", entry, where) for name, entry in body.items()]
+        elif isinstance(body, list) and all(isinstance(item, Mapping) for item in body):
+            entries = [
+                _entry(str(item.get("model") or item.get("kind") or ""), str(item.get("kind") or ""), item, where)
+                for item in body
+            ]
+        else:
+            raise TraceError(f"{where}: {_SHAPES}")
+        if len(entries) > ENTRIES_MAX:
+            raise TraceError(f"{where}: {len(entries):,} entries; at most {ENTRIES_MAX} are read")
+        keys = [(entry.kind, entry.name.casefold()) for entry in entries]
+        if twice := sorted({name for kind, name in keys if keys.count((kind, name)) > 1}):
+            raise TraceError(f"{where}: {', '.join(twice)} is there twice")
+        return PowerTable(tuple(entries))
+
+    def power(self, kind: str, model: str, *, named: bool) -> Power:
+        """Of one device: of its model where one is named, of its kind, of the only model of the kind that there is;
+        else by data sheets. Raises `ValueError` where the name may mean several models."""
+        of_kind = [entry for entry in self.entries if entry.kind in {"", kind}]
+        if named and (found := self._of_model(model, of_kind)):
+            return found.power
+        if found := next((entry for entry in of_kind if entry.name == kind), None):
+            return found.power
+        only = [entry for entry in of_kind if entry.kind == kind]
+        if not named and len(only) == 1:
+            return only[0].power
+        figures = figures_for(kind, model)
+        return Power(idle_w=figures.idle_w, busy_w=figures.busy_w, source=figures.source)
+
+    def _of_model(self, model: str, entries: Sequence[_Entry]) -> _Entry | None:
+        exact = [entry for entry in entries if entry.name.casefold() == model.casefold()]
+        found = exact or [entry for entry in entries if is_named(entry.name, model)]
+        if len(found) > 1:
+            names = " or ".join(entry.name for entry in found)
+            raise ValueError(f"{model} may mean {names} of the table of watts: write it out in --pool")
+        return found[0] if found else None
+
+
+SHIPPED = PowerTable()
+"""Data sheets alone."""
+
+
+def _entry(name: Any, kind: str, body: Any, where: str) -> _Entry:
+    if fault := power_table_fault({name: body}, more=("basis", "source", "kind", "model")):
+        raise TraceError(f"{where}: {fault.rstrip('.')}; {_SHAPES}")
+    try:
+        basis = Basis(body.get("basis", Basis.ASSUMED))
+    except ValueError:
+        raise TraceError(f"{where}: The basis of {name!r} is none of {', '.join(Basis)}") from None
+    source = f"{where}, {name}" + (f": {body['source']}" if body.get("source") else "")
+    power = Power(idle_w=float(body["idle_w"]), busy_w=float(body["busy_w"]), basis=basis, source=source)
+    return _Entry(name=str(name), kind=kind, power=power)
