@@ -97,7 +97,7 @@ def test_examples_of_specs_are_valid(page: Path) -> None:
 def test_the_example_of_an_own_model_answers_each_row() -> None:
     import torch
 
-    (example,) = fences(DOCS / "user-guide.md", "python")
+    example, _ = fences(DOCS / "user-guide.md", "python")
     names: dict[str, Any] = {}
     exec(example, names)
     net = names["build"](SimpleNamespace(shape=SimpleNamespace(features=["a", "b"], outputs=3)))

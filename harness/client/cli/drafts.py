@@ -22,6 +22,8 @@ from harness.client.transport import segment
 
 CHECK_LIMIT_S = 300.0
 POLL_S = 0.5
+NO_TEXT, SNIFFED_BYTES = frozenset(range(9)), 4096
+"""Bytes that no text has, and in how many of the first they are looked for."""
 _DEADLINE = "budget.deadline"
 
 
@@ -164,7 +166,7 @@ def edit(
     with open_client(context) as client:
         place = f"/jobs/{segment(job)}/program/{segment(file.name)}"
         if file.is_file():
-            text = text_read(file)
+            text = _program_text(file)
         elif file.name != str(file):
             raise BadInput(f"{file} is not a file.", hint="Check the path, or give the name of a file of the program.")
         else:
@@ -174,11 +176,24 @@ def edit(
     if as_json:
         json_print(written)
     elif written["name"] not in known:
-        said = f"{written['name']} is a new file of the program, of no effect until another one imports it."
+        said = f"{written['name']} is a new file of the program; it has an effect where another one imports it."
         console().print(said, markup=False)
     else:
         state = "differs from what was generated" if written["edited"] else "is as it was generated"
         console().print(f"{written['name']} {state}.", markup=False)
+
+
+def _program_text(file: Path) -> str:
+    """A file of a program. Raises `BadInput`."""
+    try:
+        return text_read(file)
+    except BadInput as error:
+        with file.open("rb") as stream:
+            is_binary = bool(NO_TEXT & set(stream.read(SNIFFED_BYTES)))
+        if is_binary:
+            told = f"{file} is not text, and a program has text files alone."
+            raise BadInput(told, hint="Weights and other binary files cannot be brought along.") from error
+        raise
 
 
 def _edited(text: str, name: str) -> str:

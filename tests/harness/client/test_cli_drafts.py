@@ -60,6 +60,19 @@ def test_a_file_that_the_program_does_not_have_is_said_to_be_new(dlh: Dlh, job: 
 
 
 @pytest.mark.usefixtures("portal")
+@pytest.mark.parametrize(
+    ("body", "told"), [(b"\x80\x02\x00w", "Weights and other binary"), (b"x = '\xfc'", "Save it as")]
+)
+def test_weights_are_not_said_to_be_a_text_in_the_wrong_encoding(
+    dlh: Dlh, job: Any, tmp_path: Path, body: bytes, told: str
+) -> None:
+    own = tmp_path / "weights.py"
+    own.write_bytes(body)
+    ended = dlh("jobs", "edit", job.pk, own)
+    assert ended.code == 2 and told in ended.err
+
+
+@pytest.mark.usefixtures("portal")
 def test_a_file_is_edited_in_the_persons_editor(dlh: Dlh, job: Any, tmp_path: Path, monkeypatch: Any) -> None:
     editor = tmp_path / "my editor"
     editor.write_text('#!/bin/sh\necho "EDITED = True" >> "$1"\n')

@@ -73,3 +73,22 @@ def test_a_run_chooses_its_best_weights_by_it_and_tells_what_its_charts_tell(tmp
     assert len(areas) == 3 and body["metrics"]["test"]["roc_auc"] == pytest.approx(sum(areas) / 3)
     assert body["metric"]["name"] == "roc_auc"
     assert body["metric"]["value_val"] == body["metrics"]["val"]["roc_auc"] > 0.8
+
+
+def test_a_metric_of_ones_own_is_told_beside_the_others(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    folder = samples.program(tmp_path / "program", samples.wine(data), training={"epochs": 2}, model={"family": "mlp"})
+    text = (folder / "train.py").read_text()
+    told = "    run.log_epoch(run.evaluate(ema.net if ema else net, dataset))"
+    assert told in text
+    own = """\
+    metrics = run.evaluate(ema.net if ema else net, dataset)
+    metrics["val"]["cost"] = float(metrics["val"]["loss"]) * 3
+    run.log_epoch(metrics)"""
+    (folder / "train.py").write_text(text.replace(told, own))
+    done = samples.run(folder, "train.py", "--data", str(data), DLH_THREADS="1")
+    assert done.returncode == 0, done.stderr[-2000:]
+    events = [json.loads(line) for line in (folder / "work" / "events" / "rank-0.jsonl").read_text().splitlines()]
+    values = [event["data"]["values"] for event in events if event["kind"] == "metric"]
+    costs = [(each["val/cost"], each["val/loss"]) for each in values if "val/cost" in each]
+    assert len(costs) == 2 and all(cost == pytest.approx(3 * loss) for cost, loss in costs)
