@@ -31,8 +31,9 @@ from tests.gpu.runs import (
     weights,
 )  # fmt: skip
 from tests.worker.runtime import samples
-from worker.runtime.device import Rounding, choose_device
+from worker.runtime.device import choose_device
 from worker.runtime.modes.replicated import Rounded
+from worker.runtime.precision import Rounding
 
 pytestmark = pytest.mark.gpu
 Pack = Callable[[Path], DatasetProfile]

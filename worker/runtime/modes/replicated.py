@@ -82,7 +82,7 @@ class Replicated(Accumulated):
             with self.run.autocast.anew():  # it holds for the thread that enters it
                 loss = criterion(replica(*(tensor[part] for tensor in inputs)), targets[part])
             loss = loss * (share * shares[number])
-            return loss.detach(), torch.autograd.grad(loss, weights, allow_unused=True)
+            return loss.detach(), torch.autograd.grad(self.run.loss_scale.scale(loss), weights, allow_unused=True)
 
         others = [self._pool.submit(one, number) for number in range(1, count)]
         done = [one(0), *(other.result() for other in others)]
