@@ -108,6 +108,20 @@ def test_a_step_whose_gradients_overflow_moves_nothing_and_halves_the_factor(
     assert not scale.overflowed and all(map(torch.equal, gradients(net), plain(net)))
 
 
+def test_float16_itself_overflows_until_the_factor_fits(scale: LossScale) -> None:
+    layer, tries = nn.Linear(4, 1), 0
+    while tries == 0 or scale.overflowed:
+        tries += 1
+        layer.zero_grad()
+        scale.open(trained(layer, {}))
+        with torch.autocast("cpu", torch.float16):
+            loss = layer(torch.ones(2, 4)).float().mean() * 100.0
+        torch.autograd.backward(scale.scale(loss))
+        scale.unscale()
+    assert layer.weight.grad is not None and layer.weight.grad.tolist() == [[pytest.approx(100.0, rel=1e-3)] * 4]
+    assert scale.skipped == tries - 1 > 3 and factor(scale) * 100.0 < torch.finfo(torch.float16).max
+
+
 def test_an_overflow_that_only_another_rank_has_is_told_by_the_norm_of_all(net: nn.Module, scale: LossScale) -> None:
     backward(net, scale)
     scale.unscale(torch.tensor(torch.nan))
