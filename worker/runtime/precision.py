@@ -78,6 +78,11 @@ class Rounding(AbstractContextManager[None]):
             bodies = gather_bytes(group, json.dumps(asdict(self._own)).encode())
             self._choose([Abilities(told["device"], tuple(told["kinds"])) for told in map(json.loads, bodies)])
 
+    def drive(self, devices: Sequence[torch.device]) -> None:
+        """This one process computes on all of these devices, and on each of them in the same."""
+        if self._wanted == "auto":
+            self._choose([abilities_of(device) for device in devices])
+
     def _choose(self, ranks: Sequence[Abilities]) -> None:
         kind, self.why = choose(self._wanted, ranks)
         self._type = TYPES[kind]

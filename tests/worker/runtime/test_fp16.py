@@ -13,9 +13,10 @@ import torch
 from safetensors.torch import load_file
 
 from tests.worker.runtime import samples
-from tests.worker.runtime.ranks import Ranks
+from tests.worker.runtime.ranks import Ranks, events
 from tests.worker.runtime.test_async import newest, results
 from tests.worker.runtime.test_family_modes import KNOBS, NAMES, data_of, predicted
+from worker.plan import EXIT_REPORTED
 from worker.runtime.checkpoint import CheckpointStore
 from worker.shares import Line, Planned
 
@@ -229,6 +230,44 @@ def test_a_checkpoint_without_a_scale_still_loads(
     work = trained(program, tmp_path / "work", WAYS["single"], "--epochs", str(EPOCHS + 1))
     assert newest(work)["position"]["epoch"] == EPOCHS + 1
     assert newest(work)["loss_scale"]["scaler"]["scale"] == BEGINNING
+
+
+def edited(program: Path, folder: Path, *changes: tuple[str, str]) -> Path:
+    """A copy with other lines in its train.py."""
+    shutil.copytree(program, folder, ignore=shutil.ignore_patterns("work", "data"))
+    (folder / "data").symlink_to(program / "data")
+    text = (folder / "train.py").read_text()
+    for old, new in changes:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    (folder / "train.py").write_text(text)
+    return folder
+
+
+def test_a_program_that_clips_and_updates_itself_sees_gradients_of_the_loss(
+    program: Path, references: dict[str, Path], tmp_path: Path
+) -> None:
+    own = edited(
+        program, tmp_path / "edited",
+        ("run.clip_gradients(net, clip_norm)", "torch.nn.utils.clip_grad_norm_(net.parameters(), clip_norm)"),
+        ("run.update(optimizer)", "optimizer.step()"),
+    )  # fmt: skip
+    work = trained(own, tmp_path / "work", WAYS["sync"], BURSTS="1", BURSTS_AT="2")
+    assert skipped(work) == 1
+    assert apart(work, references["burst"]) < CLOSE
+
+
+def test_a_program_that_updates_by_scaled_gradients_is_stopped_with_what_to_write(
+    program: Path, tmp_path: Path
+) -> None:
+    own = edited(
+        program, tmp_path / "edited", ("        run.average_gradients(loss)", "        pass"),
+        ("run.clip_gradients(net, clip_norm)", "pass"), ("run.update(optimizer)", "optimizer.step()"),
+    )  # fmt: skip
+    ranks = Ranks(own, 1, DLH_WORK=str(tmp_path / "work"))
+    assert ranks.wait() == [EXIT_REPORTED], ranks.log()
+    (told,) = [event["data"] for event in events(tmp_path / "work") if event["kind"] == "error"]
+    assert "scaled for float16" in told["message"] and "run.update(optimizer)" in told["hint"]
 
 
 @pytest.mark.parametrize("family", NAMES)

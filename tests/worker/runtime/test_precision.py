@@ -6,7 +6,8 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
@@ -15,7 +16,9 @@ from tests.worker.runtime import samples
 from tests.worker.runtime.lone import Lone
 from tests.worker.runtime.ranks import Ranks
 from worker.runtime.collective import Group
+from worker.runtime.modes.replicated import Replicated
 from worker.runtime.precision import Abilities, Rounding, choose
+from worker.runtime.spec import as_spec
 
 GPUS = {
     "Tesla V100": (7, 0), "A100": (8, 0), "Tesla T4": (7, 5), "Tesla P100": (6, 0), "Tesla P40": (6, 1), "K80": (3, 7),
@@ -95,6 +98,20 @@ def test_unlike_ranks_agree_on_what_all_of_them_are_built_for(
 
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(agreed, range(2))) == [told, told]
+
+
+@pytest.mark.usefixtures("gpus")
+@pytest.mark.parametrize(
+    ("wanted", "told"), [("auto", "float16"), ("bf16", "bfloat16")], ids=["by the devices", "by the spec"]
+)
+def test_replicas_on_unlike_gpus_compute_in_what_all_of_them_are_built_for(
+    wanted: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    rounding, spec = Rounding(A100, wanted), as_spec({"training": {}, "resources": {"count": 2}})
+    run = SimpleNamespace(spec=spec, world_size=1, device=A100, autocast=rounding)
+    Replicated(cast(Any, run), 1)
+    assert rounding.name == told
 
 
 def test_bfloat16_which_needs_no_scale_goes_before_float16() -> None:
