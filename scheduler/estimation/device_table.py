@@ -18,8 +18,8 @@ class DeviceFigures:
     pattern: str
     """Regular expression found in the name that the maker gives it, ignoring case."""
     flops_per_s: float
-    """Of matrix products in the precision that training uses there: bfloat16 on GPUs since Ampere, else
-    float32."""
+    """Of matrix products in the precision that training uses there: bfloat16 on GPUs since Ampere, float16 on Volta and
+    Turing, else float32."""
     bytes_per_s: float
     """Memory bandwidth."""
     idle_w: float
@@ -68,8 +68,10 @@ TABLE: tuple[DeviceFigures, ...] = (
     _gpu(r"L40S", 362, 864, (35, 350), "NVIDIA L40S data sheet (dense bfloat16)", "Ada"),
     _gpu(r"\bL4\b", 121, 300, (16, 72), "NVIDIA L4 data sheet (dense bfloat16)", "Ada"),
     _gpu(r"\bA10\b", 125, 600, (20, 150), "NVIDIA A10 data sheet (dense bfloat16)", "Ampere"),
-    _gpu(r"V100", 15.7, 900, (40, 300), "NVIDIA V100 data sheet (SXM2, float32)", "Volta"),
-    _gpu(r"\bT4\b", 8.1, 320, (10, 70), "NVIDIA T4 data sheet (float32)", "Turing"),
+    _gpu(r"V100.*PCIe", 112, 900, (35, 250), "NVIDIA V100 data sheet (PCIe, float16)", "Volta"),
+    _gpu(r"V100", 125, 900, (40, 300), "NVIDIA V100 data sheet (SXM2, float16)", "Volta"),
+    _gpu(r"\bT4\b", 65, 320, (10, 70), "NVIDIA T4 data sheet (float16)", "Turing"),
+    # torch adds up products of float16 in float32, which the P100 does at the speed of float32
     _gpu(r"P100", 9.3, 732, (30, 250), "NVIDIA P100 data sheet (PCIe, float32)", "Pascal"),
     _gpu(
         r"RTX 4090", 165, 1008, (20, 450), "NVIDIA Ada architecture paper (dense bfloat16, float32 accumulation)", "Ada"

@@ -75,6 +75,30 @@ def test_rounded_gradients_teach_about_the_same(compression: str, backend: str, 
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("compression", ["none", "fp16"])
+@pytest.mark.parametrize("places", PLACES, ids=IDS)
+def test_float16_teaches_about_the_same(
+    places: tuple[str, str], compression: str, backend: str, alone: Path, tmp_path: Path
+) -> None:
+    training = {"precision": "fp16", "compression": compression}
+    program = make(tmp_path / "program", samples.wine, own=EXACT, training=training)
+    work = trained(program, tmp_path / "work", on=places, backend=backend)
+    assert apart(weights(work), weights(alone)) < 1e-2
+    assert checkpoints(work)[-1]["loss_scale"]["scaler"]["scale"] > 1.0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_gpu_beside_a_processor_computes_in_float32_as_that_does(
+    backend: str, gpu: dict[str, Any], tmp_path: Path
+) -> None:
+    program = make(tmp_path / "program", samples.wine, own=EXACT, training={"precision": "auto", "epochs": 1})
+    for place, places in enumerate(((DEVICE, "cpu"), ("cpu", DEVICE))):
+        ranks = started(program, tmp_path / str(place), on=places, backend=backend)
+        assert ranks.wait() == [0, 0], ranks.log()
+        assert ", in float32 (auto: a processor is not built for 16 bits)" in ranks.log()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("rows", [(11, 5), (4, 12)], ids=["most on the GPU", "most on the processor"])
 def test_an_uneven_split_between_a_gpu_and_a_processor_weighs_gradients_by_rows(
     rows: tuple[int, int], backend: str, exact: Path, alone: Path, tmp_path: Path

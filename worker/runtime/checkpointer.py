@@ -190,6 +190,7 @@ class Checkpointer:
             "parts": run.mode.state(self.parts),
             "position": run.position.state_dict() | {"elapsed_s": run.control.elapsed_s()},
             "losses": run.teller.losses.state_dict(),
+            "loss_scale": run.loss_scale.state_dict(),
             "ranks": ranks,
         }
 
@@ -217,6 +218,7 @@ class Checkpointer:
             raise _of_another_model(name, error) from error
         run.position.load_state_dict(state["position"])
         run.teller.losses.load_state_dict(state["losses"])
+        run.loss_scale.load_state_dict(state.get("loss_scale"))  # there was none in earlier ones
         self._restore_rngs(state["ranks"])
         self._saved_step = run.position.step
         if run.rank == 0:

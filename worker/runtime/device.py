@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from contextlib import AbstractContextManager, nullcontext
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -22,8 +21,6 @@ from worker.words import counted
 
 FAULTY_CHANNELS = range(2, 8)
 """Of what comes in: fewer than oneDNN's kernels for AVX2 take at once."""
-BF16_CAPABILITY = 8
-"""Least compute capability (Ampere) of GPUs with units for bfloat16."""
 
 
 def choose_device(wanted: str, *, given: bool = False) -> torch.device:
@@ -106,37 +103,3 @@ def settled_s(device: torch.device) -> float:
     """Seconds of the host's clock, when the device has done what it was told to do."""
     settle(device)
     return time.perf_counter()
-
-
-def is_built_for_bf16(device: torch.device) -> bool:
-    """Whether it computes in bfloat16 by itself; torch emulates it on older GPUs, slower than float32."""
-    return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] >= BF16_CAPABILITY
-
-
-class Rounding(AbstractContextManager[None]):
-    """Within it torch computes in what `training.precision` says, until `exact` is set: then in float32."""
-
-    def __init__(self, device: torch.device, precision: str = "auto") -> None:
-        self.exact = not is_built_for_bf16(device) if precision == "auto" else precision == "float32"
-        self.name = "float32" if self.exact else "bfloat16"
-        self._device = device.type
-        self._inside: list[AbstractContextManager[None]] = []
-
-    def be_exact(self) -> None:
-        """From here on float32 is float32: on a GPU, too, nothing is rounded to TF32 on its way."""
-        self.exact = True
-        torch.set_float32_matmul_precision("highest")
-        torch.backends.cudnn.allow_tf32 = False
-
-    def anew(self) -> AbstractContextManager[None]:
-        """The same for another thread: what is entered here holds for this one alone."""
-        return nullcontext() if self.exact else torch.autocast(self._device, torch.bfloat16)
-
-    def __enter__(self) -> None:
-        self._inside.append(self.anew())
-        self._inside[-1].__enter__()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._inside.pop().__exit__(kind, error, trace)

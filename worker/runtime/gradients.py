@@ -38,9 +38,11 @@ class GradientAverager:
         device: torch.device,
         message_type: torch.dtype | None = None,
         wishes: int = WISHES,
+        *,
+        scaled: bool = False,
     ) -> None:
         """`message_type`: float16 or bfloat16, to which gradients are rounded on their way; None: sent as they are.
-        `wishes`: how many values travel with the gradients."""
+        `wishes`: how many values travel with the gradients. `scaled`: gradients are those of a scaled loss."""
         self._by_host = group.by_host
         weights = [weight for weight in net.parameters() if weight.requires_grad]
         self._frozen = [weight for weight in net.parameters() if not weight.requires_grad]
@@ -55,12 +57,12 @@ class GradientAverager:
         """The loss, the wishes, and whether a rank's gradients changed after they were sent."""
         self._given = self._late_flat[-wishes - 2 - len(weights) : -wishes - 2]
         """For each weight afterwards above 0 where a rank had a gradient for it."""
-        self._early_message = Message(self._early_flat, group, "early", message_type)
+        self._early_message = Message(self._early_flat, group, "early", message_type, scaled=scaled)
         self._late_messages = [Message(self._late_flat, group, "late")]
         if message_type is not None:  # statistics and control values are few, and rounding would harm them
             gradients = sum(weight.numel() for weight in self._late)
             self._late_messages = [
-                Message(self._late_flat[:gradients], group, "late", message_type),
+                Message(self._late_flat[:gradients], group, "late", message_type, scaled=scaled),
                 Message(self._late_flat[gradients:], group, "rest"),
             ]
         self._share: float | None = None
@@ -164,8 +166,10 @@ class GradientAverager:
 class Message:
     """A part of a buffer that is summed over the ranks, as it is or rounded to 16 bits on its way."""
 
-    def __init__(self, flat: Tensor, group: Group, name: str, rounded_to: torch.dtype | None = None) -> None:
-        self._flat, self._group, self._name = flat, group, name
+    def __init__(
+        self, flat: Tensor, group: Group, name: str, rounded_to: torch.dtype | None = None, *, scaled: bool = False
+    ) -> None:
+        self._flat, self._group, self._name, self._scaled = flat, group, name, scaled
         self._sent = flat if rounded_to is None else torch.zeros_like(flat, dtype=rounded_to)
         self._pending: Pending | None = None
 
@@ -173,12 +177,14 @@ class Message:
         """Begin. `share`: of the rows, by which the values are weighted.
 
         What is beyond the range of 16 bits is sent as their largest, of which clipping makes something, and their sum
-        stays in range. What is infinite stays so: such a run is to fail.
+        stays in range. What is infinite stays so: such a run is to fail. Of a scaled loss what is beyond the range
+        becomes infinite: all ranks leave out the step, and the next loss is scaled by less.
         """
         if not len(self._flat):
             return
         if self._sent is not self._flat:
-            self._sent.copy_(self._flat if self._sent.dtype == torch.bfloat16 else self._in_range(share))
+            as_it_is = self._scaled or self._sent.dtype == torch.bfloat16
+            self._sent.copy_(self._flat if as_it_is else self._in_range(share))
         self._pending = self._group.sum_start(self._sent, self._name)
 
     def _in_range(self, share: float) -> Tensor:

@@ -91,9 +91,14 @@ def nan_loss(step: int, value: float, where: str = "training") -> ProgramFailure
     return _not_finite(f"The {where} loss became {value} at step {step}", step)
 
 
+def scale_lost(step: int) -> ProgramFailure:
+    """The failure of gradients that float16 cannot hold however small the loss is made."""
+    return _not_finite(f"The gradients overflowed in float16 in every try up to step {step}", step)
+
+
 def _not_finite(what: str, step: int) -> ProgramFailure:
     hint = (
-        "Lower the learning rate (a tenth is a good try) or set training.clip_norm to 1. "
-        "Checkpoints made before are kept."
+        "Lower the learning rate (a tenth is a good try) or set training.clip_norm to 1; a run in float16 may need "
+        "training.precision: float32. Checkpoints made before are kept."
     )
     return ProgramFailure(FailureCode.NAN_LOSS, f"{what}, and the run was stopped.", hint, step)

@@ -32,7 +32,7 @@ def opening_tell(run: Run, dataset: Dataset, parameters: int, notes: Sequence[st
         for note in notes:
             run.reporter.note(note)
     ranks, threads = counted(run.world_size, "rank"), counted(torch.get_num_threads(), "thread")
-    place = f"{ranks} on {run.device}, {threads} each, in {run.autocast.name}"
+    place = f"{ranks} on {run.device}, {threads} each, in {run.autocast.words}"
     say(f"{parameters:,} parameters, {len(dataset.train):,} training rows, {place}")
     if told := rate_line(run):
         say(told)

@@ -21,15 +21,17 @@ from worker.runtime.checkpointer import Checkpointer
 from worker.runtime.collective import Group, join
 from worker.runtime.control import Control
 from worker.runtime.data import DataError, Dataset, Part
-from worker.runtime.device import Rounding, choose_device, default_threads, set_up_torch
+from worker.runtime.device import choose_device, default_threads, set_up_torch
 from worker.runtime.evaluation import epoch_metrics, train_sample
 from worker.runtime.loss_curve import check_losses
+from worker.runtime.loss_scale import LossScale, trained
 from worker.runtime.metrics import told_values
 from worker.runtime.modes.whole import Whole
 from worker.runtime.opening import opening_notes, opening_tell
 from worker.runtime.outcome.results import write_preprocess, write_results
 from worker.runtime.pace import Pace
 from worker.runtime.position import Position
+from worker.runtime.precision import Rounding
 from worker.runtime.pulse import pulse
 from worker.runtime.report import Reporter
 from worker.runtime.rng import batch_seed, seed_all
@@ -66,6 +68,7 @@ class Run:
         self.generator = torch.Generator(self.device)
         """For random changes of a batch; seeded anew for every batch."""
         self.autocast = Rounding(self.device, str(spec.training.get("precision", "auto")))
+        self.loss_scale = LossScale(self.device, needed=self.autocast.needs_scale)
         self.position = Position()
         self.teller = Teller(reporter, self.position, self.epochs_total, settings.started_s, self.world_size)
         self.checkpointer = Checkpointer(self)
@@ -126,6 +129,7 @@ class Run:
             net = net.to(self.mode.home)
         self.trial.make(net, dataset)
         self.group = self._joined(self.trial.step_s)
+        self.agree_precision()
         parameters, self.sample = sum(weight.numel() for weight in net.parameters()), dataset.train
         self.position.held_out = (dataset.held_out,)
         notes = (*dataset.notes, *self.trial.notes, *opening_notes(self, net))
@@ -190,6 +194,7 @@ class Run:
 
         Returns their loss: `criterion(outputs, targets)`, a mean over rows.
         """
+        self.loss_scale.open(trained(net, self.checkpointer.parts) if self.loss_scale.is_on else ())
         return self.mode.backward(net, inputs, targets, criterion)
 
     def average_gradients(self, loss: Tensor) -> None:
@@ -197,19 +202,23 @@ class Run:
         self.pace.worked()
         controls = None if self.group is None else self.mode.average(loss, self._share, self.control.tells())
         self.pace.met()
+        self.mode.unscale()
         if controls is not None:
             self._global_loss = self.control.take(controls)
 
     def clip_gradients(self, net: nn.Module, longest: float) -> None:
         """Scale the gradients down where their norm over the whole model is above `longest`."""
+        self.mode.unscale()  # one rank alone need not average
         self.mode.clip(net, longest)
 
     def update(self, optimizer: Optimizer) -> None:
         """Let the gradients move the weights: here, or at the parameter servers."""
+        self.mode.unscale()
         self.mode.update(optimizer)
 
     def log_step(self, loss: Tensor, learning_rate: float | None = None) -> None:
         """Count a step. Costs microseconds: the loss is read from a GPU only a few times a second."""
+        self.loss_scale.check(self.position.step + 1)
         self.position.step += 1
         self.position.step_in_epoch += 1
         value: Tensor | float | None = self._global_loss
@@ -282,6 +291,13 @@ class Run:
         self.control.look()
         self.checkpointer.check()
         self.teller.sync()
+
+    def agree_precision(self) -> None:
+        """All ranks that have met compute in the same."""
+        if self.group is not None:
+            self.autocast.agree(self.group)
+        if self.loss_scale.is_on != self.autocast.needs_scale:
+            self.loss_scale = LossScale(self.device, needed=self.autocast.needs_scale)
 
     def _joined(self, step_s: float) -> Group | None:
         """Meet the other ranks; `step_s` is the expected time of a step."""

@@ -85,7 +85,7 @@ RULES: dict[str, Rule] = {
     "training.clip_norm": _number(0),
     "training.augment": _one_of("none", "shift", "shift_flip"),
     "training.accumulate": _COUNT,
-    "training.precision": _one_of("auto", "float32", "bf16"),
+    "training.precision": _one_of("auto", "float32", "bf16", "fp16"),
     "training.compression": _one_of("none", "fp16", "bf16"),
     "training.batch_norm": _one_of("own", "synced"),
     "checkpoints.keep": _COUNT,

@@ -24,7 +24,8 @@ def test_a_copy_whose_weights_an_update_has_ruined_is_not_saved_and_the_best_epo
     best = [{"parts": good}, {"step": 4, "epoch": 1.0, "metric": 0.5}]
     copy = {
         "parts": {"net": {"weight": torch.full((1, 2), weight), "bias": torch.zeros(1)}},
-        "position": {"step": 9}, "losses": {}, "rng": None, "checkpointer": {"best": best}, "points": [],
+        "position": {"step": 9}, "losses": {}, "loss_scale": {}, "rng": None, "checkpointer": {"best": best},
+        "points": [],
     }  # fmt: skip
     run = SimpleNamespace(
         copy=copy, rank=1, control=SimpleNamespace(elapsed_s=lambda: 1.0),

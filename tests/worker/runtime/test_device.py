@@ -14,10 +14,11 @@ from torch.nn import functional as F
 from tests.worker.runtime.apart import apart
 from worker.runtime.collective import PeerLost, _peers
 from worker.runtime.data import DataError, Part
-from worker.runtime.device import Rounding, choose_device, faulty_kernels_spared
+from worker.runtime.device import choose_device, faulty_kernels_spared
 from worker.runtime.exhausted import is_out_of_memory
 from worker.runtime.failures import ProgramFailure, describe
 from worker.runtime.memory import rows_try
+from worker.runtime.precision import Rounding
 
 ASSERTED = (
     "CUDA error: device-side assert triggered\n"

@@ -149,6 +149,17 @@ def test_an_infinite_gradient_stays_infinite_in_16_bits_so_that_such_a_run_fails
     assert not any(bool(gradient.isfinite().all()) for gradient in gradients(net))
 
 
+def test_gradients_of_a_scaled_loss_beyond_the_range_of_float16_overflow_for_all_ranks(
+    net: nn.Module, group: Doubling
+) -> None:
+    averager = GradientAverager(net, group, torch.device("cpu"), torch.float16, scaled=True)
+    averager.begin(0.5)
+    loss = loss_of(net) * 1e8
+    loss.backward()
+    averager.average(loss, 0.5, (0.0, 0.0, 0.0))
+    assert not torch.nn.utils.get_total_norm(gradients(net)).isfinite()
+
+
 def test_a_loop_that_does_not_announce_its_steps_sends_everything_at_the_end(net: nn.Module, group: Doubling) -> None:
     averager = GradientAverager(net, group, torch.device("cpu"))
     loss = loss_of(net)

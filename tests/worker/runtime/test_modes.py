@@ -16,10 +16,11 @@ from codegen.catalog import FAMILIES, OWN
 from tests.worker.runtime import samples
 from tests.worker.runtime.test_gradients import Doubling
 from worker.runtime import modes
-from worker.runtime.device import Rounding
 from worker.runtime.gradients import GradientAverager
+from worker.runtime.loss_scale import LossScale
 from worker.runtime.modes.accumulated import Accumulated
 from worker.runtime.modes.replicated import Replicated
+from worker.runtime.precision import Rounding
 from worker.runtime.spec import as_spec
 
 BATCH_STATISTICS = {"cnn", "resnet"}
@@ -92,7 +93,8 @@ def run_of(device: str = "cpu", precision: str = "float32", **more: Any) -> Any:
         rank=0,
         group=None,
         device=torch.device(device),
-        autocast=Rounding(torch.device(device), precision),
+        autocast=(rounding := Rounding(torch.device(device), precision)),
+        loss_scale=LossScale(torch.device(device), needed=rounding.needs_scale),
         **more,
     )
 

@@ -93,12 +93,10 @@ def test_a_number_comes_with_the_range_that_the_run_tells_of_and_that_of_a_check
     assert body["columns"] == ["row", "prediction"] and "ranges" not in body
 
 
-def test_a_model_trained_in_sixteen_bits_is_judged_as_exactly_as_it_predicts(tmp_path: Path) -> None:
-    samples.program(tmp_path, samples.diabetes(tmp_path / "data"), training={"epochs": 1}, model={"family": "mlp"})
-    train = (tmp_path / "train.py").read_text()
-    start = 'run = Run.start("spec.yaml")'
-    assert start in train
-    (tmp_path / "train.py").write_text(train.replace(start, f"{start}; run.autocast.exact = False"))
+@pytest.mark.parametrize("kind", ["bf16", "fp16"])
+def test_a_model_trained_in_sixteen_bits_is_judged_as_exactly_as_it_predicts(kind: str, tmp_path: Path) -> None:
+    training = {"epochs": 1, "precision": kind}
+    samples.program(tmp_path, samples.diabetes(tmp_path / "data"), training=training, model={"family": "mlp"})
     assert samples.run(tmp_path, "train.py").returncode == 0
     rows, expected = known(tmp_path, 20)
     pq.write_table(rows, tmp_path / "rows.parquet")

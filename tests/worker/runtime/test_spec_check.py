@@ -68,7 +68,7 @@ def told_of(program: Path, old: str, new: str) -> dict[str, Any]:
             "learning_rate: 1e30",
             "training.learning_rate must be a number above 0 and at most 100, not 1e+30",
         ),
-        ("precision", "precision: fp16", "training.precision must be one of auto, float32, bf16, not 'fp16'"),
+        ("precision", "precision: fp8", "training.precision must be one of auto, float32, bf16, fp16, not 'fp8'"),
         ("warmup", "warmup: 1.0", "training.warmup must be a number from 0 to below 1, not 1.0"),
     ],
 )

@@ -145,8 +145,11 @@ def test_layers_with_a_way_of_their_own_stay_what_they_are() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "statistics"),
-    [(torch.bfloat16, torch.float32), (torch.float32, torch.float32), (torch.float64, torch.float64)],
-)
+    [
+        (torch.float16, torch.float32), (torch.bfloat16, torch.float32), (torch.float32, torch.float32),
+        (torch.float64, torch.float64),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("affine", [True, False])
 def test_statistics_of_rounded_rows_are_not_rounded_themselves(
     kind: torch.dtype, statistics: torch.dtype, affine: bool

@@ -95,6 +95,7 @@ def copy_take(run: ElasticRun) -> dict[str, Any]:
         "parts": copied(run.mode.state(run.checkpointer.parts)),
         "position": run.position.state_dict(),
         "losses": losses.state_dict(),
+        "loss_scale": run.loss_scale.state_dict(),
         "checkpointer": run.checkpointer.state_dict(),
         "rng": rng_state(run.device),
         "points": points,
@@ -112,6 +113,7 @@ def copy_load(run: ElasticRun, copy: dict[str, Any], *, again: bool) -> None:
     if isinstance(losses, KeptLosses):
         losses.forget()
     losses.load_state_dict(copy["losses"])
+    run.loss_scale.load_state_dict(copy["loss_scale"])
     run.checkpointer.load_state_dict(copy["checkpointer"])
     if again and copy["rng"] is not None:
         restore_rng(copy["rng"], run.device)
@@ -130,6 +132,7 @@ def copy_save(run: ElasticRun) -> None:
         "parts": copy["parts"],
         "position": copy["position"] | {"elapsed_s": run.control.elapsed_s()},
         "losses": copy["losses"],
+        "loss_scale": copy["loss_scale"],
         "ranks": [] if rng is None else [rng],
     }
     try:

@@ -144,6 +144,7 @@ class ElasticRun(Run):
             if self._cut_generation >= place.generation:
                 raise PeerLost("a rank was lost before it was met")
             self.group = SeatedGroup(place, self._step_s, self.device, self._wires)
+            self.agree_precision()
         self.seat.met(place.generation)
         elapsed_s = self.control.elapsed_s()
         if not place.same:

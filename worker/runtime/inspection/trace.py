@@ -51,6 +51,7 @@ from worker.runtime.inspection.few_rows import LIMIT_BYTES, FewRows, GivenShapeS
 from worker.runtime.inspection.standin import Enough, StandIn, drive
 from worker.runtime.inspection.tracer import Step, Tracer
 from worker.runtime.inspection.workloads import Seen, loading_of, workload
+from worker.runtime.loss_scale import LossScale
 from worker.runtime.pipeline.blocks import TRIED_ROWS, Chain
 from worker.runtime.rng import seed_all
 from worker.runtime.spec import load_spec
@@ -69,6 +70,7 @@ class TraceRun(StandIn):
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
+        self.loss_scale = LossScale(self.device, needed=False)  # what is fake shows no overflow
         self.tracer = Tracer()
         self.fake = FakeTensorMode(allow_non_fake_inputs=True)
         self.steps: list[Step] = []

@@ -58,5 +58,5 @@ class Accumulated(Whole):
         """Forward and backward pass of a micro-batch; returns its loss times its share of the rows."""
         with self.run.autocast:
             loss = criterion(net(*inputs), targets) * share
-        torch.autograd.backward(loss)
+        torch.autograd.backward(self.run.loss_scale.scale(loss))
         return loss.detach()

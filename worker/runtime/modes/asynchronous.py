@@ -108,7 +108,8 @@ class Asynchronous(Accumulated):
     def update(self, optimizer: Optimizer) -> None:
         """Send the gradient; its share of the batch is its share of the learning rate, or of the step's mean."""
         _, worker = self._start()
-        worker.push([float(group["lr"]) for group in optimizer.param_groups], self._share, self._round)
+        share = 0.0 if self.run.loss_scale.overflowed else self._share  # of no gradient: others wait for the push
+        worker.push([float(group["lr"]) for group in optimizer.param_groups], share, self._round)
         self._pushed = True
 
     def _check_pushed(self) -> None:

@@ -53,6 +53,10 @@ class Mode(Protocol):
         rows (`run.pace`) what it tells.
         """
 
+    def unscale(self) -> None:
+        """Take gradients of a scaled loss, now those of the whole batch, back to their size; all ranks know whether
+        one of them overflowed. It may be called again."""
+
     def clip(self, net: nn.Module, longest: float) -> None:
         """Scale the gradients down to the norm `longest`, over all of the model."""
 

@@ -39,6 +39,11 @@ class Replicated(Accumulated):
         gpus = torch.cuda.device_count() if run.device.type == "cuda" else 0
         count = min(gpus, wanted if isinstance(wanted, int) else gpus) if gpus else self._threads
         self.replicas = max(1, count)
+        self._gpus: list[int] = []
+        if gpus:
+            first = run.device.index or 0
+            self._gpus = [first, *(index for index in range(gpus) if index != first)][: self.replicas]
+            run.autocast.drive([torch.device("cuda", index) for index in self._gpus])
         self._parallel: nn.Module | None = None
         self._nets: list[nn.Module] = []
         self._pool: ThreadPoolExecutor | None = None
@@ -46,10 +51,8 @@ class Replicated(Accumulated):
     def place(self, net: nn.Module) -> nn.Module:
         """Make the replicas."""
         if self.run.device.type == "cuda":
-            first = self.run.device.index or 0
-            others = [index for index in range(torch.cuda.device_count()) if index != first]
             rounded = Rounded(net, self.run.autocast.anew)
-            self._parallel = nn.DataParallel(rounded, device_ids=[first, *others[: self.replicas - 1]])
+            self._parallel = nn.DataParallel(rounded, device_ids=self._gpus)
             return super().place(net)
         weights: dict[int, object] = {id(weight): weight for weight in net.parameters()}
         self._nets = [net, *(copy.deepcopy(net, dict(weights)) for _ in range(self.replicas - 1))]
@@ -82,7 +85,7 @@ class Replicated(Accumulated):
             with self.run.autocast.anew():  # it holds for the thread that enters it
                 loss = criterion(replica(*(tensor[part] for tensor in inputs)), targets[part])
             loss = loss * (share * shares[number])
-            return loss.detach(), torch.autograd.grad(loss, weights, allow_unused=True)
+            return loss.detach(), torch.autograd.grad(self.run.loss_scale.scale(loss), weights, allow_unused=True)
 
         others = [self._pool.submit(one, number) for number in range(1, count)]
         done = [one(0), *(other.result() for other in others)]

@@ -96,6 +96,7 @@ class Staged:
             self.plan, (before, chain.pieces[end - 1].boundary), self.stage, ranks,
             lines[self.replica].members, run.device, run.autocast, rows_needed,
         )  # fmt: skip
+        self._pipeline.scale = run.loss_scale.scale
         self._pipeline.working = run.pace.working
         self._alike, self._averager = alike[self.stage], None
         if self.replicas > 1:
@@ -151,6 +152,10 @@ class Staged:
         run.group.sum_start(told, "controls").wait()
         self._norm = told[-1].sqrt().float()
         return told[:-1]
+
+    def unscale(self) -> None:
+        """By the norm over all stages, which shows an overflow in any of them."""
+        self.run.loss_scale.unscale(self._norm)
 
     def clip(self, net: nn.Module, longest: float) -> None:
         """By the norm over all stages."""

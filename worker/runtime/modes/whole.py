@@ -63,7 +63,8 @@ class Whole:
 
     def _averager_of(self, net: nn.Module, group: Group) -> GradientAverager:
         told = len(self.run.control.tells())
-        return GradientAverager(net, group, self.run.device, self._message_type(), told)
+        scaled = self.run.loss_scale.is_on
+        return GradientAverager(net, group, self.run.device, self._message_type(), told, scaled=scaled)
 
     def _message_type(self) -> torch.dtype | None:
         """What gradients are rounded to on their way, as spec.yaml says."""
@@ -93,7 +94,7 @@ class Whole:
         """All rows at once."""
         with self.run.autocast:
             loss = criterion(net(*inputs), targets)
-        torch.autograd.backward(loss)
+        torch.autograd.backward(self.run.loss_scale.scale(loss))
         return loss
 
     def average(self, loss: Tensor, share: float, wishes: tuple[float, ...]) -> Tensor | None:
@@ -102,6 +103,10 @@ class Whole:
             return None
         self._averager.average(loss, share, wishes)
         return self._averager.controls[:-1]
+
+    def unscale(self) -> None:
+        """Every rank holds all gradients."""
+        self.run.loss_scale.unscale()
 
     def clip(self, net: nn.Module, longest: float) -> None:
         """Every rank holds all gradients."""

@@ -92,7 +92,7 @@ def _timing(run: Run, net: nn.Module) -> dict[str, Any]:
         "steps": run.position.step,
         "parameters": sum(weight.numel() for weight in net.parameters()),
         "peak_bytes": memory.peak_bytes(run.device, run.idle_bytes),
-    }
+    } | ({"skipped_steps": run.loss_scale.skipped} if run.loss_scale.is_on else {})
 
 
 def _charts(
@@ -199,6 +199,7 @@ def environment(run: Run) -> dict[str, Any]:
         "cpu": cpu_name(),
         "cpu_cores": os.cpu_count(),
         "device": str(run.device),
+        "precision": run.autocast.words,
         "gpu": gpu,
         "threads": torch.get_num_threads(),
         "world_size": run.world_size,

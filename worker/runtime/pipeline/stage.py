@@ -52,9 +52,11 @@ class Pipeline:
         self._device, self._autocast, self._least_rows = device, autocast, least_rows
         self.working: Callable[[], AbstractContextManager[None]] = nullcontext
         """Within it each pass of this stage is made."""
+        self.scale: Callable[[Tensor], Tensor] = _as_it_is
+        """What a loss becomes before its gradients are computed."""
         self._schedules: dict[tuple[int, int], ScheduleGPipe | Schedule1F1B] = {}
         self._criterion: Criterion | None = None
-        self._rows, self._losses = 0, 0
+        self._rows, self._losses = 0, list[Tensor]()
 
     @property
     def is_last(self) -> bool:
@@ -66,19 +68,16 @@ class Pipeline:
 
         Micro-batches are of one size: the last is filled up with rows from the front, which do not count in the loss.
         """
-        self._rows, self._losses, self._criterion = len(targets), 0, criterion
+        self._rows, self._losses, self._criterion = len(targets), [], criterion
         rows, count = micro_rows(self._rows, self.plan.micro_batches, self._least_rows)
         filled = [_filled(tensor, rows * count) for tensor in (inputs if self.stage == 0 else ())]
         schedule = self._schedule(net, rows, count, filled)
-        losses: list[Tensor] = []
         with told_apart():
             if self.is_last:
-                schedule.step(target=_filled(targets, rows * count), losses=losses, return_outputs=False)
+                schedule.step(target=_filled(targets, rows * count), return_outputs=False)
             else:
                 schedule.step(*filled, return_outputs=False)
-        if not losses:
-            return torch.zeros((), device=self._device)
-        return torch.stack([loss.detach() for loss in losses]).sum()
+        return torch.stack(self._losses).sum() if self._losses else torch.zeros((), device=self._device)
 
     @torch.no_grad()
     def outputs(self, net: nn.Module, part: Part, bounds: tuple[int, int], rows_at_once: int) -> Tensor:
@@ -139,10 +138,15 @@ class Pipeline:
     def _loss(self, output: Tensor, target: Tensor) -> Tensor:
         """A micro-batch's part of the batch's mean loss; called in the order of micro-batches."""
         assert self._criterion is not None  # noqa: S101 - set by `step`
-        real = min(len(target), self._rows - self._losses * len(target))
-        self._losses += 1
+        real = min(len(target), self._rows - len(self._losses) * len(target))
         with self._autocast:
-            return self._criterion(output[:real], target[:real]) * (real / self._rows)
+            loss = self._criterion(output[:real], target[:real]) * (real / self._rows)
+        self._losses.append(loss.detach())
+        return self.scale(loss)
+
+
+def _as_it_is(loss: Tensor) -> Tensor:
+    return loss
 
 
 def micro_rows(rows: int, micro_batches: int, least: int) -> tuple[int, int]:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from scheduler.workload import OpClass, Workload
-from tests.worker.runtime.samples import program, run
-from tests.worker.runtime.traces import own
+from tests.worker.runtime.samples import EXACT_NET, program, run
+from tests.worker.runtime.traces import own, traced
 from worker.runtime.inspection.trace import CANNOT_TRACE
 
 
@@ -209,3 +209,10 @@ def test_a_model_of_layers_alone_is_told_the_call_it_must_take(packed: dict[str,
     problem = own(tmp_path, packed, "def build(spec):\n    return nn.Sequential(nn.Linear(13, 3))")["problem"]
     assert problem["code"] == "program_error"
     assert "of Sequential" in problem["message"] and "net(numeric, categorical)" in problem["message"]
+
+
+def test_a_program_in_float16_is_traced_without_the_scale_of_its_loss(packed: dict[str, Any], tmp_path: Path) -> None:
+    data, profile = packed["wine"]
+    training = {"batch_size": 16, "precision": "fp16"}
+    workload = traced(program(tmp_path, profile, own_model=EXACT_NET, training=training), data)
+    assert workload.gradient_bytes == 4 * (14 * 16 + 17 * 3)
