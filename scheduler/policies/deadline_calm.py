@@ -1,0 +1,65 @@
+"""A run that was promised a finish is interrupted for another deadline only where that one is lost otherwise.
+
+Earliest deadline first gives the devices to the earlier promise, also where both have time. So a plan that pauses
+promised runs, or takes devices from them, is made again with these as they are, and that one is taken if it keeps what
+the first one keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from itertools import islice
+
+from scheduler.policies.deadline_pass import DeadlinePass
+from scheduler.policies.ways import same
+from scheduler.types import JobView, Option, Plan
+
+MOST_LOOKS = 3
+"""So often a decision is planned again for that: first with all such runs as they are, then with one of them each."""
+
+
+def calmest(jobs: Sequence[JobView], found: DeadlinePass) -> Plan:
+    """The plan of `found`, or the first that interrupts fewer promised runs and keeps as much."""
+    plan = found.plan()
+    begin = [job for job in jobs if not job.is_running and job.job_id in plan.allotments]
+    cut = _interrupted(found, plan) if any(job.deadline_s is not None for job in begin) else []
+    for firm in islice(_tries(cut), MOST_LOOKS):
+        other, late = found.with_held(firm), found.late
+        if any(end_s > late.get(job_id, 0.0) for job_id, end_s in other.late.items()):
+            continue
+        calmer = other.plan()
+        fewer = len(_interrupted(other, calmer)) < len(cut)
+        if fewer and _keeps(found, plan, other, calmer) and _first(begin, firm, found) <= calmer.allotments.keys():
+            return calmer
+    return plan
+
+
+def _interrupted(found: DeadlinePass, plan: Plan) -> list[JobView]:
+    """Promised runs that are paused or get fewer devices by the plan, not for their own thrift."""
+    return [job for job in found.promised_runs if _loses(found, job, plan.allotments.get(job.job_id))]
+
+
+def _loses(found: DeadlinePass, job: JobView, option: Option | None) -> bool:
+    if job.running is None or option is None or option.count >= job.running.option.count:
+        return option is None
+    thriftiest = found.thriftiest(job)
+    return thriftiest is None or not same(thriftiest, option)
+
+
+def _tries(cut: Sequence[JobView]) -> Iterator[Sequence[JobView]]:
+    if cut:
+        yield cut
+    if len(cut) > 1:
+        yield from ([job] for job in cut)
+
+
+def _keeps(found: DeadlinePass, plan: Plan, other: DeadlinePass, calmer: Plan) -> bool:
+    """Whether no deadline that is not promised fares worse."""
+    left = {job.job_id for job in found.left}
+    return plan.promised <= calmer.promised and all(job.job_id in left for job in other.left)
+
+
+def _first(begin: Sequence[JobView], firm: Sequence[JobView], found: DeadlinePass) -> Set[str]:
+    """Of jobs that begin those of higher priority, that an admin put first, or that are overdue: they do so as well."""
+    least = max((-job.priority, job.rank) for job in firm)
+    return {job.job_id for job in begin if (-job.priority, job.rank) < least or job.job_id in found.overdue}
