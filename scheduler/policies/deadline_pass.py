@@ -87,6 +87,8 @@ class DeadlinePass:
         if slot is not None and slot.start_s > self._now_s:
             ways = self._ways[job.job_id]
             self._bars.add(job, [(option, ways.run_s(option)) for option in job.options], self._sites)
+        elif slot is None and not job.is_running:
+            self._sites.keep_for_good(job, self._now_s + self._set.patience_s)
         self._enter(job, slot)
 
     @property
