@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence, Set
 from itertools import islice
 
 from scheduler.policies.deadline_pass import DeadlinePass
-from scheduler.policies.ways import same
 from scheduler.types import JobView, Option, Plan
 
 MOST_LOOKS = 3
@@ -42,8 +41,9 @@ def _interrupted(found: DeadlinePass, plan: Plan) -> list[JobView]:
 def _loses(found: DeadlinePass, job: JobView, option: Option | None) -> bool:
     if job.running is None or option is None or option.count >= job.running.option.count:
         return option is None
+    # It may have got more than that of what was left free.
     thriftiest = found.thriftiest(job)
-    return thriftiest is None or not same(thriftiest, option)
+    return thriftiest is None or thriftiest.key != option.key or thriftiest.count > option.count
 
 
 def _tries(cut: Sequence[JobView]) -> Iterator[Sequence[JobView]]:
