@@ -33,7 +33,7 @@ class DeadlineEnergy(Settings):
 
     def plan(self, jobs: Sequence[JobView], capacity: Capacity, now_s: float, quotas: Quotas) -> Plan:
         """See the module."""
-        return calmest(jobs, self._promises(jobs, capacity, now_s, quotas, with_stays=True))
+        return calmest(jobs, self._promises(jobs, capacity, now_s, quotas, with_stays=True), now_s)
 
     def offer(
         self, job: JobView, jobs: Sequence[JobView], capacity: Capacity, now_s: float, quotas: Quotas

@@ -92,10 +92,10 @@ class DeadlinePass:
         self._enter(job, slot)
 
     @property
-    def late(self) -> Mapping[str, float]:
-        """Promised jobs that are late by this plan -> when they end by it."""
+    def ends(self) -> list[tuple[JobView, float]]:
+        """(promised job, upper end of its finish by this plan)."""
         slots = self._out.slots
-        return {job_id: slots[job_id].end_s if job_id in slots else math.inf for job_id in self._out.warnings}
+        return [(job, slots[job.job_id].end_s if job.job_id in slots else math.inf) for job in self._promised]
 
     @property
     def is_late(self) -> bool:
