@@ -1,12 +1,14 @@
 """Jobs submitted without an offer whose program cannot be read: a few real steps tell how long they take.
 
-Only for a requested finish: it is promised then, or the job says why not. Without one the job runs as well.
+With a requested finish at once: it is promised then, or the job says why not. Without one as soon as the job waits: on
+idle devices it starts as well, but beside what is planned for others only where it is known to end before that.
 """
 
 from __future__ import annotations
 
 import logging
 
+from django.db.models import Count
 from django.utils import timezone
 
 from harness.errors import HarnessError
@@ -14,12 +16,15 @@ from harness.estimates.accepting import estimate_fixed
 from harness.estimates.inspection import may_pass
 from harness.estimates.models import AskState, Inspection, JobEstimate, ProbeRow
 from harness.estimates.probe_answers import probe_complete, probe_expire
-from harness.estimates.probes import probe_begin
+from harness.estimates.probes import ANSWER_LIMIT_S, probe_begin
 from harness.estimates.settling import probed_workload
 from harness.jobs.admission import unpromised_tell
 from harness.jobs.models import Job
 from harness.jobs.options import wanted_devices
 from harness.jobs.promises import PromiseState
+from harness.jobs.reservation_preview import PromisesWithout
+from harness.jobs.states import job_note
+from harness.pool.models import Device, NodeState
 from scheduler.workload import Workload
 from worker.states import JobState
 
@@ -27,6 +32,17 @@ MEASURE_INSTEAD = frozenset({"cannot_trace", "time_limit"})
 """Problems of a reading after which a few real steps tell what a program takes."""
 PROBES_MOST = 3
 """So many probes that come to nothing through no fault of the program."""
+_NOTES = {
+    PromiseState.BEING_MEASURED: (
+        "It waits, and its program cannot be read without running it, so an idle device is running a few of its steps. "
+        "Once they show how long it takes, it is planned like any other job."
+    ),
+    PromiseState.NOT_MEASURED: (
+        "Its run time could not be measured, so it starts where nothing else is planned on its devices for later, and "
+        "goes before whatever was submitted after it once it has waited for a day."
+    ),
+}
+"""Of a job without a requested finish."""
 _ONE_ALONE = "A few steps only tell about the device model that made them, and it asks for other devices."
 _log = logging.getLogger(__name__)
 
@@ -41,7 +57,7 @@ def job_measure(job: Job, inspection: Inspection) -> JobEstimate | None:
 
     None where there is no estimate yet, or never will be; the job says which. Called again, it does nothing twice.
     """
-    if job.state != JobState.QUEUED or job.deadline_at is None or job.deadline_at <= timezone.now():
+    if not _is_to_be_measured(job):
         return None
     kind, _ = wanted_devices(job)
     probes = list(inspection.probes.filter(kind=kind).order_by("-sent_at"))
@@ -51,22 +67,53 @@ def job_measure(job: Job, inspection: Inspection) -> JobEstimate | None:
     if any(probe.state == AskState.DONE for probe in probes):
         return _estimated(job, inspection, next(probe for probe in probes if probe.state == AskState.DONE))
     if any(probe.state == AskState.WAITING for probe in probes):
-        unpromised_tell(job, PromiseState.BEING_MEASURED)
+        _tell(job, PromiseState.BEING_MEASURED)
     elif probes and (len(probes) >= PROBES_MOST or not may_pass(probes[0])):
-        unpromised_tell(job, PromiseState.NOT_MEASURED, (probes[0].problem or {}).get("message", ""))
+        _tell(job, PromiseState.NOT_MEASURED, (probes[0].problem or {}).get("message", ""))
     else:
         _begin(job, inspection, kind)
     return None
 
 
+def _is_to_be_measured(job: Job) -> bool:
+    if job.state != JobState.QUEUED:
+        return False
+    # What no decision has left waiting yet may just start; steps on one device tell nothing of several.
+    waits = bool(job.waiting_code) and job.retry_at is None
+    return _awaits_promise(job) or (waits and wanted_devices(job)[1] == 1)
+
+
+def _awaits_promise(job: Job) -> bool:
+    return job.deadline_at is not None and job.deadline_at > timezone.now()
+
+
 def _begin(job: Job, inspection: Inspection, kind: str) -> None:
+    model_name = "" if _awaits_promise(job) else _usual_model(kind)
+    may_hold = PromisesWithout(ANSWER_LIMIT_S).are_kept
     try:
-        probe_begin(by=job.owner, job=job, inspection=inspection, kind=kind)
+        probe_begin(by=job.owner, job=job, inspection=inspection, kind=kind, model_name=model_name, may_hold=may_hold)
     except HarnessError as error:
         _log.info("job %s: no steps are tried yet: %s", job.pk, error.message)
-        unpromised_tell(job, PromiseState.TO_BE_MEASURED)
+        _tell(job, PromiseState.TO_BE_MEASURED)
     else:
-        unpromised_tell(job, PromiseState.BEING_MEASURED)
+        _tell(job, PromiseState.BEING_MEASURED)
+
+
+def _usual_model(kind: str) -> str:
+    """The model that the pool has most of: it may be the only one that the job waits for afterwards."""
+    there = Device.objects.filter(kind=kind, away_since=None, node__state=NodeState.UP)
+    row = there.values("model_name").annotate(count=Count("pk")).order_by("-count", "model_name").first()
+    return row["model_name"] if row else ""
+
+
+def _tell(job: Job, state: PromiseState, why: str = "") -> None:
+    """What becomes of the measurement, once."""
+    if _awaits_promise(job):
+        unpromised_tell(job, state, why)
+    elif state in _NOTES:
+        message = f"{_NOTES[state]} {why}".strip()
+        if not job.events.filter(message=message).exists():
+            job_note(job, "note", message)
 
 
 def _estimated(job: Job, inspection: Inspection, probe: ProbeRow) -> JobEstimate | None:
@@ -74,5 +121,5 @@ def _estimated(job: Job, inspection: Inspection, probe: ProbeRow) -> JobEstimate
     workload, only = probed_workload(inspection)
     made = estimate_fixed(job, Workload.from_dict(workload), only) if workload else None
     if made is None:
-        unpromised_tell(job, PromiseState.NOT_MEASURED, _ONE_ALONE)
+        _tell(job, PromiseState.NOT_MEASURED, _ONE_ALONE)
     return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import timedelta
 
@@ -40,7 +41,12 @@ PURPOSE = "A few steps of a job that has not started"
 STEPS = 3
 ANSWER_LIMIT_S = 240.0
 
+MOST_TRIED = 3
+"""So many idle devices are asked about: each is a decision of the scheduler."""
+
 Key = tuple[str, str]
+MayHold = Callable[[Device], bool]
+"""Whether an idle device may be kept for `ANSWER_LIMIT_S`."""
 
 
 def probe_request(*, user: User, job: Job, inspection: Inspection, kind: str = "", model_name: str = "") -> ProbeRow:
@@ -55,8 +61,13 @@ def probe_request(*, user: User, job: Job, inspection: Inspection, kind: str = "
     return probe_begin(by=user, job=job, inspection=inspection, kind=kind, model_name=model_name)
 
 
-def probe_begin(*, by: User, job: Job, inspection: Inspection, kind: str, model_name: str = "") -> ProbeRow:
-    """The same without asking who may: for a job that was submitted. Raises `Conflict`, `Unavailable`."""
+def probe_begin(
+    *, by: User, job: Job, inspection: Inspection, kind: str, model_name: str = "", may_hold: MayHold | None = None
+) -> ProbeRow:
+    """The same without asking who may: for a job that was submitted; `may_hold` is asked once nobody decides any more.
+
+    Raises `Conflict`, `Unavailable`.
+    """
     running = inspection.probes.filter(state=AskState.WAITING).first()
     if running is not None and not is_late(running):
         return running
@@ -69,7 +80,7 @@ def probe_begin(*, by: User, job: Job, inspection: Inspection, kind: str, model_
     with transaction.atomic():
         # Nothing that is being decided on the facts before this starts on the device that is taken here.
         facts_change()
-        device = idle_device(job, kind, model_name)
+        device = idle_device(job, kind, model_name, may_hold)
         allocation = Allocation(
             kind=device.kind, model_name=device.model_name, count=1, mode="single", batch_split=(batch_size(job),)
         )
@@ -145,11 +156,11 @@ def pool_has_check(kind: str, model_name: str = "") -> None:
         raise Invalid(f"The pool has no device{_what(kind, model_name)}.", field="device", hint=hint)
 
 
-def idle_device(job: Job, kind: str, model_name: str) -> Device:
+def idle_device(job: Job, kind: str, model_name: str, may_hold: MayHold | None = None) -> Device:
     """An idle device within the project's quota that is kept for nobody else; a declared slowdown does not matter to a
     probe.
 
-    Raises `Unavailable`.
+    `may_hold`: of the first few one for which it says so. Raises `Unavailable`.
     """
     now, level = timezone.now(), minimum_sandbox_level(job)
     there = Device.objects.select_related("node").filter(node__state=NodeState.UP, away_since=None)
@@ -173,7 +184,12 @@ def idle_device(job: Job, kind: str, model_name: str) -> Device:
             code="quota_used",
             hint="Ask again when one of its jobs has ended.",
         )
-    return allowed[0]
+    found = next((device for device in allowed[:MOST_TRIED] if may_hold is None or may_hold(device)), None)
+    if found is None:
+        raise Unavailable(
+            "Promised jobs need the idle devices in a moment.", hint="Ask again when another device is idle."
+        )
+    return found
 
 
 def _kinds_full(project: Project) -> set[str]:

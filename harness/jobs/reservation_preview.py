@@ -1,16 +1,20 @@
-"""What reserving devices would do to waiting jobs, shown before it is done: which wait longer and which end sooner."""
+"""What reserving devices would do to jobs, looked at before it is done: which wait longer, end sooner, or too late."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Set
 from dataclasses import replace
 from datetime import datetime
+from functools import cached_property
 
 from harness.accounts.access import require_admin
 from harness.accounts.models import Project, User
-from harness.jobs.control.views import facts_read
+from harness.jobs.control.views import Facts, facts_read
 from harness.jobs.drain import Affected, Outlook, affected
 from harness.pool.models import Device, Node
 from harness.pool.reservations import reservation_span, reservation_target
+from scheduler.place import place
 from scheduler.types import DeviceView, NodeView, PoolView, Reserved
 
 
@@ -36,6 +40,40 @@ def reservation_consequences(
     )
     changed = replace(facts, pool=_kept(facts.pool, target, kept))
     return affected(facts, Outlook.of(facts), Outlook.of(changed))
+
+
+class PromisesWithout:
+    """Whether all promises are kept as well while single idle devices are reserved, by the plan of one moment: that at
+    which it is asked first."""
+
+    def __init__(self, kept_s: float) -> None:
+        """Reserved from now on for so long."""
+        self._kept_s = kept_s
+
+    @cached_property
+    def _facts(self) -> Facts:
+        return facts_read(with_delayed=True)
+
+    @cached_property
+    def _before(self) -> Set[str]:
+        return _in_danger(self._facts)
+
+    def are_kept(self, device: Device) -> bool:
+        """Whether those are that would be kept with this device."""
+        facts = self._facts
+        if not any(view.promised for view in facts.views):
+            return True
+        kept = Reserved(start_s=facts.now_s, end_s=facts.now_s + self._kept_s, project="", purpose="")
+        return _in_danger(replace(facts, pool=_kept(facts.pool, device, kept))) <= self._before
+
+
+def _in_danger(facts: Facts) -> Set[str]:
+    """Promised jobs that are late, or warned of, by what control decides on these facts."""
+    decision = place(facts.views, facts.pool, facts.now_s, policy=facts.setting.policy, quotas=facts.quotas)
+    finishes = {job_id: finish_s for job_id, (_, finish_s) in decision.expected.items()}
+    dated = ((view.job_id, view.deadline_s) for view in facts.views if view.promised and view.deadline_s is not None)
+    late = {job_id for job_id, deadline_s in dated if finishes.get(job_id, math.inf) > deadline_s}
+    return late | decision.warnings.keys()
 
 
 def _kept(pool: PoolView, target: Node | Device, kept: Reserved) -> PoolView:

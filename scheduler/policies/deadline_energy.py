@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from scheduler.policies.deadline_calm import calmest
 from scheduler.policies.deadline_orders import best_order
 from scheduler.policies.deadline_pass import DeadlinePass
 from scheduler.policies.deadline_settings import Settings
@@ -32,7 +33,7 @@ class DeadlineEnergy(Settings):
 
     def plan(self, jobs: Sequence[JobView], capacity: Capacity, now_s: float, quotas: Quotas) -> Plan:
         """See the module."""
-        return self._promises(jobs, capacity, now_s, quotas, with_stays=True).plan()
+        return calmest(jobs, self._promises(jobs, capacity, now_s, quotas, with_stays=True), now_s)
 
     def offer(
         self, job: JobView, jobs: Sequence[JobView], capacity: Capacity, now_s: float, quotas: Quotas

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from scheduler.policies.deadline_bars import Bars, Wanted
 from scheduler.policies.deadline_plan import Found, plan_of, too_late
@@ -18,6 +19,9 @@ from scheduler.policies.order import is_overdue, order_key
 from scheduler.policies.site_slot import Slot
 from scheduler.policies.ways import Ways, anew_s, same
 from scheduler.types import Capacity, JobView, Option, Plan, Quotas
+
+AS_HELD = -2
+"""The first of all turns."""
 
 
 class DeadlinePass:
@@ -36,9 +40,9 @@ class DeadlinePass:
         with_stays: bool = False,
     ) -> None:
         """What goes before any new promise is planned. `turns`: those of promised jobs that do not just go by their
-        deadline, which is turn 0; lower goes first. `overdue_first`: running jobs that were overdue keep what they have
-        if they can, and what those that wait could use is spared; `with_stays`: who has just begun keeps what it has as
-        well, for a while."""
+        deadline, which is turn 0; lower goes first, and in turn `AS_HELD` with what it holds, where that is in time.
+        `overdue_first`: running jobs that were overdue keep what they have if they can, and what those that wait could
+        use is spared; `with_stays`: who has just begun keeps what it has as well, for a while."""
         self._set = settings
         self._now_s = now_s
         self._sites = GangSites(capacity, jobs, quotas, now_s)
@@ -48,15 +52,21 @@ class DeadlinePass:
         self._search = SlotSearch(settings, self._sites, self._ways, now_s)
         self._quotas = quotas
         self._turns = turns
+        self._again = partial(
+            DeadlinePass, settings, jobs, capacity, now_s, quotas, overdue_first=overdue_first, with_stays=with_stays
+        )
         fixed, self._promised, self._dated, self._others = self._sorted()
         self._lasting = Stays(settings, self._sites, self._out, now_s)
         if with_stays:
             self._lasting.begin(self._promised, [*self._dated, *self._others], self._others)
         overdue = [job for job in self._others if self._is_overdue(job)]
+        self.overdue = frozenset(job.job_id for job in overdue)
         self._settled = [job for job in overdue if job.is_running] if overdue_first else []
         waiting = [job for job in overdue if not job.is_running] if overdue_first else []
         self._wanted = Wanted(option for job in waiting for option in job.options)
         self._has_spared = False
+        self.left: Sequence[JobView] = ()
+        """Deadlines that are not promised and do not fit, once all are planned."""
         self._bars = Bars()
         self._begin(fixed, overdue)
 
@@ -77,7 +87,15 @@ class DeadlinePass:
         if slot is not None and slot.start_s > self._now_s:
             ways = self._ways[job.job_id]
             self._bars.add(job, [(option, ways.run_s(option)) for option in job.options], self._sites)
+        elif slot is None and not job.is_running:
+            self._sites.keep_for_good(job, self._now_s + self._set.patience_s)
         self._enter(job, slot)
+
+    @property
+    def ends(self) -> list[tuple[JobView, float]]:
+        """(promised job, upper end of its finish by this plan)."""
+        slots = self._out.slots
+        return [(job, slots[job.job_id].end_s if job.job_id in slots else math.inf) for job in self._promised]
 
     @property
     def is_late(self) -> bool:
@@ -100,12 +118,17 @@ class DeadlinePass:
         """Whether a promised job is planned otherwise because others are overdue."""
         return bool(self._settled) or self._has_spared
 
+    def with_held(self, firm: Sequence[JobView]) -> DeadlinePass:
+        """The same pass, in which these promised jobs keep what they hold, before all other promises."""
+        return self._again({**self._turns, **{job.job_id: AS_HELD for job in firm}})
+
     def plan(self) -> Plan:
         """Serve everybody else in turn."""
         stays, dated, others = self._out.stays, self._dated, self._others
-        for job in self._admit(dated, self._promised):
+        self.left = self._admit(dated, self._promised)
+        for job in self.left:
             self._try(job)
-        for job in [job for job in others if not self._is_overdue(job)]:
+        for job in [job for job in others if job.job_id not in self.overdue]:
             if job.job_id in stays:
                 self._lasting.go_on(job, self._ways[job.job_id])
             else:
@@ -115,6 +138,17 @@ class DeadlinePass:
         Widening(self._set, self._sites, self._out, self._jobs, self._ways).widen()
         self._foretell(limited)
         return plan_of(self._jobs, [*self._promised, *dated, *others], self._out, self._room(), self._now_s)
+
+    @property
+    def promised_runs(self) -> list[JobView]:
+        """Promised jobs that run and can be paused."""
+        return [job for job in self._promised if job.is_running]
+
+    def thriftiest(self, job: JobView) -> Option | None:
+        """What would keep the job's deadline by the least energy if it were free."""
+        by_s = job.deadline_s or math.inf
+        ways = self._ways[job.job_id].by_energy(self._set.stay, by_s=by_s, now_s=self._now_s)
+        return ways[0][0] if ways else None
 
     def _room(self) -> Room:
         return Room(
@@ -189,7 +223,8 @@ class DeadlinePass:
 
     def _keep(self, job: JobView) -> None:
         """A promise: by the upper end if it can be, else as soon as it can be."""
-        slot = self._spare(job) or self._search.in_time(job, borrow=True)
+        held = self._search.as_held(job) if self._turns.get(job.job_id) == AS_HELD else None
+        slot = held or self._spare(job) or self._search.in_time(job, borrow=True)
         if slot is None:
             slot = self._search.soonest(job, self._ways[job.job_id].options, borrow=True)
             self._out.warnings[job.job_id] = (

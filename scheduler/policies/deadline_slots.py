@@ -30,6 +30,15 @@ class SlotSearch:
                 return slot
         return None
 
+    def as_held(self, job: JobView) -> Slot | None:
+        """What it holds, where it keeps the deadline with that."""
+        if job.running is None or not job.is_running:
+            return None
+        option, by_s = job.running.option, job.deadline_s or math.inf
+        run_s = self._ways[job.job_id].run_s(option)
+        slot = self._sites.find(job, option, run_s, latest_start_s(by_s, run_s), borrow=True, by_s=by_s)
+        return slot if slot and slot.goes_on else None
+
     def soonest(
         self, job: JobView, options: Sequence[Option], *, borrow: bool = False, ends_first: bool = False
     ) -> Slot | None:

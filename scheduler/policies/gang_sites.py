@@ -230,6 +230,20 @@ class GangSites:
             self._move(job, site, slot.option, slot.start_s, slot.end_s, width=width, memory=memory, held=False)
             memory = 0
 
+    def keep_for_good(self, job: JobView, from_s: float) -> None:
+        """For a job of which nobody can tell when it starts: from then on it gets what is left for good where most is,
+        so that nobody begins there meanwhile who may hold it for ever."""
+        for option in (one for one in job.options if not one.parts and self.quotas.fit(job, one)):
+            groups = [self._seen(job).groups[key] for key in self._known.keys(option)]
+            fitting = [site for group in groups for site in group.fitting(option.count, job.minimum_sandbox_level)]
+            site = max(fitting, key=lambda site: site.devices.at_last, default=None)
+            count = min(option.count, int(site.devices.at_last)) if site else 0
+            if site and count > 0:
+                start_s = max(from_s, float(site.devices.ready(count)[count]))
+                self._reserved.take(job, site, count, start_s, math.inf, held=False)
+                self._changed(site)
+                return
+
     def hold(self, job: JobView, end_s: float, from_s: float = -math.inf) -> None:
         """A running job keeps its devices until `end_s`, from now on or from some moment."""
         running, start_s = job.running, max(self.now_s, from_s)

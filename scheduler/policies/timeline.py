@@ -147,6 +147,11 @@ class Brief:
         steps = bisect_left(self._times, self._times[0] + for_s)
         return self.free_now >= width and all(free >= width for free in self._free[1:steps])
 
+    @property
+    def at_last(self) -> float:
+        """See `Timeline.at_last`."""
+        return self._free[-1]
+
     def earliest(self, width: float, run_s: float, latest_s: float, from_s: float = -math.inf) -> float:
         """See `Timeline.earliest`."""
         times, free = self._times, self._free

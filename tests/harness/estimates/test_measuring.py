@@ -102,15 +102,6 @@ def test_steps_on_one_device_promise_nothing_of_two(submitted, node_make):
     assert "asks for other devices" in job.promise["text"]
 
 
-def test_a_job_without_a_wished_finish_is_not_measured(job_make, people, node_make):
-    node_make("node-1", cpus=2)
-    job = job_make()
-    job_submit(user=people.owner, job=job)
-    job_estimate(job.pk)
-    inspection_answer({"request_id": Inspection.objects.get().pk, **UNREAD})
-    assert not ProbeRow.objects.exists()
-
-
 def test_what_starts_before_it_was_measured_is_promised_by_its_own_pace(submitted, job_make, node_make):
     node_make("node-1", cpus=1)
     other = place_now(job_make(name="runs"))

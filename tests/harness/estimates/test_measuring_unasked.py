@@ -1,0 +1,135 @@
+"""A job without a wished finish, of a program that cannot be read: measured by itself once it waits."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from harness.estimates import probes
+from harness.estimates.models import Inspection, JobEstimate, ProbeRow
+from harness.estimates.services import inspection_answer, job_estimate, measure_answer
+from harness.jobs.control.tick import tick
+from harness.jobs.models import Job
+from harness.jobs.options import has_estimate
+from harness.pool.models import Device, Reservation
+from harness.rates.submitting import job_submit
+from tests.harness.estimates.test_measuring import UNREAD
+from tests.harness.jobs.helpers import estimated, place_now, queue
+
+
+def known(job, **more):
+    """The job, with an estimate."""
+    JobEstimate.objects.create(job=job, inspection_key="of another program", estimate={}, ways=[])
+    return estimated(job, **more)
+
+
+@pytest.fixture
+def submitted(job_make, people):
+    """Submit a job without a wished finish; a node answers that it cannot read its program."""
+
+    def make(**resources):
+        job = job_make(name="unread", **({"resources": resources} if resources else {}))
+        job_submit(user=people.owner, job=job)
+        job_estimate(job.pk)
+        inspection_answer({"request_id": Inspection.objects.get().pk, **UNREAD})
+        return job
+
+    return make
+
+
+@pytest.fixture
+def between(job_make, node_make):
+    """Of two cores one runs a job for ten minutes; then another one that was promised a finish needs both: until then
+    one is free. Returns the latter."""
+
+    def make(left=timedelta(hours=9)):
+        node_make("node-1", cpus=2)
+        runs = known(job_make(name="runs", resources={"device": "cpu", "count": 1}))
+        Job.objects.filter(pk=runs.pk).update(program_edited=True)  # it cannot be paused
+        place_now(runs)
+        wide = known(job_make(name="wide", resources={"device": "cpu", "count": 2}), counts=(2,), run_s=7200.0)
+        at = timezone.now() + left
+        Job.objects.filter(pk=wide.pk).update(deadline_at=at, promised_at=at)
+        return queue(wide)
+
+    return make
+
+
+def _steps_told(**answer):
+    told = {"ok": True, "step_s": [0.001, 0.001, 0.001], **answer}
+    measure_answer({"request_id": f"{probes.PREFIX}{ProbeRow.objects.get(state='waiting').pk}", **told})
+
+
+def test_it_is_measured_while_a_device_is_free_and_starts_ahead_of_what_is_planned_there(submitted, between):
+    wide = between()
+    job = submitted()
+    assert tick() == 0 and not ProbeRow.objects.exists(), "nobody knows whether it ends before the promise begins"
+    job_estimate(job.pk)
+    assert ProbeRow.objects.count() == 1
+    job_estimate(job.pk)
+    assert job.events.filter(message__contains="an idle device is running a few of its steps").count() == 1
+    _steps_told()
+    job.refresh_from_db()
+    assert has_estimate(job) and job.promise == {}
+    assert tick() == 1
+    job.refresh_from_db()
+    wide.refresh_from_db()
+    assert (job.state, wide.state) == ("placed", "queued")
+
+
+def test_it_is_not_measured_where_it_may_just_start(submitted, node_make):
+    node_make("node-1", cpus=2)
+    job = submitted()
+    job_estimate(job.pk)
+    assert not ProbeRow.objects.exists()
+    assert tick() == 1 and not job.events.filter(message__contains="steps").exists()
+
+
+def test_nor_where_one_device_tells_nothing_of_what_it_asks_for(submitted, between):
+    between()
+    job = submitted(device="cpu", count=2)
+    tick()
+    job_estimate(job.pk)
+    assert not ProbeRow.objects.exists()
+
+
+def test_nor_on_a_device_that_a_promise_needs_before_the_steps_surely_end(submitted, between, job_make):
+    between()
+    at = timezone.now() + timedelta(seconds=750)
+    urgent = known(job_make(name="urgent", resources={"device": "cpu", "count": 1}))
+    job = submitted()
+    tick()
+    # It comes between the decision and the measurement.
+    Job.objects.filter(pk=urgent.pk).update(deadline_at=at, promised_at=at)
+    queue(urgent)
+    job_estimate(job.pk)
+    assert not ProbeRow.objects.exists() and not Reservation.objects.exists()
+    Job.objects.filter(pk=urgent.pk).update(deadline_at=at + timedelta(hours=1), promised_at=at + timedelta(hours=1))
+    job_estimate(job.pk)
+    assert ProbeRow.objects.count() == 1
+
+
+def test_it_is_told_once_that_it_could_not_be_measured(submitted, between):
+    between()
+    job = submitted()
+    tick()
+    job_estimate(job.pk)
+    _steps_told(ok=False, step_s=None, problem={"code": "program_error", "message": "No such column."})
+    for _ in range(2):
+        job_estimate(job.pk)
+    job.refresh_from_db()
+    told = job.events.filter(message__startswith="Its run time could not be measured").values_list("message", flat=True)
+    assert len(told) == 1 and told[0].endswith("No such column.") and ProbeRow.objects.count() == 1
+    assert job.promise == {}
+
+
+def test_of_several_models_that_which_the_pool_has_most_of_is_measured(submitted, node_make):
+    node_make("node-0", gpus=1)
+    node_make("node-1", gpus=2)
+    Device.objects.filter(node__name="node-1", kind="cuda").update(model_name="other")
+    job = submitted(device="cuda", count=1)
+    Job.objects.filter(pk=job.pk).update(waiting_code="devices_busy")
+    job_estimate(job.pk)
+    assert ProbeRow.objects.get().model_name == "other"
