@@ -20,6 +20,8 @@ from scheduler.offers.words import energy_words
 ROWS_DRAWN = 20
 SERIES_DRAWN = 8
 """As many as there are colours."""
+NARROW_SERIES = 4
+"""More have a card of the whole width: names and columns of figures fit there."""
 SMALL_KWH = 0.1
 
 
@@ -85,7 +87,7 @@ def _energy_chart(lines: Sequence[dict[str, Any]], unit: EnergyUnit, span: str, 
         rows = [row + more for row, more in zip(rows, idle, strict=True)]
         note = "While they worked for a job; beside it what they drew idle."
     csv = f"/api/v1/pool/use.csv?span={span}&by={by}"
-    return chart_card("energy", f"Energy by {by}", "bars", columns, rows, csv=csv, note=note)
+    return chart_card("energy", f"Energy by {by}", "bars", columns, rows, csv=csv, note=note, wide=by == "device")
 
 
 def _idle_chart(idle: Sequence[UseSeries], moments: Sequence[datetime], unit: EnergyUnit, span: str) -> dict[str, Any]:
@@ -93,7 +95,7 @@ def _idle_chart(idle: Sequence[UseSeries], moments: Sequence[datetime], unit: En
     return chart_card(
         "idle-over-time", "Idle energy by device over time", "timeline", ["from", *(one.name for one in idle)], rows,
         csv=f"/api/v1/pool/use/timeline.csv?span={span}&by=device", unit=unit.energy, stacked=True,
-        bases=[one.basis for one in idle],
+        wide=len(idle) > NARROW_SERIES, bases=[one.basis for one in idle],
         note="While a device was there and nobody held it, by the table of watts; of no job, person or project.",
     )  # fmt: skip
 
@@ -122,17 +124,17 @@ def _series_charts(
 ) -> list[dict[str, Any]]:
     csv = f"/api/v1/pool/use/timeline.csv?span={span}&by={by}"
     columns = ["from", *(one.name for one in series)]
-    at = list(enumerate(moments)) if series else []
+    at, wide = list(enumerate(moments)) if series else [], len(series) > NARROW_SERIES
     work = [[m.isoformat(), *(one.devices[number] for one in series)] for number, m in at]
     energy = [[m.isoformat(), *(one.kwh[number] * unit.per_kwh for one in series)] for number, m in at]
     return [
         chart_card(
             "work-over-time", f"Devices at work by {by}", "timeline", columns, work, csv=csv, unit="devices",
-            stacked=True, note=f"On average, those with most energy; the CSV has every {by}.",
+            stacked=True, wide=wide, note=f"On average, those with most energy; the CSV has every {by}.",
         ),
         chart_card(
             "energy-over-time", f"Energy by {by} over time", "timeline", columns, energy, csv=csv, unit=unit.energy,
-            stacked=True, bases=[one.basis for one in series],
+            stacked=True, wide=wide, bases=[one.basis for one in series],
             note="In each stretch of time, of devices while they worked. The CSV has the CO₂, too.",
         ),
     ]  # fmt: skip
