@@ -99,9 +99,16 @@ class Grouped:
     """Uses by what they belong to, as a person may know it."""
 
     uses: Uses
-    keys: list[GroupKey]
+    keys: list[str]
+    names: list[str]
+    job_ids: list[str]
+    """Columns of what `GroupKey` has: of tens of thousands of jobs, rows would take as long as all else."""
     of_piece: Places
     """Place among the keys."""
+
+    def key(self, at: int) -> GroupKey:
+        """What stands at that place."""
+        return GroupKey(self.keys[at], self.names[at], self.job_ids[at])
 
     @cached_property
     def sums(self) -> Sums:
@@ -113,32 +120,37 @@ class Grouped:
         """Places of the keys with use, most energy first."""
         # Those that used the same stay in order of their names whatever the window, so that pages make up the whole.
         energy_j = np.round(self.sums.energy_j, 3).tolist()
-        seconds, keys = self.sums.seconds.tolist(), self.keys
-        used = [at for at in range(len(keys)) if seconds[at] > 0]
-        return sorted(used, key=lambda at: (-energy_j[at], keys[at].name, keys[at].job_id))
+        used = np.flatnonzero(self.sums.seconds > 0).tolist()
+        for values in (self.job_ids, self.names):
+            used.sort(key=values.__getitem__)
+        used.sort(key=lambda at: -energy_j[at])
+        return used
 
 
 def use_grouped(user: User, uses: Uses) -> Grouped:
     """What belongs to projects the person does not see has one nameless key."""
     sees_all, seen = is_admin(user), set(visible_projects(user).values_list("pk", flat=True))
     numbers: dict[str, int] = {}
-    keys: list[GroupKey] = []
+    names: list[str] = []
+    job_ids: list[str] = []
     of_value: list[int] = []
     for value in uses.keys.values:
         hidden = not (uses.by == "device" or sees_all or value[-2] in seen or value[-1])
         key = GroupKey("", HIDDEN, "") if hidden else _KEYS[uses.by](*value)
         at = numbers.setdefault(key.key, len(numbers))
         of_value.append(at)
-        if at == len(keys):
-            keys.append(key)
-    return Grouped(uses=uses, keys=keys, of_piece=np.array(of_value, dtype=int)[uses.keys.of_piece])
+        if at == len(names):
+            names.append(key.name)
+            job_ids.append(key.job_id)
+    of_piece = np.array(of_value, dtype=int)[uses.keys.of_piece]
+    return Grouped(uses=uses, keys=[*numbers], names=names, job_ids=job_ids, of_piece=of_piece)
 
 
 class RankedRows(Sequence[UseRow]):
     """A row of each key, most energy first; made when it is asked for, as a page shows few of many."""
 
     def __init__(self, grouped: Grouped) -> None:
-        self._keys, self._ranked, self._sums = grouped.keys, grouped.ranked, grouped.sums
+        self._grouped, self._ranked, self._sums = grouped, grouped.ranked, grouped.sums
 
     def __len__(self) -> int:
         return len(self._ranked)
@@ -155,7 +167,7 @@ class RankedRows(Sequence[UseRow]):
         return self._row(self._ranked[index])
 
     def _row(self, at: int) -> UseRow:
-        key, sums = self._keys[at], self._sums
+        key, sums = self._grouped.key(at), self._sums
         return UseRow(
             name=key.name,
             job_id=key.job_id,

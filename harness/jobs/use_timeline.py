@@ -45,16 +45,16 @@ def use_timeline(*, user: User, window: Window, by: str) -> list[UsePoint]:
     """Oldest first, then by name; nothing where nothing was used. Hidden is what `use_rows` hides. Raises `Invalid`."""
     uses = uses_read(window, by)
     grouped = use_grouped(user, uses)
-    keys = grouped.keys
-    cells, of_piece = np.unique(uses.bucket * len(keys) + grouped.of_piece, return_inverse=True)
+    count = len(grouped.keys)
+    cells, of_piece = np.unique(uses.bucket * count + grouped.of_piece, return_inverse=True)
     sums = uses.sums(of_piece, len(cells))
     points = {}
     columns = zip(cells.tolist(), sums.seconds.tolist(), sums.energy_j, sums.basis, strict=True)
     for cell, device_s, energy_j, basis in columns:
-        number, group = divmod(cell, len(keys))
-        point = _point(window, number, keys[group].name, keys[group].job_id)
+        number, group = divmod(cell, count)
+        point = _point(window, number, grouped.names[group], grouped.job_ids[group])
         point.device_s, point.energy_j, point.basis = device_s, energy_j, basis
-        points[number, keys[group].key] = point
+        points[number, grouped.keys[group]] = point
     if by == "device":
         _idle_add(points, window, devices_idle(uses))
     return sorted(points.values(), key=lambda point: (point.starts_at, point.name, point.job_id))
@@ -87,10 +87,10 @@ class UseSeries:
 
 def use_series(grouped: Grouped, most: int) -> list[UseSeries]:
     """Those with most energy, each of its own name, and all others as one; `most` of them in all."""
-    keys, ranked = grouped.keys, grouped.ranked
+    ranked = grouped.ranked
     own = ranked if len(ranked) <= most else ranked[: most - 1]
-    names = _labels([keys[at] for at in own]) + ([OTHERS] if len(own) < len(ranked) else [])
-    line = np.full(len(keys), len(own))
+    names = _labels([grouped.key(at) for at in own]) + ([OTHERS] if len(own) < len(ranked) else [])
+    line = np.full(len(grouped.keys), len(own))
     line[own] = np.arange(len(own))
     return [_series(name, grouped.uses, line[grouped.of_piece] == at) for at, name in enumerate(names)]
 
