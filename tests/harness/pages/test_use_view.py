@@ -9,6 +9,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
+from harness.jobs.models import DeviceUse
 from harness.jobs.timelines import Bucket
 from harness.jobs.use_rows import UseRow
 from harness.jobs.windows import KWH_J
@@ -114,3 +115,16 @@ def test_every_figure_of_energy_on_the_page_says_what_it_rests_on(people, job, n
     assert ("Idle energy by device over time" in page) == (by == "device")
     assert ('data-label="Together, kWh"' in page) == (by == "device")
     assert ("stands in <em>Energy idle</em>" in page) == (by == "project")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("by", ["device", "job", "person", "project"])
+def test_no_object_is_made_of_each_use_that_the_page_adds_up(people, job, node_make, client, monkeypatch, by) -> None:
+    device = node_make(cpus=1).devices.get()
+    for hours_ago in (3, 6):
+        use_make(people, job, device, hours_ago=hours_ago, hours=1)
+    made: list[object] = []
+    monkeypatch.setattr(DeviceUse, "from_db", lambda *given: made.append(given))
+    client.force_login(people.owner)
+    page = client.get(reverse("pool_use"), {"span": "day", "by": by}).content.decode()
+    assert facts(page)["Energy at work"] == "2 kWh measured" and not made
