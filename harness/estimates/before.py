@@ -48,12 +48,12 @@ def with_tests(
 
 def tests_told(offer: Offer) -> list[str]:
     """What comes before a run, and is counted."""
-    costs = [RangeCost(time_s=line.before_s, energy_j=line.before_j) for line in offer.lines if line.before_s]
-    if not costs:
+    lines = [line for line in offer.lines if line.before_s]
+    if not lines:
         return []
-    most = max(costs, key=lambda cost: cost.time_s)
+    most = max(lines, key=lambda line: line.before_s)
     return [
         f"The batch is not the usual one: a range test finds the learning rate before each run of which that takes "
-        f"{percent_words(MOST_SHARE, 0)} at most, about {duration_words(most.time_s, up=True)} and "
-        f"{energy_words(most.energy_j)}. Starts, finishes and energy include it."
+        f"{percent_words(MOST_SHARE, 0)} at most, about {duration_words(most.before_s, up=True)} and "
+        f"{energy_words(most.before_j)} ({most.estimate.energy_basis}). Starts, finishes and energy include it."
     ]

@@ -15,7 +15,7 @@ from harness.accounts.access import visible_projects
 from harness.accounts.models import User
 from harness.estimates.told import ways_told
 from harness.jobs.models import DeviceUse, Job, JobEvent
-from harness.jobs.timelines import Window
+from harness.jobs.windows import Window
 from scheduler.estimation.estimate import worst
 from scheduler.estimation.values import Basis
 from scheduler.simulate.traces import Way

@@ -11,7 +11,7 @@ from harness.jobs.models import Job
 from harness.trash import PURGE_BEGUN
 
 COMPARE_MAX = 50
-COLUMNS = (Column("energy_j"),)
+COLUMNS = (Column("energy_j"), Column("energy_basis"))
 """What the database computes for each: ask `columns_values` with the same ones."""
 _UNREAD = ("suggestions", "options", "notes", "promise", "dataset__profile", "dataset__problem", "dataset__options")
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from harness.accounts.access import require_admin
 from harness.accounts.models import Project, User
-from harness.jobs.control.views import facts_read, quotas_view
+from harness.jobs.control.views import Facts, facts_read, quotas_view
 from harness.jobs.drain import Affected, Outlook, affected
 from harness.jobs.models import Job
-from harness.pool.quotas import quota_check
-from scheduler.types import Quota
+from harness.jobs.queue_order import Place, places_after, shift_before
+from harness.jobs.queueing import priority_check
+from harness.pool.quotas import quota_check, quota_get
+from scheduler.types import JobView, Quota
 
 _log = logging.getLogger(__name__)
 Found = TypeVar("Found")
@@ -25,11 +27,57 @@ def quota_consequences(
     """What the quota would do, of `quota_set`'s arguments; keeps nothing. Raises `Forbidden`, `Invalid`."""
     require_admin(user)
     quota_check(device_kind, devices)
+    return _with_quota(project, device_kind, devices, may_borrow)
+
+
+def quota_end_consequences(*, user: User, project: Project, device_kind: str) -> tuple[Affected, ...]:
+    """What taking the quota away would do, likewise. Raises `Forbidden`, `Invalid`, `NotFound`."""
+    require_admin(user)
+    quota_get(project, device_kind)
+    return _with_quota(project, device_kind, None, may_borrow=True)
+
+
+def _with_quota(project: Project, device_kind: str, devices: int | None, may_borrow: bool) -> tuple[Affected, ...]:
     facts = facts_read(with_delayed=True)
     old = facts.quotas.get(project.pk, Quota(devices={}, name=project.name))
     hard = old.hard - {device_kind} if may_borrow else old.hard | {device_kind}
-    new = replace(old, devices={**old.devices, device_kind: devices}, hard=hard)
-    changed = replace(facts, quotas={**facts.quotas, project.pk: new})
+    others = {kind: count for kind, count in old.devices.items() if kind != device_kind}
+    new = replace(old, devices=others if devices is None else {**others, device_kind: devices}, hard=hard)
+    return _told(facts, replace(facts, quotas={**facts.quotas, project.pk: new}))
+
+
+def priority_consequences(*, user: User, job: Job, priority: int) -> tuple[Affected, ...]:
+    """What `job_priority_set` would do; keeps nothing. Raises `Forbidden`, `Invalid`, `Conflict`."""
+    require_admin(user)
+    priority_check(job, priority)
+    return _with_places({job.pk: Place(priority=priority, rank=0)})
+
+
+def move_consequences(*, user: User, job: Job, before: Job | None) -> tuple[Affected, ...]:
+    """What `job_reorder` would do, likewise."""
+    require_admin(user)
+    return _with_places(places_after(job, before))
+
+
+def shift_consequences(*, user: User, job: Job, to: str) -> tuple[Affected, ...]:
+    """What `job_shift` would do, likewise."""
+    require_admin(user)
+    return _with_places(places_after(job, shift_before(job, to)))
+
+
+def _with_places(places: Mapping[str, Place]) -> tuple[Affected, ...]:
+    facts = facts_read(with_delayed=True)
+    return _told(facts, replace(facts, views=_placed(facts, places)))
+
+
+def _placed(facts: Facts, places: Mapping[str, Place]) -> tuple[JobView, ...]:
+    """The jobs of the facts, those of `places` with these."""
+    return tuple(
+        replace(view, **place._asdict()) if (place := places.get(view.job_id)) else view for view in facts.views
+    )
+
+
+def _told(facts: Facts, changed: Facts) -> tuple[Affected, ...]:
     return affected(facts, Outlook.of(facts), Outlook.of(changed))
 
 
@@ -55,11 +103,8 @@ class _Before:
         """What is planned otherwise since then."""
         facts = self._facts
         fresh = Job.objects.only("priority", "rank").in_bulk(facts.jobs)
-        views = tuple(
-            replace(view, priority=job.priority, rank=job.rank) if (job := fresh.get(view.job_id)) else view
-            for view in facts.views
-        )
-        changed = replace(facts, views=views, quotas=quotas_view())
+        places = {pk: Place(priority=job.priority, rank=job.rank) for pk, job in fresh.items()}
+        changed = replace(facts, views=_placed(facts, places), quotas=quotas_view())
         return affected(facts, self._outlook, Outlook.of(changed))
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any
 
-from django.db.models import F
+from django.db.models import F, Value
 from django.http import QueryDict
 
 from harness.accounts.access import visible_projects
 from harness.accounts.models import User
 from harness.errors import Invalid
-from harness.jobs.columns import FIELDS, METRIC, SPEC, Column, column_get, column_key
+from harness.jobs.columns import BASES, FIELDS, METRIC, SPEC, Column, column_get, column_key
 from harness.jobs.finding import JobFilters, job_order
 from harness.jobs.models import Job
 from worker.merit import larger_is_better
@@ -50,6 +51,8 @@ class JobGroup:
     count: int = 0
     figures: list[tuple[float, str, str]] = field(default_factory=list)
     """(figure, id, name) of each job that has one."""
+    bases: Counter[str] = field(default_factory=Counter)
+    """How many of the figures rest on what; of energies alone."""
     jobs: list[str] = field(default_factory=list)
     """Ids in the order of the list; of the opened group alone."""
 
@@ -67,6 +70,11 @@ class JobGroup:
     def deviation(self) -> float | None:
         """Standard deviation of a sample; None below two jobs."""
         return stdev(entry[0] for entry in self.figures) if len(self.figures) > 1 else None
+
+    @property
+    def basis(self) -> str:
+        """What the figures rest on, most of them first: `measured, assumed`; empty where they are no energies."""
+        return ", ".join(basis for basis, _ in self.bases.most_common())
 
     @property
     def best(self) -> tuple[float, str, str] | None:
@@ -100,12 +108,12 @@ def job_groups(*, user: User, filters: JobFilters, sort: str, grouping: Grouping
     """
     rows = (
         Job.objects.filter(filters.where(), project__in=visible_projects(user))
-        .annotate(group_value=_source(grouping.by), group_figure=_source(grouping.of))
+        .annotate(group_value=_source(grouping.by), group_figure=_source(grouping.of), group_basis=_basis(grouping.of))
         .order_by(job_order(sort), "-created_at", "pk")
-        .values_list("pk", "name", "metric_name", "group_value", "group_figure")
+        .values_list("pk", "name", "metric_name", "group_value", "group_figure", "group_basis")
     )
     found: dict[str, JobGroup] = {}
-    for pk, name, metric_name, value, figure in rows.iterator(chunk_size=_READ_AT_ONCE):
+    for pk, name, metric_name, value, figure, basis in rows.iterator(chunk_size=_READ_AT_ONCE):
         metric = metric_name if grouping.of.key in _JUDGED else ""
         for one in _values(grouping.by, value):
             fresh = JobGroup(value=one, metric=metric, less_is_better=_less_is_better(grouping.of, metric))
@@ -115,11 +123,17 @@ def job_groups(*, user: User, filters: JobFilters, sort: str, grouping: Grouping
                 group.jobs.append(pk)
             if _is_told(grouping.of, figure):
                 group.figures.append((float(figure), pk, name))
+                group.bases.update([basis] if basis else [])
     return sorted(found.values(), key=_place)
 
 
 def _source(column: Column) -> Any:
     return column.expression or F(FIELDS[column.key].replace(".", "__"))
+
+
+def _basis(of: Column) -> Any:
+    """Of an energy."""
+    return Column(BASES[of.key]).expression if of.key in BASES else Value("")
 
 
 def _values(by: Column, value: Any) -> list[Any]:

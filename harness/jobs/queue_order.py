@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -25,6 +26,14 @@ from harness.pool.services import pool_setting_get
 from harness.pool.turn import facts_change
 from scheduler.policies.order import PATIENCE_S
 from worker.states import JobState
+
+
+class Place(NamedTuple):
+    """What a policy orders waiting jobs by."""
+
+    priority: int
+    rank: int
+
 
 PROMISED, DEADLINE = "promised", "deadline"
 _AGAIN = "Reload the queue and try again."
@@ -51,6 +60,14 @@ def job_shift(*, user: User, job: Job, to: str) -> Job:
     Raises like `job_reorder`; `Conflict` where it is there already, `Invalid` for another word.
     """
     require_admin(user)
+    return job_reorder(user=user, job=job, before=shift_before(job, to))
+
+
+def shift_before(job: Job, to: str) -> Job | None:
+    """The job that `up`, `down`, `first` or `last` moves another one before; None: none, to the end.
+
+    Raises `Conflict` where it is there already, `Invalid` for another word.
+    """
     peers = _peers(job, _waiting())
     at = next(index for index, peer in enumerate(peers) if peer.pk == job.pk)
     targets = {"up": at - 1, "first": 0, "down": at + 2, "last": len(peers)}
@@ -62,7 +79,7 @@ def job_shift(*, user: User, job: Job, to: str) -> Job:
             f"{job.name} is already the {'first' if forward else 'last'} of the jobs that it can be moved among.",
             hint=_rule(),
         )
-    return job_reorder(user=user, job=job, before=peers[targets[to]] if targets[to] < len(peers) else None)
+    return peers[targets[to]] if targets[to] < len(peers) else None
 
 
 def job_reorder(*, user: User, job: Job, before: Job | None) -> Job:
@@ -73,27 +90,35 @@ def job_reorder(*, user: User, job: Job, before: Job | None) -> Job:
     require_admin(user)
     with transaction.atomic():
         facts_change()
-        waiting = _waiting()
-        peers = _peers(job, waiting)
-        if before is not None and before.pk == job.pk:
+        places = places_after(job, before)
+        if not places:
             return job
-        ahead = next((peer for peer in peers if before is not None and peer.pk == before.pk), None)
-        if before is not None and ahead is None:
-            raise _out_of_reach(job, before, waiting)
-        priority = ahead.priority if ahead else min(peer.priority for peer in peers)
-        level = [peer for peer in peers if peer.priority == priority and peer.pk != job.pk]
-        moved = next(peer for peer in peers if peer.pk == job.pk)
-        level.insert(level.index(ahead) if ahead else len(level), moved)
-        Job.objects.filter(pk=job.pk).update(priority=priority)
-        policy = pool_setting_get().policy
-        for row, rank in zip(level, _ranks(level, _group(moved, policy, timezone.now()), policy), strict=True):
-            Job.objects.filter(pk=row.pk).exclude(rank=rank).update(rank=rank)
+        for pk, place in places.items():
+            Job.objects.filter(pk=pk).exclude(**place._asdict()).update(**place._asdict())
         told = f"Moved before {before.name} in the queue" if before else "Moved to the end of the queue"
         job_note(job, "person", told, actor=user)
         audit_write(user, "job_reorder", job.pk, project=job.project, before=before.pk if before else None)
         queue_changed(job)
     job.refresh_from_db()
     return job
+
+
+def places_after(job: Job, before: Job | None) -> dict[str, Place]:
+    """Priority and rank that `job_reorder` gives jobs, by id; none where nothing moves. Raises `Conflict`."""
+    waiting = _waiting()
+    peers = _peers(job, waiting)
+    if before is not None and before.pk == job.pk:
+        return {}
+    ahead = next((peer for peer in peers if before is not None and peer.pk == before.pk), None)
+    if before is not None and ahead is None:
+        raise _out_of_reach(job, before, waiting)
+    priority = ahead.priority if ahead else min(peer.priority for peer in peers)
+    level = [peer for peer in peers if peer.priority == priority and peer.pk != job.pk]
+    moved = next(peer for peer in peers if peer.pk == job.pk)
+    level.insert(level.index(ahead) if ahead else len(level), moved)
+    policy = pool_setting_get().policy
+    ranks = _ranks(level, _group(moved, policy, timezone.now()), policy)
+    return {row.pk: Place(priority=priority, rank=rank) for row, rank in zip(level, ranks, strict=True)}
 
 
 def _waiting() -> list[Job]:

@@ -26,6 +26,7 @@ from scheduler.types import Option, WaitCode
 from worker.states import HOLDS_DEVICES, JobState
 
 PRIORITY_MAX = 100
+_SERVED = [state.value for state in (JobState.QUEUED, JobState.PAUSED, *HOLDS_DEVICES)]
 _DEFERRED = ("suggestions", "notes", "last_values", "taken", "failure", "promise")
 
 
@@ -141,17 +142,27 @@ def options_words(options: Sequence[Option]) -> str:
     return " or ".join(told)
 
 
+def priority_check(job: Job, priority: int) -> None:
+    """Raises `Invalid` for what cannot be a priority, `Conflict` where the job has none."""
+    if isinstance(priority, bool) or not -PRIORITY_MAX <= priority <= PRIORITY_MAX:
+        raise Invalid(f"A priority is a whole number from {-PRIORITY_MAX} to {PRIORITY_MAX}.", field="priority")
+    if job.state not in _SERVED:
+        raise _not_served(job)
+
+
+def _not_served(job: Job) -> Conflict:
+    hint = "Submit it first." if job.state == JobState.DRAFT else "Clone it to run it again."
+    return Conflict("Only a job that waits, runs or pauses has a priority.", hint=hint)
+
+
 def job_priority_set(*, user: User, job: Job, priority: int) -> Job:
     """Have a job served before those of a lower priority, -100 to 100. Raises `Forbidden`, `Invalid`, `Conflict`."""
     require_admin(user)
-    if isinstance(priority, bool) or not -PRIORITY_MAX <= priority <= PRIORITY_MAX:
-        raise Invalid(f"A priority is a whole number from {-PRIORITY_MAX} to {PRIORITY_MAX}.", field="priority")
+    priority_check(job, priority)
     with transaction.atomic():
         facts_change()
-        alive = [state.value for state in (JobState.QUEUED, JobState.PAUSED, *HOLDS_DEVICES)]
-        if not Job.objects.filter(pk=job.pk, state__in=alive).update(priority=priority, rank=0):
-            hint = "Submit it first." if job.state == JobState.DRAFT else "Clone it to run it again."
-            raise Conflict("Only a job that waits, runs or pauses has a priority.", hint=hint)
+        if not Job.objects.filter(pk=job.pk, state__in=_SERVED).update(priority=priority, rank=0):
+            raise _not_served(job)
         job_note(job, "person", f"Priority {priority}", actor=user, data={"priority": priority})
         audit_write(user, "job_priority_set", job.pk, project=job.project, priority=priority)
         queue_changed(job)

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
 
 from harness.accounts.models import User
-from harness.jobs.models import DeviceUse
-from harness.jobs.timelines import Window, basis_of, spread
-from harness.jobs.use_rows import UseRow, use_grouped
+from harness.jobs.idle import IDLE_BASIS, DeviceIdle, devices_idle
+from harness.jobs.use_rows import (
+    IDLE_COLUMNS,
+    Grouped,
+    GroupKey,
+    UseRow,
+    idle_cells,
+    idle_name,
+    use_grouped,
+)
+from harness.jobs.uses import Uses, uses_read
+from harness.jobs.windows import KWH_J, Window
 
 USE_POINT_COLUMNS = ("from", "name", "job", "devices", "device hours", "kWh", "CO2 g", "basis")
 OTHERS = "all others"
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, slots=True)
 class UsePoint(UseRow):
     """The same over one stretch of time."""
 
@@ -29,23 +41,37 @@ class UsePoint(UseRow):
         return self.device_s / self.bucket_s
 
 
-def use_timeline(*, user: User, window: Window, by: str, uses: Sequence[DeviceUse] | None = None) -> list[UsePoint]:
-    """Oldest first, then by name; nothing where nothing was used. Hidden is what `use_rows` hides. Raises `Invalid`.
-
-    `uses`: of the window, where they were read before.
-    """
-    points: dict[tuple[int, str], UsePoint] = {}
-    for use, key, name, job_id in use_grouped(user=user, window=window, by=by, uses=uses):
-        for number, seconds, joules in spread(use, window):
-            point = points.get((number, key))
-            if point is None:
-                starts_at = window.since + timedelta(seconds=number * window.bucket_s)
-                point = UsePoint(starts_at=starts_at, name=name, job_id=job_id, bucket_s=window.bucket_s)
-                points[number, key] = point
-            point.device_s += seconds
-            point.energy_j += joules
-            point.bases[use.energy_basis] += joules
+def use_timeline(*, user: User, window: Window, by: str) -> list[UsePoint]:
+    """Oldest first, then by name; nothing where nothing was used. Hidden is what `use_rows` hides. Raises `Invalid`."""
+    uses = uses_read(window, by)
+    grouped = use_grouped(user, uses)
+    count = len(grouped.keys)
+    cells, of_piece = np.unique(uses.bucket * count + grouped.of_piece, return_inverse=True)
+    sums = uses.sums(of_piece, len(cells))
+    points = {}
+    columns = zip(cells.tolist(), sums.seconds.tolist(), sums.energy_j, sums.basis, strict=True)
+    for cell, device_s, energy_j, basis in columns:
+        number, group = divmod(cell, count)
+        point = _point(window, number, grouped.names[group], grouped.job_ids[group])
+        point.device_s, point.energy_j, point.basis = device_s, energy_j, basis
+        points[number, grouped.keys[group]] = point
+    if by == "device":
+        _idle_add(points, window, devices_idle(uses))
     return sorted(points.values(), key=lambda point: (point.starts_at, point.name, point.job_id))
+
+
+def _point(window: Window, number: int, name: str, job_id: str = "") -> UsePoint:
+    return UsePoint(starts_at=window.starts_at(number), bucket_s=window.bucket_s, name=name, job_id=job_id)
+
+
+def _idle_add(points: dict[tuple[int, str], UsePoint], window: Window, idle: Sequence[DeviceIdle]) -> None:
+    """To the points of devices, which have their names for keys, and to stretches in which they did nothing."""
+    for one in idle:
+        name, idle_s = idle_name(one), one.idle_s
+        for number in np.flatnonzero(idle_s > 0).tolist():
+            point = points.setdefault((number, name), _point(window, number, name))
+            point.idle_s += float(idle_s[number])
+            point.idle_j += float(idle_s[number]) * one.idle_w
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,31 +85,61 @@ class UseSeries:
     """Where most of the energy's figure comes from."""
 
 
-def use_series(points: Sequence[UsePoint], window: Window, most: int) -> list[UseSeries]:
+def use_series(grouped: Grouped, most: int) -> list[UseSeries]:
     """Those with most energy, each of its own name, and all others as one; `most` of them in all."""
-    energy_j: dict[tuple[str, str], float] = defaultdict(float)
-    for point in points:
-        energy_j[point.name, point.job_id] += point.energy_j
-    ranked = sorted(energy_j, key=lambda key: (-energy_j[key], key))
+    ranked = grouped.ranked
     own = ranked if len(ranked) <= most else ranked[: most - 1]
-    alike = Counter(name for name, _ in own)
-    label = {key: f"{key[0]} ({key[1]})" if alike[key[0]] > 1 and key[1] else key[0] for key in own}
-    devices: dict[str, list[float]] = defaultdict(lambda: [0.0] * window.buckets)
-    kwh: dict[str, list[float]] = defaultdict(lambda: [0.0] * window.buckets)
-    bases: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for point in points:
-        name = label.get((point.name, point.job_id), OTHERS)
-        for basis, joules in point.bases.items():
-            bases[name][basis] += joules
-        number = round((point.starts_at - window.since).total_seconds() / window.bucket_s)
-        devices[name][number] += point.devices
-        kwh[name][number] += point.kwh
-    names = [label[key] for key in own] + ([OTHERS] if len(own) < len(ranked) else [])
-    return [UseSeries(name=name, devices=devices[name], kwh=kwh[name], basis=basis_of(bases[name])) for name in names]
+    names = _labels([grouped.key(at) for at in own]) + ([OTHERS] if len(own) < len(ranked) else [])
+    line = np.full(len(grouped.keys), len(own))
+    line[own] = np.arange(len(own))
+    return [_series(name, grouped.uses, line[grouped.of_piece] == at) for at, name in enumerate(names)]
 
 
-def use_point_cells(point: UsePoint, co2_g_per_kwh: float) -> tuple[str | float, ...]:
-    """A row of `USE_POINT_COLUMNS`."""
+def idle_series(idle: Sequence[DeviceIdle], window: Window, most: int) -> list[UseSeries]:
+    """The same of what devices drew idle, and how much of the time they did."""
+    stood = [one for one in idle if one.idle_s.sum() > 0]
+    ranked = sorted(stood, key=lambda one: (-float(one.idle_j.sum()), idle_name(one)))
+    own = ranked if len(ranked) <= most else ranked[: most - 1]
+    lines = [(idle_name(one), [one]) for one in own]
+    if len(own) < len(ranked):
+        lines.append((OTHERS, ranked[len(own) :]))
+    return [
+        UseSeries(
+            name=name,
+            devices=(np.sum([one.idle_s for one in some], axis=0) / window.bucket_s).tolist(),
+            kwh=(np.sum([one.idle_j for one in some], axis=0) / KWH_J).tolist(),
+            basis=IDLE_BASIS,
+        )
+        for name, some in lines
+    ]
+
+
+def _labels(keys: Sequence[GroupKey]) -> list[str]:
+    """Names, with the job's id where two are of one name."""
+    alike = Counter(key.name for key in keys)
+    return [f"{key.name} ({key.job_id})" if alike[key.name] > 1 and key.job_id else key.name for key in keys]
+
+
+def _series(name: str, uses: Uses, mine: NDArray[np.bool_]) -> UseSeries:
+    buckets = uses.window.buckets
+    sums = uses.sums(np.where(mine, uses.bucket, buckets), buckets + 1)
+    in_all = uses.sums((~mine).astype(int), 2)
+    return UseSeries(
+        name=name,
+        devices=(sums.seconds[:buckets] / uses.window.bucket_s).tolist(),
+        kwh=[joules / KWH_J for joules in sums.energy_j[:buckets]],
+        basis=in_all.basis[0],
+    )
+
+
+def use_point_columns(by: str) -> tuple[str, ...]:
+    """Names of the cells of a point."""
+    return (*USE_POINT_COLUMNS, *IDLE_COLUMNS) if by == "device" else USE_POINT_COLUMNS
+
+
+def use_point_cells(point: UsePoint, by: str, co2_g_per_kwh: float) -> tuple[str | float, ...]:
+    """A row of `use_point_columns`."""
     at = point.starts_at.isoformat(timespec="seconds")
     used = (point.devices, point.device_hours, point.kwh, point.kwh * co2_g_per_kwh, point.basis)
-    return (at, point.name, point.job_id, *used)
+    cells = (at, point.name, point.job_id, *used)
+    return (*cells, *idle_cells(point, co2_g_per_kwh)) if by == "device" else cells

@@ -68,7 +68,15 @@ def _figures(jobs: Sequence[Job]) -> Iterable[Field]:
     computed = [columns_values(job, COLUMNS) for job in jobs]
     for key, label, better in _COSTS:
         values = [row[key] if key in row else getattr(job, key) for job, row in zip(jobs, computed, strict=True)]
+        if key == "energy_j":
+            label += _bases_words(row["energy_basis"] for row in computed)
         yield from _told(key, label, [value or None for value in values], better)
+
+
+def _bases_words(bases: Iterable[str | None]) -> str:
+    """`, measured`; of jobs that differ in it `, assumed or measured`."""
+    known = sorted({basis for basis in bases if basis})
+    return f", {' or '.join(known)}" if known else ""
 
 
 def _better(key: str) -> int:

@@ -12,7 +12,7 @@ from harness.pages.templatetags.dlh import plain, task_word, words
 from harness.pages.words import STATE_WORDS
 
 GROUPS_SHOWN = 200
-CSV_COLUMNS = ("group", "metric", "jobs", "n", "mean", "sd", "best", "best_job")
+CSV_COLUMNS = ("group", "metric", "jobs", "n", "mean", "sd", "best", "best_job", "basis")
 _UNITS = {"run_s": " (s)", "energy_j": " (J)"}
 
 
@@ -24,6 +24,7 @@ def groups_shown(groups: Sequence[JobGroup], grouping: Grouping) -> dict[str, An
         "groups_more": max(0, len(groups) - GROUPS_SHOWN),
         "group_label": "Tag" if by.key == "tags" else by.label,
         "figure_label": of.label + _UNITS.get(of.key, ""),
+        "groups_based": any(group.basis for group in groups),
         "groups_judged": any(group.metric for group in groups),
         "groups_overlap": by.key == "tags",
         "opened": next((value_words(grouping.by, group.value) for group in groups if group.key == grouping.opened), ""),
@@ -35,7 +36,7 @@ def groups_csv(groups: Iterable[JobGroup], grouping: Grouping) -> Iterable[list[
     """Rows below `CSV_COLUMNS`."""
     for group in groups:
         best = group.best or (None, None, None)
-        figures = [group.count, len(group.figures), group.mean, group.deviation, best[0], best[1]]
+        figures = [group.count, len(group.figures), group.mean, group.deviation, best[0], best[1], group.basis]
         yield [value_words(grouping.by, group.value), group.metric, *figures]
 
 

@@ -17,6 +17,7 @@ from django.db.models import Exists, F, OuterRef
 from django.utils import timezone
 
 from harness.pool.models import Device, DeviceKind, Node, Reservation
+from harness.pool.presence import absence_until
 
 KEPT_FOR = timedelta(days=30)
 """Longer than a repair takes, shorter than anybody remembers the GPU."""
@@ -45,7 +46,7 @@ def devices_follow(node: Node, told: DeviceFields, now: datetime) -> bool:
             _log.warning("the node %s does not see its device %s:%s", node.name, device.kind, device.index)
     changed = _go_away([*missing, *renumbered], now)
     for key, fields in told.items():
-        changed |= _is_there(node, key, fields, found.get(key))
+        changed |= _is_there(node, key, fields, found.get(key), now, is_added=bool(have))
     return _cores_drop(missing) or changed
 
 
@@ -77,15 +78,21 @@ def _go_away(devices: Collection[Device], now: datetime) -> bool:
     return bool(ids) and bool(Device.objects.filter(pk__in=ids, away_since=None).update(away_since=now))
 
 
-def _is_there(node: Node, key: Key, fields: Mapping[str, Any], device: Device | None) -> bool:
-    """Make or update one row; True where something of it is new."""
+def _is_there(
+    node: Node, key: Key, fields: Mapping[str, Any], device: Device | None, now: datetime, *, is_added: bool
+) -> bool:
+    """Make or update one row; True where something of it is new. `is_added`: the node had others before."""
     told = {**fields, "index": key[1]}
     if device is None:
-        Device.objects.create(node=node, kind=key[0], **told)
+        made = Device.objects.create(node=node, kind=key[0], **told)
+        if is_added:
+            absence_until(node, node.created_at, now, device=made)
         return True
     told["uuid"] = fields["uuid"] or device.uuid
     if device.away_since is None and all(getattr(device, name) == value for name, value in told.items()):
         return False
+    if device.away_since is not None:
+        absence_until(node, device.away_since, now, device=device)
     Device.objects.filter(pk=device.pk).update(**told, away_since=None)
     return True
 

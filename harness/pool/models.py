@@ -57,9 +57,11 @@ class Node(models.Model):
 
 
 class NodeAbsence(models.Model):
-    """A time in which a node was down."""
+    """A time in which a node was down, had not joined yet, or did not have one of its devices."""
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="absences")
+    device = models.ForeignKey("Device", null=True, blank=True, on_delete=models.CASCADE, related_name="absences")
+    """Null: the whole node. Of a device it is written once it is there (again): until then `away_since` tells."""
     since = models.DateTimeField()
     """Its last heartbeat."""
     until = models.DateTimeField(null=True, blank=True)

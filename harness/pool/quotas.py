@@ -37,15 +37,21 @@ def quota_set(*, user: User, project: Project, device_kind: str, devices: int, m
 def quota_remove(*, user: User, project: Project, device_kind: str) -> None:
     """Take the limit away. Raises `Forbidden`, `Invalid`, `NotFound`."""
     require_admin(user)
-    _kind_check(device_kind)
     with transaction.atomic():
         facts_change()
-        removed, _ = Quota.objects.filter(project=project, device_kind=device_kind).delete()
-        if not removed:
-            raise NotFound(f"{project.name} has no quota of this kind.")
+        quota_get(project, device_kind).delete()
         audit_write(user, "quota_remove", project.slug, project=project, device_kind=device_kind)
         publish_pool("quota", {})  # without its project: everybody hears it
         task_send_on_commit("control.tick")
+
+
+def quota_get(project: Project, device_kind: str) -> Quota:
+    """The quota of a project. Raises `Invalid`, `NotFound`."""
+    _kind_check(device_kind)
+    found = Quota.objects.filter(project=project, device_kind=device_kind).first()
+    if found is None:
+        raise NotFound(f"{project.name} has no quota of this kind.")
+    return found
 
 
 def quota_list() -> QuerySet[Quota]:

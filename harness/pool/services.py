@@ -21,7 +21,7 @@ from harness.pool.devices import DeviceFields, device_find, devices_follow
 from harness.pool.models import Device, DeviceKind, NetworkEncryption, Node, NodeState, Policy, PoolSetting
 from harness.pool.naming import node_named
 from harness.pool.power import power_table_check
-from harness.pool.presence import absence_begin, absence_end
+from harness.pool.presence import absence_begin, absence_end, absence_until
 from harness.pool.terms import CLOCK_LIMIT_S, NODE_NAME
 from worker.queues import node_queue_name
 
@@ -215,10 +215,12 @@ def node_report(report: dict[str, Any]) -> Node | None:
         # What is sent to a clock that is off may be out of date there: starts, of one job after the other.
         rests = node.drain_wanted or CLOCK_OFF in node.description
         node.state = NodeState.DRAIN if rests else NodeState.UP
-        node.heartbeat_at = timezone.now()
+        is_first, node.heartbeat_at = node.heartbeat_at is None, timezone.now()
         node.save()
         if before == NodeState.DOWN:
             absence_end(node, node.heartbeat_at)
+        if is_first and not made:  # an admin had named it
+            absence_until(node, node.created_at, node.heartbeat_at)
         changed = devices_follow(node, devices, node.heartbeat_at)
         if changed or before != node.state:
             publish_pool("node", {"node": name, "state": node.state})

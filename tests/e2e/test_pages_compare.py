@@ -12,6 +12,7 @@ import pytest
 from tests.e2e.browser import BROWSER_MARKS
 from tests.e2e.portal import ROOT, Portal, until, visit
 from tests.e2e.seeded import browser, ids, open_as, portal
+from tests.e2e.test_pages_results import SCROLLED
 
 pytestmark = BROWSER_MARKS
 __all__ = ["browser", "ids", "open_as", "portal"]
@@ -154,6 +155,18 @@ def test_fifty_jobs_fit_the_page_and_have_no_serious_accessibility_fault(
     assert page.evaluate("document.documentElement.scrollWidth") == width
     faults = [fault for fault in Axe().run(page).response["violations"] if fault["impact"] in {"serious", "critical"}]
     assert not [(fault["id"], [node["target"] for node in fault["nodes"]][:3]) for fault in faults]
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_table_of_fifty_jobs_does_not_scroll_within_the_page_and_the_charts_are_a_click_away(
+    open_as: Callable[..., Any], many: str, width: int
+) -> None:
+    page = open_as(width=width)
+    visit(page, many)
+    until(page, READY)
+    assert set(page.evaluate(SCROLLED)) <= {"column-list"}, "a list to tick may, no table"
+    page.click("a:text-is('To the charts')")
+    until(page, "document.querySelector('#compare-charts').getBoundingClientRect().top < innerHeight / 2")
 
 
 @pytest.mark.parametrize(("width", "theme"), [(1440, "light"), (390, "dark")])

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.browser import BROWSER_MARKS
 from tests.e2e.portal import Portal, addresses, until, visit
 from tests.e2e.seeded import browser, ids, open_as, portal
@@ -85,6 +87,16 @@ SCROLLED = """() => {
   return [...document.querySelectorAll("main *")].filter((node) => scrolls(node) && holdsMore(node))
     .map((node) => node.getAttribute("aria-label") ?? node.className);
 }"""
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("path", ["/pool/use/?by=device", "/pool/use/?by=job", "/pool/calibration/", "/accuracy/"])
+def test_no_table_of_use_or_calibration_scrolls_within_the_page(
+    open_as: Callable[..., Any], path: str, width: int
+) -> None:
+    page = open_as("admin", width=width)
+    visit(page, path)
+    assert page.evaluate(SCROLLED) == [] and page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_nothing_scrolls_within_the_page_and_long_tables_are_shown_whole_on_demand(

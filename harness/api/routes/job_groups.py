@@ -28,6 +28,7 @@ def _out(group: JobGroup) -> dict[str, Any]:
         "sd": group.deviation,
         "best": best[0] if best else None,
         "best_job": {"id": best[1], "name": best[2]} if best else None,
+        "basis": group.basis,
     }
 
 

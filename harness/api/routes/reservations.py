@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from django.http import HttpRequest
@@ -19,13 +19,14 @@ from harness.api.schemas.queue import (
     DrainOut,
     DrainRunning,
     QuotaIn,
+    QuotaLook,
     QuotaOut,
     ReservationIn,
     ReservationOut,
 )
 from harness.errors import Invalid
 from harness.jobs import drain
-from harness.jobs.consequences import change_consequences, quota_consequences
+from harness.jobs.consequences import change_consequences, quota_consequences, quota_end_consequences
 from harness.jobs.quota_use import QuotaRow, quota_rows
 from harness.jobs.reservation_preview import reservation_consequences
 from harness.pool import quotas, reservations
@@ -79,8 +80,8 @@ def reservation_preview(request: HttpRequest, body: ReservationIn) -> dict[str, 
     """Who would wait longer, and who would end sooner; nothing is kept. For admins."""
     user = person(request)
     project = _reserved_for(user, body)
-    found = reservation_consequences(user=user, project=project, **body.model_dump(exclude={"project", "purpose"}))
-    return {"items": list(map(delayed_out, found))}
+    wanted = body.model_dump(exclude={"project", "purpose"})
+    return preview(reservation_consequences(user=user, project=project, **wanted))
 
 
 @router.delete("/reservations/{reservation_id}", response=Done, summary="Cancel a reservation")
@@ -115,10 +116,12 @@ def quota_set(request: HttpRequest, slug: str, device_kind: str, body: QuotaIn) 
 
 
 @router.post("/quotas/{slug}/{device_kind}/consequences", response=Items[DrainDelayed], summary="What a quota would do")
-def quota_preview(request: HttpRequest, slug: str, device_kind: str, body: QuotaIn) -> dict[str, Any]:
+def quota_preview(request: HttpRequest, slug: str, device_kind: str, body: QuotaLook) -> dict[str, Any]:
     """Who would wait longer or could not start, and who would end sooner; nothing is kept. For admins."""
-    found = quota_consequences(**_quota_wanted(request, slug, device_kind), **body.model_dump())
-    return {"items": list(map(delayed_out, found))}
+    wanted = _quota_wanted(request, slug, device_kind)
+    if body.devices is None:
+        return preview(quota_end_consequences(**wanted))
+    return preview(quota_consequences(**wanted, **body.model_dump()))
 
 
 @router.delete("/quotas/{slug}/{device_kind}", response=ChangeDone, summary="Remove a quota")
@@ -133,6 +136,11 @@ def _quota_wanted(request: HttpRequest, slug: str, device_kind: str) -> dict[str
     user = person(request)
     require_admin(user)
     return {"user": user, "project": project_get(user=user, slug=slug), "device_kind": device_kind}
+
+
+def preview(found: Iterable[drain.Affected]) -> dict[str, Any]:
+    """Whom a change would delay, and who would end sooner."""
+    return {"items": list(map(delayed_out, found))}
 
 
 def change_done(change: Callable[[], Any]) -> ChangeDone:

@@ -28,6 +28,7 @@ class JobGroupOut(Schema):
     sd: float | None = Field(description="Standard deviation of a sample; null below two jobs.")
     best: float | None
     best_job: JobRef | None
+    basis: str = Field(description="What energies rest on, most of them first; empty for other figures.")
 
 
 class JobGroupsOut(PageOf[JobGroupOut]):

@@ -97,6 +97,13 @@ class QuotaIn(Strict):
     may_borrow: bool = Field(True, description="More, while no other project wants them.")
 
 
+class QuotaLook(Strict):
+    """What quota to look at."""
+
+    devices: int | None = Field(ge=0, le=1_000_000, description="Null: the quota is taken away.")
+    may_borrow: bool = Field(True, description="More, while no other project wants them.")
+
+
 class QuotaOut(Schema):
     """One quota and what is used of it."""
 
@@ -149,6 +156,15 @@ class UsePage(PageOf[Used]):
     until: datetime = Field(description="Ask for the next page with this `until`: rows move as jobs run.")
 
 
+class IdleOut(Schema):
+    """What a device did not do for anybody."""
+
+    hours: float = Field(description="That it was there and nobody held it.")
+    kwh: float = Field(description="That it drew meanwhile; of no job, person or project.")
+    co2_g: float = Field(description="By the pool's setting `co2_g_per_kwh`.")
+    basis: str = Field(description="Where the figure comes from: assumed, by the table of watts; empty where none is.")
+
+
 class UseOut(Schema):
     """What one device, job, person or project used."""
 
@@ -158,6 +174,7 @@ class UseOut(Schema):
     kwh: float
     co2_g: float = Field(description="By the pool's setting `co2_g_per_kwh`.")
     basis: str = Field(description="Where most of the energy's figure comes from: measured, modelled or assumed.")
+    idle: IdleOut | None = Field(description="By device alone: beside what it used for jobs.")
 
 
 class UsePointOut(Schema):
@@ -171,6 +188,7 @@ class UsePointOut(Schema):
     kwh: float
     co2_g: float = Field(description="By the pool's setting `co2_g_per_kwh`.")
     basis: str = Field(description="Where most of the energy's figure comes from: measured, modelled or assumed.")
+    idle: IdleOut | None = Field(description="By device alone: beside what it used for jobs.")
 
 
 class BucketOut(Schema):
@@ -185,3 +203,5 @@ class BucketOut(Schema):
     busy_w: float
     idle_w: float = Field(description="Of devices that did nothing, by the power table.")
     basis: str = Field(description="Where most of the power's figure comes from: measured, modelled or assumed.")
+    busy_basis: str = Field(description="The same of `busy_w` alone.")
+    idle_basis: str = Field(description="The same of `idle_w` alone; empty where nothing stood idle.")

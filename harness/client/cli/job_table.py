@@ -36,6 +36,7 @@ def jobs_print(jobs: list[Json], *, has_columns: bool) -> None:
 def groups_print(page: Json) -> None:
     """One line per group of a page of groups."""
     judged = any(group["metric"] for group in page["items"])
+    based = any(group.get("basis") for group in page["items"])
     heads = (_head(page["by"]), *(("Metric",) if judged else ()), "Jobs", "n", f"{_head(page['of'])}: mean", "sd")
     rows = (
         (
@@ -43,12 +44,14 @@ def groups_print(page: Json) -> None:
             *((group["metric"] or "none",) if judged else ()),
             group["jobs"],
             group["n"],
-            *(_written(page["of"], group[name]) for name in ("mean", "sd", "best")),
+            *(_written(page["of"], group[name]) for name in ("mean", "sd")),
+            *((group["basis"],) if based else ()),
+            _written(page["of"], group["best"]),
             (group["best_job"] or {}).get("id", ""),
         )
         for group in page["items"]
     )
-    table_print((*heads, "Best", "Best job"), rows)
+    table_print((*heads, *(("Basis",) if based else ()), "Best", "Best job"), rows)
 
 
 def _usual(job: Json) -> tuple[object, ...]:

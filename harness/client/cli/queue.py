@@ -30,6 +30,9 @@ ProjectArgument = Annotated[str, typer.Argument(metavar="PROJECT", help="Slug of
 KindArgument = Annotated[str, typer.Argument(metavar="KIND", help="Kind of device: cpu or cuda.")]
 _ROWS_AT_ONCE = 5000
 """Of use, as many as the portal gives: it adds up the whole span for each page."""
+LookFlag = Annotated[
+    bool, typer.Option("--look", help="Show who would wait longer or could not start; change nothing.")
+]
 SpanOption = Annotated[str, typer.Option("--span", help="day, week, month or year.")]
 
 
@@ -98,17 +101,28 @@ def _change(context: typer.Context, method: str, path: str, body: Json | None, s
         _delayed_print(answer["delayed"])
 
 
+def _look(context: typer.Context, path: str, body: Json, as_json: bool) -> None:
+    """What a change would do."""
+    with open_client(context) as client:
+        found: list[Json] = client.send("POST", f"{path}/consequences", body)["items"]
+    json_print(found) if as_json else _delayed_print(found)
+
+
 @app.command("move")
 def queue_move(
     context: typer.Context,
     job: JobArgument,
     to: Annotated[str, typer.Argument(metavar="TO", help="up, down, first, last, or the id of a waiting job.")],
+    look: LookFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Move a waiting job: up, down, first, last, or just before another one."""
-    body = {"to": to} if to in {"up", "down", "first", "last"} else {"before": to}
+    path, body = f"/queue/{segment(job)}/move", {"to": to} if to in {"up", "down", "first", "last"} else {"before": to}
     try:
-        _change(context, "POST", f"/queue/{segment(job)}/move", body, f"{job} was moved.", as_json)
+        if look:
+            _look(context, path, body, as_json)
+        else:
+            _change(context, "POST", path, body, f"{job} was moved.", as_json)
     except ApiError as error:
         if error.status == 404 and error.field == "before":
             error.message = f"There is no job {to!r}, which is none of up, down, first and last."
@@ -120,12 +134,15 @@ def queue_priority(
     context: typer.Context,
     job: JobArgument,
     priority: Annotated[int, typer.Argument(metavar="PRIORITY", help="From -100 to 100; higher runs first.")],
+    look: LookFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Set the priority of a job that waits or runs."""
-    _change(
-        context, "PATCH", f"/queue/{segment(job)}", {"priority": priority}, f"{job} has priority {priority}.", as_json
-    )
+    path, body = f"/queue/{segment(job)}", {"priority": priority}
+    if look:
+        _look(context, path, body, as_json)
+    else:
+        _change(context, "PATCH", path, body, f"{job} has priority {priority}.", as_json)
 
 
 def pool_commands_add(pool: typer.Typer) -> None:
@@ -195,27 +212,20 @@ def quota(
     kind: KindArgument,
     devices: Annotated[str, typer.Argument(metavar="DEVICES", help="A number, or none for no limit.")],
     borrow: Annotated[bool, typer.Option(help="More may be used while no other project wants them.")] = True,
-    look: Annotated[
-        bool, typer.Option("--look", help="Show who would wait longer or could not start; change nothing.")
-    ] = False,
+    look: LookFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Set how many devices of a kind the jobs of a project may hold together; who waits longer for it is told."""
     path = f"/pool/quotas/{segment(project)}/{segment(kind)}"
-    if devices == "none" and look:
-        raise BadInput("--look needs a number of devices.", hint="Give a number, or leave --look out.")
-    if devices == "none":
-        _change(context, "DELETE", path, None, f"{project} no longer has a quota of {kind}.", as_json)
-        return
-    if not devices.isdecimal():
+    if devices != "none" and not devices.isdecimal():
         raise BadInput(f"{devices!r} is not a number of devices.", hint="Give a number, or none for no limit.")
-    body: Json = {"devices": int(devices), "may_borrow": borrow}
+    body: Json = {"devices": None if devices == "none" else int(devices), "may_borrow": borrow}
     if look:
-        with open_client(context) as client:
-            found: list[Json] = client.send("POST", f"{path}/consequences", body)["items"]
-        json_print(found) if as_json else _delayed_print(found)
-        return
-    _change(context, "PUT", path, body, f"{project} may hold {devices} of {kind}.", as_json)
+        _look(context, path, body, as_json)
+    elif devices == "none":
+        _change(context, "DELETE", path, None, f"{project} no longer has a quota of {kind}.", as_json)
+    else:
+        _change(context, "PUT", path, body, f"{project} may hold {devices} of {kind}.", as_json)
 
 
 def quotas(context: typer.Context, as_json: JsonFlag = False) -> None:
@@ -240,7 +250,7 @@ def use(
     csv: Annotated[Path | None, typer.Option("--csv", help="Write a CSV file instead.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Device hours, energy and CO2 by device, job, person or project."""
+    """Device hours, energy and CO2 by device, job, person or project; by device what they draw idle, too."""
     path = "/pool/use/timeline" if over_time else "/pool/use"
     with open_client(context) as client:
         if csv is not None:
@@ -250,10 +260,11 @@ def use(
         items = _used(client, path, span=span, by=by)
     if as_json:
         json_print(items)
-    elif over_time:
-        table_print(("From", "Name", "Devices", "Device hours", "kWh", "CO2 kg"), map(_point_row, items))
-    else:
-        table_print(("Name", "Device hours", "kWh", "CO2 kg", "Basis"), map(_use_row, items))
+        return
+    idle = ("Idle hours", "Idle kWh", "Idle CO2 kg", "Basis of idle") if by == "device" else ()
+    first = ("From", "Name", "Devices") if over_time else ("Name",)
+    columns = (*first, "Device hours", "kWh", "CO2 kg", "Basis", *idle)
+    table_print(columns, map(_point_row if over_time else _use_row, items))
 
 
 def _used(client: Client, path: str, **query: str) -> list[Json]:
@@ -266,12 +277,22 @@ def _used(client: Client, path: str, **query: str) -> list[Json]:
 
 
 def _point_row(row: Json) -> tuple[Any, ...]:
-    used = (number(row[name]) for name in ("devices", "device_hours", "kwh"))
-    return when(row["starts_at"]), row["name"], *used, number(row["co2_g"] / 1000)
+    return when(row["starts_at"]), row["name"], number(row["devices"]), *_used_cells(row)
 
 
 def _use_row(row: Json) -> tuple[Any, ...]:
-    return row["name"], number(row["device_hours"]), number(row["kwh"]), number(row["co2_g"] / 1000), row["basis"]
+    return row["name"], *_used_cells(row)
+
+
+def _used_cells(row: Json) -> tuple[Any, ...]:
+    """At work and, of a device, idle."""
+    cells = (number(row["device_hours"]), *_energy_cells(row))
+    idle = row.get("idle")
+    return (*cells, number(idle["hours"]), *_energy_cells(idle)) if idle else cells
+
+
+def _energy_cells(part: Json) -> tuple[Any, ...]:
+    return number(part["kwh"]), number(part["co2_g"] / 1000), part["basis"]
 
 
 def consequences(

@@ -115,7 +115,11 @@ def _is(line: Json, accepted: Json) -> bool:
 
 def _words(line: Json) -> str:
     done = f"done by {when(line['finish_high'])}" if line["finish_high"] else "done nobody knows when"
-    return f"line {line['place']}, {line['words']}, {done}, {energy_words(line['energy_j'], line['energy_j']['high'])}"
+    return f"line {line['place']}, {line['words']}, {done}, {_energy(line)}"
+
+
+def _energy(line: Json) -> str:
+    return f"{energy_words(line['energy_j'], line['energy_j']['high'])}, {line['energy_basis']}"
 
 
 def energy_words(found: Json, most_j: float) -> str:

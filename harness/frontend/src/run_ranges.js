@@ -41,7 +41,7 @@ function category(field, ranges, change) {
     });
   return el(
     "div",
-    { class: "scroll-y" },
+    {},
     ...all.map((name) =>
       el("label", { class: "form-check mb-0" }, box(name), el("span", { class: "form-check-label" }, name ?? "none")),
     ),

@@ -24,9 +24,6 @@ class RunsPanel {
     this.parallel = new RunCard("parallel", "Parallel coordinates", this.jobs, { wide: true });
     this.scatter = new RunCard("scatter", "Scatter", this.jobs);
     this.bars = new RunCard("best", "Best", this.jobs);
-    const scrolled = el("div", { class: "scroll-y" });
-    this.bars.node.replaceWith(scrolled);
-    scrolled.append(this.bars.node);
     this.cards = this.figures.length ? [this.parallel, this.scatter, this.bars] : [this.parallel, this.scatter];
     this.rangesBox = el("div");
     this.ranges = el("details", { class: "mt-1", "data-ranges": "" }, el("summary", {}, "Ranges"), this.rangesBox);

@@ -196,8 +196,3 @@ def measurement_use_write(
             energy_j=power.watts * (until - since).total_seconds(),
             energy_basis=str(power.basis),
         )
-
-
-def is_pools(use: DeviceUse) -> bool:
-    """Whether it was a measurement for the whole pool, and so no secret of a project."""
-    return use.token == NO_JOB and use.project_id is None and use.project_name == use.job_name

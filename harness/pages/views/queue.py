@@ -17,21 +17,30 @@ from harness.accounts.access import require_admin
 from harness.accounts.models import Project, User
 from harness.accounts.selectors import project_get, project_list
 from harness.errors import HarnessError, Invalid, NotFound
-from harness.jobs.consequences import change_consequences, quota_consequences
+from harness.jobs.consequences import (
+    change_consequences,
+    priority_consequences,
+    quota_consequences,
+    quota_end_consequences,
+    shift_consequences,
+)
 from harness.jobs.drain import Affected, drain_consequences
+from harness.jobs.idle import devices_idle
 from harness.jobs.models import Job
 from harness.jobs.queue_order import job_shift
 from harness.jobs.queueing import job_priority_set, queue_rows
 from harness.jobs.quota_use import quota_rows
 from harness.jobs.reservation_preview import reservation_consequences
 from harness.jobs.selectors import job_get
-from harness.jobs.timelines import SPANS, pool_timeline, uses_of, window_of
-from harness.jobs.use_rows import GROUPS, use_rows
-from harness.jobs.use_timeline import use_series, use_timeline
+from harness.jobs.timelines import pool_timeline
+from harness.jobs.use_rows import rows_of, use_grouped
+from harness.jobs.use_timeline import idle_series, use_series
+from harness.jobs.uses import GROUPS, uses_read
+from harness.jobs.windows import SPANS, window_of
 from harness.pages.forms import QuotaForm, ReservationForm
 from harness.pages.use_view import SERIES_DRAWN, energy_unit, use_charts, use_lines, use_totals
 from harness.pages.web import asks_part, change, page, page_number, person, show
-from harness.pool.models import Node
+from harness.pool.models import DeviceKind, Node
 from harness.pool.quotas import quota_remove, quota_set
 from harness.pool.reservations import reservation_cancel, reservation_create, reservation_list
 from harness.pool.services import pool_setting_get
@@ -43,6 +52,11 @@ _SHIFTS = {"first": "to the front", "up": "one place forward", "down": "one plac
 @page("GET", "HEAD")
 def queue(request: HttpRequest) -> HttpResponseBase:
     """What waits and what runs, or for htmx its live part."""
+    return _queue(request, None, "")
+
+
+def _queue(request: HttpRequest, delayed: tuple[Affected, ...] | None, looked: str) -> HttpResponseBase:
+    """`delayed`: what a change would do that is only looked at; `looked` says which."""
     user = person(request)
     mine = request.GET.get("of") == "mine"
     waiting, running = queue_rows(user=user, mine=mine)
@@ -52,6 +66,8 @@ def queue(request: HttpRequest) -> HttpResponseBase:
         "mine": mine,
         "is_admin": user.is_superuser,
         "policy": pool_setting_get().get_policy_display(),
+        "delayed": delayed,
+        "looked": looked,
     }
     template = "queue/rows.html" if asks_part(request) else "queue/page.html"
     return show(request, template, context, nav="queue")
@@ -64,17 +80,36 @@ def _admin_job(user: User, job_id: str) -> Job:
 
 @page("POST")
 def queue_act(request: HttpRequest, job_id: str) -> HttpResponseBase:
-    """Move a job (`to`), or set its priority; back to the part of the queue that was shown."""
+    """Move a job (`to`), or set its priority; back to the part of the queue that was shown.
+
+    With `look` only tell who would wait longer or finish sooner.
+    """
     user = person(request)
     job = _admin_job(user, job_id)
     back = reverse("queue") + (f"?{request.GET.urlencode()}" if request.GET else "")
     to, priority = request.POST.get("to", ""), request.POST.get("priority", "")
+    if "look" in request.POST:
+        return _queue_look(request, job, to=to, priority=priority, back=back)
     action: Callable[[], Any]
     if to in _SHIFTS:
         action, done = lambda: job_shift(user=user, job=job, to=to), f"{job.name} goes {_SHIFTS[to]}."
     else:
         action, done = lambda: job_priority_set(user=user, job=job, priority=_whole(priority, "priority")), "Saved."
     return _change_told(request, action, done=done, to=back)
+
+
+def _queue_look(request: HttpRequest, job: Job, *, to: str, priority: str, back: str) -> HttpResponseBase:
+    user = person(request)
+    try:
+        if to in _SHIFTS:
+            delayed, looked = shift_consequences(user=user, job=job, to=to), f"{job.name} went {_SHIFTS[to]}"
+        else:
+            number = _whole(priority, "priority")
+            delayed = priority_consequences(user=user, job=job, priority=number)
+            looked = f"{job.name} had priority {number}"
+    except HarnessError as error:
+        return change(request, partial(_fail, error), done="", to=back)
+    return _queue(request, delayed, looked)
 
 
 def _change_told(request: HttpRequest, action: Callable[[], Any], *, done: str, to: str) -> HttpResponseBase:
@@ -185,11 +220,13 @@ def quotas(request: HttpRequest) -> HttpResponseBase:
     return _quotas(request, QuotaForm(), None)
 
 
-def _quotas(request: HttpRequest, form: QuotaForm, delayed: tuple[Affected, ...] | None) -> HttpResponseBase:
+def _quotas(
+    request: HttpRequest, form: QuotaForm, delayed: tuple[Affected, ...] | None, looked: str = ""
+) -> HttpResponseBase:
     user = person(request)
     form.set_projects(project_list(user=user))
     context = {"quotas": quota_rows(user=user), "form": form, "is_admin": user.is_superuser, "part": "quotas"}
-    context["delayed"] = delayed
+    context |= {"delayed": delayed, "looked": looked}
     return show(request, "pool/quotas.html", context, nav="pool")
 
 
@@ -223,10 +260,17 @@ def quota_save(request: HttpRequest) -> HttpResponseBase:
 
 @page("POST")
 def quota_end(request: HttpRequest, slug: str, device_kind: str) -> HttpResponseBase:
-    """Take a limit away."""
+    """Take a limit away; with `look` only tell who would wait longer or finish sooner."""
     user = person(request)
     require_admin(user)
     project = project_get(user=user, slug=slug)
+    if "look" in request.POST:
+        try:
+            delayed = quota_end_consequences(user=user, project=project, device_kind=device_kind)
+        except HarnessError as error:
+            return change(request, partial(_fail, error), done="", to=reverse("quotas"))
+        looked = f"{project.name} had no limit of {DeviceKind(device_kind).label}s"
+        return _quotas(request, QuotaForm(), delayed, looked)
     done, to = f"{project.name} no longer has a limit of this kind.", reverse("quotas")
     remove = partial(quota_remove, user=user, project=project, device_kind=device_kind)
     return _change_told(request, remove, done=done, to=to)
@@ -239,22 +283,24 @@ def pool_use(request: HttpRequest) -> HttpResponseBase:
     span = request.GET.get("span", "week")
     by = request.GET.get("by", "project")
     window = window_of(span)
-    uses = uses_of(window)
-    buckets, rows = pool_timeline(window, uses), use_rows(user=user, window=window, by=by, uses=uses)
-    series = use_series(use_timeline(user=user, window=window, by=by, uses=uses), window, SERIES_DRAWN)
+    uses = uses_read(window, by)
+    grouped, idle = use_grouped(user, uses), devices_idle(uses)
+    rows, series = rows_of(grouped, idle if by == "device" else ()), use_series(grouped, SERIES_DRAWN)
+    buckets = pool_timeline(window, uses, idle)
+    stood_idle = idle_series(idle, window, SERIES_DRAWN) if by == "device" else []
     factor, unit = pool_setting_get().co2_g_per_kwh, energy_unit(rows)
     shown = Paginator(rows, USE_PAGE_SIZE).get_page(page_number(request))
     context = {
         "rows": use_lines(list(shown.object_list), factor, unit),
         "listed": shown,
         "unit": unit,
-        "charts": use_charts(buckets, rows, series, span, by, co2_g_per_kwh=factor),
+        "charts": use_charts(buckets, rows, series, span, by, co2_g_per_kwh=factor, idle=stood_idle),
         "totals": use_totals(buckets, window, factor),
         "factor": factor,
         "span": span,
         "by": by,
         "spans": list(SPANS),
-        "groups": GROUPS,
+        "groups": list(GROUPS),
         "part": "use",
         "is_admin": user.is_superuser,
     }

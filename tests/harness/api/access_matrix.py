@@ -120,6 +120,8 @@ MATRIX: dict[tuple[str, str], str] = {
     ("GET", "/queue"): "look",
     ("PATCH", "/queue/{job_id}"): "admin",
     ("POST", "/queue/{job_id}/move"): "admin",
+    ("POST", "/queue/{job_id}/move/consequences"): "admin",
+    ("POST", "/queue/{job_id}/consequences"): "admin",
     ("GET", "/pool/reservations"): "look",
     ("POST", "/pool/reservations"): "admin",
     ("POST", "/pool/reservations/consequences"): "admin",

@@ -64,6 +64,8 @@ def request_of(method: str, path: str, world: World) -> dict[str, Any]:
         ("POST", "/jobs/{job_id}/predictions"): {"records": [{"length": 1}]},
         ("PATCH", "/queue/{job_id}"): {"priority": 3},
         ("POST", "/queue/{job_id}/move"): {"to": "first"},
+        ("POST", "/queue/{job_id}/move/consequences"): {"to": "first"},
+        ("POST", "/queue/{job_id}/consequences"): {"priority": 1},
         ("POST", "/pool/reservations"): {"node": "node-9", "ends_at": "2099-01-01T00:00:00Z", "purpose": "tests"},
         ("POST", "/pool/reservations/consequences"): {
             "node": "node-9",

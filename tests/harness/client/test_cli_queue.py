@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harness.jobs.models import Job
 from harness.jobs.options import job_options_set
 from scheduler.types import Option
 from tests.harness.client.conftest import Dlh
@@ -72,7 +73,11 @@ def test_who_waits_for_a_quota_or_a_move_is_told(dlh: Dlh, admin: SimpleNamespac
     asked = ("pool", "quota", admin.project, "cpu", "1", "--no-borrow")
     assert {row["job_id"] for row in dlh(*asked, "--look", "--json").json} == {first.pk, second.pk}
     assert "may hold 1" in dlh(*asked, "--look").out and dlh("pool", "quotas", "--json").json == []
-    assert dlh("pool", "quota", admin.project, "cpu", "none", "--look").code == 2
+    assert dlh("pool", "quota", admin.project, "cpu", "none", "--look").code == 3, "there is none to take away"
+    looked = dlh("queue", "move", second.pk, "up", "--look", "--json").json
+    assert [row["job_id"] for row in looked if not row["gains"]] == [first.pk]
+    assert "Waits longer" in dlh("queue", "priority", second.pk, "9", "--look").out
+    assert not Job.objects.exclude(priority=0, rank=0).exists()
     (held_back,) = [row for row in dlh("queue", "move", second.pk, "up", "--json").json["delayed"] if not row["gains"]]
     assert held_back["job_id"] == first.pk
     assert "Waits longer" in dlh("queue", "priority", first.pk, "9").out
@@ -85,7 +90,11 @@ def test_use_and_consequences_are_told(dlh: Dlh, admin: SimpleNamespace, tmp_pat
     target = tmp_path / "use.csv"
     assert dlh("pool", "use", "--csv", str(target)).code == 0
     assert target.read_text().splitlines()[0] == "name,job,device hours,kWh,CO2 g,basis"
-    assert dlh("pool", "use", "--over-time", "--by", "device", "--json").json == []
+    points = dlh("pool", "use", "--over-time", "--by", "device", "--json").json
+    assert points and all(point["kwh"] == 0 < point["idle"]["kwh"] for point in points)
+    assert {point["idle"]["basis"] for point in points} == {"assumed"}
+    told = dlh("pool", "use", "--by", "device").out
+    assert "Idle kWh" in told and "assumed" in told
     assert dlh("pool", "use", "--over-time", "--csv", str(target)).code == 0
     assert target.read_text().splitlines()[0] == "from,name,job,devices,device hours,kWh,CO2 g,basis"
     found = dlh("pool", "consequences", "node-1", "--json").json

@@ -53,6 +53,7 @@ def test_a_number_takes_the_line_of_the_offer_that_was_shown_and_says_which_it_w
     taken = f"Taken: line {number}, {devices_words(way)}, done by "
     assert told.startswith(taken)
     assert told.removeprefix(taken).partition(",")[0] in shown.out, "as the table said it"
+    assert "), assumed" in told, "what its energy rests on"
     assert f"the job {job.name} stays a draft until the same command with --submit queues it." in told and " (" in told
     assert OfferRow.objects.latest("created_at") == offer
     job.refresh_from_db()

@@ -15,7 +15,7 @@ from harness.estimates import history
 from harness.estimates.history import TRACE_COLUMNS, trace_rows
 from harness.estimates.models import JobEstimate
 from harness.jobs.models import DeviceUse, Job, JobEvent
-from harness.jobs.timelines import window_of
+from harness.jobs.windows import window_of
 from scheduler.simulate.pool import SimPool
 from scheduler.simulate.run import simulate
 from scheduler.simulate.traces import read_trace

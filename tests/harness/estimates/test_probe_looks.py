@@ -11,8 +11,8 @@ from harness.estimates import probes
 from harness.estimates.models import ProbeRow
 from harness.estimates.probe_answers import probe_expire
 from harness.estimates.services import measure_answer, offer_probe
-from harness.jobs.timelines import window_of
 from harness.jobs.use_rows import use_rows
+from harness.jobs.windows import window_of
 from harness.pool.models import Device, Reservation
 from harness.pool.reservations import reservation_hold
 

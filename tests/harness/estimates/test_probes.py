@@ -14,8 +14,8 @@ from harness.estimates.services import inspection_answer, measure_answer, offer_
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Job
 from harness.jobs.services import program_file_write
-from harness.jobs.timelines import window_of
 from harness.jobs.use_rows import HIDDEN, use_rows
+from harness.jobs.windows import window_of
 from harness.pool.models import Device, Node, Reservation, SchedulerTurn
 from harness.pool.quotas import quota_set
 from harness.pool.reservations import reservation_hold

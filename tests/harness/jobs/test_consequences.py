@@ -9,8 +9,15 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from harness.errors import Conflict, Forbidden, Invalid
-from harness.jobs.consequences import change_consequences, quota_consequences
+from harness.errors import Conflict, Forbidden, Invalid, NotFound
+from harness.jobs.consequences import (
+    change_consequences,
+    move_consequences,
+    priority_consequences,
+    quota_consequences,
+    quota_end_consequences,
+    shift_consequences,
+)
 from harness.jobs.control.tick import tick
 from harness.jobs.drain import Outlook
 from harness.jobs.models import Job
@@ -157,3 +164,77 @@ def test_the_page_of_the_queue_tells_who_waits_longer(line, admin):
     body = admin.post(reverse("queue_act", args=[second.pk]), {"to": "up"}, follow=True).content.decode()
     assert "One job waits longer for it:" in body and "instead of" in body
     assert f'<a href="{reverse("job_page", args=[first.pk])}">first</a>' in body
+
+
+@pytest.mark.parametrize("to", ["up", "first"])
+def test_a_move_that_is_looked_at_tells_what_it_does_afterwards_and_moves_nothing(line, people, to):
+    before = list(Job.objects.values_list("pk", "priority", "rank").order_by("pk"))
+    looked = shift_consequences(user=people.admin, job=line[1], to=to)
+    assert list(Job.objects.values_list("pk", "priority", "rank").order_by("pk")) == before
+    assert {row.job: row.gains for row in looked} == {line[1]: True, line[0]: False}
+    done = change_consequences(lambda: job_shift(user=people.admin, job=line[1], to=to))
+    assert {row.job: row.gains for row in done} == {row.job: row.gains for row in looked}
+    assert move_consequences(user=people.admin, job=line[0], before=line[0]) == ()
+    with pytest.raises(Conflict):
+        shift_consequences(user=people.admin, job=line[1], to=to)
+
+
+def test_a_priority_that_is_looked_at_is_not_set_and_one_that_cannot_be_is_refused(line, people):
+    second = line[1]
+    looked = priority_consequences(user=people.admin, job=second, priority=9)
+    assert {row.job: row.gains for row in looked} == {second: True, line[0]: False}
+    second.refresh_from_db()
+    assert second.priority == 0
+    with pytest.raises(Invalid):
+        priority_consequences(user=people.admin, job=second, priority=101)
+    for look in (
+        lambda user: priority_consequences(user=user, job=second, priority=1),
+        lambda user: shift_consequences(user=user, job=second, to="up"),
+        lambda user: move_consequences(user=user, job=second, before=line[0]),
+        lambda user: quota_end_consequences(user=user, project=people.project, device_kind="cpu"),
+    ):
+        with pytest.raises(Forbidden):
+            look(people.owner)
+
+
+def test_a_quota_that_would_be_taken_away_tells_who_starts_again_and_stays(promised, people):
+    end = {"user": people.admin, "project": people.project, "device_kind": "cpu"}
+    with pytest.raises(NotFound):
+        quota_end_consequences(**end)
+    quota_set(**limit(people))
+    looked = quota_end_consequences(**end)
+    assert [(row.job, row.gains) for row in looked] == [(promised, True)]
+    assert Quota.objects.get().devices == 1
+    assert [row.job for row in change_consequences(lambda: quota_remove(**end))] == [promised]
+
+
+def test_the_pages_tell_it_of_a_removal_a_move_and_a_priority_before_they_are_done(line, people, admin):
+    second = line[1]
+    quota_set(**limit(people))
+    removal = reverse("quota_end", args=[people.project.slug, "cpu"])
+    body = admin.post(removal, {"look": "1"}).content.decode()
+    assert "if Birds had no limit of CPU cores" in body and "Nothing is saved yet" in body and Quota.objects.exists()
+    act = reverse("queue_act", args=[second.pk])
+    for change, words in (({"to": "up"}, "second went one place forward"), ({"priority": "9"}, "had priority 9")):
+        body = admin.post(act, change | {"look": "1"}).content.decode()
+        assert words in body and "Nothing is saved yet" in body and ">first</a>" in body
+    assert set(Job.objects.values_list("priority", "rank")) == {(0, 0)}
+    refused = admin.post(act, {"to": "down", "look": "1"}, follow=True).content.decode()
+    assert "is already the last" in refused
+
+
+def test_the_api_tells_it_of_a_removal_a_move_and_a_priority_before_they_are_done(line, people, admin):
+    first, second = line
+    quota_set(**limit(people, 1))
+
+    def looked(path, body):
+        answer = admin.post(f"/api/v1/{path}/consequences", body, content_type="application/json")
+        assert answer.status_code == 200, answer.content
+        return {row["job_id"]: row["gains"] for row in answer.json()["items"]}
+
+    swapped = {second.pk: True, first.pk: False}
+    assert looked(f"queue/{second.pk}/move", {"to": "up"}) == swapped
+    assert looked(f"queue/{second.pk}/move", {"before": first.pk}) == swapped
+    assert looked(f"queue/{second.pk}", {"priority": 5}) == swapped
+    assert looked(f"pool/quotas/{people.project.slug}/cpu", {"devices": None}) == {}
+    assert Quota.objects.exists() and set(Job.objects.values_list("priority", "rank")) == {(0, 0)}

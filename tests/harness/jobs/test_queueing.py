@@ -18,8 +18,9 @@ from harness.jobs.options import job_options_set
 from harness.jobs.queue_order import job_reorder, job_shift
 from harness.jobs.queueing import job_priority_set, options_words, queue_rows
 from harness.jobs.quota_use import quota_rows
-from harness.jobs.timelines import bucket_cells, pool_timeline, window_of
+from harness.jobs.timelines import bucket_cells, pool_timeline
 from harness.jobs.use_rows import HIDDEN, use_rows
+from harness.jobs.windows import window_of
 from harness.pages.use_view import use_totals
 from harness.pool.models import Device, Node, PoolSetting
 from harness.pool.power import device_power
@@ -210,7 +211,7 @@ def test_the_timeline_adds_up_to_the_use(job, people, node_make):
     assert all(0 <= bucket.utilisation <= 0.5 + 1e-9 for bucket in buckets)
     assert {bucket.basis for bucket in buckets if bucket.busy > 0.9} == {"measured"}
     assert {bucket.basis for bucket in buckets if not bucket.busy} == {"assumed"}
-    grams = [bucket_cells(bucket, window.bucket_s, 400.0)[-2] for bucket in buckets]
+    grams = [bucket_cells(bucket, window.bucket_s, 400.0)[7] for bucket in buckets]
     assert sum(grams) == pytest.approx((3.6e6 + idle_s * 1.5) / 3.6e6 * 400, rel=0.01)
 
 

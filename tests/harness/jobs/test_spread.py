@@ -22,8 +22,8 @@ from harness.jobs.control.tick import start_send, tick
 from harness.jobs.control.views import facts_read
 from harness.jobs.models import Allocation, DeviceUse, Job, JobAttempt, JobEvent, ResourceSample
 from harness.jobs.node_ends import NodeEnd
-from harness.jobs.timelines import window_of
 from harness.jobs.use_rows import use_rows
+from harness.jobs.windows import window_of
 from harness.pool.models import Device, Node
 from harness.pool.power import device_power
 from harness.pool.services import pool_setting_update

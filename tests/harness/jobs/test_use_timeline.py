@@ -8,9 +8,11 @@ import pytest
 from django.utils import timezone
 
 from harness.errors import Invalid
-from harness.jobs.timelines import job_energy, window_of
-from harness.jobs.use_rows import HIDDEN, use_rows
+from harness.jobs.timelines import job_energy
+from harness.jobs.use_rows import HIDDEN, use_grouped, use_rows
 from harness.jobs.use_timeline import OTHERS, use_point_cells, use_series, use_timeline
+from harness.jobs.uses import uses_read
+from harness.jobs.windows import window_of
 from tests.harness.jobs.helpers import run_now
 from tests.harness.jobs.test_queueing import use_make
 
@@ -74,7 +76,7 @@ def test_the_lesser_ones_are_one_series_and_two_of_one_name_are_told_apart(job_m
     for number, one in enumerate(jobs):
         use_make(people, one, device, hours_ago=10 - number, hours=0.5, energy_j=4e6 - 1e6 * number)
     window = window_of("day")
-    series = use_series(use_timeline(user=people.owner, window=window, by="job"), window, 3)
+    series = use_series(use_grouped(people.owner, uses_read(window, "job")), 3)
     assert [one.name for one in series] == [f"twin ({jobs[0].pk})", f"twin ({jobs[1].pk})", OTHERS]
     assert [round(sum(one.kwh) * 3.6e6) for one in series] == [4_000_000, 3_000_000, 3_000_000]
     assert all(len(one.devices) == window.buckets for one in series)
@@ -83,9 +85,9 @@ def test_the_lesser_ones_are_one_series_and_two_of_one_name_are_told_apart(job_m
 def test_a_row_of_the_csv_has_the_co2_by_the_factor(job, people, node_make):
     use_make(people, job, node_make(cpus=1).devices.get(), hours_ago=2, hours=0.4)
     points = use_timeline(user=people.owner, window=window_of("day"), by="project")
-    rows = [use_point_cells(point, 250.0) for point in points]
+    rows = [use_point_cells(point, "project", 250.0) for point in points]
     assert sum(row[-2] for row in rows) == pytest.approx(250.0)
     assert sum(row[-3] for row in rows) == pytest.approx(1.0)
     assert {row[-1] for row in rows} == {"measured"}
-    (series,) = use_series(points, window_of("day"), 3)
+    (series,) = use_series(use_grouped(people.owner, uses_read(window_of("day"), "project")), 3)
     assert series.basis == "measured"

@@ -14,8 +14,8 @@ from django.utils import timezone
 
 from harness.calibration.models import CalibrationRun
 from harness.calibration.states import STUCK_LIMIT
-from harness.jobs.timelines import window_of
 from harness.jobs.use_rows import use_rows
+from harness.jobs.windows import window_of
 from harness.measuring import sweep
 from harness.measuring.answers import measure_done
 from harness.measuring.services import calibration_start

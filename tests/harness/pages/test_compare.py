@@ -11,9 +11,10 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from harness.jobs.comparing import COMPARE_MAX
-from harness.jobs.models import Job, MetricPoint
+from harness.jobs.models import DeviceUse, Job, MetricPoint
 from tests.factory_runs import runs_make
 
 
@@ -150,3 +151,14 @@ def test_nobody_sees_the_seeds_of_others(world: SimpleNamespace, client: Client)
     ids = ",".join(job.pk for job in runs)
     for suffix in ("/curves/", ".csv"):
         assert client.get(f"/jobs/compare/seeds/{ids}{suffix}").status_code == 404
+
+
+def test_the_energy_that_jobs_are_drawn_by_says_what_it_rests_on(runs: list[Job], owner: Client) -> None:
+    now = timezone.now()
+    for job, basis in zip(runs[:2], ("measured", "assumed"), strict=True):
+        DeviceUse.objects.create(
+            job=job, node_name="n1", device_kind="cpu", device_index=0, token=1, started_at=now, ended_at=now,
+            energy_j=5.0, energy_basis=basis,
+        )  # fmt: skip
+    assert drawn(owner, runs[:2])["energy_j"]["label"] == "Energy (J), assumed or measured"
+    assert drawn(owner, [runs[0], runs[2]])["energy_j"]["label"] == "Energy (J), measured"

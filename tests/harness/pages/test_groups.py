@@ -14,8 +14,9 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
-from harness.jobs.models import Job
+from harness.jobs.models import DeviceUse, Job
 from tests.factory_runs import runs_make
 
 
@@ -106,3 +107,25 @@ def test_an_unknown_group_or_figure_is_refused_in_words(world: SimpleNamespace, 
 def test_jobs_of_others_are_in_no_group(world: SimpleNamespace, runs: list[Job], client: Client) -> None:
     client.force_login(world.outsider)
     assert table(client, "group=owner") == {}
+
+
+def use_of(job: Job, energy_j: float, basis: str) -> None:
+    now = timezone.now()
+    DeviceUse.objects.create(
+        job=job, node_name="n1", device_kind="cpu", device_index=0, token=1, started_at=now, ended_at=now,
+        energy_j=energy_j, energy_basis=basis,
+    )  # fmt: skip
+
+
+def test_the_energy_of_a_group_says_what_it_rests_on_and_no_other_figure_does(runs: list[Job], owner: Client) -> None:
+    for number, basis in enumerate(["measured", "measured", "assumed"]):
+        use_of(runs[number], 10.0 * (1 + number), basis)
+    (found,) = table(owner, "group=dataset&of=energy_j").values()
+    assert (found["n"], float(found["mean"]), found["basis"]) == ("3", 20.0, "measured, assumed")
+    (found,) = table(owner, "group=dataset&of=run_s").values()
+    assert found["basis"] == ""
+    page = owner.get("/jobs/?q=run+0&group=dataset&of=energy_j").content.decode()
+    assert '<td data-label="Basis">measured, assumed</td>' in page
+    assert 'data-label="Basis"' not in owner.get("/jobs/?q=run+0&group=dataset&of=run_s").content.decode()
+    (group,) = owner.get("/api/v1/job-groups?query=run+0&by=dataset&of=energy").json()["items"]
+    assert group["basis"] == "measured, assumed"

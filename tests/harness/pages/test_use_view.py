@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
-from harness.jobs.timelines import KWH_J, Bucket
+from harness.jobs.models import DeviceUse
+from harness.jobs.timelines import Bucket
 from harness.jobs.use_rows import UseRow
-from harness.pages.use_view import energy_unit, mass_words, use_charts, use_lines
+from harness.jobs.windows import KWH_J
+from harness.pages.use_view import bases_words, energy_unit, mass_words, use_charts, use_lines
+from harness.pool.models import Node
 from tests.harness.jobs.test_queueing import use_make
 
 
@@ -37,7 +42,8 @@ def test_the_power_of_the_pool_is_told_with_its_co2_and_what_it_rests_on() -> No
             busy=1,
             busy_w=30.0,
             idle_w=20.0,
-            bases={"assumed": 1.0},
+            busy_bases={"modelled": 1.0},
+            idle_j=2.0,
         ),
         Bucket(
             starts_at=at,
@@ -47,7 +53,8 @@ def test_the_power_of_the_pool_is_told_with_its_co2_and_what_it_rests_on() -> No
             busy_w=400.0,
             busy=1,
             idle_w=50.0,
-            bases={"measured": 45.0},
+            busy_bases={"measured": 45.0},
+            idle_j=2.0,
         ),
     ]
     _, power, *_ = use_charts(buckets, [], [], "day", "job", co2_g_per_kwh=400.0)
@@ -80,3 +87,44 @@ def test_an_admin_is_told_how_long_use_is_known(people, client, settings) -> Non
     client.force_login(people.admin)
     page = " ".join(client.get(reverse("pool_use")).content.decode().split())
     assert "is known for 500 days (<code>DLH_HISTORY_DAYS</code>)" in page
+
+
+def test_the_basis_of_a_total_is_told_with_the_share_of_each() -> None:
+    assert bases_words({"measured": 5.0, "assumed": 0.0}) == "measured" and bases_words({}) == ""
+    assert bases_words({"assumed": 17.0, "measured": 83.0}) == "measured 83 %, assumed 17 %"
+    assert bases_words({"assumed": 1.0, "modelled": 999.0}) == "modelled over 99 %, assumed under 1 %"
+
+
+def facts(page: str) -> dict[str, str]:
+    """Each figure at the head of the page."""
+    found = re.findall(r"<dt>(.*?)</dt>\s*<dd>(.*?)</dd>", page, re.DOTALL)
+    return {name: " ".join(re.sub(r"<[^>]+>", "", text).split()) for name, text in found}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("by", ["project", "device"])
+def test_every_figure_of_energy_on_the_page_says_what_it_rests_on(people, job, node_make, client, by) -> None:
+    node = node_make(cpus=2)
+    Node.objects.update(created_at=timezone.now() - timedelta(days=3))
+    use_make(people, job, node.devices.order_by("index")[0], hours_ago=6, hours=5)
+    client.force_login(people.owner)
+    page = client.get(reverse("pool_use"), {"span": "day", "by": by}).content.decode()
+    told = facts(page)
+    assert told["Energy at work"] == "1 kWh measured" and told["Energy idle"].endswith(" kWh assumed")
+    assert "measured 9" in told["Together"] and "energy measured 9" in told["CO₂"]
+    assert ("Idle energy by device over time" in page) == (by == "device")
+    assert ('data-label="Together, kWh"' in page) == (by == "device")
+    assert ("stands in <em>Energy idle</em>" in page) == (by == "project")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("by", ["device", "job", "person", "project"])
+def test_no_object_is_made_of_each_use_that_the_page_adds_up(people, job, node_make, client, monkeypatch, by) -> None:
+    device = node_make(cpus=1).devices.get()
+    for hours_ago in (3, 6):
+        use_make(people, job, device, hours_ago=hours_ago, hours=1)
+    made: list[object] = []
+    monkeypatch.setattr(DeviceUse, "from_db", lambda *given: made.append(given))
+    client.force_login(people.owner)
+    page = client.get(reverse("pool_use"), {"span": "day", "by": by}).content.decode()
+    assert facts(page)["Energy at work"] == "2 kWh measured" and not made

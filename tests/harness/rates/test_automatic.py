@@ -187,7 +187,8 @@ def test_an_offer_counts_the_test_and_its_devices_stay_promised_after_it(
     line = offer_priced(offer).chosen
     assert line.start_s == pytest.approx(offer_priced(offer).now_s + line.before_s) and line.before_s > 10
     assert line.energy_j.mid == pytest.approx(line.estimate.energy_j.mid + line.before_j) and line.before_j > 0
-    assert any("a range test finds the learning rate" in note for note in offer.notes)
+    (note,) = [note for note in offer.notes if "a range test finds the learning rate" in note]
+    assert f" ({line.estimate.energy_basis}). Starts" in note, "what its energy rests on"
     job = offer_accept(user=changed.owner, offer=offer)
     ways = options_of(job)
     job = submit(job, commit, tasks_sent)
