@@ -95,8 +95,8 @@ def _said(job: Job, row: FinishedJobRow, whole_s: Interval) -> str:
     """What forecast and fact are about, where that is not one whole run on the devices of the estimate."""
     if not row.predicted:
         return (
-            "Nothing is held against the estimate: it is of other devices or of another program than what ran, or was made "
-            "only when that had begun."
+            "Nothing is held against the estimate: it is of other devices or of another program than what ran, or was "
+            "made only when that had begun."
         )
     made, attempts = int(job.epoch), job.attempts.count()
     early = f"It stopped early, after {made} of {job.epochs} epochs" if 0 < made < job.epochs else ""
