@@ -19,6 +19,7 @@ from harness.jobs.states import job_note
 from harness.measuring.learning import job_learn
 from harness.measuring.stretches import stretches_of
 from harness.measuring.taught import finished_of
+from harness.pages.told_view import told_context
 from scheduler.estimation.values import Allocation
 from tests.harness.measuring.jobs import KIND, NAME, foretell, tell
 from worker.shares import even
@@ -119,6 +120,7 @@ def test_where_nobody_knows_from_which_step_it_went_on_nothing_is_learnt(ended: 
     assert job_learn(job.pk)
     assert not finished_of(KIND, NAME)
     assert FinishedJobRow.objects.get().predicted == {}  # of how many ranks its steps are nobody knows
+    assert str(told_context(job)["said"]).startswith("Nothing is held against the estimate")
 
 
 def went_on_elsewhere(job: Job, first_s: float, then_s: float) -> None:
