@@ -8,7 +8,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import F, Q, QuerySet, Window
+from django.db.models.functions import RowNumber
 
 from harness.calibration.models import DeviceModelRow, FinishedJobRow, RanOutRow
 from harness.calibration.shipped import prior_of
@@ -18,7 +19,7 @@ from harness.pool.services import pool_setting_get
 from harness.pool.sums import nodes_by_host
 from scheduler.estimation.device_model import POOL_TABLE, DeviceModel, PowerModel
 from scheduler.estimation.device_table import figures_for
-from scheduler.estimation.learning import RECENT
+from scheduler.estimation.learning import OWN_RECENT, RECENT
 from scheduler.estimation.prior import by_host
 from scheduler.estimation.values import Basis
 from scheduler.kinds import real_name
@@ -114,9 +115,16 @@ def pool_powers() -> dict[Key, PowerModel]:
 
 
 def finished_teaching(kind: str, model_name: str) -> QuerySet[FinishedJobRow]:
-    """The rows that a model of device is corrected by, newest first: older ones count no more."""
+    """The rows that a model of device is corrected by, newest first: older ones count no more.
+
+    Those of generated programs and of people's are counted apart, and of one person fewer: nobody makes others' old.
+    """
     rows = FinishedJobRow.objects.filter(kind=kind, model_name=model_name).exclude(step_s=None)
-    return rows.exclude(workload={}).exclude(allocation={}).order_by("-finished_at", "-pk")[:RECENT]
+    rows = rows.exclude(workload={}).exclude(allocation={}).order_by("-finished_at", "-pk")
+    of_person = Window(RowNumber(), partition_by="author", order_by=[F("finished_at").desc(), F("pk").desc()])
+    own = rows.filter(own_code=True).annotate(place=of_person).filter(place__lte=OWN_RECENT)
+    generated = rows.filter(own_code=False)
+    return rows.filter(Q(pk__in=generated.values("pk")[:RECENT]) | Q(pk__in=own.values("pk")[:RECENT]))
 
 
 def ran_out_teaching(kind: str, model_name: str) -> QuerySet[RanOutRow]:

@@ -114,6 +114,8 @@ class Compared:
     low: float
     mid: float
     high: float
+    job: str
+    """Tells those of one job from those of others (`job_told`)."""
     level: float = LEVEL
     """Share of facts that the interval is meant to hold: that of a peak, whose upper end is careful, holds more."""
     is_measured: bool = True
@@ -136,6 +138,7 @@ class Accuracy:
 
     measure: str
     jobs: int
+    """Each once, on however many devices it made steps in turn."""
     mape: float | None
     """Mean absolute error, relative to the fact."""
     median: float | None
@@ -160,7 +163,14 @@ def compared(row: FinishedJobRow, measure: str) -> Compared | None:
     is_measured = measure != "energy_j" or row.energy_basis == Basis.MEASURED
     ends = {end: interval[end] for end in ("low", "mid", "high")}
     level = float(interval.get("level") or LEVEL)
-    return Compared(measure=measure, actual=actual, level=level, is_measured=is_measured, **ends)
+    return Compared(
+        measure=measure, actual=actual, job=job_told(row), level=level, is_measured=is_measured, **ends
+    )  # fmt: skip
+
+
+def job_told(row: FinishedJobRow) -> str:
+    """Of which job the row tells, in whatever tells jobs apart: its rows have one end in common when it is gone."""
+    return row.job_id or row.finished_at.isoformat()
 
 
 def finished_rows() -> list[FinishedJobRow]:
@@ -177,7 +187,7 @@ def accuracy_of(measure: str, found: list[Compared]) -> Accuracy:
         return Accuracy(measure=measure, jobs=0, measured=0, **nothing)
     return Accuracy(
         measure=measure,
-        jobs=len(errors),
+        jobs=len({item.job for item in found}),
         mape=fmean(errors),
         median=median(errors),
         p90=errors[min(len(errors) - 1, int(0.9 * len(errors)))],

@@ -20,7 +20,7 @@ from worker.shares import even
 def ran_on(job: Job, attempt: JobAttempt, *, ranks: int = 0) -> dict[str, Any]:
     """`kind`, `model_name`, `count`, `mode`, `predicted`, `workload` and `allocation`, as in `FinishedJobRow`.
 
-    `ranks`: that it had for a while, where they changed; else such an attempt teaches nothing.
+    `ranks`: that it had for a while, where they changed; else such an attempt teaches nothing, nor is it compared.
     """
     uses = list(DeviceUse.objects.filter(job=job, token=attempt.number))
     on_gpu = any(rank.device.startswith(DeviceKind.CUDA) for rank in attempt.run_plan.ranks[:1])
@@ -29,9 +29,12 @@ def ran_on(job: Job, attempt: JobAttempt, *, ranks: int = 0) -> dict[str, Any]:
     count = ranks or (attempt.world_size if attempt.width else len(uses) or attempt.world_size)
     mode = attempt.run_plan.mode
     priced_as = _priced_as(attempt, model_name)
-    predicted = forecast_of(job, kind=kind, model_name=priced_as, count=count, mode=mode, began_at=attempt.created_at)
+    is_known = bool(ranks) or not attempt.width
+    began_at = attempt.created_at
+    told = forecast_of(job, kind=kind, model_name=priced_as, count=count, mode=mode, began_at=began_at)
+    predicted = told if is_known else {}
     # Devices that were declared slower than they are, or of several models, say nothing of one model.
-    teaches = priced_as == model_name and (ranks or not attempt.width) and _is_read(job)
+    teaches = priced_as == model_name and is_known and _is_read(job)
     return {
         "kind": kind,
         "model_name": model_name,

@@ -8,6 +8,7 @@ from typing import Any
 from django.core.cache import cache
 
 from harness.calibration import selectors
+from harness.calibration.models import DeviceModelRow
 from harness.pages.calibration_view import accuracy_groups, accuracy_rows, jobs_count
 
 LEAST_JOBS = 5
@@ -41,7 +42,7 @@ def _made() -> dict[str, Any]:
     }
 
 
-def _model(row: Any) -> dict[str, Any]:
+def _model(row: DeviceModelRow) -> dict[str, Any]:
     """What the table of models shows of one: of its name, figures that were held out and counts."""
     shown = {name: getattr(row, name) for name in ("kind", "model_name", "n_points", "n_finished", "fitted_at")}
     report = {name: row.report[name] for name in ("total", "noise", "baselines") if name in row.report}

@@ -64,7 +64,7 @@ def accuracy_groups(rows: list[FinishedJobRow], *, least: int = 1) -> list[dict[
 
 def jobs_count(rows: list[FinishedJobRow]) -> int:
     """Of how many jobs the rows are."""
-    return sum(row.part == 0 for row in rows)
+    return len({selectors.job_told(row) for row in rows})
 
 
 def _agreement(rows: list[FinishedJobRow], measure: str) -> dict[str, Any] | None:

@@ -94,7 +94,10 @@ def _before(job: Job) -> str:
 def _said(job: Job, row: FinishedJobRow, whole_s: Interval) -> str:
     """What forecast and fact are about, where that is not one whole run on the devices of the estimate."""
     if not row.predicted:
-        return "It ran on other devices than those that were estimated, so that nothing is held against the estimate."
+        return (
+            "Nothing is held against the estimate: it is of other devices or of another program than what ran, or was "
+            "made only when that had begun."
+        )
     made, attempts = int(job.epoch), job.attempts.count()
     early = f"It stopped early, after {made} of {job.epochs} epochs" if 0 < made < job.epochs else ""
     first = early and f"{early}. "

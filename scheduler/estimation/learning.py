@@ -8,7 +8,8 @@ such devices have paces of their own (`scheduler.estimation.node_paces`). Runs i
 the same way, held against the model as the others have corrected it.
 
 Who writes a program writes what it tells of its pace, too. So all jobs whose program one person wrote or edited count
-as `OWN_JOBS` at most, and teach neither what starts and ends take nor what a node does.
+as `OWN_JOBS` at most, have one say in what is usual where few were generated, and teach neither what starts and ends
+take nor what a node does.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 
 import numpy as np
 
@@ -25,7 +27,7 @@ from scheduler.estimation.device_model import Correction, DeviceModel, LinkModel
 from scheduler.estimation.features import Vector
 from scheduler.estimation.link import spanned
 from scheduler.estimation.node_paces import Seen, node_paces
-from scheduler.estimation.outliers import believable
+from scheduler.estimation.outliers import FEW, believable
 from scheduler.estimation.peaks import PeakSeen, memory_taught
 from scheduler.estimation.pipelines import staged_times
 from scheduler.estimation.prior import by_host
@@ -47,7 +49,9 @@ a run by a quarter (`run_time.OVERHEAD_RANGE`): the weight of a normal prior is 
 SLOW_START = 1.1
 """A node whose starts take so many times as long is named: less is within what starts vary by."""
 RECENT = 200
-"""Older jobs no longer count: devices get other neighbours, other drivers."""
+"""Older jobs no longer count: devices get other neighbours, other drivers ..."""
+OWN_RECENT = 20
+"""... of one person's programs those older than so many: whoever runs hundreds must not make all others old."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +127,8 @@ def corrected(
     Replaces an earlier correction: give all jobs each time. `before`: the paces that nodes had by it, which stay where
     the jobs that are left cannot tell.
     """
-    taught = [job for job in finished if _is_of(model, job)][-RECENT:]
+    taught = [job for job in finished if _is_of(model, job)]
+    taught = list(compress(taught, _newest(taught, OWN_RECENT)))
     jobs, staged = [job for job in taught if not job.is_staged], [job for job in taught if job.is_staged]
     lost = [job for job in ran_out if _is_of(model, job)][-RECENT:]
     memory = memory_taught(model.memory, _peaks(jobs, lost))
@@ -159,13 +164,25 @@ def _correction(
     # What is told of the node is no part of what all such devices take; ranks wait for the slowest.
     paces = [math.log(max(map(model.pace_on, job.nodes), default=1.0)) for job in jobs]
     errors = np.array(log_errors) - paces
-    believed = believable(errors, np.array([not job.author for job in jobs]))
+    generated = np.array([not job.author for job in jobs])
+    # One person's many programs must not outvote the few that were generated.
+    believed = believable(errors, generated if generated.sum() >= FEW else np.array(_newest(jobs, 1)))
     kept = [job for job, good in zip(jobs, believed, strict=True) if good]
     weights = _weights(kept)
     shift = float((weights * errors[believed]).sum() / (weights.sum() + SHRINK))
     limit = math.log(MOST_FACTOR)
     factor = math.exp(min(limit, max(-limit, shift)))
     return Correction(factor=factor, n_jobs=len(kept), n_left_out=len(jobs) - len(kept)), kept
+
+
+def _newest(jobs: Sequence[Finished], of_one_person: int) -> list[bool]:
+    """Which of them, oldest first, are among the newest `RECENT` generated or so many of one person's programs."""
+    counted: Counter[str] = Counter()
+    found = []
+    for job in reversed(jobs):
+        counted[job.author] += 1
+        found.append(counted[job.author] <= (of_one_person if job.author else RECENT))
+    return found[::-1]
 
 
 def _weights(jobs: Sequence[Finished]) -> Vector:
@@ -186,14 +203,10 @@ def _is_of(model: DeviceModel, job: Finished | RanOut) -> bool:
 
 def _peaks(jobs: Sequence[Finished], lost: Sequence[RanOut]) -> list[PeakSeen]:
     """What is known of peaks, each of the rank with most rows; of programs that one person wrote, the newest few."""
-    written: Counter[str] = Counter()
-    seen = [PeakSeen(workload=_at_once(job), peak_bytes=job.limit_bytes, ran_out=True) for job in reversed(lost)]
-    for job in reversed(jobs):
-        if job.peak_bytes is not None:
-            written[job.author] += 1
-            if not job.author or written[job.author] <= OWN_JOBS:
-                seen.append(PeakSeen(workload=_at_once(job), peak_bytes=job.peak_bytes))
-    return seen[::-1]
+    told = [job for job in jobs if job.peak_bytes is not None]
+    seen = [PeakSeen(workload=_at_once(job), peak_bytes=job.limit_bytes, ran_out=True) for job in lost]
+    counting = compress(told, _newest(told, OWN_JOBS))
+    return [PeakSeen(workload=_at_once(job), peak_bytes=job.peak_bytes or 0.0) for job in counting] + seen
 
 
 def _at_once(job: Finished | RanOut) -> Workload:

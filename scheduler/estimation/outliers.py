@@ -16,14 +16,15 @@ LEAST_DEVIATION = 0.05
 ALONE_LIMIT = math.log(3.0)
 """Few jobs cannot say what is usual: one that is off by more than a factor of three is not believed."""
 FEW = 4
+"""Fewer cannot say what is usual."""
 
 
 def believable(errors: Vector, sure: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.bool_]:
     """True for each log error that is not far from the median of all (median absolute deviation).
 
-    `sure`: those that say what is usual for all of them, where they are enough for it.
+    `sure`: those that say what is usual for all of them.
     """
-    usual = errors if sure is None or sure.sum() < FEW else errors[sure]
+    usual = errors if sure is None else errors[sure]
     if len(usual) < FEW:
         return np.abs(errors) <= ALONE_LIMIT
     middle = np.median(usual)

@@ -10,7 +10,13 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        # In two steps: with `auto_now` at once, all rows of before would be held for made now.
         migrations.AddField(
+            model_name='jobestimate',
+            name='made_at',
+            field=models.DateTimeField(null=True),
+        ),
+        migrations.AlterField(
             model_name='jobestimate',
             name='made_at',
             field=models.DateTimeField(auto_now=True, null=True),

@@ -80,6 +80,20 @@ def test_a_mean_over_few_jobs_is_not_shown(client: Client) -> None:
     assert len(by_family["rows"]) == 2
 
 
+def test_one_job_that_made_its_steps_on_many_devices_is_no_mean_over_jobs(client: Client, job: Any) -> None:
+    interval = {"low": 0.8, "mid": 1.0, "high": 1.2}
+    for part in range(1, accuracy_public.LEAST_JOBS + 1):  # those that it had last nobody had foretold
+        FinishedJobRow.objects.create(
+            job=job, part=part, kind="cpu", predicted={"step_s": interval}, step_s=0.9, finished_at=timezone.now()
+        )
+    assert "Too few estimated jobs have finished yet" in text_of(client)
+    job.delete()
+    FinishedJobRow.objects.update(finished_at=timezone.now())
+    cache.clear()
+    assert "Too few estimated jobs have finished yet" in text_of(client)
+    assert accuracy_public.public_accuracy()["jobs"] == 1
+
+
 def test_whoever_asks_again_and_again_reads_no_row_by_it(
     client: Client, people: SimpleNamespace, django_assert_num_queries: Any
 ) -> None:

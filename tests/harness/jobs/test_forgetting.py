@@ -108,6 +108,19 @@ def test_what_teaches_stays_whole_however_old_and_all_else_is_emptied(
     assert history_forget() == 0
 
 
+def test_whoever_runs_many_programs_of_their_own_makes_the_lessons_of_nobody_else_old(
+    monkeypatch: pytest.MonkeyPatch, people: SimpleNamespace
+) -> None:
+    monkeypatch.setattr(known, "OWN_RECENT", 1)
+    generated = [finished_make(20 + number, "often") for number in range(RECENT)]
+    own = [finished_make(days, "often") for days in (10, 1, 2, 3, 4)]
+    for row, author in zip(own, [people.viewer, *[people.owner] * 4], strict=True):
+        FinishedJobRow.objects.filter(pk=row.pk).update(own_code=True, author=author)
+    history_forget()
+    assert list(known.finished_teaching("cpu", "often")) == [own[1], own[0], *generated]
+    assert FinishedJobRow.objects.exclude(workload={}).count() == RECENT + 2
+
+
 @pytest.mark.parametrize(
     ("make", "name"),
     [(finished_make, "finished_teaching"), (ran_out_make, "ran_out_teaching")],

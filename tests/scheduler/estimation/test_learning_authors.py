@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.estimation.estimate import estimate
-from scheduler.estimation.learning import OWN_JOBS, SHRINK, Finished, corrected
+from scheduler.estimation.learning import OWN_JOBS, OWN_RECENT, RECENT, SHRINK, Finished, corrected
 from scheduler.estimation.peaks import peak_interval
 from scheduler.estimation.prior import prior_for
 from tests.scheduler.made_workloads import KIND, NAME, allocation, workload
@@ -44,8 +44,25 @@ def test_one_person_counts_as_a_few_jobs_however_many_there_are() -> None:
 def test_what_generated_programs_show_decides_who_is_believed() -> None:
     honest, wild = jobs(6, 1.1), jobs(60, 3.5, author="a")
     model = corrected(PRIOR, honest + wild)
-    assert (model.correction.n_jobs, model.correction.n_left_out) == (6, 60)
+    assert (model.correction.n_jobs, model.correction.n_left_out) == (6, OWN_RECENT)
     assert model.correction.factor == pytest.approx(factor_of(honest))
+
+
+def test_nobody_has_the_few_that_were_generated_left_out_by_running_more() -> None:
+    few, wild = jobs(3, 1.0), jobs(60, 2.5, author="a")
+    model = corrected(PRIOR, few + wild)
+    assert (model.correction.n_jobs, model.correction.n_left_out) == (3, OWN_RECENT)
+    assert factor_of(jobs(1, 1.0) + jobs(60, 9.0, author="a")) == pytest.approx(1.0)
+
+
+def test_of_people_alone_each_has_one_say_in_what_is_usual() -> None:
+    honest = [job for author in "bcde" for job in jobs(2, 1.1, author=author)]
+    assert factor_of(honest + jobs(60, 2.5, author="a")) == pytest.approx(factor_of(honest))
+
+
+def test_nobody_makes_the_jobs_of_others_old_by_running_more() -> None:
+    honest = jobs(6, 1.1) + jobs(2, 1.1, author="b")
+    assert factor_of(honest + jobs(RECENT + 1, 2.5, author="a")) == pytest.approx(factor_of(honest))
 
 
 def test_what_such_a_program_does_before_and_after_its_steps_says_nothing_of_starts_and_ends() -> None:
