@@ -14,6 +14,7 @@ from worker.cause import failure
 from worker.events import Event, FailureCode, Outcome
 from worker.transfer.brought import Brought
 from worker.transfer.depot import Depot
+from worker.transfer.owed import owed_begin, owed_end
 from worker.transfer.portal import Stopped
 from worker.transfer.returning import Returner
 from worker.trees import tree_remove
@@ -50,6 +51,7 @@ class Carrier:
         attempt.make_folders()
         paths = attempt.paths
         self._brought = self._depot.run_bring(attempt.plan, paths, first=attempt.first, stopped=unwanted)
+        owed_begin(paths.root, attempt.plan.token)
         ranks = [rank.rank for rank in attempt.slots]
         self._returner = Returner(self._depot.portal, attempt.plan, paths, ranks, first=attempt.first)
         self._returner.start()
@@ -140,6 +142,8 @@ class Carrier:
         begin = f"The run has ended: {outcome}{told}. What it made {where}: "
         limit_s = CANCELLED_S if cancelled else math.inf
         problem = self._finish(self._returner, limit_s, hurried, lambda why: tell(begin + why))
+        if not problem:
+            owed_end(self._attempt.paths.root)
         if problem and outcome in _NEEDED:
             text = f"The run's output could not be returned to the store: {problem}"
             return Outcome.LOST, failure(FailureCode.NODE_LOST, text)

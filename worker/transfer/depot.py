@@ -21,6 +21,7 @@ from worker.transfer.fetch import AWAY_LIMIT_S, PLAIN, Damaged, Manner, Source, 
 from worker.transfer.fetches import fetch_note, fetches
 from worker.transfer.folders import Folders, dataset_name
 from worker.transfer.heeding import heeding
+from worker.transfer.owed import owed_report, owed_settled, owed_words
 from worker.transfer.portal import Portal, PortalRefused, patiently
 from worker.transfer.signed import Signed
 from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, JOB_FOLDER, Tree, dataset_folder, job_folder, tree_here
@@ -156,8 +157,12 @@ class Depot:
         except CacheFull:
             if self.manner.ahead:
                 raise
+            owed_settled(self.cache, self.portal)
             with self.cache.alone(AHEAD, stopped):  # what is being fetched ahead gives way in a moment, and its room
-                self.cache.room_make(need_bytes, kept=kept)
+                try:
+                    self.cache.room_make(need_bytes, kept=kept)
+                except CacheFull as error:
+                    raise CacheFull(f"{error}{owed_words(self.cache)}") from error
 
     def checkpoints(self, plan: RunPlan, paths: RunPaths, brought: Brought, stopped: Stop) -> None:
         """Have here the checkpoints that the store has, and what it never got of this course. Raises `TransferError`,
@@ -286,9 +291,9 @@ def cache_report(**more: Any) -> dict[str, Any]:
     depot = depot_here()
     if depot is None:
         return {}
-    used_bytes = _used_bytes(depot.cache.root, int(time.monotonic() // USE_FRESH_S))
+    used = _used(depot.cache.root, int(time.monotonic() // USE_FRESH_S))
     datasets = Folders(depot.cache.root).datasets_here()
-    told = {"used_bytes": used_bytes, "limit_bytes": depot.cache.limit_bytes, "datasets": datasets, **more}
+    told = {**used, "limit_bytes": depot.cache.limit_bytes, "datasets": datasets, **more}
     if past := fetches(depot.cache):
         told["fetches"] = past
     if damages := depot.cache.damages_lately(time.time()):
@@ -297,6 +302,7 @@ def cache_report(**more: Any) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)
-def _used_bytes(root: Path, moment: int) -> int:
+def _used(root: Path, moment: int) -> dict[str, Any]:
     """Counted anew for each `moment`: it takes a walk over all files."""
-    return Cache(root, 0).used_bytes()
+    cache = Cache(root, 0)
+    return {"used_bytes": cache.used_bytes(), **owed_report(cache)}

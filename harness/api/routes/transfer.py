@@ -9,9 +9,11 @@ from harness.api.auth import NodeSecret
 from harness.api.routes.nodes import node_of
 from harness.api.schemas.base import Done
 from harness.api.schemas.transfer import (
+    AwaitedOut,
     CheckpointOut,
     CheckpointsOut,
     CommitIn,
+    HeldRunsIn,
     OffsetOut,
     TreeOut,
     UploadsIn,
@@ -20,7 +22,7 @@ from harness.api.schemas.transfer import (
 from harness.errors import Invalid
 from harness.jobs.control.saved import course_begin
 from harness.responses import file_response
-from harness.transfer import lending, returns, trees
+from harness.transfer import awaited, lending, returns, trees
 from worker.transfer.tree import Tree
 
 router = Router(auth=NodeSecret())
@@ -111,3 +113,10 @@ def exit_record(request: HttpRequest, job_id: str, token: int) -> Done:
     """Found by control if it did not hear of the end."""
     returns.exit_write(node_of(request), job_id, token, request.body)
     return Done()
+
+
+@router.post("/unreturned", response=AwaitedOut, summary="What could not be returned and is still awaited")
+def unreturned(request: HttpRequest, body: HeldRunsIn) -> AwaitedOut:
+    """The rest may be removed. For the nodes of these attempts."""
+    tokens = {run.job_id: run.token for run in body.runs}
+    return AwaitedOut(awaited=awaited.awaited_get(node_of(request), tokens))

@@ -80,6 +80,25 @@ class UploadsOut(Schema):
     uploads: list[UploadOut]
 
 
+class HeldIn(Strict):
+    """An attempt that has ended on the node, and left there what the store does not have."""
+
+    job_id: str = Field(max_length=40)
+    token: int = Field(ge=0)
+
+
+class HeldRunsIn(Strict):
+    """Those of a node, one of each job."""
+
+    runs: list[HeldIn] = Field(max_length=1000)
+
+
+class AwaitedOut(Schema):
+    """Jobs that may go on from it yet."""
+
+    awaited: list[str]
+
+
 class OffsetOut(Schema):
     """Where to go on."""
 
