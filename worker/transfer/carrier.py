@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from worker.attempt import Attempt
-from worker.cause import failure
+from worker.cause import failure, leftover_failure
 from worker.events import Event, FailureCode, Outcome
 from worker.transfer.brought import Brought
 from worker.transfer.depot import Depot
@@ -39,7 +39,7 @@ class Carrier:
         self._attempt, self._depot = attempt, depot
         self._brought: Brought | None = None
         self._returner: Returner | None = None
-        self._leftover: str | None = None
+        self.leftover = ""
         """The checkpoint that lay here alone, from which the run goes on instead of that of its plan."""
 
     def bring(self, unwanted: Callable[[], bool]) -> tuple[Attempt, dict[str, Any]]:
@@ -59,8 +59,8 @@ class Carrier:
         plan = replace(attempt.plan, dataset_dir=str(self._brought.dataset.path))
         if left := self._brought.unreturned:
             self._returner.offer([one.told() for one in left])
-            self._leftover = left[-1].name
-            plan = replace(plan, resume_from=self._leftover)
+            self.leftover = left[-1].name
+            plan = replace(plan, resume_from=self.leftover)
         return replace(attempt, plan=plan), self._brought.told(attempt.node)
 
     @property
@@ -90,11 +90,10 @@ class Carrier:
         """A run that could not go on from what lay here alone starts again without it: control knows only the
         checkpoint of the plan, and would blame that."""
         code = (cause or {}).get("code")
-        if self._leftover is None or outcome is not Outcome.FAILED or code != FailureCode.CHECKPOINT_CORRUPT:
+        if not self.leftover or outcome is not Outcome.FAILED or code != FailureCode.CHECKPOINT_CORRUPT:
             return outcome, cause
-        tree_remove(self._attempt.paths.checkpoints / self._leftover)
-        where = f"{self._leftover}, which lay on {self._attempt.node} and had not been returned,"
-        return Outcome.LOST, failure(FailureCode.CHECKPOINT_CORRUPT, f"The checkpoint {where} does not load.")
+        tree_remove(self._attempt.paths.checkpoints / self.leftover)
+        return Outcome.LOST, leftover_failure(self.leftover, self._attempt.node)
 
     def _data_damaged(self, stopped: Callable[[], bool]) -> bool:
         if self._brought is None or self._brought.dataset is None:

@@ -172,10 +172,10 @@ class Depot:
         wanted = {str(row["name"]): listed_read(row["files"]) for row in told["checkpoints"]}
         if not all(CHECKPOINT_NAME.fullmatch(name) for name in wanted):
             raise ValueError("the store has a checkpoint with a name that may not be written")
-        course_from = int(told.get("course_from", 0))
         brought.unreturned = unreturned(
-            paths.work, resume_from=plan.resume_from, course_from=course_from, stopped=stopped
-        )
+            paths.work, resume_from=plan.resume_from, course_from=int(told.get("course_from", 0)),
+            damaged={str(name): int(number) for name, number in told.get("damaged", {}).items()}, stopped=stopped,
+        )  # fmt: skip
         own = {one.name for one in brought.unreturned}
         wanted = {name: listed for name, listed in wanted.items() if name not in own}
         for path in [path for path in paths.checkpoints.iterdir() if path.name not in own]:

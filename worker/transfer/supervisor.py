@@ -82,6 +82,9 @@ class CarryingSupervisor(Supervisor):
             return judge(self.seen)
         return self.carrier.leftover_judge(*self.carrier.data_judge(*super()._ended(), self._unwanted))
 
+    def _told_more(self) -> dict[str, Any]:
+        return {"leftover": self.carrier.leftover} if self.carrier.leftover else {}
+
     def _record(self, outcome: Outcome, cause: dict[str, Any] | None) -> None:
         cancelled = self.seen.cancelled
 

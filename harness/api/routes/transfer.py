@@ -20,7 +20,7 @@ from harness.api.schemas.transfer import (
     UploadsOut,
 )
 from harness.errors import Invalid
-from harness.jobs.control.saved import course_begin
+from harness.jobs.control.saved import checkpoints_damaged, course_begin
 from harness.responses import file_response
 from harness.transfer import awaited, lending, returns, trees
 from worker.transfer.tree import Tree
@@ -65,7 +65,8 @@ def checkpoints(request: HttpRequest, job_id: str, token: int) -> CheckpointsOut
     sender = returns.sender_get(node_of(request), job_id, token)
     found = returns.checkpoints_get(sender)
     rows = [CheckpointOut.model_validate({"name": name, "files": _rows(made)}) for name, made in found.items()]
-    return CheckpointsOut(checkpoints=rows, course_from=course_begin(sender.attempt.job))
+    job = sender.attempt.job
+    return CheckpointsOut(checkpoints=rows, course_from=course_begin(job), damaged=checkpoints_damaged(job))
 
 
 @router.get("/runs/{job_id}/{token}/checkpoints/{checkpoint}", summary="Bytes of a checkpoint")

@@ -40,6 +40,9 @@ class CheckpointsOut(Schema):
         description="Number of an attempt: what it and later ones saved on the node, beyond the checkpoint that the "
         "run was to go on from, is of the same course.",
     )
+    damaged: dict[str, int] = Field(
+        {}, description="Checkpoints that did not load, and the number of the attempt that found it."
+    )
 
 
 class TreeFileIn(Strict):

@@ -16,11 +16,12 @@ from harness.jobs.control.clock import moment_within
 from harness.jobs.control.found import Figures, Found, found_read, found_take
 from harness.jobs.control.losses import lost_attempts
 from harness.jobs.control.reading import event_read
+from harness.jobs.control.saved import checkpoint_set_aside
 from harness.jobs.control.usage import uses_write
 from harness.jobs.failures import RunFailure, failure_of, given_up
-from harness.jobs.models import Allocation, Checkpoint, Job, JobAttempt
+from harness.jobs.models import Allocation, Job, JobAttempt
 from harness.jobs.sizes import job_size_due
-from harness.jobs.states import job_move, job_note
+from harness.jobs.states import job_move
 from harness.pool.services import pool_setting_get
 from scheduler.backoff import restart_delay_s
 from worker.events import Event, EventKind, FailureCode, Outcome
@@ -91,7 +92,7 @@ def _job_move_on(
     elif outcome == Outcome.CANCELLED:
         job_move(job.pk, _RUNS, JobState.CANCELLING, message="The node ended the run")
         job_move(job.pk, JobState.CANCELLING, JobState.CANCELLED, message="All its processes are gone")
-    elif told is not None and (outcome == Outcome.LOST or _checkpoint_set_aside(job, attempt, told)):
+    elif told is not None and (outcome == Outcome.LOST or _chosen_set_aside(job, attempt, told)):
         _lost(job, attempt, told, forgiven=forgiven)
     elif told is not None:
         data = {"code": told.code}
@@ -143,13 +144,12 @@ def _lost(job: Job, attempt: JobAttempt, told: RunFailure, *, forgiven: bool) ->
     job_move(job.pk, _STARTED, JobState.FAILED, message=final.message, failure=final.to_dict(), data=data)
 
 
-def _checkpoint_set_aside(job: Job, attempt: JobAttempt, told: RunFailure) -> bool:
+def _chosen_set_aside(job: Job, attempt: JobAttempt, told: RunFailure) -> bool:
     """Where a checkpoint that we chose ourselves is damaged: put it aside, so that the next older one is tried."""
     name = attempt.run_plan.resume_from
     if told.code != FailureCode.CHECKPOINT_CORRUPT or not name or job.resume_from == name:
         return False
-    Checkpoint.objects.filter(job=job, name=name).update(removed_at=timezone.now(), best=False)
-    job_note(job, "note", f"The checkpoint {name} is damaged and was set aside.", data={"checkpoint": name})
+    checkpoint_set_aside(job, name)
     return True
 
 

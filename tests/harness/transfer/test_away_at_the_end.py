@@ -171,6 +171,13 @@ def test_a_part_whose_siblings_ended_badly_returns_what_it_made_however_long_tha
     assert part.told[-1].data["outcome"] == outcome
 
 
+def test_the_end_tells_which_checkpoint_that_lay_here_alone_the_run_went_on_from(recording, carrier, switch):
+    switch.away, carrier.leftover = False, "step-00000300"
+    part = recording(Outcome.LOST)
+    part.join()
+    assert part.told[-1].data["leftover"] == "step-00000300"
+
+
 def test_who_cancels_meanwhile_has_the_devices_back(recording):
     part = recording(Outcome.CANCELLED, "end")
     wait_for(part.waits)
