@@ -112,6 +112,13 @@ class Carrier:
         if self._returner is not None:
             self._returner.offer([{"name": name} for name in names])
 
+    def notes(self) -> list[str]:
+        """What people should know of the way back."""
+        found: list[str] = []
+        while self._returner is not None and not self._returner.notes.empty():
+            found.append(self._returner.notes.get())
+        return found
+
     def kept(self) -> list[dict[str, Any]]:
         """Data of CHECKPOINT events that may be told now, since the store has their files."""
         found: list[dict[str, Any]] = []
@@ -141,11 +148,14 @@ class Carrier:
         begin = f"The run has ended: {outcome}{told}. What it made {where}: "
         limit_s = CANCELLED_S if cancelled else math.inf
         problem = self._finish(self._returner, limit_s, hurried, lambda why: tell(begin + why))
-        if not problem:
+        too_large = self._returner.too_large
+        if not problem and not too_large.names:
             owed_end(self._attempt.paths.root)
         if problem and outcome in _NEEDED:
             text = f"The run's output could not be returned to the store: {problem}"
             return Outcome.LOST, failure(FailureCode.NODE_LOST, text)
+        if too_large.names and outcome in _NEEDED:
+            return Outcome.FAILED, too_large.failure()
         return outcome, cause
 
     @staticmethod

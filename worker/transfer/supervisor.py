@@ -60,6 +60,8 @@ class CarryingSupervisor(Supervisor):
         self._kept_tell()
 
     def _kept_tell(self) -> None:
+        for told in self.carrier.notes():
+            self.emit(EventKind.NOTE, message=told)
         for data in self.carrier.kept():
             self.emit(EventKind.CHECKPOINT, **data)
 
