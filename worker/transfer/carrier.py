@@ -22,6 +22,8 @@ from worker.trees import tree_remove
 CANCELLED_S, HURRY_S = 20.0, 2.0
 """So long a cancelled run tries to return what it made, and one that was told to leave. Any other does so until the
 portal has it all or says that another attempt has taken over: what lies here alone is worth more than the devices."""
+RELEASE_S, RELEASE_AGAIN_S = 1.0, 60.0
+"""What takes longer to return is done without the devices; said again now and then, should nobody have heard it."""
 TELL_S, TELL_AGAIN_S = 30.0, 3600.0
 """So long what a run made may wait before people are told why, and then before they are told of another reason."""
 RECORD_S = 5.0
@@ -62,6 +64,20 @@ class Carrier:
             self.leftover = left[-1].name
             plan = replace(plan, resume_from=self.leftover)
         return replace(attempt, plan=plan), self._brought.told(attempt.node)
+
+    def go_on(self, checkpoints: Sequence[dict[str, Any]], leftover: str) -> None:
+        """Return what is left of a run that has ended, without bringing anything: `checkpoints` by data of their
+        CHECKPOINT events, logs and results as they lie here."""
+        attempt, self.leftover = self._attempt, leftover
+        self._brought = self._depot.run_hold(attempt.plan)
+        ranks = [rank.rank for rank in attempt.slots]
+        self._returner = Returner(self._depot.portal, attempt.plan, attempt.paths, ranks, first=attempt.first)
+        self._returner.start()
+        self._returner.offer(checkpoints)
+
+    def unsent(self) -> list[dict[str, Any]]:
+        """Data of CHECKPOINT events whose files the store does not have."""
+        return [] if self._returner is None else self._returner.unsent()
 
     @property
     def refused(self) -> bool:
@@ -136,18 +152,21 @@ class Carrier:
         cause: dict[str, Any] | None,
         hurried: Callable[[], bool],
         tell: Callable[[str], object] = lambda _: None,
+        still: Callable[[], object] = lambda: None,
         *,
         cancelled: bool = False,
     ) -> tuple[Outcome, dict[str, Any] | None]:
         """Return the rest, however long that takes, unless it was `cancelled` or is `hurried`. What a run made and the
-        store did not get, it did not make. `tell`: what people should know of a wait."""
+        store did not get, it did not make. `tell`: what people should know of a wait; `still`: called while it takes
+        long, so that nobody keeps devices for it."""
         if self._returner is None:
             return outcome, cause
         told = f" ({cause['message']})" if cause else ""
         where = f"waits on {self._attempt.node}, as it cannot be returned to the store of the portal now"
         begin = f"The run has ended: {outcome}{told}. What it made {where}: "
         limit_s = CANCELLED_S if cancelled else math.inf
-        problem = self._finish(self._returner, limit_s, hurried, lambda why: tell(begin + why))
+        waits = _Waits(lambda why: tell(begin + why), (lambda: None) if cancelled else still)
+        problem = self._finish(self._returner, limit_s, hurried, waits)
         too_large = self._returner.too_large
         if not problem and not too_large.names:
             owed_end(self._attempt.paths.root)
@@ -159,17 +178,14 @@ class Carrier:
         return outcome, cause
 
     @staticmethod
-    def _finish(returner: Returner, limit_s: float, hurried: Callable[[], bool], tell: Callable[[str], object]) -> str:
+    def _finish(returner: Returner, limit_s: float, hurried: Callable[[], bool], waits: _Waits) -> str:
         returner.finish_begin(limit_s)
-        end_s, tell_s, told = time.monotonic() + limit_s, time.monotonic() + TELL_S, ""
+        end_s = time.monotonic() + limit_s
         while (left_s := end_s - time.monotonic()) > 0 and not returner.finished(min(0.5, left_s)):
             if hurried() and left_s > HURRY_S:
                 end_s = time.monotonic() + HURRY_S
                 returner.finish_begin(HURRY_S)
-            why = returner.away
-            if why not in {"", told} and time.monotonic() >= tell_s:
-                tell(why)
-                tell_s, told = time.monotonic() + TELL_AGAIN_S, why
+            waits.look(returner.away)
         return returner.problem()
 
     def exit_record(self, text: str, *, hurry: bool) -> None:
@@ -181,3 +197,21 @@ class Carrier:
         """What was brought may be removed."""
         if self._brought is not None:
             self._brought.release()
+
+
+class _Waits:
+    """Says what is to be said of a return that takes long."""
+
+    def __init__(self, tell: Callable[[str], object], still: Callable[[], object]) -> None:
+        self._tell, self._still, self._told = tell, still, ""
+        self._tell_s, self._still_s = time.monotonic() + TELL_S, time.monotonic() + RELEASE_S
+
+    def look(self, why: str) -> None:
+        """`why` the portal takes nothing; empty while it does."""
+        now_s = time.monotonic()
+        if now_s >= self._still_s:
+            self._still()
+            self._still_s = now_s + RELEASE_AGAIN_S
+        if why not in {"", self._told} and now_s >= self._tell_s:
+            self._tell(why)
+            self._tell_s, self._told = now_s + TELL_AGAIN_S, why

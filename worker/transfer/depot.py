@@ -230,6 +230,10 @@ class Depot:
             raise
         return brought
 
+    def run_hold(self, plan: RunPlan) -> Brought:
+        """Keep the folder of a run that has ended, whatever it needed before. Raises `ValueError`."""
+        return Brought(holds=[self.cache.hold(job_folder(plan.job_dir))])
+
     @contextmanager
     def request_here(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """A request for a short run with its folders brought here. Raises as `run_bring`."""

@@ -55,6 +55,8 @@ class Returner:
         """Checkpoints that were too large when their turn came: once more at the end, when others may have gone."""
         self._results: dict[str, tuple[int, int]] = {}
         """Files of the results that the store has: name -> (size, time of change in ns)."""
+        self._unsent: dict[str, dict[str, Any]] = {}
+        """Data of all that were told, by name, as long as the store does not have them."""
         self._removed: list[str] = []
         """Checkpoints that went here and not in the store yet."""
         self._ending = threading.Event()
@@ -76,14 +78,22 @@ class Returner:
         """Keep the CHECKPOINT events back until the store has their files; the rest passes."""
         for event in events:
             if event.kind is EventKind.CHECKPOINT:
-                self._told.put(dict(event.data))
+                self._tell(dict(event.data))
         return [event for event in events if event.kind is not EventKind.CHECKPOINT]
 
     def offer(self, saved: Iterable[dict[str, Any]]) -> None:
         """Return checkpoints that no rank tells of, by data of CHECKPOINT events. Of a node that is not the first they
         count only once control has taken them."""
         for data in saved:
-            self._told.put(data)
+            self._tell(data)
+
+    def _tell(self, data: dict[str, Any]) -> None:
+        self._unsent[str(data.get("name", ""))] = data
+        self._told.put(data)
+
+    def unsent(self) -> list[dict[str, Any]]:
+        """Data of CHECKPOINT events of those that the store does not have yet."""
+        return list(self._unsent.values())
 
     def finish_begin(self, limit_s: float) -> None:
         """Return the rest, within `limit_s` from now; asked again, the newer limit counts."""
@@ -173,6 +183,7 @@ class Returner:
         tree = tree_read(self._paths.work, folder) if CHECKPOINT_NAME.fullmatch(name) else None
         if tree is None or not tree.files:
             self.too_large.drop(name)
+            self._unsent.pop(name, None)
             return  # purged before its turn came; a newer one follows
         gone = [item for item in self._removed[-REMOVED_MAX:] if not (self._paths.checkpoints / item).exists()]
         try:
@@ -189,6 +200,7 @@ class Returner:
         self.too_large.drop(name)
         if sent:
             self._removed = []
+            self._unsent.pop(name, None)
             if self._first:
                 self.kept.put({**data, "removed": gone})
 

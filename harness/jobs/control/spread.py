@@ -23,6 +23,7 @@ from harness.jobs.control.clock import Steady
 from harness.jobs.control.found import Found, found_read
 from harness.jobs.control.parts import left_nodes, nodes_of
 from harness.jobs.control.reading import end_told
+from harness.jobs.control.releasing import release_due, return_overdue
 from harness.jobs.control.rescue import offered_read, rescue_awaited, rescue_take
 from harness.jobs.control.saved import checkpoint_set_aside
 from harness.jobs.control.survivors import first_lose, node_leave
@@ -120,6 +121,7 @@ def _add(attempt: JobAttempt, end: NodeEnd) -> None:
     )
     if not node_leave(attempt, end):
         first_lose(attempt, end)
+    release_due(attempt)
 
 
 def _ends(attempt: JobAttempt) -> dict[str, NodeEnd]:
@@ -231,9 +233,12 @@ def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, 
     if not steady.recheck() or (waited <= ANSWER_LIMIT and (attempt.sent_at is not None or stopping)):
         return
     silent = [node for node in missing if not _is_alive(attempt, node, nodes)]
+    if attempt.job.state == JobState.RETURNING:  # nobody waits for devices: it may be started anew and go on
+        silent = [node for node in silent if return_overdue([node], nodes, now)]
     if not steady.recheck():
         return  # it stood still meanwhile: leases may have run out for want of a broker
-    lost = [node for node in silent if stopping or ended_badly or _is_down(node, nodes) or attempt.sends >= SENDS_MAX]
+    given_up = stopping or ended_badly or attempt.sends >= SENDS_MAX or attempt.job.state == JobState.RETURNING
+    lost = [node for node in silent if given_up or _is_down(node, nodes)]
     for node in lost:
         outcome, failure = _lost_end(attempt, node, stopping=stopping)
         _add(attempt, NodeEnd(node=node, outcome=outcome, failure=failure, ended_s=now.timestamp()))
