@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,10 +17,10 @@ from worker.plan import RunPaths, RunPlan
 from worker.transfer.brought import Brought, Content
 from worker.transfer.cache import AHEAD, STARTING, Cache, CacheFull
 from worker.transfer.fetch import AWAY_LIMIT_S, PLAIN, Damaged, Manner, Source, tree_fetch
-from worker.transfer.fetches import fetch_note, fetches
+from worker.transfer.fetches import fetch_note
 from worker.transfer.folders import Folders, dataset_name
 from worker.transfer.heeding import heeding
-from worker.transfer.owed import owed_report, owed_settled, owed_words
+from worker.transfer.owed import owed_settled, owed_words
 from worker.transfer.portal import Portal, PortalRefused, patiently
 from worker.transfer.signed import Signed
 from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, JOB_FOLDER, Tree, dataset_folder, job_folder, tree_here
@@ -33,8 +32,6 @@ LISTINGS_MAX = 3
 CHECK_S = 0.3
 """So long one content that is here already is hashed before a run starts on it: 100 to 400 MiB; `worker.transfer.scrub`
 reads the rest while the run goes on."""
-USE_FRESH_S = 60.0
-"""So old the use of the cache may be in a report."""
 Stop = Callable[[], bool]
 _log = logging.getLogger(__name__)
 
@@ -287,26 +284,3 @@ def run_paths(plan: RunPlan) -> RunPaths:
     """Where the files of a job lie for this node. Raises `ValueError` for a plan that names no job of the store."""
     depot = depot_here()
     return RunPaths(Path(plan.job_dir), plan.part(node_name())) if depot is None else depot.run_paths(plan)
-
-
-def cache_report(**more: Any) -> dict[str, Any]:
-    """For the node's report: how full its cache is, which datasets it has, and `more`; nothing on a node that sees the
-    store."""
-    depot = depot_here()
-    if depot is None:
-        return {}
-    used = _used(depot.cache.root, int(time.monotonic() // USE_FRESH_S))
-    datasets = Folders(depot.cache.root).datasets_here()
-    told = {**used, "limit_bytes": depot.cache.limit_bytes, "datasets": datasets, **more}
-    if past := fetches(depot.cache):
-        told["fetches"] = past
-    if damages := depot.cache.damages_lately(time.time()):
-        told |= {"damages": len(damages), "damaged_at_s": damages[-1]["at_s"]}
-    return {"cache": told}
-
-
-@lru_cache(maxsize=1)
-def _used(root: Path, moment: int) -> dict[str, Any]:
-    """Counted anew for each `moment`: it takes a walk over all files."""
-    cache = Cache(root, 0)
-    return {"used_bytes": cache.used_bytes(), **owed_report(cache)}

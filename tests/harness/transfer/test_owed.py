@@ -15,8 +15,8 @@ from worker.events import Outcome
 from worker.states import JobState
 from worker.transfer.cache import CacheFull
 from worker.transfer.carrier import Carrier
-from worker.transfer.depot import cache_report
 from worker.transfer.owed import owed, owed_settled
+from worker.transfer.report import cache_report
 from worker.transfer.unreturned import MANIFEST
 
 SIZE = 3 << 20
