@@ -18,7 +18,8 @@ from tests.factory_samples import dataset_from_sample
 from worker.states import JobState
 
 PASSWORD = "correct horse battery"
-STATES = tuple(map(str, JobState))
+STATES = tuple(sorted(JobState, key=lambda state: state == JobState.RETURNING))
+"""The last one came last: what others are made of stays as it was."""
 
 
 def people_make() -> SimpleNamespace:
