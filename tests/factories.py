@@ -15,9 +15,11 @@ from tests.factory_offers import offers_make
 from tests.factory_queue import queue_make
 from tests.factory_rates import rate_test_make
 from tests.factory_samples import dataset_from_sample
+from worker.states import JobState
 
 PASSWORD = "correct horse battery"
-STATES = ("draft", "queued", "placed", "running", "pausing", "paused", "cancelling", "succeeded", "failed", "cancelled")
+STATES = tuple(sorted(JobState, key=lambda state: state == JobState.RETURNING))
+"""The last one came last: what others are made of stays as it was."""
 
 
 def people_make() -> SimpleNamespace:

@@ -155,7 +155,7 @@ def job_in_state(user: Any, project: Any, dataset: Any, state: str, name: str = 
 
 
 def _epochs_done(state: str) -> int:
-    return EPOCHS if state == "succeeded" else 7
+    return EPOCHS if state in {"returning", "succeeded"} else 7
 
 
 def _columns(state: str, now: datetime) -> dict[str, Any]:

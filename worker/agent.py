@@ -80,7 +80,7 @@ def _prepare(plan: RunPlan, paths: RunPaths) -> bool:
         return False
     entry = registry.find(paths, plan.token)
     if entry is not None:
-        if entry.process() is None:
+        if entry.process() is None and not _is_interrupted(entry):
             _record_lost(entry)
         return False
     _end_older(plan)
@@ -95,8 +95,8 @@ def _request(paths: RunPaths, token: int, name: str) -> None:
     (folder / name).touch()
 
 
-def _spawn(plan: RunPlan, paths: RunPaths) -> registry.Entry:
-    module = "worker.supervisor" if depot_here() is None else "worker.transfer.supervisor"
+def _spawn(plan: RunPlan, paths: RunPaths, module: str = "") -> registry.Entry:
+    module = module or ("worker.supervisor" if depot_here() is None else "worker.transfer.supervisor")
     argv = [sys.executable, "-m", module, str(paths.root), str(plan.token), paths.part]
     with (paths.attempt(plan.token) / "supervisor.log").open("ab") as log:
         child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
@@ -176,7 +176,7 @@ def stop_all() -> int:
     """End every supervisor of this node; their attempts are recorded as lost and can be resumed."""
     processes = [process for entry in registry.entries() if (process := entry.process())]
     _end(processes, STOP_WAIT_S)
-    sweep()
+    sweep(resume=False)
     return len(processes)
 
 
@@ -185,19 +185,46 @@ def _reap() -> None:
     _children[:] = [child for child in _children if child.poll() is None]
 
 
-def sweep() -> list[registry.Entry]:
-    """Entries of live supervisors. A dead one without a record of its end is recorded as lost."""
+def sweep(*, resume: bool = True) -> list[registry.Entry]:
+    """Entries of live supervisors. A dead one without a record of its end is recorded as lost; one that only returned
+    what its run had made is started again, unless the node stops."""
     _reap()
     alive = []
     for entry in registry.entries():
         if entry.process() is not None:
             alive.append(entry)
             continue
+        if _is_interrupted(entry):
+            alive += _go_on(entry) if resume else []
+            continue
         if entry.paths.root.exists() and not entry.paths.exit_file(entry.token).exists():
             with registry.locked(entry.paths):
                 _record_lost(entry)
         registry.remove(entry.job_id, entry.token)
     return alive
+
+
+def _is_interrupted(entry: registry.Entry) -> bool:
+    """Whether what is left to do is to return what its run made."""
+    there = entry.paths.returning_file(entry.token).exists() and depot_here() is not None
+    return there and not entry.paths.exit_file(entry.token).exists() and _plan_of(entry) is not None
+
+
+def _go_on(entry: registry.Entry) -> list[registry.Entry]:
+    """Have the rest returned, by one process; nothing where none can be started now."""
+    plan = _plan_of(entry)
+    try:
+        with registry.locked(entry.paths):
+            found = registry.find(entry.paths, entry.token)
+            if plan is None or (found is not None and found.process() is not None):
+                return [] if found is None else [found]
+            made = _spawn(plan, entry.paths, "worker.transfer.again")
+            registry.add(made)
+    except OSError as error:
+        _log.warning("job %s: attempt %d cannot be returned now: %s", entry.job_id, entry.token, error)
+        return []
+    _log.info("job %s: attempt %d goes on returning what it made", entry.job_id, entry.token)
+    return [made]
 
 
 def _record_lost(entry: registry.Entry) -> None:
@@ -219,10 +246,16 @@ def _record_lost(entry: registry.Entry) -> None:
 
 def _stream_of(entry: registry.Entry) -> int:
     """Where its supervisor sent what it said: the end must not overtake that. Without a plan it printed nothing."""
+    plan = _plan_of(entry)
+    return plan.event_stream if plan else 0
+
+
+def _plan_of(entry: registry.Entry) -> RunPlan | None:
+    """None where there is none that can be read."""
     try:
-        return RunPlan.from_dict(json.loads(entry.paths.plan(entry.token).read_text())).event_stream
+        return RunPlan.from_dict(json.loads(entry.paths.plan(entry.token).read_text()))
     except (OSError, ValueError):
-        return 0
+        return None
 
 
 def _exited(job_id: str, token: int, outcome: Outcome, cause: dict[str, Any] | None) -> Event:

@@ -203,6 +203,12 @@ def left_early(who: str) -> dict[str, Any]:
     return failure(FailureCode.PROGRAM_ERROR, text, hint)
 
 
+def leftover_failure(name: str, node: str) -> dict[str, Any]:
+    """The run could not go on from a checkpoint that lay on a node alone: it is not that of its plan which is bad."""
+    text = f"The checkpoint {name}, which lay on {node} and had not been returned, does not load."
+    return failure(FailureCode.CHECKPOINT_CORRUPT, text)
+
+
 def _memory_failure(seen: Seen, text: str | None = None) -> dict[str, Any]:
     verdict = out_of_memory(seen.memory_limit_bytes, seen.fitting_batch, seen.phase)
     return failure(verdict.code, verdict.message, verdict.hint, traceback=text)

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from worker.scratch import tidy
 from worker.transfer.ahead import ahead
 from worker.transfer.scrub import scrub
+from worker.transfer.settling import settle
 
-CHORES = (tidy, scrub, ahead)
+CHORES = (tidy, scrub, ahead, settle)
 AGAIN_S = 60.0
 _log = logging.getLogger(__name__)
 

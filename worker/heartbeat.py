@@ -22,7 +22,7 @@ from worker.clock import clock_ahead_s
 from worker.facts import release
 from worker.home import node_name, redis_url
 from worker.transfer.ahead import copying_report
-from worker.transfer.depot import cache_report
+from worker.transfer.report import cache_report
 
 BEAT_S = 5.0
 ASK_S = 2.0

@@ -248,6 +248,10 @@ class RunPaths:
         """The EXITED event, written before it is sent, so that a lost broker loses nothing."""
         return self.attempt(token) / "exit.json"
 
+    def returning_file(self, token: int) -> Path:
+        """How the ranks of this node ended, and what is still to be returned: as long as its supervisor does so."""
+        return self.attempt(token) / "returning.json"
+
     @property
     def fence(self) -> Path:
         """Highest fencing token this node has seen for the job."""

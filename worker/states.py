@@ -21,6 +21,8 @@ class JobState(StrEnum):
     """The first training step has been made."""
     PAUSING = "pausing"
     """Asked to write a checkpoint and leave its devices."""
+    RETURNING = "returning"
+    """Its ranks have ended and its devices are free; what it made is still on its way to the store."""
     PAUSED = "paused"
     """Holds a checkpoint and no devices."""
     CANCELLING = "cancelling"
@@ -38,15 +40,28 @@ TRANSITIONS: dict[JobState, frozenset[JobState]] = {
             JobState.RUNNING,
             JobState.QUEUED,
             JobState.PAUSING,
+            JobState.RETURNING,
             JobState.CANCELLING,
             JobState.SUCCEEDED,
             JobState.FAILED,
         }
     ),
     JobState.RUNNING: frozenset(
-        {JobState.QUEUED, JobState.PAUSING, JobState.CANCELLING, JobState.SUCCEEDED, JobState.FAILED}
+        {
+            JobState.QUEUED,
+            JobState.PAUSING,
+            JobState.RETURNING,
+            JobState.CANCELLING,
+            JobState.SUCCEEDED,
+            JobState.FAILED,
+        }
     ),
-    JobState.PAUSING: frozenset({JobState.PAUSED, JobState.CANCELLING, JobState.SUCCEEDED, JobState.FAILED}),
+    JobState.PAUSING: frozenset(
+        {JobState.PAUSED, JobState.RETURNING, JobState.CANCELLING, JobState.SUCCEEDED, JobState.FAILED}
+    ),
+    JobState.RETURNING: frozenset(
+        {JobState.QUEUED, JobState.PAUSED, JobState.CANCELLING, JobState.SUCCEEDED, JobState.FAILED}
+    ),
     JobState.PAUSED: frozenset({JobState.QUEUED, JobState.CANCELLED}),
     JobState.CANCELLING: frozenset({JobState.CANCELLED}),
     JobState.SUCCEEDED: frozenset(),
@@ -62,6 +77,10 @@ HOLDS_DEVICES: frozenset[JobState] = frozenset(
     {JobState.PLACED, JobState.RUNNING, JobState.PAUSING, JobState.CANCELLING}
 )
 """States in which devices are allocated to the job."""
+
+
+HAS_ATTEMPT: frozenset[JobState] = HOLDS_DEVICES | {JobState.RETURNING}
+"""States in which an attempt of the job is open: a node works for it."""
 
 
 def can_move(old: JobState, new: JobState) -> bool:

@@ -256,7 +256,7 @@ class Supervisor:
         for tail in self.tails:
             tail.close()
         told = {"outcome": str(outcome), "failure": cause, "node": self.attempt.node}
-        event = self.emit(EventKind.EXITED, **told, rescue=rescued(self.paths))
+        event = self.emit(EventKind.EXITED, **told, rescue=rescued(self.paths), **self._told_more())
         try:
             registry.write_json(self.paths.exit_file(self.plan.token), event.to_json())
         except OSError as error:  # a full disk: then the message alone tells how it ended
@@ -265,6 +265,10 @@ class Supervisor:
         self.forwarder.close(SHUTDOWN_WAIT_S if self.seen.shut_down else BROKER_WAIT_S)
         # Last: as long as we are known here, nobody else tells control how the attempt ended.
         registry.remove(self.plan.job_id, self.plan.token)
+
+    def _told_more(self) -> dict[str, Any]:
+        """What else control should know of the end."""
+        return {}
 
 
 def main(kind: type[Supervisor] = Supervisor) -> int:

@@ -41,7 +41,7 @@ from harness.errors import Conflict, Forbidden, Invalid
 from harness.ids import new_id
 from harness.storage.room import storage_check
 from harness.storage.sizes import content_measure
-from worker.states import HOLDS_DEVICES, JobState
+from worker.states import HAS_ATTEMPT, JobState
 
 __all__ = [
     "dataset_create_from_file",
@@ -53,7 +53,7 @@ __all__ = [
     "upload_delete",
     "upload_finish",
 ]
-_USING = [JobState.QUEUED, JobState.PAUSED, *HOLDS_DEVICES]
+_USING = [JobState.QUEUED, JobState.PAUSED, *HAS_ATTEMPT]
 """States in which a job still needs its dataset."""
 
 

@@ -15,9 +15,9 @@ from harness.storage.items import EARLIER, JOB, StorageItem, Visitor
 from harness.storage.models import JobSize
 from harness.storage.use import StorageUse, content_sizes
 from harness.trash import PURGE_BEGUN
-from worker.states import HOLDS_DEVICES, JobState
+from worker.states import HAS_ATTEMPT, JobState
 
-_ACTIVE = frozenset({JobState.QUEUED, *HOLDS_DEVICES})
+_ACTIVE = frozenset({JobState.QUEUED, *HAS_ATTEMPT})
 
 
 def contents_named(project_ids: list[str]) -> dict[str, dict[str, int]]:

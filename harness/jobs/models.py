@@ -165,6 +165,8 @@ class JobAttempt(models.Model):
     """Highest `Event.seq` taken in, by rank: written with its effects, so that no event counts twice."""
     sends = models.PositiveSmallIntegerField(default=0)
     """How often the start message was sent."""
+    released_at = models.DateTimeField(null=True, blank=True)
+    """When it gave its devices back, where that was before its end: what it made was still to be returned."""
     ended_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

@@ -22,6 +22,8 @@ class NodeEnd:
     """In the node's own words; `failures.failure_of` makes a `RunFailure` of what the attempt ends with."""
     rescue: tuple[str, ...] = ()
     """Names of checkpoints that it has made of its copies of the run."""
+    leftover: str = ""
+    """A checkpoint that lay there alone, and not that of the plan: the attempt went on from it."""
     ended_s: float | None = None
     """Unix time, by its own clock; None where an earlier release wrote it."""
 
@@ -39,6 +41,11 @@ class NodeEnd:
     def is_cut(self) -> bool:
         """Whether another node did not answer it."""
         return bool(self._words.get("cut"))
+
+    @property
+    def has_refused(self) -> bool:
+        """Whether its ranks could not go on from the checkpoint that they were given."""
+        return self._words.get("code") == FailureCode.CHECKPOINT_CORRUPT
 
     @property
     def message(self) -> str:
@@ -62,5 +69,6 @@ def end_read(body: Mapping[str, Any]) -> NodeEnd:
         outcome=Outcome(outcome) if outcome in list(Outcome) else Outcome.LOST,
         failure=body.get("failure"),
         rescue=tuple(body.get("rescue") or ()),
+        leftover=str(body.get("leftover") or ""),
         ended_s=body.get("ended_s"),
     )

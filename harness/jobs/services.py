@@ -39,7 +39,7 @@ from harness.jobs.trash import job_delete, job_purge, job_restore
 from harness.pool.models import Node, NodeState
 from harness.pool.services import node_queue, pool_setting_get
 from harness.storage.room import storage_check
-from worker.states import HOLDS_DEVICES, TERMINAL, JobState
+from worker.states import HAS_ATTEMPT, TERMINAL, JobState
 
 __all__ = [
     "export_create",
@@ -134,7 +134,7 @@ def job_cancel(*, user: User, job: Job) -> Job:
     with transaction.atomic():
         _hold(job)
         waits = (JobState.DRAFT, JobState.QUEUED, JobState.PAUSED)
-        runs = (JobState.PLACED, JobState.RUNNING, JobState.PAUSING)
+        runs = (JobState.PLACED, JobState.RUNNING, JobState.PAUSING, JobState.RETURNING)
         if job_move(job.pk, runs, JobState.CANCELLING, actor=user, message="Cancel requested"):
             stop_send(job.pk, "cancel")
         elif not job_move(job.pk, waits, JobState.CANCELLED, actor=user, message="Cancelled"):
@@ -234,7 +234,7 @@ def _no_resume(job: Job) -> Conflict:
 def _wrong_state(job: Job, verb: str) -> Conflict:
     job.refresh_from_db(fields=["state"])
     hint = "Clone it to run it again." if JobState(job.state) in TERMINAL else ""
-    if JobState(job.state) in HOLDS_DEVICES:
+    if JobState(job.state) in HAS_ATTEMPT:
         hint = "Wait, or cancel it."
     if job.state == JobState.DRAFT:
         hint = "Submit it: by itself, or with the line of an offer."

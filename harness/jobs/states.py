@@ -56,7 +56,7 @@ def _stamps(new: JobState) -> dict[str, Any]:
     stamps: dict[str, Any] = {"retry_at": None, "queue_position": None}
     if new != JobState.QUEUED:
         stamps |= {"waiting_code": "", "waiting_text": ""}
-    if new in TERMINAL or new == JobState.PAUSED:
+    if new in TERMINAL or new in {JobState.PAUSED, JobState.RETURNING}:
         # Nothing is expected of it any more.
         stamps |= dict.fromkeys(_EXPECTED) | {"warning": ""}
     if new in TERMINAL:

@@ -11,7 +11,7 @@ from harness.datasets.models import Dataset, DatasetState
 from harness.datasets.selectors import dataset_list
 from harness.jobs.models import Job
 from harness.jobs.selectors import JobFilters, job_rows
-from worker.states import JobState
+from worker.states import HAS_ATTEMPT, JobState
 
 STEPS = (
     "Bring data, or take a sample",
@@ -19,7 +19,7 @@ STEPS = (
     "Submit it, and watch it train",
     "See how good it is, and predict",
 )
-_WAITING = frozenset({JobState.QUEUED, JobState.PLACED, JobState.RUNNING, JobState.PAUSING, JobState.PAUSED})
+_WAITING = HAS_ATTEMPT - {JobState.CANCELLING} | {JobState.QUEUED, JobState.PAUSED}
 
 
 @dataclass(frozen=True, kw_only=True)

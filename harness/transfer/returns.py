@@ -123,7 +123,12 @@ def piece_write(sender: Sender, *, kind: str, name: str, file: str, offset: int,
         raise Invalid(f"{file!r} is not a file name.", field="file")
     limit_bytes = sender.attempt.run_plan.limits.disk_bytes
     if tree_bytes(sender.incoming) + len(body) > limit_bytes:
-        raise TooLarge(f"A run may return at most {size_words(limit_bytes)} at once.")
+        for other in _children(sender.incoming):
+            if other != folder:  # of what was given up: one tree is sent at a time
+                tree_remove(other)
+        if tree_bytes(folder) + len(body) > limit_bytes:
+            tree_remove(folder)
+            raise TooLarge(f"A run may return at most {size_words(limit_bytes)} at once.")
     space_check(len(body))
     folder.mkdir(parents=True, exist_ok=True)
     return _append(folder / file, offset, body)
@@ -166,7 +171,11 @@ def tree_commit(node: Node, job_id: str, token: int, *, kind: str, name: str, tr
         tree_remove(folder)
     else:
         _staged_check(folder, tree)
-        _room_check(sender, tree)
+        try:
+            _room_check(sender, tree)
+        except TooLarge:
+            tree_remove(folder)
+            raise
     gone = settings.STORE.gone / f"{job_id}-{new_id()}"
     gone.mkdir(parents=True)
     try:
@@ -222,8 +231,12 @@ def _is_placed(sender: Sender, kind: str, name: str, tree: Tree) -> bool:
 def _room_check(sender: Sender, tree: Tree) -> None:
     """Pass where a run keeps to its limit of disk; old and new lie there together for a moment. Raises `TooLarge`."""
     limit_bytes = sender.attempt.run_plan.limits.disk_bytes
-    if tree_bytes(sender.paths.work) + tree.bytes > 2 * limit_bytes:
+    if tree.bytes > limit_bytes or tree_bytes(sender.paths.work) + tree.bytes > 2 * limit_bytes:
         raise TooLarge(f"The files of a run may take {size_words(limit_bytes)}.")
+
+
+def _children(folder: Path) -> list[Path]:
+    return list(folder.iterdir()) if folder.is_dir() else []
 
 
 def _is(folder: Path, file: TreeFile) -> bool:

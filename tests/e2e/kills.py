@@ -19,12 +19,13 @@ import psutil
 
 from tests.e2e.faults import at_rest, attempts, checkpoints_are_whole, history, never_at_once
 from tests.e2e.stack import RunningStack, items, processes_of, wait_for
+from worker.states import JobState
 
 T = TypeVar("T")
 PARTS = ("broker", "control", "node", "portal")
 DATABASE = "database"
 OF_RUNS = {"rank": "train.py", "launcher": "worker.launch", "supervisor": "worker.supervisor"}
-STATES = {"draft", "queued", "placed", "running", "pausing", "paused", "cancelling", "succeeded", "failed", "cancelled"}
+STATES = set(map(str, JobState))
 AT_ONCE = 4
 """Jobs that are not over: more than a small machine runs, so that some always wait."""
 LOOK_EVERY = 5

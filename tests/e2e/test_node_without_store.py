@@ -26,13 +26,14 @@ from tests.e2e.stack import (
     START_TIMEOUT_S,
     RunningStack,
     clean_environment,
+    processes_of,
     wait_for,
 )
 from tests.worker.transfer.test_scrub import flip
 from worker.transfer.cache import Cache
 
 pytestmark = pytest.mark.stack
-NAMES = iter(("second", "third", "fourth"))
+NAMES = iter(("second", "third", "fourth", "fifth"))
 SECRETS = REPOSITORY / "deploy" / "compose" / "secrets.sh"
 
 
@@ -146,6 +147,29 @@ def test_a_bit_that_flips_in_its_cache_is_found_before_a_run_and_during_one(firs
     assert told == 2
     first.post(f"/jobs/{long}/cancel")
     wait_for(lambda: first.job(long)["state"] == "cancelled", timeout_s=END_TIMEOUT_S, what="it is cancelled")
+
+
+def test_a_run_leaves_its_device_to_others_while_its_results_cannot_return_and_loses_none(first, second, name, digits):
+    def returns():
+        """Processes of the node that return what a run made."""
+        return [process for process in processes_of(second) if "worker.transfer." in " ".join(process.cmdline())]
+
+    job = first.job_submit(digits, SPEC)
+    shut = first.home / "store" / "jobs" / job / "incoming"
+    shut.touch()  # a file where the portal needs a folder: it answers 500, whatever is returned
+    first.job_wait(job, "returning")
+    other = first.job_submit(digits, SPEC)
+    first.job_wait(other, "succeeded")
+    (before,) = returns()
+    before.kill()
+    wait_for(lambda: [one for one in returns() if one.pid != before.pid], timeout_s=END_TIMEOUT_S, what="it goes on")
+    assert first.job(job)["state"] == "returning"
+    shut.unlink()
+    first.job_wait(job, "succeeded")
+    assert load(first.request("GET", f"/jobs/{job}/weights").content)
+    names = {row["name"] for row in first.get(f"/jobs/{job}/checkpoints")["items"]}
+    assert names == {path.name for path in (shut.parent / "work" / "checkpoints").glob("step-*")} != set()
+    assert first.job(job)["restarts"] == 0
 
 
 def test_a_node_that_was_given_its_secret_beforehand_needs_nobody_and_runs_a_job(first, name, digits, tmp_path):

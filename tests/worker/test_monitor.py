@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
+import pytest
+
+from tests.untested import untested
 from worker.monitor import RANK_VARIABLE, Monitor
+from worker.sandbox import SandboxLevel, SandboxLimits, SandboxSpec, host, start
+from worker.sandbox.environment import python_environment
 
 
 class Standing:
@@ -52,3 +62,58 @@ def test_a_rank_that_has_ended_is_not_told_to_use_nothing() -> None:
     assert [one["rss_bytes"] for one in monitor.sample([rank])["ranks"]] == [1 << 20]
     rank.rss = 0
     assert monitor.sample([rank])["ranks"] == []
+
+
+SHARING = r"""
+import mmap, os, sys, time
+with open(sys.argv[1] + "/shared", "wb+") as file:
+    file.write(bytes(64 << 20)); file.flush()
+    shared = mmap.mmap(file.fileno(), 0)
+    os.unlink(file.name)
+for _ in range(3):
+    if not os.fork():
+        break
+sum(shared[::4096])
+os.write(1, b"there\n")
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def sharing(home: Path, tmp_path: Path) -> Iterator[Callable[[SandboxLevel, str], list[psutil.Process]]]:
+    """Starts a program whose four processes share 64 MiB in a folder; its processes, once all have looked at them."""
+    started = []
+
+    def begin(level: SandboxLevel, folder: str) -> list[psutil.Process]:
+        spec = SandboxSpec(
+            name=f"m{os.getpid()}", argv=(sys.executable, "-c", SHARING, folder), workdir=tmp_path,
+            writable=(tmp_path,), limits=SandboxLimits(memory_bytes=1 << 30), environment=python_environment(),
+        )  # fmt: skip
+        started.append(process := start(spec, at_level=level, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL))
+        assert process.popen.stdout
+        assert [process.popen.stdout.readline() for _ in range(4)] == [b"there\n"] * 4
+        return process.processes()
+
+    yield begin
+    for process in started:
+        process.close()
+
+
+@pytest.mark.parametrize("folder", ["/dev/shm", "/tmp"])
+def test_what_processes_share_in_the_memory_of_their_sandbox_counts_once(
+    sharing: Callable[[SandboxLevel, str], list[psutil.Process]], folder: str
+) -> None:
+    if host().level < SandboxLevel.L2:
+        pytest.skip(untested("memory in the file systems of a sandbox", host().reason))
+    monitor = Monitor()
+    monitor.sample(sharing(SandboxLevel.L2, folder))
+    assert 64 << 20 <= monitor.memory_bytes < 128 << 20
+
+
+@pytest.mark.skipif(host().level < SandboxLevel.L1, reason=untested("landlock", host().reason))
+def test_where_a_sandbox_has_no_such_file_system_of_its_own_what_is_mapped_counts_once(
+    sharing: Callable[[SandboxLevel, str], list[psutil.Process]],
+) -> None:
+    monitor = Monitor()
+    monitor.sample(sharing(SandboxLevel.L1, "/dev/shm"))
+    assert 64 << 20 <= monitor.memory_bytes < 128 << 20

@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import fnmatch
 import json
-import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 import torch
 
 from worker.fence import GONE, LEFT, OLD, STEP, desk_name, fence_raise, newest_writer, step_name
 from worker.machine_faults import is_disk_fault
 from worker.runtime.aside import purge_aside, put_aside
+from worker.runtime.durable import folder_flush, folder_opened, state_write, text_write
 from worker.runtime.exhausted import is_out_of_memory
-from worker.runtime.hashed import HashingFile
 from worker.runtime.manifest import FORMAT, MANIFEST_FILE, STATE_FILE, manifest_read
 from worker.runtime.whole import CorruptCheckpoint as CorruptCheckpoint
 from worker.runtime.whole import files_check, is_whole, may_be_one_file
@@ -78,7 +77,7 @@ class CheckpointStore:
 
     def check(self) -> None:
         """Raise `Superseded` where a newer attempt works here."""
-        with suppress(OSError), _opened(self.folder) as folder:  # what counts is that the desk is there
+        with suppress(OSError), folder_opened(self.folder) as folder:  # what counts is that the desk is there
             self._check(newest_writer(folder))
 
     def _check(self, newest: int) -> None:
@@ -92,7 +91,7 @@ class CheckpointStore:
         self.check()
         self.folder.mkdir(parents=True, exist_ok=True)
         if self.token:
-            with _opened(self.folder) as folder:
+            with folder_opened(self.folder) as folder:
                 self._check(fence_raise(folder, self.token))
         else:
             self.desk.mkdir(exist_ok=True)
@@ -137,12 +136,12 @@ class CheckpointStore:
         making = self.desk / name
         try:
             making.mkdir()
-            size, digest = _write_state(making / STATE_FILE, state)
+            size, digest = state_write(making / STATE_FILE, state)
             files = {STATE_FILE: {"bytes": size, "sha256": digest}}
             manifest = {"format": FORMAT, "step": step, "epoch": epoch, "metric": metric, "files": files}
             made = {"created_s": time.time(), "attempt": self.token}
-            _write_text(making / MANIFEST_FILE, json.dumps(manifest | made, indent=1))
-            _flush_folder(making)
+            text_write(making / MANIFEST_FILE, json.dumps(manifest | made, indent=1))
+            folder_flush(making)
             self.check()  # it may have taken long
             self._put(making, self.folder / name)
             self._damaged.discard(name)
@@ -231,7 +230,7 @@ class CheckpointStore:
             replaced.mkdir()
             place.rename(replaced / place.name)
         making.rename(place)
-        _flush_folder(self.folder)
+        folder_flush(self.folder)
         shutil.rmtree(replaced, ignore_errors=True)
 
     def _sweep(self) -> None:
@@ -260,40 +259,6 @@ def _clear(desk: Path, folder: Path) -> None:
                 path.rename(folder / path.name)
     for path in desk.glob("*"):
         shutil.rmtree(path, ignore_errors=True)
-
-
-def _write_state(path: Path, state: dict[str, Any]) -> tuple[int, str]:
-    with path.open("wb") as raw:
-        file = HashingFile(raw)
-        try:
-            torch.save(state, cast(IO[bytes], file))
-            file.flush_to_disk()
-        except Exception as error:
-            if file.error is not None:
-                raise file.error from error
-            raise
-    return file.count, file.digest.hexdigest()
-
-
-def _write_text(path: Path, text: str) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-@contextmanager
-def _opened(folder: Path) -> Iterator[int]:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _flush_folder(path: Path) -> None:
-    with _opened(path) as folder:
-        os.fsync(folder)
 
 
 def _scalars_own(tree: dict[Any, Any] | list[Any]) -> None:

@@ -35,6 +35,8 @@ DAMAGED_LATELY_S = 30 * 86400
 YOUNG_S = 60.0
 """What was used so short a time ago stays: whoever asked for it may be about to lock it."""
 LOOK_S = 0.1
+UNRETURNED = "unreturned"
+"""File in a job's folder: it holds what the store does not have, and nothing but that job's end removes it."""
 SPARE_SHARE = 0.1
 """Of the disk, which runs write to as well: nothing that can wait is put there."""
 
@@ -122,10 +124,16 @@ class Cache:
 
     def is_held(self, name: str) -> bool:
         """Whether somebody holds it now."""
+        before_s = self._used_s(name)
         hold = self._lock(name, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if hold is not None:
+            os.utime(self._lock_path(name), (before_s, before_s))  # a look is no use of it
             hold.release()
         return hold is None
+
+    def unreturned(self) -> list[str]:
+        """Entries with something that the store does not have."""
+        return [f"jobs/{path.parent.name}" for path in (self.root / "jobs").glob(f"*/{UNRETURNED}")]
 
     def contents(self) -> set[str]:
         """Digests of what lies here."""
@@ -227,7 +235,7 @@ class Cache:
             # A use that is still to come is one from before the clock was set back.
             is_young = abs(time.time() - self._used_s(name)) < YOUNG_S
             may_go = not spare if is_kept else not is_young
-            if may_go:
+            if may_go and not (self.path(name) / UNRETURNED).exists():
                 removed += self.remove(name)
         if need_bytes > free_bytes + removed:
             raise CacheFull(_no_room(need_bytes, self.limit_bytes))

@@ -10,10 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from worker.attempt import Attempt
-from worker.cause import failure
+from worker.cause import failure, leftover_failure
 from worker.events import Event, FailureCode, Outcome
 from worker.transfer.brought import Brought
 from worker.transfer.depot import Depot
+from worker.transfer.owed import owed_begin, owed_end
 from worker.transfer.portal import Stopped
 from worker.transfer.returning import Returner
 from worker.trees import tree_remove
@@ -21,6 +22,8 @@ from worker.trees import tree_remove
 CANCELLED_S, HURRY_S = 20.0, 2.0
 """So long a cancelled run tries to return what it made, and one that was told to leave. Any other does so until the
 portal has it all or says that another attempt has taken over: what lies here alone is worth more than the devices."""
+RELEASE_S, RELEASE_AGAIN_S = 1.0, 60.0
+"""What takes longer to return is done without the devices; said again now and then, should nobody have heard it."""
 TELL_S, TELL_AGAIN_S = 30.0, 3600.0
 """So long what a run made may wait before people are told why, and then before they are told of another reason."""
 RECORD_S = 5.0
@@ -38,7 +41,7 @@ class Carrier:
         self._attempt, self._depot = attempt, depot
         self._brought: Brought | None = None
         self._returner: Returner | None = None
-        self._leftover: str | None = None
+        self.leftover = ""
         """The checkpoint that lay here alone, from which the run goes on instead of that of its plan."""
 
     def bring(self, unwanted: Callable[[], bool]) -> tuple[Attempt, dict[str, Any]]:
@@ -50,6 +53,7 @@ class Carrier:
         attempt.make_folders()
         paths = attempt.paths
         self._brought = self._depot.run_bring(attempt.plan, paths, first=attempt.first, stopped=unwanted)
+        owed_begin(paths.root, attempt.plan.token)
         ranks = [rank.rank for rank in attempt.slots]
         self._returner = Returner(self._depot.portal, attempt.plan, paths, ranks, first=attempt.first)
         self._returner.start()
@@ -57,9 +61,23 @@ class Carrier:
         plan = replace(attempt.plan, dataset_dir=str(self._brought.dataset.path))
         if left := self._brought.unreturned:
             self._returner.offer([one.told() for one in left])
-            self._leftover = left[-1].name
-            plan = replace(plan, resume_from=self._leftover)
+            self.leftover = left[-1].name
+            plan = replace(plan, resume_from=self.leftover)
         return replace(attempt, plan=plan), self._brought.told(attempt.node)
+
+    def go_on(self, checkpoints: Sequence[dict[str, Any]], leftover: str) -> None:
+        """Return what is left of a run that has ended, without bringing anything: `checkpoints` by data of their
+        CHECKPOINT events, logs and results as they lie here."""
+        attempt, self.leftover = self._attempt, leftover
+        self._brought = self._depot.run_hold(attempt.plan)
+        ranks = [rank.rank for rank in attempt.slots]
+        self._returner = Returner(self._depot.portal, attempt.plan, attempt.paths, ranks, first=attempt.first)
+        self._returner.start()
+        self._returner.offer(checkpoints)
+
+    def unsent(self) -> list[dict[str, Any]]:
+        """Data of CHECKPOINT events whose files the store does not have."""
+        return [] if self._returner is None else self._returner.unsent()
 
     @property
     def refused(self) -> bool:
@@ -88,11 +106,10 @@ class Carrier:
         """A run that could not go on from what lay here alone starts again without it: control knows only the
         checkpoint of the plan, and would blame that."""
         code = (cause or {}).get("code")
-        if self._leftover is None or outcome is not Outcome.FAILED or code != FailureCode.CHECKPOINT_CORRUPT:
+        if not self.leftover or outcome is not Outcome.FAILED or code != FailureCode.CHECKPOINT_CORRUPT:
             return outcome, cause
-        tree_remove(self._attempt.paths.checkpoints / self._leftover)
-        where = f"{self._leftover}, which lay on {self._attempt.node} and had not been returned,"
-        return Outcome.LOST, failure(FailureCode.CHECKPOINT_CORRUPT, f"The checkpoint {where} does not load.")
+        tree_remove(self._attempt.paths.checkpoints / self.leftover)
+        return Outcome.LOST, leftover_failure(self.leftover, self._attempt.node)
 
     def _data_damaged(self, stopped: Callable[[], bool]) -> bool:
         if self._brought is None or self._brought.dataset is None:
@@ -111,6 +128,13 @@ class Carrier:
         if self._returner is not None:
             self._returner.offer([{"name": name} for name in names])
 
+    def notes(self) -> list[str]:
+        """What people should know of the way back."""
+        found: list[str] = []
+        while self._returner is not None and not self._returner.notes.empty():
+            found.append(self._returner.notes.get())
+        return found
+
     def kept(self) -> list[dict[str, Any]]:
         """Data of CHECKPOINT events that may be told now, since the store has their files."""
         found: list[dict[str, Any]] = []
@@ -128,35 +152,40 @@ class Carrier:
         cause: dict[str, Any] | None,
         hurried: Callable[[], bool],
         tell: Callable[[str], object] = lambda _: None,
+        still: Callable[[], object] = lambda: None,
         *,
         cancelled: bool = False,
     ) -> tuple[Outcome, dict[str, Any] | None]:
         """Return the rest, however long that takes, unless it was `cancelled` or is `hurried`. What a run made and the
-        store did not get, it did not make. `tell`: what people should know of a wait."""
+        store did not get, it did not make. `tell`: what people should know of a wait; `still`: called while it takes
+        long, so that nobody keeps devices for it."""
         if self._returner is None:
             return outcome, cause
         told = f" ({cause['message']})" if cause else ""
         where = f"waits on {self._attempt.node}, as it cannot be returned to the store of the portal now"
         begin = f"The run has ended: {outcome}{told}. What it made {where}: "
         limit_s = CANCELLED_S if cancelled else math.inf
-        problem = self._finish(self._returner, limit_s, hurried, lambda why: tell(begin + why))
+        waits = _Waits(lambda why: tell(begin + why), (lambda: None) if cancelled else still)
+        problem = self._finish(self._returner, limit_s, hurried, waits)
+        too_large = self._returner.too_large
+        if not problem and not too_large.names:
+            owed_end(self._attempt.paths.root)
         if problem and outcome in _NEEDED:
             text = f"The run's output could not be returned to the store: {problem}"
             return Outcome.LOST, failure(FailureCode.NODE_LOST, text)
+        if too_large.names and outcome in _NEEDED:
+            return Outcome.FAILED, too_large.failure()
         return outcome, cause
 
     @staticmethod
-    def _finish(returner: Returner, limit_s: float, hurried: Callable[[], bool], tell: Callable[[str], object]) -> str:
+    def _finish(returner: Returner, limit_s: float, hurried: Callable[[], bool], waits: _Waits) -> str:
         returner.finish_begin(limit_s)
-        end_s, tell_s, told = time.monotonic() + limit_s, time.monotonic() + TELL_S, ""
+        end_s = time.monotonic() + limit_s
         while (left_s := end_s - time.monotonic()) > 0 and not returner.finished(min(0.5, left_s)):
             if hurried() and left_s > HURRY_S:
                 end_s = time.monotonic() + HURRY_S
                 returner.finish_begin(HURRY_S)
-            why = returner.away
-            if why not in {"", told} and time.monotonic() >= tell_s:
-                tell(why)
-                tell_s, told = time.monotonic() + TELL_AGAIN_S, why
+            waits.look(returner.away)
         return returner.problem()
 
     def exit_record(self, text: str, *, hurry: bool) -> None:
@@ -168,3 +197,21 @@ class Carrier:
         """What was brought may be removed."""
         if self._brought is not None:
             self._brought.release()
+
+
+class _Waits:
+    """Says what is to be said of a return that takes long."""
+
+    def __init__(self, tell: Callable[[str], object], still: Callable[[], object]) -> None:
+        self._tell, self._still, self._told = tell, still, ""
+        self._tell_s, self._still_s = time.monotonic() + TELL_S, time.monotonic() + RELEASE_S
+
+    def look(self, why: str) -> None:
+        """`why` the portal takes nothing; empty while it does."""
+        now_s = time.monotonic()
+        if now_s >= self._still_s:
+            self._still()
+            self._still_s = now_s + RELEASE_AGAIN_S
+        if why not in {"", self._told} and now_s >= self._tell_s:
+            self._tell(why)
+            self._tell_s, self._told = now_s + TELL_AGAIN_S, why

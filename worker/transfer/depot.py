@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,9 +17,10 @@ from worker.plan import RunPaths, RunPlan
 from worker.transfer.brought import Brought, Content
 from worker.transfer.cache import AHEAD, STARTING, Cache, CacheFull
 from worker.transfer.fetch import AWAY_LIMIT_S, PLAIN, Damaged, Manner, Source, tree_fetch
-from worker.transfer.fetches import fetch_note, fetches
+from worker.transfer.fetches import fetch_note
 from worker.transfer.folders import Folders, dataset_name
 from worker.transfer.heeding import heeding
+from worker.transfer.owed import owed_settled, owed_words
 from worker.transfer.portal import Portal, PortalRefused, patiently
 from worker.transfer.signed import Signed
 from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, JOB_FOLDER, Tree, dataset_folder, job_folder, tree_here
@@ -32,8 +32,6 @@ LISTINGS_MAX = 3
 CHECK_S = 0.3
 """So long one content that is here already is hashed before a run starts on it: 100 to 400 MiB; `worker.transfer.scrub`
 reads the rest while the run goes on."""
-USE_FRESH_S = 60.0
-"""So old the use of the cache may be in a report."""
 Stop = Callable[[], bool]
 _log = logging.getLogger(__name__)
 
@@ -156,8 +154,12 @@ class Depot:
         except CacheFull:
             if self.manner.ahead:
                 raise
+            owed_settled(self.cache, self.portal)
             with self.cache.alone(AHEAD, stopped):  # what is being fetched ahead gives way in a moment, and its room
-                self.cache.room_make(need_bytes, kept=kept)
+                try:
+                    self.cache.room_make(need_bytes, kept=kept)
+                except CacheFull as error:
+                    raise CacheFull(f"{error}{owed_words(self.cache)}") from error
 
     def checkpoints(self, plan: RunPlan, paths: RunPaths, brought: Brought, stopped: Stop) -> None:
         """Have here the checkpoints that the store has, and what it never got of this course. Raises `TransferError`,
@@ -167,10 +169,10 @@ class Depot:
         wanted = {str(row["name"]): listed_read(row["files"]) for row in told["checkpoints"]}
         if not all(CHECKPOINT_NAME.fullmatch(name) for name in wanted):
             raise ValueError("the store has a checkpoint with a name that may not be written")
-        course_from = int(told.get("course_from", 0))
         brought.unreturned = unreturned(
-            paths.work, resume_from=plan.resume_from, course_from=course_from, stopped=stopped
-        )
+            paths.work, resume_from=plan.resume_from, course_from=int(told.get("course_from", 0)),
+            damaged={str(name): int(number) for name, number in told.get("damaged", {}).items()}, stopped=stopped,
+        )  # fmt: skip
         own = {one.name for one in brought.unreturned}
         wanted = {name: listed for name, listed in wanted.items() if name not in own}
         for path in [path for path in paths.checkpoints.iterdir() if path.name not in own]:
@@ -225,6 +227,10 @@ class Depot:
             raise
         return brought
 
+    def run_hold(self, plan: RunPlan) -> Brought:
+        """Keep the folder of a run that has ended, whatever it needed before. Raises `ValueError`."""
+        return Brought(holds=[self.cache.hold(job_folder(plan.job_dir))])
+
     @contextmanager
     def request_here(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """A request for a short run with its folders brought here. Raises as `run_bring`."""
@@ -278,25 +284,3 @@ def run_paths(plan: RunPlan) -> RunPaths:
     """Where the files of a job lie for this node. Raises `ValueError` for a plan that names no job of the store."""
     depot = depot_here()
     return RunPaths(Path(plan.job_dir), plan.part(node_name())) if depot is None else depot.run_paths(plan)
-
-
-def cache_report(**more: Any) -> dict[str, Any]:
-    """For the node's report: how full its cache is, which datasets it has, and `more`; nothing on a node that sees the
-    store."""
-    depot = depot_here()
-    if depot is None:
-        return {}
-    used_bytes = _used_bytes(depot.cache.root, int(time.monotonic() // USE_FRESH_S))
-    datasets = Folders(depot.cache.root).datasets_here()
-    told = {"used_bytes": used_bytes, "limit_bytes": depot.cache.limit_bytes, "datasets": datasets, **more}
-    if past := fetches(depot.cache):
-        told["fetches"] = past
-    if damages := depot.cache.damages_lately(time.time()):
-        told |= {"damages": len(damages), "damaged_at_s": damages[-1]["at_s"]}
-    return {"cache": told}
-
-
-@lru_cache(maxsize=1)
-def _used_bytes(root: Path, moment: int) -> int:
-    """Counted anew for each `moment`: it takes a walk over all files."""
-    return Cache(root, 0).used_bytes()

@@ -14,13 +14,18 @@ from worker.attempt import Attempt
 from worker.cause import judge
 from worker.elastic.rescue import rescued
 from worker.events import Event, EventKind, Outcome
-from worker.supervisor import Supervisor, main
+from worker.supervisor import SHUTDOWN_WAIT_S, Supervisor, main
 from worker.telemetry.forward import Forwarder
 from worker.transfer.carrier import Carrier
 from worker.transfer.depot import depot_here
+from worker.transfer.interrupted import Interrupted, interrupted_write
 from worker.transfer.portal import Stopped
 
 _log = logging.getLogger("worker.supervisor")
+
+
+class _Leaves(Exception):
+    """Its node is to be stopped: what is not returned yet waits there."""
 
 
 class CarryingSupervisor(Supervisor):
@@ -32,6 +37,8 @@ class CarryingSupervisor(Supervisor):
         if depot is None:
             raise RuntimeError("this node has no cache: DLH_CACHE is not set")
         self.carrier = Carrier(attempt, depot)
+        self._returns = self._told_to_leave = False
+        """It only returns what the run made, and can be gone on with; its node is to be stopped."""
         self._for_data = False
         """It ends since its data were damaged: what it has saved counts, and has time to return."""
 
@@ -60,6 +67,8 @@ class CarryingSupervisor(Supervisor):
         self._kept_tell()
 
     def _kept_tell(self) -> None:
+        for told in self.carrier.notes():
+            self.emit(EventKind.NOTE, message=told)
         for data in self.carrier.kept():
             self.emit(EventKind.CHECKPOINT, **data)
 
@@ -82,25 +91,59 @@ class CarryingSupervisor(Supervisor):
             return judge(self.seen)
         return self.carrier.leftover_judge(*self.carrier.data_judge(*super()._ended(), self._unwanted))
 
+    def _shut_down(self, *_: object) -> None:
+        super()._shut_down()
+        self._told_to_leave = True
+
+    @property
+    def _may_leave(self) -> bool:
+        """Whether somebody goes on with the rest: not where it is of no use any more."""
+        given_up = self.carrier.refused or self.forwarder.fenced.is_set() or self.warden.superseded()
+        return self._returns and self._told_to_leave and not given_up and not self.seen.cancelled
+
+    def _still_returns(self, outcome: Outcome, cause: dict[str, Any] | None) -> None:
+        """What the ranks held is free: say so, and leave what another process needs to go on."""
+        told = Interrupted(
+            outcome=outcome, failure=cause, leftover=self.carrier.leftover, checkpoints=self.carrier.unsent()
+        )
+        try:
+            interrupted_write(self.paths, self.plan.token, told)
+            self._returns = True
+        except OSError as error:  # a full disk: then it cannot be gone on with
+            _log.warning("cannot note that the run is being returned: %s", error)
+        self.emit(EventKind.RETURNING, node=self.attempt.node)
+
+    def _told_more(self) -> dict[str, Any]:
+        return {"leftover": self.carrier.leftover} if self.carrier.leftover else {}
+
     def _record(self, outcome: Outcome, cause: dict[str, Any] | None) -> None:
-        cancelled = self.seen.cancelled
+        cancelled, made = self.seen.cancelled, (outcome, cause)
 
         def hurried() -> bool:
             self._notice()
             self._kept_tell()
+            if self._may_leave:
+                raise _Leaves
             return self._is_in_hurry or (self.seen.cancelled and not cancelled)
 
         if self.sandbox is not None:
-            self.sandbox.kill()  # after a fault of our own the ranks must not write what is being returned
+            # after a fault of our own the ranks must not write what is being returned
+            self.sandbox.close(take_back=not self.warden.superseded())
             if outcome is Outcome.LOST:
                 self.carrier.rescue(rescued(self.paths))
         try:
             outcome, cause = self.carrier.ended(
-                outcome, cause, hurried, lambda told: self.emit(EventKind.NOTE, message=told), cancelled=cancelled
-            )
+                outcome, cause, hurried, lambda told: self.emit(EventKind.NOTE, message=told),
+                lambda: self._still_returns(*made), cancelled=cancelled,
+            )  # fmt: skip
             self._kept_tell()
-        finally:
+        except _Leaves:
+            self.forwarder.close(SHUTDOWN_WAIT_S)
+            return
+        except BaseException:
             super()._record(outcome, cause)
+            raise
+        super()._record(outcome, cause)
         file = self.paths.exit_file(self.plan.token)
         if file.exists():
             self.carrier.exit_record(file.read_text(), hurry=self._is_in_hurry)

@@ -9,9 +9,10 @@ import json
 import logging
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from worker.fence import STEP, step_name
@@ -42,10 +43,17 @@ class Unreturned:
 
 
 def unreturned(
-    work: Path, *, resume_from: str | None, course_from: int, stopped: Callable[[], bool]
+    work: Path,
+    *,
+    resume_from: str | None,
+    course_from: int,
+    damaged: Mapping[str, int] = MappingProxyType({}),
+    stopped: Callable[[], bool],
 ) -> list[Unreturned]:
     """Those beyond the checkpoint that the attempt was to go on from, made by attempt `course_from` or a later one, the
-    oldest first. Raises `Stopped`, and `OSError` where too many files are open."""
+    oldest first. `damaged`: names of those that did not load -> the attempt that found it.
+
+    Raises `Stopped`, and `OSError` where too many files are open."""
 
     def read() -> None:
         if stopped():
@@ -53,7 +61,8 @@ def unreturned(
 
     beyond = -1 if resume_from is None else _step(resume_from)
     names = [path.name for path in (work / _FOLDER).glob(f"{STEP}*") if _step(path.name) > beyond]
-    found = (_readable(work, name, course_from, read) for name in sorted(names, key=_step))
+    first = {name: max(course_from, damaged.get(name, -1) + 1) for name in names}
+    found = (_readable(work, name, first[name], read) for name in sorted(names, key=_step))
     return [one for one in found if one is not None]
 
 

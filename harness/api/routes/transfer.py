@@ -9,18 +9,20 @@ from harness.api.auth import NodeSecret
 from harness.api.routes.nodes import node_of
 from harness.api.schemas.base import Done
 from harness.api.schemas.transfer import (
+    AwaitedOut,
     CheckpointOut,
     CheckpointsOut,
     CommitIn,
+    HeldRunsIn,
     OffsetOut,
     TreeOut,
     UploadsIn,
     UploadsOut,
 )
 from harness.errors import Invalid
-from harness.jobs.control.saved import course_begin
+from harness.jobs.control.saved import checkpoints_damaged, course_begin
 from harness.responses import file_response
-from harness.transfer import lending, returns, trees
+from harness.transfer import awaited, lending, returns, trees
 from worker.transfer.tree import Tree
 
 router = Router(auth=NodeSecret())
@@ -63,7 +65,8 @@ def checkpoints(request: HttpRequest, job_id: str, token: int) -> CheckpointsOut
     sender = returns.sender_get(node_of(request), job_id, token)
     found = returns.checkpoints_get(sender)
     rows = [CheckpointOut.model_validate({"name": name, "files": _rows(made)}) for name, made in found.items()]
-    return CheckpointsOut(checkpoints=rows, course_from=course_begin(sender.attempt.job))
+    job = sender.attempt.job
+    return CheckpointsOut(checkpoints=rows, course_from=course_begin(job), damaged=checkpoints_damaged(job))
 
 
 @router.get("/runs/{job_id}/{token}/checkpoints/{checkpoint}", summary="Bytes of a checkpoint")
@@ -111,3 +114,10 @@ def exit_record(request: HttpRequest, job_id: str, token: int) -> Done:
     """Found by control if it did not hear of the end."""
     returns.exit_write(node_of(request), job_id, token, request.body)
     return Done()
+
+
+@router.post("/unreturned", response=AwaitedOut, summary="What could not be returned and is still awaited")
+def unreturned(request: HttpRequest, body: HeldRunsIn) -> AwaitedOut:
+    """The rest may be removed. For the nodes of these attempts."""
+    tokens = {run.job_id: run.token for run in body.runs}
+    return AwaitedOut(awaited=awaited.awaited_get(node_of(request), tokens))

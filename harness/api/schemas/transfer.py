@@ -40,6 +40,9 @@ class CheckpointsOut(Schema):
         description="Number of an attempt: what it and later ones saved on the node, beyond the checkpoint that the "
         "run was to go on from, is of the same course.",
     )
+    damaged: dict[str, int] = Field(
+        {}, description="Checkpoints that did not load, and the number of the attempt that found it."
+    )
 
 
 class TreeFileIn(Strict):
@@ -78,6 +81,25 @@ class UploadsOut(Schema):
     """Those for which there is a way past the portal."""
 
     uploads: list[UploadOut]
+
+
+class HeldIn(Strict):
+    """An attempt that has ended on the node, and left there what the store does not have."""
+
+    job_id: str = Field(max_length=40)
+    token: int = Field(ge=0)
+
+
+class HeldRunsIn(Strict):
+    """Those of a node, one of each job."""
+
+    runs: list[HeldIn] = Field(max_length=1000)
+
+
+class AwaitedOut(Schema):
+    """Jobs that may go on from it yet."""
+
+    awaited: list[str]
 
 
 class OffsetOut(Schema):

@@ -34,7 +34,8 @@ from harness.client.transport import segment
 from worker.words import percent_words
 
 _STATE_HELP = (
-    "draft, queued, placed, running, pausing, paused, cancelling, succeeded, failed or cancelled; may be repeated."
+    "draft, queued, placed, running, pausing, returning, paused, cancelling, succeeded, failed or cancelled; may be "
+    "repeated."
 )
 _FAMILY_HELP = "Model family: mlp, resmlp, ft_transformer, cnn, resnet, convnext, or own for a person's model.py."
 _COLUMN_HELP = "Shown beside the name, such as state, energy_j, metric:val/loss, spec:training.epochs; may be repeated."

@@ -24,7 +24,7 @@ from harness.client.client import Client, Json
 from harness.client.errors import BadInput
 from harness.client.watch import LEVELS, job_updates, log_follow, log_lines
 
-_MOVING = frozenset({"queued", "placed", "running", "pausing", "cancelling"})
+_MOVING = frozenset({"queued", "placed", "running", "pausing", "returning", "cancelling"})
 
 
 def commands_add(app: typer.Typer) -> None:

@@ -11,16 +11,17 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from harness.broker import publish_pool, task_send_on_commit
+from harness.broker import task_send_on_commit
 from harness.jobs.control.clock import moment_within
 from harness.jobs.control.found import Figures, Found, found_read, found_take
 from harness.jobs.control.losses import lost_attempts
 from harness.jobs.control.reading import event_read
-from harness.jobs.control.usage import uses_write
+from harness.jobs.control.releasing import devices_release, was_to_pause
+from harness.jobs.control.saved import checkpoint_set_aside
 from harness.jobs.failures import RunFailure, failure_of, given_up
-from harness.jobs.models import Allocation, Checkpoint, Job, JobAttempt
+from harness.jobs.models import Job, JobAttempt
 from harness.jobs.sizes import job_size_due
-from harness.jobs.states import job_move, job_note
+from harness.jobs.states import job_move
 from harness.pool.services import pool_setting_get
 from scheduler.backoff import restart_delay_s
 from worker.events import Event, EventKind, FailureCode, Outcome
@@ -29,7 +30,8 @@ from worker.states import JobState
 
 _log = logging.getLogger(__name__)
 _STARTED = (JobState.PLACED, JobState.RUNNING)
-_RUNS = (JobState.PLACED, JobState.RUNNING, JobState.PAUSING)
+_RUNS = (JobState.PLACED, JobState.RUNNING, JobState.PAUSING, JobState.RETURNING)
+_GOES_AGAIN = (*_STARTED, JobState.RETURNING)
 
 
 def attempt_end(
@@ -41,7 +43,7 @@ def attempt_end(
     forgiven: bool = False,
     ended_s: float | None = None,
 ) -> bool:
-    """End an attempt and move its job on. Returns False where it had ended already.
+    """End an attempt, give back what it still holds and move its job on. Returns False where it had ended already.
 
     `found`: on the disk, from whoever calls this in a transaction; else it is read here, before one begins.
     `forgiven`: that it was lost does not count towards the most restarts.
@@ -61,16 +63,13 @@ def attempt_end(
         rows = JobAttempt.objects.filter(pk=attempt.pk, ended_at=None)
         if not rows.update(ended_at=ended_at, outcome=str(outcome), failure=told.to_dict() if told else None):
             return False
-        uses_write(attempt, ended_at)
-        Allocation.objects.filter(attempt=attempt).delete()
         job_size_due(attempt.job_id)
-        held_s = max(0.0, (ended_at - attempt.created_at).total_seconds())
-        Job.objects.filter(pk=attempt.job_id).update(run_s=F("run_s") + held_s, samples_per_s=None, eta_s=None)
+        if JobAttempt.objects.filter(pk=attempt.pk, released_at=None).exists():
+            devices_release(attempt, ended_at)
         job = Job.objects.select_related("project").get(pk=attempt.job_id)
         if job.token == attempt.number:
             found_take(job, attempt, found)
             _job_move_on(job, attempt, outcome, told, found.figures, forgiven=forgiven)
-        publish_pool("released", {"job_id": job.pk, "token": attempt.number})
         task_send_on_commit("control.tick")
     return True
 
@@ -86,12 +85,13 @@ def _job_move_on(
         task_send_on_commit("control.job_learn", [job.pk])
     elif outcome == Outcome.PAUSED:
         job_move(job.pk, _STARTED, JobState.PAUSING, message="The run asked to pause")
-        job_move(job.pk, JobState.PAUSING, JobState.PAUSED, message="Saved and left its devices")
+        leaves = (JobState.PAUSING, JobState.RETURNING)
+        job_move(job.pk, leaves, JobState.PAUSED, message="Saved and left its devices")
         _back_in_queue(job)
     elif outcome == Outcome.CANCELLED:
         job_move(job.pk, _RUNS, JobState.CANCELLING, message="The node ended the run")
         job_move(job.pk, JobState.CANCELLING, JobState.CANCELLED, message="All its processes are gone")
-    elif told is not None and (outcome == Outcome.LOST or _checkpoint_set_aside(job, attempt, told)):
+    elif told is not None and (outcome == Outcome.LOST or _chosen_set_aside(job, attempt, told)):
         _lost(job, attempt, told, forgiven=forgiven)
     elif told is not None:
         data = {"code": told.code}
@@ -115,11 +115,12 @@ def _losses(job: Job, attempt: JobAttempt) -> int:
 
 def _lost(job: Job, attempt: JobAttempt, told: RunFailure, *, forgiven: bool) -> None:
     """Queue it again after a pause, at its old place, from its newest checkpoint; give up after too many times."""
-    if job_move(job.pk, JobState.PAUSING, JobState.PAUSED, message=f"{told.message} It had been asked to pause."):
+    pauses = (JobState.PAUSING, *([JobState.RETURNING] if was_to_pause(job) else []))
+    if job_move(job.pk, pauses, JobState.PAUSED, message=f"{told.message} It had been asked to pause."):
         _back_in_queue(job)
         return
     if forgiven:
-        job_move(job.pk, _STARTED, JobState.QUEUED, message=f"{told.message} It waits again.")
+        job_move(job.pk, _GOES_AGAIN, JobState.QUEUED, message=f"{told.message} It waits again.")
         return
     limit = pool_setting_get().max_restarts
     data = {"code": told.code, "restarts": job.restarts}
@@ -129,7 +130,7 @@ def _lost(job: Job, attempt: JobAttempt, told: RunFailure, *, forgiven: bool) ->
         text = f"{told.message} Starting again in {delay_s:.0f} s ({number} of {limit})."
         job_move(
             job.pk,
-            _STARTED,
+            _GOES_AGAIN,
             JobState.QUEUED,
             message=text,
             data=data,
@@ -140,16 +141,15 @@ def _lost(job: Job, attempt: JobAttempt, told: RunFailure, *, forgiven: bool) ->
         )
         return
     final = given_up(told, number - 1)
-    job_move(job.pk, _STARTED, JobState.FAILED, message=final.message, failure=final.to_dict(), data=data)
+    job_move(job.pk, _GOES_AGAIN, JobState.FAILED, message=final.message, failure=final.to_dict(), data=data)
 
 
-def _checkpoint_set_aside(job: Job, attempt: JobAttempt, told: RunFailure) -> bool:
+def _chosen_set_aside(job: Job, attempt: JobAttempt, told: RunFailure) -> bool:
     """Where a checkpoint that we chose ourselves is damaged: put it aside, so that the next older one is tried."""
     name = attempt.run_plan.resume_from
     if told.code != FailureCode.CHECKPOINT_CORRUPT or not name or job.resume_from == name:
         return False
-    Checkpoint.objects.filter(job=job, name=name).update(removed_at=timezone.now(), best=False)
-    job_note(job, "note", f"The checkpoint {name} is damaged and was set aside.", data={"checkpoint": name})
+    checkpoint_set_aside(job, name)
     return True
 
 

@@ -10,7 +10,7 @@ from django.db.models import Q
 from harness.bucket.due import Due, units_due
 from harness.bucket.units import unit_folder, units_listed
 from harness.jobs.models import Job
-from worker.states import HOLDS_DEVICES, TERMINAL, JobState
+from worker.states import HAS_ATTEMPT, TERMINAL, JobState
 
 
 def jobs_due(since_s: float, asked: set[str]) -> Iterator[Due]:
@@ -24,7 +24,7 @@ def jobs_due(since_s: float, asked: set[str]) -> Iterator[Due]:
     wanted = set(Job.objects.filter(changed | moving).values_list("pk", flat=True))
     wanted |= {unit.removeprefix("jobs/") for unit in units_due()}
     copied = units_listed("jobs")
-    held = {str(state) for state in HOLDS_DEVICES}
+    held = {str(state) for state in HAS_ATTEMPT}
     for job_id, state in Job.objects.order_by("pk").values_list("pk", "state"):
         unit = f"jobs/{job_id}"
         changed_here = (job_id in wanted or unit not in copied) and unit_folder(unit).is_dir()

@@ -16,6 +16,7 @@ from harness.jobs.control.found import Found, found_of, found_take
 from harness.jobs.control.marks import fresh_events, words_lost
 from harness.jobs.control.parts import is_spread, nodes_of
 from harness.jobs.control.reading import end_told
+from harness.jobs.control.releasing import returning_take
 from harness.jobs.control.saved import checkpoints_drop, checkpoints_gone, checkpoints_take, course_step
 from harness.jobs.control.spread import ends_take
 from harness.jobs.control.telemetry import (
@@ -184,5 +185,6 @@ _EFFECTS: dict[EventKind, Callable[[Job, JobAttempt, list[Event]], None]] = {
     EventKind.WIDTH: width_take,
     EventKind.NOTE: _history("note"),
     EventKind.ERROR: _history("error"),
+    EventKind.RETURNING: returning_take,
 }
 """In the order in which they are applied in one batch, and EXITED after them. LOG lives in files and streams only."""

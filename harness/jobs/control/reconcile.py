@@ -18,6 +18,7 @@ from harness.jobs.control.effects import events_apply
 from harness.jobs.control.hearing import hearing_forget, hearing_renew, hearing_settled
 from harness.jobs.control.parts import is_spread, unheard_nodes
 from harness.jobs.control.reading import end_told
+from harness.jobs.control.releasing import return_overdue
 from harness.jobs.control.spread import ANSWER_LIMIT, SENDS_MAX, spread_check
 from harness.jobs.control.tick import start_send, tick
 from harness.jobs.control.widths import width_again
@@ -29,7 +30,7 @@ from harness.pool.broker_users import broker_users_restore
 from harness.pool.models import Node, NodeState
 from harness.pool.services import node_queue, nodes_mark_down
 from worker.events import FailureCode, Outcome, lease_key
-from worker.states import HOLDS_DEVICES, JobState
+from worker.states import HAS_ATTEMPT, JobState
 
 EXIT_AFTER = timedelta(seconds=5)
 """Without an event for this long we look for an exit record."""
@@ -81,7 +82,7 @@ def _steady(now: datetime) -> bool:
 
 def _attempt_check(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, steady: Steady) -> None:
     job = attempt.job
-    if attempt.number != job.token or JobState(job.state) not in HOLDS_DEVICES:
+    if attempt.number != job.token or JobState(job.state) not in HAS_ATTEMPT:
         # Nothing can come of it any more: its job went on without it.
         attempt_end(
             attempt, Outcome.LOST, {"code": str(FailureCode.NODE_LOST), "message": "Another attempt took over."}
@@ -103,7 +104,10 @@ def _attempt_check(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, s
     elif job.state == JobState.RUNNING:
         width_again(attempt, now)
     alive = _is_alive(attempt, nodes)
-    if attempt.started_at is None and not alive:
+    if job.state == JobState.RETURNING:
+        if steady.recheck() and not alive and return_overdue(_nodes_of(attempt), nodes, now):
+            attempt_end(attempt, Outcome.LOST, _lost_words(attempt, nodes))
+    elif attempt.started_at is None and not alive:
         _start_again(attempt, nodes, now, steady)
     elif steady.recheck() and not alive and quiet > UNSEEN_LIMIT:
         attempt_end(attempt, Outcome.LOST, _lost_words(attempt, nodes))
@@ -184,7 +188,7 @@ def _orphans_stop(nodes: dict[str, Node]) -> None:
 def _allocations_free() -> None:
     """Free devices whose attempt has ended. `attempt_end` does both at once; this keeps the promise after repairs."""
     Allocation.objects.filter(attempt__ended_at__isnull=False).delete()
-    holding = [state.value for state in HOLDS_DEVICES]
+    holding = [state.value for state in HAS_ATTEMPT]
     stuck = Job.objects.filter(state__in=holding).exclude(attempts__ended_at=None)
     for job in stuck:
         _log.error("job %s is %s without an open attempt", job.pk, job.state)

@@ -28,7 +28,7 @@ from harness.pool.devices import devices_forget
 from harness.pool.models import Node, NodeState
 from harness.pool.services import node_queue
 from harness.trash import PURGE_BEGUN
-from worker.states import HOLDS_DEVICES
+from worker.states import HAS_ATTEMPT
 from worker.trees import tree_remove
 
 SAMPLES_FINE_FOR = timedelta(days=2)
@@ -57,7 +57,7 @@ def retention() -> None:
 def jobs_purge() -> int:
     """Delete for good what was in the trash for `TRASH_DAYS`: rows here, files here and on every node."""
     limit = timezone.now() - timedelta(days=settings.TRASH_DAYS)
-    held = [str(state) for state in HOLDS_DEVICES]
+    held = [str(state) for state in HAS_ATTEMPT]
     rows = Job.objects.filter(deleted_at__lt=limit).exclude(state__in=held)
     count = 0
     for job_id in list(rows.values_list("pk", flat=True)):

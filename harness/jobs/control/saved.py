@@ -14,7 +14,8 @@ from django.db.models import Max, Min
 from django.utils import timezone
 
 from harness.jobs.control.telemetry import count_of, number_of
-from harness.jobs.models import Checkpoint, Job, JobAttempt
+from harness.jobs.models import Checkpoint, Job, JobAttempt, JobEvent
+from harness.jobs.states import job_note
 from harness.store import UnsafePath, json_beneath, open_beneath
 from worker.events import Event, EventKind
 from worker.fence import step_name
@@ -25,6 +26,8 @@ from worker.transfer.tree import CHECKPOINT_NAME, FILES_MAX
 from worker.watchdog import made_a_step
 
 _MANIFEST_BYTES_MAX = 4 << 20
+_DAMAGED = "checkpoint"
+"""Key of the note that names one which was set aside."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +160,18 @@ def course_begin(job: Job) -> int:
         return int(newest)
     since = job.attempts.filter(created_at__gte=job.queued_at or job.created_at)
     return max(newest, since.aggregate(number=Min("number"))["number"] or job.token)
+
+
+def checkpoint_set_aside(job: Job, name: str) -> None:
+    """It does not load: the next older one is tried."""
+    Checkpoint.objects.filter(job=job, name=name).update(removed_at=timezone.now(), best=False)
+    job_note(job, "note", f"The checkpoint {name} is damaged and was set aside.", data={_DAMAGED: name})
+
+
+def checkpoints_damaged(job: Job) -> dict[str, int]:
+    """Those that were set aside so -> the newest attempt that found it."""
+    rows = JobEvent.objects.filter(job=job, kind="note", data__has_key=_DAMAGED).order_by("pk")
+    return {str(name): token for name, token in rows.values_list(f"data__{_DAMAGED}", "token")}
 
 
 def checkpoint_is_whole(paths: RunPaths, name: str) -> bool:

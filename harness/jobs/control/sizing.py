@@ -14,7 +14,7 @@ from harness.jobs.models import Job
 from harness.jobs.sizes import ANEW_AFTER, job_measure
 from harness.storage.models import ContentSize, JobSize
 from harness.storage.sizes import content_measure
-from worker.states import HOLDS_DEVICES
+from worker.states import HAS_ATTEMPT
 
 RUNNING_EVERY = timedelta(minutes=1)
 AT_ONCE_MAX = 50
@@ -38,7 +38,7 @@ def _jobs_due() -> Iterable[str]:
     """Those that were never measured, those that run, then those whose time has come, the longest due first."""
     now = timezone.now()
     yield from Job.objects.filter(size=None).order_by().values_list("pk", flat=True)[:AT_ONCE_MAX]
-    holding = [str(state) for state in HOLDS_DEVICES]
+    holding = [str(state) for state in HAS_ATTEMPT]
     running = Job.objects.filter(state__in=holding, size__measured_at__lt=now - RUNNING_EVERY)
     yield from running.order_by("size__measured_at").values_list("pk", flat=True)[:AT_ONCE_MAX]
     due = JobSize.objects.filter(due_at__lte=now).order_by("due_at")

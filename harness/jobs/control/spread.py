@@ -23,7 +23,9 @@ from harness.jobs.control.clock import Steady
 from harness.jobs.control.found import Found, found_read
 from harness.jobs.control.parts import left_nodes, nodes_of
 from harness.jobs.control.reading import end_told
+from harness.jobs.control.releasing import release_due, return_overdue
 from harness.jobs.control.rescue import offered_read, rescue_awaited, rescue_take
+from harness.jobs.control.saved import checkpoint_set_aside
 from harness.jobs.control.survivors import first_lose, node_leave
 from harness.jobs.models import Job, JobAttempt, JobEvent
 from harness.jobs.node_ends import END_KIND, NodeEnd, end_read
@@ -32,7 +34,7 @@ from harness.jobs.stopping import stop_message
 from harness.pool.models import Device, NetworkEncryption, NetworkKind, Node, NodeState
 from harness.pool.networks import ENCRYPTED, encryption_problem, network_kind, network_problem
 from harness.pool.services import node_queue, pool_setting_get
-from worker.cause import left_early
+from worker.cause import left_early, leftover_failure
 from worker.events import Event, EventKind, FailureCode, Outcome, lease_key
 from worker.sandbox.overlay import NUMBERS
 from worker.states import JobState
@@ -95,7 +97,11 @@ def ends_take(attempt: JobAttempt, events: Sequence[Event], found: Found | None 
     for event in events:
         node, (outcome, failure) = str(event.data.get("node", "")), end_told(event)
         saved = tuple(offered_read(event.data.get("rescue")))
-        _add(attempt, NodeEnd(node=node, outcome=outcome, failure=failure, rescue=saved, ended_s=event.time_s))
+        end = NodeEnd(
+            node=node, outcome=outcome, failure=failure, rescue=saved, ended_s=event.time_s,
+            leftover=str(event.data.get("leftover") or ""),
+        )  # fmt: skip
+        _add(attempt, end)
     _conclude(attempt, found)
 
 
@@ -115,6 +121,7 @@ def _add(attempt: JobAttempt, end: NodeEnd) -> None:
     )
     if not node_leave(attempt, end):
         first_lose(attempt, end)
+    release_due(attempt)
 
 
 def _ends(attempt: JobAttempt) -> dict[str, NodeEnd]:
@@ -146,7 +153,10 @@ def _end(attempt: JobAttempt, ends: Mapping[str, NodeEnd], found: Found) -> None
         rescue_take(job, attempt, {node: end.rescue for node, end in ends.items()})
         known_s = [end.ended_s for end in ends.values() if end.ended_s is not None]
         ended_s = max(known_s) if len(known_s) == len(ends) else None
-        attempt_end(attempt, *verdict(_counted(attempt, ends)), found, ended_s=ended_s)
+        counted = _counted(attempt, ends)
+        if refused := _refused(counted):
+            checkpoint_set_aside(job, refused.leftover)
+        attempt_end(attempt, *verdict(counted), found, ended_s=ended_s)
 
 
 def _how(attempt: JobAttempt, *, ended_badly: bool) -> str:
@@ -179,6 +189,8 @@ def verdict(ends: Sequence[NodeEnd]) -> tuple[Outcome, dict[str, Any] | None]:
     """What the parts come to: (outcome, failure). `ends` in the order in which they were heard."""
     bad = [end for end in ends if end.outcome in {Outcome.FAILED, Outcome.LOST}]
     own = [end for end in bad if not end.has_suffered]
+    if refused := _refused(ends):
+        return Outcome.LOST, leftover_failure(refused.leftover, refused.node)
     if own:
         return own[0].outcome, own[0].failure
     stalled = [end for end in bad if end.has_stalled]
@@ -198,6 +210,12 @@ def verdict(ends: Sequence[NodeEnd]) -> tuple[Outcome, dict[str, Any] | None]:
     return Outcome.SUCCEEDED, None
 
 
+def _refused(ends: Sequence[NodeEnd]) -> NodeEnd | None:
+    """The end of the node whose leftover checkpoint ranks could not go on from, be they on it or on another one."""
+    bad = [end for end in ends if end.outcome in {Outcome.FAILED, Outcome.LOST} and not end.has_suffered]
+    return next((end for end in ends if end.leftover), None) if bad and bad[0].has_refused else None
+
+
 def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, steady: Steady) -> None:
     """Make what nodes told, what lies on disk and what can be heard agree. `attempt.job` is open and its newest."""
     from harness.jobs.control.tick import start_send
@@ -215,9 +233,12 @@ def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, 
     if not steady.recheck() or (waited <= ANSWER_LIMIT and (attempt.sent_at is not None or stopping)):
         return
     silent = [node for node in missing if not _is_alive(attempt, node, nodes)]
+    if attempt.job.state == JobState.RETURNING:  # nobody waits for devices: it may be started anew and go on
+        silent = [node for node in silent if return_overdue([node], nodes, now)]
     if not steady.recheck():
         return  # it stood still meanwhile: leases may have run out for want of a broker
-    lost = [node for node in silent if stopping or ended_badly or _is_down(node, nodes) or attempt.sends >= SENDS_MAX]
+    given_up = stopping or ended_badly or attempt.sends >= SENDS_MAX or attempt.job.state == JobState.RETURNING
+    lost = [node for node in silent if given_up or _is_down(node, nodes)]
     for node in lost:
         outcome, failure = _lost_end(attempt, node, stopping=stopping)
         _add(attempt, NodeEnd(node=node, outcome=outcome, failure=failure, ended_s=now.timestamp()))

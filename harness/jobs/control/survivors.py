@@ -77,7 +77,7 @@ def first_lose(attempt: JobAttempt, end: NodeEnd) -> None:
 
 def _is_survivable(attempt: JobAttempt, outcome: Outcome) -> bool:
     """Only a loss is, by a run that may do without some of its ranks and has begun to train."""
-    open_now = attempt.running_at is not None and attempt.ended_at is None
+    open_now = attempt.running_at is not None and attempt.released_at is None and attempt.ended_at is None
     return attempt.run_plan.least > 0 and open_now and outcome is Outcome.LOST
 
 

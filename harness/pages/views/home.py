@@ -13,7 +13,7 @@ from harness.pages.first_steps import first_steps
 from harness.pages.job_view import progress_share
 from harness.pages.web import asks_part, page, person, show
 from harness.pool.selectors import pool_overview
-from worker.states import HOLDS_DEVICES, JobState
+from worker.states import HAS_ATTEMPT, JobState
 
 SHOWN, SHOWN_ENDED = 8, 5
 
@@ -23,7 +23,7 @@ def home(request: HttpRequest) -> HttpResponseBase:
     """The page, or for htmx its live part."""
     user = person(request)
 
-    running = jobs_open(user=user, states=sorted(HOLDS_DEVICES))[:SHOWN]
+    running = jobs_open(user=user, states=sorted(HAS_ATTEMPT))[:SHOWN]
     queued = jobs_open(user=user, states=[JobState.QUEUED], sort="queued")[:SHOWN]
     context = {
         "running": [{"job": job, "share": progress_share(job), "left_s": left_s(job)} for job in running],

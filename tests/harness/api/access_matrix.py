@@ -175,6 +175,7 @@ MATRIX: dict[tuple[str, str], str] = {
     ("POST", "/node/runs/{job_id}/{token}/uploads"): "node",
     ("PUT", "/node/runs/{job_id}/{token}/logs/{rank}"): "node",
     ("PUT", "/node/runs/{job_id}/{token}/exit"): "node",
+    ("POST", "/node/unreturned"): "node",
     ("POST", "/pool/nodes/{name}/drain"): "admin",
     ("POST", "/pool/nodes/{name}/undrain"): "admin",
     ("DELETE", "/pool/nodes/{name}"): "admin",

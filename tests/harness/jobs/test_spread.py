@@ -17,10 +17,11 @@ from harness.jobs.control import reconcile as module
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.hearing import HEARING_KEY
 from harness.jobs.control.reconcile import reconcile
+from harness.jobs.control.saved import checkpoints_damaged
 from harness.jobs.control.spread import spread_check, verdict
 from harness.jobs.control.tick import start_send, tick
 from harness.jobs.control.views import facts_read
-from harness.jobs.models import Allocation, DeviceUse, Job, JobAttempt, JobEvent, ResourceSample
+from harness.jobs.models import Allocation, Checkpoint, DeviceUse, Job, JobAttempt, JobEvent, ResourceSample
 from harness.jobs.node_ends import NodeEnd
 from harness.jobs.use_rows import use_rows
 from harness.jobs.windows import window_of
@@ -28,7 +29,8 @@ from harness.pool.models import Device, Node
 from harness.pool.power import device_power
 from harness.pool.services import pool_setting_update
 from tests.harness.jobs.helpers import BROKEN, SUFFERED, event, place_now, queue, stops
-from worker.events import Outcome
+from worker.cause import failure
+from worker.events import FailureCode, Outcome
 from worker.plan import RunPaths
 
 pytestmark = pytest.mark.django_db
@@ -109,9 +111,9 @@ def test_nodes_that_answer_each_other_and_wait_are_a_deadlock_unless_one_of_them
     assert verdict([waits, own]) == (Outcome.FAILED, BROKEN)
 
 
-def ended(attempt, node, outcome, failure=None):
+def ended(attempt, node, outcome, failure=None, **more):
     index = ["node-1", "node-2"].index(node)
-    data = {"outcome": outcome, "failure": failure, "node": node}
+    data = {"outcome": outcome, "failure": failure, "node": node, **more}
     events_apply(attempt.job_id, [event(attempt.job, "exited", 9, rank=-1 - index, **data)])
     attempt.refresh_from_db()
     attempt.job.refresh_from_db()
@@ -220,6 +222,41 @@ def test_who_only_lost_a_sibling_is_not_to_blame(attempt):
     ended(attempt, "node-2", "lost", KILLED)
     assert attempt.failure["message"] == KILLED["message"]
     assert (attempt.job.state, attempt.job.restarts) == ("queued", 1)
+
+
+REFUSED = failure(FailureCode.CHECKPOINT_CORRUPT, "Damaged checkpoint: it lacks net.3.weight of this program's model")
+
+
+@pytest.mark.parametrize("first_heard", ["node-1", "node-2"])
+def test_ranks_elsewhere_that_refuse_what_the_first_node_had_left_of_an_older_attempt_do_not_fail_the_job(
+    attempt, first_heard
+):
+    planned, left = "step-00000100", "step-00000300"
+    JobAttempt.objects.filter(pk=attempt.pk).update(plan={**attempt.plan, "resume_from": planned})
+    for step in (100, 300):
+        Checkpoint.objects.create(job=attempt.job, name=f"step-{step:08d}", step=step, epoch=1.0, token=1)
+    started(JobAttempt.objects.get(pk=attempt.pk))
+    ends = {"node-1": ("cancelled", None, {"leftover": left}), "node-2": ("failed", REFUSED, {})}
+    for node in sorted(ends, key=lambda node: node != first_heard):
+        outcome, cause, more = ends[node]
+        ended(attempt, node, outcome, cause, **more)
+    assert (attempt.job.state, attempt.outcome) == ("queued", "lost")
+    assert attempt.failure["message"] == (
+        "The checkpoint step-00000300, which lay on node-1 and had not been returned, does not load."
+    )
+    kept = Checkpoint.objects.filter(job=attempt.job, removed_at=None)
+    assert list(kept.values_list("name", flat=True)) == [planned], "that of the plan is not to blame"
+    assert checkpoints_damaged(attempt.job) == {left: 1}
+
+
+def test_ranks_elsewhere_that_refuse_the_checkpoint_of_the_plan_have_it_set_aside(attempt):
+    JobAttempt.objects.filter(pk=attempt.pk).update(plan={**attempt.plan, "resume_from": "step-00000100"})
+    Checkpoint.objects.create(job=attempt.job, name="step-00000100", step=100, epoch=1.0, token=1)
+    started(JobAttempt.objects.get(pk=attempt.pk))
+    ended(attempt, "node-2", "failed", REFUSED)
+    ended(attempt, "node-1", "cancelled")
+    assert attempt.job.state == "queued"
+    assert not Checkpoint.objects.filter(removed_at=None).exists()
 
 
 def test_an_end_that_is_told_twice_counts_once(attempt):

@@ -28,7 +28,7 @@ def test_the_list_needs_as_many_queries_for_ten_jobs_as_for_forty(world: SimpleN
     from harness.jobs.models import Job
 
     job = world.jobs["succeeded"]
-    assert Job.objects.count() == len(world.jobs) == 10
+    assert Job.objects.count() == len(world.jobs) == 11
     few = queries(owner, "/jobs/")
     for number in range(30):
         job.pk = f"copy{number:08d}"

@@ -171,6 +171,34 @@ def test_a_part_whose_siblings_ended_badly_returns_what_it_made_however_long_tha
     assert part.told[-1].data["outcome"] == outcome
 
 
+def test_the_end_tells_which_checkpoint_that_lay_here_alone_the_run_went_on_from(recording, carrier, switch):
+    switch.away, carrier.leftover = False, "step-00000300"
+    part = recording(Outcome.LOST)
+    part.join()
+    assert part.told[-1].data["leftover"] == "step-00000300"
+
+
+def kinds(part: Recording) -> list[str]:
+    return [str(event.kind) for event in part.told]
+
+
+def test_what_the_ranks_held_is_free_while_it_waits_and_that_is_told(recording, switch):
+    part = recording(Outcome.SUCCEEDED)
+    wait_for(lambda: "returning" in kinds(part))
+    assert part.is_alive()
+    switch.away = False
+    part.join()
+    assert kinds(part)[-1] == "exited" and kinds(part).count("returning") == 1
+
+
+def test_what_returns_at_once_needs_no_word(recording, switch, monkeypatch):
+    monkeypatch.setattr(carriers, "RELEASE_S", 60.0)
+    switch.away = False
+    part = recording(Outcome.SUCCEEDED)
+    part.join()
+    assert kinds(part) == ["exited"]
+
+
 def test_who_cancels_meanwhile_has_the_devices_back(recording):
     part = recording(Outcome.CANCELLED, "end")
     wait_for(part.waits)

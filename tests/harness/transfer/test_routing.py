@@ -52,3 +52,11 @@ def test_the_pool_page_names_a_node_whose_cache_was_damaged(people, node_make, c
     page = " ".join(client.get("/pool/").content.decode().split())
     assert "2 of its contents became damaged within 30 days and were thrown away, the last <time" in page
     assert 'datetime="2027-01-15T08:00:00+00:00"' in page
+
+
+def test_the_pool_page_says_what_a_node_could_not_return(people, node_make, client):
+    cache = {"used_bytes": 9 << 30, "limit_bytes": 50 << 30, "unreturned": 2, "unreturned_bytes": 5 << 30}
+    node_make("node-1", description={"cache": cache})
+    client.force_login(people.admin)
+    page = " ".join(client.get("/pool/").content.decode().split())
+    assert "5 GiB of 2 jobs could not be returned to the store yet and are kept" in page

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from harness.jobs.control.effects import events_apply
-from harness.jobs.control.saved import course_begin
+from harness.jobs.control.saved import checkpoint_set_aside, course_begin
 from harness.jobs.models import Checkpoint, Job, JobAttempt
 from tests.harness.jobs.helpers import event
 from tests.waiting import wait_for
@@ -84,6 +84,24 @@ def test_one_that_does_not_load_is_dropped_and_the_next_attempt_goes_on_from_an_
     again = Carrier(Attempt(second, here, "node-1"), depot)
     assert brought(again)[1] == "step-00000200"
     again.close()
+
+
+def test_one_that_ranks_on_another_node_refused_is_not_gone_on_from_again(carrier, depot, second, here):
+    for step in (200, 300):
+        save(here.work, step, attempt=1)
+    assert brought(carrier)[1] == carrier.leftover == "step-00000300"
+    carrier.close()
+    checkpoint_set_aside(Job.objects.get(pk=second.job_id), "step-00000300")
+    again = Carrier(Attempt(second, here, "node-1"), depot)
+    assert brought(again)[1] == "step-00000200"
+    assert not (here.checkpoints / "step-00000300").exists()
+    again.close()
+
+
+def test_one_that_is_made_again_under_that_name_counts(carrier, depot, second, here):
+    checkpoint_set_aside(Job.objects.get(pk=second.job_id), "step-00000300")
+    save(here.work, 300, attempt=3)
+    assert brought(carrier)[1] == "step-00000300"
 
 
 def test_a_checkpoint_of_the_plan_that_does_not_load_is_for_control_to_set_aside(carrier, here):

@@ -41,15 +41,15 @@ def test_a_newer_attempt_that_begins_while_an_older_one_writes_is_not_overwritte
 ) -> None:
     old, new = store(tmp_path, 1), store(tmp_path, 2)
     old.claim()
-    original = checkpoint._write_state
+    original = checkpoint.state_write
 
     def overtaken(path: Path, state: dict) -> tuple[int, str]:
-        monkeypatch.setattr(checkpoint, "_write_state", original)
+        monkeypatch.setattr(checkpoint, "state_write", original)
         new.claim()
         save(new, 7)
         return original(path, state)
 
-    monkeypatch.setattr(checkpoint, "_write_state", overtaken)
+    monkeypatch.setattr(checkpoint, "state_write", overtaken)
     with pytest.raises(Superseded):
         save(old, 7)
     assert int(new.load("step-00000007")["token"]) == 2

@@ -19,9 +19,10 @@ from worker.transfer import ahead
 from worker.transfer.ahead import Ahead, copying_report, folders_want
 from worker.transfer.brought import Brought
 from worker.transfer.cache import STARTING, Cache, CacheFull, Hold
-from worker.transfer.depot import Depot, cache_report
+from worker.transfer.depot import Depot
 from worker.transfer.folders import AHEAD_S, Folders
 from worker.transfer.portal import PortalRefused, Stopped
+from worker.transfer.report import cache_report
 
 NAME, OTHER = "a" * 64, "b" * 64
 FOLDER, OTHER_FOLDER = f"datasets/{NAME}/packed", f"datasets/{OTHER}/packed"
@@ -38,7 +39,7 @@ def depot(server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("worker.transfer.fetch.CHUNK_BYTES", CHUNK)
     monkeypatch.setattr(ahead, "ASK_S", 0.0)
     monkeypatch.setattr(ahead, "depot_here", lambda: made)
-    monkeypatch.setattr("worker.transfer.depot.depot_here", lambda: made)
+    monkeypatch.setattr("worker.transfer.report.depot_here", lambda: made)
     return made
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.worker.transfer.conftest import FileServer
-from worker.transfer import depot as depots
 from worker.transfer.brought import Brought
 from worker.transfer.cache import Cache
-from worker.transfer.depot import Depot, cache_report
+from worker.transfer.depot import Depot
 from worker.transfer.fetches import FETCHES_MAX, LEAST_BYTES, fetch_note, fetches
+from worker.transfer.report import cache_report
 
 DATASET = f"datasets/{'d' * 64}/packed"
 
@@ -29,7 +29,7 @@ def test_each_dataset_that_really_comes_is_kept_in_mind_and_told(
 ) -> None:
     server.files = {"table.parquet": os.urandom(LEAST_BYTES + 7)}
     depot = Depot(cache, server.portal)
-    monkeypatch.setattr(depots, "depot_here", lambda: depot)
+    monkeypatch.setattr("worker.transfer.report.depot_here", lambda: depot)
     assert "fetches" not in cache_report()["cache"]
     for _ in range(2):  # the second time it is here
         brought = Brought()

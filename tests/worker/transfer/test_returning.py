@@ -59,7 +59,7 @@ def test_a_checkpoint_that_cannot_be_read_now_waits_for_the_next_round(
     (folder / "weights").write_text("x")
     returner.offer([{"name": "step-00000001"}, {"name": "step-00000002"}])
     sent: list[str] = []
-    monkeypatch.setattr(returner, "_tree_send", lambda _kind, name, *_: bool(sent.append(name)))
+    monkeypatch.setattr(returner._sending, "tree", lambda _kind, name, *_: bool(sent.append(name)))
     with monkeypatch.context() as broken:
         broken.setattr("worker.transfer.tree.open_below", full)
         with pytest.raises(OSError, match="Too many open files"):

@@ -18,7 +18,7 @@ from worker.celery_app import _start_heartbeat
 from worker.transfer import scrub
 from worker.transfer.cache import DAMAGED_LATELY_S, Cache
 from worker.transfer.check import tree_check
-from worker.transfer.depot import cache_report
+from worker.transfer.report import cache_report
 from worker.transfer.scrub import EVERY_S, Scrub
 from worker.transfer.tree import Tree
 
@@ -165,7 +165,7 @@ def test_damages_that_are_found_at_once_are_all_kept_in_mind(cache: Cache) -> No
 def test_the_report_of_a_node_tells_what_was_damaged_lately_and_when(
     cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.transfer.depot.depot_here", lambda: SimpleNamespace(cache=cache))
+    monkeypatch.setattr("worker.transfer.report.depot_here", lambda: SimpleNamespace(cache=cache))
     row = {"digest": "ab", "files": [], "bytes": 1}
     moments_s = (time.time() - DAMAGED_LATELY_S - 60.0, time.time() - 60.0)
     (cache.root / "damages").write_text("".join(json.dumps({**row, "at_s": at_s}) + "\n" for at_s in moments_s))

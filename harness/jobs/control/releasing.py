@@ -1,0 +1,93 @@
+"""Devices go back once all ranks of an attempt are gone: at its end, or before it where results are still returned.
+
+On several nodes each says that its ranks have ended (a row of history, `node_return`); devices are free once all have,
+be it so or by their end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from django.db.models import F
+from django.utils import timezone
+
+from harness.broker import publish_pool, task_send_on_commit
+from harness.jobs.control.clock import moment_within
+from harness.jobs.control.parts import is_spread, left_nodes, nodes_of
+from harness.jobs.control.usage import uses_write
+from harness.jobs.models import Allocation, Job, JobAttempt, JobEvent
+from harness.jobs.node_ends import END_KIND
+from harness.jobs.states import job_move
+from harness.pool.models import Node
+from worker.events import Event
+from worker.states import JobState
+
+RETURN_KIND = "node_return"
+"""`JobEvent.kind`; its `data` names the `node` and when its ranks had ended (`ended_s`, by its own clock)."""
+RETURN_LIMIT = timedelta(minutes=15)
+"""A node that still had to return something and is silent for so long is given up: it may be started anew within."""
+_RUNS = (JobState.PLACED, JobState.RUNNING, JobState.PAUSING)
+
+
+def devices_release(attempt: JobAttempt, at: datetime) -> None:
+    """Give back what an attempt holds: it did nothing for it after `at`. In a transaction that holds the job's row."""
+    uses_write(attempt, at)
+    Allocation.objects.filter(attempt=attempt).delete()
+    held_s = max(0.0, (at - attempt.created_at).total_seconds())
+    Job.objects.filter(pk=attempt.job_id).update(run_s=F("run_s") + held_s, samples_per_s=None, eta_s=None)
+    publish_pool("released", {"job_id": attempt.job_id, "token": attempt.number})
+    task_send_on_commit("control.tick")
+
+
+def returning_take(job: Job, attempt: JobAttempt, events: Sequence[Event]) -> None:
+    """Take in RETURNING events, in a transaction that holds the job's row. Who is cancelled is gone soon anyway."""
+    for event in events if is_spread(attempt) else ():
+        node = str(event.data.get("node", ""))
+        if node in nodes_of(attempt) and node not in _told(attempt, RETURN_KIND):
+            data = {"node": node, "ended_s": event.time_s}
+            text = f"The ranks on {node} have ended; what they made is being returned."
+            JobEvent.objects.create(job=job, kind=RETURN_KIND, token=attempt.number, message=text, data=data)
+    if is_spread(attempt):
+        release_due(attempt)
+    else:
+        _release(attempt, nodes_of(attempt), events[0].time_s)
+
+
+def release_due(attempt: JobAttempt) -> None:
+    """Free the devices of an attempt on several nodes where no rank is left, and some node still returns what they
+    made. As `returning_take`."""
+    returning, ended = _told(attempt, RETURN_KIND), _told(attempt, END_KIND)
+    left = {node: ended.get(node, 0.0) for node in left_nodes(attempt)}
+    ended_s = {**ended, **left, **returning}
+    if ended_s.keys() >= set(nodes_of(attempt)) and (waits := sorted(returning.keys() - ended.keys())):
+        _release(attempt, waits, max(ended_s.values()))
+
+
+def _release(attempt: JobAttempt, returning: Sequence[str], ended_s: float) -> None:
+    """Once, while it is open. `ended_s`: when the last rank had ended."""
+    text = f"Its ranks have ended, its devices are free; what it made is being returned from {' and '.join(returning)}"
+    row = JobAttempt.objects.filter(pk=attempt.pk, ended_at=None, released_at=None).first()
+    if row and job_move(row.job_id, _RUNS, JobState.RETURNING, if_token=row.number, message=text):
+        at = moment_within(ended_s, row.created_at, timezone.now())
+        devices_release(row, at)
+        JobAttempt.objects.filter(pk=row.pk).update(released_at=at)
+
+
+def _told(attempt: JobAttempt, kind: str) -> dict[str, float]:
+    """Nodes of which such rows tell -> when their ranks had ended; 0 where nobody knows."""
+    rows = JobEvent.objects.filter(job_id=attempt.job_id, kind=kind, token=attempt.number)
+    return {str(data.get("node")): float(data.get("ended_s") or 0.0) for data in rows.values_list("data", flat=True)}
+
+
+def return_overdue(names: Iterable[str], nodes: Mapping[str, Node], now: datetime) -> bool:
+    """Whether nobody can wait any longer for what these nodes were to return, none of which does so now."""
+    heard = [nodes[name].heartbeat_at for name in names if name in nodes]
+    return all(at is None or abs(now - at) > RETURN_LIMIT for at in heard)
+
+
+def was_to_pause(job: Job) -> bool:
+    """Whether a job whose results are being returned had been asked to pause before that."""
+    rows = JobEvent.objects.filter(job=job, kind="state", new_state=JobState.RETURNING, token=job.token)
+    newest = rows.order_by("-pk").values_list("old_state", flat=True).first()
+    return newest == JobState.PAUSING

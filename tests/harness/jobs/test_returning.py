@@ -1,0 +1,183 @@
+"""A run whose ranks have ended gives its devices back, and returns what it made without them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from harness.errors import Conflict
+from harness.jobs import services as jobs
+from harness.jobs.control.effects import events_apply
+from harness.jobs.control.reconcile import reconcile
+from harness.jobs.control.tick import tick
+from harness.jobs.drain import drain_consequences
+from harness.jobs.models import Allocation, DeviceUse, Job, JobAttempt, JobEvent
+from harness.pool.models import Node
+from harness.pool.services import pool_setting_update
+from tests.harness.jobs.helpers import BROKEN, event, place_now, queue, run_now, stops
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def real_broker(broker, tasks_sent):
+    """Leases live in the broker; tasks are only noted."""
+
+
+@pytest.fixture
+def attempt(job, node_make):
+    """A run on the only core."""
+    node_make("node-1", cpus=1)
+    return run_now(job)
+
+
+def told(attempt, kind, seq=5, *, node="node-1", rank=-1, s_ago=0.0, **data):
+    """An event of a supervisor arrives."""
+    at_s = (timezone.now() - timedelta(seconds=s_ago)).timestamp()
+    events_apply(attempt.job_id, [event(attempt.job, kind, seq, rank=rank, time_s=at_s, node=node, **data)])
+    attempt.refresh_from_db()
+    attempt.job.refresh_from_db()
+
+
+def test_its_devices_are_free_for_the_next_job_while_it_is_not_over(attempt, job_make):
+    following = queue(job_make())
+    told(attempt, "returning")
+    assert (attempt.job.state, attempt.ended_at, attempt.job.finished_at) == ("returning", None, None)
+    assert tick() == 1
+    following.refresh_from_db()
+    assert following.state == "placed"
+    told(attempt, "exited", 6, outcome="succeeded", failure=None)
+    assert attempt.job.state == "succeeded"
+    assert [held.job_id for held in Allocation.objects.all()] == [following.pk]
+
+
+def test_time_and_energy_are_counted_until_the_devices_were_free_and_once(attempt):
+    JobAttempt.objects.filter(pk=attempt.pk).update(created_at=timezone.now() - timedelta(hours=2))
+    Allocation.objects.update(created_at=timezone.now() - timedelta(hours=2))
+    attempt.refresh_from_db()
+    told(attempt, "returning", s_ago=3600.0)
+    use = DeviceUse.objects.get()
+    assert (use.ended_at - use.started_at).total_seconds() == pytest.approx(3600.0, abs=5.0)
+    told(attempt, "returning", 6)
+    told(attempt, "exited", 7, outcome="succeeded", failure=None)
+    again = DeviceUse.objects.get()
+    assert (again.pk, again.energy_j) == (use.pk, use.energy_j)
+    assert attempt.job.run_s == pytest.approx(3600.0, abs=5.0)
+    assert JobEvent.objects.filter(new_state="returning").count() == 1
+
+
+def test_the_history_says_from_where_its_results_return(attempt):
+    told(attempt, "returning")
+    text = "Its ranks have ended, its devices are free; what it made is being returned from node-1"
+    assert JobEvent.objects.get(new_state="returning").message == text
+
+
+def test_who_cancels_has_the_node_stop_returning(attempt, people, tasks_sent, django_capture_on_commit_callbacks):
+    told(attempt, "returning")
+    with django_capture_on_commit_callbacks(execute=True):
+        jobs.job_cancel(user=people.owner, job=attempt.job)
+    assert stops(tasks_sent) == [([attempt.job_id, 1, "cancel"], "node.node-1")]
+    told(attempt, "exited", 6, outcome="succeeded", failure=None)
+    assert attempt.job.state == "cancelled"
+
+
+def test_there_is_nothing_to_pause(attempt, people):
+    told(attempt, "returning")
+    with pytest.raises(Conflict, match="returning cannot be paused"):
+        jobs.job_pause(user=people.owner, job=attempt.job)
+
+
+def test_what_is_cancelled_already_stays_so(attempt, people):
+    jobs.job_cancel(user=people.owner, job=attempt.job)
+    told(attempt, "returning")
+    assert attempt.job.state == "cancelling"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "failure", "state"),
+    [("failed", BROKEN, "failed"), ("lost", {"code": "rank_killed"}, "queued"), ("paused", None, "paused")],
+)
+def test_it_ends_as_its_ranks_did(attempt, outcome, failure, state):
+    told(attempt, "returning")
+    told(attempt, "exited", 6, outcome=outcome, failure=failure)
+    assert (attempt.job.state, attempt.outcome) == (state, outcome)
+
+
+@pytest.mark.parametrize("outcome", ["paused", "lost"])
+def test_one_that_was_asked_to_pause_is_paused_then(attempt, people, outcome):
+    jobs.job_pause(user=people.owner, job=attempt.job)
+    told(attempt, "returning")
+    assert attempt.job.state == "returning"
+    told(attempt, "exited", 6, outcome=outcome, failure=None)
+    assert attempt.job.state == "paused"
+
+
+def silent(minutes: float) -> None:
+    Node.objects.filter(name="node-1").update(heartbeat_at=timezone.now() - timedelta(minutes=minutes))
+
+
+def test_a_node_that_is_started_anew_has_the_time_to_go_on(attempt):
+    told(attempt, "returning")
+    JobAttempt.objects.update(seen_at=timezone.now() - timedelta(hours=1))
+    silent(minutes=10)
+    reconcile()
+    attempt.job.refresh_from_db()
+    assert attempt.job.state == "returning"
+
+
+def test_one_that_stays_away_is_given_up_and_the_job_starts_again(attempt):
+    told(attempt, "returning")
+    JobAttempt.objects.update(seen_at=timezone.now() - timedelta(hours=1))
+    silent(minutes=20)
+    reconcile()
+    attempt.refresh_from_db()
+    attempt.job.refresh_from_db()
+    assert (attempt.outcome, attempt.job.state, attempt.job.restarts) == ("lost", "queued", 1)
+
+
+def test_who_drains_the_node_sees_that_it_is_not_idle(attempt, people):
+    told(attempt, "returning")
+    there = drain_consequences(user=people.admin, name="node-1").running
+    assert [(row.job.pk, row.devices) for row in there] == [(attempt.job_id, 0)]
+
+
+@pytest.fixture
+def spread(people, node_make, job_make) -> JobAttempt:
+    """A run of two ranks on two nodes."""
+    pool_setting_update(user=people.admin, span_nodes=True)
+    for number in (1, 2):
+        node_make(f"node-{number}", cpus=1, address=f"10.0.0.{number}")
+    made = place_now(job_make(resources={"device": "cpu", "count": 2}, mode="sync"))
+    events_apply(made.job_id, [event(made.job, "running", 0, rank=0)])
+    made.job.refresh_from_db()
+    return made
+
+
+@pytest.mark.parametrize("first", ["exited", "returning"])
+def test_on_several_nodes_devices_are_free_once_the_ranks_of_all_have_ended(spread, first):
+    orders = {"exited": lambda: told(spread, "exited", 5, node="node-2", rank=-2, outcome="succeeded", failure=None),
+              "returning": lambda: told(spread, "returning", 5, node="node-1", rank=-1)}  # fmt: skip
+    orders.pop(first)()
+    assert spread.job.state == "running" and Allocation.objects.count() == 2
+    orders.popitem()[1]()
+    assert spread.job.state == "returning" and not Allocation.objects.exists()
+    told(spread, "exited", 6, node="node-1", rank=-1, outcome="succeeded", failure=None)
+    assert Job.objects.get(pk=spread.job_id).state == "succeeded"
+    assert DeviceUse.objects.count() == 2
+
+
+def test_on_several_nodes_one_that_is_started_anew_is_not_asked_to_start(spread, tasks_sent):
+    for number in (1, 2):
+        told(spread, "returning", 5, node=f"node-{number}", rank=-number)
+    JobAttempt.objects.update(sent_at=timezone.now() - timedelta(hours=1))
+    silent(minutes=10)
+    tasks_sent.clear()
+    reconcile()
+    assert Job.objects.get(pk=spread.job_id).state == "returning"
+    assert [name for name, _, _ in tasks_sent if name == "node.start"] == []
+    silent(minutes=20)
+    Node.objects.filter(name="node-2").update(heartbeat_at=timezone.now() - timedelta(minutes=20))
+    reconcile()
+    assert Job.objects.get(pk=spread.job_id).state == "queued"

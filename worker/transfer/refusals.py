@@ -1,0 +1,61 @@
+"""What of a run the store does not take since it is too large, and what a person should know of that."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from worker.cause import failure
+from worker.events import FailureCode
+from worker.transfer.portal import PortalRefused
+from worker.words import counted, size_words
+
+NAMED_MAX = 3
+_LIMIT_HINT = (
+    "Keep fewer checkpoints (checkpoints.keep) or write less, or have an admin raise DLH_JOB_DISK_GIB. Then resume: "
+    "what was returned is kept."
+)
+_PROXY_HINT = (
+    "Let the proxy before the portal take requests of 16 MiB (nginx: client_max_body_size). Then resume: what was "
+    "returned is kept."
+)
+
+
+def is_too_large(refused: PortalRefused) -> bool:
+    """Whether it was refused for its size: to send it again is of no use."""
+    return refused.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+
+
+class Refusals:
+    """Checkpoints and files of results that were refused so, and have not been taken since."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[str, int] = {}
+        self._why = self._hint = ""
+
+    def add(self, name: str, size_bytes: int, refused: PortalRefused) -> None:
+        """This one was. A refusal without a code is not the portal's."""
+        self._sizes[name] = size_bytes
+        self._why = str(refused) if refused.code else "what answers for the portal takes no request that large (413)"
+        self._hint = _LIMIT_HINT if refused.code else _PROXY_HINT
+
+    def drop(self, name: str) -> None:
+        """It has been taken, or is not there any more."""
+        self._sizes.pop(name, None)
+
+    @property
+    def names(self) -> list[str]:
+        """Of all of them."""
+        return list(self._sizes)
+
+    def words(self) -> str:
+        """What was refused and why; empty where nothing was."""
+        if not self._sizes:
+            return ""
+        told = [f"{name} ({size_words(size)})" for name, size in self._sizes.items()]
+        more = f" and {counted(len(told) - NAMED_MAX, 'file')} more" if len(told) > NAMED_MAX else ""
+        return f"The store does not take {', '.join(told[:NAMED_MAX])}{more}: {self._why.rstrip('.')}."
+
+    def failure(self) -> dict[str, Any]:
+        """Why a run whose output was refused has not succeeded."""
+        return failure(FailureCode.DISK_FULL, self.words(), self._hint)
