@@ -89,6 +89,8 @@ def test_an_error_names_row_and_column(tmp_path, row, words):
         ("a,b\n1,2\n", "row 1: lacks the columns"),
         ("[1]", "expected an object"),
         ("[" * 100_000, "nested too deep"),
+        (f"[{'9' * 5000}]", "a number in it is too long"),
+        ('[{"job_id": ["a"], "submitted_s": 0, "count": 1, "run_s": 60}]', "row 1, column job_id: expected a text"),
         (f"duration,{FLOW}7,a,1,1,bert,4,64,1,2\n", "row 1: a column appears twice: duration"),
     ],
 )
@@ -129,7 +131,17 @@ def test_what_the_estimator_told_of_a_job_is_read_from_text_and_from_json(tmp_pa
 
 
 @pytest.mark.parametrize(
-    "ways", ["no list", "{}", "[1]", '[{"kind": "cpu"}]', '[{"kind":"cpu","count":1,"run_s":NaN}]']
+    "ways",
+    [
+        "no list",
+        "{}",
+        "[1]",
+        "[" * 100_000,
+        '[{"kind": "cpu"}]',
+        '[{"kind":"cpu","count":1,"run_s":NaN}]',
+        f'[{{"kind":"cpu","count":1,"run_s":1{"0" * 400}}}]',
+        '[{"kind":"cpu","count":1,"run_s":9,"model":5}]',
+    ],
 )
 def test_ways_that_are_none_are_refused_with_their_row(tmp_path, ways):
     cell = ways.replace('"', '""')
