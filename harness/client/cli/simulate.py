@@ -218,7 +218,10 @@ def _bound(given: _Given, trace: Trace, place: SimPool, limits: list[Limit]) -> 
             f"{trace.name} carries neither quotas nor watts of its installation: `dlh pool history FILE.json` writes "
             "both with the jobs"
         )
-    return place.bound(quotas=quotas, table=table), said
+    place = place.bound(quotas=quotas, table=table)
+    if given.power and not any(table.tells(part.power) for part in place.parts):
+        said.append(f"{given.power.name} has watts of none of these devices: those of data sheets count")
+    return place, said
 
 
 def _cost_words(overheads: bool, rescale_s: float | None) -> str:

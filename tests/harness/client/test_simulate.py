@@ -154,6 +154,13 @@ def test_energy_says_whose_watts_it_rests_on(trace, tmp_path, capsys):
     )
 
 
+def test_a_table_of_watts_of_other_devices_is_said_to_count_nothing(trace, tmp_path, capsys):
+    watts = tmp_path / "power.json"
+    watts.write_text('{"H100": {"idle_w": 10, "busy_w": 100}}', "utf-8")
+    assert run(["simulate", str(trace), "--pool", "1x4:A100", "--power", str(watts)]) == 0
+    assert "power.json has watts of none of these devices" in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_history_carries_quotas_and_watts_which_count_unless_others_are_given(tmp_path, capsys):
     job = {"submitted_s": 0, "count": 1, "run_s": 600, "kind": "cpu", "project": "red"}
     quota = {"project": "red", "device_kind": "cpu", "devices": 1, "may_borrow": False}
