@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,9 +12,13 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from harness.calibration.models import DeviceModelRow
 from harness.jobs.models import Job
 from harness.pool.models import Quota
 from harness.pool.services import pool_setting_update
+from scheduler.estimation.device_model import PowerModel
+from scheduler.estimation.prior import prior_for
+from scheduler.estimation.values import Basis
 from scheduler.simulate.power import PowerTable
 from scheduler.simulate.quotas import limits_of
 from scheduler.simulate.traces import trace_read
@@ -78,3 +83,11 @@ def test_watts_of_devices_are_shown_with_what_they_rest_on(dlh: Dlh, ran: Job, t
     written = tmp_path / "power.json"
     written.write_text(json.dumps([row]))
     assert PowerTable.read(written).power("cpu", "cpu", named=False).idle_w == 1.5
+
+
+def test_what_a_calibration_measured_counts_before_the_watts_that_an_admin_entered(dlh: Dlh, ran: Job) -> None:
+    measured = PowerModel(idle_w=2.0, busy_w=7.0, basis=Basis.MEASURED, source="a calibration")
+    body = replace(prior_for("cpu", "core"), power=measured).to_dict()
+    DeviceModelRow.objects.create(kind="cpu", model_name="core", fitted=body, model=body, fitted_at=timezone.now())
+    (row,) = dlh("pool", "power", "--json").json
+    assert (row["idle_w"], row["busy_w"], row["basis"], row["source"]) == (2.0, 7.0, "measured", "a calibration")
