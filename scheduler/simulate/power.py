@@ -27,7 +27,13 @@ class Power:
     busy_w: float
     """While a job holds it."""
     basis: Basis = Basis.ASSUMED
+    idle_basis: Basis = Basis.ASSUMED
     source: str = ""
+
+    @property
+    def basis_words(self) -> str:
+        """Of both: in one word where they rest on the same."""
+        return self.basis if self.idle_basis is self.basis else f"{self.basis}, idle {self.idle_basis}"
 
     @property
     def held_basis(self) -> Basis:
@@ -112,12 +118,14 @@ SHIPPED = PowerTable()
 
 
 def _entry(name: Any, kind: str, body: Any, where: str) -> _Entry:
-    if fault := power_table_fault({name: body}, more=("basis", "source", "kind", "model")):
+    if fault := power_table_fault({name: body}, more=("basis", "idle_basis", "source", "kind", "model")):
         raise TraceError(f"{where}: {fault.rstrip('.')}; {_SHAPES}")
+    basis = body.get("basis", Basis.ASSUMED)
     try:
-        basis = Basis(body.get("basis", Basis.ASSUMED))
+        held, idle = Basis(basis), Basis(body.get("idle_basis", basis))
     except ValueError:
         raise TraceError(f"{where}: The basis of {name!r} is none of {', '.join(Basis)}") from None
     source = f"{where}, {name}" + (f": {body['source']}" if body.get("source") else "")
-    power = Power(idle_w=float(body["idle_w"]), busy_w=float(body["busy_w"]), basis=basis, source=source)
+    idle_w, busy_w = float(body["idle_w"]), float(body["busy_w"])
+    power = Power(idle_w=idle_w, busy_w=busy_w, basis=held, idle_basis=idle, source=source)
     return _Entry(name=str(name), kind=kind, power=power)

@@ -88,4 +88,5 @@ def power(context: typer.Context, as_json: JsonFlag = False) -> None:
 
 
 def _power_row(row: Json) -> tuple[Any, ...]:
-    return row["kind"], row["model"], number(row["idle_w"]), number(row["busy_w"]), row["basis"], row["source"]
+    basis = row["basis"] if row["idle_basis"] == row["basis"] else f"{row['basis']}, idle {row['idle_basis']}"
+    return row["kind"], row["model"], number(row["idle_w"]), number(row["busy_w"]), basis, row["source"]

@@ -77,7 +77,7 @@ def test_watts_of_devices_are_shown_with_what_they_rest_on(dlh: Dlh, ran: Job, t
     (row,) = dlh("pool", "power", "--json").json
     assert row == {
         "kind": "cpu", "model": "core", "idle_w": 1.5, "busy_w": 6.5, "basis": "assumed",
-        "source": "the pool's power table",
+        "idle_basis": "assumed", "source": "the pool's power table",
     }  # fmt: skip
     assert "core" in dlh("pool", "power").out and "assumed" in dlh("pool", "power").out
     written = tmp_path / "power.json"
@@ -91,3 +91,5 @@ def test_what_a_calibration_measured_counts_before_the_watts_that_an_admin_enter
     DeviceModelRow.objects.create(kind="cpu", model_name="core", fitted=body, model=body, fitted_at=timezone.now())
     (row,) = dlh("pool", "power", "--json").json
     assert (row["idle_w"], row["busy_w"], row["basis"], row["source"]) == (2.0, 7.0, "measured", "a calibration")
+    assert row["idle_basis"] == "assumed", "nobody read an idle device"
+    assert "measured, idle assumed" in " ".join(dlh("pool", "power").out.split())

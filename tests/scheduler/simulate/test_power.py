@@ -49,6 +49,14 @@ def test_a_table_counts_before_data_sheets_and_watts_of_other_programs_are_a_mod
     assert "Power of the pool, idle devices included (modelled)" in report_html("t", [replay], [found])
 
 
+def test_idle_watts_that_were_not_measured_with_the_others_are_told_apart():
+    place = pool("1x2:A100", {"A100": OWN["A100"] | {"idle_basis": "assumed"}})
+    found, _ = energy(HOUR, place)
+    assert found.energy_by_basis_kwh == pytest.approx({"assumed": 2 * 60 / 1000, "modelled": (350 - 60) / 1000})
+    assert found.energy_basis == "assumed"
+    assert "60 W idle (measured, idle assumed: power.json, A100)" in power_words(HOUR, place)[0]
+
+
 def test_watts_that_the_trace_tells_have_the_basis_that_it_tells():
     trace = [TraceJob(job_id="a", submitted_s=0, count=1, run_s=3600.0, power_w=200.0, power_basis="measured")]
     found, _ = energy(trace, SimPool.parse("1x1:A100"))
@@ -122,6 +130,7 @@ def test_what_is_used_is_said_with_its_basis_and_where_it_comes_from():
         ({"A100": {"idle_w": float("nan"), "busy_w": 4}}, "needs numbers of watts, 0 <= idle_w <= busy_w"),
         ({"A100": {"idle_w": 1, "busy_w": 10**400}}, "needs numbers of watts, 0 <= idle_w <= busy_w"),
         ({"A100": {"idle_w": 9, "busy_w": 4}}, "needs numbers of watts, 0 <= idle_w <= busy_w"),
+        ({"A100": {"idle_w": 1, "busy_w": 4, "idle_basis": None}}, "The basis of 'A100' is none of measured, modelled"),
         ({"A100": {"idle_w": 1, "busy_w": 4, "basis": "guessed"}}, "The basis of 'A100' is none of measured, modelled"),
         ([{"kind": "cuda", "model": "T4", "idle_w": 1, "busy_w": 5}] * 2, "power.json: t4 is there twice"),
     ],
