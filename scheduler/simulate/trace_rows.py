@@ -17,6 +17,8 @@ FARTHEST_S = 1e11
 """Three thousand years: a time beyond it is no number of seconds, but of milliseconds or nanoseconds since 1970."""
 MOST = 1e15
 """Larger figures are no count, and no watts."""
+_CELL_LETTERS_MAX = 1 << 30
+"""The ways of a job, hundreds of them, are one cell."""
 
 
 class TraceError(ValueError):
@@ -119,6 +121,7 @@ def read_rows(path: Path) -> tuple[list[Row], Mapping[str, Any]]:
 
 
 def _csv_rows(name: str, text: str) -> list[Row]:
+    csv.field_size_limit(_CELL_LETTERS_MAX)
     reader = csv.DictReader(io.StringIO(text, newline=""))
     rows = []
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from dataclasses import replace
 from datetime import timedelta
@@ -21,7 +22,7 @@ from scheduler.estimation.prior import prior_for
 from scheduler.estimation.values import Basis
 from scheduler.simulate.power import PowerTable
 from scheduler.simulate.quotas import limits_of
-from scheduler.simulate.traces import trace_read
+from scheduler.simulate.traces import Way, trace_read
 from tests.harness.client.conftest import Dlh
 from tests.harness.jobs.helpers import queue
 from tests.harness.jobs.test_queueing import use_make
@@ -65,6 +66,20 @@ def test_as_json_it_holds_quotas_and_watts_too(dlh: Dlh, ran: Job, tmp_path: Pat
     replayed = dlh("simulate", target, "--pool", "1x2:cpu", "--json")
     assert replayed.json[0]["projects"][0]["quota"] == "1 cpu without borrowing"
     assert dlh("pool", "history", tmp_path / "nowhere" / "history.json").code == 2
+
+
+def test_a_job_of_a_thousand_ways_is_written_as_json_too(
+    dlh: Dlh, ran: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.estimates import history
+
+    ways = [Way(kind="cuda", count=count, run_s=1 / 3, model="m" * 120) for count in range(1, 1001)]
+    monkeypatch.setattr(history, "ways_told", lambda _: {ran.pk: ways})
+    csv.field_size_limit(131_072)  # as a new process has it
+    target = tmp_path / "history.json"
+    assert dlh("pool", "history", target).code == 0
+    csv.field_size_limit(131_072)
+    assert len(trace_read(target).jobs[0].ways) == 1000
 
 
 def test_a_history_of_nothing_is_still_json(dlh: Dlh, portal: SimpleNamespace, tmp_path: Path) -> None:

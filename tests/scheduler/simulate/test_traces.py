@@ -99,8 +99,9 @@ def test_a_file_that_is_no_trace_is_refused(tmp_path, text, words):
         read_trace(written(tmp_path, text))
 
 
-def test_a_cell_that_is_no_cell_is_named(tmp_path):
-    was = csv.field_size_limit(1_000)
+def test_a_cell_that_is_no_cell_is_named(tmp_path, monkeypatch):
+    was = csv.field_size_limit()
+    monkeypatch.setattr("scheduler.simulate.trace_rows._CELL_LETTERS_MAX", 1_000)
     try:
         with pytest.raises(TraceError, match="row 3: not CSV: field larger than field limit"):
             read_trace(written(tmp_path, FLOW + f"a,1,1,bert,4,64,1,2\nb,1,1,{'x' * 2_000},4,64,1,2\n"))
@@ -128,6 +129,13 @@ def test_what_the_estimator_told_of_a_job_is_read_from_text_and_from_json(tmp_pa
     from_csv = read_trace(written(tmp_path, f'job_id,submitted_s,count,run_s,ways\nx,3,2,60,"{cell}"\ny,4,2,60,\n'))
     assert from_json[0].ways == from_csv[0].ways == tuple(Way(**way) for way in WAYS)
     assert from_csv[1].ways == ()
+
+
+def test_a_cell_may_hold_a_thousand_ways(tmp_path):
+    csv.field_size_limit(131_072)  # as a new process has it
+    cell = json.dumps(WAYS * 1000).replace('"', '""')
+    (job,) = read_trace(written(tmp_path, f'job_id,submitted_s,count,run_s,ways\nx,3,2,60,"{cell}"\n'))
+    assert len(job.ways) == 1000 * len(WAYS)
 
 
 @pytest.mark.parametrize(
