@@ -142,7 +142,8 @@ def _project_check(limit: Limit, trace: Trace, projects: Collection[str]) -> Non
         more = f" and {len(named) - _NAMED_AT_MOST:,} more" if len(named) > _NAMED_AT_MOST else ""
         there = f"{', '.join(named[:_NAMED_AT_MOST])}{more}"
         raise ValueError(
-            f"{limit.where}: no job of {trace.name} is of the project {limit.project}; its column project has {there}"
+            f"{limit.where}: no job of {trace.name} that is replayed is of the project {limit.project}; "
+            f"they are of {there}"
         )
 
 

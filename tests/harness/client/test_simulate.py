@@ -125,6 +125,8 @@ def test_a_model_of_which_nothing_is_known_is_refused_by_name_or_left_out_if_ask
     left = capsys.readouterr()
     assert json.loads(left.out)[0]["jobs"] == 1
     assert "1 of 2 jobs are left out" in left.err.replace("\n", " ")
+    assert run(["simulate", *flow, "--skip-unknown", "--quota", "blue=1"]) == 2, "all jobs of blue are left out"
+    assert "that is replayed is of the project blue; they are of red" in " ".join(capsys.readouterr().err.split())
 
 
 def test_where_no_job_would_be_left_nothing_is_left_out(flow, capsys):

@@ -104,7 +104,7 @@ def test_a_public_trace_may_name_projects_too(tmp_path):
         ("red=two", "'two' is no number of devices"),
         ("red=4,lend", "'lend' is no word for a quota"),
         ("red=none,no-borrow", "'no-borrow' is no word for a quota"),
-        ("green=4", "no job of trace.csv is of the project green; its column project has blue, red"),
+        ("green=4", "no job of trace.csv that is replayed is of the project green; they are of blue, red"),
         ("red:cpu=4", "--quota red:cpu=4: the pool has no cpu"),
     ],
 )
