@@ -86,6 +86,11 @@ class PowerModel:
     were read, or it is of before this was kept."""
 
     @property
+    def idle_basis(self) -> Basis:
+        """Of `idle_w`: calibrations read devices at work alone, so these are of a table whatever `basis` says."""
+        return Basis.ASSUMED
+
+    @property
     def half(self) -> float:
         """Half of the range of log(true / told) of a program's watts, at the level of an estimate."""
         return POWER_HALF[self.basis] if self.held_out_half is None else self.held_out_half

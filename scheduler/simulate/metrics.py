@@ -19,10 +19,10 @@ J_PER_KWH = 3.6e6
 
 @dataclass(frozen=True, kw_only=True)
 class Fared:
-    """How the jobs of one project fared. Times are seconds."""
+    """How the jobs of one project, or of all, fared. Times are seconds."""
 
     project: str
-    """Empty: of jobs that name none."""
+    """Empty: of jobs that name none, or of all."""
     quota: str
     """In words; empty: there is none."""
     jobs: int
@@ -87,10 +87,8 @@ def measure(replay: Replay) -> Metrics:
     """Figures of a replay."""
     outcomes = replay.outcomes
     span_s = replay.end_s - replay.start_s
-    dated = [outcome for outcome in outcomes if outcome.job.deadline_s is not None]
+    everybody, jct = _fared("", outcomes, None), _jct_s(outcomes)
     promised = [outcome for outcome in outcomes if outcome.promised_s is not None]
-    jct, waits = _jct_s(outcomes), _waits_s(outcomes)
-    device_s = sum(outcome.device_s for outcome in outcomes)
     energy_j = replay.idle_w * span_s + sum(outcome.extra_j for outcome in outcomes)
     deciding_s = sum(replay.decision_s)
     by_basis = _by_basis_kwh(replay, span_s)
@@ -98,24 +96,24 @@ def measure(replay: Replay) -> Metrics:
         policy=replay.policy,
         devices=replay.devices,
         jobs=len(outcomes),
-        started=len(waits),
-        finished=len(jct),
+        started=everybody.started,
+        finished=everybody.finished,
         refused=sum(outcome.refused_s is not None for outcome in outcomes),
-        with_deadline=len(dated),
-        satisfaction=sum(outcome.in_time for outcome in dated) / len(dated) if dated else None,
+        with_deadline=everybody.with_deadline,
+        satisfaction=everybody.satisfaction,
         promised=len(promised),
         promises_broken=sum(not outcome.in_time for outcome in promised),
-        jct_mean_s=_mean(jct),
+        jct_mean_s=everybody.jct_mean_s,
         jct_p50_s=_quantile(jct, 0.5),
         jct_p99_s=_quantile(jct, 0.99),
-        wait_mean_s=_mean(waits),
-        wait_p99_s=_quantile(waits, 0.99),
+        wait_mean_s=everybody.wait_mean_s,
+        wait_p99_s=everybody.wait_p99_s,
         makespan_s=span_s,
-        utilisation=device_s / (replay.devices * span_s) if span_s else 0.0,
-        device_hours=device_s / 3600,
+        utilisation=3600 * everybody.device_hours / (replay.devices * span_s) if span_s else 0.0,
+        device_hours=everybody.device_hours,
         energy_kwh=energy_j / J_PER_KWH,
         energy_per_finished_kwh=energy_j / J_PER_KWH / len(jct) if jct else None,
-        energy_basis=str(worst(*by_basis)) if by_basis else "",
+        energy_basis=str(worst(*(by_basis or replay.idle_by_basis))),
         energy_by_basis_kwh={str(basis): kwh for basis, kwh in by_basis.items()},
         changes_per_job=_mean([float(outcome.changes) for outcome in outcomes]),
         decisions=len(replay.decision_s),

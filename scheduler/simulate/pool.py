@@ -84,7 +84,7 @@ class SimPool:
         self._powers = [part.power for part in self.parts]
         idle: dict[Basis, float] = defaultdict(float)
         for part, power in zip(self.parts, self._powers, strict=True):
-            idle[power.basis] += part.nodes * part.each * power.idle_w
+            idle[power.idle_basis] += part.nodes * part.each * power.idle_w
         self.idle_by_basis = idle
         each = [power for part, power in zip(self.parts, self._powers, strict=True) for _ in range(part.nodes)]
         self._power_at = {node.name: power for node, power in zip(nodes, each, strict=True)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from scheduler.estimation.device_table import figures_for
 from scheduler.estimation.power_table import ENTRIES_MAX, power_table_fault
 from scheduler.estimation.values import Basis
 from scheduler.simulate.models import is_named
-from scheduler.simulate.trace_rows import TraceError, read_text
+from scheduler.simulate.trace_rows import TraceError, json_of, read_text
 
 _SHAPES = (
     "expected what `dlh pool power --json` or `dlh pool settings --json` prints, or "
@@ -28,7 +27,13 @@ class Power:
     busy_w: float
     """While a job holds it."""
     basis: Basis = Basis.ASSUMED
+    idle_basis: Basis = Basis.ASSUMED
     source: str = ""
+
+    @property
+    def basis_words(self) -> str:
+        """Of both: in one word where they rest on the same."""
+        return self.basis if self.idle_basis is self.basis else f"{self.basis}, idle {self.idle_basis}"
 
     @property
     def held_basis(self) -> Basis:
@@ -54,13 +59,7 @@ class PowerTable:
     @staticmethod
     def read(path: Path) -> PowerTable:
         """A table in JSON. Raises `TraceError`."""
-        try:
-            body = json.loads(read_text(path))
-        except json.JSONDecodeError as error:
-            raise TraceError(f"{path.name}, line {error.lineno}: not JSON: {error.msg}") from error
-        except RecursionError as error:
-            raise TraceError(f"{path.name}: not JSON that can be read: it is nested too deep") from error
-        return PowerTable.of(body, path.name)
+        return PowerTable.of(json_of(path.name, read_text(path)), path.name)
 
     @staticmethod
     def of(body: Any, where: str) -> PowerTable:
@@ -85,18 +84,25 @@ class PowerTable:
         return PowerTable(tuple(entries))
 
     def power(self, kind: str, model: str, *, named: bool) -> Power:
-        """Of one device: of its model where one is named, of its kind, of the only model of the kind that there is;
-        else by data sheets. Raises `ValueError` where the name may mean several models."""
+        """Of one device: of its model where one is named, of its kind, of the only model of the kind that there is, of
+        the one that is taken for granted; else by data sheets. Raises `ValueError` where a name may mean several.
+        """
         of_kind = [entry for entry in self.entries if entry.kind in {"", kind}]
         if named and (found := self._of_model(model, of_kind)):
             return found.power
         if found := next((entry for entry in of_kind if entry.name == kind), None):
             return found.power
-        only = [entry for entry in of_kind if entry.kind == kind]
-        if not named and len(only) == 1:
-            return only[0].power
+        if not named:
+            only = [entry for entry in of_kind if entry.kind == kind]
+            alike = [entry for entry in of_kind if is_named(entry.name, model)]
+            if found := next((entries[0] for entries in (only, alike) if len(entries) == 1), None):
+                return found.power
         figures = figures_for(kind, model)
         return Power(idle_w=figures.idle_w, busy_w=figures.busy_w, source=figures.source)
+
+    def tells(self, power: Power) -> bool:
+        """Whether these watts are of the table, and of no data sheet."""
+        return any(entry.power == power for entry in self.entries)
 
     def _of_model(self, model: str, entries: Sequence[_Entry]) -> _Entry | None:
         exact = [entry for entry in entries if entry.name.casefold() == model.casefold()]
@@ -112,12 +118,14 @@ SHIPPED = PowerTable()
 
 
 def _entry(name: Any, kind: str, body: Any, where: str) -> _Entry:
-    if fault := power_table_fault({name: body}, more=("basis", "source", "kind", "model")):
+    if fault := power_table_fault({name: body}, more=("basis", "idle_basis", "source", "kind", "model")):
         raise TraceError(f"{where}: {fault.rstrip('.')}; {_SHAPES}")
+    basis = body.get("basis", Basis.ASSUMED)
     try:
-        basis = Basis(body.get("basis", Basis.ASSUMED))
+        held, idle = Basis(basis), Basis(body.get("idle_basis", basis))
     except ValueError:
         raise TraceError(f"{where}: The basis of {name!r} is none of {', '.join(Basis)}") from None
     source = f"{where}, {name}" + (f": {body['source']}" if body.get("source") else "")
-    power = Power(idle_w=float(body["idle_w"]), busy_w=float(body["busy_w"]), basis=basis, source=source)
+    idle_w, busy_w = float(body["idle_w"]), float(body["busy_w"])
+    power = Power(idle_w=idle_w, busy_w=busy_w, basis=held, idle_basis=idle, source=source)
     return _Entry(name=str(name), kind=kind, power=power)

@@ -55,7 +55,13 @@ def limits_of(trace: Trace) -> list[Limit]:
     rows = trace.extras.get("quotas") or []
     if not isinstance(rows, list):
         raise TraceError(f"{trace.name}, quotas: expected a list")
-    return [_kept(row, f"{trace.name}, quota {number}") for number, row in enumerate(rows, start=1)]
+    found: dict[tuple[str, str], Limit] = {}
+    for number, row in enumerate(rows, start=1):
+        limit = _kept(row, f"{trace.name}, quota {number}")
+        if (limit.project, limit.kind) in found:
+            raise TraceError(f"{limit.where}: {limit.project} has two quotas of {limit.kind}")
+        found[limit.project, limit.kind] = limit
+    return list(found.values())
 
 
 def _kept(row: Any, where: str) -> Limit:
@@ -74,7 +80,7 @@ def _kept(row: Any, where: str) -> Limit:
 
 
 def _devices(text: str, where: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or int(text) > MOST:
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(MOST))) or int(text) > MOST:
         raise TraceError(f"{where}: {text[:20]!r} is no number of devices, from 0 to {MOST:,}")
     return int(text)
 
@@ -136,7 +142,8 @@ def _project_check(limit: Limit, trace: Trace, projects: Collection[str]) -> Non
         more = f" and {len(named) - _NAMED_AT_MOST:,} more" if len(named) > _NAMED_AT_MOST else ""
         there = f"{', '.join(named[:_NAMED_AT_MOST])}{more}"
         raise ValueError(
-            f"{limit.where}: no job of {trace.name} is of the project {limit.project}; its column project has {there}"
+            f"{limit.where}: no job of {trace.name} that is replayed is of the project {limit.project}; "
+            f"they are of {there}"
         )
 
 

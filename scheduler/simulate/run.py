@@ -104,7 +104,7 @@ def power_words(trace: Sequence[TraceJob], pool: SimPool) -> list[str]:
     """In sentences: what devices draw, by which table, and whether the trace says it of jobs."""
     watts = {_label(part): part.power for part in pool.parts}
     said = [
-        f"{label} draws {power.busy_w:g} W held and {power.idle_w:g} W idle ({power.basis}: {power.source})"
+        f"{label} draws {power.busy_w:g} W held and {power.idle_w:g} W idle ({power.basis_words}: {power.source})"
         for label, power in watts.items()
     ]
     bases = Counter(str(job.power_basis) for job in trace if job.power_w)

@@ -22,14 +22,12 @@ def history_options(
     `power`: of a device of its kind. With `estimator` also as it was estimated. Raises `TraceError`, `ValueError`.
     """
     ran = as_it_ran(job, power)
-    own = {ran.power_w: job.power_basis} if job.power_w else {}
-    if not (estimator and job.ways):
-        options = _as_ran(job, ran, pool)
-        return options, {option: basis for option in options for basis in own.values()}
-    options = told_options(ran, job.ways, pool, ran_on=job.device_model)
-    told = {way.power_w: Basis(way.power_basis or Basis.ASSUMED) for way in job.ways if way.power_w}
-    bases = told | own
-    return options, {option: bases[option.power_w] for option in options if option.power_w in bases}
+    own = job.power_basis if job.power_w else None
+    if estimator and job.ways:
+        found = told_options(ran, job.ways, pool, ran_on=job.device_model, basis=own)
+    else:
+        found = dict.fromkeys(_as_ran(job, ran, pool), own)
+    return tuple(found), {option: basis for option, basis in found.items() if basis is not None}
 
 
 def _as_ran(job: TraceJob, ran: Option, pool: SimPool) -> tuple[Option, ...]:
@@ -46,10 +44,14 @@ def stands_for(part: Part, model: str) -> bool:
     return not part.named or not model or is_named(model, part.model)
 
 
-def told_options(ran: Option, ways: Iterable[Way], pool: SimPool, *, ran_on: str = "") -> tuple[Option, ...]:
-    """As the job ran first, then as it was told that it could, on devices that the pool has and in gangs that fit.
+def told_options(
+    ran: Option, ways: Iterable[Way], pool: SimPool, *, ran_on: str = "", basis: Basis | None = None
+) -> dict[Option, Basis | None]:
+    """As the job ran first, then as it was told that it could, on devices that the pool has and in gangs that fit; each
+    with what its watts rest on where the trace tells them.
 
     `ran`: as it did run, on the model `ran_on`; empty: on that of the way that it was submitted with, or nobody knows.
+    `basis`: of the watts that it drew then.
     All estimates of a job err alike: they are scaled by what it took over what was told of that. On a model that
     nothing was told of it does not run. Raises `ValueError` for a name that may mean several models.
     """
@@ -58,13 +60,20 @@ def told_options(ran: Option, ways: Iterable[Way], pool: SimPool, *, ran_on: str
     model = ran_on or (own.model if own else "")
     factor = ran.run_s / own.run_s if own else 1.0
     first = [replace(ran, model_name=name, mode=own.mode if own else "") for name in _models_of(ran, model, pool)]
-    found = [option for option in first if option.count <= pool.most(option.kind, option.model_name)]
+    fitting = (option for option in first if option.count <= pool.most(option.kind, option.model_name))
+    found: dict[Option, Basis | None] = dict.fromkeys(fitting, basis)
     for part in pool.parts:
         most = pool.most(part.kind, part.model)
         done = {option.count for option in first if option.key == (part.kind, part.model)}
         likely = (way for way in ways_on(part, ways, ran.kind, model) if way.count <= most and way.count not in done)
-        found += [_option(part, way, factor) for way in likely]
-    return tuple(dict.fromkeys(found))
+        for way in likely:
+            found.setdefault(_option(part, way, factor), _basis_of(way))
+    return found
+
+
+def _basis_of(way: Way) -> Basis | None:
+    """What the watts of a way rest on; none where it tells none."""
+    return Basis(way.power_basis or Basis.ASSUMED) if way.power_w else None
 
 
 def _is_of(way: Way, model: str) -> bool:

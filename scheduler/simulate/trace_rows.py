@@ -17,6 +17,8 @@ FARTHEST_S = 1e11
 """Three thousand years: a time beyond it is no number of seconds, but of milliseconds or nanoseconds since 1970."""
 MOST = 1e15
 """Larger figures are no count, and no watts."""
+_CELL_LETTERS_MAX = 1 << 30
+"""The ways of a job, hundreds of them, are one cell."""
 
 
 class TraceError(ValueError):
@@ -43,6 +45,8 @@ class Row:
     def text(self, column: str, *, empty_ok: bool = False) -> str:
         """A text, without the spaces around it. Raises `TraceError`, as all of these."""
         value = self.cells.get(column)
+        if isinstance(value, list | dict):
+            raise self.fail(column, "expected a text or a number")
         if value is None or str(value).strip() == "":
             if empty_ok:
                 return ""
@@ -96,6 +100,18 @@ def read_text(path: Path) -> str:
         raise TraceError(f"{path.name} is not UTF-8 text") from error
 
 
+def json_of(name: str, text: str) -> Any:
+    """What the text of a file of this name says. Raises `TraceError`."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise TraceError(f"{name}, line {error.lineno}: not JSON: {error.msg}") from error
+    except RecursionError as error:
+        raise TraceError(f"{name}: not JSON that can be read: it is nested too deep") from error
+    except ValueError as error:  # of more than some thousands of digits
+        raise TraceError(f"{name}: not JSON that can be read: a number in it is too long") from error
+
+
 def read_rows(path: Path) -> tuple[list[Row], Mapping[str, Any]]:
     """(the rows of a trace, what else an object of JSON says). Raises `TraceError`."""
     text = read_text(path)
@@ -105,6 +121,7 @@ def read_rows(path: Path) -> tuple[list[Row], Mapping[str, Any]]:
 
 
 def _csv_rows(name: str, text: str) -> list[Row]:
+    csv.field_size_limit(_CELL_LETTERS_MAX)
     reader = csv.DictReader(io.StringIO(text, newline=""))
     rows = []
     try:
@@ -125,12 +142,7 @@ def _csv_rows(name: str, text: str) -> list[Row]:
 
 
 def _json_rows(name: str, text: str) -> tuple[list[Row], Mapping[str, Any]]:
-    try:
-        body = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise TraceError(f"{name}, line {error.lineno}: not JSON: {error.msg}") from error
-    except RecursionError as error:
-        raise TraceError(f"{name}: not JSON that can be read: it is nested too deep") from error
+    body = json_of(name, text)
     listed = body.get("jobs") if isinstance(body, dict) else body
     if not isinstance(listed, list):
         raise TraceError(f"{name}: expected a list of jobs, or an object with `jobs`")

@@ -36,6 +36,8 @@ class Way:
 
     def __post_init__(self) -> None:
         """Refuse what is no run."""
+        if not all(isinstance(name, str) for name in (self.kind, self.model, self.mode)):
+            raise ValueError("kind, model and mode are texts")
         if self.power_basis and self.power_basis not in set(Basis):
             raise ValueError(f"{self.power_basis!r} is no basis of watts")
         if not (isinstance(self.count, int) and self.count >= 1):
@@ -58,6 +60,8 @@ class Way:
             raise ValueError(
                 "each way needs kind, count and run_s, and may have power_w, power_basis, model and mode"
             ) from error
+        except OverflowError as error:
+            raise ValueError("a figure of a way is too large") from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +107,7 @@ def _ways(row: Row) -> tuple[Way, ...]:
         if not isinstance(listed, list):
             raise ValueError("expected a list of ways")
         return tuple(map(Way.from_dict, listed))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise row.fail("ways", str(error)) from None
 
 

@@ -162,7 +162,7 @@ def power(request: HttpRequest) -> dict[str, Any]:
 
 
 def _watts(known: PowerModel) -> dict[str, Any]:
-    return {name: getattr(known, name) for name in ("idle_w", "busy_w", "basis", "source")}
+    return {name: getattr(known, name) for name in ("idle_w", "busy_w", "basis", "idle_basis", "source")}
 
 
 @router.get("/settings", response=PoolSettingsOut, summary="Settings of the pool")

@@ -162,7 +162,8 @@ class PowerOut(Schema):
     model: str = Field(description="As its maker names it.", examples=["NVIDIA A100-SXM4-80GB"])
     idle_w: float
     busy_w: float
-    basis: str = Field(description="Of these watts: `measured` by a calibration, or `assumed` from a table.")
+    basis: str = Field(description="Of `busy_w`: `measured` by a calibration, or `assumed` from a table.")
+    idle_basis: str = Field(description="Of `idle_w`, which no calibration reads.")
     source: str = Field(description="Which table, or what was measured.")
 
 

@@ -20,6 +20,8 @@ from harness.client.errors import BadInput
 
 _FIGURES = frozenset({"submitted_s", "deadline_s", "count", "run_s", "power_w", "priority", "ways"})
 """Columns that are no text."""
+_CELL_LETTERS_MAX = 1 << 30
+"""The ways of a job, hundreds of them, are one cell."""
 
 
 def commands_add(pool: typer.Typer) -> None:
@@ -65,6 +67,7 @@ def _json_write(client: Client, file: Path, span: str) -> None:
 
 def _jobs_write(rows: Iterator[dict[str, str]], out: TextIO) -> None:
     """One job a line: a year of them is never in memory at once."""
+    csv.field_size_limit(_CELL_LETTERS_MAX)
     out.write('{"jobs": [')
     for number_of, row in enumerate(rows):
         job = {name: json.loads(cell) if name in _FIGURES else cell for name, cell in row.items() if cell}
@@ -88,4 +91,5 @@ def power(context: typer.Context, as_json: JsonFlag = False) -> None:
 
 
 def _power_row(row: Json) -> tuple[Any, ...]:
-    return row["kind"], row["model"], number(row["idle_w"]), number(row["busy_w"]), row["basis"], row["source"]
+    basis = row["basis"] if row["idle_basis"] == row["basis"] else f"{row['basis']}, idle {row['idle_basis']}"
+    return row["kind"], row["model"], number(row["idle_w"]), number(row["busy_w"]), basis, row["source"]

@@ -6,8 +6,7 @@ The only command that works without one: the scheduler is a library of pure func
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from scheduler.simulate.pool import SimPool
     from scheduler.simulate.quotas import Limit
     from scheduler.simulate.tables import Tables
-    from scheduler.simulate.traces import Trace, TraceJob
+    from scheduler.simulate.traces import Trace
     from scheduler.types import Policy
 
 _HINT = (
@@ -149,10 +148,10 @@ def _replayed(given: _Given) -> tuple[list[Replay], list[str]]:
     place, limits, policies = _options_read(given)
     trace, known = trace_read(given.trace), Tables.read(given.tables) if given.tables else None
     estimator = bool(given.rules["estimator"])
-    told = sum(bool(job.ways) for job in trace.jobs)
-    if estimator and not told:
+    if estimator and not any(job.ways for job in trace.jobs):
         raise ValueError(f"{trace.name} has no column ways, or nothing in it: none of its jobs has estimates")
-    jobs, said = _known_jobs(given, trace, known, place)
+    trace, said = _known_jobs(given, trace, known, place)
+    jobs = trace.jobs
     place, bound = _bound(given, trace, place, limits)
     able = sim_jobs(jobs, known, place, estimator=estimator)
     lost = misfits(jobs, able, place)
@@ -161,7 +160,8 @@ def _replayed(given: _Given) -> tuple[list[Replay], list[str]]:
     said += [*lost, *unused(able, place), *one_speed(able, place), *stand_ins(jobs, place), *bound]
     said += filter(None, map(quota_blind, policies)) if place.quotas else ()
     if estimator:
-        said.append(f"{told} of {len(trace.jobs)} jobs may run as the estimator predicted, scaled by what they took")
+        told = sum(bool(job.ways) for job in jobs)
+        said.append(f"{told:,} of {len(jobs):,} jobs may run as the estimator predicted, scaled by what they took")
     said += power_words(jobs, place)
     return [replay_run(jobs, place, name, tables=known, **given.rules) for name in given.policies], said
 
@@ -181,15 +181,14 @@ def _options_read(given: _Given) -> tuple[SimPool, list[Limit], list[Policy]]:
     return place, list(map(limit_parse, given.quotas)), policies
 
 
-def _known_jobs(
-    given: _Given, trace: Trace, tables: Tables | None, place: SimPool
-) -> tuple[Sequence[TraceJob], list[str]]:
-    """(jobs of which it is known how fast they run there, what is said of the others). Raises `BadInput`."""
+def _known_jobs(given: _Given, trace: Trace, tables: Tables | None, place: SimPool) -> tuple[Trace, list[str]]:
+    """(the trace with the jobs of which it is known how fast they run there, what is said of the others). Raises
+    `BadInput`."""
     from scheduler.simulate.known import unknown_of
 
     unknown = unknown_of(trace.jobs, tables, place, estimator=bool(given.rules["estimator"]))
     if not unknown.jobs:
-        return trace.jobs, []
+        return trace, []
     known = [job for job in trace.jobs if job.job_id not in unknown.jobs]
     count = f"{len(unknown.jobs):,} of {len(trace.jobs):,} jobs"
     if not (known and given.skip_unknown):
@@ -198,7 +197,8 @@ def _known_jobs(
         raise BadInput(
             f"Nothing says how fast {count} run there: {unknown.words}.", hint=f"{hint[:1].upper()}{hint[1:]}."
         )
-    return known, [f"{count} are left out, of which nothing says how fast they run there: {unknown.words}"]
+    left = f"{count} are left out, of which nothing says how fast they run there: {unknown.words}"
+    return replace(trace, jobs=known), [left]
 
 
 def _bound(given: _Given, trace: Trace, place: SimPool, limits: list[Limit]) -> tuple[SimPool, list[str]]:
@@ -218,7 +218,10 @@ def _bound(given: _Given, trace: Trace, place: SimPool, limits: list[Limit]) -> 
             f"{trace.name} carries neither quotas nor watts of its installation: `dlh pool history FILE.json` writes "
             "both with the jobs"
         )
-    return place.bound(quotas=quotas, table=table), said
+    place = place.bound(quotas=quotas, table=table)
+    if given.power and not any(table.tells(part.power) for part in place.parts):
+        said.append(f"{given.power.name} has watts of none of these devices: those of data sheets count")
+    return place, said
 
 
 def _cost_words(overheads: bool, rescale_s: float | None) -> str:

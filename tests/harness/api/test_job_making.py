@@ -66,6 +66,17 @@ def test_a_clone_takes_changes_or_is_not_made(caller: Client, job: Any) -> None:
     assert (status, answer["name"], answer["spec"]["training"]["epochs"]) == (201, "three", 3)
 
 
+def test_changes_count_over_the_spec_of_a_new_job_or_it_is_not_made(caller: Client, dataset: Any) -> None:
+    asked = {"dataset": dataset.pk, "yaml": "training:\n  epochs: 9\n  batch_size: 8\n"}
+    for field, value in (("foo", 1), ("training.epochs", "abc"), ("training.epochs.more", 1)):
+        status, answer = sent(caller, "/jobs", {**asked, "changes": {field: value}})
+        assert status == 422 and answer["error"]["field"] == field
+    assert not Job.objects.exists()
+    status, answer = sent(caller, "/jobs", {**asked, "changes": {"training.epochs": 3}})
+    training = answer["spec"]["training"]
+    assert (status, training["epochs"], training["batch_size"]) == (201, 3, 8)
+
+
 @pytest.mark.parametrize("own", [True, False, None])
 def test_a_check_of_a_spec_for_an_own_model_says_what_is_chosen_for_that(
     caller: Client, dataset: Any, own: bool | None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,12 +13,16 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from harness.calibration.models import DeviceModelRow
 from harness.jobs.models import Job
 from harness.pool.models import Quota
 from harness.pool.services import pool_setting_update
+from scheduler.estimation.device_model import PowerModel
+from scheduler.estimation.prior import prior_for
+from scheduler.estimation.values import Basis
 from scheduler.simulate.power import PowerTable
 from scheduler.simulate.quotas import limits_of
-from scheduler.simulate.traces import trace_read
+from scheduler.simulate.traces import Way, trace_read
 from tests.harness.client.conftest import Dlh
 from tests.harness.jobs.helpers import queue
 from tests.harness.jobs.test_queueing import use_make
@@ -62,6 +68,20 @@ def test_as_json_it_holds_quotas_and_watts_too(dlh: Dlh, ran: Job, tmp_path: Pat
     assert dlh("pool", "history", tmp_path / "nowhere" / "history.json").code == 2
 
 
+def test_a_job_of_a_thousand_ways_is_written_as_json_too(
+    dlh: Dlh, ran: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.estimates import history
+
+    ways = [Way(kind="cuda", count=count, run_s=1 / 3, model="m" * 120) for count in range(1, 1001)]
+    monkeypatch.setattr(history, "ways_told", lambda _: {ran.pk: ways})
+    csv.field_size_limit(131_072)  # as a new process has it
+    target = tmp_path / "history.json"
+    assert dlh("pool", "history", target).code == 0
+    csv.field_size_limit(131_072)
+    assert len(trace_read(target).jobs[0].ways) == 1000
+
+
 def test_a_history_of_nothing_is_still_json(dlh: Dlh, portal: SimpleNamespace, tmp_path: Path) -> None:
     target = tmp_path / "history.json"
     assert dlh("pool", "history", target).code == 0
@@ -72,9 +92,19 @@ def test_watts_of_devices_are_shown_with_what_they_rest_on(dlh: Dlh, ran: Job, t
     (row,) = dlh("pool", "power", "--json").json
     assert row == {
         "kind": "cpu", "model": "core", "idle_w": 1.5, "busy_w": 6.5, "basis": "assumed",
-        "source": "the pool's power table",
+        "idle_basis": "assumed", "source": "the pool's power table",
     }  # fmt: skip
     assert "core" in dlh("pool", "power").out and "assumed" in dlh("pool", "power").out
     written = tmp_path / "power.json"
     written.write_text(json.dumps([row]))
     assert PowerTable.read(written).power("cpu", "cpu", named=False).idle_w == 1.5
+
+
+def test_what_a_calibration_measured_counts_before_the_watts_that_an_admin_entered(dlh: Dlh, ran: Job) -> None:
+    measured = PowerModel(idle_w=2.0, busy_w=7.0, basis=Basis.MEASURED, source="a calibration")
+    body = replace(prior_for("cpu", "core"), power=measured).to_dict()
+    DeviceModelRow.objects.create(kind="cpu", model_name="core", fitted=body, model=body, fitted_at=timezone.now())
+    (row,) = dlh("pool", "power", "--json").json
+    assert (row["idle_w"], row["busy_w"], row["basis"], row["source"]) == (2.0, 7.0, "measured", "a calibration")
+    assert row["idle_basis"] == "assumed", "nobody read an idle device"
+    assert "measured, idle assumed" in " ".join(dlh("pool", "power").out.split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,22 @@ def test_a_bare_spec_is_asked_for_it_too(dlh: Dlh, dataset: Any, node_make: Any)
     node_make("node-1", cpus=2)
     found = dlh("offer", "--data", dataset.pk, "--deadline", "earliest", "--json").json
     assert found["deadline"] and found["recommended"] is not None
+
+
+def test_a_workload_is_asked_for_it_too(dlh: Dlh, node_make: Any, tmp_path: Path) -> None:
+    node_make("node-1", cpus=2)
+    file = tmp_path / "trace.json"
+    file.write_text(json.dumps(workload_make().to_dict()))
+    found = dlh("offer", "--workload", file, "--deadline", "earliest", "--json").json
+    assert found["deadline"] and found["recommended"] is not None
+
+
+def test_a_job_that_waits_keeps_its_deadline(dlh: Dlh, job: Any, node_make: Any) -> None:
+    node_make("node-1", cpus=2)
+    offer_make(job.owner, job)
+    Job.objects.filter(pk=job.pk).update(state="queued")
+    refused = dlh("jobs", "offer", job.pk, "--deadline", "earliest")
+    assert refused.code == 2 and "its deadline was fixed when it was submitted (none)" in refused.err
 
 
 @pytest.mark.usefixtures("read_at_once")

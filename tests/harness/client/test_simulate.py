@@ -125,6 +125,8 @@ def test_a_model_of_which_nothing_is_known_is_refused_by_name_or_left_out_if_ask
     left = capsys.readouterr()
     assert json.loads(left.out)[0]["jobs"] == 1
     assert "1 of 2 jobs are left out" in left.err.replace("\n", " ")
+    assert run(["simulate", *flow, "--skip-unknown", "--quota", "blue=1"]) == 2, "all jobs of blue are left out"
+    assert "that is replayed is of the project blue; they are of red" in " ".join(capsys.readouterr().err.split())
 
 
 def test_where_no_job_would_be_left_nothing_is_left_out(flow, capsys):
@@ -152,6 +154,13 @@ def test_energy_says_whose_watts_it_rests_on(trace, tmp_path, capsys):
     assert "kWh (measured " in shown.out and "A100 draws 100 W held and 10 W idle (measured: power.json" in " ".join(
         shown.err.split()
     )
+
+
+def test_a_table_of_watts_of_other_devices_is_said_to_count_nothing(trace, tmp_path, capsys):
+    watts = tmp_path / "power.json"
+    watts.write_text('{"H100": {"idle_w": 10, "busy_w": 100}}', "utf-8")
+    assert run(["simulate", str(trace), "--pool", "1x4:A100", "--power", str(watts)]) == 0
+    assert "power.json has watts of none of these devices" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_history_carries_quotas_and_watts_which_count_unless_others_are_given(tmp_path, capsys):

@@ -148,6 +148,7 @@ def test_the_scheduler_s_settings_are_checked(people):
         {"co2_g_per_kwh": float("nan")},
         {"power_table": {"cpu": {"idle_w": 9, "busy_w": 4}}},
         {"power_table": {"cpu": {"idle_w": float("nan"), "busy_w": 4}}},
+        {"power_table": {"cpu": {"idle_w": 1, "busy_w": 10**400}}},
         {"power_table": {"cpu": 4}},
         {"power_table": []},
     ):

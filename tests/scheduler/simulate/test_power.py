@@ -10,7 +10,7 @@ from scheduler.simulate.metrics import measure
 from scheduler.simulate.pool import Gang, SimPool
 from scheduler.simulate.power import PowerTable
 from scheduler.simulate.report import ROWS, report_html
-from scheduler.simulate.run import power_words, simulate
+from scheduler.simulate.run import power_words, sim_jobs, simulate
 from scheduler.simulate.trace_rows import TraceError
 from scheduler.simulate.traces import TraceJob, Way
 from scheduler.types import Option
@@ -49,6 +49,14 @@ def test_a_table_counts_before_data_sheets_and_watts_of_other_programs_are_a_mod
     assert "Power of the pool, idle devices included (modelled)" in report_html("t", [replay], [found])
 
 
+def test_idle_watts_that_were_not_measured_with_the_others_are_told_apart():
+    place = pool("1x2:A100", {"A100": OWN["A100"] | {"idle_basis": "assumed"}})
+    found, _ = energy(HOUR, place)
+    assert found.energy_by_basis_kwh == pytest.approx({"assumed": 2 * 60 / 1000, "modelled": (350 - 60) / 1000})
+    assert found.energy_basis == "assumed"
+    assert "60 W idle (measured, idle assumed: power.json, A100)" in power_words(HOUR, place)[0]
+
+
 def test_watts_that_the_trace_tells_have_the_basis_that_it_tells():
     trace = [TraceJob(job_id="a", submitted_s=0, count=1, run_s=3600.0, power_w=200.0, power_basis="measured")]
     found, _ = energy(trace, SimPool.parse("1x1:A100"))
@@ -63,6 +71,21 @@ def test_what_the_estimator_told_of_the_watts_goes_with_its_basis():
     assert found.energy_by_basis_kwh == pytest.approx({"modelled": 0.1, "assumed": 0.055})
 
 
+def test_of_two_ways_that_draw_the_same_each_keeps_what_that_rests_on():
+    ways = tuple(
+        Way(kind="cuda", count=count, run_s=3600.0, power_w=155.0, model="A100", power_basis=basis)
+        for count, basis in ((1, "measured"), (2, "modelled"))
+    )
+    trace = [TraceJob(job_id="a", submitted_s=0, count=1, run_s=3600.0, power_w=155.0, ways=ways)]
+    (job,) = sim_jobs(trace, None, SimPool.parse("1x2:A100"), estimator=True)
+    assert [(option.count, basis) for option, basis in job.told.items()] == [(1, "assumed"), (2, "modelled")]
+
+
+def test_energy_of_devices_that_draw_nothing_has_a_basis_too():
+    found, _ = energy(HOUR, pool("1x1:A100", {"A100": {"idle_w": 0, "busy_w": 0}}))
+    assert (found.energy_kwh, found.energy_basis) == (0.0, "assumed")
+
+
 @pytest.mark.parametrize(
     ("body", "text", "busy_w"),
     [
@@ -74,6 +97,8 @@ def test_what_the_estimator_told_of_the_watts_goes_with_its_basis():
         ([{"kind": "cpu", "model": "EPYC", "idle_w": 1, "busy_w": 5, "basis": "measured"}], "1x1:cpu", 5.0),
         ({"items": [{"kind": "cuda", "model": "EPYC", "idle_w": 1, "busy_w": 5}]}, "1x1:cpu", 8.0),
         ([{"kind": "cuda", "model": "T4", "idle_w": 1, "busy_w": 5}], "1x1", 5.0),
+        ({"NVIDIA A100": {"idle_w": 1, "busy_w": 6}, "T4": {"idle_w": 1, "busy_w": 5}}, "1x1", 6.0),
+        ({"A100-SXM": {"idle_w": 1, "busy_w": 6}, "A100-PCIE": {"idle_w": 1, "busy_w": 5}}, "1x1", 400.0),
         ([{"kind": "cuda", "model": name, "idle_w": 1, "busy_w": 5} for name in ("T4", "V100")], "1x1", 400.0),
     ],
 )
@@ -102,7 +127,10 @@ def test_what_is_used_is_said_with_its_basis_and_where_it_comes_from():
         ("watts", "power.json: expected what `dlh pool power --json`"),
         ([1], "power.json: expected what `dlh pool power --json`"),
         ({"A100": 300}, "power.json: The entry 'A100' of power_table needs a name, idle_w and busy_w"),
+        ({"A100": {"idle_w": float("nan"), "busy_w": 4}}, "needs numbers of watts, 0 <= idle_w <= busy_w"),
+        ({"A100": {"idle_w": 1, "busy_w": 10**400}}, "needs numbers of watts, 0 <= idle_w <= busy_w"),
         ({"A100": {"idle_w": 9, "busy_w": 4}}, "needs numbers of watts, 0 <= idle_w <= busy_w"),
+        ({"A100": {"idle_w": 1, "busy_w": 4, "idle_basis": None}}, "The basis of 'A100' is none of measured, modelled"),
         ({"A100": {"idle_w": 1, "busy_w": 4, "basis": "guessed"}}, "The basis of 'A100' is none of measured, modelled"),
         ([{"kind": "cuda", "model": "T4", "idle_w": 1, "busy_w": 5}] * 2, "power.json: t4 is there twice"),
     ],
@@ -117,6 +145,9 @@ def test_a_file_that_is_no_json_is_refused_with_the_line(tmp_path):
     path = tmp_path / "power.json"
     path.write_text('{"A100":\n oops}', "utf-8")
     with pytest.raises(TraceError, match=r"power\.json, line 2: not JSON"):
+        PowerTable.read(path)
+    path.write_text(f'{{"A100": {"9" * 5000}}}', "utf-8")
+    with pytest.raises(TraceError, match=r"power\.json: not JSON that can be read: a number in it is too long"):
         PowerTable.read(path)
     path.write_text(json.dumps(OWN), "utf-8")
     assert PowerTable.read(path).power("cuda", "A100", named=True).idle_w == 60.0

@@ -100,10 +100,11 @@ def test_a_public_trace_may_name_projects_too(tmp_path):
         ("red=", "--quota red=: '' is no number of devices"),
         ("red=-1", "--quota red=-1: '-1' is no number of devices, from 0"),
         ("red=2.5", "'2.5' is no number of devices"),
+        (f"red={'9' * 5000}", "'99999999999999999999' is no number of devices"),
         ("red=two", "'two' is no number of devices"),
         ("red=4,lend", "'lend' is no word for a quota"),
         ("red=none,no-borrow", "'no-borrow' is no word for a quota"),
-        ("green=4", "no job of trace.csv is of the project green; its column project has blue, red"),
+        ("green=4", "no job of trace.csv that is replayed is of the project green; they are of blue, red"),
         ("red:cpu=4", "--quota red:cpu=4: the pool has no cpu"),
     ],
 )
@@ -168,3 +169,8 @@ def test_a_bad_quota_of_a_history_is_named(tmp_path, change, words):
     with pytest.raises(TraceError) as refused:
         limits_of(history(tmp_path, [KEPT[0] | change]))
     assert words in str(refused.value)
+
+
+def test_two_quotas_of_a_history_for_the_same_devices_are_refused(tmp_path):
+    with pytest.raises(TraceError, match=r"history\.json, quota 2: red has two quotas of cuda"):
+        limits_of(history(tmp_path, [KEPT[0], KEPT[0] | {"devices": 2}]))

@@ -23,7 +23,7 @@ def shown(options):
 
 
 def test_every_way_is_scaled_by_what_the_job_took_over_what_was_told():
-    options = told_options(RAN, WAYS, SimPool.parse("1x4:cpu,1x1:T4"))
+    options = list(told_options(RAN, WAYS, SimPool.parse("1x4:cpu,1x1:T4")))
     assert options[0].run_s == pytest.approx(300.0), "as it ran comes first, as it was measured"
     assert shown(options) == {
         ("cpu", "cpu", 1): (300.0, 5.0),

@@ -89,6 +89,8 @@ def test_an_error_names_row_and_column(tmp_path, row, words):
         ("a,b\n1,2\n", "row 1: lacks the columns"),
         ("[1]", "expected an object"),
         ("[" * 100_000, "nested too deep"),
+        (f"[{'9' * 5000}]", "a number in it is too long"),
+        ('[{"job_id": ["a"], "submitted_s": 0, "count": 1, "run_s": 60}]', "row 1, column job_id: expected a text"),
         (f"duration,{FLOW}7,a,1,1,bert,4,64,1,2\n", "row 1: a column appears twice: duration"),
     ],
 )
@@ -97,8 +99,9 @@ def test_a_file_that_is_no_trace_is_refused(tmp_path, text, words):
         read_trace(written(tmp_path, text))
 
 
-def test_a_cell_that_is_no_cell_is_named(tmp_path):
-    was = csv.field_size_limit(1_000)
+def test_a_cell_that_is_no_cell_is_named(tmp_path, monkeypatch):
+    was = csv.field_size_limit()
+    monkeypatch.setattr("scheduler.simulate.trace_rows._CELL_LETTERS_MAX", 1_000)
     try:
         with pytest.raises(TraceError, match="row 3: not CSV: field larger than field limit"):
             read_trace(written(tmp_path, FLOW + f"a,1,1,bert,4,64,1,2\nb,1,1,{'x' * 2_000},4,64,1,2\n"))
@@ -128,8 +131,25 @@ def test_what_the_estimator_told_of_a_job_is_read_from_text_and_from_json(tmp_pa
     assert from_csv[1].ways == ()
 
 
+def test_a_cell_may_hold_a_thousand_ways(tmp_path):
+    csv.field_size_limit(131_072)  # as a new process has it
+    cell = json.dumps(WAYS * 1000).replace('"', '""')
+    (job,) = read_trace(written(tmp_path, f'job_id,submitted_s,count,run_s,ways\nx,3,2,60,"{cell}"\n'))
+    assert len(job.ways) == 1000 * len(WAYS)
+
+
 @pytest.mark.parametrize(
-    "ways", ["no list", "{}", "[1]", '[{"kind": "cpu"}]', '[{"kind":"cpu","count":1,"run_s":NaN}]']
+    "ways",
+    [
+        "no list",
+        "{}",
+        "[1]",
+        "[" * 100_000,
+        '[{"kind": "cpu"}]',
+        '[{"kind":"cpu","count":1,"run_s":NaN}]',
+        f'[{{"kind":"cpu","count":1,"run_s":1{"0" * 400}}}]',
+        '[{"kind":"cpu","count":1,"run_s":9,"model":5}]',
+    ],
 )
 def test_ways_that_are_none_are_refused_with_their_row(tmp_path, ways):
     cell = ways.replace('"', '""')
