@@ -41,6 +41,7 @@ def load(spec, folder: Path) -> Dataset:
 
     inputs = table.select(input_columns(spec.shape))
     preprocess = fit(spec.shape, inputs.take(parts["train"]))
+    values = targets  # of numbers: as they are, to compare predictions with
     if regression:
         known = targets[parts["train"]]
         preprocess |= {"target_mean": float(known.mean()), "target_std": float(known.std()) or 1.0}
@@ -61,10 +62,11 @@ def load(spec, folder: Path) -> Dataset:
         numeric[places], categorical[places] = transform(preprocess, records)
 
     # the parts are stretches of the same tensors: no row is in memory twice
-    tensors = (numeric, categorical, torch.from_numpy(targets[order]), torch.from_numpy(rows[order]))
+    tensors = [numeric, categorical, torch.from_numpy(targets[order]), torch.from_numpy(rows[order])]
+    tensors += [torch.from_numpy(values[order])] if regression else []
     sizes = [len(parts["train"]), len(parts["val"]), len(parts["test"])]
     pieces = zip(*(tensor.split(sizes) for tensor in tensors), strict=True)
-    train, val, test = (Part(inputs=piece[:2], targets=piece[2], rows=piece[3]) for piece in pieces)
+    train, val, test = (Part(piece[:2], *piece[2:]) for piece in pieces)
     return Dataset(train, val, test, classes, preprocess, shape, notes, said)
 
 

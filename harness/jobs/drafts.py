@@ -255,16 +255,19 @@ def _program_changed(user: User, job: Job, paths: RunPaths, message: str, name: 
 
 def job_clone(*, user: User, job: Job, name: str = "", changes: Mapping[str, Any] | None = None) -> Job:
     """A new draft with what `job_copy` takes over, changed so; `left_out` tells the rest. Code that cannot run is
-    copied as well: the copy is where it is corrected. Raises like `job_create`, and then makes nothing."""
+    copied as well: the copy is where it is corrected. Without a `name` it has the one that `changes` give the spec.
+    Raises like `job_create`, and then makes nothing."""
     require(user, job.project, Role.MEMBER)
     source = job_copy(job, changes)
-    family_check(job, programs.spec_read(source.spec))
+    wish = programs.spec_read(source.spec)
+    family_check(job, wish)
+    given = name or (wish.name if changes and "name" in changes else "")
     return _create(
         user=user,
         project=job.project,
         dataset=job.dataset,
         source=source,
         parent=job,
-        name=name or f"{job.name[:110]} (copy)",
+        name=given or f"{job.name[:110]} (copy)",
         is_copy=True,
     )

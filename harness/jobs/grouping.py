@@ -1,4 +1,4 @@
-"""A list of jobs by groups: how many there are of each, and mean, spread and best of a figure."""
+"""A list of jobs by groups: how many there are of each; mean, spread and best of a figure of those that succeeded."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from harness.jobs.columns import BASES, FIELDS, METRIC, SPEC, Column, column_get
 from harness.jobs.finding import JobFilters, job_order
 from harness.jobs.models import Job
 from worker.merit import larger_is_better
+from worker.states import JobState
 
 GROUPS = ("dataset", "family", "task", "owner", "project", "state", "tags")
 """Columns that jobs are grouped by, beside any field of the spec; a job is in the group of each of its tags."""
@@ -50,7 +51,7 @@ class JobGroup:
     less_is_better: bool
     count: int = 0
     figures: list[tuple[float, str, str]] = field(default_factory=list)
-    """(figure, id, name) of each job that has one."""
+    """(figure, id, name) of each job that succeeded and has one: what failed, or was ended, is no measure of others."""
     bases: Counter[str] = field(default_factory=Counter)
     """How many of the figures rest on what; of energies alone."""
     jobs: list[str] = field(default_factory=list)
@@ -63,7 +64,7 @@ class JobGroup:
 
     @property
     def mean(self) -> float | None:
-        """Of the jobs that have the figure."""
+        """Of the `figures`."""
         return fmean(entry[0] for entry in self.figures) if self.figures else None
 
     @property
@@ -110,10 +111,10 @@ def job_groups(*, user: User, filters: JobFilters, sort: str, grouping: Grouping
         Job.objects.filter(filters.where(), project__in=visible_projects(user))
         .annotate(group_value=_source(grouping.by), group_figure=_source(grouping.of), group_basis=_basis(grouping.of))
         .order_by(job_order(sort), "-created_at", "pk")
-        .values_list("pk", "name", "metric_name", "group_value", "group_figure", "group_basis")
+        .values_list("pk", "name", "state", "metric_name", "group_value", "group_figure", "group_basis")
     )
     found: dict[str, JobGroup] = {}
-    for pk, name, metric_name, value, figure, basis in rows.iterator(chunk_size=_READ_AT_ONCE):
+    for pk, name, state, metric_name, value, figure, basis in rows.iterator(chunk_size=_READ_AT_ONCE):
         metric = metric_name if grouping.of.key in _JUDGED else ""
         for one in _values(grouping.by, value):
             fresh = JobGroup(value=one, metric=metric, less_is_better=_less_is_better(grouping.of, metric))
@@ -121,7 +122,7 @@ def job_groups(*, user: User, filters: JobFilters, sort: str, grouping: Grouping
             group.count += 1
             if fresh.key == grouping.opened:
                 group.jobs.append(pk)
-            if _is_told(grouping.of, figure):
+            if state == JobState.SUCCEEDED and _is_told(grouping.of, figure):
                 group.figures.append((float(figure), pk, name))
                 group.bases.update([basis] if basis else [])
     return sorted(found.values(), key=_place)

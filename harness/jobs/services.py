@@ -237,7 +237,7 @@ def _wrong_state(job: Job, verb: str) -> Conflict:
     if JobState(job.state) in HAS_ATTEMPT:
         hint = "Wait, or cancel it."
     if job.state == JobState.DRAFT:
-        hint = "Submit it: by itself, or with the line of an offer."
+        hint = f"Submit it as it is (`dlh submit {job.pk}`), or with the line of an offer (`dlh jobs offer {job.pk}`)."
     return Conflict(f"A job that is {job.state} cannot be {verb}.", code="wrong_state", hint=hint)
 
 

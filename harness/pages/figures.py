@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any, TypeGuard
 
 from worker.words import duration_words, number_words, percent_words, size_words
 
 NONE = "–"  # noqa: RUF001
 """Where there is nothing to tell."""
+DIGITS, _DECIMALS_MOST = 4, 6
+_LONG, _SMALL = 1e15, 1e-4
+"""Columns of numbers beyond these are written with powers of ten."""
 
 
 def is_number(value: Any) -> TypeGuard[float]:
@@ -23,6 +28,30 @@ def figure(value: Any, digits: int = 4) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     return number_words(value, digits)
+
+
+def column_figures(values: Sequence[Any]) -> list[Any]:
+    """Numbers that are read below each other, written alike: as many decimals as they have, or where these are many, as
+    give the smallest `DIGITS` significant digits. What is no number stays."""
+    form = _form([abs(value) for value in values if is_number(value)])
+    return [format(value, form) if is_number(value) else value for value in values]
+
+
+def _form(sizes: Sequence[float]) -> str:
+    if all(isinstance(size, int) for size in sizes):
+        return ","
+    most, least = max(sizes), min(filter(None, sizes), default=1.0)
+    if most >= _LONG or 0 < most < _SMALL:
+        return f".{DIGITS}e"
+    decimals = max(map(_decimals, sizes))
+    if decimals > DIGITS:
+        decimals = min(max(0, DIGITS - 1 - math.floor(math.log10(least))), _DECIMALS_MOST)
+    return f",.{decimals}f"
+
+
+def _decimals(size: float) -> int:
+    """How many it takes to write a number as it is."""
+    return max(0, -int(Decimal(repr(size)).normalize().as_tuple().exponent))
 
 
 def short(value: Any, of: str = "") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import Any
 
 from django.urls import reverse
@@ -13,7 +14,7 @@ from harness.jobs.models import Job
 from harness.jobs.selectors import job_checkpoints, job_results
 from harness.jobs.series import metric_improved_at
 from harness.pages.advice import advice
-from harness.pages.figures import percent
+from harness.pages.figures import column_figures, percent
 from harness.pages.job_view import curves_source, stopped_early
 from harness.pages.results_read import charts_of, dict_of, number_of, rows_of
 from harness.pages.speed import speedup_rows
@@ -22,6 +23,8 @@ from scheduler.offers.words import energy_words
 from worker.words import size_words
 
 DRAWN = {"confusion", "curve", "histogram", "intervals", "scatter"}
+_OF_ROWS = {"samples", "scatter"}
+"""Charts that have a line for each row of the data that they show."""
 INTERVALS_DRAWN = 12
 """Lines of a chart of intervals: more cannot be told apart."""
 ROWS_SHOWN = 200
@@ -135,7 +138,7 @@ def _chart(job: Job, chart: dict[str, Any], index: int) -> dict[str, Any]:
         "columns": columns,
         "heads": [(column, _is_numeric(shown, index)) for index, column in enumerate(columns[first:])],
         "numeric": [_is_numeric(shown, index) for index in range(len(columns) - first)],
-        "rows": shown[:ROWS_SHOWN],
+        "rows": _read_downwards(shown[:ROWS_SHOWN]) if kind in _OF_ROWS else shown[:ROWS_SHOWN],
         "wide": kind == "samples" or (kind == "table" and len(columns) > NARROW_COLUMNS),
         "more": max(0, len(rows) - ROWS_SHOWN),
         "note": _note(chart, kind, len(rows)),
@@ -152,6 +155,12 @@ def _chart(job: Job, chart: dict[str, Any], index: int) -> dict[str, Any]:
         "samples": [_sample(job, columns, row) for row in rows[:SAMPLES_SHOWN]] if kind == "samples" else [],
         "as_pictures": job.task == "image_classification",
     }
+
+
+def _read_downwards(rows: list[list[Any]]) -> list[list[Any]]:
+    """The cells of a table of rows of the data, whose values are compared with each other and looked up there."""
+    columns = [column_figures(column) for column in zip_longest(*rows)]
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
 def _can_be_drawn(kind: str, columns: list[str]) -> bool:

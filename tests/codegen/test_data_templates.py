@@ -113,6 +113,14 @@ def test_regression_targets_are_standardised_by_training_rows(tmp_path):
     assert dataset.shape["outputs"] == 1
 
 
+def test_numbers_to_predict_are_kept_as_the_table_has_them_and_classes_are_kept_once(tmp_path):
+    table = make_table()
+    dataset = load_table(tmp_path, table, task="tabular_regression", target="price")
+    for part in (dataset.train, dataset.val, dataset.test):
+        assert part.values.numpy().tolist() == table["price"].take(pa.array(part.rows.numpy())).to_pylist()
+    assert load_table(tmp_path, table).train.values is None
+
+
 def test_rows_without_a_target_are_left_out_and_row_numbers_stay_those_of_the_file(tmp_path):
     table = make_table()
     income = table["income"].to_pylist()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
@@ -34,9 +34,13 @@ class Part:
     """[N]: int64 class numbers, or float32 standardised values."""
     rows: Tensor
     """[N] int64: 0-based row in the packed file."""
+    values: Tensor | None = None
+    """[N] float64: numbers to predict as the data has them, which the targets are rounded from. None: of classes, and
+    where the program keeps none."""
 
     def __post_init__(self) -> None:
-        lengths = {len(tensor) for tensor in (*self.inputs, self.targets, self.rows)}
+        values = () if self.values is None else (self.values,)
+        lengths = {len(tensor) for tensor in (*self.inputs, self.targets, self.rows, *values)}
         if len(lengths) != 1:
             raise ValueError(f"inputs, targets and rows must have the same number of rows, not {sorted(lengths)}")
 
@@ -45,7 +49,8 @@ class Part:
 
     def take(self, index: Tensor | slice) -> Part:
         """The rows of `index`, in its order."""
-        return Part(tuple(tensor[index] for tensor in self.inputs), self.targets[index], self.rows[index])
+        values = None if self.values is None else self.values[index]
+        return Part(tuple(tensor[index] for tensor in self.inputs), self.targets[index], self.rows[index], values)
 
     def evenly(self, count: int) -> Part:
         """So many of its rows, evenly spaced."""
@@ -53,8 +58,9 @@ class Part:
         return self.take(torch.linspace(0, len(self) - 1, count, dtype=torch.float64).round().long())
 
     def to(self, device: torch.device) -> Part:
-        """The same rows on `device`; `rows` stays on the CPU."""
-        return Part(tuple(tensor.to(device) for tensor in self.inputs), self.targets.to(device), self.rows)
+        """The same rows on `device`; `rows` and `values` stay on the CPU."""
+        inputs = tuple(tensor.to(device) for tensor in self.inputs)
+        return replace(self, inputs=inputs, targets=self.targets.to(device))
 
     @property
     def rows_digest(self) -> str:
@@ -101,3 +107,7 @@ class Dataset:
     def target_std(self) -> float:
         """What the targets were divided by (1 for classification)."""
         return float(self.preprocess.get("target_std", 1.0))
+
+    def exact_targets(self, part: Part) -> Tensor:
+        """Its targets, of numbers in double precision as far as the program keeps them: what metrics are made of."""
+        return part.targets if part.values is None else (part.values - self.target_mean) / self.target_std

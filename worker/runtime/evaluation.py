@@ -30,7 +30,8 @@ def epoch_metrics(run: Run, net: nn.Module, dataset: Dataset) -> dict[str, dict[
     """Metrics of the validation rows, and of as many training rows, by part: the first rank's, on every rank."""
     parts = {"train": train_sample(dataset.train, dataset.val), "val": dataset.val}
     metrics = {
-        name: part_metrics(run.outputs(net, part), part.targets, dataset.target_std) for name, part in parts.items()
+        name: part_metrics(run.outputs(net, part), dataset.exact_targets(part), dataset.target_std)
+        for name, part in parts.items()
     }
     if run.group is not None:
         metrics = json.loads(broadcast_bytes(run.group, json.dumps(metrics).encode()))

@@ -36,8 +36,8 @@ def _out(group: JobGroup) -> dict[str, Any]:
 def group_list(
     request: HttpRequest, query: Annotated[GroupQuery, Query()], paging: Annotated[Paging, Query()]
 ) -> dict[str, Any]:
-    """How many jobs there are of each value, with mean, spread and best of a figure over all that the filter lets
-    through; the best mean first."""
+    """How many jobs there are of each value, of all that the filter lets through, with mean, spread and best of a
+    figure over those that succeeded; the best mean first."""
     user = person(request)
     listing = listing_of(user, query)
     grouping = grouping_of(query, listing)

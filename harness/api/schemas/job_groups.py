@@ -22,8 +22,8 @@ class JobGroupOut(Schema):
 
     value: Any = Field(description="Of the column grouped by; null: none.", examples=["cnn"])
     metric: str = Field(description="Which the score is one of; empty where the figure is not a score.")
-    jobs: int
-    n: int = Field(description="How many of them have the figure.")
+    jobs: int = Field(description="Of any state.")
+    n: int = Field(description="How many of them succeeded and have the figure: mean, sd and best are of these.")
     mean: float | None
     sd: float | None = Field(description="Standard deviation of a sample; null below two jobs.")
     best: float | None

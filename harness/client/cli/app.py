@@ -31,6 +31,7 @@ from harness.client.cli import (
     specs,
     storage,
     store,
+    submitting,
 )
 from harness.client.cli.output import ExitCode, code_of, error_print, notes
 from harness.client.errors import BadInput, ClientError
@@ -87,7 +88,7 @@ app.add_typer(account.tokens_app, name="tokens")
 app.add_typer(people.app, name="people")
 app.add_typer(projects.app, name="projects")
 app.add_typer(notifications.app, name="notifications")
-for _module in (account, programs, jobs, runs, offers, rates, simulate, node, backup, store):
+for _module in (account, programs, submitting, jobs, runs, offers, rates, simulate, node, backup, store):
     _module.commands_add(app)
 
 

@@ -12,8 +12,8 @@ from harness.client.cli import drafts
 from harness.client.cli.common import JobArgument, open_client
 from harness.client.cli.job_table import groups_print, jobs_print
 from harness.client.cli.output import (
-    ExitCode,
     JsonFlag,
+    code_of,
     console,
     duration,
     error_print,
@@ -234,14 +234,9 @@ def predict(
             with client.transport.stream(rows, params={}) as response:
                 sys.stdout.writelines(response.iter_text())
     if found["state"] == "failed":
-        problem = found["problem"] or {}
-        error = ClientError(
-            str(problem.get("message") or "The prediction failed."),
-            hint=str(problem.get("hint") or ""),
-            code="prediction_failed",
-        )
+        error = _prediction_error(found["problem"] or {})
         error_print(error, as_json=as_json)
-        raise typer.Exit(ExitCode.JOB_FAILED)
+        raise typer.Exit(code_of(error))
     output = found.get("output") or {}
     for note in output.get("notes") or ():
         notes().print(str(note), style="yellow", markup=False, soft_wrap=True)
@@ -251,3 +246,13 @@ def predict(
         json_print({**found, "out": str(out) if out else None})
     elif out:
         console().print(f"{found['rows']} rows in {out}", markup=False, soft_wrap=True)
+
+
+def _prediction_error(problem: Json) -> ClientError:
+    """Why a prediction failed: the input or an option was at fault, or something else."""
+    of_input = problem.get("code") == BadInput.code  # as the node tells it, too
+    return (BadInput if of_input else ClientError)(
+        str(problem.get("message") or "The prediction failed."),
+        hint=str(problem.get("hint") or ""),
+        code="prediction_failed",
+    )

@@ -84,7 +84,7 @@ def line_print(out: Console, text: str) -> None:
 
 def notes() -> Console:
     """Standard error: progress and remarks, so that standard output stays clean."""
-    return _Console(file=sys.stderr, highlight=False)
+    return _Console(file=sys.stderr, highlight=False, width=None if sys.stderr.isatty() else PIPE_WIDTH)
 
 
 def json_print(value: Any) -> None:

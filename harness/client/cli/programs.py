@@ -1,4 +1,4 @@
-"""`dlh suggest`, `dlh code`, `dlh submit`, `dlh download`."""
+"""`dlh suggest`, `dlh code`, `dlh download`."""
 
 from __future__ import annotations
 
@@ -12,24 +12,18 @@ from rich.progress import Progress as RichProgress
 from rich.progress import TaskID
 from rich.text import Text
 
-from harness.client.cli.asking import EARLIEST, DeadlineOption, deadline_read
 from harness.client.cli.common import (
     DataOption,
     JobArgument,
     ModelOption,
-    PromiseOption,
-    SpecArgument,
     dataset_resolve,
-    finish,
     job_body,
     open_client,
     spec_named,
     spec_read,
     transfer_bar,
 )
-from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, notes, number, size, standing
-from harness.client.cli.runs import watch_and_print
-from harness.client.cli.taking import take_earliest
+from harness.client.cli.output import JsonFlag, console, json_print, notes, number, size
 from harness.client.client import Client, Json
 from harness.client.download import download as download_file
 from harness.client.errors import BadInput
@@ -44,7 +38,7 @@ _SPEC_SUFFIXES = {".yaml", ".yml"}
 
 def commands_add(app: typer.Typer) -> None:
     """Put the commands of this module on the top level."""
-    for name, command in (("suggest", suggest), ("code", code), ("submit", submit), ("download", download)):
+    for name, command in (("suggest", suggest), ("code", code), ("download", download)):
         app.command(name)(command)
 
 
@@ -80,56 +74,6 @@ def _suggestion_print(item: Json) -> None:
     out.print(Text(f"   {cost}, about {size(item['memory_bytes'])}"), style="dim")
     out.print(Text(f"   {item['reason']}"))
     out.print(Text(f"   Against: {item['against']}\n"))
-
-
-def submit(  # noqa: PLR0913
-    context: typer.Context,
-    spec: SpecArgument = None,
-    data: DataOption = "",
-    model: ModelOption = None,
-    name: Annotated[str, typer.Option(help="Name of the job; else made from dataset and model.")] = "",
-    wait: Annotated[bool, typer.Option("--wait", "-w", help="Watch it until it ends.")] = False,
-    draft: Annotated[bool, typer.Option("--draft", help="Create the job but do not queue it.")] = False,
-    deadline: DeadlineOption = "",
-    promise: PromiseOption = True,
-    as_json: JsonFlag = False,
-) -> None:
-    """Upload the data if need be, make the program, and queue the job.
-
-    With `--deadline earliest` it gets the devices that an offer recommends for the earliest finish that can be
-    promised.
-    """
-    earliest = deadline == EARLIEST
-    changes: Json = {}
-    if deadline and not earliest:
-        changes = {"changes": {"budget.deadline": deadline_read(deadline) or "auto"}}
-    with open_client(context) as client, spec_named(spec):
-        body = job_body(client, spec, data, model, quiet=as_json)
-        body |= {"name": name, **changes, "submit": not draft and not earliest, "promise": promise}
-        job = client.job_create(body)
-        if earliest:
-            job = take_earliest(client, job["id"], submit=not draft, promise=promise)
-        if wait and not draft:
-            if not as_json:
-                notes().print(f"Job {job['id']}: {job['name']}", markup=False)
-            job = _watch(client, job["id"], quiet=as_json)
-        url = f"{client.transport.url}/jobs/{job['id']}"
-    if as_json:
-        json_print({**job, "url": url})
-    elif not wait or draft:
-        console().print(f"{job['id']}  {job['name']}  {standing(job)}\n{url}", markup=False, soft_wrap=True)
-    if wait and not draft:
-        finish(job)
-
-
-def _watch(client: Client, job_id: str, *, quiet: bool) -> Json:
-    """Follow the job. Ctrl-C ends the watching alone: the same command once more would make a second job."""
-    try:
-        return watch_and_print(client, job_id, as_json=False, quiet=quiet)
-    except KeyboardInterrupt:
-        told = f"Interrupted. The job continues: `dlh watch {job_id}` follows it, `dlh cancel {job_id}` ends it."
-        notes().print(told, markup=False, soft_wrap=True)
-        raise typer.Exit(ExitCode.INTERRUPTED) from None
 
 
 def code(

@@ -23,6 +23,7 @@ from harness.client.cli.output import (
 from harness.client.client import Client, Json
 from harness.client.errors import BadInput
 from harness.client.watch import LEVELS, job_updates, log_follow, log_lines
+from worker.words import percent_words
 
 _MOVING = frozenset({"queued", "placed", "running", "pausing", "returning", "cancelling"})
 
@@ -36,8 +37,19 @@ def commands_add(app: typer.Typer) -> None:
 def watch(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) -> None:
     """A live bar with ETA until the job has ended; with --json the job as one line per change."""
     with open_client(context) as client:
+        _submitted_check(client.job(job))
         last = watch_and_print(client, job, as_json=as_json)
     finish(last)
+
+
+def _submitted_check(job: Json) -> None:
+    """Raise `BadInput` for a draft: there is nothing to follow."""
+    if job["state"] == "draft":
+        raise BadInput(
+            f"{job['name']} is a draft and is not submitted.",
+            hint=f"Submit it by `dlh submit {job['id']}`. One that was, and whose learning rate is tested first, is "
+            "queued by itself after the test.",
+        )
 
 
 def watch_and_print(client: Client, job_id: str, *, as_json: bool, quiet: bool = False) -> Json:
@@ -56,10 +68,14 @@ def watch_and_print(client: Client, job_id: str, *, as_json: bool, quiet: bool =
     )
     updates = job_updates(client, job_id)
     first = next(updates)
-    with Progress(*columns, console=notes()) as bar:
+    out = notes()
+    with Progress(*columns, console=out, disable=not out.is_terminal) as bar:
         task = bar.add_task("", total=1.0, note="")
         for job in chain([first], updates):
             bar.update(task, completed=job["progress"], description=job["state"], note=_note(job))
+    if not out.is_terminal:  # a bar would be cut at some width
+        said = filter(None, (job["state"], percent_words(job["progress"], 0), _note(job)))
+        out.print(" · ".join(said), markup=False, soft_wrap=True)
     summary_print(job)
     return job
 
@@ -85,14 +101,14 @@ def _note(job: Json) -> str:
 def summary_print(job: Json) -> None:
     """One line on how a job stands, and what to do where it failed."""
     out = console()
-    out.print(f"{job['name']}: {job['state']}", markup=False)
+    out.print(f"{job['name']}: {job['state']}", markup=False, soft_wrap=True)
     if job["metric_best"] is not None:
         test = f", test {number(job['metric_test'])}" if job["metric_test"] is not None else ""
         out.print(f"{job['metric_name']}: validation {number(job['metric_best'])}{test}", markup=False)
     failure = job["failure"] or {}
     for key in ("message", "hint"):
         if failure.get(key):
-            out.print(str(failure[key]), markup=False)
+            out.print(str(failure[key]), markup=False, soft_wrap=True)
 
 
 def logs(

@@ -24,7 +24,9 @@ def jobs(job_make: Any) -> dict[str, Job]:
     found = {}
     for name, seed, best, run_s in (("a", 1, 0.8, 10.0), ("b", 2, 0.9, 20.0), ("c", 2, None, 0.0)):
         job = found[name] = job_make(name=name, training={"seed": seed})
-        Job.objects.filter(pk=job.pk).update(metric_name="accuracy", metric_best=best, run_s=run_s, tags=[name])
+        Job.objects.filter(pk=job.pk).update(
+            state="succeeded", metric_name="accuracy", metric_best=best, run_s=run_s, tags=[name]
+        )
     return found
 
 
@@ -38,6 +40,15 @@ def test_groups_have_mean_spread_and_best(owner: Any, jobs: dict[str, Job]) -> N
     seeds = owner.get(f"{API}/job-groups?by=seed&of=time&page_size=1&page=2").json()
     assert (seeds["total"], seeds["pages"]) == (2, 2) and seeds["items"][0]["value"] == 2
     assert seeds["items"][0]["sd"] is None and seeds["items"][0]["metric"] == ""
+
+
+def test_mean_and_best_are_of_jobs_that_succeeded_alone(owner: Any, jobs: dict[str, Job]) -> None:
+    for name, state in (("c", "failed"), ("b", "cancelled")):
+        Job.objects.filter(pk=jobs[name].pk).update(state=state, run_s=0.5, metric_best=0.99)
+    for figure, best in (("time", 10.0), ("best", 0.8)):
+        group = owner.get(f"{API}/job-groups?by=model&of={figure}").json()["items"][0]
+        assert (group["jobs"], group["n"], group["mean"], group["best"]) == (3, 1, best, best)
+        assert group["best_job"]["name"] == "a", "what ended before it had trained is no example"
 
 
 def test_groups_are_of_any_field_of_the_spec(owner: Any, jobs: dict[str, Job]) -> None:

@@ -29,6 +29,14 @@ def test_a_clone_takes_new_values_and_names_its_parent(dlh: Dlh, job: Any) -> No
 
 
 @pytest.mark.usefixtures("portal")
+def test_a_clone_is_called_as_the_field_that_is_set_says(dlh: Dlh, job: Any) -> None:
+    made = dlh("jobs", "clone", job.pk, "--set", "name=wider", "--json").json
+    assert (made["name"], made["spec"]["name"]) == ("wider", "wider")
+    assert dlh("jobs", "clone", made["id"], "--json").json["name"] == "wider (copy)"
+    assert dlh("jobs", "clone", job.pk, "--set", "name=wider", "--name", "other", "--json").json["name"] == "other"
+
+
+@pytest.mark.usefixtures("portal")
 def test_a_refused_value_names_its_field_and_leaves_no_draft(dlh: Dlh, job: Any) -> None:
     before = Job.objects.count()
     for wish, field in (("training.epochs=abc", "training.epochs"), ("foo=1", "foo"), ("mode.more=1", "mode.more")):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.client import cli
-from harness.client.cli import programs
+from harness.client.cli import submitting
 from tests.harness.client.conftest import Dlh
 
 
@@ -104,7 +104,7 @@ def test_ctrl_c_while_a_new_job_is_watched_says_that_it_goes_on(
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(programs, "watch_and_print", interrupted)
+    monkeypatch.setattr(submitting, "watch_and_print", interrupted)
     ended = dlh("submit", "--data", dataset.pk, "--wait")
     assert ended.code == 130 and "The job continues" in ended.err and "same command again" not in ended.err
 

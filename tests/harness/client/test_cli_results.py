@@ -220,6 +220,17 @@ def test_a_prediction_is_asked_for_with_a_threshold(
     assert request["threshold"] == "iris=0.3"
 
 
+@pytest.mark.parametrize(("cause", "code"), [("bad_input", 2), ("program_error", 1)])
+def test_a_prediction_ends_with_the_code_for_input_only_where_that_is_at_fault(
+    dlh: Dlh, monkeypatch: Any, ended_job: Any, flowers_csv: Path, cause: str, code: int
+) -> None:
+    problem = {"code": cause, "message": "column missing from the input: petal_width", "hint": "Add it."}
+    monkeypatch.setattr(Client, "predict", lambda *_, **__: {"id": "p", "state": "failed", "problem": problem})
+    ended = dlh("predict", ended_job.pk, flowers_csv)
+    assert ended.code == code and "petal_width" in ended.err
+    assert dlh("predict", ended_job.pk, flowers_csv, "--json").json["error"]["code"] == "prediction_failed"
+
+
 @pytest.mark.usefixtures("answered")
 def test_rows_are_predicted_from_python_without_a_file(client: Client, ended_job: Any) -> None:
     rows = [{"petal_length": 1.5, "note": None}]

@@ -376,3 +376,21 @@ def test_of_many_groups_the_first_are_drawn_and_all_are_in_the_table(world: Simp
         many["note"] == f"N. Drawn are the first {INTERVALS_DRAWN} of {len(rows)}." and many["data"]["overall"] is None
     )
     assert [chart["drawn"] for chart in odd[:2]] == [False, False]
+
+
+def test_the_worst_samples_are_written_so_that_they_can_be_found_in_the_data(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    job = world.jobs["succeeded"]
+    path = settings.STORE.job(job.pk).root / "work" / "results" / "results.json"
+    names = ["row", "name", "true", "predicted", "city"]
+    rows = [[0, "row 1", 272712426.0, 1694233861.537123, "Bonn"], [1, "row 2", 1729454372.0, 90.25, None], [2, "row 3"]]
+    charts = [{"id": "worst_samples", "title": "Worst", "kind": "samples", "columns": names, "rows": rows}]
+    path.write_text(json.dumps({"charts": charts, "metrics": {}}))
+    answer = owner.get(reverse("job_tab", args=[job.pk, "results"]))
+    assert answer.context["sample_charts"][0]["rows"] == [
+        ["row 1", "272,712,426", "1,694,233,861.54", "Bonn"],
+        ["row 2", "1,729,454,372", "90.25", None],
+        ["row 3", None, None, None],
+    ]
+    assert "1,729,454,372" in answer.content.decode()

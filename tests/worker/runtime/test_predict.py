@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import torch
+import yaml
 
 from tests.worker.runtime import samples
 from worker.plan import EXIT_REPORTED
@@ -46,6 +47,16 @@ def known(program: Path, rows: int) -> tuple[pa.Table, list[float]]:
     """The first rows as uploaded and what the results say about them."""
     told = pq.read_table(program / "work" / "results" / "predictions.parquet")
     return pq.read_table(program / "data" / "table.parquet").slice(0, rows), told["predicted"].to_pylist()[:rows]
+
+
+def test_the_true_values_of_the_results_are_those_of_the_data_to_the_last_digit(table: Path) -> None:
+    name = yaml.safe_load((table / "spec.yaml").read_text())["shape"]["target"]
+    target = pq.read_table(table / "data" / "table.parquet")[name].to_pylist()
+    told = pq.read_table(table / "work" / "results" / "predictions.parquet")
+    assert told["true"].to_pylist() == target
+    charts = json.loads((table / "work" / "results" / "results.json").read_text())["charts"]
+    worst = next(chart for chart in charts if chart["id"] == "worst_samples")
+    assert all(row[2] == target[row[0]] for row in worst["rows"])
 
 
 def test_rows_of_every_format_get_the_predictions_of_the_results(table: Path, tmp_path: Path) -> None:

@@ -35,14 +35,19 @@ TELLING_LEAN = 0.02
 
 
 def values(standardised: Tensor, dataset: Dataset) -> NDArray[np.float64]:
-    """Targets or outputs on the scale of the data."""
+    """Outputs on the scale of the data."""
     return standardised.double().numpy() * dataset.target_std + dataset.target_mean
+
+
+def true_values(part: Part, dataset: Dataset) -> NDArray[np.float64]:
+    """The numbers to predict: as the data has them, or as near as the standardised ones are."""
+    return values(part.targets, dataset) if part.values is None else part.values.numpy()
 
 
 def charts(part: Part, outputs: Tensor, dataset: Dataset, features: pa.Table, split: str) -> list[Chart]:
     """All charts of one part. `features`: what is known of its rows, in the same order."""
     if part.targets.is_floating_point():
-        true, predicted = values(part.targets, dataset), values(outputs.squeeze(1), dataset)
+        true, predicted = true_values(part, dataset), values(outputs.squeeze(1), dataset)
         made = regression_charts(true, predicted, part.rows.numpy())
         made.append(error_by_group(predicted - true, told_apart(part, features)))
         error = np.abs(predicted - true)

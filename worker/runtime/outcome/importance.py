@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -85,7 +86,7 @@ def _shuffled(part: Part, columns: list[tuple[int, int]], order: Tensor) -> Part
         if inputs[at] is part.inputs[at]:
             inputs[at] = inputs[at].clone()
         inputs[at][:, column] = part.inputs[at][order, column]
-    return Part(tuple(inputs), part.targets, part.rows)
+    return replace(part, inputs=tuple(inputs))
 
 
 def importance_chart(

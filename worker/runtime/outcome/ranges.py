@@ -10,7 +10,7 @@ from torch import Tensor
 
 from worker.intervals import share_interval
 from worker.runtime.data import Dataset
-from worker.runtime.outcome.charts import values
+from worker.runtime.outcome.charts import true_values, values
 from worker.runtime.ranges import (
     COLUMNS,
     LEAST_ROWS,
@@ -44,9 +44,9 @@ def part_ranges(dataset: Dataset, outputs: dict[str, Tensor]) -> dict[str, Any]:
     if not all(torch.isfinite(each).all() for each in outputs.values()):
         return {"said": "Predictions come without a range: some of the held-out ones are no finite numbers."}
     predicted = {name: values(each.squeeze(1), dataset) for name, each in outputs.items()}
-    residuals = predicted["val"] - values(dataset.val.targets, dataset)
+    residuals = predicted["val"] - true_values(dataset.val, dataset)
     found = {"share": SHARE, **ranges_found(predicted["train"], predicted["val"], residuals), "rows": rows}
-    found["test"] = _tried(found, predicted["test"], values(dataset.test.targets, dataset))
+    found["test"] = _tried(found, predicted["test"], true_values(dataset.test, dataset))
     return {**found, "said": _said(found)}
 
 

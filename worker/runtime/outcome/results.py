@@ -52,7 +52,8 @@ def write_results(run: Run, net: nn.Module, dataset: Dataset) -> None:
         return
     run.checkpointer.store.check()  # the results are those of the newest attempt
     folder = _results_folder(run)
-    metrics = {name: part_metrics(outputs[name], part.targets, dataset.target_std) for name, part in parts.items()}
+    targets = {name: dataset.exact_targets(part) for name, part in parts.items()}
+    metrics = {name: part_metrics(outputs[name], targets[name], dataset.target_std) for name in parts}
     _write_predictions(folder / "predictions.parquet", dataset, parts, outputs)
     save_weights(net, folder / "model.safetensors")
     ranges = part_ranges(dataset, outputs)
@@ -68,7 +69,7 @@ def write_results(run: Run, net: nn.Module, dataset: Dataset) -> None:
         },
         "metrics": metrics,
         "rows": {name: len(part) for name, part in parts.items()},
-        "intervals": {"test": part_intervals(outputs["test"], dataset.test.targets, dataset.target_std)},
+        "intervals": {"test": part_intervals(outputs["test"], targets["test"], dataset.target_std)},
         "ranges": ranges,
         "split": " ".join(filter(None, (*split_notes(run), dataset.split))),
         "test_rows": dataset.test.rows_digest,
@@ -113,7 +114,7 @@ def _importance(run: Run, net: nn.Module, dataset: Dataset, part: Part) -> Chart
 
     def metrics(rows: Part) -> dict[str, float]:
         outputs = outputs_of(net, rows, device, rows_at_once, run.autocast)
-        return part_metrics(outputs, rows.targets, dataset.target_std)
+        return part_metrics(outputs, dataset.exact_targets(rows), dataset.target_std)
 
     name = run.metric_name if run.metric_name in metrics(part.take(slice(0, 2))) else "loss"
     sign = -1.0 if larger_is_better(name) else 1.0
@@ -170,7 +171,7 @@ def _write_predictions(path: Path, dataset: Dataset, parts: dict[str, Part], out
 def _part_predictions(name: str, part: Part, outputs: Tensor, dataset: Dataset) -> pa.Table:
     columns: dict[str, Any] = {"row": part.rows.numpy(), "split": pa.array([name] * len(part))}
     if part.targets.is_floating_point():
-        true, predicted = analysis.values(part.targets, dataset), analysis.values(outputs.squeeze(1), dataset)
+        true, predicted = analysis.true_values(part, dataset), analysis.values(outputs.squeeze(1), dataset)
         return pa.table(columns | {"true": true, "predicted": predicted, "error": predicted - true})
     probabilities = torch.softmax(outputs.double(), 1).numpy()
     classes = pa.array(dataset.classes, pa.string())
