@@ -23,6 +23,7 @@ from harness.jobs.models import Job
 from harness.jobs.options import wanted_devices
 from harness.jobs.promises import PromiseState
 from harness.jobs.reservation_preview import PromisesWithout
+from harness.jobs.services import minimum_sandbox_level
 from harness.jobs.states import job_note
 from harness.pool.models import Device, NodeState
 from scheduler.workload import Workload
@@ -88,7 +89,7 @@ def _awaits_promise(job: Job) -> bool:
 
 
 def _begin(job: Job, inspection: Inspection, kind: str) -> None:
-    model_name = "" if _awaits_promise(job) else _usual_model(kind)
+    model_name = "" if _awaits_promise(job) else _usual_model(job, kind)
     may_hold = PromisesWithout(ANSWER_LIMIT_S).are_kept
     try:
         probe_begin(by=job.owner, job=job, inspection=inspection, kind=kind, model_name=model_name, may_hold=may_hold)
@@ -99,9 +100,10 @@ def _begin(job: Job, inspection: Inspection, kind: str) -> None:
         _tell(job, PromiseState.BEING_MEASURED)
 
 
-def _usual_model(kind: str) -> str:
-    """The model that the pool has most of: it may be the only one that the job waits for afterwards."""
+def _usual_model(job: Job, kind: str) -> str:
+    """The model that the pool has most of where the job may run: it may wait for this one alone afterwards."""
     there = Device.objects.filter(kind=kind, away_since=None, node__state=NodeState.UP)
+    there = there.filter(node__sandbox_level__gte=minimum_sandbox_level(job))
     row = there.values("model_name").annotate(count=Count("pk")).order_by("-count", "model_name").first()
     return row["model_name"] if row else ""
 

@@ -187,7 +187,7 @@ def idle_device(job: Job, kind: str, model_name: str, may_hold: MayHold | None =
     found = next((device for device in allowed[:MOST_TRIED] if may_hold is None or may_hold(device)), None)
     if found is None:
         raise Unavailable(
-            "Promised jobs need the idle devices in a moment.", hint="Ask again when another device is idle."
+            "Promised or overdue jobs need the idle devices in a moment.", hint="Ask again when another device is idle."
         )
     return found
 
