@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.core.cache import cache
 from django.utils import timezone
 
 from harness.estimates import probes
@@ -14,6 +15,7 @@ from harness.estimates.services import inspection_answer, job_estimate, measure_
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Job
 from harness.jobs.options import has_estimate
+from harness.jobs.reservation_preview import PromisesWithout
 from harness.jobs.services import minimum_sandbox_level
 from harness.pool.models import Device, Node, Reservation
 from harness.rates.submitting import job_submit
@@ -25,6 +27,14 @@ def known(job, **more):
     """The job, with an estimate."""
     JobEstimate.objects.create(job=job, inspection_key="of another program", estimate={}, ways=[])
     return estimated(job, **more)
+
+
+@pytest.fixture(autouse=True)
+def _no_refusals():
+    """None that are still remembered."""
+    cache.clear()
+    yield
+    cache.clear()
 
 
 @pytest.fixture
@@ -97,7 +107,7 @@ def test_nor_where_one_device_tells_nothing_of_what_it_asks_for(submitted, betwe
     assert not ProbeRow.objects.exists()
 
 
-def test_nor_on_a_device_that_a_promise_needs_before_the_steps_surely_end(submitted, between, job_make):
+def test_nor_on_a_device_that_a_promise_needs_before_the_steps_surely_end(submitted, between, job_make, monkeypatch):
     between()
     at = timezone.now() + timedelta(seconds=750)
     urgent = known(job_make(name="urgent", resources={"device": "cpu", "count": 1}))
@@ -108,6 +118,10 @@ def test_nor_on_a_device_that_a_promise_needs_before_the_steps_surely_end(submit
     queue(urgent)
     job_estimate(job.pk)
     assert not ProbeRow.objects.exists() and not Reservation.objects.exists()
+    with monkeypatch.context() as patched:
+        patched.setattr(PromisesWithout, "are_kept", pytest.fail)
+        job_estimate(job.pk)  # nor is it decided again at once
+    cache.clear()
     Job.objects.filter(pk=urgent.pk).update(deadline_at=at + timedelta(hours=1), promised_at=at + timedelta(hours=1))
     job_estimate(job.pk)
     assert ProbeRow.objects.count() == 1
