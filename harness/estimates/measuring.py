@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 
+from django.core.cache import cache
 from django.db.models import Count
 from django.utils import timezone
 
@@ -16,13 +17,14 @@ from harness.estimates.accepting import estimate_fixed
 from harness.estimates.inspection import may_pass
 from harness.estimates.models import AskState, Inspection, JobEstimate, ProbeRow
 from harness.estimates.probe_answers import probe_complete, probe_expire
-from harness.estimates.probes import ANSWER_LIMIT_S, probe_begin
+from harness.estimates.probes import ANSWER_LIMIT_S, NEEDED_SOON, probe_begin
 from harness.estimates.settling import probed_workload
 from harness.jobs.admission import unpromised_tell
 from harness.jobs.models import Job
 from harness.jobs.options import wanted_devices
 from harness.jobs.promises import PromiseState
 from harness.jobs.reservation_preview import PromisesWithout
+from harness.jobs.services import minimum_sandbox_level
 from harness.jobs.states import job_note
 from harness.pool.models import Device, NodeState
 from scheduler.workload import Workload
@@ -43,6 +45,8 @@ _NOTES = {
     ),
 }
 """Of a job without a requested finish."""
+_REFUSED_FOR_S = 30
+"""Less than the time from one look at all waiting jobs to the next."""
 _ONE_ALONE = "A few steps only tell about the device model that made them, and it asks for other devices."
 _log = logging.getLogger(__name__)
 
@@ -88,20 +92,28 @@ def _awaits_promise(job: Job) -> bool:
 
 
 def _begin(job: Job, inspection: Inspection, kind: str) -> None:
-    model_name = "" if _awaits_promise(job) else _usual_model(kind)
+    model_name = "" if _awaits_promise(job) else _usual_model(job, kind)
+    # Each answer takes a few decisions, and the next job would be told the same.
+    refused = f"{NEEDED_SOON}:{job.project_id}:{minimum_sandbox_level(job)}:{kind}:{model_name}"
+    if cache.get(refused):
+        _tell(job, PromiseState.TO_BE_MEASURED)
+        return
     may_hold = PromisesWithout(ANSWER_LIMIT_S).are_kept
     try:
         probe_begin(by=job.owner, job=job, inspection=inspection, kind=kind, model_name=model_name, may_hold=may_hold)
     except HarnessError as error:
         _log.info("job %s: no steps are tried yet: %s", job.pk, error.message)
+        if error.code == NEEDED_SOON:
+            cache.set(refused, True, timeout=_REFUSED_FOR_S)
         _tell(job, PromiseState.TO_BE_MEASURED)
     else:
         _tell(job, PromiseState.BEING_MEASURED)
 
 
-def _usual_model(kind: str) -> str:
-    """The model that the pool has most of: it may be the only one that the job waits for afterwards."""
+def _usual_model(job: Job, kind: str) -> str:
+    """The model that the pool has most of where the job may run: it may wait for this one alone afterwards."""
     there = Device.objects.filter(kind=kind, away_since=None, node__state=NodeState.UP)
+    there = there.filter(node__sandbox_level__gte=minimum_sandbox_level(job))
     row = there.values("model_name").annotate(count=Count("pk")).order_by("-count", "model_name").first()
     return row["model_name"] if row else ""
 

@@ -44,6 +44,9 @@ ANSWER_LIMIT_S = 240.0
 MOST_TRIED = 3
 """So many idle devices are asked about: each is a decision of the scheduler."""
 
+NEEDED_SOON = "needed_soon"
+"""Code of the refusal where none of them may be kept."""
+
 Key = tuple[str, str]
 MayHold = Callable[[Device], bool]
 """Whether an idle device may be kept for `ANSWER_LIMIT_S`."""
@@ -187,7 +190,9 @@ def idle_device(job: Job, kind: str, model_name: str, may_hold: MayHold | None =
     found = next((device for device in allowed[:MOST_TRIED] if may_hold is None or may_hold(device)), None)
     if found is None:
         raise Unavailable(
-            "Promised jobs need the idle devices in a moment.", hint="Ask again when another device is idle."
+            "Promised or overdue jobs need the idle devices in a moment.",
+            code=NEEDED_SOON,
+            hint="Ask again when another device is idle.",
         )
     return found
 

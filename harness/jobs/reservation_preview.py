@@ -15,7 +15,8 @@ from harness.jobs.drain import Affected, Outlook, affected
 from harness.pool.models import Device, Node
 from harness.pool.reservations import reservation_span, reservation_target
 from scheduler.place import place
-from scheduler.types import DeviceView, NodeView, PoolView, Reserved
+from scheduler.policies.order import is_overdue
+from scheduler.types import Decision, DeviceView, JobView, NodeView, PoolView, Reserved
 
 
 def reservation_consequences(
@@ -43,8 +44,8 @@ def reservation_consequences(
 
 
 class PromisesWithout:
-    """Whether all promises are kept as well while single idle devices are reserved, by the plan of one moment: that at
-    which it is asked first."""
+    """Whether all promises are kept, and no gang that is overdue begins later, while single idle devices are reserved;
+    by the plan of one moment: that at which it is asked first."""
 
     def __init__(self, kept_s: float) -> None:
         """Reserved from now on for so long."""
@@ -55,21 +56,46 @@ class PromisesWithout:
         return facts_read(with_delayed=True)
 
     @cached_property
-    def _before(self) -> Set[str]:
-        return _in_danger(self._facts)
+    def _before(self) -> Decision:
+        return _decided(self._facts)
+
+    @cached_property
+    def _overdue(self) -> list[JobView]:
+        """What waits for several devices at once would wait for ever if one of them were always kept for a moment."""
+        now_s = self._facts.now_s
+        return [view for view in self._facts.views if _is_gang(view) and is_overdue(view, now_s)]
 
     def are_kept(self, device: Device) -> bool:
-        """Whether those are that would be kept with this device."""
+        """Whether those are that would be kept with this device, and those begin that would."""
         facts = self._facts
-        if not any(view.promised for view in facts.views):
+        if not self._overdue and not any(view.promised for view in facts.views):
             return True
         kept = Reserved(start_s=facts.now_s, end_s=facts.now_s + self._kept_s, project="", purpose="")
-        return _in_danger(replace(facts, pool=_kept(facts.pool, device, kept))) <= self._before
+        after = _decided(replace(facts, pool=_kept(facts.pool, device, kept)))
+        if any(self._begins_later(view, device, after) for view in self._overdue):
+            return False
+        return _in_danger(facts, after) <= _in_danger(facts, self._before)
+
+    def _begins_later(self, view: JobView, device: Device, after: Decision) -> bool:
+        """Where nobody can tell when it begins, any device of its kind may be the last that it waits for."""
+        if view.job_id not in self._before.expected:
+            return any(option.kind == device.kind for option in view.options)
+        start_s, _ = self._before.expected[view.job_id]
+        return after.expected.get(view.job_id, (math.inf, math.inf))[0] > start_s
 
 
-def _in_danger(facts: Facts) -> Set[str]:
-    """Promised jobs that are late, or warned of, by what control decides on these facts."""
-    decision = place(facts.views, facts.pool, facts.now_s, policy=facts.setting.policy, quotas=facts.quotas)
+def _is_gang(view: JobView) -> bool:
+    """Whether it waits, and for several devices at once."""
+    return view.running is None and all(option.count > 1 for option in view.options)
+
+
+def _decided(facts: Facts) -> Decision:
+    """What control decides on these facts."""
+    return place(facts.views, facts.pool, facts.now_s, policy=facts.setting.policy, quotas=facts.quotas)
+
+
+def _in_danger(facts: Facts, decision: Decision) -> Set[str]:
+    """Promised jobs that are late by this decision, or warned of."""
     finishes = {job_id: finish_s for job_id, (_, finish_s) in decision.expected.items()}
     dated = ((view.job_id, view.deadline_s) for view in facts.views if view.promised and view.deadline_s is not None)
     late = {job_id for job_id, deadline_s in dated if finishes.get(job_id, math.inf) > deadline_s}

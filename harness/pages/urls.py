@@ -29,6 +29,7 @@ from harness.pages.views import (
     saved_views,
     second_factor,
     storage,
+    use,
     wizard,
 )
 
@@ -150,7 +151,7 @@ urlpatterns = [
     path("pool/storage/", storage.pool_storage, name="pool_storage"),
     path("pool/storage/save/", storage.storage_quota_save, name="storage_quota_save"),
     path("pool/storage/<slug:slug>/default/", storage.storage_quota_end, name="storage_quota_end"),
-    path("pool/use/", queue.pool_use, name="pool_use"),
+    path("pool/use/", use.pool_use, name="pool_use"),
     path("queue/", queue.queue, name="queue"),
     path("queue/<str:job_id>/", queue.queue_act, name="queue_act"),
     path("modes/", modes.modes, name="modes"),

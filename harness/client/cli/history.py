@@ -13,7 +13,7 @@ import typer
 
 from harness.client.cli.common import open_client
 from harness.client.cli.output import JsonFlag, console, json_print, number, table_print
-from harness.client.cli.queue import SpanOption
+from harness.client.cli.use import SpanOption
 from harness.client.client import Client, Json
 from harness.client.download import download
 from harness.client.errors import BadInput

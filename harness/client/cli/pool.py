@@ -1,4 +1,4 @@
-"""`dlh pool`: show, drain, add, rm, settings ...; reservations, quotas and use lie in `queue`, storage in `storage`."""
+"""`dlh pool`: show, drain, add, rm, settings ...; other modules add theirs, as `queue` reservations and quotas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.client.cli import calibration, history, links, queue, storage
+from harness.client.cli import calibration, history, links, queue, storage, use
 from harness.client.cli.common import open_client
 from harness.client.cli.output import JsonFlag, console, duration, json_print, size, table_print, when
 from harness.client.client import Client, Json
@@ -223,5 +223,6 @@ def pool_rm(context: typer.Context, name: NameArgument, as_json: JsonFlag = Fals
 calibration.commands_add(app)
 links.commands_add(app)
 queue.pool_commands_add(app)
+use.commands_add(app)
 history.commands_add(app)
 storage.pool_commands_add(app)

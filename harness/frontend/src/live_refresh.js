@@ -26,11 +26,13 @@ function focused(node) {
     : null;
 }
 
-// What can be folded out, by the part of the page it belongs to and its place there; its words may change.
+// What can be folded out, by the job or part of the page it belongs to and its place there; its words may change, and
+// rows of jobs their order.
 function folds(node) {
   const counts = new Map();
   return [...node.querySelectorAll("details")].map((fold) => {
-    const part = fold.closest("[aria-labelledby]")?.getAttribute("aria-labelledby") ?? "";
+    const owner = fold.closest("tr[data-job], [aria-labelledby]");
+    const part = owner?.dataset.job ?? owner?.getAttribute("aria-labelledby") ?? "";
     counts.set(part, (counts.get(part) ?? 0) + 1);
     return [`${part} ${counts.get(part)}`, fold];
   });

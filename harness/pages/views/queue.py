@@ -1,4 +1,4 @@
-"""The queue, reservations, quotas, use of devices, and what a drain would do."""
+"""The queue, reservations, quotas, and what a drain would do."""
 
 from __future__ import annotations
 
@@ -25,27 +25,20 @@ from harness.jobs.consequences import (
     shift_consequences,
 )
 from harness.jobs.drain import Affected, drain_consequences
-from harness.jobs.idle import devices_idle
 from harness.jobs.models import Job
 from harness.jobs.queue_order import job_shift
 from harness.jobs.queueing import job_priority_set, queue_rows
 from harness.jobs.quota_use import quota_rows
 from harness.jobs.reservation_preview import reservation_consequences
 from harness.jobs.selectors import job_get
-from harness.jobs.timelines import pool_timeline
-from harness.jobs.use_rows import rows_of, use_grouped
-from harness.jobs.use_timeline import idle_series, use_series
-from harness.jobs.uses import GROUPS, uses_read
-from harness.jobs.windows import SPANS, window_of
 from harness.pages.forms import QuotaForm, ReservationForm
-from harness.pages.use_view import SERIES_DRAWN, energy_unit, use_charts, use_lines, use_totals
 from harness.pages.web import asks_part, change, page, page_number, person, show
 from harness.pool.models import DeviceKind, Node
 from harness.pool.quotas import quota_remove, quota_set
 from harness.pool.reservations import reservation_cancel, reservation_create, reservation_list
 from harness.pool.services import pool_setting_get
 
-PAGE_SIZE, USE_PAGE_SIZE = 50, 100
+PAGE_SIZE = 50
 _SHIFTS = {"first": "to the front", "up": "one place forward", "down": "one place back", "last": "to the end"}
 
 
@@ -274,37 +267,6 @@ def quota_end(request: HttpRequest, slug: str, device_kind: str) -> HttpResponse
     done, to = f"{project.name} no longer has a limit of this kind.", reverse("quotas")
     remove = partial(quota_remove, user=user, project=project, device_kind=device_kind)
     return _change_told(request, remove, done=done, to=to)
-
-
-@page("GET", "HEAD")
-def pool_use(request: HttpRequest) -> HttpResponseBase:
-    """Utilisation and energy over time; hours, kWh and CO2 by device, job, person or project."""
-    user = person(request)
-    span = request.GET.get("span", "week")
-    by = request.GET.get("by", "project")
-    window = window_of(span)
-    uses = uses_read(window, by)
-    grouped, idle = use_grouped(user, uses), devices_idle(uses)
-    rows, series = rows_of(grouped, idle if by == "device" else ()), use_series(grouped, SERIES_DRAWN)
-    buckets = pool_timeline(window, uses, idle)
-    stood_idle = idle_series(idle, window, SERIES_DRAWN) if by == "device" else []
-    factor, unit = pool_setting_get().co2_g_per_kwh, energy_unit(rows)
-    shown = Paginator(rows, USE_PAGE_SIZE).get_page(page_number(request))
-    context = {
-        "rows": use_lines(list(shown.object_list), factor, unit),
-        "listed": shown,
-        "unit": unit,
-        "charts": use_charts(buckets, rows, series, span, by, co2_g_per_kwh=factor, idle=stood_idle),
-        "totals": use_totals(buckets, window, factor),
-        "factor": factor,
-        "span": span,
-        "by": by,
-        "spans": list(SPANS),
-        "groups": list(GROUPS),
-        "part": "use",
-        "is_admin": user.is_superuser,
-    }
-    return show(request, "pool/use.html", context, nav="pool")
 
 
 @page("GET", "HEAD")

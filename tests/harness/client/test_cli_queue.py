@@ -111,7 +111,7 @@ def test_a_table_of_use_has_the_rows_of_all_pages(
     monkeypatch: pytest.MonkeyPatch,
     more: tuple[str, ...],
 ) -> None:
-    from harness.client.cli import queue as commands
+    from harness.client.cli import use as commands
     from harness.pool.models import Device
 
     for name in ("first", "second"):

@@ -5,15 +5,19 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.core.cache import cache
 from django.utils import timezone
 
 from harness.estimates import probes
+from harness.estimates.measuring import _usual_model
 from harness.estimates.models import Inspection, JobEstimate, ProbeRow
 from harness.estimates.services import inspection_answer, job_estimate, measure_answer
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Job
 from harness.jobs.options import has_estimate
-from harness.pool.models import Device, Reservation
+from harness.jobs.reservation_preview import PromisesWithout
+from harness.jobs.services import minimum_sandbox_level
+from harness.pool.models import Device, Node, Reservation
 from harness.rates.submitting import job_submit
 from tests.harness.estimates.test_measuring import UNREAD
 from tests.harness.jobs.helpers import estimated, place_now, queue
@@ -23,6 +27,14 @@ def known(job, **more):
     """The job, with an estimate."""
     JobEstimate.objects.create(job=job, inspection_key="of another program", estimate={}, ways=[])
     return estimated(job, **more)
+
+
+@pytest.fixture(autouse=True)
+def _no_refusals():
+    """None that are still remembered."""
+    cache.clear()
+    yield
+    cache.clear()
 
 
 @pytest.fixture
@@ -41,12 +53,12 @@ def submitted(job_make, people):
 
 @pytest.fixture
 def between(job_make, node_make):
-    """Of two cores one runs a job for ten minutes; then another one that was promised a finish needs both: until then
+    """Of two cores one runs a job, for ten minutes; then another one that was promised a finish needs both: until then
     one is free. Returns the latter."""
 
-    def make(left=timedelta(hours=9)):
+    def make(left=timedelta(hours=9), run_s=600.0):
         node_make("node-1", cpus=2)
-        runs = known(job_make(name="runs", resources={"device": "cpu", "count": 1}))
+        runs = known(job_make(name="runs", resources={"device": "cpu", "count": 1}), run_s=run_s)
         Job.objects.filter(pk=runs.pk).update(program_edited=True)  # it cannot be paused
         place_now(runs)
         wide = known(job_make(name="wide", resources={"device": "cpu", "count": 2}), counts=(2,), run_s=7200.0)
@@ -95,7 +107,7 @@ def test_nor_where_one_device_tells_nothing_of_what_it_asks_for(submitted, betwe
     assert not ProbeRow.objects.exists()
 
 
-def test_nor_on_a_device_that_a_promise_needs_before_the_steps_surely_end(submitted, between, job_make):
+def test_nor_on_a_device_that_a_promise_needs_before_the_steps_surely_end(submitted, between, job_make, monkeypatch):
     between()
     at = timezone.now() + timedelta(seconds=750)
     urgent = known(job_make(name="urgent", resources={"device": "cpu", "count": 1}))
@@ -106,9 +118,39 @@ def test_nor_on_a_device_that_a_promise_needs_before_the_steps_surely_end(submit
     queue(urgent)
     job_estimate(job.pk)
     assert not ProbeRow.objects.exists() and not Reservation.objects.exists()
+    with monkeypatch.context() as patched:
+        patched.setattr(PromisesWithout, "are_kept", pytest.fail)
+        job_estimate(job.pk)  # nor is it decided again at once
+    cache.clear()
     Job.objects.filter(pk=urgent.pk).update(deadline_at=at + timedelta(hours=1), promised_at=at + timedelta(hours=1))
     job_estimate(job.pk)
     assert ProbeRow.objects.count() == 1
+
+
+@pytest.mark.parametrize(("waited", "made"), [(timedelta(hours=25), 0), (timedelta(hours=1), 1)])
+def test_nor_on_a_device_that_an_overdue_gang_waits_for(submitted, job_make, node_make, waited, made):
+    """One core runs nobody knows how long: the other one is kept for who needs both, not for one job after another."""
+    node_make("node-1", cpus=2)
+    runs = job_make(name="runs", resources={"device": "cpu", "count": 1})
+    Job.objects.filter(pk=runs.pk).update(program_edited=True)  # it cannot be paused
+    place_now(runs)
+    gang = queue(job_make(name="gang", resources={"device": "cpu", "count": 2}))
+    Job.objects.filter(pk=gang.pk).update(queued_at=timezone.now() - waited)
+    job = submitted()
+    Job.objects.filter(pk=job.pk).update(waiting_code="devices_busy")
+    job_estimate(job.pk)
+    assert ProbeRow.objects.count() == made
+
+
+@pytest.mark.parametrize(("run_s", "made"), [(100.0, 0), (600.0, 1)])
+def test_nor_where_an_overdue_gang_would_begin_later_for_it(submitted, between, run_s, made):
+    wide = between(run_s=run_s)
+    long_ago = timezone.now() - timedelta(hours=25)
+    Job.objects.filter(pk=wide.pk).update(deadline_at=None, promised_at=None, queued_at=long_ago)
+    job = submitted()
+    tick()
+    job_estimate(job.pk)
+    assert ProbeRow.objects.count() == made
 
 
 def test_it_is_told_once_that_it_could_not_be_measured(submitted, between):
@@ -131,5 +173,8 @@ def test_of_several_models_that_which_the_pool_has_most_of_is_measured(submitted
     Device.objects.filter(node__name="node-1", kind="cuda").update(model_name="other")
     job = submitted(device="cuda", count=1)
     Job.objects.filter(pk=job.pk).update(waiting_code="devices_busy")
+    Node.objects.filter(name="node-1").update(sandbox_level=minimum_sandbox_level(job) - 1)
+    assert _usual_model(job, "cuda") != "other", "where it must not run"
+    Node.objects.update(sandbox_level=3)
     job_estimate(job.pk)
     assert ProbeRow.objects.get().model_name == "other"

@@ -145,7 +145,7 @@ def test_a_probe_that_nobody_answered_used_nothing_that_is_known(job, people, no
     ProbeRow.objects.update(sent_at=timezone.now() - timedelta(hours=1))
     probe.refresh_from_db()
     probe_answers.probe_expire(probe)
-    assert use_rows(user=people.owner, window=window_of("day"), by="job") == []
+    assert not use_rows(user=people.owner, window=window_of("day"), by="job")
 
 
 def test_every_job_with_the_program_is_priced_anew(job, job_make, people, node_make, offered):

@@ -41,7 +41,7 @@ def test_many_runs_come_in_pages_of_their_own(world: SimpleNamespace, owner: Cli
     many(world.jobs["queued"], PAGE_SIZE)
     first, second = shown(owner, "/queue/"), shown(owner, "/queue/?held=2")
     assert first.count('data-label="Holds"') == PAGE_SIZE and 0 < second.count('data-label="Holds"') < PAGE_SIZE
-    assert 'href="?held=2"' in first and 'href="?held=2&amp;page=2"' in second
+    assert 'href="/queue/?held=2"' in first and 'href="/queue/?held=2&amp;page=2"' in second
 
 
 def test_a_job_far_behind_goes_to_the_front_at_once(world: SimpleNamespace, owner: Client) -> None:
@@ -54,6 +54,18 @@ def test_a_job_far_behind_goes_to_the_front_at_once(world: SimpleNamespace, owne
     assert f"Move {name} to the front" in page
     owner.post(f"/queue/{job_id}/", {"to": "first"})
     assert job_id in re.findall(r'data-job="(\w+)"', shown(owner, "/queue/"))
+
+
+def test_pages_go_on_from_a_move_that_was_only_looked_at(world: SimpleNamespace, owner: Client) -> None:
+    many(world.jobs["queued"], PAGE_SIZE + 1)
+    Job.objects.filter(state="queued").update(deadline_at=None, promised_at=None)
+    owner.force_login(world.admin)
+    job_id = re.findall(r'data-job="(\w+)"', shown(owner, "/queue/"))[0]
+    looked = owner.post(f"/queue/{job_id}/?of=mine", {"priority": "9", "look": "1"}).content.decode()
+    assert "Nothing is saved yet" in looked
+    looked = owner.post(f"/queue/{job_id}/", {"priority": "9", "look": "1"}).content.decode()
+    (there,) = re.findall(r'rel="next" href="([^"]+)"', looked)
+    assert "page 2 of 2" in shown(owner, there)
 
 
 def test_mine_are_ones_own_jobs_with_their_places_among_all(world: SimpleNamespace, owner: Client) -> None:
