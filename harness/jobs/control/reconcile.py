@@ -105,7 +105,7 @@ def _attempt_check(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, s
         width_again(attempt, now)
     alive = _is_alive(attempt, nodes)
     if job.state == JobState.RETURNING:
-        if steady.recheck() and not alive and return_overdue(_nodes_of(attempt), nodes, now):
+        if steady.recheck() and not alive and return_overdue(attempt, _nodes_of(attempt), nodes, now):
             attempt_end(attempt, Outcome.LOST, _lost_words(attempt, nodes))
     elif attempt.started_at is None and not alive:
         _start_again(attempt, nodes, now, steady)

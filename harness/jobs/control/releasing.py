@@ -80,8 +80,14 @@ def _told(attempt: JobAttempt, kind: str) -> dict[str, float]:
     return {str(data.get("node")): float(data.get("ended_s") or 0.0) for data in rows.values_list("data", flat=True)}
 
 
-def return_overdue(names: Iterable[str], nodes: Mapping[str, Node], now: datetime) -> bool:
-    """Whether nobody can wait any longer for what these nodes were to return, none of which does so now."""
+def return_overdue(attempt: JobAttempt, names: Iterable[str], nodes: Mapping[str, Node], now: datetime) -> bool:
+    """Whether nobody can wait any longer for what these nodes were to return, none of which does so now.
+
+    A node may be up and know nothing of it any more, as its disk is another one: then nobody has said a word of the
+    attempt for as long, which who returns does every minute.
+    """
+    if abs(now - (attempt.seen_at or attempt.created_at)) > RETURN_LIMIT:
+        return True
     heard = [nodes[name].heartbeat_at for name in names if name in nodes]
     return all(at is None or abs(now - at) > RETURN_LIMIT for at in heard)
 

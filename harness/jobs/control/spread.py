@@ -234,7 +234,7 @@ def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, 
         return
     silent = [node for node in missing if not _is_alive(attempt, node, nodes)]
     if attempt.job.state == JobState.RETURNING:  # nobody waits for devices: it may be started anew and go on
-        silent = [node for node in silent if return_overdue([node], nodes, now)]
+        silent = [node for node in silent if return_overdue(attempt, [node], nodes, now)]
     if not steady.recheck():
         return  # it stood still meanwhile: leases may have run out for want of a broker
     given_up = stopping or ended_badly or attempt.sends >= SENDS_MAX or attempt.job.state == JobState.RETURNING

@@ -120,7 +120,7 @@ def silent(minutes: float) -> None:
 
 def test_a_node_that_is_started_anew_has_the_time_to_go_on(attempt):
     told(attempt, "returning")
-    JobAttempt.objects.update(seen_at=timezone.now() - timedelta(hours=1))
+    JobAttempt.objects.update(seen_at=timezone.now() - timedelta(minutes=10))
     silent(minutes=10)
     reconcile()
     attempt.job.refresh_from_db()
@@ -135,6 +135,26 @@ def test_one_that_stays_away_is_given_up_and_the_job_starts_again(attempt):
     attempt.refresh_from_db()
     attempt.job.refresh_from_db()
     assert (attempt.outcome, attempt.job.state, attempt.job.restarts) == ("lost", "queued", 1)
+
+
+@pytest.mark.parametrize(("minutes", "state"), [(10, "returning"), (20, "queued")])
+def test_a_node_that_is_up_and_knows_nothing_of_it_any_more_is_not_waited_for_for_ever(attempt, minutes, state):
+    told(attempt, "returning")
+    JobAttempt.objects.update(seen_at=timezone.now() - timedelta(minutes=minutes))
+    silent(minutes=0)
+    reconcile()
+    attempt.job.refresh_from_db()
+    assert attempt.job.state == state
+
+
+def test_a_node_that_returns_is_waited_for_however_long_its_words_do_not_arrive(attempt):
+    told(attempt, "returning")
+    JobAttempt.objects.update(seen_at=timezone.now() - timedelta(days=1))
+    silent(minutes=0)
+    Node.objects.update(running=[{"job_id": attempt.job_id, "token": attempt.number}])
+    reconcile()
+    attempt.job.refresh_from_db()
+    assert attempt.job.state == "returning"
 
 
 def test_who_drains_the_node_sees_that_it_is_not_idle(attempt, people):
