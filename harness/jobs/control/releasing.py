@@ -24,7 +24,8 @@ from worker.events import Event
 from worker.states import JobState
 
 RETURN_KIND = "node_return"
-"""`JobEvent.kind`; its `data` names the `node` and when its ranks had ended (`ended_s`, by its own clock)."""
+"""`JobEvent.kind`; its `data` names the `node`, when its ranks had ended (`ended_s`, by its own clock) and their
+`outcome`."""
 RETURN_LIMIT = timedelta(minutes=15)
 """A node that still had to return something and is silent for so long is given up: it may be started anew within."""
 _RUNS = (JobState.PLACED, JobState.RUNNING, JobState.PAUSING)
@@ -45,7 +46,7 @@ def returning_take(job: Job, attempt: JobAttempt, events: Sequence[Event]) -> No
     for event in events if is_spread(attempt) else ():
         node = str(event.data.get("node", ""))
         if node in nodes_of(attempt) and node not in _told(attempt, RETURN_KIND):
-            data = {"node": node, "ended_s": event.time_s}
+            data = {"node": node, "ended_s": event.time_s, "outcome": str(event.data.get("outcome") or "")}
             text = f"The ranks on {node} have ended; what they made is being returned."
             JobEvent.objects.create(job=job, kind=RETURN_KIND, token=attempt.number, message=text, data=data)
     if is_spread(attempt):
@@ -78,6 +79,13 @@ def _told(attempt: JobAttempt, kind: str) -> dict[str, float]:
     """Nodes of which such rows tell -> when their ranks had ended; 0 where nobody knows."""
     rows = JobEvent.objects.filter(job_id=attempt.job_id, kind=kind, token=attempt.number)
     return {str(data.get("node")): float(data.get("ended_s") or 0.0) for data in rows.values_list("data", flat=True)}
+
+
+def outcome_before_return(attempt: JobAttempt, node: str) -> str:
+    """How the ranks on a node of an attempt on several nodes had ended; empty where it never said so."""
+    rows = JobEvent.objects.filter(job_id=attempt.job_id, kind=RETURN_KIND, token=attempt.number, data__node=node)
+    data = rows.values_list("data", flat=True).first() or {}
+    return str(data.get("outcome") or "")
 
 
 def return_overdue(attempt: JobAttempt, names: Iterable[str], nodes: Mapping[str, Node], now: datetime) -> bool:

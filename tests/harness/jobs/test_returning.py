@@ -201,3 +201,16 @@ def test_on_several_nodes_one_that_is_started_anew_is_not_asked_to_start(spread,
     Node.objects.filter(name="node-2").update(heartbeat_at=timezone.now() - timedelta(minutes=20))
     reconcile()
     assert Job.objects.get(pk=spread.job_id).state == "queued"
+
+
+@pytest.mark.parametrize(("lost", "state"), [("node-2", "succeeded"), ("node-1", "queued")])
+def test_on_several_nodes_no_run_is_made_again_for_the_logs_of_one_that_stays_away(spread, lost, state):
+    stays = "node-1" if lost == "node-2" else "node-2"
+    told(spread, "returning", 5, node=lost, rank=-int(lost[-1]), outcome="succeeded")
+    told(spread, "exited", 5, node=stays, rank=-int(stays[-1]), outcome="succeeded", failure=None)
+    JobAttempt.objects.update(sent_at=timezone.now() - timedelta(hours=1))
+    Node.objects.filter(name=lost).update(heartbeat_at=timezone.now() - timedelta(minutes=20))
+    reconcile()
+    assert Job.objects.get(pk=spread.job_id).state == state
+    notes = JobEvent.objects.filter(kind="note", message__contains="is not in the store")
+    assert notes.exists() == (state == "succeeded")
