@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -11,13 +14,16 @@ from harness.jobs import services as jobs
 from harness.jobs.control.effects import events_apply
 from harness.jobs.models import Allocation, Job, JobAttempt
 from harness.pages.job_view import elapsed_s, has_devices
+from harness.pool.models import Node
 from tests.harness.jobs.helpers import event, run_now
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.mark.parametrize("returns", [True, False])
-def test_one_that_is_cancelled_has_them_until_they_are_given_back(people, job, node_make, tasks_sent, returns):
+def test_one_that_is_cancelled_has_them_until_they_are_given_back(
+    people: SimpleNamespace, job: Job, node_make: Callable[..., Node], tasks_sent: list[Any], returns: bool
+) -> None:
     node_make("node-1", cpus=1)
     attempt = run_now(job)
     since = timezone.now() - timedelta(hours=1)
