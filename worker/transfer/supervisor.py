@@ -111,7 +111,7 @@ class CarryingSupervisor(Supervisor):
             self._returns = True
         except OSError as error:  # a full disk: then it cannot be gone on with
             _log.warning("cannot note that the run is being returned: %s", error)
-        self.emit(EventKind.RETURNING, node=self.attempt.node, outcome=str(outcome))
+        self.emit(EventKind.RETURNING, node=self.attempt.node, outcome=str(outcome), failure=cause)
 
     def _told_more(self) -> dict[str, Any]:
         return {"leftover": self.carrier.leftover} if self.carrier.leftover else {}

@@ -15,12 +15,14 @@ from django.utils import timezone
 from harness.broker import publish_pool, task_send_on_commit
 from harness.jobs.control.clock import moment_within
 from harness.jobs.control.parts import is_spread, left_nodes, nodes_of
+from harness.jobs.control.reading import end_told
 from harness.jobs.control.usage import uses_write
+from harness.jobs.failures import failure_of
 from harness.jobs.models import Allocation, Job, JobAttempt, JobEvent
 from harness.jobs.node_ends import END_KIND
 from harness.jobs.states import job_move
 from harness.pool.models import Node
-from worker.events import Event
+from worker.events import Event, FailureCode, Outcome
 from worker.states import JobState
 
 RETURN_KIND = "node_return"
@@ -53,6 +55,10 @@ def returning_take(job: Job, attempt: JobAttempt, events: Sequence[Event]) -> No
         release_due(attempt)
     else:
         _release(attempt, nodes_of(attempt), events[0].time_s)
+        outcome, failure = end_told(events[0])
+        if outcome is Outcome.FAILED:  # kept, should it never end
+            told = failure_of(failure, fallback=FailureCode.PROGRAM_ERROR).to_dict()
+            JobAttempt.objects.filter(pk=attempt.pk, ended_at=None).update(failure=told)
 
 
 def release_due(attempt: JobAttempt) -> None:

@@ -137,6 +137,15 @@ def test_one_that_stays_away_is_given_up_and_the_job_starts_again(attempt):
     assert (attempt.outcome, attempt.job.state, attempt.job.restarts) == ("lost", "queued", 1)
 
 
+def test_one_that_stays_away_with_what_a_run_made_that_failed_has_it_fail(attempt):
+    told(attempt, "returning", outcome="failed", failure=BROKEN)
+    JobAttempt.objects.update(seen_at=timezone.now() - timedelta(hours=1))
+    silent(minutes=20)
+    reconcile()
+    attempt.job.refresh_from_db()
+    assert (attempt.job.state, attempt.job.failure["code"]) == ("failed", BROKEN["code"])
+
+
 @pytest.mark.parametrize(("minutes", "state"), [(10, "returning"), (20, "queued")])
 def test_a_node_that_is_up_and_knows_nothing_of_it_any_more_is_not_waited_for_for_ever(attempt, minutes, state):
     told(attempt, "returning")
