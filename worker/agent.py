@@ -205,7 +205,9 @@ def sweep(*, resume: bool = True) -> list[registry.Entry]:
 
 
 def _is_interrupted(entry: registry.Entry) -> bool:
-    """Whether what is left to do is to return what its run made."""
+    """Whether what is left to do is to return what its run made, and no newer attempt has begun."""
+    if registry.fence_read(entry.paths) > entry.token:
+        return False
     there = entry.paths.returning_file(entry.token).exists() and depot_here() is not None
     return there and not entry.paths.exit_file(entry.token).exists() and _plan_of(entry) is not None
 
@@ -216,8 +218,10 @@ def _go_on(entry: registry.Entry) -> list[registry.Entry]:
     try:
         with registry.locked(entry.paths):
             found = registry.find(entry.paths, entry.token)
-            if plan is None or (found is not None and found.process() is not None):
-                return [] if found is None else [found]
+            if found is not None and found.process() is not None:
+                return [found]
+            if plan is None or not _is_interrupted(entry):  # it has ended, or a newer attempt has begun meanwhile
+                return []
             made = _spawn(plan, entry.paths, "worker.transfer.again")
             registry.add(made)
     except OSError as error:

@@ -87,8 +87,8 @@ class EventKind(StrEnum):
     """`message`: something a person should read on the job page. Of a changed split also `step` and `split`
     {before, after, work_s}: rows per rank, and the seconds of a step that each rank worked."""
     RETURNING = "returning"
-    """Supervisor: `node`. All ranks there have ended and what they held is free; what they made is still on its way to
-    the store. EXITED follows."""
+    """Supervisor: `node`, and of its ranks `outcome` and `failure` as EXITED, which follows. All ranks there have ended
+    and what they held is free; what they made is still on its way to the store."""
     EXITED = "exited"
     """Last event of an attempt, by the supervisor: `outcome` (see `Outcome`), `failure` (as ERROR) or null, `node`.
     On several nodes each says so of its own ranks; `failure.suffered` is true where the cause lies on another node,

@@ -171,9 +171,9 @@ def _start_s(job: Job, attempt: JobAttempt) -> float | None:
 
 
 def _run_s(job: Job) -> float | None:
-    """From the start of the ranks to the end, over all attempts: what was lost was spent as well."""
+    """From the start of the ranks to their end, over all attempts: what was lost was spent as well."""
     spans = [
-        (attempt.ended_at - (attempt.started_at or attempt.created_at)).total_seconds()
+        ((attempt.released_at or attempt.ended_at) - (attempt.started_at or attempt.created_at)).total_seconds()
         for attempt in job.attempts.all()
         if attempt.ended_at is not None
     ]

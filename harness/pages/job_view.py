@@ -31,7 +31,7 @@ from harness.pool.selectors import PoolOverview
 from harness.rates.selectors import job_rate, rate_test_first
 from scheduler.offers.words import energy_words
 from scheduler.placing.obstacles import NEVER
-from worker.states import TERMINAL, JobState
+from worker.states import HOLDS_DEVICES, TERMINAL, JobState
 
 ERROR_LINES = 30
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt)\b")
@@ -76,8 +76,10 @@ def stopped_early(job: Job) -> str:
 
 
 def has_devices(job: Job) -> bool:
-    """Whether an attempt is open: its time runs."""
-    return job.state in {JobState.PLACED, JobState.RUNNING, JobState.PAUSING, JobState.CANCELLING}
+    """Whether it holds devices: its time runs. One that is cancelled while its results return has given them back."""
+    if job.state == JobState.CANCELLING:
+        return job.allocations.exists()
+    return JobState(job.state) in HOLDS_DEVICES
 
 
 def elapsed_s(job: Job) -> float:

@@ -111,13 +111,14 @@ class CarryingSupervisor(Supervisor):
             self._returns = True
         except OSError as error:  # a full disk: then it cannot be gone on with
             _log.warning("cannot note that the run is being returned: %s", error)
-        self.emit(EventKind.RETURNING, node=self.attempt.node)
+        self.emit(EventKind.RETURNING, node=self.attempt.node, outcome=str(outcome), failure=cause)
 
     def _told_more(self) -> dict[str, Any]:
         return {"leftover": self.carrier.leftover} if self.carrier.leftover else {}
 
     def _record(self, outcome: Outcome, cause: dict[str, Any] | None) -> None:
         cancelled, made = self.seen.cancelled, (outcome, cause)
+        leaves = outcome is Outcome.LOST and self._is_in_hurry  # told to go: it starts again elsewhere at once
 
         def hurried() -> bool:
             self._notice()
@@ -134,7 +135,7 @@ class CarryingSupervisor(Supervisor):
         try:
             outcome, cause = self.carrier.ended(
                 outcome, cause, hurried, lambda told: self.emit(EventKind.NOTE, message=told),
-                lambda: self._still_returns(*made), cancelled=cancelled,
+                lambda: None if leaves else self._still_returns(*made), cancelled=cancelled,
             )  # fmt: skip
             self._kept_tell()
         except _Leaves:

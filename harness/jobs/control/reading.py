@@ -19,7 +19,7 @@ def event_read(text: str) -> Event:
 
 
 def end_told(event: Event) -> tuple[Outcome, dict[str, Any] | None]:
-    """(outcome, failure) of an EXITED event; who names no outcome that there is was lost."""
+    """(outcome, failure) of an EXITED or RETURNING event; who names no outcome that there is was lost."""
     failure = event.data.get("failure")
     try:
         outcome = Outcome(str(event.data.get("outcome")))

@@ -105,8 +105,10 @@ def _attempt_check(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, s
         width_again(attempt, now)
     alive = _is_alive(attempt, nodes)
     if job.state == JobState.RETURNING:
-        if steady.recheck() and not alive and return_overdue(_nodes_of(attempt), nodes, now):
-            attempt_end(attempt, Outcome.LOST, _lost_words(attempt, nodes))
+        if steady.recheck() and not alive and return_overdue(attempt, _nodes_of(attempt), nodes, now):
+            # A run that failed by its own fault does so again: it is not made again for what did not return.
+            outcome = Outcome.FAILED if attempt.failure else Outcome.LOST
+            attempt_end(attempt, outcome, attempt.failure or _lost_words(attempt, nodes))
     elif attempt.started_at is None and not alive:
         _start_again(attempt, nodes, now, steady)
     elif steady.recheck() and not alive and quiet > UNSEEN_LIMIT:

@@ -15,16 +15,19 @@ from django.utils import timezone
 from harness.broker import publish_pool, task_send_on_commit
 from harness.jobs.control.clock import moment_within
 from harness.jobs.control.parts import is_spread, left_nodes, nodes_of
+from harness.jobs.control.reading import end_told
 from harness.jobs.control.usage import uses_write
+from harness.jobs.failures import failure_of
 from harness.jobs.models import Allocation, Job, JobAttempt, JobEvent
 from harness.jobs.node_ends import END_KIND
 from harness.jobs.states import job_move
 from harness.pool.models import Node
-from worker.events import Event
+from worker.events import Event, FailureCode, Outcome
 from worker.states import JobState
 
 RETURN_KIND = "node_return"
-"""`JobEvent.kind`; its `data` names the `node` and when its ranks had ended (`ended_s`, by its own clock)."""
+"""`JobEvent.kind`; its `data` names the `node`, when its ranks had ended (`ended_s`, by its own clock) and their
+`outcome`."""
 RETURN_LIMIT = timedelta(minutes=15)
 """A node that still had to return something and is silent for so long is given up: it may be started anew within."""
 _RUNS = (JobState.PLACED, JobState.RUNNING, JobState.PAUSING)
@@ -45,13 +48,17 @@ def returning_take(job: Job, attempt: JobAttempt, events: Sequence[Event]) -> No
     for event in events if is_spread(attempt) else ():
         node = str(event.data.get("node", ""))
         if node in nodes_of(attempt) and node not in _told(attempt, RETURN_KIND):
-            data = {"node": node, "ended_s": event.time_s}
+            data = {"node": node, "ended_s": event.time_s, "outcome": str(event.data.get("outcome") or "")}
             text = f"The ranks on {node} have ended; what they made is being returned."
             JobEvent.objects.create(job=job, kind=RETURN_KIND, token=attempt.number, message=text, data=data)
     if is_spread(attempt):
         release_due(attempt)
     else:
         _release(attempt, nodes_of(attempt), events[0].time_s)
+        outcome, failure = end_told(events[0])
+        if outcome is Outcome.FAILED:  # kept, should it never end
+            told = failure_of(failure, fallback=FailureCode.PROGRAM_ERROR).to_dict()
+            JobAttempt.objects.filter(pk=attempt.pk, ended_at=None).update(failure=told)
 
 
 def release_due(attempt: JobAttempt) -> None:
@@ -80,8 +87,21 @@ def _told(attempt: JobAttempt, kind: str) -> dict[str, float]:
     return {str(data.get("node")): float(data.get("ended_s") or 0.0) for data in rows.values_list("data", flat=True)}
 
 
-def return_overdue(names: Iterable[str], nodes: Mapping[str, Node], now: datetime) -> bool:
-    """Whether nobody can wait any longer for what these nodes were to return, none of which does so now."""
+def outcome_before_return(attempt: JobAttempt, node: str) -> str:
+    """How the ranks on a node of an attempt on several nodes had ended; empty where it never said so."""
+    rows = JobEvent.objects.filter(job_id=attempt.job_id, kind=RETURN_KIND, token=attempt.number, data__node=node)
+    data = rows.values_list("data", flat=True).first() or {}
+    return str(data.get("outcome") or "")
+
+
+def return_overdue(attempt: JobAttempt, names: Iterable[str], nodes: Mapping[str, Node], now: datetime) -> bool:
+    """Whether nobody can wait any longer for what these nodes were to return, none of which does so now.
+
+    A node may be up and know nothing of it any more, as its disk is another one: then nobody has said a word of the
+    attempt for as long, which who returns does every minute.
+    """
+    if abs(now - (attempt.seen_at or attempt.created_at)) > RETURN_LIMIT:
+        return True
     heard = [nodes[name].heartbeat_at for name in names if name in nodes]
     return all(at is None or abs(now - at) > RETURN_LIMIT for at in heard)
 

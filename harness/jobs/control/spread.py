@@ -23,13 +23,14 @@ from harness.jobs.control.clock import Steady
 from harness.jobs.control.found import Found, found_read
 from harness.jobs.control.parts import left_nodes, nodes_of
 from harness.jobs.control.reading import end_told
-from harness.jobs.control.releasing import release_due, return_overdue
+from harness.jobs.control.releasing import outcome_before_return, release_due, return_overdue
 from harness.jobs.control.rescue import offered_read, rescue_awaited, rescue_take
 from harness.jobs.control.saved import checkpoint_set_aside
 from harness.jobs.control.survivors import first_lose, node_leave
 from harness.jobs.models import Job, JobAttempt, JobEvent
 from harness.jobs.node_ends import END_KIND, NodeEnd, end_read
 from harness.jobs.ports import network_port_draw
+from harness.jobs.states import job_note
 from harness.jobs.stopping import stop_message
 from harness.pool.models import Device, NetworkEncryption, NetworkKind, Node, NodeState
 from harness.pool.networks import ENCRYPTED, encryption_problem, network_kind, network_problem
@@ -234,7 +235,7 @@ def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, 
         return
     silent = [node for node in missing if not _is_alive(attempt, node, nodes)]
     if attempt.job.state == JobState.RETURNING:  # nobody waits for devices: it may be started anew and go on
-        silent = [node for node in silent if return_overdue([node], nodes, now)]
+        silent = [node for node in silent if return_overdue(attempt, [node], nodes, now)]
     if not steady.recheck():
         return  # it stood still meanwhile: leases may have run out for want of a broker
     given_up = stopping or ended_badly or attempt.sends >= SENDS_MAX or attempt.job.state == JobState.RETURNING
@@ -258,7 +259,13 @@ def _read_from_disk(attempt: JobAttempt) -> None:
 
 
 def _lost_end(attempt: JobAttempt, node: str, *, stopping: bool) -> tuple[Outcome, dict[str, Any] | None]:
-    """The end of a part that nobody will tell of any more. An elastic run whose first node is lost has not saved."""
+    """The end of a part that nobody will tell of any more. An elastic run whose first node is lost has not saved.
+
+    A part that had ended well and was not the first had but its logs left to return: no run is made again for these.
+    """
+    if node != nodes_of(attempt)[0] and (told := outcome_before_return(attempt, node)) in _GOOD:
+        job_note(attempt.job, "note", f"The rest of the logs of {node}, which does not answer, is not in the store.")
+        return Outcome(told), None
     was_to_save = attempt.job.state == JobState.PAUSING and attempt.run_plan.least and node == nodes_of(attempt)[0]
     if stopping and not was_to_save:
         return (Outcome.CANCELLED if attempt.job.state == JobState.CANCELLING else Outcome.PAUSED), None

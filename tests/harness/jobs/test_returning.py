@@ -120,7 +120,7 @@ def silent(minutes: float) -> None:
 
 def test_a_node_that_is_started_anew_has_the_time_to_go_on(attempt):
     told(attempt, "returning")
-    JobAttempt.objects.update(seen_at=timezone.now() - timedelta(hours=1))
+    JobAttempt.objects.update(seen_at=timezone.now() - timedelta(minutes=10))
     silent(minutes=10)
     reconcile()
     attempt.job.refresh_from_db()
@@ -135,6 +135,35 @@ def test_one_that_stays_away_is_given_up_and_the_job_starts_again(attempt):
     attempt.refresh_from_db()
     attempt.job.refresh_from_db()
     assert (attempt.outcome, attempt.job.state, attempt.job.restarts) == ("lost", "queued", 1)
+
+
+def test_one_that_stays_away_with_what_a_run_made_that_failed_has_it_fail(attempt):
+    told(attempt, "returning", outcome="failed", failure=BROKEN)
+    JobAttempt.objects.update(seen_at=timezone.now() - timedelta(hours=1))
+    silent(minutes=20)
+    reconcile()
+    attempt.job.refresh_from_db()
+    assert (attempt.job.state, attempt.job.failure["code"]) == ("failed", BROKEN["code"])
+
+
+@pytest.mark.parametrize(("minutes", "state"), [(10, "returning"), (20, "queued")])
+def test_a_node_that_is_up_and_knows_nothing_of_it_any_more_is_not_waited_for_for_ever(attempt, minutes, state):
+    told(attempt, "returning")
+    JobAttempt.objects.update(seen_at=timezone.now() - timedelta(minutes=minutes))
+    silent(minutes=0)
+    reconcile()
+    attempt.job.refresh_from_db()
+    assert attempt.job.state == state
+
+
+def test_a_node_that_returns_is_waited_for_however_long_its_words_do_not_arrive(attempt):
+    told(attempt, "returning")
+    JobAttempt.objects.update(seen_at=timezone.now() - timedelta(days=1))
+    silent(minutes=0)
+    Node.objects.update(running=[{"job_id": attempt.job_id, "token": attempt.number}])
+    reconcile()
+    attempt.job.refresh_from_db()
+    assert attempt.job.state == "returning"
 
 
 def test_who_drains_the_node_sees_that_it_is_not_idle(attempt, people):
@@ -181,3 +210,16 @@ def test_on_several_nodes_one_that_is_started_anew_is_not_asked_to_start(spread,
     Node.objects.filter(name="node-2").update(heartbeat_at=timezone.now() - timedelta(minutes=20))
     reconcile()
     assert Job.objects.get(pk=spread.job_id).state == "queued"
+
+
+@pytest.mark.parametrize(("lost", "state"), [("node-2", "succeeded"), ("node-1", "queued")])
+def test_on_several_nodes_no_run_is_made_again_for_the_logs_of_one_that_stays_away(spread, lost, state):
+    stays = "node-1" if lost == "node-2" else "node-2"
+    told(spread, "returning", 5, node=lost, rank=-int(lost[-1]), outcome="succeeded")
+    told(spread, "exited", 5, node=stays, rank=-int(stays[-1]), outcome="succeeded", failure=None)
+    JobAttempt.objects.update(sent_at=timezone.now() - timedelta(hours=1))
+    Node.objects.filter(name=lost).update(heartbeat_at=timezone.now() - timedelta(minutes=20))
+    reconcile()
+    assert Job.objects.get(pk=spread.job_id).state == state
+    notes = JobEvent.objects.filter(kind="note", message__contains="is not in the store")
+    assert notes.exists() == (state == "succeeded")

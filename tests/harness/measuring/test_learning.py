@@ -41,6 +41,16 @@ def test_forecast_and_fact_are_kept_once(ended: Callable[..., Job]) -> None:
     assert row.run_comparable
 
 
+def test_the_time_in_which_results_return_is_none_of_the_run(ended: Callable[..., Job]) -> None:
+    job = ended(0.02)
+    attempt = job.attempts.get()
+    assert attempt.ended_at is not None
+    late = attempt.ended_at + timedelta(hours=60)
+    job.attempts.update(released_at=attempt.ended_at, ended_at=late)
+    assert job_learn(job.pk)
+    assert FinishedJobRow.objects.get().run_s == pytest.approx(60.0, abs=5.0)
+
+
 def test_a_device_that_was_declared_slower_teaches_its_kind_nothing_but_is_compared(
     ended: Callable[..., Job],
 ) -> None:

@@ -90,6 +90,14 @@ def test_who_cancels_the_job_ends_it(left, plan, here, monkeypatch):
     assert exited(here, plan).data["outcome"] in {"succeeded", "lost"}, "control knows that it was cancelled"
 
 
+def test_one_of_an_older_attempt_than_the_node_has_seen_is_over(left, plan, here):
+    with registry.locked(here):
+        registry.fence_raise(here, plan.token + 1)
+    assert agent.sweep() == []
+    assert registry.entries() == []
+    assert exited(here, plan).data["outcome"] == "lost"
+
+
 def test_an_attempt_that_was_given_up_meanwhile_returns_nothing(left, plan, here, store):
     JobAttempt.objects.filter(job_id=plan.job_id).update(ended_at="2026-01-01T00:00:00Z", outcome="lost")
     agent.sweep()

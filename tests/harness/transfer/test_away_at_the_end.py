@@ -145,11 +145,13 @@ def recording(carrier, switch, plan, here, monkeypatch):
     monkeypatch.setattr(carriers, "CANCELLED_S", 0.5)
     monkeypatch.setattr(carriers, "HURRY_S", 0.2)
 
-    def begin(outcome: Outcome, *asked: str) -> Recording:
+    def begin(outcome: Outcome, *asked: str, node_stops: bool = False) -> Recording:
         made = Recording(carrier, Attempt(plan, here, "node-1"), outcome, monkeypatch)
         for name in asked:
             (made.requests / name).touch()
         made.supervisor._notice()
+        if node_stops:
+            made.supervisor._shut_down()
         made.start()
         return made
 
@@ -169,6 +171,16 @@ def test_a_part_whose_siblings_ended_badly_returns_what_it_made_however_long_tha
     part.join()
     assert (store.results / "results.json").read_text() == "{}"
     assert part.told[-1].data["outcome"] == outcome
+
+
+@pytest.mark.parametrize(("outcome", "told"), [(Outcome.LOST, "exited"), (Outcome.SUCCEEDED, "returning")])
+def test_of_runs_that_a_stopped_node_ends_only_those_that_had_ended_well_wait_for_it(
+    recording, monkeypatch, outcome, told
+):
+    monkeypatch.setattr(carriers, "RELEASE_S", 0.0)
+    part = recording(outcome, node_stops=True)
+    part.join()
+    assert {str(event.kind) for event in part.told} & {"exited", "returning"} == {told}
 
 
 def test_the_end_tells_which_checkpoint_that_lay_here_alone_the_run_went_on_from(recording, carrier, switch):
