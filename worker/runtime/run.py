@@ -192,7 +192,8 @@ class Run:
 
     def log_step(self, loss: Tensor, learning_rate: float | None = None) -> None:
         """Count a step. Costs microseconds: the loss is read from a GPU only a few times a second."""
-        self.loss_scale.check(self.position.step + 1)
+        if (told := self.loss_scale.check(self.position.step + 1)) and self.rank == 0:
+            self.reporter.note(told)
         self.position.step += 1
         self.position.step_in_epoch += 1
         value: Tensor | float | None = self._global_loss
@@ -249,6 +250,8 @@ class Run:
         self.teller.progress(Phase.ANALYSIS)
         self.checkpointer.flush()
         write_results(self, self.mode.whole(self.checkpointer.parts["net"]), dataset)
+        if self.rank == 0 and (told := self.loss_scale.told(self.position.step)):
+            self.reporter.note(told)
         self.teller.progress(Phase.DONE)
         self.leave()
 
