@@ -295,6 +295,15 @@ def test_a_program_that_updates_by_scaled_gradients_is_stopped_with_what_to_writ
     assert "scaled for float16" in told["message"] and "run.update(optimizer)" in told["hint"]
 
 
+def test_ranks_of_which_one_overflows_at_every_step_end_with_the_cause(program: Path, tmp_path: Path) -> None:
+    own = edited(program, tmp_path / "edited", ("steps == int(", "steps >= int("))
+    surroundings = {"DLH_MODE": "sync", "DLH_WORK": str(tmp_path / "work"), "BURSTS": "1", "BURSTS_AT": "0"}
+    ranks = Ranks(own, 2, arguments=("--epochs", "20"), **surroundings)
+    assert set(ranks.wait()) == {EXIT_REPORTED}, ranks.log()
+    (told,) = [event["data"] for event in events(tmp_path / "work") if event["kind"] == "error"]
+    assert told["code"] == "nan_loss" and "overflowed in float16 in every try up to step 25" in told["message"]
+
+
 @pytest.mark.parametrize("family", NAMES)
 def test_every_family_trains_in_float16(family: str, tmp_path: Path) -> None:
     profile, metric = data_of(family, tmp_path / "data")
