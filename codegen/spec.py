@@ -210,7 +210,7 @@ class Training(Part):
     precision: Literal["auto", "float32", "bf16", "fp16"] = Field(
         default="auto",
         description="What layers compute in; weights stay in float32. auto: bf16 on GPUs that are built for it "
-        "(compute capability 8.0 or more), fp16 on older ones that are fast in it (V100, T4, P100), else float32. "
+        "(compute capability 8.0 or more), fp16 on older ones that are fast in it (V100, T4), else float32. "
         "bf16, fp16: everywhere, even where it is slower. With fp16 the loss is scaled.",
     )
     compression: Literal["auto", "none", "fp16", "bf16"] = Field(

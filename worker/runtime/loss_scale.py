@@ -17,9 +17,12 @@ from torch.optim import SGD, Optimizer
 from worker.events import FailureCode
 from worker.runtime.failures import ProgramFailure
 from worker.runtime.loss_curve import scale_lost
+from worker.words import counted
 
 LEAST = 2.0**-8
 """At a smaller factor gradients of more than ten million overflow: no batch is to blame for that."""
+USUAL_SHARE = 0.05
+"""Of the steps: as many may be left out without a word. In a short run those at the beginning are more."""
 
 
 class LossScale:
@@ -35,10 +38,13 @@ class LossScale:
         self._weights: Sequence[Tensor] = ()
         self._pending = False
         """Whether gradients are those of a scaled loss."""
+        self._is_used = False
+        """Whether a loss was scaled, or it was told that none is."""
         self._norm = nn.Parameter(torch.zeros((), device=device))
         self._watched = SGD([self._norm], lr=0.0) if needed else None
         """Its one gradient is the norm of all of them: what GradScaler looks at."""
         self.scale(self._norm.detach())  # GradScaler begins with the first loss, which a stage may never have
+        self._beginning = self._scaler.state_dict()
 
     @torch.no_grad()
     def open(self, weights: Sequence[Tensor]) -> None:
@@ -48,7 +54,7 @@ class LossScale:
         self._weights = weights
         if not self._pending and (kept := self._gradients()):
             torch._foreach_mul_(kept, self._scaler.get_scale())
-        self._pending = True
+        self._pending = self._is_used = True
 
     def scale(self, loss: Tensor) -> Tensor:
         """The loss from which gradients are to be computed."""
@@ -63,7 +69,7 @@ class LossScale:
         if not self._pending or self._watched is None:
             return
         self._pending = False
-        gradients, factor = self._gradients(), 1.0 / self._factor()
+        gradients, factor = self._gradients(), self.scale(torch.ones_like(self._norm)).reciprocal()
         known = torch.nn.utils.get_total_norm(gradients) if norm is None else norm
         self._norm.grad = known.to(self._norm, copy=True)
         self._scaler.unscale_(self._watched)
@@ -73,18 +79,37 @@ class LossScale:
             self.skipped += 1
             for weight in self._weights:
                 weight.grad = None
-        elif scaled := [*gradients, *([] if norm is None else [norm])]:
-            torch._foreach_mul_(scaled, factor)
+            return
+        if gradients:
+            torch._foreach_mul_(gradients, factor)
+        if norm is not None:
+            norm.mul_(factor.to(norm.device))
 
-    def check(self, step: int) -> None:
+    def check(self, step: int) -> str:
         """At the end of a step. Raises `ProgramFailure` where its gradients were used as they were scaled, and where
-        they overflow at any scale (nan_loss)."""
+        they overflow at any scale (nan_loss). Returns what a person should know, once."""
         if self._pending:
             message = "train.py moves the weights by itself, by gradients of a loss that is scaled for float16."
             hint = "Call run.update(optimizer) in every step, as the generated train.py does."
             raise ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint)
         if self.overflowed and self._factor() < LEAST:
             raise scale_lost(step)
+        if not self.is_on or self._is_used:
+            return ""
+        self._is_used = True
+        return (
+            "train.py computes gradients without run.backward(...), so its loss is not scaled: small gradients of what "
+            "it computes in float16 become zeros. Call run.backward, or set training.precision to float32."
+        )
+
+    def told(self, steps: int) -> str:
+        """At the end of a run of so many steps: how many of them were left out, where it is more than a few."""
+        if self.skipped <= steps * USUAL_SHARE:
+            return ""
+        return (
+            f"{self.skipped:,} of {counted(steps, 'step')} were left out, as their gradients overflowed in float16: "
+            "the model learnt from the others. With training.precision: float32 none is."
+        )
 
     def _factor(self) -> float:
         return float(self._scaler.get_scale())
@@ -97,10 +122,12 @@ class LossScale:
         return {"scaler": self._scaler.state_dict(), "skipped": self.skipped} if self.is_on else {}
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
-        """Inverse of `state_dict`. Of a run that had none, or before there were any, it begins anew."""
-        if self.is_on and state:
-            self._scaler.load_state_dict(dict(state["scaler"]))
-            self.skipped = int(state["skipped"])
+        """Inverse of `state_dict`. Of a run that had none, or before there were any, it begins anew, whatever this
+        process has made of it: ranks that go back together divide by the same."""
+        if self.is_on:
+            known = state or {"scaler": self._beginning, "skipped": 0}
+            self._scaler.load_state_dict(dict(known["scaler"]))
+            self.skipped = int(known["skipped"])
 
 
 def trained(net: nn.Module, parts: Mapping[str, Any]) -> list[Tensor]:

@@ -17,9 +17,8 @@ TYPES = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16
 BF16_CAPABILITY = 8
 """Least compute capability (Ampere) of GPUs with units for bfloat16; torch emulates it on older ones."""
 FP16_CAPABILITY = (7, 0)
-"""Least compute capability (Volta) from which on all GPUs take float16 faster than float32 ..."""
-FP16_EARLIER = ((5, 3), (6, 0), (6, 2))
-"""... and those before it (P100 and Tegra): others of their time take it at a fraction of that speed."""
+"""Least compute capability (Volta) of GPUs that take float16 faster than float32 where products are added up in
+float32, as torch does: P100 takes it at the same speed, others of its time at a fraction of that."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ def abilities_of(device: torch.device) -> Abilities:
         return Abilities("a processor", ())
     capability = torch.cuda.get_device_capability(device)
     bf16 = capability[0] >= BF16_CAPABILITY
-    fp16 = capability >= FP16_CAPABILITY or capability in FP16_EARLIER
+    fp16 = capability >= FP16_CAPABILITY
     kinds = tuple(kind for kind, is_fast in (("bf16", bf16), ("fp16", fp16)) if is_fast)
     return Abilities(torch.cuda.get_device_name(device), kinds)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,13 +13,13 @@ from torch.optim import Optimizer
 
 from worker.memory_words import Phase
 from worker.merit import larger_is_better
-from worker.runtime import compiler, failures, memory, modes
+from worker.runtime import compiler, memory, modes
 from worker.runtime.batches import BatchPlan, batch_plan, epoch_order, going_on
 from worker.runtime.checkpointer import Checkpointer
 from worker.runtime.collective import Group, join
 from worker.runtime.control import Control
-from worker.runtime.data import DataError, Dataset, Part
-from worker.runtime.device import choose_device, default_threads, set_up_torch
+from worker.runtime.data import Dataset, Part
+from worker.runtime.device import choose_device
 from worker.runtime.evaluation import epoch_metrics, train_sample
 from worker.runtime.loss_curve import check_losses
 from worker.runtime.loss_scale import LossScale, trained
@@ -32,12 +30,11 @@ from worker.runtime.outcome.results import write_preprocess, write_results
 from worker.runtime.pace import Pace
 from worker.runtime.position import Position
 from worker.runtime.precision import Rounding
-from worker.runtime.pulse import pulse
 from worker.runtime.report import Reporter
 from worker.runtime.rng import batch_seed, seed_all
 from worker.runtime.settings import Settings
-from worker.runtime.spec import Spec, load_spec
-from worker.runtime.spec_check import spec_check
+from worker.runtime.spec import Spec
+from worker.runtime.starting import run_started
 from worker.runtime.teller import Teller
 from worker.runtime.trial import Trial
 from worker.words import counted
@@ -91,30 +88,7 @@ class Run:
     @staticmethod
     def start(spec_file: str | Path = "spec.yaml", arguments: Sequence[str] | None = None) -> Run:
         """Read the spec and the environment, choose the device, seed, and report every error from here on."""
-        settings = Settings.read(sys.argv[1:] if arguments is None else arguments, os.environ)
-        path = Path(spec_file).absolute()
-        reporter = Reporter(settings.events, job_id=settings.job_id, token=settings.token, rank=settings.rank)
-        runs: list[Run] = []
-        failures.install_hook(
-            reporter,
-            path.parent,
-            lambda: runs[0].trial.fitting_batch() if runs else None,
-            lambda: runs[0].checkpointer.leave() if runs else None,
-            lambda: runs[0].teller.phase if runs else "",
-        )
-        if not settings.data.is_dir():
-            hint = "Download the program with its data, or name the folder: python train.py --data FOLDER"
-            raise DataError(f"There is no data folder {settings.data.name!r}.", hint)
-        spec = load_spec(path)
-        spec_check(spec, path)
-        run = _made(spec, settings, reporter)
-        runs.append(run)
-        set_up_torch(run.device, settings.threads or default_threads(run.spec, run.world_size))
-        seed_all(run.seed)
-        run.control.listen()
-        pulse.listen(run.teller.alive)
-        run.teller.progress(Phase.LOADING)
-        return run
+        return run_started(Run, spec_file, arguments)
 
     def place(self, net: nn.Module, dataset: Dataset) -> nn.Module:
         """Move the model to the device, try it on a few rows, meet the other ranks, share the first weights.
@@ -218,7 +192,8 @@ class Run:
 
     def log_step(self, loss: Tensor, learning_rate: float | None = None) -> None:
         """Count a step. Costs microseconds: the loss is read from a GPU only a few times a second."""
-        self.loss_scale.check(self.position.step + 1)
+        if (told := self.loss_scale.check(self.position.step + 1)) and self.rank == 0:
+            self.reporter.note(told)
         self.position.step += 1
         self.position.step_in_epoch += 1
         value: Tensor | float | None = self._global_loss
@@ -275,6 +250,8 @@ class Run:
         self.teller.progress(Phase.ANALYSIS)
         self.checkpointer.flush()
         write_results(self, self.mode.whole(self.checkpointer.parts["net"]), dataset)
+        if self.rank == 0 and (told := self.loss_scale.told(self.position.step)):
+            self.reporter.note(told)
         self.teller.progress(Phase.DONE)
         self.leave()
 
@@ -305,11 +282,3 @@ class Run:
 
     def _plan(self, part: Part) -> BatchPlan:
         return batch_plan(part, self.batch_size, self.mode.shards[1])
-
-
-def _made(spec: Spec, settings: Settings, reporter: Reporter) -> Run:
-    if settings.seat_fd is None:
-        return Run(spec, settings, reporter)
-    from worker.runtime.elastic.run import ElasticRun  # it builds on this module
-
-    return ElasticRun(spec, settings, reporter)

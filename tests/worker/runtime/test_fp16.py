@@ -145,6 +145,11 @@ def skipped(work: Path) -> int:
     return int(results(work)["timing"]["skipped_steps"])
 
 
+def notes(work: Path) -> list[str]:
+    """What a person is told on the page of the job."""
+    return [event["data"]["message"] for event in events(work) if event["kind"] == "note"]
+
+
 @pytest.fixture(scope="module")
 def references(program: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """What one process learns: in float32, in float32 without clipping, and in float16 without its third step."""
@@ -179,6 +184,8 @@ def test_an_overflow_on_one_rank_has_all_leave_out_that_step(
     """In a pipeline one stage or the other holds the layer whose gradients overflow."""
     work = trained(program, tmp_path / "work", WAYS[name], BURSTS=ranks, BURSTS_AT="2")
     assert (skipped(work), skipped(references["burst"])) == (1, 1)
+    (told,) = [note for note in notes(work) if "left out" in note]
+    assert told.startswith("1 of ")
     kept = newest(work)
     assert kept["loss_scale"]["scaler"]["scale"] == BEGINNING / 2
     assert kept["position"]["step"] == newest(references["burst"])["position"]["step"]
@@ -232,6 +239,12 @@ def test_a_checkpoint_without_a_scale_still_loads(
     assert newest(work)["loss_scale"]["scaler"]["scale"] == BEGINNING
 
 
+OWN_BACKWARD = """\
+with run.autocast:
+            loss = criterion(net(*inputs), targets)
+        loss.backward()"""
+
+
 def edited(program: Path, folder: Path, *changes: tuple[str, str]) -> Path:
     """A copy with other lines in its train.py."""
     shutil.copytree(program, folder, ignore=shutil.ignore_patterns("work", "data"))
@@ -257,6 +270,18 @@ def test_a_program_that_clips_and_updates_itself_sees_gradients_of_the_loss(
     assert apart(work, references["burst"]) < CLOSE
 
 
+def test_a_program_that_computes_gradients_itself_trains_and_is_told_that_its_loss_is_not_scaled(
+    program: Path, tmp_path: Path
+) -> None:
+    own = edited(
+        program, tmp_path / "edited", ("loss = run.backward(net, inputs, targets, criterion)", OWN_BACKWARD)
+    )  # fmt: skip
+    ranks = Ranks(own, 1, DLH_WORK=str(tmp_path / "work"))
+    assert ranks.wait() == [0], ranks.log()
+    assert len([note for note in notes(tmp_path / "work") if "not scaled" in note]) == 1
+    assert skipped(tmp_path / "work") == 0
+
+
 def test_a_program_that_updates_by_scaled_gradients_is_stopped_with_what_to_write(
     program: Path, tmp_path: Path
 ) -> None:
@@ -268,6 +293,15 @@ def test_a_program_that_updates_by_scaled_gradients_is_stopped_with_what_to_writ
     assert ranks.wait() == [EXIT_REPORTED], ranks.log()
     (told,) = [event["data"] for event in events(tmp_path / "work") if event["kind"] == "error"]
     assert "scaled for float16" in told["message"] and "run.update(optimizer)" in told["hint"]
+
+
+def test_ranks_of_which_one_overflows_at_every_step_end_with_the_cause(program: Path, tmp_path: Path) -> None:
+    own = edited(program, tmp_path / "edited", ("steps == int(", "steps >= int("))
+    surroundings = {"DLH_MODE": "sync", "DLH_WORK": str(tmp_path / "work"), "BURSTS": "1", "BURSTS_AT": "0"}
+    ranks = Ranks(own, 2, arguments=("--epochs", "20"), **surroundings)
+    assert set(ranks.wait()) == {EXIT_REPORTED}, ranks.log()
+    (told,) = [event["data"] for event in events(tmp_path / "work") if event["kind"] == "error"]
+    assert told["code"] == "nan_loss" and "overflowed in float16 in every try up to step 25" in told["message"]
 
 
 @pytest.mark.parametrize("family", NAMES)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.worker.runtime.lone import Lone
 from worker.events import FailureCode
 from worker.runtime.failures import ProgramFailure
 from worker.runtime.loss_scale import LEAST, LossScale, trained
+from worker.runtime.modes.whole import Whole
+from worker.runtime.spec import as_spec
 
 CPU = torch.device("cpu")
 BEGINNING = 65_536.0
@@ -176,6 +182,48 @@ def test_the_factor_is_kept_and_taken_up_again(net: nn.Module, scale: LossScale)
 def test_without_a_kept_factor_it_begins_anew(state: dict[str, object] | None, scale: LossScale) -> None:
     scale.load_state_dict(state)
     assert factor(scale) == BEGINNING
+
+
+@pytest.mark.parametrize("state", [None, {}])
+def test_without_a_kept_factor_ranks_that_go_back_forget_what_each_has_made_of_it(
+    state: dict[str, object] | None, net: nn.Module, scale: LossScale
+) -> None:
+    overflow(net, scale)
+    scale.load_state_dict(state)
+    assert scale.state_dict() == LossScale(CPU, needed=True).state_dict()
+
+
+def test_what_a_rank_has_beside_the_model_does_not_have_it_leave_out_a_step_alone(
+    net: nn.Module, scale: LossScale
+) -> None:
+    """Nobody averages that: the others would go on with another factor."""
+    run = SimpleNamespace(
+        world_size=2, group=Lone(), device=CPU, spec=as_spec({"training": {}}), loss_scale=scale,
+        pace=SimpleNamespace(join=lambda: None), control=SimpleNamespace(tells=lambda: ()),
+    )  # fmt: skip
+    mode, beside, expected = Whole(cast(Any, run)), nn.Parameter(torch.ones(())), plain(net)
+    mode.place(net)
+    net.zero_grad()
+    scale.open([*net.parameters(), beside])
+    torch.autograd.backward(scale.scale(loss_of(net) + beside * torch.inf))
+    mode.unscale()
+    assert not scale.overflowed and factor(scale) == BEGINNING
+    assert all(map(torch.equal, gradients(net), expected))
+
+
+def test_steps_left_out_are_told_at_the_end_where_they_are_more_than_a_few(net: nn.Module, scale: LossScale) -> None:
+    overflow(net, scale)
+    assert scale.told(19).startswith("1 of 19 steps were left out")
+    assert scale.told(20) == "" == LossScale(CPU, needed=False).told(0)
+
+
+def test_that_a_loss_is_not_scaled_is_told_once(net: nn.Module, scale: LossScale) -> None:
+    assert "Call run.backward" in scale.check(1)
+    assert scale.check(2) == "" == LossScale(CPU, needed=False).check(1)
+    another = LossScale(CPU, needed=True)
+    backward(net, another)
+    another.unscale()
+    assert another.check(1) == ""
 
 
 def test_a_run_that_needs_none_does_as_if_there_were_none(net: nn.Module, scale: LossScale) -> None:

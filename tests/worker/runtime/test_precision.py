@@ -47,7 +47,7 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         (A100, "auto", "bfloat16", "auto: A100 is built for it"),
         (V100, "auto", "float16", "auto: Tesla V100 is not built for bfloat16"),
         (T4, "auto", "float16", "auto: Tesla T4 is not built for bfloat16"),
-        (P100, "auto", "float16", "auto: Tesla P100 is not built for bfloat16"),
+        (P100, "auto", "float32", "auto: Tesla P100 is not built for 16 bits"),
         (P40, "auto", "float32", "auto: Tesla P40 is not built for 16 bits"),
         (K80, "auto", "float32", "auto: K80 is not built for 16 bits"),
         (CPU, "auto", "float32", "auto: a processor is not built for 16 bits"),

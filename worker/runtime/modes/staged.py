@@ -146,7 +146,7 @@ class Staged:
         if self._averager is not None:
             self._averager.average(loss, share, (0.0, 0.0, 0.0))
         gradients = [weight.grad for weight in self._net.parameters() if weight.grad is not None]
-        square = torch.nn.utils.get_total_norm(gradients).double() ** 2 / self.replicas
+        square = torch.nn.utils.get_total_norm(gradients).to(run.device, torch.float64) ** 2 / self.replicas
         mean = loss.detach().double() * share if self._pipeline.is_last else torch.zeros_like(square)
         told = torch.stack([mean, *torch.tensor(wishes, dtype=torch.float64, device=square.device), square])
         run.group.sum_start(told, "controls").wait()

@@ -105,8 +105,12 @@ class Whole:
         return self._averager.controls[:-1]
 
     def unscale(self) -> None:
-        """Every rank holds all gradients."""
-        self.run.loss_scale.unscale()
+        """By the gradients that all ranks hold alike: what a program has beside its model, each has for itself."""
+        if self._averager is None or self._net is None:
+            self.run.loss_scale.unscale()
+            return
+        alike = [weight.grad for weight in self._net.parameters() if weight.grad is not None]
+        self.run.loss_scale.unscale(torch.nn.utils.get_total_norm(alike))
 
     def clip(self, net: nn.Module, longest: float) -> None:
         """Every rank holds all gradients."""
