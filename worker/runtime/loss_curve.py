@@ -92,8 +92,5 @@ def nan_loss(step: int, value: float, where: str = "training") -> ProgramFailure
 
 
 def _not_finite(what: str, step: int) -> ProgramFailure:
-    hint = (
-        "Lower the learning rate (a tenth is a good try) or set training.clip_norm to 1. "
-        "Checkpoints made before are kept."
-    )
-    return ProgramFailure(FailureCode.NAN_LOSS, f"{what}, and the run was stopped.", hint, step)
+    """Its hint follows the run (`known_causes.not_finite_hint`)."""
+    return ProgramFailure(FailureCode.NAN_LOSS, f"{what}, and the run was stopped.", step=step)

@@ -24,6 +24,7 @@ from worker.runtime.data import DataError, Dataset, Part
 from worker.runtime.device import Rounding, choose_device, default_threads, set_up_torch
 from worker.runtime.evaluation import epoch_metrics, train_sample
 from worker.runtime.loss_curve import check_losses
+from worker.runtime.memory_growth import MemoryGrowth
 from worker.runtime.metrics import told_values
 from worker.runtime.modes.whole import Whole
 from worker.runtime.opening import opening_notes, opening_tell
@@ -74,6 +75,7 @@ class Run:
         self.group: Group | None = None
         self.mode: modes.Mode = Whole(self)
         self.trial = Trial(self)
+        self.growth = MemoryGrowth(self.device)
         self.sample: Part | None = None
         """Training rows, of which a mode may try a few."""
         self._rows_here, self._share, self._evaluation_s = 0, 1.0, 0.0
@@ -92,13 +94,7 @@ class Run:
         path = Path(spec_file).absolute()
         reporter = Reporter(settings.events, job_id=settings.job_id, token=settings.token, rank=settings.rank)
         runs: list[Run] = []
-        failures.install_hook(
-            reporter,
-            path.parent,
-            lambda: runs[0].trial.fitting_batch() if runs else None,
-            lambda: runs[0].checkpointer.leave() if runs else None,
-            lambda: runs[0].teller.phase if runs else "",
-        )
+        failures.install_hook(reporter, path.parent, lambda: runs[0] if runs else None)
         if not settings.data.is_dir():
             hint = "Download the program with its data, or name the folder: python train.py --data FOLDER"
             raise DataError(f"There is no data folder {settings.data.name!r}.", hint)
@@ -212,6 +208,8 @@ class Run:
         """Count a step. Costs microseconds: the loss is read from a GPU only a few times a second."""
         self.position.step += 1
         self.position.step_in_epoch += 1
+        if self.growth.look():
+            self.teller.progress(Phase.TRAINING, memory_grows=int(self.growth.grows))
         value: Tensor | float | None = self._global_loss
         if value is None:
             value = loss.item() if self.device.type == "cpu" else loss.detach()
