@@ -48,6 +48,9 @@ jobs_app = typer.Typer(
 )
 drafts.commands_add(jobs_app)
 
+NOTES_SHOWN = 5
+"""Of a run; the page has all."""
+
 
 def commands_add(app: typer.Typer) -> None:
     """Put the commands of this module on the top level."""
@@ -111,10 +114,11 @@ def show(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) ->
         body = client.job(job)
         url = f"{client.transport.url}/jobs/{body['id']}"
         kept = [] if as_json else client.job_part(job, "checkpoints")["items"]
-    json_print({**body, "url": url}) if as_json else _show(body, kept, url)
+        history = [] if as_json else client.job_part(job, "events")["items"]
+    json_print({**body, "url": url}) if as_json else _show(body, kept, history, url)
 
 
-def _show(job: Json, kept: list[Json], url: str) -> None:
+def _show(job: Json, kept: list[Json], history: list[Json], url: str) -> None:
     names = ("id", "name", "project", "owner", "state", "waiting_text", "task", "family", "notes")
     told = {**job, "waiting_text": local_words(job["waiting_text"])}
     failure = job["failure"] or {}
@@ -145,9 +149,17 @@ def _show(job: Json, kept: list[Json], url: str) -> None:
             ("Devices held", duration(job["run_s"]) if job["run_s"] else ""),
             ("Failure", failure.get("message")),
             ("What to do", failure.get("hint")),
+            ("Told by the run", _told_by_run(job, history)),
             ("Page", url),
         ]
     )
+
+
+def _told_by_run(job: Json, history: list[Json]) -> str:
+    """What ranks of its newest attempt noted, such as of a model that returns probabilities."""
+    notes = [item for item in history if item["kind"] == "note" and "rank" in (item["data"] or {})]
+    told = dict.fromkeys(item["message"] for item in notes if item["token"] == job["token"])
+    return " ".join(list(told)[:NOTES_SHOWN])
 
 
 def _progress(job: Json) -> str:

@@ -135,6 +135,18 @@ def test_results_tell_how_rows_were_split(world: SimpleNamespace, owner: Client,
     assert ("All rows of one &#x27;x&#x27; &amp; more." in page) is shown
 
 
+@pytest.mark.parametrize(("notes", "shown"), [(["It is <sure>."], True), ([], False), ("odd", False), ([3], False)])
+def test_results_tell_what_the_run_noted_of_its_model(
+    world: SimpleNamespace, owner: Client, notes: Any, shown: bool
+) -> None:
+    job = world.jobs["succeeded"]
+    path = settings.STORE.job(job.pk).root / "work" / "results" / "results.json"
+    path.write_text(json.dumps({"charts": [], "metrics": {}, "notes": notes}))
+    page = owner.get(reverse("job_tab", args=[job.pk, "results"])).content.decode()
+    assert ("Notes on the model" in page) is shown
+    assert ("It is &lt;sure&gt;." in page) is shown
+
+
 @pytest.mark.parametrize(
     ("ranges", "shown"), [({"said": "90 % of <9> rows."}, True), ({"said": 3}, False), ("odd", False), ({}, False)]
 )
