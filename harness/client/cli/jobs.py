@@ -17,6 +17,7 @@ from harness.client.cli.output import (
     console,
     duration,
     error_print,
+    idle_words,
     json_print,
     local_words,
     notes,
@@ -130,7 +131,7 @@ def _show(job: Json, kept: list[Json], history: list[Json], url: str) -> None:
             ("Tags", ", ".join(job["tags"])),
             ("Progress", _progress(job)),
             ("Reserved until", f"about {when(job['reserved_until'])}" if job.get("reserved_until") else ""),
-            ("Left", duration(job["eta_s"])),
+            ("Left", idle_words(job) or duration(job["eta_s"])),
             ("Expected finish", _expected(job)),
             ("Deadline", f"{when(job['deadline_at'])}{_kept(job)}"),
             ("Promised", _promised(job)),
@@ -171,7 +172,7 @@ def _progress(job: Json) -> str:
 
 
 def _expected(job: Json) -> str:
-    if not job["expected_finish_at"]:
+    if not job["expected_finish_at"] or idle_words(job):
         return ""
     return f"{when(job['expected_finish_at'])} ({when(job['expected_low_at'])} to {when(job['expected_high_at'])})"
 

@@ -55,6 +55,15 @@ def test_what_is_left_of_a_run_ends_at_its_expected_finish(dlh: Dlh, job: Any) -
     assert "Left 2 h" in words and f"Expected finish {when(body['expected_finish_at'])} (" in words
 
 
+def test_a_run_without_progress_is_shown_with_that_and_no_finish(dlh: Dlh, job: Any) -> None:
+    now = timezone.now()
+    times = {"expected_finish_at": now, "expected_low_at": now, "expected_high_at": now}
+    run = {"state": "running", "phase": "training", "step": 5, "steps_total": 100, "eta_s": 95.0}
+    Job.objects.filter(pk=job.pk).update(**run, **times, moved_at=now - timedelta(minutes=3))
+    words = " ".join(dlh("show", job.pk).out.split())
+    assert "Left no progress for 3 min" in words and "Expected finish" not in words
+
+
 def test_a_job_that_waits_for_a_sweep_tells_until_when(dlh: Dlh, portal: Any, job: Any) -> None:
     over = timezone.now() + timedelta(minutes=40)
     node = Node.objects.create(name="n", state="up")

@@ -311,6 +311,15 @@ def test_the_time_left_is_that_until_the_expected_finish_on_every_page(world: Si
     assert "measuring…" in page and "data-left" not in page
 
 
+def test_a_run_without_progress_is_told_so_on_every_page(world: SimpleNamespace, owner: Client) -> None:
+    job, now = world.jobs["running"], timezone.now()
+    run = {"phase": "training", "step": 5, "steps_total": 100, "eta_s": 95.0, "expected_finish_at": now}
+    Job.objects.filter(pk=job.pk).update(**run, moved_at=now - timedelta(minutes=3, seconds=1))
+    page = " ".join(header_of(owner, job).split())
+    assert "no progress for 3 min" in page and "data-left" not in page and "Expected finish" not in page
+    assert "no progress for 3 min" in owner.get("/").content.decode()
+
+
 def test_a_job_that_waits_for_a_sweep_is_told_when_that_is_expected_to_be_over(
     world: SimpleNamespace, owner: Client
 ) -> None:
