@@ -117,7 +117,8 @@ def _memory_words(run: Run | None) -> tuple[str, str]:
 
 
 def _not_finite_hint(run: Run) -> str:
-    return not_finite_hint(run.spec.training.get("clip_norm"), is_saved=bool(run.checkpointer.store.saved()))
+    is_saved = bool(run.checkpointer.store.saved())
+    return not_finite_hint(run.spec.training.get("clip_norm"), run.autocast.name, is_saved=is_saved)
 
 
 def _machine_cause(error: BaseException) -> tuple[FailureCode, str, str] | None:

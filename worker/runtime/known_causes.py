@@ -72,11 +72,12 @@ def known_cause(error: BaseException) -> tuple[str, str] | None:
     return next(((message, hint) for texts, message, hint in KNOWN if any(text in str(error) for text in texts)), None)
 
 
-def not_finite_hint(clip_norm: object, *, is_saved: bool) -> str:
-    """What helps against losses or weights that are no finite numbers. `clip_norm`: that the run has; `is_saved`: it
-    has a checkpoint."""
+def not_finite_hint(clip_norm: object, computes_in: str, *, is_saved: bool) -> str:
+    """What helps against losses or weights that are no finite numbers. `clip_norm` and `computes_in`: what the run has;
+    `is_saved`: it has a checkpoint."""
     clips = isinstance(clip_norm, int | float) and 0 < clip_norm <= 1
     more = ", and look for extreme values in the data" if clips else " or set training.clip_norm to 1"
+    more += ", or set training.precision to float32" if computes_in == "float16" else ""
     kept = " Checkpoints made before are kept." if is_saved else " There is no checkpoint yet."
     return f"Lower the learning rate (a tenth is a good try){more}.{kept}"
 

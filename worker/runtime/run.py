@@ -208,13 +208,13 @@ class Run:
         """Count a step. Costs microseconds: the loss is read from a GPU only a few times a second."""
         self.position.step += 1
         self.position.step_in_epoch += 1
-        if self.growth.look():
-            self.teller.progress(Phase.TRAINING, memory_grows=int(self.growth.grows))
         value: Tensor | float | None = self._global_loss
         if value is None:
             value = loss.item() if self.device.type == "cpu" else loss.detach()
         if self.teller.step(value, learning_rate, self._rows_here):
             self.sync()
+        if self.growth.look():
+            self.teller.progress(Phase.TRAINING, memory_grows=int(self.growth.grows))
 
     @property
     def done(self) -> float:

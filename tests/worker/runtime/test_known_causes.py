@@ -91,11 +91,13 @@ def test_a_headline_is_the_first_line_at_a_length_that_can_be_read(tmp_path: Pat
 
 
 def test_what_helps_against_no_numbers_follows_the_run() -> None:
-    assert "set training.clip_norm to 1" in not_finite_hint(0, is_saved=True)
-    assert "set training.clip_norm to 1" in not_finite_hint(None, is_saved=True)
-    assert "clip_norm" not in not_finite_hint(1.0, is_saved=True)
-    assert "are kept" in not_finite_hint(0, is_saved=True)
-    assert "There is no checkpoint" in not_finite_hint(0, is_saved=False)
+    assert "set training.clip_norm to 1" in not_finite_hint(0, "float32", is_saved=True)
+    assert "set training.clip_norm to 1" in not_finite_hint(None, "float32", is_saved=True)
+    assert "clip_norm" not in not_finite_hint(1.0, "float32", is_saved=True)
+    assert "are kept" in not_finite_hint(0, "float32", is_saved=True)
+    assert "There is no checkpoint" in not_finite_hint(0, "float32", is_saved=False)
+    assert "training.precision to float32" in not_finite_hint(0, "float16", is_saved=True)
+    assert "precision" not in not_finite_hint(0, "bfloat16", is_saved=True)
 
 
 def test_a_loss_that_is_no_number_in_the_first_step_is_told_without_checkpoints(program: Path) -> None:
