@@ -6,7 +6,7 @@ from typing import Any
 
 from codegen.catalog import OWN
 from codegen.catalog.base import Facts
-from codegen.catalog.training import CPU_FLOPS_PER_S, memory_bytes, train_flops
+from codegen.catalog.training import CPU_FLOPS_PER_S, train_flops
 from codegen.choice import Choice, choose_model, pick_device
 from codegen.elastic import resolve_elastic
 from codegen.modes import FEWEST_DEVICES, SEVERAL, STAGED, pick_mode, staleness, without_effect
@@ -21,10 +21,9 @@ from worker.words import counted, percent_words
 CLASS_METRICS = (Metric.ACCURACY, Metric.BALANCED_ACCURACY, Metric.MACRO_F1, Metric.ROC_AUC, Metric.LOG_LOSS)
 NUMBER_METRICS = (Metric.R2, Metric.RMSE, Metric.MAE)
 LEAST_ROWS_PER_RANK = 2
-BASE_MEMORY_GIB = 2.0
-"""The idle process with torch, its threads and the file being read."""
 SHORT_RUN_S = 60.0
-MEMORY_OF_OWN = "room for the program and its rows; what your own model takes is known from an offer"
+MEMORY_LEFT_OPEN = "no limit of its own: the share of its node's memory that goes with its devices"
+MEMORY_OF_OWN = f"{MEMORY_LEFT_OPEN}; what your own model takes is known from an offer"
 
 
 def resolve(spec: TaskSpec, profile: DatasetProfile, hardware: Hardware, *, is_own: bool = False) -> Resolved:
@@ -227,13 +226,8 @@ def _resources(spec: TaskSpec, facts: Facts, choice: Choice, notes: Notes) -> di
         if spec.mode in STAGED:
             count, reason = staged_devices(spec, facts.devices, notes), "one per stage of the model"
         notes.note("resources.count", count, reason)
-    needed = memory_bytes(facts, choice.cost, choice.training["batch_size"]) / 2**30
-    memory = notes.choose(
-        "resources.memory_gib",
-        spec.resources.memory_gib,
-        round(BASE_MEMORY_GIB * (count if facts.device == "cpu" else 1) + 2 * needed + 2.0, 1),
-        MEMORY_OF_OWN if is_own else "twice the estimate, and room for the program itself",
-    )
+    memory_why = MEMORY_OF_OWN if is_own else MEMORY_LEFT_OPEN
+    memory = notes.choose("resources.memory_gib", spec.resources.memory_gib, "auto", memory_why)
     split = notes.choose(
         "resources.split",
         spec.resources.split,

@@ -133,7 +133,11 @@ class Resources(Part):
 
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="Kind of device.")
     count: Count | Auto = Field(default="auto", description="How many devices (CPU cores or GPUs).")
-    memory_gib: Positive | Auto = Field(default="auto", description="Memory limit of the run, over all its ranks.")
+    memory_gib: Positive | Auto = Field(
+        default="auto",
+        description="Memory limit of the run, over all its ranks; auto: the share of its node's memory that goes with "
+        "its devices.",
+    )
     split: Literal["auto", "even", "by_speed", "measured"] = Field(
         default="auto",
         description="Rows of a step per device: even, by speed where devices are not alike, or always as measured.",

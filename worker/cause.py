@@ -61,6 +61,8 @@ class Seen:
     """A smaller batch size that a rank found to fit; 0: not even a row."""
     phase: object = None
     """That the run told last."""
+    memory_grows: bool = False
+    """From step to step, as the run told last of it."""
     out_of_memory: bool = False
     """The kernel ended a process at the memory limit."""
     verdict: Verdict | None = None
@@ -98,6 +100,8 @@ class Seen:
             self.errors.append(event)
         if event.kind is not EventKind.PROGRESS:
             return
+        if "memory_grows" in event.data:
+            self.memory_grows = bool(event.data["memory_grows"])
         self.phase, batch = event.data.get("phase"), event.data.get("fitting_batch")
         if isinstance(batch, int) and not isinstance(batch, bool) and 0 <= batch <= BATCH_MAX:
             self.fitting_batch = batch
@@ -210,7 +214,7 @@ def leftover_failure(name: str, node: str) -> dict[str, Any]:
 
 
 def _memory_failure(seen: Seen, text: str | None = None) -> dict[str, Any]:
-    verdict = out_of_memory(seen.memory_limit_bytes, seen.fitting_batch, seen.phase)
+    verdict = out_of_memory(seen.memory_limit_bytes, seen.fitting_batch, seen.phase, grows=seen.memory_grows)
     return failure(verdict.code, verdict.message, verdict.hint, traceback=text)
 
 
@@ -257,5 +261,5 @@ def _from_log(seen: Seen, rank: int, code: int) -> dict[str, Any]:
         return failure(FailureCode.DEVICE_FAULT, *machine_faults.gpu_words(fault, {}), traceback=text)
     ended = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
     last = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
-    hint = "The end of the log is shown below; correct the program and submit again."
+    hint = "The end of the log tells more (dlh logs JOB): correct the program and submit again."
     return failure(FailureCode.PROGRAM_ERROR, f"Rank {rank} {ended}: {last}", hint, traceback=text or None)

@@ -67,7 +67,7 @@ class EventKind(StrEnum):
     PROGRESS = "progress"
     """`step`, `steps_total`, `epoch`, `epochs`, `samples_per_s`, `eta_s` (null while measuring), `phase` (see
     `worker.memory_words.Phase`); once the model was tried also `fitting_batch`: a batch size below the wished one that
-    fits the memory (0: not even a row)."""
+    fits the memory (0: not even a row), and when that changes `memory_grows` (0 or 1): from step to step."""
     METRIC = "metric"
     """`step`, `epoch` (float), `values` {name: number or null}; names as `train/loss`, `val/accuracy`. Without a
     value it is a sign of life of long work that is no step; it may tell `expected_step_s`, once the model was tried."""

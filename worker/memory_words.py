@@ -29,16 +29,28 @@ _HELPS = {
 }
 
 
-def memory_words(begin: str, more: str, phase: object, fitting_batch: int | None) -> tuple[str, str]:
+_GROWS = (
+    "Memory grows from step to step: something is kept of each, such as a list of tensors or a sum of losses. Keep "
+    "numbers (`.item()`) or nothing; `.detach()` drops what a tensor was computed from. A smaller batch only puts the "
+    "end off."
+)
+
+
+def memory_words(
+    begin: str, more: str, phase: object, fitting_batch: int | None, *, grows: bool = False
+) -> tuple[str, str]:
     """(message, hint). `begin` of the message, without its full stop; `more`: how this run gets more memory.
 
-    `phase` is what the run told last; `fitting_batch` 0 if not even a row fits, None before the model was tried.
+    `phase` is what the run told last; `fitting_batch` 0 if not even a row fits, None before the model was tried;
+    `grows`: memory was seen to grow from step to step, whatever the batch.
     """
     at = next((each for each in Phase if each == phase), None)
     if at is Phase.LOADING and fitting_batch is None:
         hint = f"Use fewer columns or rows, smaller pictures or a smaller model, or {more}; a smaller batch is no help."
         return f"{begin} while it read the data or built the model.", hint
     message = f"{begin} {_WHILE[at]}." if at in _WHILE else f"{begin}."
+    if grows:
+        return f"{message} Its memory had grown from step to step.", _GROWS
     if at in _HELPS:
         return message, _HELPS[at].format(more=more)
     if fitting_batch is None:

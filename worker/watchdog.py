@@ -193,10 +193,13 @@ def made_a_step(event: Event) -> bool:
     return event.kind is EventKind.RUNNING or (isinstance(step, (int, float)) and step >= 1)
 
 
-def out_of_memory(limit_bytes: int, fitting_batch: int | None = None, phase: object = None) -> Verdict:
-    """A reached memory limit. `fitting_batch`: 0 if not even a row fits, None if that is not known."""
+def out_of_memory(
+    limit_bytes: int, fitting_batch: int | None = None, phase: object = None, *, grows: bool = False
+) -> Verdict:
+    """A reached memory limit. `fitting_batch`: 0 if not even a row fits, None if that is not known; `grows`: memory
+    was seen to grow from step to step."""
     begin = f"The run reached its memory limit of {size_words(limit_bytes)}"
-    words = memory_words(begin, "raise resources.memory_gib", phase, fitting_batch)
+    words = memory_words(begin, "set a higher resources.memory_gib", phase, fitting_batch, grows=grows)
     return Verdict(FailureCode.OUT_OF_MEMORY, *words)
 
 

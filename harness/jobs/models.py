@@ -97,6 +97,8 @@ class Job(models.Model):
     samples_per_s = models.FloatField(null=True, blank=True)
     eta_s = models.FloatField(null=True, blank=True)
     phase = models.CharField(max_length=40, blank=True)
+    moved_at = models.DateTimeField(null=True, blank=True)
+    """When its run last told of progress; None: of no run since this is noted."""
     metric_name = models.CharField(max_length=40, blank=True)
     metric_best = models.FloatField(null=True, blank=True)
     """Best value on the validation part."""

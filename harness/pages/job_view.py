@@ -13,7 +13,7 @@ from codegen.spec import TaskSpec
 from codegen.spec_yaml import dump
 from harness.datasets.selectors import dataset_profile
 from harness.jobs.admission import is_being_measured
-from harness.jobs.control.expectations import left_s, slack_s
+from harness.jobs.control.expectations import idle_s, left_s, slack_s
 from harness.jobs.emulated import emulated_words
 from harness.jobs.logs import LogPart
 from harness.jobs.mode import job_mode
@@ -100,6 +100,7 @@ def header(job: Job) -> dict[str, Any]:
         "has_devices": has_devices(job),
         "is_live": state not in TERMINAL and state not in {JobState.DRAFT, JobState.PAUSED},
         "left_s": left_s(job),
+        "idle_s": idle_s(job),
         "slack_s": slack_s(job),
         "never_starts": job.waiting_code in NEVER,
         "reserved_until": job_reserved_until(job),

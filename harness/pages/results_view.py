@@ -30,7 +30,7 @@ INTERVALS_DRAWN = 12
 ROWS_SHOWN = 200
 SAMPLES_SHOWN = 24
 SENTENCES_SHOWN = 2000
-"""Characters of what a program tells of its split and of the ranges of its predictions."""
+"""Characters of what a program tells of its model, its split and the ranges of its predictions."""
 NARROW_COLUMNS = 5
 """A table of at most so many columns fits beside another chart."""
 _METRIC_ORDER = ("accuracy", "balanced_accuracy", "macro_f1", "roc_auc", "log_loss", "r2", "rmse", "mae", "loss")
@@ -47,6 +47,7 @@ def results_context(job: Job, body: dict[str, Any]) -> dict[str, Any]:
         "results": body,
         "metric": dict_of(body.get("metric")),
         "split": _text(body.get("split")),
+        "notes": _sentences(body.get("notes")),
         "ranges": _text(dict_of(body.get("ranges")).get("said")),
         "stopped_early": stopped_early(job),
         "verdict": verdict(job.task, body),
@@ -119,6 +120,10 @@ def typical_error(job: Job) -> float | None:
 
 def _text(value: Any) -> str:
     return value[:SENTENCES_SHOWN] if isinstance(value, str) else ""
+
+
+def _sentences(value: Any) -> str:
+    return _text(" ".join(item for item in value if isinstance(item, str))) if isinstance(value, list) else ""
 
 
 def _chart(job: Job, chart: dict[str, Any], index: int) -> dict[str, Any]:

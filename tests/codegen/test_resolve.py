@@ -22,8 +22,8 @@ def autos(value, field: str = "") -> list[str]:
 
 @pytest.mark.parametrize("profile", CASES.values(), ids=CASES)
 @pytest.mark.parametrize("hardware", [TWO_CORES, ONE_GPU], ids=["cpu", "gpu"])
-def test_nothing_stays_auto_but_dataset_budget_and_what_the_device_decides(profile, hardware):
-    left = ["data.dataset", "budget.deadline", "budget.time_s", "training.precision"]
+def test_nothing_stays_auto_but_dataset_budget_and_what_the_place_decides(profile, hardware):
+    left = ["data.dataset", "budget.deadline", "budget.time_s", "resources.memory_gib", "training.precision"]
     assert autos(resolved("", profile, hardware)) == left
 
 
@@ -34,6 +34,14 @@ def test_every_guess_has_a_reason_and_the_spec_is_json(profile):
     fields = {guess.field for guess in answer.guesses}
     assert {"model.family", "model.size", "training.epochs", "resources.count", "mode"} <= fields
     assert json.loads(json.dumps(answer.spec)) == answer.spec
+
+
+def test_memory_that_is_left_open_is_told_as_the_share_of_the_node_that_applies():
+    answer = resolve(spec_yaml.load(""), table(), TWO_CORES)
+    (told,) = [guess for guess in answer.guesses if guess.field == "resources.memory_gib"]
+    assert told.value == answer.spec["resources"]["memory_gib"] == "auto"
+    assert "share of its node's memory" in told.reason
+    assert resolved("resources: {memory_gib: 3}", table())["resources"]["memory_gib"] == 3
 
 
 def test_wishes_are_kept_and_not_listed_as_guesses():

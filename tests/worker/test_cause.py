@@ -118,7 +118,7 @@ def test_out_of_memory_names_the_batch_size_that_a_rank_found_to_fit(batch: Any,
         ("training", 0, "Not even a batch", "smaller model"),
         ("validation", 16, "predicted the validation rows", "data.split.validation"),
         ("checkpoint", 16, "saved a checkpoint", "smaller model"),
-        ("analysis", 16, "after the training", "raise resources.memory_gib, then resume from it."),
+        ("analysis", 16, "after the training", "set a higher resources.memory_gib, then resume from it."),
         ("invented", 16, "memory limit of 1", "training.batch_size to 16"),
         (["training"], None, "memory limit of 1", "smaller batch"),
     ],
@@ -133,6 +133,17 @@ def test_out_of_memory_tells_what_the_run_was_at_and_what_helps_there(
     failure = judge(facts)[1]
     assert failure and "resources.memory_gib" in failure["hint"]
     assert message in failure["message"] and hint in failure["hint"]
+
+
+def test_out_of_memory_by_growth_suggests_no_batch_size() -> None:
+    facts = seen(codes={0: -9}, out_of_memory=True)
+    tried = {"kind": EventKind.PROGRESS, "job_id": "j", "token": 1, "rank": 0, "time_s": 0.0}
+    facts.event(Event(**tried, seq=0, data={"step": 0, "phase": "loading", "fitting_batch": 16}))
+    facts.event(Event(**tried, seq=1, data={"step": 9, "phase": "training", "memory_grows": 1}))
+    facts.event(Event(**tried, seq=2, data={"step": 10, "phase": "training"}))
+    failure = judge(facts)[1]
+    assert failure and "grows from step to step" in failure["hint"]
+    assert "16" not in failure["message"] + failure["hint"]
 
 
 def test_of_a_run_without_progress_the_rank_that_waits_for_another_node_is_not_to_blame() -> None:

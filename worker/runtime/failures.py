@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import FunctionType, TracebackType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from worker.events import EventKind, FailureCode
 from worker.machine_faults import disk_words, gpu_fault, gpu_words, is_disk_fault
@@ -24,44 +24,15 @@ from worker.runtime.checkpoint import CorruptCheckpoint, Superseded
 from worker.runtime.collective import PeerLost
 from worker.runtime.data import DataError
 from worker.runtime.exhausted import is_out_of_memory
+from worker.runtime.known_causes import headline, known_cause, not_finite_hint
 from worker.runtime.report import Reporter
+
+if TYPE_CHECKING:
+    from worker.runtime.run import Run
 
 _NEEDS_MORE = "The run needs more memory than it has"
 _MORE = "give it more memory (a higher resources.memory_gib, another device)"
 FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-KNOWN = (
-    (
-        ("'Byte'", "got Byte and", "unsigned char"),
-        "A layer that expects floats was given the bytes of pictures.",
-        "Let `forward` begin with `pictures = pictures.float() / 255`: pictures come as bytes, 0 to 255.",
-    ),
-    (
-        ("Expected more than 1 value per channel when training",),
-        "Batch normalisation needs more than one row, and a step here had only one.",
-        "Set training.batch_size to at least twice the number of ranks, and training.accumulate to 1.",
-    ),
-    (
-        ("uninitialized parameter",),
-        "The model has layers that take their size from the first batch (LazyLinear and the like).",
-        "Give them their sizes in build(spec): the model is measured, shared out and loaded before it sees rows.",
-    ),
-    (
-        ("does not require grad and does not have a grad_fn",),
-        "The output of the model does not depend on its parameters, so nothing can be learned.",
-        "Take torch.no_grad() and .detach() out of forward.",
-    ),
-    (
-        ("device-side assert",),
-        "A class number or an index is out of range. A GPU tells that late: the line to blame may come before.",
-        "Run it on a CPU (python train.py --device cpu): there the line itself fails, and says what is out of range.",
-    ),
-    (
-        ("not compiled with CUDA", "no NVIDIA driver", "No CUDA GPUs"),
-        "The program asks for a GPU (CUDA), but this device is not one.",
-        "Leave `.cuda()` and `.to(...)` out: train.py moves the model and the rows to the device of the run.",
-    ),
-)
-"""(what torch says of it, message, hint)"""
 
 
 class ProgramFailure(Exception):
@@ -85,16 +56,13 @@ class ProgramFailure(Exception):
         self.place = place
 
 
-def describe(
-    error: BaseException, program: Path, fitting_batch: Callable[[], int | None], phase: Callable[[], str] = str
-) -> dict[str, Any]:
+def describe(error: BaseException, program: Path, run_of: Callable[[], Run | None]) -> dict[str, Any]:
     """Data of the ERROR event: code, message, hint, step, traceback, and file and line where known.
 
-    `program` is the folder whose frames are shown; `fitting_batch` tells the batch size that would fit,
-    `phase` what the run is at.
+    `program` is the folder whose frames are shown; `run_of` gives the run, once there is one.
     """
     told = _build_call(error) or error
-    code, message, hint = _cause(told, fitting_batch, phase)
+    code, message, hint = _cause(told, run_of())
     file, line = _place(told, program)
     if code is FailureCode.PROGRAM_ERROR and file == "data.py" and isinstance(error, ValueError | FileNotFoundError):
         code, message, hint = FailureCode.DATA_ERROR, str(error), "Compare the data with the spec; read it in again."
@@ -112,10 +80,10 @@ def describe(
     }
 
 
-def _cause(
-    error: BaseException, fitting_batch: Callable[[], int | None], phase: Callable[[], str]
-) -> tuple[FailureCode, str, str]:
+def _cause(error: BaseException, run: Run | None) -> tuple[FailureCode, str, str]:
     if isinstance(error, ProgramFailure):
+        if error.code is FailureCode.NAN_LOSS and run is not None:
+            return error.code, error.message, _not_finite_hint(run)
         return error.code, error.message, error.hint
     if isinstance(error, DataError):
         return FailureCode.DATA_ERROR, error.message, error.hint
@@ -128,18 +96,29 @@ def _cause(
     if (found := _machine_cause(error)) is not None:
         return found
     if is_out_of_memory(error):
-        return FailureCode.OUT_OF_MEMORY, *memory_words(_NEEDS_MORE, _MORE, phase(), fitting_batch())
+        return FailureCode.OUT_OF_MEMORY, *_memory_words(run)
     if isinstance(error, AttributeError) and getattr(error.obj, "__name__", "") == "model" and error.name == "build":
         message = "model.py has no function build(spec)."
         return FailureCode.MODEL_NO_BUILD, message, "Add `def build(spec)` that returns a torch.nn.Module."
     if isinstance(error, ModuleNotFoundError):
         hint = "A program may import torch, numpy, pyarrow, PIL, safetensors, sklearn, yaml and its own files."
         return FailureCode.PROGRAM_ERROR, f"There is no module {error.name!r} here.", hint
-    for texts, message, hint in KNOWN:
-        if any(text in str(error) for text in texts):
-            return FailureCode.PROGRAM_ERROR, message, hint
-    message = f"{type(error).__name__}: {error}".removesuffix(": ")
-    return FailureCode.PROGRAM_ERROR, message, "Correct that line; see the traceback and the log for details."
+    if (known := known_cause(error)) is not None:
+        return FailureCode.PROGRAM_ERROR, *known
+    hint = "Correct that line; see the traceback and the log for details."
+    return FailureCode.PROGRAM_ERROR, headline(error), hint
+
+
+def _memory_words(run: Run | None) -> tuple[str, str]:
+    if run is None:
+        return memory_words(_NEEDS_MORE, _MORE, "", None)
+    batch, grows = run.trial.fitting_batch(), run.growth.grows
+    return memory_words(_NEEDS_MORE, _MORE, run.teller.phase, batch, grows=grows)
+
+
+def _not_finite_hint(run: Run) -> str:
+    is_saved = bool(run.checkpointer.store.saved())
+    return not_finite_hint(run.spec.training.get("clip_norm"), run.autocast.name, is_saved=is_saved)
 
 
 def _machine_cause(error: BaseException) -> tuple[FailureCode, str, str] | None:
@@ -211,26 +190,21 @@ def _is_own(filename: str, program: Path) -> bool:
     return Path(filename).resolve().parent == program.resolve()
 
 
-def install_hook(
-    reporter: Reporter,
-    program: Path,
-    fitting_batch: Callable[[], int | None],
-    settle: Callable[[], None] = lambda: None,
-    phase: Callable[[], str] = str,
-) -> None:
+def install_hook(reporter: Reporter, program: Path, run_of: Callable[[], Run | None]) -> None:
     """From now on an uncaught exception is written as an ERROR event and ends the process with EXIT_REPORTED.
 
-    `settle` ends what is under way, such as a checkpoint, and must not raise. Then the process ends without clean-up by
-    others: a rank that lingers would hold up its siblings.
+    First what is under way ends, such as a checkpoint. Then the process ends without clean-up by others: a rank that
+    lingers would hold up its siblings.
     """
 
     def report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        settle()
+        if (run := run_of()) is not None:
+            run.checkpointer.leave()
         if isinstance(error, PeerLost | Superseded):
             told = str(error) if isinstance(error, Superseded) else f"another rank went away ({error})"
             print(f"rank {reporter.rank}: {told}", file=sys.stderr, flush=True)
             leave(EXIT_PEER_LOST)
-        data = describe(error, program, fitting_batch, phase)
+        data = describe(error, program, run_of)
         reporter.emit(EventKind.ERROR, **data)
         print(data["traceback"], file=sys.stderr)
         print(f"\n{data['message']}\n{data['hint']}", file=sys.stderr, flush=True)

@@ -97,8 +97,5 @@ def scale_lost(step: int) -> ProgramFailure:
 
 
 def _not_finite(what: str, step: int) -> ProgramFailure:
-    hint = (
-        "Lower the learning rate (a tenth is a good try) or set training.clip_norm to 1; a run in float16 may need "
-        "training.precision: float32. Checkpoints made before are kept."
-    )
-    return ProgramFailure(FailureCode.NAN_LOSS, f"{what}, and the run was stopped.", hint, step)
+    """Its hint follows the run (`known_causes.not_finite_hint`)."""
+    return ProgramFailure(FailureCode.NAN_LOSS, f"{what}, and the run was stopped.", step=step)

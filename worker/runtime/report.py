@@ -20,6 +20,7 @@ class Reporter:
 
     def __init__(self, path: Path, *, job_id: str, token: int, rank: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
         self._file = path.open("ab", buffering=0)
         self._reserve = path.with_name(f".reserve-{rank}")
         with suppress(OSError):
@@ -56,6 +57,8 @@ class Reporter:
         if event.kind is EventKind.ERROR:
             self._reserve.unlink(missing_ok=True)
             with suppress(OSError):
+                if self._file.closed:  # the program goes on after run.finish, and fails there
+                    self._file = self._path.open("ab", buffering=0)
                 self._file.write(line)
         else:
             self._torn = True
@@ -76,6 +79,7 @@ class Reporter:
         if self.rank != rank:
             with self._lock:
                 self.rank, old, self._file = rank, self._file, path.open("ab", buffering=0)
+                self._path = path
             old.close()
 
     def close(self) -> None:

@@ -23,6 +23,7 @@ from worker.runtime.device import choose_device
 from worker.runtime.evaluation import epoch_metrics, train_sample
 from worker.runtime.loss_curve import check_losses
 from worker.runtime.loss_scale import LossScale, trained
+from worker.runtime.memory_growth import MemoryGrowth
 from worker.runtime.metrics import told_values
 from worker.runtime.modes.whole import Whole
 from worker.runtime.opening import opening_notes, opening_tell
@@ -74,6 +75,7 @@ class Run:
         self.group: Group | None = None
         self.mode: modes.Mode = Whole(self)
         self.trial = Trial(self)
+        self.growth = MemoryGrowth(self.device)
         self.sample: Part | None = None
         """Training rows, of which a mode may try a few."""
         self._rows_here, self._share, self._evaluation_s = 0, 1.0, 0.0
@@ -201,6 +203,8 @@ class Run:
             value = loss.item() if self.device.type == "cpu" else loss.detach()
         if self.teller.step(value, learning_rate, self._rows_here):
             self.sync()
+        if self.growth.look():
+            self.teller.progress(Phase.TRAINING, memory_grows=int(self.growth.grows))
 
     @property
     def done(self) -> float:

@@ -29,13 +29,7 @@ def run_started(kind: type[Run], spec_file: str | Path, arguments: Sequence[str]
     path = Path(spec_file).absolute()
     reporter = Reporter(settings.events, job_id=settings.job_id, token=settings.token, rank=settings.rank)
     runs: list[Run] = []
-    failures.install_hook(
-        reporter,
-        path.parent,
-        lambda: runs[0].trial.fitting_batch() if runs else None,
-        lambda: runs[0].checkpointer.leave() if runs else None,
-        lambda: runs[0].teller.phase if runs else "",
-    )
+    failures.install_hook(reporter, path.parent, lambda: runs[0] if runs else None)
     if not settings.data.is_dir():
         hint = "Download the program with its data, or name the folder: python train.py --data FOLDER"
         raise DataError(f"There is no data folder {settings.data.name!r}.", hint)

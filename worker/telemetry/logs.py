@@ -10,13 +10,19 @@ from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
 
+from worker.words import size_words
+
 LINE_BYTES = 8 * 1024
 FILE_BYTES = 32 * 1024 * 1024
+AFTER_BYTES = 1024 * 1024
+"""Beyond the limit for what the runtime says of each epoch."""
 LIVE_LINES_PER_POLL = 200
 READ_BYTES = 256 * 1024
 TAIL_LINES = 60
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_].*?(?:\x1b\\|$)|[ -/]*[0-~]?)")
+_EPOCH = re.compile(r"epoch \d+/\d+  train/loss ")
+"""How these lines begin (`worker.runtime.teller`)."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")
 
 
@@ -48,32 +54,36 @@ class RankLog:
     lines: int = 0
     """Lines written to the file so far."""
     dropped: int = 0
+    is_full: bool = False
+    """The limit was reached, and the file says so."""
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL_LINES))
     """The last lines printed, also when the file is full."""
     _file: FileIO | None = None
     _bytes: int = 0
 
-    def add(self, texts: list[str]) -> int:
-        """Write whole lines. Returns how many fitted."""
+    def add(self, texts: list[str]) -> list[str]:
+        """Write whole lines. Returns those that the file got: at the limit a notice, beyond it lines of epochs."""
         if self._file is None:
             self._open()
         self.tail.extend(texts)
-        kept: list[bytes] = []
-        size = self._bytes
+        kept, left_out, size, is_full = [], 0, self._bytes, self.is_full
         for text in texts:
-            line = text.encode() + b"\n"
-            if size + len(line) > self.file_bytes:
-                break
-            size += len(line)
-            kept.append(line)
-        full = len(kept) < len(texts)
-        if self._write(b"".join(kept)):
-            self._bytes = self.file_bytes if full else size  # nothing after the first line that did not fit
+            length = len(text.encode()) + 1
+            if not is_full and size + length > self.file_bytes:
+                is_full, size = True, self.file_bytes
+                kept.append(f"[log limit of {size_words(size)} reached: from here on only lines of epochs are kept]")
+            if not is_full or (_EPOCH.match(text) and size + length <= self.file_bytes + AFTER_BYTES):
+                kept.append(text)
+                size += length
+            else:
+                left_out += 1
+        if kept and not self._write("".join(f"{text}\n" for text in kept).encode()):
+            kept, left_out = [], len(texts)
         else:
-            kept = []
+            self._bytes, self.is_full = size, is_full
         self.lines += len(kept)
-        self.dropped += len(texts) - len(kept)
-        return len(kept)
+        self.dropped += left_out
+        return kept
 
     def _open(self) -> None:
         with contextlib.suppress(OSError):
@@ -99,12 +109,11 @@ class RankLog:
         """Write what was left out, and close."""
         if self._file is None:
             return
-        if self.dropped and self._bytes < self.file_bytes:
+        if self.dropped and not self.is_full:
             self._write(f"[the disk was full: {self.dropped} lines left out]\n".encode())
         elif self.dropped:
             last = "".join(f"{line}\n" for line in list(self.tail)[-self.dropped :])
-            limit = f"[log limit of {self.file_bytes} bytes reached: {self.dropped} lines left out; the last ones:]\n"
-            self._write((limit + last).encode())
+            self._write(f"[{self.dropped:,} lines left out; the last ones:]\n{last}".encode())
         self._file.close()
         self._file = None
 
@@ -138,9 +147,9 @@ class StreamReader:
     def _keep(self, lines: list[bytes]) -> tuple[int, list[str]]:
         start = self.log.lines
         texts = [shortened(line) for line in lines]
-        fitted = self.log.add(texts) if texts else 0
-        shown = texts[:fitted][-LIVE_LINES_PER_POLL:]
-        return start + fitted - len(shown), shown
+        written = self.log.add(texts) if texts else []
+        shown = written[-LIVE_LINES_PER_POLL:]
+        return start + len(written) - len(shown), shown
 
 
 def nonblocking_pipe() -> tuple[int, int]:

@@ -21,7 +21,7 @@ from harness.errors import HarnessError, Invalid, NotFound
 from harness.ids import ID_LENGTH
 from harness.jobs import selectors, services
 from harness.jobs.columns import columns_values
-from harness.jobs.control.expectations import left_s, slack_s
+from harness.jobs.control.expectations import idle_s, left_s, slack_s
 from harness.jobs.copying import left_out, spec_with
 from harness.jobs.emulated import emulated_words
 from harness.jobs.mode import job_mode
@@ -56,6 +56,7 @@ def _out(job: Job) -> dict[str, Any]:
         "parent": job.parent_id,
         "progress": 1.0 if job.state == JobState.SUCCEEDED else min(1.0, progress),
         "eta_s": left_s(job),
+        "idle_s": idle_s(job),
         "slack_s": slack_s(job),
     }
 

@@ -141,6 +141,7 @@ class JobOut(Schema):
     progress: float = Field(description="0-1, from the steps; 1 of a job that has succeeded.")
     samples_per_s: float | None
     eta_s: float | None = Field(description="Seconds left of a job that has devices: until `expected_finish_at`.")
+    idle_s: float | None = Field(description="Seconds without progress, once they are many times what a step takes.")
     phase: str
     metric_name: str
     metric_best: float | None = Field(description="Best value on the validation part.")

@@ -17,6 +17,7 @@ from harness.client.cli.output import (
     console,
     duration,
     error_print,
+    idle_words,
     json_print,
     local_words,
     notes,
@@ -48,6 +49,9 @@ jobs_app = typer.Typer(
     invoke_without_command=True,
 )
 drafts.commands_add(jobs_app)
+
+NOTES_SHOWN = 5
+"""Of a run; the page has all."""
 
 
 def commands_add(app: typer.Typer) -> None:
@@ -112,10 +116,11 @@ def show(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) ->
         body = client.job(job)
         url = f"{client.transport.url}/jobs/{body['id']}"
         kept = [] if as_json else client.job_part(job, "checkpoints")["items"]
-    json_print({**body, "url": url}) if as_json else _show(body, kept, url)
+        history = [] if as_json else client.job_part(job, "events")["items"]
+    json_print({**body, "url": url}) if as_json else _show(body, kept, history, url)
 
 
-def _show(job: Json, kept: list[Json], url: str) -> None:
+def _show(job: Json, kept: list[Json], history: list[Json], url: str) -> None:
     names = ("id", "name", "project", "owner", "state", "waiting_text", "task", "family", "notes")
     told = {**job, "waiting_text": local_words(job["waiting_text"])}
     failure = job["failure"] or {}
@@ -127,7 +132,7 @@ def _show(job: Json, kept: list[Json], url: str) -> None:
             ("Tags", ", ".join(job["tags"])),
             ("Progress", _progress(job)),
             ("Reserved until", f"about {when(job['reserved_until'])}" if job.get("reserved_until") else ""),
-            ("Left", duration(job["eta_s"])),
+            ("Left", idle_words(job) or duration(job["eta_s"])),
             ("Expected finish", _expected(job)),
             ("Deadline", f"{when(job['deadline_at'])}{_kept(job)}"),
             ("Promised", _promised(job)),
@@ -146,9 +151,17 @@ def _show(job: Json, kept: list[Json], url: str) -> None:
             ("Devices held", duration(job["run_s"]) if job["run_s"] else ""),
             ("Failure", failure.get("message")),
             ("What to do", failure.get("hint")),
+            ("Told by the run", _told_by_run(job, history)),
             ("Page", url),
         ]
     )
+
+
+def _told_by_run(job: Json, history: list[Json]) -> str:
+    """What ranks of its newest attempt noted, such as of a model that returns probabilities."""
+    notes = [item for item in history if item["kind"] == "note" and "rank" in (item["data"] or {})]
+    told = dict.fromkeys(item["message"] for item in notes if item["token"] == job["token"])
+    return " ".join(list(told)[:NOTES_SHOWN])
 
 
 def _progress(job: Json) -> str:
@@ -160,7 +173,7 @@ def _progress(job: Json) -> str:
 
 
 def _expected(job: Json) -> str:
-    if not job["expected_finish_at"]:
+    if not job["expected_finish_at"] or idle_words(job):
         return ""
     return f"{when(job['expected_finish_at'])} ({when(job['expected_low_at'])} to {when(job['expected_high_at'])})"
 

@@ -233,6 +233,12 @@ def standing(job: dict[str, Any]) -> str:
     return f"queued, without a promise: {local_words((job.get('promise') or {}).get('text') or '')}".rstrip(": ")
 
 
+def idle_words(job: dict[str, Any]) -> str:
+    """That a run makes no progress, and for how long; empty where it gets on."""
+    idle_s = job.get("idle_s")
+    return "" if idle_s is None else f"no progress for {duration(idle_s)}"
+
+
 def when(text: str | None) -> str:
     """An ISO time as local time."""
     if not text:

@@ -35,7 +35,9 @@ def results(context: typer.Context, job: JobArgument, as_json: JsonFlag = False)
     for chart in charts:
         _weakest_print(chart)
     ranges = body["ranges"].get("said") if isinstance(body.get("ranges"), dict) else None
-    told = [(name, str(said)) for name, said in (("Split", body.get("split")), ("Ranges", ranges)) if said]
+    notes = body["notes"] if isinstance(body.get("notes"), list) else []
+    sentences = (("Notes", " ".join(map(str, notes))), ("Split", body.get("split")), ("Ranges", ranges))
+    told = [(name, str(said)) for name, said in sentences if said]
     pairs_print([*told, *shown, ("Emulated devices", emulated), ("Charts", titles), ("Page", url)])
 
 

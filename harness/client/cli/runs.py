@@ -13,6 +13,7 @@ from harness.client.cli.output import (
     JsonFlag,
     console,
     duration,
+    idle_words,
     json_line,
     line_print,
     local_words,
@@ -93,7 +94,9 @@ def _note(job: Json) -> str:
             parts.append(f"{key} {number(value)}")
     if job["samples_per_s"]:
         parts.append(f"{number(job['samples_per_s'], 3)} rows/s")
-    if job["state"] in _MOVING and job["eta_s"] is not None:
+    if told := idle_words(job):
+        parts.append(told)
+    elif job["state"] in _MOVING and job["eta_s"] is not None:
         parts.append(f"{duration(job['eta_s'])} left")
     return " · ".join(parts)
 

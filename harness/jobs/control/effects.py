@@ -20,6 +20,7 @@ from harness.jobs.control.releasing import returning_take
 from harness.jobs.control.saved import checkpoints_drop, checkpoints_gone, checkpoints_take, course_step
 from harness.jobs.control.spread import ends_take
 from harness.jobs.control.telemetry import (
+    has_moved,
     history_cut,
     number_of,
     points_end_tell,
@@ -133,7 +134,7 @@ def _running(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
 
 def _progress(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
     fields = progress_of(attempt, events)
-    Job.objects.filter(pk=job.pk).update(**fields)
+    Job.objects.filter(pk=job.pk).update(**fields, moved_at=timezone.now())
     publish(project_stream(job.project_id), "job", progress_word(job, fields))
 
 
@@ -141,7 +142,8 @@ def _metric(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
     points, changed = points_of(job, events)
     points_end_tell(job, changed)
     points_write(points)
-    Job.objects.filter(pk=job.pk).update(**changed)
+    moved = {"moved_at": timezone.now()} if has_moved(events) else {}
+    Job.objects.filter(pk=job.pk).update(**changed, **moved)
     job.last_values, job.metric_best = changed["last_values"], changed["metric_best"]
     job.points_told = changed["points_told"]
 

@@ -18,12 +18,15 @@ from harness.moments import moment_of, moment_words
 from scheduler.data_way import Travel
 from scheduler.placing.obstacles import NEVER
 from scheduler.types import Decision, JobView, PoolView, WaitCode, WaitReason
+from worker.memory_words import Phase
 from worker.states import HOLDS_DEVICES, JobState
 from worker.words import duration_words
 
 TOLD_AGAIN_S = 5.0
 """An expectation that moves by less, or by less than `TOLD_AGAIN_SHARE` of what is left, is not told again."""
 TOLD_AGAIN_SHARE = 0.03
+IDLE_LEAST_S, IDLE_STEPS, IDLE_UNKNOWN_S = 60.0, 5.0, 120.0
+"""Without progress is who made no step for so long and for so many steps' time; where that is unknown, for the last."""
 FARTHEST_S = 3.15e9
 """A hundred years: beyond it nothing is expected at all."""
 
@@ -135,9 +138,23 @@ def left_s(job: Job) -> float | None:
 
     What the run itself says of its end goes into the expected finish, so that both are one figure.
     """
-    if JobState(job.state) not in HOLDS_DEVICES or job.expected_finish_at is None:
+    if JobState(job.state) not in HOLDS_DEVICES or job.expected_finish_at is None or idle_s(job) is not None:
         return None
     return max(0.0, (job.expected_finish_at - timezone.now()).total_seconds())
+
+
+def idle_s(job: Job) -> float | None:
+    """Seconds for which a training has made no step, once they are many times what one takes; None: it gets on, or
+    nobody can say.
+
+    Its expected finish is none then: it would move with the clock.
+    """
+    if job.state != JobState.RUNNING or job.phase != Phase.TRAINING or job.moved_at is None:
+        return None
+    left = job.steps_total - job.step
+    step_s = job.eta_s / left if job.eta_s and left > 0 else IDLE_UNKNOWN_S / IDLE_STEPS
+    idle = (timezone.now() - job.moved_at).total_seconds()
+    return idle if idle > max(IDLE_LEAST_S, IDLE_STEPS * step_s) else None
 
 
 def _waiting(facts: Facts, job: Job, reason: WaitReason | None, planned: str) -> dict[str, Any]:

@@ -105,6 +105,8 @@ class _Rows:
             points_end_tell(job, changed)
             changes |= changed
             self._points += points
+        if has_moved(fresh):
+            changes["moved_at"] = timezone.now()
         self._samples += samples_of(job, by_kind[EventKind.SAMPLE], attempt, nodes)
 
     def write(self) -> None:
@@ -115,6 +117,11 @@ class _Rows:
         points_write(self._points)
         ResourceSample.objects.bulk_create(self._samples, batch_size=BATCH)
         publish_all(self._words)
+
+
+def has_moved(events: Iterable[Event]) -> bool:
+    """Whether a run got on: ranks that only wait for others do not."""
+    return any(event.kind in {EventKind.PROGRESS, EventKind.METRIC} and not event.data.get("waits") for event in events)
 
 
 def progress_of(attempt: JobAttempt, events: Sequence[Event]) -> dict[str, Any]:

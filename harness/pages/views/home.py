@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponseBase
 
 from harness.accounts.access import project_refused
 from harness.datasets.samples import SAMPLES
-from harness.jobs.control.expectations import left_s
+from harness.jobs.control.expectations import idle_s, left_s
 from harness.jobs.selectors import jobs_ended, jobs_open, jobs_queued_count, queue_position
 from harness.pages.first_steps import first_steps
 from harness.pages.job_view import progress_share
@@ -26,7 +26,9 @@ def home(request: HttpRequest) -> HttpResponseBase:
     running = jobs_open(user=user, states=sorted(HAS_ATTEMPT))[:SHOWN]
     queued = jobs_open(user=user, states=[JobState.QUEUED], sort="queued")[:SHOWN]
     context = {
-        "running": [{"job": job, "share": progress_share(job), "left_s": left_s(job)} for job in running],
+        "running": [
+            {"job": job, "share": progress_share(job), "left_s": left_s(job), "idle_s": idle_s(job)} for job in running
+        ],
         "queued": [{"job": job, "place": queue_position(job)} for job in queued],
         "failed": jobs_ended(user=user, state=JobState.FAILED)[:SHOWN_ENDED],
         "finished": jobs_ended(user=user, state=JobState.SUCCEEDED)[:SHOWN_ENDED],

@@ -14,7 +14,7 @@ import pytest
 from django.conf import settings as django_settings
 
 from harness.client.client import Client
-from harness.jobs.models import JobAttempt
+from harness.jobs.models import JobAttempt, JobEvent
 from tests.harness.api.conftest import RESULTS
 from tests.harness.client.conftest import Dlh
 
@@ -72,6 +72,22 @@ def test_results_tell_how_rows_were_split(dlh: Dlh, ended_job: Any) -> None:
     path = django_settings.STORE.job(ended_job.pk).results / "results.json"
     path.write_text(json.dumps({**RESULTS, "split": "In the order of 'day'."}))
     assert "Split In the order of 'day'." in " ".join(dlh("results", ended_job.pk).out.split())
+
+
+@pytest.mark.parametrize(("notes", "shown"), [(["It is sure.", "Too sure."], True), ([], False), ("odd", False)])
+def test_results_tell_what_the_run_noted_of_its_model(dlh: Dlh, ended_job: Any, notes: Any, shown: bool) -> None:
+    path = django_settings.STORE.job(ended_job.pk).results / "results.json"
+    path.write_text(json.dumps({**RESULTS, "notes": notes}))
+    assert ("Notes It is sure. Too sure." in " ".join(dlh("results", ended_job.pk).out.split())) is shown
+
+
+def test_a_job_is_shown_with_what_its_newest_attempt_noted(dlh: Dlh, ended_job: Any) -> None:
+    ended_job.refresh_from_db()
+    token = ended_job.token
+    for number, message, data in ((token, "New.", {"rank": 0}), (token, "Ours.", {}), (token + 1, "Old.", {"rank": 0})):
+        JobEvent.objects.create(job=ended_job, kind="note", token=number, message=message, data=data)
+    text = " ".join(dlh("show", ended_job.pk).out.split())
+    assert "Told by the run New. Page" in text
 
 
 @pytest.mark.parametrize(("ranges", "shown"), [({"said": "90 % of rows."}, True), ({}, False), ("odd", False)])

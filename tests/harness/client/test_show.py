@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from harness.client.cli import runs
 from harness.client.cli.output import when
 from harness.jobs.models import Job
 from harness.pool.models import Node
@@ -53,6 +54,18 @@ def test_what_is_left_of_a_run_ends_at_its_expected_finish(dlh: Dlh, job: Any) -
     assert told.total_seconds() == pytest.approx(body["eta_s"], abs=10.0)
     words = " ".join(dlh("show", job.pk).out.split())
     assert "Left 2 h" in words and f"Expected finish {when(body['expected_finish_at'])} (" in words
+
+
+def test_a_run_without_progress_is_shown_with_that_and_no_finish(dlh: Dlh, job: Any) -> None:
+    now = timezone.now()
+    times = {"expected_finish_at": now, "expected_low_at": now, "expected_high_at": now}
+    run = {"state": "running", "phase": "training", "step": 5, "steps_total": 100, "eta_s": 95.0}
+    Job.objects.filter(pk=job.pk).update(**run, **times, moved_at=now - timedelta(minutes=3))
+    words = " ".join(dlh("show", job.pk).out.split())
+    assert "Left no progress for 3 min" in words and "Expected finish" not in words
+    body = json.loads(dlh("show", job.pk, "--json").out)
+    assert body["idle_s"] == pytest.approx(180.0, abs=30.0) and body["eta_s"] is None
+    assert "no progress for 3 min" in runs._note(body) and "left" not in runs._note(body)
 
 
 def test_a_job_that_waits_for_a_sweep_tells_until_when(dlh: Dlh, portal: Any, job: Any) -> None:

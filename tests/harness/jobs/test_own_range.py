@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from harness.jobs.control.expectations import left_s
+from harness.jobs.control.expectations import idle_s, left_s
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Job, MetricPoint
 from harness.jobs.own_range import own_slowdown
@@ -93,3 +93,31 @@ def test_the_time_left_is_that_until_the_expected_finish(job_make, node_make):
     )
     job.expected_finish_at = timezone.now() - timedelta(minutes=1)
     assert left_s(job) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("quiet_s", "eta_s", "phase", "idle"),
+    [
+        (30, 95.0, "training", False),
+        (90, 95.0, "training", True),
+        (90, 9500.0, "training", False),  # a step takes 100 s
+        (600, 9500.0, "training", True),
+        (90, None, "training", False),
+        (150, None, "training", True),
+        (600, 95.0, "validation", False),
+        (600, 95.0, "checkpoint", False),
+    ],
+)
+def test_a_run_without_a_step_for_many_times_what_one_takes_has_no_time_left(
+    quiet_s, eta_s, phase, idle, job_make, node_make
+):
+    node_make(cpus=1)
+    job = job_make()
+    run_now(job)
+    now = timezone.now()
+    told_of = {"step": 5, "steps_total": 100, "eta_s": eta_s, "phase": phase, "expected_finish_at": now}
+    Job.objects.filter(pk=job.pk).update(state="running", moved_at=now - timedelta(seconds=quiet_s), **told_of)
+    job.refresh_from_db()
+    assert (idle_s(job) is not None) is idle and (left_s(job) is None) is idle
+    job.state = "paused"
+    assert idle_s(job) is None

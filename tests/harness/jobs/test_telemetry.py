@@ -167,3 +167,20 @@ def test_a_row_that_somebody_holds_is_not_waited_for(three):
         let_go.set()
         holder.join()
     assert done == {three[1].pk, three[2].pk}
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "moves"),
+    [
+        ("progress", {"step": 7}, True),
+        ("metric", {"values": {}}, True),
+        ("metric", {"values": {}, "waits": True}, False),
+        ("sample", {"ranks": []}, False),
+    ],
+)
+def test_a_run_moves_with_what_it_tells_of_itself_and_not_while_it_waits(kind, data, moves, three):
+    Job.objects.update(moved_at=None)
+    alone, *others = three
+    events_apply(alone.pk, [event(alone, kind, 1, rank=0, **data)])
+    assert len(telemetry_apply({job.pk: [event(job, kind, 1, rank=0, **data)] for job in others})) == 2
+    assert {moved is not None for moved in Job.objects.values_list("moved_at", flat=True)} == {moves}

@@ -135,6 +135,18 @@ def test_results_tell_how_rows_were_split(world: SimpleNamespace, owner: Client,
     assert ("All rows of one &#x27;x&#x27; &amp; more." in page) is shown
 
 
+@pytest.mark.parametrize(("notes", "shown"), [(["It is <sure>."], True), ([], False), ("odd", False), ([3], False)])
+def test_results_tell_what_the_run_noted_of_its_model(
+    world: SimpleNamespace, owner: Client, notes: Any, shown: bool
+) -> None:
+    job = world.jobs["succeeded"]
+    path = settings.STORE.job(job.pk).root / "work" / "results" / "results.json"
+    path.write_text(json.dumps({"charts": [], "metrics": {}, "notes": notes}))
+    page = owner.get(reverse("job_tab", args=[job.pk, "results"])).content.decode()
+    assert ("Notes on the model" in page) is shown
+    assert ("It is &lt;sure&gt;." in page) is shown
+
+
 @pytest.mark.parametrize(
     ("ranges", "shown"), [({"said": "90 % of <9> rows."}, True), ({"said": 3}, False), ("odd", False), ({}, False)]
 )
@@ -297,6 +309,15 @@ def test_the_time_left_is_that_until_the_expected_finish_on_every_page(world: Si
     Job.objects.filter(pk=job.pk).update(expected_finish_at=None)
     page = header_of(owner, job)
     assert "measuring…" in page and "data-left" not in page
+
+
+def test_a_run_without_progress_is_told_so_on_every_page(world: SimpleNamespace, owner: Client) -> None:
+    job, now = world.jobs["running"], timezone.now()
+    run = {"phase": "training", "step": 5, "steps_total": 100, "eta_s": 95.0, "expected_finish_at": now}
+    Job.objects.filter(pk=job.pk).update(**run, moved_at=now - timedelta(minutes=3, seconds=1))
+    page = " ".join(header_of(owner, job).split())
+    assert "no progress for 3 min" in page and "data-left" not in page and "Expected finish" not in page
+    assert "no progress for 3 min" in owner.get("/").content.decode()
 
 
 def test_a_job_that_waits_for_a_sweep_is_told_when_that_is_expected_to_be_over(

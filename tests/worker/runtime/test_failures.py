@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import shutil
@@ -187,6 +188,8 @@ def test_a_softmax_at_the_end_of_a_model_is_told_by_check_and_run(program: Path)
     (note,) = check_of(program)["notes"]
     assert "probabilities already" in note and "before the softmax" in note
     assert note in samples.run(program, "train.py").stdout
+    (results,) = program.rglob("results.json")
+    assert json.loads(results.read_text())["notes"] == [note]
 
 
 def test_missing_data_is_the_datas_fault(program: Path) -> None:

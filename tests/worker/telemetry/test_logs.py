@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from worker.telemetry import logs
 from worker.telemetry.logs import LINE_BYTES, RankLog, StreamReader, clean
 
 
@@ -77,6 +78,32 @@ def test_beyond_the_limit_only_the_last_lines_are_kept(tmp_path: Path) -> None:
     assert len(text) < 1500
 
 
+def test_the_limit_is_told_when_it_is_reached_and_lines_of_epochs_go_on(tmp_path: Path) -> None:
+    log = RankLog(0, tmp_path / "log", file_bytes=20)
+    epoch = "epoch 2/9  train/loss 0.1234"
+    notice = "[log limit of 20 B reached: from here on only lines of epochs are kept]"
+    assert log.add(["short", "x" * 40, "more"]) == ["short", notice]
+    assert log.add(["noise", epoch, "noise"]) == [epoch]
+    assert log.path.read_text().splitlines()[-1] == epoch
+    assert (log.lines, log.dropped) == (3, 4)
+
+
+def test_lines_of_epochs_beyond_the_limit_have_one_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "AFTER_BYTES", 100)
+    log = RankLog(0, tmp_path / "log", file_bytes=20)
+    log.add(["x" * 40])
+    kept = [line for _ in range(10) for line in log.add(["epoch 2/9  train/loss 0.1234"])]
+    assert len(kept) == 3
+
+
+def test_the_notice_at_the_limit_is_shown_live_under_its_own_number(tmp_path: Path, pipe: tuple[int, int]) -> None:
+    reader = StreamReader(pipe[0], "stdout", RankLog(0, tmp_path / "log", file_bytes=10))
+    os.write(pipe[1], b"one\n" + b"x" * 40 + b"\n")
+    assert reader.poll()[1][-1].startswith("[log limit of 10 B reached")
+    os.write(pipe[1], b"noise\nepoch 1/2  train/loss 0.5\n")
+    assert reader.poll() == (2, ["epoch 1/2  train/loss 0.5"])
+
+
 class Gone:
     """A file whose disk has gone away: nothing can be done to it."""
 
@@ -93,5 +120,5 @@ class Gone:
 def test_a_log_that_cannot_be_written_at_all_ends_nothing(tmp_path: Path) -> None:
     log = RankLog(0, tmp_path / "rank.log")
     log._file = Gone()  # type: ignore[assignment]
-    assert log.add(["one", "two"]) == 0
+    assert log.add(["one", "two"]) == []
     assert list(log.tail) == ["one", "two"]

@@ -73,6 +73,7 @@ def write_results(run: Run, net: nn.Module, dataset: Dataset) -> None:
         "ranges": ranges,
         "split": " ".join(filter(None, (*split_notes(run), dataset.split))),
         "test_rows": dataset.test.rows_digest,
+        "notes": list(run.trial.notes),
         "classes": list(dataset.classes),
         "charts": _charts(run, net, dataset, parts, outputs),
         "environment": surroundings,
