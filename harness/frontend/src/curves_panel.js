@@ -15,7 +15,14 @@ const PARTS = ["train", "val", "test"];
 // A rank has the same colour in every chart, whoever spoke first; the node it runs on has another than any rank.
 const HUE_OF_NODE = 7;
 
-const NAMES = { r2: "R²", macro_f1: "macro F1", roc_auc: "ROC AUC", rmse: "RMSE", mae: "MAE", samples_per_s: "rows per second" };
+const NAMES = {
+  r2: "R²",
+  macro_f1: "macro F1",
+  roc_auc: "ROC AUC",
+  rmse: "RMSE",
+  mae: "MAE",
+  samples_per_s: "rows per second",
+};
 
 export function groupOf(key) {
   const [part, name] = key.includes("/")

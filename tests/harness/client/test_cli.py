@@ -309,7 +309,7 @@ def test_jobs_are_listed_by_groups(dlh: Dlh, portal: SimpleNamespace, job_make: 
 
     best = [job_make(name=f"seed {seed}", training={"seed": seed}).pk for seed in (1, 2)]
     for at, pk in enumerate(best):
-        Job.objects.filter(pk=pk).update(metric_name="accuracy", metric_best=0.8 + at / 10, run_s=60)
+        Job.objects.filter(pk=pk).update(state="succeeded", metric_name="accuracy", metric_best=0.8 + at / 10, run_s=60)
     head, line = dlh("jobs", "--group", "model").out.splitlines()
     assert head.split() == ["Model", "Metric", "Jobs", "n", "Best:", "mean", "sd", "Best", "Best", "job"]
     assert line.split()[1:4] == ["accuracy", "2", "2"] and line.split()[-1] == best[1]
