@@ -302,6 +302,7 @@ def test_ranks_of_which_one_overflows_at_every_step_end_with_the_cause(program: 
     assert set(ranks.wait()) == {EXIT_REPORTED}, ranks.log()
     (told,) = [event["data"] for event in events(tmp_path / "work") if event["kind"] == "error"]
     assert told["code"] == "nan_loss" and "overflowed in float16 in every try up to step 25" in told["message"]
+    assert "set training.precision to float32" in told["hint"]
 
 
 @pytest.mark.parametrize("family", NAMES)
