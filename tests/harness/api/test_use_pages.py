@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from harness.pages.views import queue as view
+from harness.pages.views import use as view
 from harness.pool.models import Device
 from tests.harness.jobs.test_queueing import use_make
 
@@ -79,7 +79,7 @@ def test_the_csv_has_all_rows(five: None, viewer: Client) -> None:
 
 
 def test_the_table_of_the_page_comes_in_pages(five: None, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(view, "USE_PAGE_SIZE", 2)
+    monkeypatch.setattr(view, "PAGE_SIZE", 2)
 
     def rows(query: str) -> list[int]:
         page = viewer.get(f"/pool/use/?span=day&by=job{query}").content.decode()
