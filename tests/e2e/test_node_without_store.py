@@ -150,11 +150,13 @@ def test_a_bit_that_flips_in_its_cache_is_found_before_a_run_and_during_one(firs
 
 
 def test_a_run_leaves_its_device_to_others_while_its_results_cannot_return_and_loses_none(first, second, name, digits):
-    def returns():
-        """Processes of the node that return what a run made."""
-        return [process for process in processes_of(second) if "worker.transfer." in " ".join(process.cmdline())]
-
     job = first.job_submit(digits, SPEC)
+
+    def returns():
+        """Processes of the node that return what this run made."""
+        started = ((process, " ".join(process.cmdline())) for process in processes_of(second))
+        return [process for process, words in started if "worker.transfer." in words and job in words]
+
     shut = first.home / "store" / "jobs" / job / "incoming"
     shut.touch()  # a file where the portal needs a folder: it answers 500, whatever is returned
     first.job_wait(job, "returning")

@@ -151,11 +151,11 @@ def test_an_error_is_told_after_a_line_that_a_full_disk_tore(disk: Path) -> None
 
 def test_a_log_on_a_full_disk_goes_on_with_whole_lines_when_there_is_room(disk: Path) -> None:
     log = RankLog(0, disk / "logs" / "rank-0.log")
-    assert log.add(["one"]) == 1
+    assert log.add(["one"]) == ["one"]
     filler = fill(disk)
     long = "x" * 5000
-    assert log.add([long, "two"]) == 0
+    assert log.add([long, "two"]) == []
     filler.unlink()
-    assert log.add(["three"]) == 1
+    assert log.add(["three"]) == ["three"]
     log.close()
     assert log.path.read_text().splitlines() == ["one", "three", "[the disk was full: 2 lines left out]"]

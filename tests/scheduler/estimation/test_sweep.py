@@ -55,6 +55,7 @@ def test_the_first_points_cover_batch_sizes_and_filters_in_the_logarithm() -> No
 
 
 H100, T4 = extent_of("cuda", "NVIDIA H100 80GB HBM3", 80 << 30), extent_of("cuda", "Tesla T4", 16 << 30)
+P100 = extent_of("cuda", "Tesla P100-PCIE-16GB", 16 << 30)
 
 
 def typical_flops(extent: Extent) -> float:
@@ -69,8 +70,9 @@ def test_cores_of_any_name_are_measured_on_the_same_programs() -> None:
 
 
 def test_programs_grow_with_what_the_device_does_until_steps_take_about_as_long() -> None:
-    assert 10 * typical_flops(CORE) < typical_flops(T4) and 10 * typical_flops(T4) < typical_flops(H100)
-    for extent in (CORE, T4, H100):
+    assert 10 * typical_flops(CORE) < typical_flops(P100) and 10 * typical_flops(P100) < typical_flops(H100)
+    assert typical_flops(P100) < typical_flops(T4) < typical_flops(H100)
+    for extent in (CORE, P100, T4, H100):
         steps = sorted(point.step_s(extent) for point in plan_sweep(most=120, extent=extent))
         assert 0.1 < steps[-3] <= MOST_STEP_S, "the largest take a good part of the most that is allowed"
 
