@@ -21,7 +21,6 @@ from harness.jobs.promises import PromiseState, promise_told
 from harness.jobs.timelines import job_energy
 from harness.pages.figures import NONE
 from harness.pages.job_view import first_error_line, job_actions
-from harness.pages.results_view import INTERVALS_DRAWN
 from harness.pool.models import Node, Quota
 from harness.pool.reservations import reservation_hold
 
@@ -123,42 +122,6 @@ def test_results_of_a_program_that_writes_nonsense_still_show(world: SimpleNames
     body = {"charts": charts, "metrics": {"val": {"accuracy": "high"}}, "timing": {"train_s": "long", "parameters": []}}
     path.write_text(json.dumps(body))
     assert owner.get(reverse("job_tab", args=[job.pk, "results"])).status_code == 200
-
-
-@pytest.mark.parametrize(("told", "shown"), [("All rows of one 'x' & more.", True), ({"a": 1}, False), ("", False)])
-def test_results_tell_how_rows_were_split(world: SimpleNamespace, owner: Client, told: Any, shown: bool) -> None:
-    job = world.jobs["succeeded"]
-    path = settings.STORE.job(job.pk).root / "work" / "results" / "results.json"
-    path.write_text(json.dumps({"charts": [], "metrics": {}, "split": told}))
-    page = owner.get(reverse("job_tab", args=[job.pk, "results"])).content.decode()
-    assert ("How rows were split" in page) is shown
-    assert ("All rows of one &#x27;x&#x27; &amp; more." in page) is shown
-
-
-@pytest.mark.parametrize(("notes", "shown"), [(["It is <sure>."], True), ([], False), ("odd", False), ([3], False)])
-def test_results_tell_what_the_run_noted_of_its_model(
-    world: SimpleNamespace, owner: Client, notes: Any, shown: bool
-) -> None:
-    job = world.jobs["succeeded"]
-    path = settings.STORE.job(job.pk).root / "work" / "results" / "results.json"
-    path.write_text(json.dumps({"charts": [], "metrics": {}, "notes": notes}))
-    page = owner.get(reverse("job_tab", args=[job.pk, "results"])).content.decode()
-    assert ("Notes on the model" in page) is shown
-    assert ("It is &lt;sure&gt;." in page) is shown
-
-
-@pytest.mark.parametrize(
-    ("ranges", "shown"), [({"said": "90 % of <9> rows."}, True), ({"said": 3}, False), ("odd", False), ({}, False)]
-)
-def test_results_tell_of_the_ranges_of_predictions(
-    world: SimpleNamespace, owner: Client, ranges: Any, shown: bool
-) -> None:
-    job = world.jobs["succeeded"]
-    path = settings.STORE.job(job.pk).root / "work" / "results" / "results.json"
-    path.write_text(json.dumps({"charts": [], "metrics": {}, "ranges": ranges}))
-    page = owner.get(reverse("job_tab", args=[job.pk, "results"])).content.decode()
-    assert ("Ranges of predictions" in page) is shown
-    assert ("90\u00a0% of &lt;9&gt; rows." in page) is shown
 
 
 def test_the_pages_say_how_long_the_trash_keeps_things(world: SimpleNamespace, owner: Client, settings: Any) -> None:
@@ -369,49 +332,3 @@ def test_a_draft_in_the_trash_says_why_it_is_read_only_and_not_when_it_would_sta
     Job.objects.filter(pk=job.pk).update(deleted_at=timezone.now())
     page = owner.get(address).content.decode()
     assert "the job is in the trash" in page and "the job was submitted" not in page and "Before you submit" not in page
-
-
-def test_of_many_groups_the_first_are_drawn_and_all_are_in_the_table(world: SimpleNamespace, owner: Client) -> None:
-    job = world.jobs["succeeded"]
-    path = settings.STORE.job(job.pk).root / "work" / "results" / "results.json"
-    rows = [["city", f"c{at}", 0.5 + at / 100, 0.4, 0.7, 40] for at in range(INTERVALS_DRAWN + 3)]
-    names = ["feature", "values", "accuracy", "low", "high", "rows"]
-    charts = [
-        {
-            "id": "a",
-            "title": "By group",
-            "kind": "intervals",
-            "columns": names,
-            "rows": rows,
-            "note": "N.",
-            "overall": "x",
-        },
-        {"id": "b", "title": "No ends", "kind": "intervals", "columns": ["input", "value"], "rows": [["age", 1]]},
-        {"id": "c", "title": "No value", "kind": "intervals", "columns": ["low", "high"], "rows": [[0, 1]]},
-    ]
-    path.write_text(json.dumps({"charts": charts, "metrics": {}}))
-    answer = owner.get(reverse("job_tab", args=[job.pk, "results"]))
-    many, *odd = answer.context["charts"]
-    assert many["drawn"] and len(many["data"]["rows"]) == INTERVALS_DRAWN and len(many["rows"]) == len(rows)
-    assert (
-        many["note"] == f"N. Drawn are the first {INTERVALS_DRAWN} of {len(rows)}." and many["data"]["overall"] is None
-    )
-    assert [chart["drawn"] for chart in odd[:2]] == [False, False]
-
-
-def test_the_worst_samples_are_written_so_that_they_can_be_found_in_the_data(
-    world: SimpleNamespace, owner: Client
-) -> None:
-    job = world.jobs["succeeded"]
-    path = settings.STORE.job(job.pk).root / "work" / "results" / "results.json"
-    names = ["row", "name", "true", "predicted", "city"]
-    rows = [[0, "row 1", 272712426.0, 1694233861.537123, "Bonn"], [1, "row 2", 1729454372.0, 90.25, None], [2, "row 3"]]
-    charts = [{"id": "worst_samples", "title": "Worst", "kind": "samples", "columns": names, "rows": rows}]
-    path.write_text(json.dumps({"charts": charts, "metrics": {}}))
-    answer = owner.get(reverse("job_tab", args=[job.pk, "results"]))
-    assert answer.context["sample_charts"][0]["rows"] == [
-        ["row 1", "272,712,426", "1,694,233,861.54", "Bonn"],
-        ["row 2", "1,729,454,372", "90.25", None],
-        ["row 3", None, None, None],
-    ]
-    assert "1,729,454,372" in answer.content.decode()
