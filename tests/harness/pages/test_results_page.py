@@ -20,12 +20,17 @@ def owner(world: SimpleNamespace, client: Client) -> Client:
     return client
 
 
-@pytest.mark.parametrize(("told", "shown"), [("All rows of one 'x' & more.", True), ({"a": 1}, False), ("", False)])
-def test_results_tell_how_rows_were_split(world: SimpleNamespace, owner: Client, told: Any, shown: bool) -> None:
+def page_with(world: SimpleNamespace, owner: Client, **told: Any) -> str:
+    """The page of a run whose results have no charts, but this."""
     job = world.jobs["succeeded"]
     path = settings.STORE.job(job.pk).root / "work" / "results" / "results.json"
-    path.write_text(json.dumps({"charts": [], "metrics": {}, "split": told}))
-    page = owner.get(reverse("job_tab", args=[job.pk, "results"])).content.decode()
+    path.write_text(json.dumps({"charts": [], "metrics": {}, **told}))
+    return owner.get(reverse("job_tab", args=[job.pk, "results"])).content.decode()
+
+
+@pytest.mark.parametrize(("told", "shown"), [("All rows of one 'x' & more.", True), ({"a": 1}, False), ("", False)])
+def test_results_tell_how_rows_were_split(world: SimpleNamespace, owner: Client, told: Any, shown: bool) -> None:
+    page = page_with(world, owner, split=told)
     assert ("How rows were split" in page) is shown
     assert ("All rows of one &#x27;x&#x27; &amp; more." in page) is shown
 
@@ -34,10 +39,7 @@ def test_results_tell_how_rows_were_split(world: SimpleNamespace, owner: Client,
 def test_results_tell_what_the_run_noted_of_its_model(
     world: SimpleNamespace, owner: Client, notes: Any, shown: bool
 ) -> None:
-    job = world.jobs["succeeded"]
-    path = settings.STORE.job(job.pk).root / "work" / "results" / "results.json"
-    path.write_text(json.dumps({"charts": [], "metrics": {}, "notes": notes}))
-    page = owner.get(reverse("job_tab", args=[job.pk, "results"])).content.decode()
+    page = page_with(world, owner, notes=notes)
     assert ("Notes on the model" in page) is shown
     assert ("It is &lt;sure&gt;." in page) is shown
 
@@ -48,10 +50,7 @@ def test_results_tell_what_the_run_noted_of_its_model(
 def test_results_tell_of_the_ranges_of_predictions(
     world: SimpleNamespace, owner: Client, ranges: Any, shown: bool
 ) -> None:
-    job = world.jobs["succeeded"]
-    path = settings.STORE.job(job.pk).root / "work" / "results" / "results.json"
-    path.write_text(json.dumps({"charts": [], "metrics": {}, "ranges": ranges}))
-    page = owner.get(reverse("job_tab", args=[job.pk, "results"])).content.decode()
+    page = page_with(world, owner, ranges=ranges)
     assert ("Ranges of predictions" in page) is shown
     assert ("90\u00a0% of &lt;9&gt; rows." in page) is shown
 
