@@ -43,7 +43,7 @@ def test_the_power_of_the_pool_is_told_with_its_co2_and_what_it_rests_on() -> No
             busy_w=30.0,
             idle_w=20.0,
             busy_bases={"modelled": 1.0},
-            idle_j=2.0,
+            idle_bases={"assumed": 2.0},
         ),
         Bucket(
             starts_at=at,
@@ -54,7 +54,7 @@ def test_the_power_of_the_pool_is_told_with_its_co2_and_what_it_rests_on() -> No
             busy=1,
             idle_w=50.0,
             busy_bases={"measured": 45.0},
-            idle_j=2.0,
+            idle_bases={"assumed": 2.0},
         ),
     ]
     _, power, *_ = use_charts(buckets, [], [], "day", "job", co2_g_per_kwh=400.0)
