@@ -14,7 +14,8 @@ from harness.jobs.timelines import Bucket
 from harness.jobs.use_rows import UseRow
 from harness.jobs.windows import KWH_J
 from harness.pages.use_view import bases_words, energy_unit, mass_words, use_charts, use_lines
-from harness.pool.models import Node
+from harness.pool.models import IdlePower, Node
+from scheduler.estimation.device_table import figures_for
 from tests.harness.jobs.test_queueing import use_make
 
 
@@ -128,3 +129,22 @@ def test_no_object_is_made_of_each_use_that_the_page_adds_up(people, job, node_m
     client.force_login(people.owner)
     page = client.get(reverse("pool_use"), {"span": "day", "by": by}).content.decode()
     assert facts(page)["Energy at work"] == "2 kWh measured" and not made
+
+
+@pytest.mark.django_db
+def test_idle_energy_says_how_much_of_it_was_measured(people, node_make, client) -> None:
+    nodes = [node_make("node-1", cpus=1), node_make("node-2", cpus=0, gpus=1)]
+    Node.objects.update(created_at=timezone.now() - timedelta(days=3))
+    watts = figures_for("cuda", "gpu").idle_w
+    IdlePower.objects.create(node=nodes[0], model_name="core", watts=3 * watts, read_at=timezone.now())
+    client.force_login(people.owner)
+    page = client.get(reverse("pool_use"), {"span": "day", "by": "device"}).content.decode()
+    assert facts(page)["Energy idle"].endswith("measured 75 %, assumed 25 %")
+    assert re.findall(r'data-label="Basis of idle">(\w+)<', page) == ["measured", "assumed"]
+    answer = client.get("/api/v1/pool/use", {"span": "day", "by": "device"}).json()
+    assert [row["idle"]["basis"] for row in answer["items"]] == ["measured", "assumed"]
+    nodes_told = client.get("/api/v1/pool").json()["nodes"]
+    assert [(one["idle_w"], one["idle_basis"]) for node in nodes_told for one in node["devices"]] == [
+        (3 * watts, "measured"),
+        (watts, "assumed"),
+    ]
