@@ -141,6 +141,17 @@ def gpu_samples(indices: tuple[int, ...]) -> list[dict[str, Any]]:
     return samples
 
 
+def gpus_unused() -> tuple[int, ...]:
+    """NVML's indices of the GPUs on which no process computes; without those that do not tell."""
+    nvml = _nvml()
+    found = []
+    for index in range(_gpu_count(nvml)):
+        with contextlib.suppress(nvml.NVMLError):
+            if not nvml.nvmlDeviceGetComputeRunningProcesses(nvml.nvmlDeviceGetHandleByIndex(index)):
+                found.append(index)
+    return tuple(found)
+
+
 def boot_id() -> str:
     """Changes when the host reboots."""
     with contextlib.suppress(OSError):

@@ -21,6 +21,7 @@ from worker.celery_app import send_to_control
 from worker.clock import clock_ahead_s
 from worker.facts import release
 from worker.home import node_name, redis_url
+from worker.idle_power import IdleMeter
 from worker.transfer.ahead import copying_report
 from worker.transfer.report import cache_report
 
@@ -47,10 +48,16 @@ def own_clock_ahead_s() -> float | None:
         return None
 
 
+@lru_cache(maxsize=1)
+def _idle_meter() -> IdleMeter:
+    """Of this process: each reading counts from the last one."""
+    return IdleMeter()
+
+
 def report() -> dict[str, Any]:
     """What control wants to know of this node."""
     host = sandbox.host()
-    found = devices.devices()
+    found, running = devices.devices(), sweep()
     return {
         "name": node_name(),
         "boot_id": devices.boot_id(),
@@ -70,7 +77,8 @@ def report() -> dict[str, Any]:
             "kernel_encryption_problem": sandbox.encryption_problem(by_kernel=True),
             **cache_report(**copying_report()),
         },
-        "running": [{"job_id": entry.job_id, "token": entry.token} for entry in sweep()],
+        "running": [{"job_id": entry.job_id, "token": entry.token} for entry in running],
+        "idle_power": _idle_meter().read(is_held=bool(running)),
     }
 
 

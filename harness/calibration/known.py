@@ -13,18 +13,20 @@ from django.db.models.functions import RowNumber
 
 from harness.calibration.models import DeviceModelRow, FinishedJobRow, RanOutRow
 from harness.calibration.shipped import prior_of
+from harness.pool.idle_power import IdleMeasured
 from harness.pool.models import Device, DeviceKind, Node, NodeState
-from harness.pool.power import device_power, table_power
+from harness.pool.power import device_power, idle_watts, table_power, with_idle
 from harness.pool.services import pool_setting_get
 from harness.pool.sums import nodes_by_host
 from scheduler.estimation.device_model import POOL_TABLE, DeviceModel, PowerModel
-from scheduler.estimation.device_table import figures_for
+from scheduler.estimation.device_table import IDLE_USUAL, figures_for
 from scheduler.estimation.learning import OWN_RECENT, RECENT
 from scheduler.estimation.prior import by_host
 from scheduler.estimation.values import Basis
 from scheduler.kinds import real_name
 from worker.words import counted
 
+IDLE_READ = "; idle power: read on idle devices here"
 _log = logging.getLogger(__name__)
 
 Key = tuple[str, str]
@@ -54,11 +56,11 @@ def device_models(keys: Collection[Key]) -> dict[Key, DeviceModel]:
     known = {(row.kind, row.model_name): DeviceModel.from_dict(row.model) for row in rows}
     setting = pool_setting_get()
     hosts = nodes_by_host(setting) if any(kind == DeviceKind.CUDA for kind, _ in keys) else {}
-    found = {}
+    found, idle = {}, IdleMeasured()
     for key, (name, slowdown) in real.items():
         kind, _ = key
         model = known.get((kind, name)) or known.setdefault((kind, name), prior_of(kind, name))
-        model = replace(_powered(_of_pool(model), setting.power_table), slowdown=max(1.0, slowdown))
+        model = replace(_powered(_of_pool(model), setting.power_table, idle), slowdown=max(1.0, slowdown))
         found[key] = by_host(model, _host_words(hosts[name])) if kind == DeviceKind.CUDA and name in hosts else model
     return found
 
@@ -82,30 +84,39 @@ def _of_pool(model: DeviceModel) -> DeviceModel:
     return replace(model, overheads=replace(model.overheads, slow_starts=left), paces=told)
 
 
-def _powered(model: DeviceModel, table: Mapping[str, Any]) -> DeviceModel:
+def _powered(model: DeviceModel, table: Mapping[str, Any], idle: IdleMeasured) -> DeviceModel:
     """With the watts that an admin entered, where none were measured here: offers and bills count by the same table."""
-    entered = table_power(model.kind, model.model_name, table) if model.power.basis is not Basis.MEASURED else None
-    if entered is None:
-        return model
-    power = PowerModel(idle_w=entered.idle_w, busy_w=entered.busy_w, basis=Basis.ASSUMED, source=POOL_TABLE)
-    return replace(model, power=power)
+    key, power = (model.kind, model.model_name), model.power
+    entered = table_power(*key, table) if power.basis is not Basis.MEASURED else None
+    if entered is not None:
+        power = PowerModel(idle_w=entered.idle_w, busy_w=entered.busy_w, basis=Basis.ASSUMED, source=POOL_TABLE)
+    return replace(model, power=_idle_known(power, key, table, idle))
 
 
 def powers_known(keys: Collection[Key]) -> dict[Key, PowerModel]:
     """What one device of each (kind, real name) draws, as estimates count it: as a calibration measured it, else the
-    admin's entry, else a data sheet."""
+    admin's entry, else a data sheet; idle as `harness.pool.power.idle_watts` says."""
     rows = DeviceModelRow.objects.filter(model_name__in={name for _, name in keys})
     told = {(kind, name): power for kind, name, power in rows.values_list("kind", "model_name", "model__power")}
-    table = pool_setting_get().power_table
-    return {key: _power(key, told.get(key), table) for key in keys}
+    table, idle = pool_setting_get().power_table, IdleMeasured()
+    return {key: _idle_known(_power(key, told.get(key), table), key, table, idle) for key in keys}
 
 
 def _power(key: Key, told: Mapping[str, Any] | None, table: Mapping[str, Any]) -> PowerModel:
     if told and told["basis"] == Basis.MEASURED:
-        return PowerModel(**{**told, "basis": Basis.MEASURED})
+        return PowerModel.from_dict(told)
     entered = device_power(*key, table)
     source = POOL_TABLE if table_power(*key, table) else figures_for(*key).source
     return PowerModel(idle_w=entered.idle_w, busy_w=entered.busy_w, basis=Basis.ASSUMED, source=source)
+
+
+def _idle_known(power: PowerModel, key: Key, table: Mapping[str, Any], idle: IdleMeasured) -> PowerModel:
+    """With what is known of such devices while nobody holds them; the calibration's own idle watts are a table's."""
+    found = idle_watts(*key, table, measured_w=idle.like_w(*key), assumed_w=power.idle_w)
+    power = with_idle(power, found)
+    if found.basis is not Basis.MEASURED:
+        return power
+    return replace(power, source=power.source.removesuffix(IDLE_USUAL) + IDLE_READ)
 
 
 def pool_powers() -> dict[Key, PowerModel]:

@@ -8,9 +8,11 @@ from dataclasses import replace
 from harness.calibration.known import powers_known
 from harness.estimates.models import OfferRow
 from harness.jobs.control.data_ways import DataWays, dataset_of
+from harness.jobs.control.metered import idle_power_of
 from harness.pool.caches import caches_get
 from harness.pool.models import Node
 from harness.pool.services import pool_setting_get
+from scheduler.estimation.estimate import worst
 from scheduler.estimation.values import Basis
 from scheduler.kinds import real_name
 from scheduler.offers.bringing import Bringing
@@ -49,10 +51,12 @@ def with_bringing(row: OfferRow, ways: tuple[Candidate, ...], groups: Sequence[D
         if not found or not found[longest].mid_s:
             return way
         soonest, on = min(found.values()), way.allocation
+        idle = [(idle_power_of(powers[on.kind, real_name(name)[0]]), count) for name, count in on.by_model]
         bringing = Bringing(
             seconds=found[longest].mid_s, high_s=max(one.high_s for one in found.values()), least_s=soonest.mid_s,
             low_s=min(one.low_s for one in found.values()), node=longest, basis=known.basis(longest),
-            idle_w=sum(powers[on.kind, real_name(name)[0]].idle_w * count for name, count in on.by_model),
+            idle_w=sum(power.watts * count for power, count in idle),
+            idle_basis=worst(*(power.basis for power, _ in idle)),
             size_bytes=round(data.size_bytes * (1.0 - data.arrived.get(longest, 0.0))),
         )  # fmt: skip
         return replace(way, bringing=bringing)

@@ -8,14 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.jobs.uses import Floats, Uses
+from harness.pool.idle_power import devices_idle_watts
 from harness.pool.models import Device
-from harness.pool.power import device_power
 from harness.pool.presence import Presence
 from harness.pool.services import pool_setting_get
-from scheduler.estimation.values import Basis
-
-IDLE_BASIS = str(Basis.ASSUMED)
-"""Watts of a device that nothing runs on come from a table: no meter is read then."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +24,8 @@ class DeviceIdle:
     worked_s: Floats
     """How long a job or a measurement held it."""
     idle_w: float
+    basis: str
+    """Of these watts, which are today's for the whole of the window."""
 
     @property
     def idle_s(self) -> Floats:
@@ -40,20 +38,26 @@ class DeviceIdle:
         return np.multiply(self.idle_s, self.idle_w)
 
 
+def idle_joules(idle: Sequence[DeviceIdle]) -> dict[str, Floats]:
+    """What devices drew idle, by what it rests on: joules of each bucket."""
+    bases = sorted({one.basis for one in idle})
+    return {basis: np.sum([one.idle_j for one in idle if one.basis == basis], axis=0) for basis in bases}
+
+
 def devices_idle(uses: Uses) -> list[DeviceIdle]:
     """Each device of nodes that are in the pool today; of those that have left nobody knows when they were there."""
-    window, table = uses.window, pool_setting_get().power_table
+    window = uses.window
     devices = list(Device.objects.select_related("node").order_by("node__name", "kind", "index", "pk"))
     worked_s = _worked_s(uses, devices)
     presence = Presence(window.since, window.until, window.buckets)
-    models = {(device.kind, device.model_name) for device in devices}
-    idle_w = {(kind, name): device_power(kind, name, table).idle_w for kind, name in models}
+    idle = devices_idle_watts(devices, pool_setting_get().power_table)
     return [
         DeviceIdle(
             device=device,
             there_s=presence.seconds(device),
             worked_s=worked,
-            idle_w=idle_w[device.kind, device.model_name],
+            idle_w=idle[device.pk].watts,
+            basis=str(idle[device.pk].basis),
         )
         for device, worked in zip(devices, worked_s, strict=True)
     ]

@@ -12,10 +12,10 @@ from django.utils import timezone
 from numpy.typing import NDArray
 
 from harness.jobs.control.usage import power_now_w
-from harness.jobs.idle import IDLE_BASIS, DeviceIdle, devices_idle
+from harness.jobs.idle import DeviceIdle, devices_idle, idle_joules
 from harness.jobs.models import Allocation, DeviceUse, Job
 from harness.jobs.uses import Numbered, Uses, allocations_held, powers_of, uses_going, uses_read
-from harness.jobs.windows import KWH_J, Window, basis_of
+from harness.jobs.windows import KWH_J, Window, bases_sum, basis_of
 
 BUCKET_COLUMNS = (
     "from", "kind", "devices", "busy devices", "utilisation", "working W", "idle W", "CO2 g", "basis",
@@ -49,16 +49,16 @@ class Bucket:
     busy_w: float
     """Mean power of those."""
     idle_w: float
-    """Mean power of the others, by the power table."""
+    """Mean power of the others."""
     busy_bases: Mapping[str, float] = field(default_factory=dict)
     """Joules of those that worked, by basis."""
-    idle_j: float = 0.0
-    """Joules of the others, all of them assumed."""
+    idle_bases: Mapping[str, float] = field(default_factory=dict)
+    """Joules of the others, by basis."""
 
     @property
     def bases(self) -> dict[str, float]:
         """Joules by basis, of the idle ones, too."""
-        return {**self.busy_bases, IDLE_BASIS: self.busy_bases.get(IDLE_BASIS, 0.0) + self.idle_j}
+        return bases_sum([self.busy_bases, self.idle_bases])
 
     @property
     def basis(self) -> str:
@@ -72,8 +72,8 @@ class Bucket:
 
     @property
     def idle_basis(self) -> str:
-        """Where the figure of the others comes from; empty where there were none."""
-        return IDLE_BASIS if self.idle_j else ""
+        """Where most of the figure of the others comes from; empty where there were none."""
+        return basis_of(self.idle_bases)
 
     @property
     def utilisation(self) -> float:
@@ -116,7 +116,8 @@ def _kind_buckets(kind: str, uses: Uses, idle: Sequence[DeviceIdle]) -> list[Buc
     none = np.zeros(buckets)
     devices = sum((np.maximum(one.there_s, one.worked_s) > 0 for one in idle), there.astype(int))
     present_s = sum((np.maximum(one.there_s, one.worked_s) for one in idle), none)
-    idle_j = sum((one.idle_j for one in idle), none)
+    by_basis = idle_joules(idle)
+    idle_j = sum(by_basis.values(), none)
     return [
         Bucket(
             starts_at=window.starts_at(number),
@@ -127,7 +128,7 @@ def _kind_buckets(kind: str, uses: Uses, idle: Sequence[DeviceIdle]) -> list[Buc
             busy_w=float(sums.joules[number].sum()) / window.bucket_s,
             idle_w=float(idle_j[number]) / window.bucket_s,
             busy_bases=sums.bases(number),
-            idle_j=float(idle_j[number]),
+            idle_bases={basis: float(joules[number]) for basis, joules in by_basis.items()},
         )
         for number in range(buckets)
     ]

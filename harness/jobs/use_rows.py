@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, overload
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from harness.accounts.access import is_admin, visible_projects
 from harness.accounts.models import User
-from harness.jobs.idle import IDLE_BASIS, DeviceIdle, devices_idle
+from harness.jobs.idle import DeviceIdle, devices_idle
 from harness.jobs.uses import Places, Sums, Uses, uses_read
-from harness.jobs.windows import KWH_J, Window
+from harness.jobs.windows import KWH_J, Window, basis_of
 from harness.pool.models import DeviceKind
 
 HIDDEN = "of other projects"
@@ -35,7 +35,8 @@ class UseRow:
     """Where most of the energy's figure comes from."""
     idle_s: float = 0.0
     """Of a device: how long it was there and nobody held it."""
-    idle_j: float = 0.0
+    idle_bases: dict[str, float] = field(default_factory=dict)
+    """Joules that it drew meanwhile, by what they rest on."""
 
     @property
     def device_hours(self) -> float:
@@ -53,14 +54,24 @@ class UseRow:
         return self.idle_s / 3600
 
     @property
+    def idle_j(self) -> float:
+        """Energy that it drew meanwhile."""
+        return sum(self.idle_bases.values())
+
+    @property
     def idle_kwh(self) -> float:
         """Energy in kWh that it drew meanwhile."""
         return self.idle_j / KWH_J
 
     @property
     def idle_basis(self) -> str:
-        """Where that figure comes from; empty where there is none."""
-        return IDLE_BASIS if self.idle_j else ""
+        """Where most of that figure comes from; empty where there is none."""
+        return basis_of(self.idle_bases)
+
+    def idle_add(self, idle_s: float, idle_j: float, basis: str) -> None:
+        """So long it stood idle, and drew so much."""
+        self.idle_s += idle_s
+        self.idle_bases[basis] = self.idle_bases.get(basis, 0.0) + idle_j
 
     @property
     def together_kwh(self) -> float:
@@ -199,8 +210,7 @@ def _with_idle(rows: Sequence[UseRow], idle: Sequence[DeviceIdle]) -> list[UseRo
         if idle_s > 0:
             name = idle_name(one)
             row = found.setdefault(name, UseRow(name=name))
-            row.idle_s += idle_s
-            row.idle_j += float(one.idle_j.sum())
+            row.idle_add(idle_s, float(one.idle_j.sum()), one.basis)
     return sorted(found.values(), key=lambda row: (-round(row.energy_j + row.idle_j, 3), row.name))
 
 

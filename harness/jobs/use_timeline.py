@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.accounts.models import User
-from harness.jobs.idle import IDLE_BASIS, DeviceIdle, devices_idle
+from harness.jobs.idle import DeviceIdle, devices_idle, idle_joules
 from harness.jobs.use_rows import (
     IDLE_COLUMNS,
     Grouped,
@@ -22,7 +22,7 @@ from harness.jobs.use_rows import (
     use_grouped,
 )
 from harness.jobs.uses import Uses, uses_read
-from harness.jobs.windows import KWH_J, Window
+from harness.jobs.windows import KWH_J, Window, basis_of
 
 USE_POINT_COLUMNS = ("from", "name", "job", "devices", "device hours", "kWh", "CO2 g", "basis")
 OTHERS = "all others"
@@ -70,8 +70,7 @@ def _idle_add(points: dict[tuple[int, str], UsePoint], window: Window, idle: Seq
         name, idle_s = idle_name(one), one.idle_s
         for number in np.flatnonzero(idle_s > 0).tolist():
             point = points.setdefault((number, name), _point(window, number, name))
-            point.idle_s += float(idle_s[number])
-            point.idle_j += float(idle_s[number]) * one.idle_w
+            point.idle_add(float(idle_s[number]), float(idle_s[number]) * one.idle_w, one.basis)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +107,7 @@ def idle_series(idle: Sequence[DeviceIdle], window: Window, most: int) -> list[U
             name=name,
             devices=(np.sum([one.idle_s for one in some], axis=0) / window.bucket_s).tolist(),
             kwh=(np.sum([one.idle_j for one in some], axis=0) / KWH_J).tolist(),
-            basis=IDLE_BASIS,
+            basis=basis_of({basis: float(joules.sum()) for basis, joules in idle_joules(some).items()}),
         )
         for name, some in lines
     ]

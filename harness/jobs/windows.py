@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -50,3 +51,12 @@ def window_of(span: str, now: datetime | None = None) -> Window:
 def basis_of(bases: Mapping[str, float]) -> str:
     """The basis with most joules; empty where there are none."""
     return max(bases, key=lambda name: bases[name]) if any(bases.values()) else ""
+
+
+def bases_sum(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Joules by basis of all parts together."""
+    bases: dict[str, float] = defaultdict(float)
+    for part in parts:
+        for basis, joules in part.items():
+            bases[basis] += joules
+    return dict(bases)

@@ -154,12 +154,13 @@ def _corrected(model: DeviceModel) -> str:
 def _power_text(row: DeviceModelRow, model: DeviceModel) -> str:
     report, power = row.report.get("power"), model.power
     waiting = f", {figure(power.waiting_w, 3)} W while it waits for its host" if power.waiting_w is not None else ""
-    watts = f"{figure(power.idle_w, 3)} W idle{waiting} and {figure(power.busy_w, 3)} W busy"
+    idle, busy = f"{figure(power.idle_w, 3)} W idle", f"{figure(power.busy_w, 3)} W busy"
     if power.basis is Basis.ASSUMED:
         why = "No counter of power could be read" if row.n_points else "Nothing was measured"
-        nothing = f"{why} on this kind of device, so there is nothing to fit"
-        return f"{nothing}: {watts} are assumed. Source: {power.source}."
-    busy = f"{figure(power.busy_w, 3)} W busy"
+        nothing = f"{why} on this kind of device at work, so there is nothing to fit"
+        if power.idle_basis is Basis.MEASURED:
+            return f"{nothing}: {busy}{waiting} are assumed, {idle} were measured. Source: {power.source}."
+        return f"{nothing}: {idle}{waiting} and {busy} are assumed. Source: {power.source}."
     one = f"One figure stands for all programs, the median of what the counter told: {busy}."
     if waiting:
         one = f"By the share of a step in which the device computes, from what the counter told: {busy}{waiting}."

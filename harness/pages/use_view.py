@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from harness.jobs.idle import IDLE_BASIS
 from harness.jobs.timelines import Bucket
 from harness.jobs.use_rows import UseRow
 from harness.jobs.use_timeline import UseSeries
-from harness.jobs.windows import KWH_J, Window, basis_of
+from harness.jobs.windows import KWH_J, Window, bases_sum, basis_of
 from harness.pages.charts import chart_card
 from harness.pages.figures import figure
 from scheduler.offers.words import energy_words
@@ -66,9 +64,10 @@ def use_charts(
         ),
         chart_card(
             "power", "Power", "timeline", ["from", "working", "idle", "CO₂ (g/h)", "basis"], power, csv=timeline_csv,
-            unit="W", stacked=True, lines=2, bases=[basis_of(_busy_bases(buckets)), IDLE_BASIS],
+            unit="W", stacked=True, lines=2, bases=[basis_of(_busy_bases(buckets)), basis_of(_idle_bases(buckets))],
             note="Working: read from the devices where they tell, else by the watts of such a device and the load that "
-            "was measured. Idle: by the table of watts, of today's nodes while they were up.",
+            "was measured. Idle: by the meter of the device where its node reads one, else by the table of watts; of "
+            "today's nodes while they were up.",
         ),
         *_series_charts(series, moments, unit, span, by),
         *([_idle_chart(idle, moments, unit, span)] if idle else []),
@@ -96,26 +95,25 @@ def _idle_chart(idle: Sequence[UseSeries], moments: Sequence[datetime], unit: En
         "idle-over-time", "Idle energy by device over time", "timeline", ["from", *(one.name for one in idle)], rows,
         csv=f"/api/v1/pool/use/timeline.csv?span={span}&by=device", unit=unit.energy, stacked=True,
         wide=len(idle) > NARROW_SERIES, bases=[one.basis for one in idle],
-        note="While a device was there and nobody held it, by the table of watts; of no job, person or project.",
+        note="While a device was there and nobody held it, by its meter or else the table of watts; of no job, person "
+        "or project.",
     )  # fmt: skip
 
 
 def _busy_bases(buckets: Sequence[Bucket]) -> dict[str, float]:
     """Joules of devices at work, by basis."""
-    bases: dict[str, float] = defaultdict(float)
-    for bucket in buckets:
-        for basis, joules in bucket.busy_bases.items():
-            bases[basis] += joules
-    return bases
+    return bases_sum(bucket.busy_bases for bucket in buckets)
+
+
+def _idle_bases(buckets: Sequence[Bucket]) -> dict[str, float]:
+    """The same of those that nobody held."""
+    return bases_sum(bucket.idle_bases for bucket in buckets)
 
 
 def _power_row(moment: datetime, kinds: Sequence[Bucket], co2_g_per_kwh: float) -> list[Any]:
     """The whole pool over one stretch: W working and idle, CO2 in g per hour, where most of the figure comes from."""
     busy_w, idle_w = sum(bucket.busy_w for bucket in kinds), sum(bucket.idle_w for bucket in kinds)
-    bases: dict[str, float] = defaultdict(float)
-    for bucket in kinds:
-        for basis, joules in bucket.bases.items():
-            bases[basis] += joules
+    bases = bases_sum(bucket.bases for bucket in kinds)
     return [moment.isoformat(), busy_w, idle_w, (busy_w + idle_w) / 1000 * co2_g_per_kwh, basis_of(bases)]
 
 
@@ -188,15 +186,14 @@ def use_totals(buckets: Sequence[Bucket], window: Window, co2_g_per_kwh: float) 
     idle_kwh = sum(bucket.idle_w for bucket in buckets) * window.bucket_s / KWH_J
     present = sum(bucket.present for bucket in buckets)
     together_j = (busy_kwh + idle_kwh) * KWH_J
-    busy_bases = _busy_bases(buckets)
-    bases = {**busy_bases, IDLE_BASIS: busy_bases.get(IDLE_BASIS, 0.0) + idle_kwh * KWH_J}
+    busy_bases, idle_bases = _busy_bases(buckets), _idle_bases(buckets)
     return {
         "busy": energy_words(busy_kwh * KWH_J, beside_j=together_j),
         "busy_basis": bases_words(busy_bases),
         "idle": energy_words(idle_kwh * KWH_J, beside_j=together_j),
-        "idle_basis": IDLE_BASIS if idle_kwh else "",
+        "idle_basis": bases_words(idle_bases),
         "together": energy_words(together_j),
-        "basis": bases_words(bases),
+        "basis": bases_words(bases_sum([busy_bases, idle_bases])),
         "co2": mass_words((busy_kwh + idle_kwh) * co2_g_per_kwh / 1000),
         "utilisation": sum(bucket.busy for bucket in buckets) / present if present else 0.0,
     }

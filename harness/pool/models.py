@@ -10,6 +10,7 @@ from django.db import models
 
 from harness.accounts.models import Project
 from harness.ids import new_id
+from harness.pool.idle_models import IdlePower as IdlePower  # all models of the app are found here
 
 
 class NodeState(models.TextChoices):

@@ -12,8 +12,10 @@ from django.utils import timezone
 from codegen.types import Hardware
 from harness.pool.caches import description_shown
 from harness.pool.gangs import gang_problem
+from harness.pool.idle_power import devices_idle_watts
 from harness.pool.models import Device, DeviceKind, Node, NodeState, PoolSetting
 from harness.pool.reservations import reservation_list
+from harness.pool.services import pool_setting_get
 
 _DEFAULT_CORES = 2
 _DEFAULT_MEMORY_BYTES = 4 << 30
@@ -40,6 +42,10 @@ class DeviceRow:
     """Declared, not real: its ranks are made so many times as slow."""
     away_s: float | None = None
     """For how long its node has not seen it; None: it is there."""
+    idle_w: float = 0.0
+    """What it draws while nobody holds it."""
+    idle_basis: str = ""
+    """Where that figure comes from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +115,7 @@ class PoolOverview:
 
 
 def pool_overview() -> PoolOverview:
-    """Nodes, devices, holders and reservations in four queries."""
+    """Nodes, devices, holders, reservations and watts in six queries."""
     now = timezone.now()
     by_node = _devices_by_node(now)
     nodes = tuple(
@@ -137,7 +143,9 @@ def _devices_by_node(now: datetime) -> dict[str, list[DeviceRow]]:
     by_node: dict[str, list[DeviceRow]] = {}
     kept = {row.device_id or row.node_id: row.purpose for row in reservation_list().filter(starts_at__lte=now)}
     held_now = Device.objects.select_related("allocation__job").prefetch_related("allocation__attempt")
-    for device in held_now.order_by("kind", "index"):
+    devices = list(held_now.order_by("kind", "index"))
+    idle = devices_idle_watts(devices, pool_setting_get().power_table)
+    for device in devices:
         held = getattr(device, "allocation", None)
         by_node.setdefault(device.node_id, []).append(
             DeviceRow(
@@ -153,6 +161,8 @@ def _devices_by_node(now: datetime) -> dict[str, list[DeviceRow]]:
                 reserved=kept.get(device.pk, "") or kept.get(device.node_id, ""),
                 slowdown=device.slowdown,
                 away_s=(now - device.away_since).total_seconds() if device.away_since else None,
+                idle_w=idle[device.pk].watts,
+                idle_basis=str(idle[device.pk].basis),
             )
         )
     return by_node

@@ -18,6 +18,7 @@ from harness.errors import Conflict, Invalid, NotFound
 from harness.plain import INTEGER_MAX, plain
 from harness.pool.broker_users import broker_user_remove
 from harness.pool.devices import DeviceFields, device_find, devices_follow
+from harness.pool.idle_power import IdleReading, idle_power_keep, idle_readings
 from harness.pool.models import Device, DeviceKind, NetworkEncryption, Node, NodeState, Policy, PoolSetting
 from harness.pool.naming import node_named
 from harness.pool.power import power_table_check
@@ -203,7 +204,7 @@ def node_report(report: dict[str, Any]) -> Node | None:
         _log.warning("dropped the report of a node with a bad name: %r", name[:80])
         return None
     try:
-        told, devices = _report_read(report)
+        told, devices, readings = _report_read(report)
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
         _log.warning("dropped a report of the node %s: %s: %s", name, type(error).__name__, error)
         return None
@@ -222,14 +223,16 @@ def node_report(report: dict[str, Any]) -> Node | None:
         if is_first and not made:  # an admin had named it
             absence_until(node, node.created_at, node.heartbeat_at)
         changed = devices_follow(node, devices, node.heartbeat_at)
+        idle_power_keep(node, readings, node.heartbeat_at)
         if changed or before != node.state:
             publish_pool("node", {"node": name, "state": node.state})
             task_send_on_commit("control.tick")
     return node
 
 
-def _report_read(report: dict[str, Any]) -> tuple[dict[str, Any], DeviceFields]:
-    """(fields of the node, its devices). Raises one of several errors where the report makes no sense."""
+def _report_read(report: dict[str, Any]) -> tuple[dict[str, Any], DeviceFields, list[IdleReading]]:
+    """(fields of the node, its devices, what they draw idle). Raises one of several errors where the report makes no
+    sense."""
     report = plain(report)
     node = {
         "cpu_cores": _whole(report.get("cpu_cores", 0), _INTEGER_MAX),
@@ -249,7 +252,7 @@ def _report_read(report: dict[str, Any]) -> tuple[dict[str, Any], DeviceFields]:
         }
         for item in report.get("devices", [])
     }
-    return node, devices
+    return node, devices, idle_readings(report.get("idle_power"))
 
 
 def _clock_off(ahead_s: Any) -> dict[str, float]:

@@ -78,17 +78,21 @@ class PowerModel:
     busy_w: float
     """It computes all the time."""
     basis: Basis
+    """Of all but `idle_w`."""
     source: str = ""
+    idle_basis: Basis = Basis.ASSUMED
+    """Calibrations read devices at work alone: what they do not know is of a table, whatever `basis` says."""
     waiting_w: float | None = None
     """A program holds it, and has nothing for it to compute; None: as busy, like a core, which runs the host's part."""
     held_out_half: float | None = None
     """Half of the range of log(true / told) that holds 8 of 10 readings of programs left out of the fit; None: too few
     were read, or it is of before this was kept."""
 
-    @property
-    def idle_basis(self) -> Basis:
-        """Of `idle_w`: calibrations read devices at work alone, so these are of a table whatever `basis` says."""
-        return Basis.ASSUMED
+    @staticmethod
+    def from_dict(body: Mapping[str, Any]) -> PowerModel:
+        """From plain values; those of before it was kept have no basis of idle watts."""
+        told = {**body, "basis": Basis(body["basis"]), "idle_basis": Basis(body.get("idle_basis", Basis.ASSUMED))}
+        return PowerModel(**told)
 
     @property
     def half(self) -> float:
@@ -331,8 +335,8 @@ def _read(body: Mapping[str, Any]) -> DeviceModel:
     fields["members"] = tuple(members)
     fields["spread"] = Spread(**{**spread, "near": tuple(spread["near"]), "far": tuple(spread["far"])})
     fields["memory"] = _memory({"reads": body["kind"] == "cpu", **body["memory"]})
-    kinds = {"power": PowerModel, "link": LinkModel, "overheads": RunOverheads}
-    for name, kind in kinds.items():
+    fields["power"] = PowerModel.from_dict(body["power"])
+    for name, kind in {"link": LinkModel, "overheads": RunOverheads}.items():
         fields[name] = _based(kind, body[name])
     fields["basis"], fields["contention_basis"] = Basis(body["basis"]), Basis(body["contention_basis"])
     for name in ("message_link", "nodes_link", "host_link"):

@@ -9,6 +9,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+IDLE_USUAL = "; idle power: usual readings of nvidia-smi, not from the data sheet"
+"""Of a GPU."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceFigures:
@@ -42,7 +45,7 @@ def _gpu(
         bytes_per_s=gb_per_s * 1e9,
         idle_w=idle_w,
         busy_w=busy_w,
-        source=f"{source}; idle power: usual readings of nvidia-smi, not from the data sheet",
+        source=source + IDLE_USUAL,
     )
 
 

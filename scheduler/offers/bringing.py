@@ -28,7 +28,9 @@ class Bringing:
     basis: Basis | None = None
     """Of the rate: measured at former fetches of that node, else assumed; None: nothing is brought."""
     idle_w: float = 0.0
-    """Of all devices of the way while they are held for the run and do nothing (a data sheet's, or an admin's)."""
+    """Of all devices of the way while they are held for the run and do nothing."""
+    idle_basis: Basis = Basis.ASSUMED
+    """Of these watts: modelled where such devices were read idle."""
     likely_s: float = 0.0
     """Middle of what is left of it once they are held, where it may be sent ahead."""
 
@@ -47,6 +49,6 @@ class Bringing:
     def from_dict(body: Mapping[str, Any]) -> Bringing:
         """From plain values; an offer that was made before data counted has none, and one of before their way had a
         range one of no width. Raises `TypeError`, `ValueError`."""
-        basis = body.get("basis")
+        basis, idle_basis = body.get("basis"), Basis(body.get("idle_basis", Basis.ASSUMED))
         ends = {"high_s": body.get("seconds", 0.0), "low_s": body.get("least_s", 0.0)}
-        return Bringing(**{**ends, **body, "basis": Basis(basis) if basis else None})
+        return Bringing(**{**ends, **body, "basis": Basis(basis) if basis else None, "idle_basis": idle_basis})

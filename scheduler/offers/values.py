@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from scheduler.estimation.estimate import worst
 from scheduler.estimation.values import Allocation, Basis, Estimate, Interval, values_of
 from scheduler.offers.bringing import Bringing
 from scheduler.offers.promisable import Promisable
@@ -123,7 +124,7 @@ class Candidate:
 
 
 NOTABLE_SHARE = 0.05
-"""Of the energy: less of what is assumed makes no figure an assumed one."""
+"""Of the energy: less of it does not change what the figure rests on."""
 LEAST_CHANCE = 0.05
 """A deadline that is less probable to be kept is not worth a try."""
 
@@ -161,9 +162,9 @@ class OfferLine:
 
     @property
     def energy_basis(self) -> Basis:
-        """Of `energy_j`: what devices draw that do nothing is assumed."""
-        idle = self.bringing.held_j.mid > NOTABLE_SHARE * self.energy_j.mid
-        return Basis.ASSUMED if idle else self.estimate.energy_basis
+        """Of `energy_j`: the weaker one where devices draw notably much before the run."""
+        run, idle = self.estimate.energy_basis, self.bringing
+        return worst(run, idle.idle_basis) if idle.held_j.mid > NOTABLE_SHARE * self.energy_j.mid else run
 
     @property
     def feasible(self) -> bool:

@@ -120,11 +120,12 @@ def _label(part: Part) -> str:
     return part.model if part.named or part.power == taken else part.kind
 
 
-def quota_blind(policy: Policy) -> str:
-    """What a policy that counts no quota does with them, in a sentence; empty: it keeps to them."""
-    if not isinstance(policy, EdfWidest):
+def lends_nothing(policy: Policy, pool: SimPool) -> str:
+    """In a sentence: a policy keeps projects to quotas that they may go over; empty: it does not, or there are none."""
+    lent = any(quota.borrows(kind) for quota in pool.quotas.values() for kind in quota.devices)
+    if not lent or not isinstance(policy, EdfWidest):
         return ""
-    return f"{policy.name} holds single jobs to the quotas and does not add up what a project holds"
+    return f"{policy.name} lends nothing: each project holds no more than its quota, whatever is free"
 
 
 def rules_for(pool: SimPool, *, slot_s: float, overheads: bool, rescale_s: float | None) -> Rules:

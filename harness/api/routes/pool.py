@@ -72,6 +72,8 @@ def _node_out(node: selectors.NodeRow, seen: set[str], paces: Iterable[PaceTold]
                 rank=device.rank if named else None,
                 slowdown=device.slowdown,
                 away_s=device.away_s,
+                idle_w=device.idle_w,
+                idle_basis=device.idle_basis,
             )
         )
     told = [PaceOut(**{name: getattr(pace, name) for name in PaceOut.model_fields}) for pace in paces]

@@ -24,6 +24,11 @@ class DeviceOut(Schema):
     rank: int | None = Field(description="Of that job; null where no rank of it computes on the device.")
     slowdown: float = Field(description="Declared, not real: ranks on it are made so many times as slow. 1: as it is.")
     away_s: float | None = Field(description="For how long its node has not seen it. Null: it is there.")
+    idle_w: float = Field(description="What it draws while nobody holds it.")
+    idle_basis: str = Field(
+        description="Where that comes from: `measured` by its own meter, `modelled` by those of devices like it, or "
+        "`assumed` from a table."
+    )
 
 
 class PaceOut(Schema):
@@ -163,7 +168,7 @@ class PowerOut(Schema):
     idle_w: float
     busy_w: float
     basis: str = Field(description="Of `busy_w`: `measured` by a calibration, or `assumed` from a table.")
-    idle_basis: str = Field(description="Of `idle_w`, which no calibration reads.")
+    idle_basis: str = Field(description="Of `idle_w`: `measured` on idle devices here, or `assumed` from a table.")
     source: str = Field(description="Which table, or what was measured.")
 
 

@@ -162,7 +162,10 @@ class IdleOut(Schema):
     hours: float = Field(description="That it was there and nobody held it.")
     kwh: float = Field(description="That it drew meanwhile; of no job, person or project.")
     co2_g: float = Field(description="By the pool's setting `co2_g_per_kwh`.")
-    basis: str = Field(description="Where the figure comes from: assumed, by the table of watts; empty where none is.")
+    basis: str = Field(
+        description="Where the figure comes from: measured, by the device's meter; modelled, by those of others like "
+        "it; assumed, by a table of watts. Empty where none is."
+    )
 
 
 class UseOut(Schema):
@@ -201,7 +204,7 @@ class BucketOut(Schema):
     busy: float = Field(description="Devices that worked for jobs, on average.")
     utilisation: float = Field(description="Share of the devices that were there, 0-1.")
     busy_w: float
-    idle_w: float = Field(description="Of devices that did nothing, by the power table.")
+    idle_w: float = Field(description="Of devices that did nothing.")
     basis: str = Field(description="Where most of the power's figure comes from: measured, modelled or assumed.")
     busy_basis: str = Field(description="The same of `busy_w` alone.")
     idle_basis: str = Field(description="The same of `idle_w` alone; empty where nothing stood idle.")

@@ -140,7 +140,7 @@ def _replays(given: _Given) -> tuple[list[Replay], list[str]]:
 def _replayed(given: _Given) -> tuple[list[Replay], list[str]]:
     """(a replay of each policy, what is to be said of all of them). Raises `ValueError`, `BadInput`."""
     from scheduler.simulate.known import stand_ins
-    from scheduler.simulate.run import misfits, one_speed, power_words, quota_blind, sim_jobs, unused
+    from scheduler.simulate.run import lends_nothing, misfits, one_speed, power_words, sim_jobs, unused
     from scheduler.simulate.run import simulate as replay_run
     from scheduler.simulate.tables import Tables
     from scheduler.simulate.traces import trace_read
@@ -158,7 +158,7 @@ def _replayed(given: _Given) -> tuple[list[Replay], list[str]]:
     if not any(job.options for job in able):
         raise ValueError(f"{'; '.join(lost)}: give another --pool, or quota")
     said += [*lost, *unused(able, place), *one_speed(able, place), *stand_ins(jobs, place), *bound]
-    said += filter(None, map(quota_blind, policies)) if place.quotas else ()
+    said += filter(None, (lends_nothing(policy, place) for policy in policies))
     if estimator:
         told = sum(bool(job.ways) for job in jobs)
         said.append(f"{told:,} of {len(jobs):,} jobs may run as the estimator predicted, scaled by what they took")

@@ -56,17 +56,17 @@ def power_of(
     if told:
         return Power(watts=sum(told) / len(told), basis=Basis.MEASURED)
     by_load = DevicePower(idle_w=known.idle_w, busy_w=known.busy_w)
-    return Power(watts=by_load.at(sum(loads) / len(loads) if loads else 1.0), basis=_basis(known))
+    return Power(watts=by_load.at(sum(loads) / len(loads) if loads else 1.0), basis=_told(known.basis))
 
 
 def idle_power_of(known: PowerModel) -> Power:
     """Of a device that is held while nothing runs on it."""
-    return Power(watts=known.idle_w, basis=_basis(known))
+    return Power(watts=known.idle_w, basis=_told(known.idle_basis))
 
 
-def _basis(known: PowerModel) -> Basis:
+def _told(basis: Basis) -> Basis:
     """Of what is told by a model: nothing was measured of this device in this run."""
-    return Basis.MODELLED if known.basis is Basis.MEASURED else known.basis
+    return Basis.MODELLED if basis is Basis.MEASURED else basis
 
 
 def _gpu(sample: Mapping[str, Any], index: int) -> tuple[float | None, float | None]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
+from django.utils import timezone
 
 from scheduler.estimation.calibration import to_json
 from tests.factory_calibration import calibration_make
@@ -80,6 +81,17 @@ def test_power_from_a_table_has_nothing_to_fit_and_no_empty_picture(admin: Clien
     assert admin.get("/pool/calibration/charts/power_fit.csv").status_code == 404
     pool_setting_update(user=people.admin, power_table={"cpu": {"idle_w": 2.0, "busy_w": 9.5}})
     assert "2 W idle and 9.5 W busy are assumed. Source: the pool" in words(admin.get("/pool/calibration/"))
+
+
+def test_watts_that_were_read_idle_are_told_from_those_that_are_assumed(admin: Client, people: SimpleNamespace) -> None:
+    from harness.pool.models import IdlePower, Node
+
+    row = calibration_make(people.admin)
+    node = Node.objects.create(name="node-1")
+    IdlePower.objects.create(node=node, model_name=row.model_name, watts=1.25, read_at=timezone.now())
+    text = words(admin.get("/pool/calibration/"))
+    assert "8 W busy are assumed, 1.25 W idle were measured. Source: a usual core" in text
+    assert "; idle power: read on idle devices here." in text
 
 
 def test_measured_power_is_held_against_its_readings_even_where_a_rival_does_better(

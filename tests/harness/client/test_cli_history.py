@@ -105,6 +105,6 @@ def test_what_a_calibration_measured_counts_before_the_watts_that_an_admin_enter
     body = replace(prior_for("cpu", "core"), power=measured).to_dict()
     DeviceModelRow.objects.create(kind="cpu", model_name="core", fitted=body, model=body, fitted_at=timezone.now())
     (row,) = dlh("pool", "power", "--json").json
-    assert (row["idle_w"], row["busy_w"], row["basis"], row["source"]) == (2.0, 7.0, "measured", "a calibration")
-    assert row["idle_basis"] == "assumed", "nobody read an idle device"
+    assert (row["busy_w"], row["basis"], row["source"]) == (7.0, "measured", "a calibration")
+    assert (row["idle_w"], row["idle_basis"]) == (1.5, "assumed"), "the admin's: no calibration reads an idle device"
     assert "measured, idle assumed" in " ".join(dlh("pool", "power").out.split())

@@ -142,8 +142,10 @@ def test_quotas_bind_projects_and_each_is_told_of(flow, tmp_path, capsys):
     shown = capsys.readouterr()
     assert "By project" in shown.out and "red" in shown.out
     assert "Quotas: red 1 cuda." in shown.err
-    assert "edf_widest holds single jobs to the quotas" in shown.err.replace("\n", " ")
+    assert "edf_widest lends nothing" in shown.err.replace("\n", " ")
     assert "By project" in page.read_text("utf-8") and "Quotas: red 1 cuda." in page.read_text("utf-8")
+    assert run([*asked[: asked.index("--quota")], "--quota", "red=1,no-borrow"]) == 0
+    assert "lends" not in capsys.readouterr().err, "no project may borrow"
 
 
 def test_energy_says_whose_watts_it_rests_on(trace, tmp_path, capsys):

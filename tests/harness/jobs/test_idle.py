@@ -7,6 +7,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from harness.calibration.known import device_model, powers_known
+from harness.jobs.control.metered import idle_power_of
 from harness.jobs.idle import devices_idle
 from harness.jobs.models import Allocation
 from harness.jobs.timelines import bucket_cells, pool_timeline
@@ -14,7 +16,8 @@ from harness.jobs.use_rows import use_cells, use_columns, use_rows
 from harness.jobs.use_timeline import idle_series, use_point_cells, use_point_columns, use_timeline
 from harness.jobs.uses import uses_read
 from harness.jobs.windows import KWH_J, window_of
-from harness.pool.models import Device, Node, PoolSetting
+from harness.pool.models import Device, IdlePower, Node, PoolSetting
+from scheduler.estimation.device_table import figures_for
 from tests.harness.jobs.helpers import run_now
 from tests.harness.jobs.test_queueing import use_make
 
@@ -114,3 +117,63 @@ def test_what_a_job_used_is_told_when_it_is_changed_and_when_it_is_gone(two, job
     use.save()
     (row,) = rows_by(people, "job").values()
     assert (row.kwh, row.job_id) == (pytest.approx(2.0), "")
+
+
+def read_make(node, watts, device=None):
+    """What a meter has told of it."""
+    name = device.model_name if device else "core"
+    IdlePower.objects.create(node=node, device=device, model_name=name, watts=watts, read_at=timezone.now())
+
+
+@pytest.fixture
+def three(node_make):
+    """Nodes of which the meter of the first alone can be read, and a GPU that nobody has read; no table of watts."""
+    nodes = [node_make("node-1", cpus=2), node_make("node-2", cpus=1), node_make("node-3", cpus=0, gpus=1)]
+    Node.objects.update(created_at=timezone.now() - timedelta(days=3))
+    read_make(nodes[0], 1.25)
+    return nodes
+
+
+def test_idle_energy_goes_by_the_meter_of_a_device_by_others_like_it_or_by_the_table(three, people):
+    rows = rows_by(people, "device")
+    told = {name: (row.idle_kwh * KWH_J / row.idle_hours / HOUR_S, row.idle_basis) for name, row in rows.items()}
+    assert told == {
+        "node-1 CPU 0": (pytest.approx(1.25), "measured"),
+        "node-1 CPU 1": (pytest.approx(1.25), "measured"),
+        "node-2 CPU 0": (pytest.approx(1.25), "modelled"),
+        "node-3 GPU 0": (pytest.approx(figures_for("cuda", "gpu").idle_w), "assumed"),
+    }
+    window = window_of("day")
+    cpu, gpu = pool_timeline(window)[:2]
+    assert cpu.idle_bases == {"measured": pytest.approx(2.5 * window.bucket_s), "modelled": pytest.approx(2250.0)}
+    assert (cpu.idle_basis, gpu.idle_basis, cpu.idle_w) == ("measured", "assumed", pytest.approx(3.75))
+    series = {one.name: one.basis for one in idle_series(devices_idle(uses_read(window)), window, 8)}
+    assert series == {name: basis for name, (_, basis) in told.items()}
+
+
+def test_the_watts_that_an_admin_entered_count_before_those_that_were_read(three, people):
+    PoolSetting.objects.update_or_create(pk=1, defaults={"power_table": {"cpu": {"idle_w": IDLE_W, "busy_w": 10.0}}})
+    row = rows_by(people, "device")["node-1 CPU 0"]
+    assert (row.idle_kwh, row.idle_basis) == (pytest.approx(24 * HOUR_S * IDLE_W / KWH_J), "assumed")
+    power = powers_known({("cpu", "core")})["cpu", "core"]
+    assert (power.idle_w, power.idle_basis, power.source) == (IDLE_W, "assumed", "the pool's power table")
+
+
+def test_offers_count_with_the_median_of_what_was_read_of_such_devices(three):
+    read_make(three[1], 1.75)
+    power = powers_known({("cpu", "core")})["cpu", "core"]
+    assert (power.idle_w, power.idle_basis, power.basis) == (1.5, "measured", "assumed")
+    assert power.source.endswith("; idle power: read on idle devices here")
+    assert device_model("cpu", "core").power == power
+    held = idle_power_of(power)
+    assert (held.watts, held.basis) == (1.5, "modelled"), "of a device that a job holds nothing was read idle"
+
+
+def test_who_works_draws_no_less_than_was_read_idle(three):
+    gpu = three[2].devices.get()
+    read_make(three[2], 500.0, gpu)
+    power = powers_known({("cuda", "gpu")})["cuda", "gpu"]
+    assert (power.idle_w, power.busy_w, power.basis, power.idle_basis) == (500.0, 500.0, "assumed", "measured")
+    assert "nvidia-smi" not in power.source
+    waiting = device_model("cuda", "gpu").power
+    assert (waiting.idle_w, waiting.waiting_w, waiting.busy_w) == (500.0, 500.0, 500.0)

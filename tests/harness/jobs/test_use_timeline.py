@@ -49,7 +49,7 @@ def test_what_a_wide_run_takes_is_read_in_as_many_queries_as_what_one_core_takes
     for count in (1, 4):
         job = job_make(resources={"device": "cpu", "count": count})
         run_now(job)
-        with django_assert_num_queries(7):
+        with django_assert_num_queries(8):
             assert job_energy(job).power_w > 0
 
 

@@ -50,7 +50,7 @@ def test_devices_that_differ_in_their_declared_slowdown_alone_share_what_is_read
     model_fit(KIND, NAME)
     slow, other = declared_name(NAME, 2.0), "Never measured"
     pool_setting_get()
-    with django_assert_num_queries(3):  # models, setting, GPUs whose sums go by their hosts
+    with django_assert_num_queries(4):  # models, setting, GPUs whose sums go by their hosts, what was read idle
         found = device_models([(KIND, NAME), (KIND, slow), ("cuda", NAME), (KIND, other)])
     assert found[KIND, slow].slowdown == 2.0 and found[KIND, slow].members is found[KIND, NAME].members
     assert found["cuda", NAME] == prior_for("cuda", NAME) and found[KIND, other] == prior_for(KIND, other)

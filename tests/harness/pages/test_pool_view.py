@@ -6,9 +6,10 @@ import re
 from types import SimpleNamespace
 
 from django.test import Client
+from django.utils import timezone
 
 from harness.pages.views.pool import NODES_SHOWN
-from harness.pool.models import Device, Node
+from harness.pool.models import Device, IdlePower, Node
 
 
 def add(count: int, **more: str) -> None:
@@ -54,3 +55,12 @@ def test_an_admin_may_slow_down_the_devices_of_the_nodes_that_are_shown(world: S
     owner.force_login(world.admin)
     options = re.findall(r'<option value="(rack-\d+) cpu:0"', shown(owner, "?q=rack-01"))
     assert options == [f"rack-{number:03}" for number in range(10, 20)]
+
+
+def test_what_a_device_draws_idle_is_told_with_what_it_rests_on(world: SimpleNamespace, owner: Client) -> None:
+    add(2)
+    node = Node.objects.get(name="rack-000")
+    before = shown(owner, "?q=rack-000")
+    IdlePower.objects.create(node=node, model_name="Example Epyc", watts=1.75, read_at=timezone.now())
+    assert "1 W idle, assumed" in before and "1.8 W idle, measured" in shown(owner)
+    assert "1.8 W idle, modelled" in shown(owner), "of the other one, which has no meter"

@@ -14,7 +14,8 @@ from harness.jobs.timelines import Bucket
 from harness.jobs.use_rows import UseRow
 from harness.jobs.windows import KWH_J
 from harness.pages.use_view import bases_words, energy_unit, mass_words, use_charts, use_lines
-from harness.pool.models import Node
+from harness.pool.models import IdlePower, Node
+from scheduler.estimation.device_table import figures_for
 from tests.harness.jobs.test_queueing import use_make
 
 
@@ -43,7 +44,7 @@ def test_the_power_of_the_pool_is_told_with_its_co2_and_what_it_rests_on() -> No
             busy_w=30.0,
             idle_w=20.0,
             busy_bases={"modelled": 1.0},
-            idle_j=2.0,
+            idle_bases={"assumed": 2.0},
         ),
         Bucket(
             starts_at=at,
@@ -54,7 +55,7 @@ def test_the_power_of_the_pool_is_told_with_its_co2_and_what_it_rests_on() -> No
             busy=1,
             idle_w=50.0,
             busy_bases={"measured": 45.0},
-            idle_j=2.0,
+            idle_bases={"assumed": 2.0},
         ),
     ]
     _, power, *_ = use_charts(buckets, [], [], "day", "job", co2_g_per_kwh=400.0)
@@ -128,3 +129,22 @@ def test_no_object_is_made_of_each_use_that_the_page_adds_up(people, job, node_m
     client.force_login(people.owner)
     page = client.get(reverse("pool_use"), {"span": "day", "by": by}).content.decode()
     assert facts(page)["Energy at work"] == "2 kWh measured" and not made
+
+
+@pytest.mark.django_db
+def test_idle_energy_says_how_much_of_it_was_measured(people, node_make, client) -> None:
+    nodes = [node_make("node-1", cpus=1), node_make("node-2", cpus=0, gpus=1)]
+    Node.objects.update(created_at=timezone.now() - timedelta(days=3))
+    watts = figures_for("cuda", "gpu").idle_w
+    IdlePower.objects.create(node=nodes[0], model_name="core", watts=3 * watts, read_at=timezone.now())
+    client.force_login(people.owner)
+    page = client.get(reverse("pool_use"), {"span": "day", "by": "device"}).content.decode()
+    assert facts(page)["Energy idle"].endswith("measured 75 %, assumed 25 %")
+    assert re.findall(r'data-label="Basis of idle">(\w+)<', page) == ["measured", "assumed"]
+    answer = client.get("/api/v1/pool/use", {"span": "day", "by": "device"}).json()
+    assert [row["idle"]["basis"] for row in answer["items"]] == ["measured", "assumed"]
+    nodes_told = client.get("/api/v1/pool").json()["nodes"]
+    assert [(one["idle_w"], one["idle_basis"]) for node in nodes_told for one in node["devices"]] == [
+        (3 * watts, "measured"),
+        (watts, "assumed"),
+    ]

@@ -24,5 +24,5 @@ def test_a_device_of_a_gang_that_got_no_rank_shows_none(
     place_now(job_make(mode="sync", resources={"device": "cpu", "count": 2}))
     assert ranks() == [0, 1, None]
     Allocation.objects.filter(rank=1).update(rank=2)  # beyond all that its plan has
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(6):
         assert ranks() == [0, None, None]

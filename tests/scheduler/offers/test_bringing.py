@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -46,16 +46,17 @@ def test_the_finish_has_its_range_and_that_of_the_run():
     assert late.chance(NOW_S + 340) == pytest.approx(0.9)
 
 
-def test_devices_that_wait_for_it_draw_their_idle_power_and_that_is_assumed():
+def test_devices_that_wait_for_it_draw_their_idle_power_and_the_sum_rests_on_that():
     idle = replace(VARIES, idle_w=3.0)
     (line,), (near,) = told([cpus(1)], idle).lines, offer([cpus(1)]).lines
     more_j = [getattr(line.energy_j, end) - getattr(near.energy_j, end) for end in ("low", "mid", "high")]
     assert more_j == pytest.approx([165.0, 330.0, 660.0])
     assert line.estimate == near.estimate
     metered = replace(line.estimate, energy_basis=Basis.MEASURED)
-    little = replace(idle, idle_w=0.01)
-    bases = [replace(line, estimate=metered, bringing=one).energy_basis for one in (line.bringing, little)]
-    assert bases == [Basis.ASSUMED, Basis.MEASURED], "what is too little to tell leaves it measured"
+    little, read = replace(idle, idle_w=0.01), replace(line.bringing, idle_basis=Basis.MODELLED)
+    bases = [replace(line, estimate=metered, bringing=one).energy_basis for one in (line.bringing, read, little)]
+    assert bases == [Basis.ASSUMED, Basis.MODELLED, Basis.MEASURED], "what is too little to tell leaves it measured"
+    assert Bringing.from_dict(asdict(read)) == read and Bringing.from_dict({}).idle_basis is Basis.ASSUMED
 
 
 def test_of_two_ways_that_draw_as_much_that_which_has_the_data_is_cheapest():

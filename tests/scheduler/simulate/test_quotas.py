@@ -14,6 +14,9 @@ from scheduler.simulate.report import report_html
 from scheduler.simulate.run import misfits, sim_jobs, simulate
 from scheduler.simulate.trace_rows import TraceError
 from scheduler.simulate.traces import trace_read
+from scheduler.types import Quota
+from tests.scheduler.policies.test_queueing import decide
+from tests.scheduler.pools import hard_quota, job, node, pool, runs, way
 
 HEAD = "job_id,submitted_s,deadline_s,count,run_s,project\n"
 BUSY = HEAD + "".join(f"r{number},0,,1,600,red\n" for number in range(4)) + "b0,0,,1,600,blue\n"
@@ -36,7 +39,7 @@ def bound(trace, *given, pool="1x4", kept=()):
     return place.bound(quotas=quotas, table=SHIPPED), said
 
 
-@pytest.mark.parametrize("policy", ["fifo", "fair_share", "edf", "deadline_energy"])
+@pytest.mark.parametrize("policy", ["fifo", "fair_share", "edf", "edf_widest", "deadline_energy"])
 def test_a_project_holds_no_more_than_a_quota_that_is_never_exceeded(tmp_path, policy):
     trace = written(tmp_path, BUSY)
     free, _ = bound(trace)
@@ -174,3 +177,12 @@ def test_a_bad_quota_of_a_history_is_named(tmp_path, change, words):
 def test_two_quotas_of_a_history_for_the_same_devices_are_refused(tmp_path):
     with pytest.raises(TraceError, match=r"history\.json, quota 2: red has two quotas of cuda"):
         limits_of(history(tmp_path, [KEPT[0], KEPT[0] | {"devices": 2}]))
+
+
+def test_what_a_project_holds_counts_when_edf_widest_makes_another_job_of_it_wider():
+    ways = (way(1, run_s=100), way(2, run_s=50), way(3, run_s=40))
+    held = runs(job("held", way(1, run_s=100), project="p"), "n1", "cpu0")
+    wide = runs(job("wide", *ways, project="p", can_pause=True), "n1", "cpu1")
+    for quota in (hard_quota({"cpu": 3}), Quota(devices={"cpu": 3})):
+        decision = decide([held, wide], pool(node(cpus=6)), policy="edf_widest", quotas={"p": quota})
+        assert {change.job_id: change.option.count for change in decision.changes} == {"wide": 2}
