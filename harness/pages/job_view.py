@@ -109,7 +109,7 @@ def header(job: Job) -> dict[str, Any]:
         "borrows": job.expected_finish_at is not None and job.pk in borrowers([job]),
         "mode": {"name": mode, "why": why},
         "rate": {"peak": rate, "why": rate_why},
-        "is_tested_first": state == JobState.DRAFT and rate_test_first(job),
+        "is_tested_first": rate_test_first(job),
         "energy": energy_of(job),
         "emulated": emulated_words(job),
     }

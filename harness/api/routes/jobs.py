@@ -29,7 +29,7 @@ from harness.jobs.models import Job
 from harness.jobs.programs import spec_read
 from harness.jobs.queueing import job_reserved_until
 from harness.rates import submitting
-from harness.rates.selectors import job_rate
+from harness.rates.selectors import job_rate, rate_test_first
 from worker.states import JobState
 
 router = Router()
@@ -72,6 +72,7 @@ def job_detail(job: Job) -> dict[str, Any]:
         "mode_why": why,
         "learning_rate": rate,
         "learning_rate_why": rate_why,
+        "rate_test_first": rate_test_first(job),
         "reserved_until": job_reserved_until(job),
         "queue_position": selectors.queue_position(job),
         "emulated": emulated_words(job),

@@ -200,6 +200,7 @@ class JobDetail(JobOut):
     mode_why: str = Field(description="Why it is that mode.")
     learning_rate: float | None = Field(description="Peak, as resolved; null: spec.yaml was edited by hand.")
     learning_rate_why: str = Field(description="Where it comes from: the family, a rule, a range test, the spec.")
+    rate_test_first: bool = Field(description="A draft that was submitted and is queued by itself after a range test.")
     emulated: str = Field(description="Its devices that were declared slower than they are; empty: none.")
 
 
