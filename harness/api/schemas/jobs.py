@@ -196,7 +196,10 @@ class JobDetail(JobOut):
     )
     promise: PromiseOut
     options: list[dict[str, Any]] = Field(description="Ways to run it that the scheduler may choose from.")
-    mode: str = Field(description="How its devices work together: of the newest attempt, else of the spec.")
+    mode: str = Field(
+        description="How its devices work together: of the newest attempt, or of the offer taken since; else "
+        "of the spec."
+    )
     mode_why: str = Field(description="Why it is that mode.")
     learning_rate: float | None = Field(description="Peak, as resolved; null: spec.yaml was edited by hand.")
     learning_rate_why: str = Field(description="Where it comes from: the family, a rule, a range test, the spec.")
