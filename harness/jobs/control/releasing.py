@@ -106,6 +106,24 @@ def return_overdue(attempt: JobAttempt, names: Iterable[str], nodes: Mapping[str
     return all(at is None or abs(now - at) > RETURN_LIMIT for at in heard)
 
 
+def jobs_returning(node: Node) -> list[Job]:
+    """Those whose ranks have ended everywhere, and of which this node has still something to return."""
+    rows = JobAttempt.objects.filter(ended_at=None, job__state=JobState.RETURNING)
+    open_now = rows.select_related("job__project", "job__owner").order_by("job_id")
+    return [attempt.job for attempt in open_now if node.name in _returns(attempt)]
+
+
+def names_returning(node: Node) -> list[str]:
+    """Names of these jobs."""
+    return [job.name for job in jobs_returning(node)]
+
+
+def _returns(attempt: JobAttempt) -> frozenset[str]:
+    """Nodes of a released attempt that have not said that they are done."""
+    done = _told(attempt, END_KIND).keys() if is_spread(attempt) else ()
+    return frozenset(nodes_of(attempt)) - left_nodes(attempt) - set(done)
+
+
 def was_to_pause(job: Job) -> bool:
     """Whether a job whose results are being returned had been asked to pause before that."""
     rows = JobEvent.objects.filter(job=job, kind="state", new_state=JobState.RETURNING, token=job.token)

@@ -23,11 +23,11 @@ from harness.pool import services
 from harness.pool.joining import join_command, join_token_make
 from harness.pool.links import link_list
 from harness.pool.models import NodeState
+from harness.pool.removing import node_remove
 from harness.pool.selectors import NodeRow, pool_overview
 from harness.pool.services import (
     node_add,
     node_drain,
-    node_remove,
     node_undrain,
     pool_setting_get,
     pool_setting_update,

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from harness.jobs.control.effects import events_apply
 from harness.jobs.models import Job
 from harness.jobs.options import job_options_set
 from harness.pool.models import Device, Node
 from scheduler.types import Option
 from tests.harness.client.conftest import Dlh
-from tests.harness.jobs.helpers import queue
+from tests.harness.jobs.helpers import event, queue, run_now
 from tests.harness.jobs.test_queueing import use_make
 
 
@@ -135,6 +136,15 @@ def test_a_table_of_use_has_the_rows_of_all_pages(
     monkeypatch.setattr(commands, "_ROWS_AT_ONCE", 1)
     found = dlh("pool", "use", "--span", "day", "--by", "job", *more)
     assert "first" in found.out and "second" in found.out and not found.err
+
+
+def test_a_node_with_results_to_return_is_removed_by_force(dlh: Dlh, admin: SimpleNamespace, job_make: Any) -> None:
+    attempt = run_now(job_make())
+    events_apply(attempt.job_id, [event(attempt.job, "returning", 5, rank=-1, node="node-1")])
+    Node.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=1))
+    refused = dlh("pool", "rm", "node-1")
+    assert refused.code == 2 and attempt.job.name in refused.err and "--force" in refused.err
+    assert dlh("pool", "rm", "node-1", "--force").code == 0 and not Node.objects.exists()
 
 
 def test_a_drain_tells_its_consequences_first(dlh: Dlh, admin: SimpleNamespace) -> None:

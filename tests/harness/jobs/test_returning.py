@@ -15,6 +15,7 @@ from harness.jobs.control.tick import tick
 from harness.jobs.drain import drain_consequences
 from harness.jobs.models import Allocation, DeviceUse, Job, JobAttempt, JobEvent
 from harness.pool.models import Node
+from harness.pool.removing import node_remove
 from harness.pool.services import pool_setting_update
 from tests.harness.jobs.helpers import BROKEN, event, place_now, queue, run_now, stops
 
@@ -144,6 +145,26 @@ def test_one_that_stays_away_with_what_a_run_made_that_failed_has_it_fail(attemp
     reconcile()
     attempt.job.refresh_from_db()
     assert (attempt.job.state, attempt.job.failure["code"]) == ("failed", BROKEN["code"])
+
+
+def test_a_node_with_results_to_return_leaves_the_pool_by_force_alone_and_its_job_then_trains_again(attempt, people):
+    told(attempt, "returning")
+    silent(minutes=1)
+    with pytest.raises(Conflict, match=f"What 1 job made is on node-1 alone and not returned yet: {attempt.job.name}"):
+        node_remove(user=people.admin, name="node-1")
+    node_remove(user=people.admin, name="node-1", force=True)
+    JobAttempt.objects.update(seen_at=timezone.now() - timedelta(minutes=1))
+    reconcile()
+    attempt.job.refresh_from_db()
+    assert (attempt.job.state, Node.objects.exists()) == ("queued", False)
+
+
+def test_a_node_that_has_returned_everything_can_be_removed(attempt, people):
+    told(attempt, "returning")
+    told(attempt, "exited", 6, outcome="succeeded", failure=None)
+    silent(minutes=1)
+    node_remove(user=people.admin, name="node-1")
+    assert not Node.objects.exists()
 
 
 @pytest.mark.parametrize(("minutes", "state"), [(10, "returning"), (20, "queued")])
