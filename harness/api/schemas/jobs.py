@@ -159,7 +159,9 @@ class JobOut(Schema):
     deadline_at: datetime | None = Field(description="Requested finish.")
     promised_at: datetime | None = Field(description="Finish promised at admission.")
     expected_start_at: datetime | None
-    expected_finish_at: datetime | None
+    expected_finish_at: datetime | None = Field(
+        description="Null: nothing is known of it yet, or it makes no progress (`idle_s`)."
+    )
     expected_low_at: datetime | None = Field(description="With `expected_high_at`: holds the finish 8 times out of 10.")
     expected_high_at: datetime | None
     slack_s: float | None = Field(
