@@ -13,6 +13,7 @@ from codegen.spec import TaskSpec
 from codegen.spec_yaml import dump
 from harness.datasets.selectors import dataset_profile
 from harness.jobs.admission import is_being_measured
+from harness.jobs.control.awaited import results_awaited
 from harness.jobs.control.expectations import idle_s, left_s, slack_s
 from harness.jobs.emulated import emulated_words
 from harness.jobs.logs import LogPart
@@ -112,6 +113,7 @@ def header(job: Job) -> dict[str, Any]:
         "is_tested_first": rate_test_first(job),
         "energy": energy_of(job),
         "emulated": emulated_words(job),
+        "awaited": results_awaited(job),
     }
 
 

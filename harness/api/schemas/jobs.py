@@ -181,6 +181,13 @@ class PromiseOut(Schema):
     admitted_at: datetime | None = Field(None, description="When it was promised.")
 
 
+class AwaitedOut(Schema):
+    """Results of a run that ended with success, which only a node that does not answer has."""
+
+    node: str
+    until: datetime = Field(description="Then it trains again from its newest checkpoint; *resume* has it do so now.")
+
+
 class JobDetail(JobOut):
     """A job with its spec."""
 
@@ -206,6 +213,7 @@ class JobDetail(JobOut):
     learning_rate: float | None = Field(description="Peak, as resolved; null: spec.yaml was edited by hand.")
     learning_rate_why: str = Field(description="Where it comes from: the family, a rule, a range test, the spec.")
     rate_test_first: bool = Field(description="A draft that was submitted and is queued by itself after a range test.")
+    awaited: AwaitedOut | None = Field(description="What it waits for while it is `returning`; null: its node answers.")
     emulated: str = Field(description="Its devices that were declared slower than they are; empty: none.")
 
 
