@@ -46,6 +46,17 @@ def test_the_page_says_where_they_are_and_what_can_be_done(
     assert awaited.state == "queued" and "its results are on" not in shown(client, awaited, people.owner)
 
 
+def test_the_page_says_what_holds_up_results_whose_node_answers(
+    awaited: Job, people: SimpleNamespace, client: Client
+) -> None:
+    Node.objects.update(state="up")
+    assert "held up" not in shown(client, awaited, people.owner)
+    why = "What the run makes stays on its node: something cuts off requests of 8 MiB."
+    events_apply(awaited.pk, [event(awaited, "note", 6, rank=-1, message=why)])
+    page = shown(client, awaited, people.owner)
+    assert "Its results are being returned, and are held up." in page and why in page
+
+
 def test_the_api_names_the_node_and_until_when(awaited: Job, people: SimpleNamespace, client: Client) -> None:
     client.force_login(people.owner)
     told = client.get(f"/api/v1/jobs/{awaited.pk}").json()["awaited"]
