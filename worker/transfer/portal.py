@@ -137,8 +137,8 @@ class Portal:
             answer.read()  # what is left of it, so that the connection can be used again
         except (OSError, http.client.HTTPException) as error:
             self.drop()
-            kind = PortalCut if body and isinstance(error, _CUT) else PortalAway
-            raise kind(f"{self._host}: {error or type(error).__name__}") from error
+            away = PortalCut if body and isinstance(error, _CUT) else PortalAway
+            raise away(f"{self._host}: {error or type(error).__name__}") from error
         except BaseException:
             self.drop()
             raise
