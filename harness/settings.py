@@ -194,6 +194,8 @@ STORAGE_QUOTA_BYTES = env_int("DLH_STORAGE_QUOTA_GIB", 0) * 2**30 or None
 JOB_DISK_BYTES = env_int("DLH_JOB_DISK_GIB", 20) * 2**30
 STALL_S = env_int("DLH_STALL_S", 300)
 """A run that makes no progress for so long is ended."""
+RETURN_WAIT_S = env_int("DLH_RETURN_WAIT_S", 7200, least=900)
+"""So long a silent node is waited for that alone has what a run made which had ended with success."""
 PROJECTS_MAX = env_int("DLH_PROJECTS_MAX", 10)
 """Projects that one person may create, admins of the installation as many as they like; 0: nobody else any."""
 TRASH_DAYS = env_int("DLH_TRASH_DAYS", 14)

@@ -70,6 +70,7 @@ def time_zone_choose(*, user: User, name: str) -> None:
     if name:
         _check(name)
     User.objects.filter(pk=user.pk).update(time_zone=name)
+    user.time_zone = name
 
 
 def browser_time_zone_note(*, user: User, name: str) -> None:

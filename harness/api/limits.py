@@ -32,9 +32,9 @@ _UPLOADS = re.compile(r"/api/v1/uploads(/[^/]*)?/?")
 _POINTS = re.compile(r"/api/v1/pool/calibration/points/?|/pool/calibration/import/")
 POINTS_LIMIT_BYTES = 68 * MIB
 """A file of measured points, as text in JSON."""
-_PIECES = re.compile(r"/api/v1/node/runs/[^/]+/[^/]+/(pieces|logs/[^/]+)/?")
+_PIECES = re.compile(r"/api/v1/node/(probe|runs/[^/]+/[^/]+/(pieces|logs/[^/]+))/?")
 PIECE_LIMIT_BYTES = 9 * MIB
-"""Of what a node returns; nodes send 8 MiB."""
+"""Of what a node returns, or sends to see whether it could; nodes send 8 MiB."""
 _PREDICTIONS = re.compile(r"/api/v1/jobs/[^/]+/predictions/?|/jobs/[^/]+/predict/")
 
 Message = dict[str, Any]

@@ -19,8 +19,16 @@ _LINES_PER_PAGE = 5000
 
 
 def rests(job: Json) -> bool:
-    """Whether nothing more happens to the job without a person."""
-    return job["state"] in ENDED or job["state"] in {"paused", "draft"}
+    """Whether nothing more happens to the job without a person.
+
+    A draft whose learning rate is tested first is queued by itself after the test.
+    """
+    return job["state"] in ENDED or job["state"] == "paused" or (job["state"] == "draft" and not tested_first(job))
+
+
+def tested_first(job: Json) -> bool:
+    """Whether it is a draft that was submitted and waits for its range test."""
+    return bool(job.get("rate_test_first"))
 
 
 def job_updates(client: Client, job_id: str, *, sleep: Callable[[float], None] = time.sleep) -> Iterator[Json]:

@@ -11,10 +11,12 @@ class JobsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Answer for what lies on the disk, and what of it is copied."""
+        """Answer for what lies on the disk, what of it is copied, and what a node has yet to return."""
         from harness.bucket.due import DUE
         from harness.jobs import disk_use
         from harness.jobs.control.copied import jobs_due
+        from harness.jobs.control.releasing import names_returning
+        from harness.pool.removing import RETURNING
         from harness.storage.items import ITEMS
         from harness.storage.use import CONTENTS, USES
 
@@ -22,3 +24,4 @@ class JobsConfig(AppConfig):
         CONTENTS.answered_by(disk_use.contents_named)
         USES.answered_by(disk_use.jobs_use)
         ITEMS.answered_by(disk_use.items)
+        RETURNING.answered_by(names_returning)

@@ -9,16 +9,15 @@ from datetime import datetime
 
 from harness.accounts.access import require_admin
 from harness.accounts.models import User
-from harness.jobs.control.parts import nodes_of
+from harness.jobs.control.releasing import jobs_returning
 from harness.jobs.control.views import Facts, facts_read
-from harness.jobs.models import Allocation, Job, JobAttempt
+from harness.jobs.models import Allocation, Job
 from harness.moments import moment_of
 from harness.pool.models import Node
 from harness.pool.naming import node_named
 from scheduler.place import place
 from scheduler.placing.obstacles import NEVER
 from scheduler.types import ChangeKind, PoolView, WaitReason
-from worker.states import JobState
 
 PAUSED = "It makes room for a job that goes before it, and resumes later."
 LATER_S = 60.0
@@ -109,11 +108,8 @@ def _running_on(node: Node) -> tuple[RunningThere, ...]:
     for allocation in Allocation.objects.filter(device__node=node).select_related("job__project", "job__owner"):
         held[allocation.job_id] += 1
         jobs[allocation.job_id] = allocation.job
-    for attempt in JobAttempt.objects.filter(ended_at=None, job__state=JobState.RETURNING).select_related(
-        "job__project", "job__owner"
-    ):
-        if node.name in nodes_of(attempt):
-            held[attempt.job_id], jobs[attempt.job_id] = 0, attempt.job
+    for job in jobs_returning(node):
+        held[job.pk], jobs[job.pk] = 0, job
     rows = [
         RunningThere(job=jobs[pk], devices=count, finish_at=jobs[pk].expected_finish_at) for pk, count in held.items()
     ]

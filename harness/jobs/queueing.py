@@ -13,7 +13,7 @@ from harness.accounts.access import require_admin, visible_projects
 from harness.accounts.audit import audit_write
 from harness.accounts.models import User
 from harness.errors import Conflict, Invalid
-from harness.jobs.control.expectations import slack_s
+from harness.jobs.control.expectations import idle_s, slack_s
 from harness.jobs.models import Job
 from harness.jobs.options import option_read, option_words, options_of
 from harness.jobs.queue_order import neighbours, queue_changed, shown_order
@@ -48,6 +48,8 @@ class QueueRow:
     expected_high_at: datetime | None
     reserved_until: datetime | None
     """Until about then the devices are kept that it waits for, where it has no expected times; None: they are not."""
+    idle_s: float | None
+    """For how long it has made no progress, as `expectations.idle_s`: it has no expected times then."""
     promised_at: datetime | None
     slack_s: float | None
     warning: str
@@ -115,6 +117,7 @@ def _row(job: Job, place: int | None, visible: bool, borrows: bool, reserved: Se
         expected_low_at=job.expected_low_at,
         expected_high_at=job.expected_high_at,
         reserved_until=_reserved_until(job, reserved) if visible else None,
+        idle_s=idle_s(job),
         promised_at=job.promised_at if visible else None,
         slack_s=slack_s(job) if visible else None,
         warning=job.warning if visible else "",

@@ -17,6 +17,8 @@ from harness.broker import task_send_on_commit
 from harness.errors import Conflict, Invalid, NotFound
 from harness.jobs import programs
 from harness.jobs.admission import job_admit_again
+from harness.jobs.control.attempts import attempt_end
+from harness.jobs.control.awaited import Awaited, results_awaited
 from harness.jobs.drafts import (
     job_clone,
     job_create,
@@ -39,6 +41,7 @@ from harness.jobs.trash import job_delete, job_purge, job_restore
 from harness.pool.models import Node, NodeState
 from harness.pool.services import node_queue, pool_setting_get
 from harness.storage.room import storage_check
+from worker.events import FailureCode, Outcome
 from worker.states import HAS_ATTEMPT, TERMINAL, JobState
 
 __all__ = [
@@ -184,7 +187,8 @@ def stop_send(job_id: str, how: str) -> None:
 
 
 def job_resume(*, user: User, job: Job, checkpoint: str = "") -> Job:
-    """Queue a paused, failed or cancelled job again, from the named checkpoint or the newest good one.
+    """Queue a paused, failed or cancelled job again, from the named checkpoint or the newest good one; also one whose
+    results are on a node alone that does not answer: they are not waited for any longer.
 
     Raises `NotFound`, `Forbidden`, `Conflict` (state, or nothing to resume from), `NoSpace` (storage quota).
     """
@@ -197,6 +201,8 @@ def job_resume(*, user: User, job: Job, checkpoint: str = "") -> Job:
         raise NotFound(
             f"There is no checkpoint {checkpoint}.", field="checkpoint", hint="The job's page and dlh show list them."
         )
+    if awaited := results_awaited(job):
+        return _train_again(user, job, awaited, checkpoint)
     olds = [JobState.PAUSED]
     if kept.exists():
         olds += [JobState.FAILED, JobState.CANCELLED]
@@ -218,6 +224,17 @@ def job_resume(*, user: User, job: Job, checkpoint: str = "") -> Job:
         if moved is None:
             raise _no_resume(job)
         _not_in_trash(job)  # again: from here on the row is ours
+    return job_moved(job)
+
+
+def _train_again(user: User, job: Job, awaited: Awaited, checkpoint: str) -> Job:
+    """End an attempt that had succeeded as lost; its node returns nothing of it any more. Raises `Conflict`."""
+    told = f"{user.username} does not wait for its results, which are on {awaited.node} alone."
+    attempt = job.attempts.get(number=job.token)
+    failure = {"code": str(FailureCode.NODE_LOST), "message": told}
+    if not attempt_end(attempt, Outcome.LOST, failure, forgiven=True):
+        raise _wrong_state(job, "resumed")
+    Job.objects.filter(pk=job.pk, state=JobState.QUEUED).update(resume_from=checkpoint)
     return job_moved(job)
 
 

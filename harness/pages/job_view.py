@@ -13,6 +13,7 @@ from codegen.spec import TaskSpec
 from codegen.spec_yaml import dump
 from harness.datasets.selectors import dataset_profile
 from harness.jobs.admission import is_being_measured
+from harness.jobs.control.awaited import results_awaited
 from harness.jobs.control.expectations import idle_s, left_s, slack_s
 from harness.jobs.emulated import emulated_words
 from harness.jobs.logs import LogPart
@@ -109,10 +110,23 @@ def header(job: Job) -> dict[str, Any]:
         "borrows": job.expected_finish_at is not None and job.pk in borrowers([job]),
         "mode": {"name": mode, "why": why},
         "rate": {"peak": rate, "why": rate_why},
-        "is_tested_first": state == JobState.DRAFT and rate_test_first(job),
+        "is_tested_first": rate_test_first(job),
         "energy": energy_of(job),
         "emulated": emulated_words(job),
+        "awaited": results_awaited(job),
+        "held_up": _held_up(job),
     }
+
+
+def _held_up(job: Job) -> str:
+    """Why results do not return, as their node said last; empty where it said nothing of it."""
+    if job.state != JobState.RETURNING:
+        return ""
+    since = job.events.filter(kind="state", new_state=JobState.RETURNING, token=job.token).order_by("-pk").first()
+    if since is None:
+        return ""
+    notes = job.events.filter(kind="note", token=job.token, pk__gt=since.pk)
+    return notes.order_by("-pk").values_list("message", flat=True).first() or ""
 
 
 def _finish_spreads(job: Job) -> bool:

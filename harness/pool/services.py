@@ -16,7 +16,6 @@ from harness.accounts.models import User
 from harness.broker import own_clock_ahead_s, publish_pool, task_send_on_commit
 from harness.errors import Conflict, Invalid, NotFound
 from harness.plain import INTEGER_MAX, plain
-from harness.pool.broker_users import broker_user_remove
 from harness.pool.devices import DeviceFields, device_find, devices_follow
 from harness.pool.idle_power import IdleReading, idle_power_keep, idle_readings
 from harness.pool.models import Device, DeviceKind, NetworkEncryption, Node, NodeState, Policy, PoolSetting
@@ -176,22 +175,6 @@ def device_slow(*, user: User, node: str, kind: str, index: int, factor: float) 
         task_send_on_commit("control.estimates_renew")
     publish_pool("node", {"node": node, "state": device.node.state})
     return device
-
-
-def node_remove(*, user: User, name: str) -> None:
-    """Take a node out of the pool. Raises `Forbidden`, `NotFound`; `Conflict` while it runs jobs or its agent lives."""
-    require_admin(user)
-    node = node_named(name)
-    if Device.objects.filter(node=node, allocation__isnull=False).exists():
-        raise Conflict(f"Jobs run on {name}.", hint="Drain the node and wait, or cancel its jobs.")
-    if node.heartbeat_at and timezone.now() - node.heartbeat_at < HEARTBEAT_LIMIT:
-        raise Conflict(f"The agent on {name} is running and would join again.", hint="Stop the agent there first.")
-    with transaction.atomic():
-        node.delete()
-        audit_write(user, "node_remove", name)
-        if node.secret_digest:
-            transaction.on_commit(lambda: broker_user_remove(name), robust=True)
-    publish_pool("node", {"node": name, "state": "removed"})
 
 
 def node_report(report: dict[str, Any]) -> Node | None:

@@ -14,6 +14,7 @@ from harness.jobs.models import Job
 from harness.rates.keys import rate_key, run_setting
 from harness.rates.models import RateTest
 from scheduler.rates.interval import RateRange
+from worker.states import JobState
 
 CURVE_COLUMNS = ("learning rate", "loss", "loss fit", "score", "logarithmic fit")
 ENDS = ("low", "high", "centre")
@@ -35,7 +36,7 @@ def job_rate(job: Job) -> tuple[float | None, str]:
 
 def rate_test_first(job: Job) -> bool:
     """Whether a draft is submitted as soon as its range test is over."""
-    return RateTest.objects.filter(job=job, submit=True).exists()
+    return job.state == JobState.DRAFT and RateTest.objects.filter(job=job, submit=True).exists()
 
 
 def rate_tests(job: Job) -> QuerySet[RateTest]:

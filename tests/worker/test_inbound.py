@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
 import io
 import json
 import re
 import socket
 import threading
 import urllib.error
+from typing import Any
 
 import pytest
 
@@ -138,6 +140,44 @@ def test_the_line_to_the_portal_is_timed_as_well(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(portal.urllib.request, "urlopen", lambda request, timeout: io.BytesIO(b"{}"))
     found = portal.bandwidth_back("http://portal", "dlhn_x")
     assert found.state is state and "to the portal" in found.text
+
+
+@pytest.mark.parametrize(
+    ("error", "small_pass", "state"),
+    [
+        (urllib.error.URLError(ConnectionResetError(104, "Connection reset by peer")), True, State.WARN),
+        (http.client.RemoteDisconnected("Remote end closed connection without response"), True, State.WARN),
+        (urllib.error.URLError(ConnectionResetError(104, "Connection reset by peer")), False, State.SKIP),
+        (urllib.error.URLError(TimeoutError("timed out")), True, State.SKIP),
+    ],
+)
+def test_what_cuts_off_large_requests_to_the_portal_is_told_with_what_to_set(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, small_pass: bool, state: State
+) -> None:
+    def urlopen(request: Any, timeout: float) -> io.BytesIO:
+        if len(request.data) > 1024 or not small_pass:
+            raise error
+        return io.BytesIO(b"{}")
+
+    monkeypatch.setattr(portal.urllib.request, "urlopen", urlopen)
+    found = portal.bandwidth_back("http://portal", "dlhn_x")
+    assert found.state is state
+    assert ("requests of 8 MiB are cut off" in found.text and "client_max_body_size" in found.step) is (
+        state is State.WARN
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "state"), [(b"<html>", State.WARN), (b'{"error": {"code": "too_large"}}', State.SKIP)]
+)
+def test_a_proxy_that_refuses_large_requests_is_not_the_portal(
+    monkeypatch: pytest.MonkeyPatch, body: bytes, state: State
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise urllib.error.HTTPError("http://portal", 413, "no", {}, io.BytesIO(body))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(portal.urllib.request, "urlopen", refuse)
+    assert portal.bandwidth_back("http://portal", "dlhn_x").state is state
 
 
 def test_a_portal_that_takes_no_bytes_to_time_is_an_older_one(monkeypatch: pytest.MonkeyPatch) -> None:

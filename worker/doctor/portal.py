@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 import time
 import urllib.error
 import urllib.request
@@ -16,13 +17,16 @@ from urllib.parse import urlsplit
 import redis
 
 from worker.doctor.findings import Finding, bad, ok, skip, warn
+from worker.transfer.breaks import PROXY_STEP, SMALL_BYTES
+from worker.transfer.sending import PIECE_BYTES
 from worker.words import size_words
 
 TIMEOUT_S = 10.0
 CLOCK_WARN_S, CLOCK_BAD_S = 1.0, 5.0
 MEASURED_BYTES = 32 << 20
-MEASURED_BACK_BYTES = 4 << 20
-"""The most that the portal takes of such a body."""
+MEASURED_BACK_BYTES = PIECE_BYTES
+"""As much as a node sends at once of what a run makes."""
+BACK_TIMEOUT_S = 30.0
 BANDWIDTH_WARN_BYTES_PER_S = 10 << 20
 REDIS_FIXED = {(6, 2): 20, (7, 2): 11, (7, 4): 6, (8, 0): 4, (8, 2): 2}
 """CVE-2025-49844 (a use after free in Lua): first fixed patch of each release line of Redis; newer lines have it."""
@@ -101,13 +105,20 @@ def health(url: str) -> dict[str, Any]:
         return body
 
 
-def _open(url: str, secret: str, body: bytes | None = None, content_type: str = "application/octet-stream") -> Any:
+def _open(
+    url: str,
+    secret: str,
+    body: bytes | None = None,
+    content_type: str = "application/octet-stream",
+    *,
+    timeout_s: float = TIMEOUT_S,
+) -> Any:
     """Get, or post."""
     headers = {"Authorization": f"Bearer {secret}"} if secret else {}
     if body is not None:
         headers["Content-Type"] = content_type
     request = urllib.request.Request(url, body, headers)  # noqa: S310 - the portal's address, given by the operator
-    return urllib.request.urlopen(request, timeout=TIMEOUT_S)  # noqa: S310
+    return urllib.request.urlopen(request, timeout=timeout_s)  # noqa: S310
 
 
 def clock(ahead_s: float, uncertain_s: float) -> Finding:
@@ -140,12 +151,15 @@ def bandwidth_back(url: str, secret: str) -> Finding:
     """From here to the portal."""
     name, began_s = "bandwidth back", time.perf_counter()
     try:
-        with _open(f"{url}/api/v1/node/probe", secret, bytes(MEASURED_BACK_BYTES)) as answer:
-            answer.read()
+        _probe_send(url, secret, MEASURED_BACK_BYTES)
     except urllib.error.HTTPError as error:
         with error:
+            if error.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and not _is_of_portal(error):
+                return _too_large(name, f"are refused on the way to the portal ({error.code})")
             return skip(name, f"not measured: the portal answers {error.code}, perhaps as one of an older release")
     except OSError as error:
+        if isinstance(getattr(error, "reason", error), ConnectionError | ssl.SSLEOFError) and _small_pass(url, secret):
+            return _too_large(name, "are cut off on the way to the portal, while small ones are answered")
         return skip(name, f"not measured: {error}")
     rate = MEASURED_BACK_BYTES / (time.perf_counter() - began_s)
     text = f"{size_words(rate)}/s to the portal"
@@ -155,6 +169,32 @@ def bandwidth_back(url: str, secret: str) -> Finding:
         )
         return warn(name, text, meaning, "Use a faster link.")
     return ok(name, text)
+
+
+def _probe_send(url: str, secret: str, size_bytes: int) -> None:
+    with _open(f"{url}/api/v1/node/probe", secret, bytes(size_bytes), timeout_s=BACK_TIMEOUT_S) as answer:
+        answer.read()
+
+
+def _small_pass(url: str, secret: str) -> bool:
+    try:
+        _probe_send(url, secret, SMALL_BYTES)
+    except OSError:
+        return False
+    return True
+
+
+def _is_of_portal(error: urllib.error.HTTPError) -> bool:
+    """Whether the portal itself answers, and not a proxy before it in words of its own."""
+    try:
+        return "error" in json.loads(error.read(1 << 20))
+    except (ValueError, TypeError):
+        return False
+
+
+def _too_large(name: str, how: str) -> Finding:
+    text = f"requests of {size_words(MEASURED_BACK_BYTES)} {how}"
+    return warn(name, text, "With a cache of its own, nothing large that a run makes here returns.", PROXY_STEP)
 
 
 def broker(url: str) -> Iterator[Finding]:

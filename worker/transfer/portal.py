@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +23,7 @@ _ERROR_FROM, _SERVER_FROM = 400, 500
 _TRY_AGAIN = frozenset({408, 423, 429})
 _NOBODY_KNOWS = frozenset({401, 403, 404})
 """In other words than the portal's: those of a proxy before it, which has no way to it for now."""
+_CUT = (BrokenPipeError, ConnectionAbortedError, ConnectionResetError, ssl.SSLEOFError)
 T = TypeVar("T")
 
 
@@ -30,6 +33,10 @@ class TransferError(Exception):
 
 class PortalAway(TransferError):
     """No answer, or one that says to try again: the same request may work later."""
+
+
+class PortalCut(PortalAway):
+    """The connection ended while a body was on its way, or before its answer."""
 
 
 class PortalRefused(TransferError):
@@ -118,15 +125,20 @@ class Portal:
             headers["Content-Type"] = kind
         try:
             connection = self._connection(timeout_s)
-            connection.request(method, target, body=body, headers=headers)
-            answer = connection.getresponse()
+            try:
+                connection.request(method, target, body=body, headers=headers)
+            except _CUT:
+                answer = _early_answer(connection)  # a proxy may refuse before it has read all, and hang up
+            else:
+                answer = connection.getresponse()
             if answer.status >= _ERROR_FROM:
                 raise _refusal(answer)
             yield answer
             answer.read()  # what is left of it, so that the connection can be used again
         except (OSError, http.client.HTTPException) as error:
             self.drop()
-            raise PortalAway(f"{self._host}: {error or type(error).__name__}") from error
+            away = PortalCut if body and isinstance(error, _CUT) else PortalAway
+            raise away(f"{self._host}: {error or type(error).__name__}") from error
         except BaseException:
             self.drop()
             raise
@@ -150,6 +162,16 @@ class Portal:
             connection.close()
             self._made.remove(connection)
             self._local.connection = None
+
+
+def _early_answer(connection: http.client.HTTPConnection) -> http.client.HTTPResponse:
+    """What was answered before all was sent. Raises what sending it raised, where nothing was."""
+    cut = sys.exception()
+    try:
+        return connection.getresponse()
+    except (OSError, http.client.HTTPException):
+        assert cut is not None  # noqa: S101 - called where it is handled
+        raise cut from None
 
 
 def _refusal(answer: http.client.HTTPResponse) -> TransferError:

@@ -7,6 +7,7 @@ from typing import Any
 
 from worker.cause import failure
 from worker.events import FailureCode
+from worker.transfer.breaks import PROXY_STEP
 from worker.transfer.portal import PortalRefused
 from worker.words import counted, size_words
 
@@ -15,10 +16,7 @@ _LIMIT_HINT = (
     "Keep fewer checkpoints (checkpoints.keep) or write less, or have an admin raise DLH_JOB_DISK_GIB. Then resume: "
     "what was returned is kept."
 )
-_PROXY_HINT = (
-    "Let the proxy before the portal take requests of 16 MiB (nginx: client_max_body_size). Then resume: what was "
-    "returned is kept."
-)
+_PROXY_HINT = f"{PROXY_STEP} Then resume: what was returned is kept."
 
 
 def is_too_large(refused: PortalRefused) -> bool:

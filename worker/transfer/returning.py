@@ -45,7 +45,7 @@ class Returner:
         self.too_large = Refusals()
         """What the store does not have for its size."""
         self._portal, self._paths, self._first = portal, paths, first
-        self._sending = Sending(portal, plan, paths.work)
+        self._sending = Sending(portal, plan, paths.work, self.notes.put)
         self._logs = {rank: paths.rank_log(plan.token, rank) for rank in ranks}
         self._sent = dict.fromkeys(ranks, 0)
         self._told: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()

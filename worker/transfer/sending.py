@@ -13,6 +13,7 @@ from typing import Any
 
 from worker.plan import RunPlan
 from worker.telemetry.tail import open_below
+from worker.transfer.breaks import Breaks
 from worker.transfer.portal import Portal, PortalAway, PortalRefused, patiently
 from worker.transfer.signed import SIGNED_BYTES_MIN, BucketAway, Signed
 from worker.transfer.tree import Tree, TreeFile
@@ -25,12 +26,14 @@ _log = logging.getLogger(__name__)
 class Sending:
     """Of one attempt. Until `end_s`, by the monotonic clock, nothing is given up; then `Stopped` is raised."""
 
-    def __init__(self, portal: Portal, plan: RunPlan, work: Path) -> None:
+    def __init__(self, portal: Portal, plan: RunPlan, work: Path, tell: Callable[[str], object]) -> None:
+        """`tell`: what people should know before anybody asks why nothing arrives."""
         self.base = f"/runs/{plan.job_id}/{plan.token}"
         self.end_s = math.inf
         self.away = ""
         """Why the portal takes nothing now; empty while it does."""
-        self._portal, self._work = portal, work
+        self._portal, self._work, self._tell = portal, work, tell
+        self._breaks, self._told = Breaks(portal), ""
 
     def piece(self, path: str, body: bytes, offset: int, **query: object) -> int:
         """Send bytes that belong at `offset`; where to go on, which the portal knows best."""
@@ -44,17 +47,22 @@ class Sending:
                 raise
             return int(answer["offset"])
 
-        return int(self._patiently(once))
+        return int(self._patiently(once, len(body)))
 
-    def _patiently(self, work: Callable[[], Any]) -> Any:
+    def _patiently(self, work: Callable[[], Any], size_bytes: int = 0) -> Any:
         """As `patiently`: while the run goes on nothing is given up, and then until `end_s`."""
 
         def once() -> Any:
             try:
                 answer = work()
             except PortalAway as away:
-                self.away = str(away)
+                broken = self._breaks.words(away, size_bytes)
+                self.away = broken or str(away)
+                if broken not in {"", self._told}:
+                    self._tell(f"What the run makes stays on its node: {broken}")
+                    self._told = broken
                 raise
+            self._breaks.none()
             self.away = ""
             return answer
 

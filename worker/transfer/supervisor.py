@@ -99,7 +99,7 @@ class CarryingSupervisor(Supervisor):
     def _may_leave(self) -> bool:
         """Whether somebody goes on with the rest: not where it is of no use any more."""
         given_up = self.carrier.refused or self.forwarder.fenced.is_set() or self.warden.superseded()
-        return self._returns and self._told_to_leave and not given_up and not self.seen.cancelled
+        return self._told_to_leave and not given_up and not self.seen.cancelled
 
     def _still_returns(self, outcome: Outcome, cause: dict[str, Any] | None) -> None:
         """What the ranks held is free: say so, and leave what another process needs to go on."""
@@ -123,8 +123,11 @@ class CarryingSupervisor(Supervisor):
         def hurried() -> bool:
             self._notice()
             self._kept_tell()
-            if self._may_leave:
-                raise _Leaves
+            if self._may_leave and not leaves:
+                if not self._returns:  # nobody has noted yet that it takes a while
+                    self._still_returns(*made)
+                if self._returns:
+                    raise _Leaves
             return self._is_in_hurry or (self.seen.cancelled and not cancelled)
 
         if self.sandbox is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from django.http import HttpRequest
@@ -21,6 +22,7 @@ from harness.errors import HarnessError, Invalid, NotFound
 from harness.ids import ID_LENGTH
 from harness.jobs import selectors, services
 from harness.jobs.columns import columns_values
+from harness.jobs.control.awaited import results_awaited
 from harness.jobs.control.expectations import idle_s, left_s, slack_s
 from harness.jobs.copying import left_out, spec_with
 from harness.jobs.emulated import emulated_words
@@ -29,7 +31,7 @@ from harness.jobs.models import Job
 from harness.jobs.programs import spec_read
 from harness.jobs.queueing import job_reserved_until
 from harness.rates import submitting
-from harness.rates.selectors import job_rate
+from harness.rates.selectors import job_rate, rate_test_first
 from worker.states import JobState
 
 router = Router()
@@ -65,6 +67,7 @@ def job_detail(job: Job) -> dict[str, Any]:
     """A job as `JobDetail`."""
     mode, why = job_mode(job)
     rate, rate_why = job_rate(job)
+    awaited = results_awaited(job)
     return {
         **_out(job),
         **{name: getattr(job, name) for name in _DETAIL},
@@ -72,8 +75,10 @@ def job_detail(job: Job) -> dict[str, Any]:
         "mode_why": why,
         "learning_rate": rate,
         "learning_rate_why": rate_why,
+        "rate_test_first": rate_test_first(job),
         "reserved_until": job_reserved_until(job),
         "queue_position": selectors.queue_position(job),
+        "awaited": awaited and asdict(awaited),
         "emulated": emulated_words(job),
     }
 
@@ -180,7 +185,7 @@ def job_pause(request: HttpRequest, job_id: str) -> dict[str, Any]:
 
 @router.post("/{job_id}/resume", response=JobDetail, summary="Resume a job")
 def job_resume(request: HttpRequest, job_id: str, body: Annotated[ResumeIn | None, Body()] = None) -> dict[str, Any]:
-    """Queue a paused, failed or cancelled job again, from a checkpoint."""
+    """Queue a paused, failed or cancelled job again, from a checkpoint; or one with `awaited` results, without them."""
     user, job = _job(request, job_id)
     return job_detail(services.job_resume(user=user, job=job, checkpoint=body.checkpoint if body else ""))
 

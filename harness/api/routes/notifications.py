@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db import transaction
 from django.http import HttpRequest
 from ninja import Router, Status
 
 from harness.accounts.models import User
+from harness.accounts.time_zone import time_zone_choose
 from harness.api.auth import person
 from harness.api.schemas.base import Items
 from harness.api.schemas.notifications import (
@@ -40,6 +42,7 @@ def _out(user: User, choice: NotifyChoice) -> dict[str, Any]:
         "email_obstacle": services.email_obstacle(user),
         "webhook": services.webhook_origin(choice),
         **{kind.value: getattr(choice, kind.value) for kind in KINDS_CHOSEN},
+        "time_zone": user.time_zone,
         "projects": [project.slug for project in selectors.projects_watched(user=user)],
         "deliveries": [_delivery_out(delivery) for delivery in selectors.delivery_list(user=user)],
     }
@@ -56,7 +59,11 @@ def notifications(request: HttpRequest) -> dict[str, Any]:
 def notifications_change(request: HttpRequest, body: NotificationsIn) -> dict[str, Any]:
     """Change what is given. A webhook that is new answers its secret, once."""
     user = person(request)
-    choice, secret = services.choice_update(user=user, changes=body.model_dump(exclude_none=True))
+    changes = body.model_dump(exclude_none=True, exclude={"time_zone"})
+    with transaction.atomic():  # all of it, or where something is refused nothing
+        choice, secret = services.choice_update(user=user, changes=changes)
+        if body.time_zone is not None:
+            time_zone_choose(user=user, name=body.time_zone)
     return {**_out(user, choice), "secret": secret}
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
 from django.db import DatabaseError, connection
 from django.http import HttpRequest
-from ninja import Router, Status
+from ninja import Query, Router, Status
+from pydantic import Field
 from redis import RedisError
 
 from harness.accounts.access import require_admin, visible_projects
@@ -42,7 +43,7 @@ from harness.errors import Unavailable
 from harness.jobs.readers import reading_state
 from harness.jobs.selectors import jobs_queued_count
 from harness.measuring.node_links import links_want
-from harness.pool import selectors, services
+from harness.pool import removing, selectors, services
 from harness.pool.links import link_list
 from harness.pool.models import Node, NodeState
 from harness.release import release
@@ -149,9 +150,15 @@ def device_slow(request: HttpRequest, name: str, kind: str, index: int, body: Sl
 
 
 @router.delete("/nodes/{name}", response=Done, summary="Remove a node")
-def node_remove(request: HttpRequest, name: str) -> Done:
+def node_remove(
+    request: HttpRequest,
+    name: str,
+    force: Annotated[
+        bool, Query(), Field(description="Also where it has results to return, which are lost with it.")
+    ] = False,
+) -> Done:
     """Take a node without jobs out of the pool. For admins."""
-    services.node_remove(user=person(request), name=name)
+    removing.node_remove(user=person(request), name=name, force=force)
     return Done()
 
 

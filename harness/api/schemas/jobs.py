@@ -159,7 +159,9 @@ class JobOut(Schema):
     deadline_at: datetime | None = Field(description="Requested finish.")
     promised_at: datetime | None = Field(description="Finish promised at admission.")
     expected_start_at: datetime | None
-    expected_finish_at: datetime | None
+    expected_finish_at: datetime | None = Field(
+        description="Null: nothing is known of it yet, or it makes no progress (`idle_s`)."
+    )
     expected_low_at: datetime | None = Field(description="With `expected_high_at`: holds the finish 8 times out of 10.")
     expected_high_at: datetime | None
     slack_s: float | None = Field(
@@ -179,6 +181,13 @@ class PromiseOut(Schema):
     admitted_at: datetime | None = Field(None, description="When it was promised.")
 
 
+class AwaitedOut(Schema):
+    """Results of a run that ended with success, which only a node that does not answer has."""
+
+    node: str
+    until: datetime = Field(description="Then it trains again from its newest checkpoint; *resume* has it do so now.")
+
+
 class JobDetail(JobOut):
     """A job with its spec."""
 
@@ -196,10 +205,15 @@ class JobDetail(JobOut):
     )
     promise: PromiseOut
     options: list[dict[str, Any]] = Field(description="Ways to run it that the scheduler may choose from.")
-    mode: str = Field(description="How its devices work together: of the newest attempt, else of the spec.")
+    mode: str = Field(
+        description="How its devices work together: of the newest attempt, or of the offer taken since; else "
+        "of the spec."
+    )
     mode_why: str = Field(description="Why it is that mode.")
     learning_rate: float | None = Field(description="Peak, as resolved; null: spec.yaml was edited by hand.")
     learning_rate_why: str = Field(description="Where it comes from: the family, a rule, a range test, the spec.")
+    rate_test_first: bool = Field(description="A draft that was submitted and is queued by itself after a range test.")
+    awaited: AwaitedOut | None = Field(description="What it waits for while it is `returning`; null: its node answers.")
     emulated: str = Field(description="Its devices that were declared slower than they are; empty: none.")
 
 

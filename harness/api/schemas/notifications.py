@@ -43,6 +43,7 @@ class NotificationsOut(Schema):
     job_failed: bool
     promise_at_risk: bool
     storage_full: bool
+    time_zone: str = Field(description="Chosen for times in e-mails; empty: that of the browser, else UTC.")
     projects: list[str] = Field(description="Slugs: told of every job in these, of others of one's own jobs alone.")
     deliveries: list[DeliveryOut] = Field(description="The newest messages, the newest first.")
 
@@ -64,6 +65,9 @@ class NotificationsIn(Strict):
     job_failed: bool | None = None
     promise_at_risk: bool | None = None
     storage_full: bool | None = None
+    time_zone: str | None = Field(
+        None, max_length=64, description="For times in e-mails; empty: that of the browser.", examples=["Europe/Berlin"]
+    )
     projects: list[str] | None = Field(None, max_length=1000, description="Slugs; replaces those of before.")
 
 

@@ -290,3 +290,5 @@ def finish(job: Json) -> None:
     """End the command with the code that the job's state asks for."""
     if job["state"] in {"failed", "cancelled"}:
         raise typer.Exit(ExitCode.JOB_FAILED)
+    if job["state"] in {"paused", "draft"}:
+        raise typer.Exit(ExitCode.AT_REST)

@@ -131,6 +131,7 @@ def _show(job: Json, kept: list[Json], history: list[Json], url: str) -> None:
             ("Dataset", f"{job['dataset']['name']} ({job['dataset']['id']})"),
             ("Tags", ", ".join(job["tags"])),
             ("Progress", _progress(job)),
+            ("Results", _awaited(job)),
             ("Reserved until", f"about {when(job['reserved_until'])}" if job.get("reserved_until") else ""),
             ("Left", idle_words(job) or duration(job["eta_s"])),
             ("Expected finish", _expected(job)),
@@ -170,6 +171,14 @@ def _progress(job: Json) -> str:
     is_early = job["state"] == "succeeded" and 0 < made < job["epochs"]
     early = f"stopped early, after epoch {made} of {job['epochs']}; " if is_early else ""
     return f"{percent_words(job['progress'], 0)} ({early}{job['step']}/{job['steps_total']} steps)"
+
+
+def _awaited(job: Json) -> str:
+    """Where they are, of a run whose node does not answer."""
+    if not (awaited := job.get("awaited")):
+        return ""
+    told = f"on {awaited['node']} alone, which does not answer; waited for until {when(awaited['until'])}"
+    return f"{told}, or `dlh resume {job['id']}` has it train again now"
 
 
 def _expected(job: Json) -> str:
@@ -218,7 +227,10 @@ def resume(
     checkpoint: Annotated[str, typer.Option(help="Name of a checkpoint; else the newest good one.")] = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Queue a paused job again; a failed or cancelled one, too, if it saved a checkpoint (`dlh show` lists them)."""
+    """Queue a paused job again; a failed or cancelled one, too, if it saved a checkpoint (`dlh show` lists them).
+
+    One that is trained, and whose results are on a node alone that does not answer, trains again.
+    """
     _do(context, job, "resume", {"checkpoint": checkpoint}, as_json)
 
 

@@ -43,6 +43,7 @@ def _show(found: Json) -> None:
             ("E-mail", f"{email} ({found['email_obstacle']})" if found["email_obstacle"] else email),
             ("Webhook", found["webhook"] or "off"),
             ("Of", ", ".join(chosen) or "nothing"),
+            ("Times in e-mails", found["time_zone"] or "as in the browser last used"),
             ("All jobs of", ", ".join(found["projects"]) or "no project: only your own jobs"),
         ]
     )
@@ -56,7 +57,7 @@ def _deliveries_print(rows: list[Json]) -> None:
 
 
 @app.command("set")
-def notifications_set(
+def notifications_set(  # noqa: PLR0913
     context: typer.Context,
     email: Annotated[
         bool | None, typer.Option("--email/--no-email", help="Send e-mail to your account's address.")
@@ -70,10 +71,16 @@ def notifications_set(
     unwatch: Annotated[
         list[str] | None, typer.Option(help="Notify me only of my own jobs in this project (slug).")
     ] = None,
+    time_zone: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ZONE", help="Times in e-mails are of this zone, such as Europe/Berlin; none: of the browser."
+        ),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Change what is given. The secret of a new webhook is printed once."""
-    body: dict[str, Any] = {"by_email": email, "webhook_url": "" if webhook == "none" else webhook}
+    body: dict[str, Any] = {"by_email": email, "webhook_url": _or_none(webhook), "time_zone": _or_none(time_zone)}
     body |= {_switch(name): True for name in on or ()} | {_switch(name): False for name in off or ()}
     with open_client(context) as client:
         if watch or unwatch:
@@ -87,6 +94,11 @@ def notifications_set(
     _show(found)
     if found["secret"]:
         console().print(f"\nSigned with (shown once): {found['secret']}", markup=False, soft_wrap=True)
+
+
+def _or_none(value: str | None) -> str | None:
+    """What is given, with nothing for `none`."""
+    return "" if value == "none" else value
 
 
 def _switch(name: str) -> str:

@@ -50,6 +50,8 @@ class ExitCode(IntEnum):
     NOT_ALLOWED = 3
     """Not found, forbidden, or not signed in."""
     UNREACHABLE = 4
+    AT_REST = 5
+    """The job has not ended, and goes on only once somebody does something: it is paused, or is still a draft."""
     INTERRUPTED = 130
 
 
@@ -225,7 +227,10 @@ def local_words(text: str) -> str:
 
 
 def standing(job: dict[str, Any]) -> str:
-    """Its state; of one that waits with a deadline also whether its finish is promised."""
+    """Its state; of one that waits with a deadline also whether its finish is promised, of a draft whether a test comes
+    first."""
+    if job.get("rate_test_first"):
+        return "draft, queued by itself once a range test has found its learning rate"
     if job["state"] != "queued" or not job["deadline_at"]:
         return str(job["state"])
     if job["promised_at"]:

@@ -215,9 +215,17 @@ def _setting_words(value: Any) -> str:
 
 
 @app.command("rm")
-def pool_rm(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
+def pool_rm(
+    context: typer.Context,
+    name: NameArgument,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also one that has results to return: their jobs train again.")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
     """Take a node without jobs out of the pool."""
-    _change(context, "DELETE", f"/pool/nodes/{segment(name)}", None, f"{name} has left the pool.", as_json)
+    path = f"/pool/nodes/{segment(name)}{'?force=true' if force else ''}"
+    _change(context, "DELETE", path, None, f"{name} has left the pool.", as_json)
 
 
 calibration.commands_add(app)

@@ -12,6 +12,7 @@ from harness.client.cli.output import (
     JsonFlag,
     console,
     duration,
+    idle_words,
     json_print,
     local_words,
     table_print,
@@ -79,7 +80,7 @@ def _waiting(row: Json) -> tuple[object, ...]:
 def _running(row: Json) -> tuple[object, ...]:
     late = row["slack_s"] is not None and row["slack_s"] < 0
     slack = "" if row["slack_s"] is None else ("-" if late else "") + duration(abs(row["slack_s"]))
-    finish = when(row["expected_finish_at"]) or "no estimate"
+    finish = idle_words(row) or when(row["expected_finish_at"]) or "no estimate"
     finish += ", on borrowed devices" if row.get("borrows") and row["expected_finish_at"] else ""
     return (*_name(row), row["state"], row["devices"], finish, _range(row), when(row["promised_at"]), slack)
 

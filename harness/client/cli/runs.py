@@ -23,7 +23,7 @@ from harness.client.cli.output import (
 )
 from harness.client.client import Client, Json
 from harness.client.errors import BadInput
-from harness.client.watch import LEVELS, job_updates, log_follow, log_lines
+from harness.client.watch import LEVELS, job_updates, log_follow, log_lines, tested_first
 from worker.words import percent_words
 
 _MOVING = frozenset({"queued", "placed", "running", "pausing", "returning", "cancelling"})
@@ -36,7 +36,10 @@ def commands_add(app: typer.Typer) -> None:
 
 
 def watch(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) -> None:
-    """A live bar with ETA until the job has ended; with --json the job as one line per change."""
+    """A live bar with ETA until the job has ended; with --json the job as one line per change.
+
+    One that is paused is not waited for: the exit code is 5 then, and `dlh resume` continues it.
+    """
     with open_client(context) as client:
         _submitted_check(client.job(job))
         last = watch_and_print(client, job, as_json=as_json)
@@ -44,12 +47,11 @@ def watch(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) -
 
 
 def _submitted_check(job: Json) -> None:
-    """Raise `BadInput` for a draft: there is nothing to follow."""
-    if job["state"] == "draft":
+    """Raise `BadInput` for a draft that is not on its way: there is nothing to follow."""
+    if job["state"] == "draft" and not tested_first(job):
         raise BadInput(
             f"{job['name']} is a draft and is not submitted.",
-            hint=f"Submit it by `dlh submit {job['id']}`. One that was, and whose learning rate is tested first, is "
-            "queued by itself after the test.",
+            hint=f"Submit it by `dlh submit {job['id']}`.",
         )
 
 
@@ -78,10 +80,25 @@ def watch_and_print(client: Client, job_id: str, *, as_json: bool, quiet: bool =
         said = filter(None, (job["state"], percent_words(job["progress"], 0), _note(job)))
         out.print(" · ".join(said), markup=False, soft_wrap=True)
     summary_print(job)
+    _rest_tell(client, job)
     return job
 
 
+def _rest_tell(client: Client, job: Json) -> None:
+    """What a person has to do where a job has not ended and goes no further by itself."""
+    out = notes()
+    if job["state"] == "paused":
+        out.print(f"It is paused until somebody resumes it: `dlh resume {job['id']}`.", markup=False, soft_wrap=True)
+    elif job["state"] == "draft":
+        history = client.job_part(job["id"], "events")["items"]
+        why = local_words(history[-1]["message"]) if history else ""
+        told = f"It is still a draft. {why.removesuffix('.')}. `dlh submit {job['id']}` submits it again."
+        out.print(told, markup=False, soft_wrap=True)
+
+
 def _note(job: Json) -> str:
+    if tested_first(job):
+        return "a range test finds its learning rate first"
     if job["state"] == "queued":
         place = f"place {job['queue_position']}" if job.get("queue_position") else ""
         until = f"reserved until about {when(job['reserved_until'])}" if job.get("reserved_until") else ""
@@ -117,7 +134,9 @@ def summary_print(job: Json) -> None:
 def logs(
     context: typer.Context,
     job: JobArgument,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep following until the job ends.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Keep following until the job ends or is paused.")
+    ] = False,
     rank: Annotated[int | None, typer.Option(help="One rank only.", min=0)] = None,
     query: Annotated[str, typer.Option("--grep", "-g", help="Only lines that contain this text.")] = "",
     level: Annotated[str, typer.Option(help="Minimum level: info, warning or error.")] = "",
@@ -143,6 +162,8 @@ def logs(
             else:
                 mark = f"[{line['rank']}] " if several else ""
                 line_print(out, mark + line["text"])
+        if follow and not as_json:
+            _rest_tell(client, client.job(job))
 
 
 def _silent_rank_tell(client: Client, job: str, rank: int, printed: list[int]) -> None:

@@ -35,7 +35,9 @@ def submit(  # noqa: PLR0913
     data: DataOption = "",
     model: ModelOption = None,
     name: Annotated[str, typer.Option(help="Name of the job; else made from dataset and model.")] = "",
-    wait: Annotated[bool, typer.Option("--wait", "-w", help="Watch it until it ends.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", "-w", help="Watch it until it ends, a range test before it included.")
+    ] = False,
     draft: Annotated[bool, typer.Option("--draft", help="Create the job but do not queue it.")] = False,
     deadline: DeadlineOption = "",
     promise: PromiseOption = True,

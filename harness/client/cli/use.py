@@ -15,6 +15,7 @@ from harness.client.download import download
 SpanOption = Annotated[str, typer.Option("--span", help="day, week, month or year.")]
 _ROWS_AT_ONCE = 5000
 """As many as the portal gives: it adds up the whole span for each page."""
+_IDLE_COLUMNS = ("Idle hours", "Idle kWh", "Idle CO2 kg", "Basis of idle", "Together kWh", "Together CO2 kg")
 
 
 def commands_add(pool: typer.Typer) -> None:
@@ -30,7 +31,7 @@ def use(
     csv: Annotated[Path | None, typer.Option("--csv", help="Write a CSV file instead.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Device hours, energy and CO2 by device, job, person or project; by device what they draw idle, too."""
+    """Device hours, energy and CO2 by device, job, person or project; by device what they draw idle and together."""
     path = "/pool/use/timeline" if over_time else "/pool/use"
     with open_client(context) as client:
         if csv is not None:
@@ -41,7 +42,7 @@ def use(
     if as_json:
         json_print(items)
         return
-    idle = ("Idle hours", "Idle kWh", "Idle CO2 kg", "Basis of idle") if by == "device" else ()
+    idle = _IDLE_COLUMNS if by == "device" else ()
     first = ("From", "Name", "Devices") if over_time else ("Name",)
     columns = (*first, "Device hours", "kWh", "CO2 kg", "Basis", *idle)
     table_print(columns, map(_point_row if over_time else _use_row, items))
@@ -65,11 +66,13 @@ def _use_row(row: Json) -> tuple[Any, ...]:
 
 
 def _used_cells(row: Json) -> tuple[Any, ...]:
-    """At work and, of a device, idle."""
-    cells = (number(row["device_hours"]), *_energy_cells(row))
-    idle = row.get("idle")
-    return (*cells, number(idle["hours"]), *_energy_cells(idle)) if idle else cells
+    """At work and, of a device, idle and both together."""
+    cells = (number(row["device_hours"]), *_energy_cells(row), row["basis"])
+    if not (idle := row.get("idle")):
+        return cells
+    together = {name: row[name] + idle[name] for name in ("kwh", "co2_g")}
+    return (*cells, number(idle["hours"]), *_energy_cells(idle), idle["basis"], *_energy_cells(together))
 
 
-def _energy_cells(part: Json) -> tuple[Any, ...]:
-    return number(part["kwh"]), number(part["co2_g"] / 1000), part["basis"]
+def _energy_cells(part: Json) -> tuple[str, str]:
+    return number(part["kwh"]), number(part["co2_g"] / 1000)

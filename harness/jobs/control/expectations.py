@@ -77,7 +77,8 @@ def expectations_write(facts: Facts, decision: Decision) -> None:
         expected = expected_of(view, told, data, facts.now_s) if told else None
         changes = {
             **_waiting(facts, job, reason if view.job_id in facts.queued else None, planned),
-            **_times(job, expected, facts.now_s),
+            # Of a run that makes no progress it would move with the clock: nothing is told but that.
+            **_times(job, expected if idle_s(job) is None else None, facts.now_s),
         }
         stuck = "" if expected or not view.promised or reason is None else _stuck_words(view, reason, facts)
         warning = _warning(job, expected, decision.warnings.get(view.job_id, stuck), facts.now_s)

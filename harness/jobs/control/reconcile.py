@@ -13,12 +13,12 @@ from django.utils import timezone
 from harness.broker import client, task_send
 from harness.datasets.reading import datasets_resend
 from harness.jobs.control.attempts import attempt_end, exit_record
+from harness.jobs.control.awaited import return_overdue
 from harness.jobs.control.clock import JumpGuard, Steady, since_start_s
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.hearing import hearing_forget, hearing_renew, hearing_settled
 from harness.jobs.control.parts import is_spread, unheard_nodes
 from harness.jobs.control.reading import end_told
-from harness.jobs.control.releasing import return_overdue
 from harness.jobs.control.spread import ANSWER_LIMIT, SENDS_MAX, spread_check
 from harness.jobs.control.tick import start_send, tick
 from harness.jobs.control.widths import width_again

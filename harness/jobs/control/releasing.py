@@ -6,8 +6,8 @@ be it so or by their end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import datetime
 
 from django.db.models import F
 from django.utils import timezone
@@ -28,8 +28,6 @@ from worker.states import JobState
 RETURN_KIND = "node_return"
 """`JobEvent.kind`; its `data` names the `node`, when its ranks had ended (`ended_s`, by its own clock) and their
 `outcome`."""
-RETURN_LIMIT = timedelta(minutes=15)
-"""A node that still had to return something and is silent for so long is given up: it may be started anew within."""
 _RUNS = (JobState.PLACED, JobState.RUNNING, JobState.PAUSING)
 
 
@@ -54,8 +52,8 @@ def returning_take(job: Job, attempt: JobAttempt, events: Sequence[Event]) -> No
     if is_spread(attempt):
         release_due(attempt)
     else:
-        _release(attempt, nodes_of(attempt), events[0].time_s)
         outcome, failure = end_told(events[0])
+        _release(attempt, nodes_of(attempt), events[0].time_s, {"outcome": str(outcome)})
         if outcome is Outcome.FAILED:  # kept, should it never end
             told = failure_of(failure, fallback=FailureCode.PROGRAM_ERROR).to_dict()
             JobAttempt.objects.filter(pk=attempt.pk, ended_at=None).update(failure=told)
@@ -71,11 +69,12 @@ def release_due(attempt: JobAttempt) -> None:
         _release(attempt, waits, max(ended_s.values()))
 
 
-def _release(attempt: JobAttempt, returning: Sequence[str], ended_s: float) -> None:
-    """Once, while it is open. `ended_s`: when the last rank had ended."""
+def _release(attempt: JobAttempt, returning: Sequence[str], ended_s: float, told: dict[str, str] | None = None) -> None:
+    """Once, while it is open. `ended_s`: when the last rank had ended; `told`: what its history is to know of the end,
+    where no row of a node does."""
     text = f"Its ranks have ended, its devices are free; what it made is being returned from {' and '.join(returning)}"
     row = JobAttempt.objects.filter(pk=attempt.pk, ended_at=None, released_at=None).first()
-    if row and job_move(row.job_id, _RUNS, JobState.RETURNING, if_token=row.number, message=text):
+    if row and job_move(row.job_id, _RUNS, JobState.RETURNING, if_token=row.number, message=text, data=told):
         at = moment_within(ended_s, row.created_at, timezone.now())
         devices_release(row, at)
         JobAttempt.objects.filter(pk=row.pk).update(released_at=at)
@@ -94,16 +93,22 @@ def outcome_before_return(attempt: JobAttempt, node: str) -> str:
     return str(data.get("outcome") or "")
 
 
-def return_overdue(attempt: JobAttempt, names: Iterable[str], nodes: Mapping[str, Node], now: datetime) -> bool:
-    """Whether nobody can wait any longer for what these nodes were to return, none of which does so now.
+def jobs_returning(node: Node) -> list[Job]:
+    """Those whose ranks have ended everywhere, and of which this node has still something to return."""
+    rows = JobAttempt.objects.filter(ended_at=None, job__state=JobState.RETURNING)
+    open_now = rows.select_related("job__project", "job__owner").order_by("job_id")
+    return [attempt.job for attempt in open_now if node.name in _returns(attempt)]
 
-    A node may be up and know nothing of it any more, as its disk is another one: then nobody has said a word of the
-    attempt for as long, which who returns does every minute.
-    """
-    if abs(now - (attempt.seen_at or attempt.created_at)) > RETURN_LIMIT:
-        return True
-    heard = [nodes[name].heartbeat_at for name in names if name in nodes]
-    return all(at is None or abs(now - at) > RETURN_LIMIT for at in heard)
+
+def names_returning(node: Node) -> list[str]:
+    """Names of these jobs."""
+    return [job.name for job in jobs_returning(node)]
+
+
+def _returns(attempt: JobAttempt) -> frozenset[str]:
+    """Nodes of a released attempt that have not said that they are done."""
+    done = _told(attempt, END_KIND).keys() if is_spread(attempt) else ()
+    return frozenset(nodes_of(attempt)) - left_nodes(attempt) - set(done)
 
 
 def was_to_pause(job: Job) -> bool:

@@ -19,11 +19,12 @@ from django.utils import timezone
 
 from harness.broker import client, task_send_on_commit
 from harness.jobs.control.attempts import attempt_end, exit_record
+from harness.jobs.control.awaited import return_overdue
 from harness.jobs.control.clock import Steady
 from harness.jobs.control.found import Found, found_read
 from harness.jobs.control.parts import left_nodes, nodes_of
 from harness.jobs.control.reading import end_told
-from harness.jobs.control.releasing import outcome_before_return, release_due, return_overdue
+from harness.jobs.control.releasing import outcome_before_return, release_due
 from harness.jobs.control.rescue import offered_read, rescue_awaited, rescue_take
 from harness.jobs.control.saved import checkpoint_set_aside
 from harness.jobs.control.survivors import first_lose, node_leave

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from django.core.paginator import Paginator
@@ -23,11 +23,11 @@ from harness.pool import services
 from harness.pool.joining import join_command, join_token_make
 from harness.pool.links import link_list
 from harness.pool.models import NodeState
+from harness.pool.removing import node_remove
 from harness.pool.selectors import NodeRow, pool_overview
 from harness.pool.services import (
     node_add,
     node_drain,
-    node_remove,
     node_undrain,
     pool_setting_get,
     pool_setting_update,
@@ -36,7 +36,7 @@ from harness.pool.services import (
 NODES_SHOWN = 20
 LINKS_SHOWN = 60
 """Of the slowest: a large pool has thousands."""
-_ACTIONS = {
+_ACTIONS: dict[str, tuple[Callable[..., object], str]] = {
     "drain": (node_drain, "{} accepts no new jobs; running jobs finish normally."),
     "undrain": (node_undrain, "{} accepts jobs again."),
     "remove": (node_remove, "{} is no longer in the pool."),

@@ -10,6 +10,7 @@ from harness.accounts.models import AuditEvent
 from harness.accounts.selectors import token_find
 from harness.errors import Conflict, Forbidden, NotFound
 from harness.pool import services as pool
+from harness.pool.removing import node_remove
 
 pytestmark = pytest.mark.django_db
 
@@ -50,7 +51,7 @@ def test_changes_of_people_and_of_the_pool_are_noted_without_passwords(people, t
     pool.node_add(user=people.admin, name="node-9")
     pool.node_drain(user=people.admin, name="node-9")
     pool.node_undrain(user=people.admin, name="node-9")
-    pool.node_remove(user=people.admin, name="node-9")
+    node_remove(user=people.admin, name="node-9")
     pool.pool_setting_update(user=people.admin, max_restarts=5)
     actions = "user_create user_update node_add node_drain node_undrain node_remove pool_setting_update"
     assert [action for _, action, _ in lines()] == actions.split()

@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import pytest
 from django.utils import timezone
 
+from harness.accounts.models import User
+from harness.accounts.time_zone import time_zone_of
 from harness.client.cli import notifications
 from harness.notify.models import Delivery, NotifyChoice
 from tests.harness.client.conftest import Dlh
@@ -26,6 +28,18 @@ def test_a_choice_is_shown_and_changed(dlh: Dlh, portal: SimpleNamespace) -> Non
     dlh("notifications", "set", "--on", "finished", "--unwatch", "birds", "--webhook", "none")
     choice = NotifyChoice.objects.get(user=portal.people.owner)
     assert choice.job_finished and not choice.webhook_url and not choice.projects.exists()
+
+
+def test_the_time_zone_of_e_mails_is_shown_chosen_and_left_to_the_browser(dlh: Dlh, portal: SimpleNamespace) -> None:
+    assert "Times in e-mails" in dlh("notifications").out
+    shown = dlh("notifications", "set", "--time-zone", "Asia/Tokyo")
+    assert shown.code == 0 and "Asia/Tokyo" in shown.out
+    owner = User.objects.get(pk=portal.people.owner.pk)
+    assert str(time_zone_of(owner)) == "Asia/Tokyo" and dlh("notifications", "--json").json["time_zone"] == "Asia/Tokyo"
+    refused = dlh("notifications", "set", "--off", "failed", "--time-zone", "Asia/Nowhere")
+    assert refused.code == 2 and "no time zone" in refused.err
+    assert dlh("notifications", "--json").json["job_failed"], "nothing of a refused change is kept"
+    assert dlh("notifications", "set", "--time-zone", "none", "--json").json["time_zone"] == ""
 
 
 def test_what_is_wrong_is_told(dlh: Dlh) -> None:

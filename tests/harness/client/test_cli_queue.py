@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
+from harness.jobs.control.effects import events_apply
 from harness.jobs.models import Job
 from harness.jobs.options import job_options_set
+from harness.pool.models import Device, Node
 from scheduler.types import Option
 from tests.harness.client.conftest import Dlh
-from tests.harness.jobs.helpers import queue
+from tests.harness.jobs.helpers import event, queue, run_now
 from tests.harness.jobs.test_queueing import use_make
 
 
@@ -102,6 +106,20 @@ def test_use_and_consequences_are_told(dlh: Dlh, admin: SimpleNamespace, tmp_pat
     assert "Nothing is running there" in dlh("pool", "consequences", "node-1").out
 
 
+def test_what_a_device_drew_at_work_and_idle_is_added_up(
+    dlh: Dlh, admin: SimpleNamespace, people: SimpleNamespace, job_make: Any
+) -> None:
+    use_make(people, job_make(), Device.objects.all()[0], hours_ago=2, hours=1)
+    Node.objects.update(created_at=timezone.now() - timedelta(hours=10))
+    header, row, *_ = dlh("pool", "use", "--by", "device").out.splitlines()
+    assert header.rstrip().endswith("Together kWh  Together CO2 kg")
+    kwh, co2, _, _, idle_kwh, idle_co2, _, together_kwh, together_co2 = row.split()[-9:]
+    assert float(together_kwh) == pytest.approx(float(kwh) + float(idle_kwh), rel=1e-3) and float(kwh) > 0 < float(
+        idle_kwh
+    )
+    assert float(together_co2) == pytest.approx(float(co2) + float(idle_co2), rel=1e-3)
+
+
 @pytest.mark.parametrize("more", [(), ("--over-time",)])
 def test_a_table_of_use_has_the_rows_of_all_pages(
     dlh: Dlh,
@@ -112,13 +130,21 @@ def test_a_table_of_use_has_the_rows_of_all_pages(
     more: tuple[str, ...],
 ) -> None:
     from harness.client.cli import use as commands
-    from harness.pool.models import Device
 
     for name in ("first", "second"):
         use_make(people, job_make(name=name), Device.objects.all()[0], hours_ago=2, hours=1)
     monkeypatch.setattr(commands, "_ROWS_AT_ONCE", 1)
     found = dlh("pool", "use", "--span", "day", "--by", "job", *more)
     assert "first" in found.out and "second" in found.out and not found.err
+
+
+def test_a_node_with_results_to_return_is_removed_by_force(dlh: Dlh, admin: SimpleNamespace, job_make: Any) -> None:
+    attempt = run_now(job_make())
+    events_apply(attempt.job_id, [event(attempt.job, "returning", 5, rank=-1, node="node-1")])
+    Node.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=1))
+    refused = dlh("pool", "rm", "node-1")
+    assert refused.code == 2 and attempt.job.name in refused.err and "--force" in refused.err
+    assert dlh("pool", "rm", "node-1", "--force").code == 0 and not Node.objects.exists()
 
 
 def test_a_drain_tells_its_consequences_first(dlh: Dlh, admin: SimpleNamespace) -> None:

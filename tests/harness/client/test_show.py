@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from harness.client.cli import runs
 from harness.client.cli.output import when
+from harness.jobs.control.awaited import Awaited
 from harness.jobs.models import Job
 from harness.pool.models import Node
 from harness.pool.reservations import reservation_hold
@@ -76,3 +77,13 @@ def test_a_job_that_waits_for_a_sweep_tells_until_when(dlh: Dlh, portal: Any, jo
     Job.objects.filter(pk=job.pk).update(state="queued", waiting_code="reserved", waiting_text=reason)
     told = " ".join(dlh("show", job.pk).out.split())
     assert "(Calibration of n)" in told and f"Reserved until about {when(over.isoformat())}" in told
+
+
+def test_results_on_a_node_that_does_not_answer_are_told_with_what_trains_again(
+    dlh: Dlh, job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    awaited = Awaited(node="node-7", until=timezone.now() + timedelta(hours=1))
+    monkeypatch.setattr("harness.api.routes.jobs.results_awaited", lambda _: awaited)
+    words = " ".join(dlh("show", job.pk).out.split())
+    assert "Results on node-7 alone, which does not answer; waited for until" in words
+    assert f"`dlh resume {job.pk}` has it train again now" in words

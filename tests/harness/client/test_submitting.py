@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
+from harness.client import watch
+from harness.jobs.states import job_note
+from harness.rates.models import RateTest
 from tests.harness.client.conftest import Dlh, state_set
 
 pytestmark = pytest.mark.usefixtures("portal")
@@ -45,3 +49,54 @@ def test_off_a_terminal_nothing_of_a_job_that_is_followed_is_cut(dlh: Dlh, ended
     ended = dlh("watch", ended_job.pk)
     line = next(line for line in ended.err.splitlines() if line.startswith("succeeded"))
     assert "epoch 23/23" in line and f"val/{METRIC} 0.75" in line and "…" not in line
+
+
+@pytest.fixture
+def passes_through(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, Sequence[str]], None]:
+    """Has a draft whose range test comes first pass through states, one each time that it is asked for."""
+    monkeypatch.setattr(watch, "POLL_S", 0.0)
+    monkeypatch.setattr(watch, "REFRESH_S", 0.0)
+    ask = watch.Client.job
+
+    def begin(job: Any, states: Sequence[str]) -> None:
+        rest = iter(states)
+
+        def asked(self: Any, job_id: str) -> Any:
+            if state := next(rest, ""):
+                RateTest.objects.filter(job=job).update(submit=False)
+                state_set(job, state)
+            return ask(self, job_id)
+
+        RateTest.objects.create(job=job, by=job.owner, submit=True)
+        monkeypatch.setattr(watch.Client, "job", asked)
+
+    return begin
+
+
+@pytest.mark.parametrize(("ends_as", "code"), [("succeeded", 0), ("failed", 1)])
+@pytest.mark.parametrize("command", [("submit", "--wait"), ("watch",)])
+def test_who_waits_for_a_job_whose_rate_is_tested_first_waits_for_its_training(
+    dlh: Dlh, job: Any, passes_through: Any, monkeypatch: pytest.MonkeyPatch, command: Any, ends_as: str, code: int
+) -> None:
+    monkeypatch.setattr("harness.rates.submitting.rate_before", lambda **_: True)
+    passes_through(job, ["", "", "queued", "running", ends_as])
+    ended = dlh(command[0], job.pk, *command[1:])
+    assert ended.code == code and f": {ends_as}" in ended.out
+
+
+def test_a_draft_that_is_not_submitted_after_its_test_is_told_with_the_reason(
+    dlh: Dlh, job: Any, passes_through: Any
+) -> None:
+    passes_through(job, ["", "draft"])
+    job_note(job, "person", "Not submitted: The disk quota is used up.")
+    ended = dlh("watch", job.pk)
+    assert ended.code == 5
+    assert f"Not submitted: The disk quota is used up. `dlh submit {job.pk}` submits it again." in ended.err
+
+
+@pytest.mark.parametrize("command", [("watch",), ("watch", "--json"), ("logs", "--follow")])
+def test_who_follows_a_job_that_is_paused_is_told_how_it_goes_on(dlh: Dlh, job: Any, command: Any) -> None:
+    state_set(job, "paused")
+    ended = dlh(command[0], job.pk, *command[1:])
+    assert ended.code == (0 if command[0] == "logs" else 5)
+    assert (f"`dlh resume {job.pk}`" in ended.err) is ("--json" not in command)

@@ -15,8 +15,10 @@ from harness.estimates.models import JobEstimate
 from harness.estimates.offers import job_key
 from harness.estimates.selectors import offer_priced
 from harness.estimates.services import Asked, offer_accept
+from harness.jobs.control.effects import events_apply
 from harness.jobs.control.tick import tick
 from harness.jobs.drafts import job_spec_update
+from harness.jobs.mode import job_mode
 from harness.jobs.models import Allocation, Checkpoint, Job
 from harness.jobs.options import options_of
 from harness.jobs.promises import PromiseState, promise_told
@@ -26,7 +28,8 @@ from harness.pool.reservations import reservation_hold
 from harness.rates.submitting import job_submit
 from scheduler.estimation.values import Interval
 from scheduler.offers.values import Mark
-from tests.harness.jobs.helpers import queue
+from tests.harness.jobs.helpers import event, queue, run_now
+from worker.events import Outcome
 
 
 @pytest.fixture
@@ -143,6 +146,22 @@ def test_a_paused_job_goes_on_with_the_devices_of_another_line(job, node_make, o
     assert offer_accept(user=job.owner, offer=offer, elastic=False).state == "paused"
     (way,) = options_of(job_resume(user=job.owner, job=Job.objects.get(pk=job.pk)))
     assert (way.count, way.mode) == (2, "sync")
+
+
+def test_the_mode_of_a_line_that_a_paused_job_took_is_told_as_such_before_and_while_it_runs(job, node_make, offered):
+    node_make("node-1", cpus=2)
+    attempt = run_now(job_spec_update(user=job.owner, job=job, spec=job.spec | {"resources": {"count": 2}}))
+    assert job_mode(attempt.job)[0] == "sync"
+    job = job_pause(user=job.owner, job=attempt.job)
+    events_apply(job.pk, [event(job, "exited", 5, rank=-1, outcome=Outcome.PAUSED, node="node-1")])
+    job.refresh_from_db()
+    offer_accept(user=job.owner, offer=offered(job, count=2, kind="cpu", mode="async"), elastic=False)
+    told = ("async", "the line of an offer that was taken has it")
+    assert job_mode(Job.objects.get(pk=job.pk)) == told
+    job_resume(user=job.owner, job=Job.objects.get(pk=job.pk))
+    assert tick() == 1
+    job.refresh_from_db()
+    assert job.attempts.get(number=job.token).run_plan.mode == "async" and job_mode(job) == told
 
 
 def test_an_offer_of_a_paused_job_is_of_what_is_left_of_it_and_its_estimate_is_of_all(job, node_make, offered):

@@ -11,6 +11,7 @@ from harness.jobs.control.expectations import idle_s, left_s
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Job, MetricPoint
 from harness.jobs.own_range import own_slowdown
+from harness.jobs.queueing import queue_rows
 from tests.harness.jobs.helpers import estimated, run_now
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
@@ -121,3 +122,28 @@ def test_a_run_without_a_step_for_many_times_what_one_takes_has_no_time_left(
     assert (idle_s(job) is not None) is idle and (left_s(job) is None) is idle
     job.state = "paused"
     assert idle_s(job) is None
+
+
+def test_the_finish_of_a_run_without_progress_is_none_until_it_gets_on(job_make, node_make, people):
+    node_make(cpus=1)
+    job = estimated(job_make(), run_s=1000)
+    run_now(job)
+    told(job, [1.0] * 50)
+    soon = timezone.now() + timedelta(minutes=2)
+    run = {"moved_at": timezone.now(), "phase": "training", "deadline_at": soon, "promised_at": soon}
+    Job.objects.filter(pk=job.pk).update(**run)
+    tick()
+    job.refresh_from_db()
+    warned = job.warning
+    assert job.expected_finish_at is not None and warned
+    Job.objects.filter(pk=job.pk).update(moved_at=timezone.now() - timedelta(minutes=5))
+    tick()
+    job.refresh_from_db()
+    assert job.expected_finish_at is job.expected_low_at is job.expected_high_at is None
+    assert job.warning == warned, "what becomes of its promise is told as before"
+    _, (row,) = queue_rows(user=people.owner)
+    assert row.idle_s == pytest.approx(300.0, abs=60.0)
+    Job.objects.filter(pk=job.pk).update(moved_at=timezone.now())
+    tick()
+    job.refresh_from_db()
+    assert job.expected_finish_at is not None

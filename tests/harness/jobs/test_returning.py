@@ -9,12 +9,14 @@ from django.utils import timezone
 
 from harness.errors import Conflict
 from harness.jobs import services as jobs
+from harness.jobs.control.awaited import results_awaited
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.reconcile import reconcile
 from harness.jobs.control.tick import tick
 from harness.jobs.drain import drain_consequences
 from harness.jobs.models import Allocation, DeviceUse, Job, JobAttempt, JobEvent
 from harness.pool.models import Node
+from harness.pool.removing import node_remove
 from harness.pool.services import pool_setting_update
 from tests.harness.jobs.helpers import BROKEN, event, place_now, queue, run_now, stops
 
@@ -146,6 +148,81 @@ def test_one_that_stays_away_with_what_a_run_made_that_failed_has_it_fail(attemp
     assert (attempt.job.state, attempt.job.failure["code"]) == ("failed", BROKEN["code"])
 
 
+def test_a_node_with_results_to_return_leaves_the_pool_by_force_alone_and_its_job_then_trains_again(attempt, people):
+    told(attempt, "returning")
+    silent(minutes=1)
+    with pytest.raises(Conflict, match=f"What 1 job made is on node-1 alone and not returned yet: {attempt.job.name}"):
+        node_remove(user=people.admin, name="node-1")
+    node_remove(user=people.admin, name="node-1", force=True)
+    JobAttempt.objects.update(seen_at=timezone.now() - timedelta(minutes=1))
+    reconcile()
+    attempt.job.refresh_from_db()
+    assert (attempt.job.state, Node.objects.exists()) == ("queued", False)
+
+
+def test_a_node_that_has_returned_everything_can_be_removed(attempt, people):
+    told(attempt, "returning")
+    told(attempt, "exited", 6, outcome="succeeded", failure=None)
+    silent(minutes=1)
+    node_remove(user=people.admin, name="node-1")
+    assert not Node.objects.exists()
+
+
+@pytest.mark.parametrize(("minutes", "state"), [(20, "returning"), (110, "returning"), (130, "queued")])
+def test_results_of_a_success_on_a_node_that_stays_away_are_waited_for_longer(attempt, minutes, state):
+    told(attempt, "returning", outcome="succeeded", failure=None)
+    JobAttempt.objects.update(seen_at=timezone.now() - timedelta(minutes=minutes))
+    silent(minutes)
+    reconcile()
+    attempt.job.refresh_from_db()
+    assert attempt.job.state == state
+    awaited = results_awaited(attempt.job)
+    assert (awaited is not None) is (state == "returning")
+    if awaited:
+        assert awaited.node == "node-1"
+        left_s = (awaited.until - timezone.now()).total_seconds()
+        assert left_s == pytest.approx(60 * (120 - minutes), abs=30.0)
+
+
+def test_a_node_that_is_back_without_them_is_not_waited_for_that_long(attempt):
+    told(attempt, "returning", outcome="succeeded", failure=None)
+    JobAttempt.objects.update(seen_at=timezone.now() - timedelta(minutes=20))
+    silent(minutes=0)
+    assert results_awaited(attempt.job) is None
+    reconcile()
+    attempt.job.refresh_from_db()
+    assert attempt.job.state == "queued"
+
+
+def test_who_does_not_want_to_wait_for_them_has_it_train_again_at_once_and_what_returns_then_is_refused(
+    attempt, people
+):
+    told(attempt, "returning", outcome="succeeded", failure=None)
+    with pytest.raises(Conflict, match="returning cannot be resumed"):  # its node answers: they come
+        jobs.job_resume(user=people.owner, job=attempt.job)
+    silent(minutes=20)
+    reconcile()
+    job = jobs.job_resume(user=people.mate, job=attempt.job)
+    assert (job.state, job.restarts, job.retry_at) == ("queued", 0, None)
+    assert JobEvent.objects.filter(new_state="queued", message__contains="mate does not wait for its results").exists()
+    told(attempt, "exited", 6, outcome="succeeded", failure=None)
+    assert (attempt.outcome, attempt.job.state) == ("lost", "queued")
+
+
+def test_on_several_nodes_it_is_the_first_one_that_has_the_results(spread):
+    for number in (1, 2):
+        told(spread, "returning", 5, node=f"node-{number}", rank=-number, outcome="succeeded")
+    told(spread, "exited", 6, node="node-2", rank=-2, outcome="succeeded", failure=None)
+    JobAttempt.objects.update(sent_at=timezone.now() - timedelta(hours=1))
+    silent(minutes=20)
+    reconcile()
+    job = Job.objects.get(pk=spread.job_id)
+    assert job.state == "returning" and results_awaited(job).node == "node-1"
+    silent(minutes=130)
+    reconcile()
+    assert Job.objects.get(pk=spread.job_id).state == "queued"
+
+
 @pytest.mark.parametrize(("minutes", "state"), [(10, "returning"), (20, "queued")])
 def test_a_node_that_is_up_and_knows_nothing_of_it_any_more_is_not_waited_for_for_ever(attempt, minutes, state):
     told(attempt, "returning")
@@ -212,13 +289,13 @@ def test_on_several_nodes_one_that_is_started_anew_is_not_asked_to_start(spread,
     assert Job.objects.get(pk=spread.job_id).state == "queued"
 
 
-@pytest.mark.parametrize(("lost", "state"), [("node-2", "succeeded"), ("node-1", "queued")])
-def test_on_several_nodes_no_run_is_made_again_for_the_logs_of_one_that_stays_away(spread, lost, state):
+@pytest.mark.parametrize(("lost", "minutes", "state"), [("node-2", 20, "succeeded"), ("node-1", 130, "queued")])
+def test_on_several_nodes_no_run_is_made_again_for_the_logs_of_one_that_stays_away(spread, lost, minutes, state):
     stays = "node-1" if lost == "node-2" else "node-2"
     told(spread, "returning", 5, node=lost, rank=-int(lost[-1]), outcome="succeeded")
     told(spread, "exited", 5, node=stays, rank=-int(stays[-1]), outcome="succeeded", failure=None)
     JobAttempt.objects.update(sent_at=timezone.now() - timedelta(hours=1))
-    Node.objects.filter(name=lost).update(heartbeat_at=timezone.now() - timedelta(minutes=20))
+    Node.objects.filter(name=lost).update(heartbeat_at=timezone.now() - timedelta(minutes=minutes))
     reconcile()
     assert Job.objects.get(pk=spread.job_id).state == state
     notes = JobEvent.objects.filter(kind="note", message__contains="is not in the store")

@@ -18,7 +18,8 @@ from harness.measuring.node_links import link_told, links_want
 from harness.measuring.services import calibration_start, calibration_stop
 from harness.pool.links import link_list
 from harness.pool.models import Node, NodeLink, NodeState
-from harness.pool.services import node_drain, node_remove, pool_setting_update
+from harness.pool.removing import node_remove
+from harness.pool.services import node_drain, pool_setting_update
 from tests.harness.jobs.helpers import run_now
 from tests.harness.measuring.linking import ABLE, FIGURES, asked, failed, orders, pair, timed
 

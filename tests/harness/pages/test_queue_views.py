@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import re
+from datetime import timedelta
 from types import SimpleNamespace
 
 from django.test import Client
+from django.utils import timezone
 
 from harness.jobs.models import Job, new_id
 from harness.pages.views.queue import PAGE_SIZE
@@ -96,3 +98,9 @@ def test_who_orders_the_queue_comes_back_to_the_part_that_was_shown(world: Simpl
     assert action and action[1].endswith("/?page=2")
     answer = owner.post(action[1], {"priority": "7"})
     assert answer.status_code == 302 and answer["Location"] == "/queue/?page=2"
+
+
+def test_of_a_run_without_progress_the_queue_says_that_and_no_finish(world: SimpleNamespace, owner: Client) -> None:
+    quiet = {"phase": "training", "moved_at": timezone.now() - timedelta(minutes=5)}
+    Job.objects.filter(pk=world.jobs["running"].pk).update(**quiet)
+    assert "no progress for 5 min" in shown(owner, "/queue/")

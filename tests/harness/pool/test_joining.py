@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from harness.accounts.models import AuditEvent
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
-from harness.pool import broker_users, joining, services
+from harness.pool import broker_users, joining, removing, services
 from harness.pool.models import JoinToken, Node
 from harness.pool.terms import digest_of
 from tests.harness.pool.joins import ELSEWHERE, LOCAL, join, real_broker, text
@@ -158,7 +158,7 @@ def test_a_user_that_the_broker_forgot_is_made_again_and_a_removed_node_cannot_s
     assert broker_users.broker_users_restore() == 0
     assert redis.Redis.from_url(url).ping()
     with django_capture_on_commit_callbacks(execute=True):
-        services.node_remove(user=people.admin, name="node-2")
+        removing.node_remove(user=people.admin, name="node-2")
     with pytest.raises(redis.AuthenticationError):
         redis.Redis.from_url(url).ping()
 

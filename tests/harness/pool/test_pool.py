@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
-from harness.pool import selectors, services
+from harness.pool import removing, selectors, services
 from harness.pool.models import Device, Node
 from harness.pool.reservations import reservation_hold
 from tests.harness.jobs.helpers import place_now
@@ -77,7 +77,7 @@ def test_only_admins_change_the_pool(node_make, people):
         lambda: services.node_add(user=people.owner, name="node-2"),
         lambda: services.node_drain(user=people.owner, name="node-1"),
         lambda: services.node_undrain(user=people.owner, name="node-1"),
-        lambda: services.node_remove(user=people.owner, name="node-1"),
+        lambda: removing.node_remove(user=people.owner, name="node-1"),
         lambda: services.pool_setting_update(user=people.owner, max_restarts=1),
     ):
         with pytest.raises(Forbidden):
@@ -93,13 +93,13 @@ def test_a_node_is_expected_by_name_and_removed_when_it_is_gone(people, node_mak
         services.node_add(user=people.admin, name="no such/name")
     node_make()
     with pytest.raises(Conflict, match="agent"):
-        services.node_remove(user=people.admin, name="node-1")
+        removing.node_remove(user=people.admin, name="node-1")
     place_now(job)
     with pytest.raises(Conflict, match="Jobs run"):
-        services.node_remove(user=people.admin, name="node-1")
+        removing.node_remove(user=people.admin, name="node-1")
     job.allocations.all().delete()
     Node.objects.update(heartbeat_at=timezone.now() - timedelta(seconds=30))
-    services.node_remove(user=people.admin, name="node-1")
+    removing.node_remove(user=people.admin, name="node-1")
     with pytest.raises(NotFound):
         services.node_drain(user=people.admin, name="node-1")
 

@@ -173,14 +173,16 @@ def test_a_part_whose_siblings_ended_badly_returns_what_it_made_however_long_tha
     assert part.told[-1].data["outcome"] == outcome
 
 
+@pytest.mark.parametrize("release_s", [0.0, 60.0], ids=["after a while", "at once"])
 @pytest.mark.parametrize(("outcome", "told"), [(Outcome.LOST, "exited"), (Outcome.SUCCEEDED, "returning")])
 def test_of_runs_that_a_stopped_node_ends_only_those_that_had_ended_well_wait_for_it(
-    recording, monkeypatch, outcome, told
+    recording, plan, here, monkeypatch, outcome, told, release_s
 ):
-    monkeypatch.setattr(carriers, "RELEASE_S", 0.0)
+    monkeypatch.setattr(carriers, "RELEASE_S", release_s)
     part = recording(outcome, node_stops=True)
     part.join()
     assert {str(event.kind) for event in part.told} & {"exited", "returning"} == {told}
+    assert here.returning_file(plan.token).exists() is (told == "returning"), "another process goes on with it"
 
 
 def test_the_end_tells_which_checkpoint_that_lay_here_alone_the_run_went_on_from(recording, carrier, switch):

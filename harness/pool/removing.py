@@ -1,0 +1,59 @@
+"""Take a node out of the pool for good."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.db import transaction
+from django.utils import timezone
+
+from harness.accounts.access import require_admin
+from harness.accounts.audit import audit_write
+from harness.accounts.models import User
+from harness.broker import publish_pool
+from harness.errors import Conflict
+from harness.hooks import Question
+from harness.pool.broker_users import broker_user_remove
+from harness.pool.models import Device, Node
+from harness.pool.naming import node_named
+from harness.pool.services import HEARTBEAT_LIMIT
+from worker.words import counted
+
+RETURNING: Question[[Node], Sequence[str]] = Question()
+"""Names of jobs whose ranks have ended, and whose results the node has still to return."""
+_NAMED = 5
+
+
+def node_remove(*, user: User, name: str, force: bool = False) -> None:
+    """Take a node out of the pool; with `force` also one that has results to return, which are lost with it.
+
+    Raises `Forbidden`, `NotFound`; `Conflict` while it runs jobs, has something to return, or its agent lives.
+    """
+    require_admin(user)
+    node = node_named(name)
+    if Device.objects.filter(node=node, allocation__isnull=False).exists():
+        raise Conflict(f"Jobs run on {name}.", hint="Drain the node and wait, or cancel its jobs.")
+    if node.heartbeat_at and timezone.now() - node.heartbeat_at < HEARTBEAT_LIMIT:
+        raise Conflict(f"The agent on {name} is running and would join again.", hint="Stop the agent there first.")
+    if not force:
+        _returned_check(node)
+    with transaction.atomic():
+        node.delete()
+        audit_write(user, "node_remove", name)
+        if node.secret_digest:
+            transaction.on_commit(lambda: broker_user_remove(name), robust=True)
+    publish_pool("node", {"node": name, "state": "removed"})
+
+
+def _returned_check(node: Node) -> None:
+    """Pass if all that runs made there is in the store. Raises `Conflict`."""
+    jobs = [job for found in RETURNING.ask(node) for job in found]
+    if not jobs:
+        return
+    named = ", ".join(jobs[:_NAMED]) + (f" and {len(jobs) - _NAMED:,} more" if len(jobs) > _NAMED else "")
+    raise Conflict(
+        f"What {counted(len(jobs), 'job')} made is on {node.name} alone and not returned yet: {named}.",
+        code="node_returning",
+        hint="Start its agent and wait until they have ended, or cancel them. `dlh pool rm --force` removes the node "
+        "all the same; they then train again.",
+    )
