@@ -206,7 +206,9 @@ class DeviceModel:
     kind: str
     model_name: str
     precision: Precision
-    """In which the products were computed that it was fitted to, or is assumed of: what `auto` takes there."""
+    """In which the products were computed that it was fitted to, or is assumed of."""
+    usual: Precision
+    """What `auto` takes there: as points tell that asked for nothing else, else by the device table."""
     members: tuple[Coefficients, ...]
     """The ensemble; the geometric mean of its members counts."""
     spread: Spread
@@ -368,6 +370,7 @@ def _read(body: Mapping[str, Any]) -> DeviceModel:
     fields["corrections"] = {name: Correction(**told) for name, told in body.get("corrections", {}).items()}
     told = body.get("precision")
     fields["precision"] = Precision(told) if told else _usual_precision(body)
+    fields["usual"] = Precision(body.get("usual", fields["precision"]))
     fields["paces"] = {node: NodePace(**told) for node, told in body.get("paces", {}).items()}
     fields["corrector"] = corrector and Corrector(
         inputs=_tuples(corrector["inputs"]), alpha=tuple(corrector["alpha"]), length=corrector["length"]

@@ -19,6 +19,7 @@ from scheduler.estimation.fit_time import fit_members, subset
 from scheduler.estimation.in_precision import measured_in
 from scheduler.estimation.intervals import near_distance, of_new_groups
 from scheduler.estimation.pace import pace_of
+from scheduler.estimation.precision import AUTO
 from scheduler.estimation.predict import Table, member_seconds, summary, tabulate
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.ranks import fit_contention, fit_parallel_share
@@ -76,7 +77,10 @@ def fit_device_model(points: Sequence[CalibrationPoint], *, prior: DeviceModel |
         raise ValueError(f"points of exactly one kind of device are needed, not of {len(kinds)}")
     start = prior or prior_for(*kinds.pop())
     points = in_one_precision(points)
-    start = measured_in(start, points[0].computed_in)
+    precision = points[0].computed_in
+    start = measured_in(start, precision)
+    if any(point.workload.precision == AUTO for point in points):
+        start = replace(start, usual=precision)
     single = (
         [point for point in points if point.count == 1 and point.threads == 1]
         if start.kind == "cpu"

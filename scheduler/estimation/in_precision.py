@@ -37,7 +37,7 @@ PEAK_RATIO = 1.15
 
 def precision_of(model: DeviceModel, wanted: str) -> Precision:
     """In what a program with this `training.precision` computes on such devices."""
-    return figures_for(model.kind, model.model_name).computes_in(wanted)
+    return model.usual if wanted == AUTO else figures_for(model.kind, model.model_name).computes_in(wanted)
 
 
 def of_gang(workload: Workload, devices: Iterable[tuple[str, str]]) -> Workload:

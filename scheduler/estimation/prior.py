@@ -52,6 +52,7 @@ def prior_for(kind: str, model_name: str, table: Sequence[DeviceFigures] = TABLE
         kind=kind,
         model_name=model_name,
         precision=precision,
+        usual=precision,
         members=(coefficients(figures),),
         spread=Spread(floor=PRIOR_SPREAD, near=NORMAL_SCORES, far=NORMAL_SCORES),
         memory=MemoryModel(

@@ -198,7 +198,7 @@ def test_peaks_teach_alike_whatever_the_precision(fitted: DeviceModel) -> None:
 
 def test_a_model_from_before_was_measured_in_what_auto_takes(fitted: DeviceModel) -> None:
     body = fitted.to_dict()
-    for name in ("precision", "corrections", "moved"):
+    for name in ("precision", "usual", "corrections", "moved"):
         del body[name]
     assert DeviceModel.from_dict(body) == fitted
 
@@ -221,6 +221,15 @@ def test_a_fit_looks_at_the_precision_of_most_points() -> None:
     odd = [replace(point, precision="bfloat16", step_s=(9.0,), point_id=f"odd-{point.point_id}") for point in known[:5]]
     assert fit_device_model([*odd, *known]) == fit_device_model(known)
     assert fit_device_model([replace(point, precision="bfloat16") for point in known]).precision is Precision.BFLOAT16
+
+
+def test_a_gpu_that_the_table_does_not_know_is_asked_in_what_its_points_took_for_auto() -> None:
+    known = [replace(point, kind="cuda", model_name="GTX 1080", precision="float32") for point in points(20)]
+    model = fit_device_model(known)
+    assert prior_for("cuda", "GTX 1080").usual is Precision.BFLOAT16
+    assert in_precision(model, WORK) is model and model.precision is model.usual is Precision.FLOAT32
+    assert in_precision(model, asked(WORK, "bf16")).moved is not None
+    assert DeviceModel.from_dict(model.to_dict()) == model
 
 
 def test_unlike_gpus_compute_in_the_best_that_all_of_them_can() -> None:
