@@ -25,7 +25,9 @@ COUNTS = (
 )  # fmt: skip
 """Fields that count something: shared out among ranks, and no halves of anything."""
 MOST_COUNTED = 10**15
-_NO_FIGURES = ("operators", "per_row", "pieces")
+_NO_FIGURES = ("operators", "per_row", "pieces", "precision")
+PRECISIONS = ("auto", "float32", "bf16", "fp16")
+"""Of `training.precision`."""
 
 
 class OpClass(StrEnum):
@@ -136,6 +138,9 @@ class Workload:
     load_s: float = 0.0
     """Seconds that its own code took to read the rows and build the model when the program was read, of a large dataset
     a few of the rows; 0: no longer than others take, or nobody looked."""
+    precision: str = "auto"
+    """In what it asks to compute (`PRECISIONS`). Its FLOPs and bytes are those of float32 all the same: what a device
+    makes of them, its model knows."""
     version: int = WORKLOAD_VERSION
 
     def __post_init__(self) -> None:
@@ -145,6 +150,8 @@ class Workload:
         for name in COUNTS:
             if not isinstance(value := getattr(self, name), int) or value > MOST_COUNTED:
                 raise ValueError(f"{name} is {value!r}; it must be a whole number up to {MOST_COUNTED:g}")
+        if self.precision not in PRECISIONS:
+            raise ValueError(f"precision is {self.precision!r}; it must be one of {', '.join(PRECISIONS)}")
         if self.batch_size < 1 or self.global_batch_size < 1 or self.micro_batches < 1:
             raise ValueError("a step needs a row")
 

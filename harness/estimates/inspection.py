@@ -33,6 +33,8 @@ _COSTS_NOTHING = ("name", "mode", "pipeline", "resources", "budget", "checkpoint
 """Parts of spec.yaml that change where and when a program runs, not what a step of it does."""
 _NO_WORK = ("staleness", "backup", "learning_rate", "rate_rule")
 """Of its part `training`, the same: two come and go with mode async, and a step takes as long at any rate."""
+TOLD_LATER = {"pieces": None, "precision": "auto"}
+"""Fields of a workload that older nodes did not tell, and what is taken where no node tells them."""
 _LATE = {
     "code": "no_answer",
     "message": "No node answered in time.",
@@ -91,8 +93,8 @@ def inspection_request(
 
 
 def _is_old(found: Inspection) -> bool:
-    """Whether a node read it that told nothing of pieces: read anew once, by its old figures until then."""
-    return found.workload is not None and "pieces" not in found.workload
+    """Whether a node read it that did not tell all that is told now: read anew once, by its old figures until then."""
+    return found.workload is not None and not TOLD_LATER.keys() <= found.workload.keys()
 
 
 def may_pass(found: Inspection | ProbeRow) -> bool:
@@ -206,7 +208,7 @@ def _end(
 ) -> None:
     """Of a program that is read anew the old figures stay where the new reading fails."""
     if workload is None and inspection.workload is not None:
-        workload, problem = {**inspection.workload, "pieces": inspection.workload.get("pieces")}, None
+        workload, problem = {**TOLD_LATER, **inspection.workload}, None
     ended = Inspection.objects.filter(pk=inspection.pk, state=AskState.WAITING).update(
         state=AskState.DONE if workload else AskState.FAILED,
         workload=workload,

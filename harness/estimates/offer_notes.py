@@ -21,6 +21,7 @@ from harness.moments import moment_words
 from harness.pool.models import Device, DeviceKind, NodeState, Reservation
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.doubt import twice_words
+from scheduler.estimation.in_precision import in_precision
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.values import Allocation, Basis
 from scheduler.kinds import real_name
@@ -51,6 +52,10 @@ _UNCALIBRATED = (
 )
 _SHEETS = "are assumed from data sheets"
 _SHIPPED = "come from the calibration of {} that ships with the harness"
+_MOVED = (
+    "On {} steps in {} are modelled from another precision, {}: products by the difference of the data sheets, with a "
+    "wider range. A few real steps, or finished jobs of such programs, measure them."
+)
 _SCRATCH = (
     "Memory of a rank on {}: {} of it are assumed to be scratch space of the GPU's libraries, whatever the program "
     "holds itself; what they really take is known from a calibration alone."
@@ -99,6 +104,17 @@ def source_notes(ways: Iterable[Allocation], probes: Mapping[Key, Probe]) -> lis
         by_source[source].append(name or kind)
     notes = [_UNCALIBRATED.format(", ".join(names), source) for source, names in by_source.items()]
     return notes + _scratch_notes(unknown)
+
+
+def precision_notes(ways: Iterable[Allocation], workload: Workload, probes: Mapping[Key, Probe]) -> list[str]:
+    """Where steps are foretold from those in another precision."""
+    keys = {(way.kind, real_name(name)[0]) for way in ways for name, _ in way.by_model}
+    moved = {key: in_precision(model, workload) for key, model in device_models(keys - probes.keys()).items()}
+    by_what: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for (kind, name), model in sorted(moved.items()):
+        if model.moved is not None:
+            by_what[model.precision, model.moved.precision].append(name or kind)
+    return [_MOVED.format(", ".join(names), asked, known) for (asked, known), names in by_what.items()]
 
 
 def _scratch_notes(models: Mapping[Key, DeviceModel]) -> list[str]:

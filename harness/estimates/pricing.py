@@ -29,6 +29,7 @@ from harness.estimates.offer_notes import (
     kept_of_all,
     looks_notes,
     model_note,
+    precision_notes,
     quota_notes,
     reserved_notes,
     source_notes,
@@ -137,7 +138,7 @@ def offer_compute(
     notes += [CUT, *staged_notes(workload, job.spec if job else {})] if staged else []
     notes += [why_staged(offer.chosen, offer.lines, wish)] if offer.chosen and not staged else []
     notes += own_notes(probes or {}) + source_notes(estimates, probes or {})
-    notes += host_notes(estimates)
+    notes += precision_notes(estimates, workload, probes or {}) + host_notes(estimates)
     notes += [GUESSED] if openings.guessed and any(way.promised is None for way in ways) else []
     unasked = [way.allocation for way in ways if way.promised is None and way.within_quota]
     notes += quota_notes([way for way in unasked if wish.allows(way)], openings, now_s)

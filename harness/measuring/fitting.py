@@ -19,7 +19,8 @@ from harness.measuring.taught import finished_of, ran_out_of
 from harness.plain import plain
 from scheduler.estimation.calibration import LEAST_HELD_OUT
 from scheduler.estimation.device_model import DeviceModel, NodePace
-from scheduler.estimation.fit import fit_device_model
+from scheduler.estimation.fit import fit_device_model, in_one_precision
+from scheduler.estimation.in_precision import measured_in
 from scheduler.estimation.learning import corrected
 from scheduler.estimation.prior import prior_for
 
@@ -50,11 +51,13 @@ def _fit(kind: str, model_name: str) -> DeviceModelRow | None:
     points = points_fitted(kind=kind, model_name=model_name)
     if not points:
         return None
-    prior = _with_link(prior_for(kind, model_name))
+    points = in_one_precision(points)
+    precision = points[0].computed_in
+    prior = measured_in(_with_link(prior_for(kind, model_name)), precision)
     fitted = fit_device_model(points, prior=prior)
     if fitted.n_points < LEAST_HELD_OUT and shipped_for(kind, model_name):
         # Too few for a model of their own: they bend the one that ships.
-        prior = _with_link(prior_of(kind, model_name))
+        prior = measured_in(_with_link(prior_of(kind, model_name)), precision)
         fitted = fit_device_model(points, prior=prior)
     taught = _taught(kind, model_name)
     finished, ran_out = finished_of(kind, model_name), ran_out_of(kind, model_name)

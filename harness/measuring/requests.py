@@ -100,6 +100,7 @@ def answer_read(report: dict[str, Any], run: CalibrationRun, planned: Planned) -
             batch_size=point.batch_size,
             noise=float(noise or 0.0),
             point_id=planned.point_id,
+            precision=str(report.get("precision") or ""),
         )
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"The answer is not a measurement: {error}") from error

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, fields
 from statistics import median
 from typing import Any
 
+from scheduler.estimation.device_table import figures_for
+from scheduler.estimation.precision import Precision
 from scheduler.workload import Workload
 
 CALIBRATION_VERSION = 1
@@ -39,7 +41,10 @@ COLUMNS = (
     "power_w",
     "noise",
     "workload",
+    "precision",
 )
+LATER_COLUMNS = ("precision",)
+"""That files from before do not have."""
 csv.field_size_limit(1 << 30)
 
 
@@ -80,11 +85,15 @@ class CalibrationPoint:
     """Relative spread of visits to the same point at other times; 0: not known."""
     point_id: str = ""
     """Of the sweep plan; what is measured already is recognised by it."""
+    precision: str = ""
+    """In which its products were computed (`Precision`); empty: of before this was kept, as its workload asks."""
 
     def __post_init__(self) -> None:
         """Refuse what no measurement gives."""
         if not all(isinstance(name, str) for name in (self.kind, self.model_name, self.family, self.point_id)):
             raise ValueError("kind, model_name, family and point_id must be texts")
+        if self.precision and self.precision not in list(Precision):
+            raise ValueError(f"precision is {self.precision!r}; it must be one of {', '.join(Precision)}")
         if not self.step_s:
             raise ValueError("no repeat of step_s")
         for value in self.step_s:
@@ -102,6 +111,13 @@ class CalibrationPoint:
     def typical_s(self) -> float:
         """Median seconds per step."""
         return median(self.step_s)
+
+    @property
+    def computed_in(self) -> Precision:
+        """In what its products were computed."""
+        if self.precision:
+            return Precision(self.precision)
+        return figures_for(self.kind, self.model_name).computes_in(self.workload.precision)
 
     @property
     def architecture(self) -> str:
@@ -173,7 +189,7 @@ def from_csv(text: str) -> list[CalibrationPoint]:
     """Inverse of `to_csv`. Raises `CalibrationError` naming the first bad row, counted from 1 below the header."""
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
-        missing = set(COLUMNS) - set(reader.fieldnames or ())
+        missing = set(COLUMNS) - set(LATER_COLUMNS) - set(reader.fieldnames or ())
         rows = [] if missing else list(reader)
     except csv.Error as error:
         # The line below the header; where the header itself is none, no row is at fault.
@@ -193,7 +209,7 @@ def _flat(point: CalibrationPoint) -> dict[str, Any]:
 
 
 def _unflat(row: Mapping[str, Any]) -> dict[str, Any]:
-    values = {name: row[name] for name in COLUMNS}
+    values = {name: row[name] for name in COLUMNS if name in row}
     values["step_s"] = [float(value) for value in row["step_s"].split(";") if value]
     values["params"] = json.loads(row["params"] or "{}")
     values["workload"] = json.loads(row["workload"])

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from scheduler.estimation.device_table import figures_for
 from scheduler.estimation.features import LAYOUTS
+from scheduler.estimation.precision import AUTO, Precision
 from scheduler.estimation.values import Basis
 from scheduler.kinds import declared_name
 
@@ -192,11 +194,25 @@ class Transfer:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Moved:
+    """Products in another precision than any that was measured stand for."""
+
+    precision: Precision
+    """That was measured."""
+    members: tuple[Coefficients, ...]
+    """As they were fitted in that."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class DeviceModel:
     """One kind of device: (`kind`, `model_name`)."""
 
     kind: str
     model_name: str
+    precision: Precision
+    """In which the products were computed that it was fitted to, or is assumed of."""
+    usual: Precision
+    """What `auto` takes there: as points tell that asked for nothing else, else by the device table."""
     members: tuple[Coefficients, ...]
     """The ensemble; the geometric mean of its members counts."""
     spread: Spread
@@ -216,6 +232,8 @@ class DeviceModel:
     """Summaries of the calibration points, to tell whether a program is like one of them."""
     corrector: Corrector | None = None
     correction: Correction = field(default_factory=Correction)
+    corrections: Mapping[str, Correction] = field(default_factory=dict)
+    """Precision -> what jobs teach of steps in it: of others than `precision`, which `correction` is of."""
     stages: Correction = field(default_factory=Correction)
     """What finished runs in stages teach of steps in stages, beside `correction`."""
     paces: Mapping[str, NodePace] = field(default_factory=dict)
@@ -241,11 +259,14 @@ class DeviceModel:
     as their devices do. Stages of a pipeline send from device to device all the same. Never part of a fit."""
     host_why: str = ""
     """Why they do, in words."""
+    moved: Moved | None = None
+    """Set where the program that is asked about computes in another precision than what was measured
+    (`scheduler.estimation.in_precision`). Never part of a fit."""
 
     @property
     def n_finished(self) -> int:
         """Finished jobs that correct its steps."""
-        return self.correction.n_jobs + self.stages.n_jobs
+        return sum(taught.n_jobs for taught in (self.correction, self.stages, *self.corrections.values()))
 
     @property
     def key(self) -> tuple[str, str]:
@@ -323,6 +344,11 @@ def _lessons(told: Mapping[str, Any] | None) -> PeakLessons:
     )
 
 
+def _usual_precision(body: Mapping[str, Any]) -> Precision:
+    """Of a model from before it was told: all that was measured asked for nothing."""
+    return figures_for(body["kind"], body["model_name"]).computes_in(AUTO)
+
+
 def _memory(body: Mapping[str, Any]) -> MemoryModel:
     taught = {name: _lessons(body.get(name)) for name in ("lessons", "reading")}
     return MemoryModel(**{**body, "basis": Basis(body["basis"]), **taught})
@@ -345,6 +371,10 @@ def _read(body: Mapping[str, Any]) -> DeviceModel:
     fields["fingerprints"] = _tuples(body["fingerprints"])
     fields["correction"] = Correction(**body["correction"])
     fields["stages"] = Correction(**body.get("stages", {}))
+    fields["corrections"] = {name: Correction(**told) for name, told in body.get("corrections", {}).items()}
+    told = body.get("precision")
+    fields["precision"] = Precision(told) if told else _usual_precision(body)
+    fields["usual"] = Precision(body.get("usual", fields["precision"]))
     fields["paces"] = {node: NodePace(**told) for node, told in body.get("paces", {}).items()}
     fields["corrector"] = corrector and Corrector(
         inputs=_tuples(corrector["inputs"]), alpha=tuple(corrector["alpha"]), length=corrector["length"]

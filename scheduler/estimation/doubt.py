@@ -10,6 +10,7 @@ from statistics import median
 
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.estimate import probe_factor
+from scheduler.estimation.in_precision import in_precision
 from scheduler.estimation.intervals import log_range
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.ranks import step_times
@@ -31,10 +32,10 @@ def is_uneven(probe: Probe) -> bool:
 
 def is_far(probe: Probe, workload: Workload, model: DeviceModel) -> bool:
     """Whether its steps took far longer than the model predicts. `model`: of the device that it ran on."""
-    steps = Steps(workload)
+    steps, model = Steps(workload), in_precision(model, workload)
     foretold = step_times(steps, [probe.allocation], model)[0]
     _, high = log_range(model, foretold.near, foretold.disagreement)
-    return math.log(probe_factor(steps, model, probe)) > max(LEAST_FAR, FAR * high)
+    return math.log(probe_factor(steps, model, probe)) > max(LEAST_FAR, FAR * (high + foretold.precision_half))
 
 
 def twice_words(probe: Probe, name: str) -> str:

@@ -15,6 +15,7 @@ from statistics import median
 
 from codegen.modes import STAGED
 from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.in_precision import in_precision
 from scheduler.estimation.intervals import LEVEL, log_range
 from scheduler.estimation.notes import note
 from scheduler.estimation.peaks import or_loading, peak_interval, steps_interval
@@ -83,6 +84,7 @@ def estimate_all(
     for allocation, _ in ways:
         if (allocation.kind, allocation.model_name) != model.key:
             raise ValueError(f"the model is of {model.key}, the allocation of {allocation.kind, allocation.model_name}")
+    model = in_precision(model, steps.workload)
     times = _step_times(steps, [allocation for allocation, _ in ways], model)
     probe = probe if probe is not None and probe.allocation.kind == model.kind else None
     factor = probe_factor(steps, model, probe)
@@ -159,6 +161,7 @@ def _step_interval(
         low, high = -half, half
     else:
         low, high = log_range(model, time.near, time.disagreement)
+        low, high = low - time.precision_half, high + time.precision_half
         basis = worst(model.basis, *_extra_bases(model, allocation))
     # Nobody knows yet on which node it will run: the range has to hold on the slowest and on the fastest.
     quickest, slowest = (math.log(pace) for pace in model.pace_range)

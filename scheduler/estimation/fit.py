@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,8 +16,10 @@ from scheduler.estimation.features import Vector
 from scheduler.estimation.fit_memory import fit_memory
 from scheduler.estimation.fit_power import fit_power
 from scheduler.estimation.fit_time import fit_members, subset
+from scheduler.estimation.in_precision import measured_in
 from scheduler.estimation.intervals import near_distance, of_new_groups
 from scheduler.estimation.pace import pace_of
+from scheduler.estimation.precision import AUTO
 from scheduler.estimation.predict import Table, member_seconds, summary, tabulate
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.ranks import fit_contention, fit_parallel_share
@@ -73,6 +76,11 @@ def fit_device_model(points: Sequence[CalibrationPoint], *, prior: DeviceModel |
     if len(kinds) != 1:
         raise ValueError(f"points of exactly one kind of device are needed, not of {len(kinds)}")
     start = prior or prior_for(*kinds.pop())
+    points = in_one_precision(points)
+    precision = points[0].computed_in
+    start = measured_in(start, precision)
+    if any(point.workload.precision == AUTO for point in points):
+        start = replace(start, usual=precision)
     single = (
         [point for point in points if point.count == 1 and point.threads == 1]
         if start.kind == "cpu"
@@ -84,6 +92,12 @@ def fit_device_model(points: Sequence[CalibrationPoint], *, prior: DeviceModel |
         model = fit_parallel_share(model, points)
         model = fit_contention(model, points)
     return replace(model, power=fit_power(points, model))
+
+
+def in_one_precision(points: Sequence[CalibrationPoint]) -> list[CalibrationPoint]:
+    """Those measured in the precision that most were measured in: the others say nothing of how fast that is."""
+    most, _ = Counter(point.computed_in for point in points).most_common(1)[0]
+    return [point for point in points if point.computed_in is most]
 
 
 def timed(points: Sequence[CalibrationPoint], prior: Coefficients) -> Timed:

@@ -3,6 +3,9 @@ and end, and peak memory (`scheduler.estimation.peaks`).
 
     log factor = sum over jobs kept of log(measured / predicted / pace of the node) / (jobs kept + SHRINK)
 
+Jobs that computed in another precision than the model was fitted in teach a factor of that precision alone
+(`scheduler.estimation.in_precision`).
+
 A job that is much further off than the others is left out and counted. Nodes that surely differ from the others with
 such devices have paces of their own (`scheduler.estimation.node_paces`). Runs in stages teach a factor of their own in
 the same way, held against the model as the others have corrected it.
@@ -25,11 +28,13 @@ import numpy as np
 from codegen.modes import STAGED
 from scheduler.estimation.device_model import Correction, DeviceModel, LinkModel, NodePace, RunOverheads
 from scheduler.estimation.features import Vector
+from scheduler.estimation.in_precision import kept_ratio, precision_of
 from scheduler.estimation.link import spanned
 from scheduler.estimation.node_paces import Seen, node_paces
 from scheduler.estimation.outliers import FEW, believable
 from scheduler.estimation.peaks import PeakSeen, memory_taught
 from scheduler.estimation.pipelines import staged_times
+from scheduler.estimation.precision import Precision
 from scheduler.estimation.prior import by_host
 from scheduler.estimation.ranks import StepTime, most_of, rows_at_once, step_time
 from scheduler.estimation.run_time import forward_rows, load_s, saves_s, steps_s
@@ -131,8 +136,9 @@ def corrected(
     taught = list(compress(taught, _newest(taught, OWN_RECENT)))
     jobs, staged = [job for job in taught if not job.is_staged], [job for job in taught if job.is_staged]
     lost = [job for job in ran_out if _is_of(model, job)][-RECENT:]
-    memory = memory_taught(model.memory, _peaks(jobs, lost))
-    fixed = replace(model, correction=Correction(), stages=Correction(), paces=before or {}, memory=memory)
+    memory = memory_taught(model.memory, _peaks(model, jobs, lost))
+    plain = replace(model, correction=Correction(), corrections={}, stages=Correction())
+    fixed = replace(plain, paces=before or {}, memory=memory)
     if jobs:
         fixed = _by_whole(fixed, jobs, before or {})
     return _by_staged(fixed, staged) if staged else fixed
@@ -144,9 +150,24 @@ def _by_whole(plain: DeviceModel, jobs: Sequence[Finished], before: Mapping[str,
     generated = [(job, error) for job, error in zip(jobs, errors, strict=True) if not job.author]
     seen = [Seen(job.node, _program(job), error) for job, error in generated]
     plain = replace(plain, paces=node_paces(seen, before))
-    correction, kept = _correction(plain, jobs, errors)
-    fixed = replace(plain, correction=correction)
+    fixed, kept = _by_precision(plain, jobs, errors)
     return replace(fixed, overheads=_overheads(fixed, [job for job in kept if not job.author]))
+
+
+def _by_precision(
+    plain: DeviceModel, jobs: Sequence[Finished], log_errors: Sequence[float]
+) -> tuple[DeviceModel, list[Finished]]:
+    """`plain` with a factor of each precision in which jobs computed, and those of them that are believed."""
+    told = [precision_of(plain, job.workload.precision) for job in jobs]
+    taught: dict[Precision, Correction] = {}
+    believed: set[int] = set()
+    for precision in dict.fromkeys(told):
+        alike = [each is precision for each in told]
+        taught[precision], kept = _correction(plain, list(compress(jobs, alike)), list(compress(log_errors, alike)))
+        believed.update(map(id, kept))
+    own = taught.pop(plain.precision, Correction())
+    others = {str(precision): correction for precision, correction in taught.items()}
+    return replace(plain, correction=own, corrections=others), [job for job in jobs if id(job) in believed]
 
 
 def _by_staged(model: DeviceModel, jobs: Sequence[Finished]) -> DeviceModel:
@@ -194,24 +215,26 @@ def _weights(jobs: Sequence[Finished]) -> Vector:
 def _program(job: Finished) -> Hashable:
     """What is off by the same wherever it runs: as many weights, shared out alike."""
     way = job.allocation
-    return job.workload.parameters, way.mode, way.batch_split, way.threads
+    return job.workload.parameters, job.workload.precision, way.mode, way.batch_split, way.threads
 
 
 def _is_of(model: DeviceModel, job: Finished | RanOut) -> bool:
     return (job.allocation.kind, job.allocation.model_name) == model.key
 
 
-def _peaks(jobs: Sequence[Finished], lost: Sequence[RanOut]) -> list[PeakSeen]:
+def _peaks(model: DeviceModel, jobs: Sequence[Finished], lost: Sequence[RanOut]) -> list[PeakSeen]:
     """What is known of peaks, each of the rank with most rows; of programs that one person wrote, the newest few."""
     told = [job for job in jobs if job.peak_bytes is not None]
-    seen = [PeakSeen(workload=_at_once(job), peak_bytes=job.limit_bytes, ran_out=True) for job in lost]
+    seen = [PeakSeen(workload=_at_once(model, job), peak_bytes=job.limit_bytes, ran_out=True) for job in lost]
     counting = compress(told, _newest(told, OWN_JOBS))
-    return [PeakSeen(workload=_at_once(job), peak_bytes=job.peak_bytes or 0.0) for job in counting] + seen
+    return [PeakSeen(workload=_at_once(model, job), peak_bytes=job.peak_bytes or 0.0) for job in counting] + seen
 
 
-def _at_once(job: Finished | RanOut) -> Workload:
+def _at_once(model: DeviceModel, job: Finished | RanOut) -> Workload:
+    """With the activations that take as much in the precision of the model as its own do in its own."""
     rows = rows_at_once(job.workload, most_of(job.workload, max(job.allocation.batch_split)))
-    return totals_at_batch(job.workload, rows)
+    totals = totals_at_batch(job.workload, rows)
+    return replace(totals, activation_bytes=totals.activation_bytes * kept_ratio(model, job.workload))
 
 
 def _log_error(model: DeviceModel, job: Finished) -> float:

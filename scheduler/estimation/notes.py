@@ -30,6 +30,7 @@ def note(model: DeviceModel, allocation: Allocation, probe: Probe | None, worklo
         said.append(f"{whose}, corrected by these" if model.n_points else wide)
     elif not model.n_points and model.basis is Basis.ASSUMED:
         said.append(f"nothing measured on {model.model_name} yet: manufacturer's figures, so the range is wide")
+    said += [] if probe is not None else _precision_words(model)
     if model.correction.n_jobs:
         said.append(counted(model.correction.n_jobs, "finished job"))
     if model.stages.n_jobs and allocation.mode in STAGED:
@@ -48,6 +49,14 @@ def note(model: DeviceModel, allocation: Allocation, probe: Probe | None, worklo
     if len(allocation.batch_split) > 1:
         said += _link_words(model, allocation)
     return "; ".join(said)
+
+
+def _precision_words(model: DeviceModel) -> list[str]:
+    if model.moved is None:
+        return []
+    return [
+        f"steps in {model.precision} modelled from another precision, {model.moved.precision}, so the range is wider"
+    ]
 
 
 def _pace_words(model: DeviceModel) -> list[str]:

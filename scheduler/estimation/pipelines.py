@@ -28,6 +28,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.in_precision import in_precision
 from scheduler.estimation.link import allreduce_s
 from scheduler.estimation.predict import group_seconds, member_seconds, tabulate
 from scheduler.estimation.ranks import StepTime, contention_factor, most_of
@@ -78,6 +79,7 @@ def staged_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceM
     """Step times in stages, each on a device of its own, by one pipeline or several."""
     if not allocations:
         return []
+    model = in_precision(model, steps.workload)
     shares = {max(allocation.batch_split) for allocation in allocations}
     parts = {rows: {count: -(-rows // count) for count in COUNTS if count <= rows} for rows in shares}
     found = steps.on(model, {part for each in parts.values() for part in each.values()})
@@ -136,6 +138,7 @@ def _staged_time(
         work_share=found[parts[best]].work_share * filled * local_s / (local_s + communication_s),
         disagreement=found[parts[best]].disagreement,
         near=found[rows].near,
+        precision_half=found[parts[best]].half,
         half=OVERLAP_HALF + math.log((1.0 / stages + known.costliest) / share),
         last_share=workload.last_rows / workload.global_batch_size,  # as many micro-batches, each of other size
         rank_totals=_shared_out(steps.totals(most_of(workload, rows)), stages, held),

@@ -16,6 +16,7 @@ import numpy as np
 from scheduler.estimation.calibration import CalibrationPoint
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.features import Vector
+from scheduler.estimation.in_precision import in_precision
 from scheduler.estimation.link import LEAST_SECONDS, messages, moved_share, step_sums_s
 from scheduler.estimation.predict import predict
 from scheduler.estimation.steps import Steps
@@ -53,6 +54,8 @@ class StepTime:
     a micro-batch; of the last step, where that has more."""
     half: float = 0.0
     """Half width of the log range of what is not known of this way beside the step on one device."""
+    precision_half: float = 0.0
+    """The same of what the precision of its products leaves open, where none of its own steps were timed."""
     last_share: float = 1.0
     """What an epoch's last step takes, which may have more or fewer rows, relative to the others."""
 
@@ -65,6 +68,7 @@ def step_time(workload: Workload, allocation: Allocation, model: DeviceModel) ->
 def step_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceModel) -> list[StepTime]:
     """The same for many allocations at once: one pass over the terms for all shares of rows."""
     workload, times = steps.workload, []
+    model = in_precision(model, workload)
     shares = [max(allocation.batch_split) for allocation in allocations]
     at_once = {rows: rows_at_once(workload, rows) for rows in {*shares, *(last_of(workload, rows) for rows in shares)}}
     found = steps.on(model, at_once.values())
@@ -88,6 +92,7 @@ def step_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceMod
                 disagreement=step.disagreement,
                 near=step.near,
                 rank_totals=steps.totals(max(at_once[rows], at_once[last])),
+                precision_half=step.half,
                 last_share=(last_s * model.slowdown + communication_s) / step_s,
             )
         )

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.in_precision import in_precision
 from scheduler.estimation.peaks import peak_interval
 from scheduler.estimation.ranks import contention_factor, step_times, thread_factor
 from scheduler.estimation.steps import Steps
@@ -126,7 +127,7 @@ def most_rows(workload: Workload, model: DeviceModel, limit_bytes: float | None)
 
 
 def _peak_bytes(workload: Workload, model: DeviceModel, rows: int) -> float:
-    return peak_interval(model.memory, totals_at_batch(workload, rows)).high
+    return peak_interval(in_precision(model, workload).memory, totals_at_batch(workload, rows)).high
 
 
 @dataclass(frozen=True, kw_only=True)

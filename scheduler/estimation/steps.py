@@ -14,6 +14,7 @@ import numpy as np
 
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.features import Vector, terms
+from scheduler.estimation.in_precision import moved_half
 from scheduler.estimation.intervals import are_near
 from scheduler.estimation.predict import Table, predicted, summaries, tabulate
 from scheduler.workload import Workload, at_batch, totals_at_batch
@@ -32,6 +33,8 @@ class Step:
     """Of it, in which the device computes."""
     near: bool
     """Whether a calibration point is like it."""
+    half: float
+    """Half width of the log range of what the precision of its products leaves open."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,10 @@ class Steps:
         self._known: dict[tuple[str, str], dict[int, Step]] = {}
 
     def on(self, model: DeviceModel, rows: Iterable[int]) -> Mapping[int, Step]:
-        """Steps on (at least) each of `rows`, by their number. Raises `ValueError` for a second model of a kind."""
+        """Steps on (at least) each of `rows`, by their number. Raises `ValueError` for a second model of a kind.
+
+        `model`: as it is in the precision of the program.
+        """
         if self._models.setdefault(model.measured_key, model).members != model.members:
             raise ValueError(f"two models of {model.measured_key}")
         known = self._known.setdefault(model.measured_key, {})
@@ -86,5 +92,10 @@ def _apart(workload: Workload) -> Table:
 def _foretold(model: DeviceModel, at: _Rows) -> list[Step]:
     found = predicted(model, at.table, lambda: at.summaries)
     near = are_near(model, at.summaries) if model.fingerprints else np.zeros(len(at.rows), dtype=bool)
-    columns = (np.exp(found.log_step_s), found.disagreement, found.forward_share, found.work_share, near)
+    moved = np.zeros(len(at.rows))
+    if model.moved is not None:
+        as_measured = replace(model, members=model.moved.members)
+        moved = found.log_step_s - predicted(as_measured, at.table, lambda: at.summaries).log_step_s
+    halves = np.array([moved_half(model, *each) for each in zip(moved, found.work_share, strict=True)])
+    columns = (np.exp(found.log_step_s), found.disagreement, found.forward_share, found.work_share, near, halves)
     return [Step(*values) for values in zip(*(column.tolist() for column in columns), strict=True)]

@@ -17,6 +17,7 @@ from itertools import chain, combinations, product
 
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.estimate import estimate_all, worst
+from scheduler.estimation.in_precision import of_gang
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.split import LEAST_ROWS, Member, gang_split, lone_seconds, most_rows, rank_line
 from scheduler.estimation.steps import Steps
@@ -185,6 +186,31 @@ def mixed_estimates(
     `steps`: the same as for ways on like devices. `models`: by the names in the parts. `even_shares`: as the person
     wants it, not by speed.
     """
+    found: dict[Allocation, Estimate] = {}
+    for workload, alike in _by_precision(steps.workload, ways):
+        if workload is steps.workload:
+            found |= _mixed(steps, alike, models, probes or {}, even_shares)
+        else:  # probes ran on one device, in what that takes alone
+            found |= _mixed(Steps(workload), alike, models, {}, even_shares)
+    return found
+
+
+def _by_precision(workload: Workload, ways: Sequence[Candidate]) -> list[tuple[Workload, list[Candidate]]]:
+    """The program as it computes on some mixtures: what is best for one model another may not be built for."""
+    found: dict[str, tuple[Workload, list[Candidate]]] = {}
+    for way in ways:
+        agreed = of_gang(workload, [(way.allocation.kind, name) for name, _ in way.allocation.parts])
+        found.setdefault(agreed.precision, (agreed, []))[1].append(way)
+    return list(found.values())
+
+
+def _mixed(
+    steps: Steps,
+    ways: Sequence[Candidate],
+    models: Mapping[str, DeviceModel],
+    probes: Mapping[tuple[str, str], Probe],
+    even_shares: bool,
+) -> dict[Allocation, Estimate]:
     split = _Split(steps, models)
     shared = {way.allocation: way.allocation if even_shares else split.of(way) for way in ways}
     alone: dict[str, list[tuple[Allocation, float | None]]] = {name: [] for name in models}
@@ -193,7 +219,7 @@ def mixed_estimates(
         for (name, one), limit in zip(_alone(found), way.part_limits_bytes, strict=True):
             alone[name].append((one, limit))
     priced = {
-        name: iter(estimate_all(steps, pairs, models[name], probe=(probes or {}).get(models[name].measured_key)))
+        name: iter(estimate_all(steps, pairs, models[name], probe=probes.get(models[name].measured_key)))
         for name, pairs in alone.items()
     }
     estimates = {}

@@ -103,6 +103,7 @@ def as_point(point: SweepPoint, answer: dict[str, Any], kind: str = "cpu", model
         params=point.params,
         batch_size=point.batch_size,
         point_id=point.point_id,
+        precision=answer.get("precision", ""),
     )
 
 

@@ -93,6 +93,12 @@ class Rounding(AbstractContextManager[None]):
         return self._type == torch.float16
 
     @property
+    def products(self) -> str:
+        """In what products are computed: as `name`, but that GPUs since Ampere round float32 to TF32 for it."""
+        may_round = "bf16" in self._own.kinds and torch.get_float32_matmul_precision() != "highest"
+        return "tf32" if self.name == "float32" and may_round else self.name
+
+    @property
     def words(self) -> str:
         """For a log: what, and why."""
         return f"{self.name}{' with a loss scale' if self.needs_scale else ''} ({self.why})"

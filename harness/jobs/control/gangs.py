@@ -13,6 +13,7 @@ from harness.jobs.asked import WORKLOAD
 from harness.jobs.models import Job
 from harness.pool.idle import IDLE_CPU_BYTES, IDLE_CUDA_BYTES
 from harness.pool.models import Device, DeviceKind
+from scheduler.estimation.in_precision import of_gang
 from scheduler.estimation.split import LEAST_ROWS, Member, gang_split, most_rows, rank_line
 from scheduler.workload import Workload
 from worker.plan import RankPlan
@@ -82,6 +83,7 @@ def gang_of(job: Job, devices: Sequence[Device], *, threads: int, rank_bytes: in
     named = [(device.kind, device.model_name) for device in devices]
     alike = wish != MEASURED and len(set(zip(named, factors, strict=True))) == 1
     workload = _workload_of(job)
+    workload = workload and of_gang(workload, set(named))
     if alike and workload is None:
         return None  # what fits in their memory is not known
     lines = _lines(workload, devices, factors, threads)

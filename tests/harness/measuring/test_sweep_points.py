@@ -83,6 +83,26 @@ def test_a_link_that_cannot_be_timed_is_refused_and_the_sweep_goes_on(
     assert "link" not in measures()[1]
 
 
+@pytest.mark.parametrize(("told", "kept"), [({"precision": "bfloat16"}, "bfloat16"), ({}, "")])
+def test_a_point_keeps_in_what_its_products_were_computed(
+    start: Callable[..., Any], commit: Commit, measures: Measures, told: dict[str, Any], kept: str
+) -> None:
+    start()
+    advance(commit, 2)
+    commit(measure_done, answer(measures()[0], **told))
+    assert CalibrationPointRow.objects.get().body["precision"] == kept
+
+
+def test_a_point_in_a_precision_that_there_is_not_is_refused(
+    start: Callable[..., Any], commit: Commit, measures: Measures
+) -> None:
+    run = start()
+    advance(commit, 2)
+    commit(measure_done, answer(measures()[0], precision="fp8"))
+    run.refresh_from_db()
+    assert "fp8" in run.refused[0]["problem"] and not CalibrationPointRow.objects.exists()
+
+
 def test_two_sweeps_of_such_devices_share_out_the_points(
     start: Callable[..., Any],
     node_make: Callable[..., Any],

@@ -14,6 +14,7 @@ from scheduler.estimation.prior import prior_for
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.split import Member, gang_split, rank_line
 from scheduler.estimation.steps import Steps
+from scheduler.estimation.values import Allocation
 from scheduler.kinds import declared_name
 from scheduler.offers.mixtures import MOST_MIXTURES, _within, is_there, mixed_candidates, mixed_estimates
 from scheduler.offers.recommend import candidates, recommend
@@ -193,3 +194,16 @@ def test_the_offer_over_a_mixed_pool_is_the_cheapest_way_that_is_in_time(deadlin
     in_time = [cost for cost in costs.values() if cost.run_s.high <= deadline_factor * alone_s]
     best = min((cost.energy_j.mid for cost in in_time), default=None)
     assert (offer.chosen.estimate.energy_j.mid if offer.chosen else None) == best
+
+
+def test_a_mixture_is_priced_in_the_precision_that_all_of_its_gpus_are_built_for() -> None:
+    names = ("NVIDIA H100", "Tesla P100")
+    found = ways(*(replace(group(name, 1), kind="cuda", memory_bytes=16 * GIB) for name in names))
+    models = {name: prior_for("cuda", name) for name in names}
+    (priced,) = mixed_estimates(Steps(WORK), found, models).values()
+    in_32 = Steps(replace(WORK, precision="float32"))
+    assert [priced] == list(mixed_estimates(in_32, found, models).values())
+    alone = Allocation(kind="cuda", model_name=names[0], count=1, mode="single", batch_split=(64,))
+    probe = {("cuda", names[0]): Probe(allocation=alone, step_s=(9.0, 9.0))}
+    (beside,) = mixed_estimates(Steps(WORK), found, models, probes=probe).values()
+    assert beside == priced, "a probe on the H100 ran in bfloat16"

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 import torch
 
+from scheduler.estimation.device_table import figures_for
 from tests.worker.runtime import samples
 from tests.worker.runtime.lone import Lone
 from tests.worker.runtime.ranks import Ranks
@@ -63,6 +64,23 @@ def test_a_device_computes_in_the_16_bits_that_it_is_built_for_unless_the_spec_s
     rounding = Rounding(device, precision)
     assert (rounding.name, rounding.why, rounding.exact) == (told, why, told == "float32")
     assert rounding.needs_scale == (told == "float16")
+
+
+@pytest.mark.usefixtures("gpus")
+@pytest.mark.parametrize("wanted", ["auto", "float32", "bf16", "fp16"])
+@pytest.mark.parametrize("device", [V100, A100, T4, P100, CPU], ids=str)
+def test_estimates_expect_products_in_what_a_run_computes_them_in(
+    device: torch.device, wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "high")  # as `set_up_torch` does for a GPU
+    name = list(GPUS)[device.index or 0] if device.type == "cuda" else "a core"
+    assert Rounding(device, wanted).products == figures_for(device.type, name).computes_in(wanted)
+
+
+@pytest.mark.usefixtures("gpus")
+def test_a_program_that_wants_its_float32_exact_has_nothing_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "highest")
+    assert Rounding(A100, "float32").products == "float32"
 
 
 @pytest.mark.usefixtures("gpus")

@@ -22,6 +22,7 @@ printed is JSON:
     quickest_s           the quickest survey that steps were held against (`--quickest`); null where there was none
     loud_s               seconds that went by because the host was busy for others: steps then are made again
     power_w              mean of the GPU's own counter over the timed steps; null where none can be read, and for CPUs
+    precision            in which products were computed: float32, tf32 (on GPUs since Ampere), bfloat16 or float16
     device, threads, ranks, batch_size (over all ranks)
 
 `--quickest`, the quickest survey of `worker.quiet` here, has one rank on a CPU take only steps of a quiet host, for a
@@ -111,6 +112,7 @@ def _figures(run: MeasureRun, idle: int) -> dict[str, Any]:
         "quickest_s": run.gauge.quickest_s if run.gauge else None,
         "loud_s": run.loud_s,
         "power_w": run.power_w,
+        "precision": run.autocast.products,
         "device": str(run.device),
         "threads": torch.get_num_threads(),
         "ranks": run.world_size,

@@ -53,6 +53,7 @@ from worker.runtime.inspection.tracer import Step, Tracer
 from worker.runtime.inspection.workloads import Seen, loading_of, workload
 from worker.runtime.loss_scale import LossScale
 from worker.runtime.pipeline.blocks import TRIED_ROWS, Chain
+from worker.runtime.precision import Rounding
 from worker.runtime.rng import seed_all
 from worker.runtime.spec import load_spec
 from worker.stages import MOST_PIECES
@@ -70,6 +71,7 @@ class TraceRun(StandIn):
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
+        self.autocast = Rounding(self.device, "float32")  # whatever it computes in, so that figures can be compared
         self.loss_scale = LossScale(self.device, needed=False)  # what is fake shows no overflow
         self.tracer = Tracer()
         self.fake = FakeTensorMode(allow_non_fake_inputs=True)
@@ -240,6 +242,7 @@ def _trace(program: Path, run: TraceRun, rows: FewRows) -> dict[str, Any]:
         net=run.net, dataset=run.dataset, share=rows.share, steps=run.steps[1:], state_bytes=run.state_bytes,
         evaluation_bytes=run.evaluation_bytes, epochs=run.epochs_total, batch_size=run.batch_size,
         micro_batches=modes.micro_batches(run.spec), synced=run.spec.training.get("batch_norm") == "synced",
+        precision=str(run.spec.training.get("precision", "auto")),
         pieces=run.pieces(), load_s=run.load_s,
         loading=loading_of(run.spec.task, (program / "data.py").read_text(encoding="utf-8")),
     )  # fmt: skip

@@ -54,6 +54,8 @@ class Seen:
     """The peak while rows are read (`LOADING`)."""
     load_s: float = 0.0
     """Seconds until the rows were read and the model was built."""
+    precision: str = "auto"
+    """In what it asks to compute."""
 
 
 def loading_of(task: str, data_source: str) -> tuple[float, int]:
@@ -97,6 +99,7 @@ def workload(seen: Seen) -> dict[str, Any]:
         **({} if seen.pieces is None else {"pieces": list(seen.pieces)}),
         "batch_norms": sum(isinstance(module, _BatchNorm) for module in net.modules()),
         "load_s": round(seen.load_s, 1) if seen.load_s > ORDINARY_LOAD_S else 0.0,
+        "precision": seen.precision,
         "per_row": {
             **{name: (figures[1][name] - figures[0][name]) / rows for name in figures[0]},
             "evaluation_bytes": seen.evaluation_bytes / seen.batch_size,

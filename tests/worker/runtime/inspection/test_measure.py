@@ -119,17 +119,18 @@ def test_a_host_that_stays_loud_is_measured_as_it_is(tmp_path: Path) -> None:
     assert len(answer["step_s"]) == 2
 
 
-def test_an_answer_makes_a_calibration_point(tmp_path: Path) -> None:
-    folder, data = make(tmp_path, "wine", model={"family": "mlp"})
+@pytest.mark.parametrize(("asked", "precision"), [("auto", "float32"), ("bf16", "bfloat16")])
+def test_an_answer_makes_a_calibration_point(asked: str, precision: str, tmp_path: Path) -> None:
+    folder, data = make(tmp_path, "wine", model={"family": "mlp"}, training={"precision": asked})
     answer = measured(folder, data)
     point = CalibrationPoint.from_dict(
         {
             "workload": answer["workload"], "kind": "cpu", "model_name": "test", "step_s": answer["step_s"],
             "peak_bytes": answer["peak_bytes"], "power_w": answer["power_w"], "noise": answer["noise"],
-            "batch_size": answer["batch_size"],
+            "batch_size": answer["batch_size"], "precision": answer["precision"],
         }
     )  # fmt: skip
-    assert point.typical_s > 0
+    assert point.typical_s > 0 and point.computed_in == precision and point.workload.precision == asked
 
 
 def test_a_batch_larger_than_the_rows_there_are_is_measured_as_it_is(tmp_path: Path) -> None:

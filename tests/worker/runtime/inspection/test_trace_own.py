@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scheduler.workload import OpClass, Workload
+from scheduler.workload import PRECISIONS, OpClass, Workload
 from tests.worker.runtime.samples import EXACT_NET, program, run
 from tests.worker.runtime.traces import own, traced
 from worker.runtime.inspection.trace import CANNOT_TRACE
@@ -216,3 +217,13 @@ def test_a_program_in_float16_is_traced_without_the_scale_of_its_loss(packed: di
     training = {"batch_size": 16, "precision": "fp16"}
     workload = traced(program(tmp_path, profile, own_model=EXACT_NET, training=training), data)
     assert workload.gradient_bytes == 4 * (14 * 16 + 17 * 3)
+
+
+def test_figures_are_those_of_float32_whatever_a_program_computes_in(packed: dict[str, Any], tmp_path: Path) -> None:
+    data, profile = packed["wine"]
+    found = {
+        precision: traced(program(tmp_path / precision, profile, training={"precision": precision}), data)
+        for precision in PRECISIONS
+    }
+    assert {name: workload.precision for name, workload in found.items()} == {name: name for name in PRECISIONS}
+    assert all(replace(workload, precision="auto") == found["auto"] for workload in found.values())
