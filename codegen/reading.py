@@ -15,7 +15,7 @@ from codegen.types import SpecError
 from worker.words import counted
 
 LEAST_ROWS = 10
-TOPICS, TOPICS_TOGETHER = 64, 256
+TOPICS, TOPICS_TOGETHER = 128, 256
 """Numbers at most that the words of a column of text become, and those of all columns."""
 LEAST_TOPICS, ROWS_PER_TOPIC = 8, 10
 TASK_CODES = ("wrong_task", "target_not_numeric", "target_is_amount")

@@ -118,8 +118,8 @@ def test_predictions_read_words_exactly_as_training_did(tmp_path):
 
 
 def test_a_column_of_text_becomes_fewer_numbers_where_rows_are_few_or_texts_many():
-    assert [topics_of_a_text(rows, 1) for rows in (5, 200, 640, 10**6)] == [1, 20, 64, 64]
-    assert [topics_of_a_text(10**6, count) for count in (4, 8, 100)] == [64, 32, 8]
+    assert [topics_of_a_text(rows, 1) for rows in (5, 200, 1280, 10**6)] == [1, 20, 128, 128]
+    assert [topics_of_a_text(10**6, count) for count in (2, 8, 100)] == [128, 32, 8]
 
 
 def test_the_spec_names_the_topics_of_each_text_behind_all_other_numbers():
