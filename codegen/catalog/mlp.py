@@ -38,8 +38,8 @@ def reason(facts: Facts) -> str:
     """What speaks for it on this data."""
     if facts.texts_alone:
         return (
-            f"The {counted(facts.features, 'number')} of a row tell what its texts are about, without thresholds: a plain "
-            "net learns them better than one that embeds each number, in half the time."
+            f"The {counted(facts.features, 'number')} of a row tell what its texts are about, without thresholds: "
+            "a plain net learns them better than one that embeds each number, in half the time."
         )
     if facts.train_rows < 1000:
         return (
