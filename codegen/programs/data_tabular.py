@@ -8,7 +8,9 @@ same way.
   normal distribution by its ranks (large tables) or scaled by its quartiles with soft limits (small ones).
 - Categories: a vocabulary of the values seen at least twice; number 0 stands for missing or unknown.
 - Dates: days since 1970, year, month, weekday and hour of the day, each as a number.
+#: if spec.shape.texts
 - Texts: their length in characters and in words, and what they are about (words.py).
+#: endif
 - What is the same in all training rows (the hour of plain dates) is left out: nothing can be learned from it.
 """
 
