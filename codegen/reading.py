@@ -12,7 +12,6 @@ from codegen.profile.types import NUMBER_PARTS, ColumnProfile, ColumnType, DataK
 from codegen.spec import Task, TaskSpec
 from codegen.split_by import SplitBy, split_by
 from codegen.types import SpecError
-from worker.words import counted
 
 LEAST_ROWS = 10
 TOPICS, TOPICS_TOGETHER = 128, 256
@@ -113,11 +112,12 @@ def topics_of_a_text(rows: int, texts: int) -> int:
 
 
 def _tell_topics(shape: dict[str, Any], rows: int, notes: Notes) -> None:
-    for name in shape["texts"]:
-        few = f", as {rows:,} rows bear no more" if shape["topics"] == rows // ROWS_PER_TOPIC else ""
-        numbers = counted(shape["topics"], "number")
-        reason = f"what a text is about becomes up to {numbers}, of words that occur together{few}"
-        notes.note("data.features", f"words of {name}", reason)
+    if not shape["texts"]:
+        return
+    each = " each" if len(shape["texts"]) > 1 else ""
+    few = f"; {rows:,} rows bear no more" if shape["topics"] == rows // ROWS_PER_TOPIC else ""
+    reason = f"numbers at most that the words of {', '.join(shape['texts'])} become{each}: which occur together{few}"
+    notes.note("shape.topics", shape["topics"], reason)
 
 
 def _read_images(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> Reading:

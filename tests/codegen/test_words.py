@@ -131,5 +131,7 @@ def test_the_spec_names_the_topics_of_each_text_behind_all_other_numbers():
 
 
 def test_what_becomes_of_a_text_is_told_with_the_choices():
-    (told,) = [guess for guess in resolve(TaskSpec(), table(200), TWO_CORES).guesses if guess.value == "words of note"]
-    assert "up to 20 numbers" in told.reason and "200 rows bear no more" in told.reason
+    (told,) = [guess for guess in resolve(TaskSpec(), table(200), TWO_CORES).guesses if guess.field == "shape.topics"]
+    assert told.value == 20 and "the words of note become" in told.reason and "200 rows bear no more" in told.reason
+    without = TaskSpec.model_validate({"data": {"exclude": ["note"]}})
+    assert "shape.topics" not in {guess.field for guess in resolve(without, table(200), TWO_CORES).guesses}
