@@ -25,6 +25,7 @@ from worker.runtime.pulse import pulse
 
 BETWEEN_WORDS = r"[^\p{L}\p{N}_]+"
 KNOWN_WORDS = 10_000  # most frequent words kept per column
+LETTERS = 20_000  # of a longer text the beginning is read
 LEAST_TEXTS = 3  # that a word occurs in
 LEARN_ROWS = 20_000  # evenly spaced, that words and topics are learned from: more rows hardly change them
 BLOCK_ROWS = 2048  # whose words are in memory at a time
@@ -69,8 +70,8 @@ def blocks(texts: pa.ChunkedArray) -> Iterator[tuple[slice, pa.ChunkedArray]]:
 
 def split_words(texts: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:
     """(row int64 [M], word [M]) of all words in the texts."""
-    whole = pc.utf8_lower(texts.cast(pa.string()).combine_chunks())
-    lists = pc.split_pattern_regex(whole, BETWEEN_WORDS)
+    begun = pc.utf8_slice_codeunits(texts.cast(pa.string()), 0, LETTERS)
+    lists = pc.split_pattern_regex(pc.utf8_lower(begun.combine_chunks()), BETWEEN_WORDS)
     rows, words = pc.list_parent_indices(lists), pc.list_flatten(lists)
     is_word = pc.not_equal(words, "")  # what stands before the first separator, or behind the last one
     return rows.filter(is_word).to_numpy().astype(np.int64), words.filter(is_word)

@@ -34,6 +34,11 @@ def test_a_word_is_a_run_of_letters_and_digits_in_lower_case():
     assert rows.tolist() == [0, 0, 0, 0, 3, 3, 3, 3]
 
 
+def test_of_a_very_long_text_the_beginning_is_read():
+    _, words = WORDS.split_words(texts("word " * 4000 + "last"))
+    assert len(words) == 4000 and set(words.to_pylist()) == {"word"}
+
+
 def test_the_most_frequent_words_are_known_each_counted_once_per_text(monkeypatch):
     monkeypatch.setattr(WORDS, "BLOCK_ROWS", 2)
     some = texts("a a a b", "a b", "c a", "b", "c c c c", None, "d d d d")
