@@ -182,6 +182,7 @@ def facts_of(
         metric=metric,
         rarest_share=min((rows for _, rows in reading.classes), default=0) / max(1, reading.rows),
         features=len(reading.shape.get("features", ())),
+        texts_alone=bool(reading.shape.get("texts")) and set(reading.shape["texts"]) == set(reading.features),
         cardinalities=tuple(reading.shape.get("cardinalities", ())),
         channels=images.channels if images else 0,
         native_size=min(images.width_median, images.height_median) if images else 0,

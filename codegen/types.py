@@ -6,7 +6,9 @@ import hashlib
 from dataclasses import asdict, dataclass
 from typing import Any
 
-PROGRAM_FILES = ("model.py", "data.py", "train.py", "predict.py", "spec.yaml", "README.md")
+WORDS_FILE = "words.py"
+"""Only of programs whose data have columns of text."""
+PROGRAM_FILES = ("model.py", "data.py", WORDS_FILE, "train.py", "predict.py", "spec.yaml", "README.md")
 
 
 @dataclass(frozen=True, kw_only=True)

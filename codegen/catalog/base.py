@@ -29,6 +29,8 @@ class Facts:
     """Rows of the rarest class over all rows; 0 where not all classes are known."""
     features: int = 0
     """Numbers a table gives per row, indicators of missing values included."""
+    texts_alone: bool = False
+    """Whether all of a table's inputs come from columns of text."""
     cardinalities: tuple[int, ...] = ()
     """Values per category column, the bucket for unknown and missing ones included."""
     channels: int = 0

@@ -219,7 +219,8 @@ def _left_out(column: ColumnProfile) -> list[Finding]:
         ColumnType.TEXT: (
             "text_column",
             "is free text",
-            "Its words are not read, only its length in characters and words. Turn what matters into categories.",
+            "What it is about is read from words that occur together, beside its length; their order is not. Set its "
+            "type to category if whole values matter.",
         ),
         ColumnType.DATE: (
             DATE_COLUMN,

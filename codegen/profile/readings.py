@@ -206,20 +206,8 @@ def _inexact(column: ColumnProfile, survey: ColumnSurvey) -> list[Finding]:
 
 
 def no_features(columns: Sequence[ColumnProfile], target: str | None) -> list[Finding]:
-    """Told where no column is left to learn from, or none but free text, of which little is read."""
-    kinds = {column.type for column in columns if column.name != target and column.type not in _UNUSED}
-    if kinds == {ColumnType.TEXT}:
-        return [
-            Finding(
-                code="text_alone",
-                severity=Severity.DANGER,
-                message="Free text is all that is left to learn from, and its words are not read: only its length in "
-                "characters and words.",
-                meaning="A model can hardly be better than guessing. Add columns of what the texts say, such as "
-                "categories or scores.",
-            )
-        ]
-    if kinds:
+    """Told where no column is left to learn from."""
+    if any(column.name != target and column.type not in _UNUSED for column in columns):
         return []
     return [
         Finding(

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 PROFILE_VERSION = 1
-READING = 1
+READING = 2
 """Raise it with every change of what is read of the same bytes: types, packed values, spellings, findings. Bytes that
 were packed by an earlier reading are then read anew when they are uploaded again; what is there stays as it is."""
 TIME_SERIES = "time_series"

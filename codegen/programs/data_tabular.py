@@ -8,7 +8,9 @@ same way.
   normal distribution by its ranks (large tables) or scaled by its quartiles with soft limits (small ones).
 - Categories: a vocabulary of the values seen at least twice; number 0 stands for missing or unknown.
 - Dates: days since 1970, year, month, weekday and hour of the day, each as a number.
-- Texts: their length in characters and in words, no more; the words themselves are not read.
+#: if spec.shape.texts
+- Texts: their length in characters and in words, and what they are about (words.py).
+#: endif
 - What is the same in all training rows (the hour of plain dates) is left out: nothing can be learned from it.
 """
 
@@ -19,6 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
+#: if spec.shape.texts
+import words
+
+#: endif
 from worker.runtime.columns import Columns
 from worker.runtime.data import Dataset, Part
 from worker.runtime.pulse import pulse
@@ -130,13 +136,25 @@ def fit(shape, table: Columns) -> dict:
         for name in getattr(shape, kind):
             numeric += fit_numbers(name, kind, raw_numbers(table[name], name, kind), name in shape.indicators)
             pulse.beat()
+    #: if spec.shape.texts
+    texts = {}
+    for name in shape.texts:
+        some = words.some_rows(table[name])
+        texts[name] = words.learn(some, shape.topics)
+        topics = words.topic_numbers(texts[name], some, name)
+        numeric += fit_numbers(name, "texts", list(topics.items()), indicator=False)
+    #: endif
     for name in shape.categorical:
         values = table[name]
         column = {"column": name, "values": vocabulary(values)}
         if len(pc.unique(category_numbers(column, values))) > 1:
             categorical.append(column)
     spelling = {"missing": list(shape.indicators), "spelling": dict(shape.get("spelling", {}))}  # for predict.py
+    #: if spec.shape.texts
+    return {"numeric": numeric, "categorical": categorical, "texts": texts, **spelling}
+    #: else
     return {"numeric": numeric, "categorical": categorical, **spelling}
+    #: endif
 
 
 def fit_numbers(name: str, kind: str, features: list, indicator: bool) -> list[dict]:
@@ -188,6 +206,10 @@ def transform(preprocess: dict, records: pa.Table) -> tuple[torch.Tensor, ...]:
         name = column["column"]
         if name not in raw:
             raw[name] = dict(raw_numbers(records[name], name, column["kind"]))
+            #: if spec.shape.texts
+            if column["kind"] == "texts":
+                raw[name] |= words.topic_numbers(preprocess["texts"][name], records[name], name)
+            #: endif
         if column["scaling"] == "missing":
             first = next(iter(raw[name].values()))
             numeric.append(~np.isfinite(first))

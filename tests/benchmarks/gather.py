@@ -39,7 +39,7 @@ def public_folder(given: Path | None, variable: str, name: str) -> Path | None:
 
 
 def data_folder(given: Path | None = None) -> Path | None:
-    """Where adult, abalone and cifar10_6k lie (`DLH_BENCH_DATA`)."""
+    """Where adult, abalone, ag_news and cifar10_6k lie (`DLH_BENCH_DATA`)."""
     return public_folder(given, "DLH_BENCH_DATA", "data")
 
 

@@ -30,12 +30,30 @@ def make_table(rows: int = ROWS) -> pa.Table:
     )
 
 
+def make_reviews(rows: int = ROWS) -> pa.Table:
+    """Good and bad reviews of 5 to 14 words from two lists, some missing, beside a number that says nothing."""
+    generator = np.random.default_rng(1)
+    said = {"good": [f"lovely{word}" for word in range(30)], "bad": [f"awful{word}" for word in range(30)]}
+    labels = [("good", "bad")[row % 2] for row in range(rows)]
+    lengths = generator.integers(5, 15, rows)
+    reviews = [" ".join(generator.choice(said[label], size)) for label, size in zip(labels, lengths, strict=True)]
+    reviews = [None if row % 50 == 7 else text for row, text in enumerate(reviews)]
+    return pa.table({"review": reviews, "day": generator.normal(size=rows), "label": labels})
+
+
+REVIEWS_SHAPE = {
+    "numeric": ["day"], "indicators": ["review"], "dates": [], "texts": ["review"], "topics": 8, "categorical": [],
+    "target": "label",
+}  # fmt: skip
+
+
 def table_spec(task: str = "tabular_classification", target: str = "income", seed: int = 0, **shape):
     shape = {
         "numeric": ["age", "hours"],
         "indicators": ["age"],
         "dates": ["joined"],
         "texts": ["note"],
+        "topics": 8,
         "categorical": ["city"],
         "target": target,
     } | shape

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,6 +14,7 @@ from worker.runtime.spec import Spec, as_spec
 
 torch.set_num_threads(1)  # tiny tensors: more threads only wait for one another
 PROGRAMS = Path(__file__).parents[2] / "codegen" / "programs"
+sys.path.append(str(PROGRAMS))  # templates import one another, as the files of a program do
 
 
 def module(name: str) -> ModuleType:

@@ -48,11 +48,12 @@ def test_the_inputs_of_a_row_are_those_that_the_spec_names(tmp_path):
     table = make_table()
     joined = [None if row % 7 == 0 else moment for row, moment in enumerate(table["joined"].to_pylist())]
     joined = [moment and moment + dt.timedelta(hours=row % 5) for row, moment in enumerate(joined)]
-    note = [None if row % 5 == 0 else "a " * (row % 3 + 1) for row in range(ROWS)]
+    words = np.random.default_rng(0).integers(0, 99, (ROWS, 3))
+    note = [None if row % 5 == 0 else " ".join(map(str, words[row][: row % 3 + 1])) for row in range(ROWS)]
     table = table.set_column(3, "joined", pa.array(joined)).set_column(4, "note", pa.array(note))
     missing = {"age": ROWS // 10, "hours": 0, "joined": 58, "note": ROWS // 5}
     kinds = {"age": "numeric", "hours": "numeric", "joined": "date", "note": "text"}
-    shape = table_shape([column(name, ColumnType(kinds[name]), missing=missing[name]) for name in kinds])
+    shape = table_shape([column(name, ColumnType(kinds[name]), missing=missing[name]) for name in kinds], ROWS)
     dataset = load_table(tmp_path, table, **shape)
     numeric, rows = dataset.train.inputs[0], dataset.train.rows
     assert dataset.shape["features"] == shape["features"] and numeric.shape[1] == len(shape["features"])

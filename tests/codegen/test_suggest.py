@@ -80,3 +80,11 @@ def test_large_pictures_count_at_the_size_they_are_scaled_to():
 
 def test_suggestions_are_plain_values():
     assert suggest(TaskSpec(), table(), TWO_CORES)[0].to_dict()["family"]
+
+
+def test_a_plain_net_comes_first_where_texts_are_all_there_is():
+    texts_alone = TaskSpec.model_validate({"data": {"features": ["note"]}})
+    first, *others = suggest(texts_alone, table(), TWO_CORES)
+    assert first.family == "mlp" and "130 numbers" in first.reason and "not their order" in first.against
+    assert {"resmlp", "ft_transformer"} == {other.family for other in others}
+    assert suggest(TaskSpec(), table(), TWO_CORES)[0].family == "resmlp"

@@ -64,6 +64,7 @@ def _field(column: ColumnProfile, kind: str) -> dict[str, Any]:
     return {
         "name": column.name,
         "number": is_number,
+        "text": kind == "texts",
         "decimal_comma": column.spelling.startswith(DECIMAL_COMMA),  # a unit may follow
         "clock": is_clock,
         "typical": "" if typical is None else f"{typical:.6g}" if isinstance(typical, float) else typical,
@@ -181,7 +182,7 @@ def _input(request: HttpRequest, fields: list[dict[str, Any]]) -> tuple[str, byt
         raise Invalid("No file was chosen.", field="file", hint="Choose a picture or a zip of pictures.")
     row: dict[str, Any] = {}
     for field in fields:
-        text = request.POST.get(f"field:{field['name']}", "").strip()
+        text = request.POST.get(f"field:{field['name']}", "").strip().replace("\r\n", "\n")  # lines of a text area
         if text == "":
             row[field["name"]] = None
         elif field["number"] and not (field["clock"] and ":" in text):

@@ -178,13 +178,11 @@ def test_a_column_named_like_the_target_that_cannot_be_it_is_told(lab: Lab, valu
     assert finding(profile, "no_features")
 
 
-def test_free_text_alone_is_told_to_say_little(lab: Lab) -> None:
+def test_free_text_alone_is_enough_to_learn_from(lab: Lab) -> None:
     rows = [f"the {number}th of many long remarks about nothing at all,{'ab'[number % 2]}" for number in range(60)]
     profile = lab.profile("data.csv", "\n".join(["remark,label", *rows]) + "\n")
-    assert "its words are not read" in finding(profile, "text_alone").message
-    more = [f"{row},{number % 7}" for number, row in enumerate(rows)]
-    profile = lab.profile("more.csv", "\n".join(["remark,label,score", *more]) + "\n", target="label")
-    assert "text_alone" not in {found.code for found in profile.warnings}
+    assert "words that occur together" in finding(profile, "text_column", "remark").meaning
+    assert "no_features" not in {found.code for found in profile.warnings}
 
 
 def test_a_target_that_was_chosen_passes_none_over(lab: Lab) -> None:

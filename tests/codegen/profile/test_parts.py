@@ -28,8 +28,9 @@ def upload() -> str:
         weekly = "" if row % 9 == 0 else f"{START + timedelta(days=7 * (row % 100)):%d.%m.%Y %H:%M}"
         moment = START + timedelta(minutes=row % 90)
         plain = START + timedelta(days=row % 100)
-        text = f"{'ab cd'[row % 4 :]:_>5} {row:042d}"
-        word = f"{'w' * (45 + row % 50)}{row}"
+        said = "-".join(f"{row * prime % 41:06d}" for prime in (3, 5, 7, 11, 13, 17))
+        text = f"{'ab cd'[row % 4 :]:_>5} {said}"
+        word = f"{'w' * (45 + row % 50)}-{said}"
         answer = "nein" if row % 3 else "ja"
         lines.append(f"{plain:%Y-%m-%d};{weekly};{moment:%Y-%m-%d %H:%M};{text};{word};{row % 7};{answer}")
     return "\n".join(lines) + "\n"

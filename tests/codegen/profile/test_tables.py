@@ -46,7 +46,7 @@ def test_every_format_gives_the_same_table(lab: Lab, name: str, body: bytes) -> 
         ("income", "category"),
     ]
     assert (profile.target, profile.task, profile.rows) == ("income", "tabular_classification", 200)
-    assert "its length" in finding(profile, "text_column", "notes").meaning  # data.py reads no more of a text
+    assert "its length" in finding(profile, "text_column", "notes").meaning
     table = lab.table()
     rows = people()
     assert table["city"].to_pylist() == [row[2] for row in rows]

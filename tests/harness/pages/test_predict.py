@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -76,7 +77,7 @@ def test_a_job_predicts_although_its_data_was_read_anew_since_and_cannot_be_used
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """Rows that a node was asked to predict for, from the form of a table of the four numbers below."""
+    """Rows that a node was asked to predict for, from the form of a table of the columns below."""
     rows: list[dict[str, Any]] = []
 
     def column(name: str, spelling: str) -> ColumnProfile:
@@ -85,7 +86,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
             name=name, type=kind, guessed_type=kind, reason="", missing=0, unique=9, mean=2.5, spelling=spelling
         )
 
+    note = ColumnProfile(
+        name="note", type=ColumnType.TEXT, guessed_type=ColumnType.TEXT, reason="", missing=0, unique=9,
+        examples=("a <b> c",),
+    )  # fmt: skip
     columns = (
+        note,
         column("price", DECIMAL_COMMA),
         column("fee", f"{DECIMAL_COMMA}, €"),
         column("size", ""),
@@ -105,7 +111,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 def typed(world: SimpleNamespace, owner: Client, **fields: str) -> Any:
     """The answer to the form with these fields."""
     job = world.jobs["succeeded"]
-    job.resolved["spec"]["shape"] = {"numeric": ["took"] if "took" in fields else ["price", "fee", "size"]}
+    numeric = ["took"] if "took" in fields else ["price", "fee", "size"]
+    job.resolved["spec"]["shape"] = {"texts": ["note"]} if "note" in fields else {"numeric": numeric}
     Job.objects.filter(pk=job.pk).update(resolved=job.resolved)
     posted = {f"field:{name}": text for name, text in fields.items()}
     return owner.post(reverse("job_predict", args=[job.pk]), posted)
@@ -117,6 +124,15 @@ def test_a_number_is_typed_as_it_is_written_in_the_data(
 ) -> None:
     assert typed(world, owner, price=text, fee=text, size="7").status_code == 302
     assert asked == [{"price": value, "fee": value, "size": 7.0}]
+
+
+def test_a_text_is_written_in_an_area_of_several_lines(
+    world: SimpleNamespace, owner: Client, asked: list[dict[str, Any]]
+) -> None:
+    assert typed(world, owner, note=" one line\r\nand another ").status_code == 302
+    assert asked == [{"note": "one line\nand another"}]
+    page = owner.get(reverse("job_predict", args=[world.jobs["succeeded"].pk])).content.decode()
+    assert re.search(r'<textarea[^>]* name="field:note"[^>]*>a &lt;b&gt; c</textarea>', page)
 
 
 @pytest.mark.parametrize(("text", "value"), [("0:38:53", "0:38:53"), ("2333", 2333.0), ("", None)])

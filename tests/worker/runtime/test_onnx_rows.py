@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.codegen.data_tables import TABULAR, load_table, make_table
+from tests.codegen.data_tables import REVIEWS_SHAPE, TABULAR, load_table, make_reviews, make_table
 from worker.runtime.onnx_export import predict_table, table_rows
 from worker.runtime.onnx_export.scripts import _plain_rows, scripts_for
 from worker.runtime.spelling import as_trained
@@ -37,6 +37,18 @@ def test_all_kinds_of_columns_are_encoded_as_in_training(rows: int, tmp_path) ->
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
     assert set(scripts_for(dataset.preprocess, sample, tensors)) == {"predict_onnx.py", "answers.py", "table_rows.py"}
     assert not scripts_for(dataset.preprocess, sample, [tensors[0] + 1, tensors[1]])
+
+
+def test_words_are_read_by_the_script_as_in_training(tmp_path) -> None:
+    reviews = make_reviews()
+    dataset = load_table(tmp_path, reviews, **REVIEWS_SHAPE)
+    odd = ["AWFUL3, awful3 and Lovely4!", "İ ΟΔΟΣ", "no word that is known", None, "lovely3 " * 2500 + "awful5"]
+    texts = reviews["review"].to_pylist()[:60] + odd
+    sample = pa.table({"review": pa.array(texts, pa.string()), "day": np.linspace(-1, 1, len(texts))})
+    tensors = [tensor.numpy() for tensor in TABULAR.transform(dataset.preprocess, sample)]
+    made = predict_table.encode(dataset.preprocess, _plain_rows(sample))
+    assert made[0].shape[1] == 12  # a number, two lengths, one indicator, eight topics
+    np.testing.assert_allclose(made[0], tensors[0], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(

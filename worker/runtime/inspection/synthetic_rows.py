@@ -57,7 +57,7 @@ def _table(shape: Spec, rows: int, generator: np.random.Generator) -> pa.Table:
     makers: dict[str, Callable[[str], Any]] = {
         "numeric": lambda _: generator.normal(size=rows),
         "dates": lambda name: _moments(name, features, rows, generator),
-        "texts": lambda name: _texts(name, features, rows, generator),
+        "texts": lambda name: _texts(name, features, 2 * int(shape.get("topics", 1)), rows, generator),
     }
     gaps, none = np.arange(rows) % 7 == 0, np.zeros(rows, dtype=bool)
     columns: dict[str, Any] = {
@@ -84,14 +84,15 @@ def _moments(name: str, features: list[str], rows: int, generator: np.random.Gen
     return days.astype("datetime64[D]").astype("datetime64[us]") + some("hour", 24) * np.timedelta64(1, "h")
 
 
-def _texts(name: str, features: list[str], rows: int, generator: np.random.Generator) -> Any:
+def _texts(name: str, features: list[str], words: int, rows: int, generator: np.random.Generator) -> Any:
+    """Of so many words in any order, twice as many as there are topics."""
     counts = generator.integers(1, 9, rows)
     lengths = counts if f"{name}: characters" in features else np.full(rows, 9)
-    spaced = f"{name}: words" in features
+    gap = " " if f"{name}: words" in features else "-"
     texts = []
     for count, length in zip(counts.tolist(), lengths.tolist(), strict=True):
-        words = "a " * count if spaced else "a"
-        texts.append(words + "b" * (20 * length - len(words)))
+        said = "".join(f"a{word}{gap}" for word in generator.integers(0, words, count))
+        texts.append(said + "b" * (20 * length - len(said)))
     return np.array(texts, dtype=object)
 
 

@@ -13,14 +13,17 @@ training rows:
   missing in training, too.
 - Categories: the place in the list of known values, from 1 on; 0 for a missing or unknown one.
 - Dates, like 2020-01-31 or 2020-01-31 08:30:00: days since 1970, year, month, weekday, hour. Texts: their length in
-  characters and in words.
+  characters and in words, and how far they lie in the directions of the topics that words of the training rows have.
 """
 
 import argparse
+import base64
 import csv
 import json
 import math
+import re
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -35,6 +38,7 @@ from worker.runtime.onnx_export.table_rows import Rows, number, plain, read_rows
 
 HERE = Path(__file__).parent
 SOFT_LIMIT = 3.0  # quartile-scaled values bend towards +-3
+LETTERS = 20_000  # of a longer text the beginning is read
 CHUNK = 512  # rows predicted at once
 ALIKE_MOST, LACKING_MOST = 5, 50  # columns that are asked for by name; of more that lack nothing is asked
 
@@ -52,7 +56,12 @@ def encode(preprocess: dict[str, Any], rows: list[dict[str, str]], first: int = 
             )
     texts = {name: [plain(row.get(name, "")) for row in rows] for name in columns}
     spelling = preprocess.get("spelling", {})
-    numeric = [encode_number(entry, texts[entry["column"]], spelling, first) for entry in preprocess["numeric"]]
+    read = preprocess.get("texts", {})
+    topics = {name: encode_topics(learned, texts[name]) for name, learned in read.items() if name in texts}
+    numeric = [
+        encode_number(entry, texts[entry["column"]], spelling, first, topics.get(entry["column"]))
+        for entry in preprocess["numeric"]
+    ]
     categorical = [encode_category(entry["values"], texts[entry["column"]]) for entry in preprocess["categorical"]]
     return [stacked(numeric, len(rows), np.float32), stacked(categorical, len(rows), np.int64)]
 
@@ -84,13 +93,18 @@ def encode_category(values: list[str], texts: list[str]) -> np.ndarray:
     return np.array([places.get(text, 0) for text in texts], np.int64)
 
 
-def encode_number(entry: dict[str, Any], texts: list[str], spelling: dict[str, str], first: int) -> np.ndarray:
-    """One column [N] of the model's numbers; `first`: number of its first row."""
+def encode_number(
+    entry: dict[str, Any], texts: list[str], spelling: dict[str, str], first: int, topics: np.ndarray | None
+) -> np.ndarray:
+    """One column [N] of the model's numbers; `first`: number of its first row, `topics` [N, T]: of a column of text."""
     name, kind, feature = entry["column"], entry["kind"], entry["feature"].removeprefix(f"{entry['column']}: ")
     read = {"numeric": number, "dates": date_number, "texts": text_number}[kind]
-    values = np.array(
-        [value_of(read, text, feature, spelling.get(name, ""), name, row) for row, text in enumerate(texts, first)]
-    )
+    if topics is not None and feature.startswith("topic "):
+        values = topics[:, int(feature.removeprefix("topic ")) - 1]
+    else:
+        values = np.array(
+            [value_of(read, text, feature, spelling.get(name, ""), name, row) for row, text in enumerate(texts, first)]
+        )
     if entry["scaling"] == "missing":
         missing: np.ndarray = ~np.isfinite(values)
         return missing
@@ -124,6 +138,22 @@ def _not_a_date(text: str) -> datetime:
 def text_number(text: str, feature: str, _spelled: str) -> float:
     """Length in characters or in words."""
     return float(len(text) if feature == "characters" else len(text.split()))
+
+
+def encode_topics(learned: dict[str, Any], texts: list[str]) -> np.ndarray:
+    """How far each text lies in the direction of each topic [N, T]; NaN where it is missing."""
+    places = {word: place for place, word in enumerate(learned["words"])}
+    directions = np.frombuffer(base64.b64decode(learned["directions"]), "<f2").astype(np.float64)
+    directions = directions.reshape(len(places), learned["topics"])
+    found = np.full((len(texts), learned["topics"]), math.nan)
+    for row, text in enumerate(texts):
+        if not text:
+            continue
+        lowered = "".join(letter.lower()[0] for letter in text[:LETTERS])  # whole words have another last sigma
+        times = Counter(places[word] for word in re.findall(r"\w+", lowered) if word in places)
+        weights = np.array([(1 + math.log(count)) * learned["weights"][place] for place, count in times.items()])
+        found[row] = weights @ directions[list(times)] / np.sqrt(weights @ weights) if times else 0.0
+    return found
 
 
 def scaled(entry: dict[str, Any], values: np.ndarray) -> np.ndarray:

@@ -247,7 +247,7 @@ def test_made_up_rows_change_in_every_input(tmp_path: Path) -> None:
         column(f"no {part}", ColumnType.DATE, same_parts=(part,)) for part in ("hour", "year", "month", "weekday")
     ]
     columns += [column(f"no {part}", ColumnType.TEXT, same_parts=(part,)) for part in ("characters", "words")]
-    shape = table_shape(columns) | {"target": "kind", "classes": ["a", "b"], "outputs": 2}
+    shape = table_shape(columns, 256) | {"target": "kind", "classes": ["a", "b"], "outputs": 2}
     split = {"validation": 0.1, "test": 0.1, "stratify": True}
     body = {"task": "tabular_classification", "data": {"split": split}, "training": {"seed": 0}, "shape": shape}
     dataset = module("data_tabular.py").load(as_spec(body), make_rows(as_spec(body), tmp_path / "made"))

@@ -1,0 +1,142 @@
+"""Words of text columns: what is learned from them, from which rows, and that new texts are read the same way."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+from codegen.profile.types import ColumnType
+from codegen.reading import table_shape, topics_of_a_text
+from codegen.resolve import resolve
+from codegen.spec import TaskSpec
+from tests.codegen.data_tables import REVIEWS_SHAPE, TABULAR, load_table, make_reviews
+from tests.codegen.model_profiles import TWO_CORES, column, table
+from tests.codegen.programs import module
+
+WORDS = module("words.py")
+
+
+def texts(*values: str | None) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.array(values, pa.string())])
+
+
+def numbers(learned: dict, some: pa.ChunkedArray) -> np.ndarray:
+    return np.stack(list(WORDS.topic_numbers(learned, some, "t").values()), axis=1)
+
+
+def test_a_word_is_a_run_of_letters_and_digits_in_lower_case():
+    rows, words = WORDS.split_words(texts("Größe: 3,5 m²!", None, "", " (don't) ΟΔΟΣ\nsnake_case"))
+    assert words.to_pylist() == ["größe", "3", "5", "m²", "don", "t", "οδοσ", "snake_case"]
+    assert rows.tolist() == [0, 0, 0, 0, 3, 3, 3, 3]
+
+
+def test_of_a_very_long_text_the_beginning_is_read():
+    _, words = WORDS.split_words(texts("word " * 4000 + "last"))
+    assert len(words) == 4000 and set(words.to_pylist()) == {"word"}
+
+
+def test_the_most_frequent_words_are_known_each_counted_once_per_text(monkeypatch):
+    monkeypatch.setattr(WORDS, "BLOCK_ROWS", 2)
+    some = texts("a a a b", "a b", "c a", "b", "c c c c", None, "d d d d")
+    assert WORDS.count_words(some).to_pydict() == {"word": ["a", "b"], "texts": [3, 3]}
+    monkeypatch.setattr(WORDS, "KNOWN_WORDS", 1)
+    assert WORDS.count_words(some)["word"].to_pylist() == ["a"]
+
+
+def test_the_weight_of_a_word_is_its_tf_idf_in_a_text_of_length_one():
+    some = texts("a a b", "a b", "a b", "a")
+    weights = WORDS.weighted(WORDS.learn(some, 2), some).to_dense().numpy()
+    expected = np.array([1 + np.log(2), round(np.log(5 / 4) + 1, 3)])
+    np.testing.assert_allclose(weights[0], expected / np.linalg.norm(expected))
+    np.testing.assert_allclose(np.linalg.norm(weights, axis=1), 1)
+
+
+def test_topics_are_the_directions_of_a_whole_singular_value_decomposition():
+    some = make_reviews()["review"]
+    learned = WORDS.learn(some, 8)
+    weights = WORDS.weighted(learned, some).to_dense().numpy()
+    largest = np.linalg.svd(weights, compute_uv=False)[:8]
+    kept = np.linalg.norm(np.nan_to_num(numbers(learned, some)))
+    assert kept == pytest.approx(np.linalg.norm(largest), rel=0.02)
+
+
+def test_topics_are_the_same_whatever_was_drawn_before_and_draw_nothing_themselves():
+    some = make_reviews()["review"]
+    torch.manual_seed(1)
+    first, after = WORDS.learn(some, 8), torch.rand(1)
+    torch.manual_seed(1)
+    assert torch.equal(torch.rand(1), after)
+    assert WORDS.learn(some, 8) == first
+
+
+def test_a_text_alone_has_the_numbers_that_it_has_among_others(monkeypatch):
+    some = make_reviews()["review"]
+    learned = WORDS.learn(some, 8)
+    whole = numbers(learned, some)
+    monkeypatch.setattr(WORDS, "BLOCK_ROWS", 7)
+    np.testing.assert_allclose(numbers(learned, some), whole, atol=1e-12)
+    np.testing.assert_allclose(numbers(learned, some.slice(3, 1)), whole[3:4], atol=1e-12)
+
+
+def test_of_very_many_texts_words_are_learned_from_some_at_even_distances(monkeypatch):
+    monkeypatch.setattr(WORDS, "LEARN_ROWS", 3)
+    assert WORDS.some_rows(texts(*"abcde")).to_pylist() == ["a", "c", "e"]
+    assert WORDS.some_rows(texts(*"ab")).to_pylist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("values", [["x"] * 9, [None] * 9, [str(row) for row in range(9)]], ids=["one", "none", "each"])
+def test_texts_that_have_nothing_in_common_or_no_difference_give_few_topics(values: list[str | None]):
+    learned = WORDS.learn(texts(*values), 8)
+    assert learned["topics"] == (1 if values[0] == "x" else 0)
+    assert len(WORDS.topic_numbers(learned, texts("x", None), "t")) == learned["topics"]
+
+
+def test_reviews_are_told_apart_by_their_words(tmp_path):
+    dataset = load_table(tmp_path, make_reviews(), **REVIEWS_SHAPE)
+    topics = [place for place, name in enumerate(dataset.shape["features"]) if "topic" in name]
+    assert len(topics) == 8
+    numeric, targets = dataset.train.inputs[0], dataset.train.targets.double()
+    related = [abs(torch.corrcoef(torch.stack([numeric[:, place].double(), targets]))[0, 1]) for place in topics]
+    assert max(related) > 0.8
+
+
+def test_only_words_of_training_rows_are_learned(tmp_path):
+    reviews = make_reviews()
+    dataset = load_table(tmp_path, reviews, **REVIEWS_SHAPE)
+    changed = np.array(reviews["review"].to_pylist(), dtype=object)
+    changed[dataset.test.rows.numpy()] = "quite other words than those before"
+    again = load_table(tmp_path, reviews.set_column(0, "review", pa.array(changed, pa.string())), **REVIEWS_SHAPE)
+    assert again.preprocess["texts"] == dataset.preprocess["texts"]
+    assert torch.isfinite(again.test.inputs[0]).all()
+
+
+def test_predictions_read_words_exactly_as_training_did(tmp_path):
+    reviews = make_reviews()
+    dataset = load_table(tmp_path, reviews, **REVIEWS_SHAPE)
+    preprocess = json.loads(json.dumps(dataset.preprocess))
+    records = reviews.take(pa.array(dataset.test.rows.numpy())).drop_columns(["label"])
+    assert torch.equal(TABULAR.transform(preprocess, records)[0], dataset.test.inputs[0])
+
+
+def test_a_column_of_text_becomes_fewer_numbers_where_rows_are_few_or_texts_many():
+    assert [topics_of_a_text(rows, 1) for rows in (5, 200, 1280, 10**6)] == [1, 20, 128, 128]
+    assert [topics_of_a_text(10**6, count) for count in (2, 8, 100)] == [128, 32, 8]
+
+
+def test_the_spec_names_the_topics_of_each_text_behind_all_other_numbers():
+    columns = [column("note", ColumnType.TEXT, missing=3), column("age", ColumnType.NUMERIC)]
+    shape = table_shape(columns, 30)
+    lengths = ["age", "note: characters", "note: missing", "note: words"]
+    assert shape["features"] == [*lengths, *(f"note: topic {number}" for number in (1, 2, 3))]
+    assert shape["topics"] == 3 and "topics" not in table_shape(columns[1:], 30)
+
+
+def test_what_becomes_of_a_text_is_told_with_the_choices():
+    (told,) = [guess for guess in resolve(TaskSpec(), table(200), TWO_CORES).guesses if guess.field == "shape.topics"]
+    assert told.value == 20 and "the words of note become" in told.reason and "200 rows bear no more" in told.reason
+    without = TaskSpec.model_validate({"data": {"exclude": ["note"]}})
+    assert "shape.topics" not in {guess.field for guess in resolve(without, table(200), TWO_CORES).guesses}
