@@ -198,7 +198,8 @@ def parts_of_run(
         row_s = probe.evaluation_row_s / model.pace_on(probe.node)
         passes_s = forward_rows(workload) / ranks * row_s * len(probe.allocation.batch_split) * moved
     return RunParts(
-        start_s=_start_s(workload, model, ranks, probe) + (CUT_S if allocation.mode in STAGED else 0.0),
+        start_s=_start_s(workload, model, allocation.ranks_together, probe)
+        + (CUT_S if allocation.mode in STAGED else 0.0),
         steps_s=steps_s(workload, step_s, time.last_share),
         passes_s=passes_s,
         saves_s=saves_s(workload, model.overheads),
@@ -219,14 +220,15 @@ def _run_interval(parts: RunParts, model: DeviceModel, step_s: Interval) -> Inte
     )
 
 
-def _start_s(workload: Workload, model: DeviceModel, ranks: int, probe: Probe | None) -> float:
-    """Until the first step of so many ranks; the probe knows how long reading a row takes, else bytes tell."""
+def _start_s(workload: Workload, model: DeviceModel, together: int, probe: Probe | None) -> float:
+    """Until the first step on the node that has most ranks, so many, for the others wait for it; the probe knows how
+    long reading a row takes, else bytes tell."""
     known = model.overheads
     if probe is None or probe.load_row_s is None:
         reading_s = load_s(workload, known)
     else:
         reading_s = probe.load_row_s * all_rows(workload) + (probe.load_once_s or 0.0)
-    return known.start_s + known.rank_start_s * (ranks - 1) + reading_s
+    return known.start_s + known.rank_start_s * (together - 1) + reading_s
 
 
 def _peak(model: DeviceModel, time: StepTime, allocation: Allocation, probe: Probe | None) -> tuple[Interval, Basis]:
