@@ -133,7 +133,7 @@ def _priced(
     found = Inspection.objects.filter(key=kept.inspection_key).first()
     if found is None:
         return None
-    body, only = (found.workload, None) if found.workload else probed_workload(found)
+    body, only = (found.workload, None) if found.workload else probed_workload(found, _rows(kept))
     if not body:
         return None
     workload = Workload.from_dict(body)
@@ -157,11 +157,17 @@ def _same_ways(
     if not all(name in ways for name in names):
         return None
     chosen = tuple(ways[name] for name in dict.fromkeys(names))
-    priced = estimates_of(workload, chosen, probes_known(inspection, job), even=wish.even)
+    known = probes_known(inspection, job, rows=_rows(kept))
+    priced = estimates_of(workload, chosen, known, even=wish.even)
     now = [ways[name].allocation for name in names]
     if not all(allocation in priced for allocation in now):
         return None
     return [priced[allocation] for allocation in now]
+
+
+def _rows(kept: JobEstimate) -> int:
+    """Of the largest rank of the way that counts first."""
+    return max(allocation_from(kept.estimate["allocation"]).batch_split)
 
 
 def _named(workload: Workload, way: Allocation) -> tuple[Any, ...]:

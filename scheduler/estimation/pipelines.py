@@ -140,6 +140,7 @@ def _staged_time(
         half=OVERLAP_HALF + math.log((1.0 / stages + known.costliest) / share),
         last_local_share=last_share,
         last_sent_share=last_share,
+        micro_rows=parts[best],
         rank_totals=_shared_out(steps.totals(most_of(workload, rows)), stages, held),
     )
 

@@ -58,6 +58,9 @@ class StepTime:
     last_sent_share: float = 1.0
     """... and what takes `communication_s`."""
 
+    micro_rows: int = 0
+    """Of a pipeline: rows of a micro-batch, as many as take the least time; 0: it is none."""
+
     @property
     def last_share(self) -> float:
         """What an epoch's last step takes, relative to the others."""

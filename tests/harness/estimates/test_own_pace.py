@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from harness.calibration.known import device_model
 from harness.estimates.own_pace import own_probe
-from harness.estimates.probes import batch_size
 from harness.estimates.selectors import offer_priced
+from harness.estimates.tried import batch_size
 from harness.jobs.control.usage import uses_write
 from harness.jobs.models import Allocation, Checkpoint, Job, MetricPoint
 from scheduler.estimation.link import allreduce_s
