@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from codegen.modes import STAGED
 from scheduler.estimation.device_model import DeviceModel
-from scheduler.estimation.estimate import _moved, at_probed_pace, estimate, parts_of_run, probe_factor
+from scheduler.estimation.estimate import at_probed_pace, estimate, forward_moved, parts_of_run, probe_factor
 from scheduler.estimation.pipelines import staged_times
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.ranks import step_times
@@ -20,6 +20,6 @@ def run_parts(workload: Workload, way: Allocation, model: DeviceModel, probe: Pr
     (time,) = (staged_times if way.mode in STAGED else step_times)(steps, [way], model)
     paced = at_probed_pace(time, probe, probe_factor(steps, model, probe))
     assert paced.step_s == told.step_s.mid
-    parts = parts_of_run(workload, way, model, paced, probe, _moved(steps, time, model, probe))
+    parts = parts_of_run(workload, way, model, paced, probe, forward_moved(steps, time, model, probe))
     assert abs(parts.run_s - told.run_s.mid) <= 1e-9 * told.run_s.mid
     return parts

@@ -121,7 +121,7 @@ def _estimate(
     factor: float,
 ) -> Estimate:
     probed = probe if probe is not None and probe.key == model.measured_key else None
-    moved = _moved(steps, time, model, probed)
+    moved = forward_moved(steps, time, model, probed)
     time = at_probed_pace(time, probed, factor)
     step_s, time_basis = _step_interval(allocation, model, time, probed)
     parts = parts_of_run(steps.workload, allocation, model, time, probed, moved)
@@ -194,7 +194,7 @@ def _ways_apart(first: Allocation, second: Allocation) -> float:
     return max(max(ratio, 1.0 / ratio) for ratio in ratios)
 
 
-def _moved(steps: Steps, foretold: StepTime, model: DeviceModel, probe: Probe | None) -> float:
+def forward_moved(steps: Steps, foretold: StepTime, model: DeviceModel, probe: Probe | None) -> float:
     """How many times as long a row in a forward pass is foretold to take as on what the probe ran on."""
     if probe is None or probe.evaluation_row_s is None:
         return 1.0
@@ -210,7 +210,7 @@ def parts_of_run(
     moved: float,
 ) -> RunParts:
     """The middle of the time of each part of a run: what an estimate adds up. `time`: of its steps, as the probe of
-    such devices showed them; `moved`: see `_moved`.
+    such devices showed them; `moved`: see `forward_moved`.
     """
     ranks = len(allocation.batch_split)
     passes_s = forward_rows(workload) / ranks * time.forward_row_s
