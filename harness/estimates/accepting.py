@@ -273,7 +273,8 @@ def estimates_fixed(job: Job, workload: Workload, only: Allocation | None = None
     ways = tuple(way for way in candidates(workload, groups, wish=wish) if wish.allows(way.allocation))
     ways = ways if only is None else tuple(way for way in ways if tells_of(only, way.allocation, workload))
     found = Inspection.objects.filter(key=job_key(job)).first()
-    estimates = estimates_of(workload, ways, probes_known(found, job, rows=rank_rows(job)), even=wish.even)
+    rows = 0 if mode in STAGED else rank_rows(job)
+    estimates = estimates_of(workload, ways, probes_known(found, job, rows=rows), even=wish.even)
     # Where some devices have the memory for it, the scheduler must not take others.
     fitting = [item for item in estimates.values() if item.fits] or estimates.values()
     return sorted(fitting, key=lambda item: item.run_s.mid)

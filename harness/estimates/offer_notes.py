@@ -45,8 +45,8 @@ ONLY = (
     "and nothing is known of other devices, nor of ranks with another number of rows."
 )
 _ALONE = (
-    "Steps of one device measured ({}), messages modelled: on several such devices each rank computes as fast, and "
-    "what ranks send each other is added."
+    "Steps of one device measured ({}), messages modelled: what each rank computes on several such devices follows "
+    "from these steps, and what ranks send each other is added."
 )
 _FOR_WHAT = "the pool's page of reservations shows for what"
 GUESSED = "Start times are a guess: a job without an estimated end is using devices."

@@ -14,6 +14,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
+from codegen.modes import STAGED
 from harness.broker import task_send_on_commit
 from harness.database import DATABASE_AWAY
 from harness.errors import HarnessError
@@ -166,8 +167,9 @@ def _same_ways(
 
 
 def _rows(kept: JobEstimate) -> int:
-    """Of the largest rank of the way that counts first."""
-    return max(allocation_from(kept.estimate["allocation"]).batch_split)
+    """Of the largest rank of the way that counts first; 0: it is in stages, tried on whatever makes them quickest."""
+    way = allocation_from(kept.estimate["allocation"])
+    return 0 if way.mode in STAGED else max(way.batch_split)
 
 
 def _named(workload: Workload, way: Allocation) -> tuple[Any, ...]:
