@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from codegen.modes import STAGED
 from scheduler.estimation.device_model import DeviceModel
-from scheduler.estimation.estimate import estimate, parts_of_run
+from scheduler.estimation.estimate import at_probed_pace, estimate, forward_moved, parts_of_run, probe_factor
 from scheduler.estimation.pipelines import staged_times
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.ranks import step_times
@@ -18,6 +18,8 @@ def run_parts(workload: Workload, way: Allocation, model: DeviceModel, probe: Pr
     """Those of `estimate`, of which it tells the sum alone."""
     steps, told = Steps(workload), estimate(workload, way, model, probe=probe)
     (time,) = (staged_times if way.mode in STAGED else step_times)(steps, [way], model)
-    parts = parts_of_run(steps, way, model, time, told.step_s.mid, probe)
+    paced = at_probed_pace(time, probe, probe_factor(steps, model, probe))
+    assert paced.step_s == told.step_s.mid
+    parts = parts_of_run(workload, way, model, paced, probe, forward_moved(steps, time, model, probe))
     assert abs(parts.run_s - told.run_s.mid) <= 1e-9 * told.run_s.mid
     return parts

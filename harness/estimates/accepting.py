@@ -21,12 +21,14 @@ from harness.estimates.offers import OFFERABLE, OFFERED, Asked, job_key, offer_m
 from harness.estimates.own_pace import probes_known
 from harness.estimates.pricing import estimates_of
 from harness.estimates.promising import option_of
+from harness.estimates.tried import rank_rows
 from harness.jobs.admission import job_admit_again
 from harness.jobs.drafts import job_spec_update
 from harness.jobs.models import Job
 from harness.jobs.options import job_options_set, wanted_memory_bytes
 from harness.jobs.states import job_note
 from harness.pool.turn import facts_change
+from scheduler.estimation.alone import tells_of
 from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.mixtures import is_there
 from scheduler.offers.recommend import can_be_taken, candidates, takes
@@ -249,14 +251,14 @@ def estimate_keep(
 
 
 def estimate_fixed(job: Job, workload: Workload, only: Allocation | None = None) -> JobEstimate | None:
-    """Estimate a job on the devices its spec fixes, and keep it; None where the pool has none of them, or none that is
-    `only`: the one way of which anything is known."""
+    """Estimate a job on the devices its spec fixes, and keep it; None where the pool has none of them, or none that
+    `only` tells of: what alone its program was tried on."""
     priced = estimates_fixed(job, workload, only)
     return estimate_keep(job, priced[0], priced[1:]) if priced else None
 
 
 def estimates_fixed(job: Job, workload: Workload, only: Allocation | None = None) -> list[Estimate]:
-    """What a job costs on the devices its spec fixes, or on `only` there: of several models, the fastest first.
+    """What a job costs on the devices its spec fixes, of which `only` tells: of several models, the fastest first.
 
     On reserved ones, too: the scheduler keeps it off them for as long, and knows what it takes there afterwards.
     """
@@ -269,9 +271,10 @@ def estimates_fixed(job: Job, workload: Workload, only: Allocation | None = None
     )  # fmt: skip
     groups = groups_read(job.project, memory_bytes=wanted_memory_bytes(job), with_reserved=True)
     ways = tuple(way for way in candidates(workload, groups, wish=wish) if wish.allows(way.allocation))
-    ways = ways if only is None else tuple(way for way in ways if way.allocation == only)
+    ways = ways if only is None else tuple(way for way in ways if tells_of(only, way.allocation, workload))
     found = Inspection.objects.filter(key=job_key(job)).first()
-    estimates = estimates_of(workload, ways, probes_known(found, job), even=wish.even)
+    rows = 0 if mode in STAGED else rank_rows(job)
+    estimates = estimates_of(workload, ways, probes_known(found, job, rows=rows), even=wish.even)
     # Where some devices have the memory for it, the scheduler must not take others.
     fitting = [item for item in estimates.values() if item.fits] or estimates.values()
     return sorted(fitting, key=lambda item: item.run_s.mid)

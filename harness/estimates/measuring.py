@@ -12,6 +12,7 @@ from django.core.cache import cache
 from django.db.models import Count
 from django.utils import timezone
 
+from codegen.modes import ONE_PROCESS, STAGED
 from harness.errors import HarnessError
 from harness.estimates.accepting import estimate_fixed
 from harness.estimates.inspection import may_pass
@@ -19,6 +20,7 @@ from harness.estimates.models import AskState, Inspection, JobEstimate, ProbeRow
 from harness.estimates.probe_answers import probe_complete, probe_expire
 from harness.estimates.probes import ANSWER_LIMIT_S, NEEDED_SOON, probe_begin
 from harness.estimates.settling import probed_workload
+from harness.estimates.tried import Tried, rank_rows, wanted_mode
 from harness.jobs.admission import unpromised_tell
 from harness.jobs.models import Job
 from harness.jobs.options import wanted_devices
@@ -48,6 +50,7 @@ _NOTES = {
 _REFUSED_FOR_S = 30
 """Less than the time from one look at all waiting jobs to the next."""
 _ONE_ALONE = "A few steps only tell about the device model that made them, and it asks for other devices."
+_STAGES = "Its model is cut into stages, and while its program cannot be read nobody can tell where."
 _log = logging.getLogger(__name__)
 
 
@@ -64,7 +67,7 @@ def job_measure(job: Job, inspection: Inspection) -> JobEstimate | None:
     if not _is_to_be_measured(job):
         return None
     kind, _ = wanted_devices(job)
-    probes = list(inspection.probes.filter(kind=kind).order_by("-sent_at"))
+    probes = [probe for probe in inspection.probes.filter(kind=kind).order_by("-sent_at") if _is_of(probe, job)]
     for probe in probes:
         probe_expire(probe)
         probe.refresh_from_db()
@@ -79,12 +82,19 @@ def job_measure(job: Job, inspection: Inspection) -> JobEstimate | None:
     return None
 
 
+def _is_of(probe: ProbeRow, job: Job) -> bool:
+    """Whether it tells what a rank of the job does: with other rows where the node read the program as it ran."""
+    return probe.rows == rank_rows(job) or (probe.workload is not None and not probe.opaque)
+
+
 def _is_to_be_measured(job: Job) -> bool:
     if job.state != JobState.QUEUED:
         return False
-    # What no decision has left waiting yet may just start; steps on one device tell nothing of several.
+    # What no decision has left waiting yet may just start; steps on one device tell of ranks, not of what one process
+    # or stages make of several.
     waits = bool(job.waiting_code) and job.retry_at is None
-    return _awaits_promise(job) or (waits and wanted_devices(job)[1] == 1)
+    is_ranked = wanted_mode(job) not in ONE_PROCESS | STAGED
+    return _awaits_promise(job) or (waits and is_ranked)
 
 
 def _awaits_promise(job: Job) -> bool:
@@ -92,7 +102,10 @@ def _awaits_promise(job: Job) -> bool:
 
 
 def _begin(job: Job, inspection: Inspection, kind: str) -> None:
-    model_name = "" if _awaits_promise(job) else _usual_model(job, kind)
+    # Of several devices that are alike each rank is as the one that is tried: of another model there may be too few.
+    is_one = wanted_devices(job)[1] == 1
+    model_name = "" if is_one and _awaits_promise(job) else _usual_model(job, kind)
+    tried = Tried(kind=kind, model_name=model_name, rows=rank_rows(job))
     # Each answer takes a few decisions, and the next job would be told the same.
     refused = f"{NEEDED_SOON}:{job.project_id}:{minimum_sandbox_level(job)}:{kind}:{model_name}"
     if cache.get(refused):
@@ -100,7 +113,7 @@ def _begin(job: Job, inspection: Inspection, kind: str) -> None:
         return
     may_hold = PromisesWithout(ANSWER_LIMIT_S).are_kept
     try:
-        probe_begin(by=job.owner, job=job, inspection=inspection, kind=kind, model_name=model_name, may_hold=may_hold)
+        probe_begin(by=job.owner, job=job, inspection=inspection, tried=tried, may_hold=may_hold)
     except HarnessError as error:
         _log.info("job %s: no steps are tried yet: %s", job.pk, error.message)
         if error.code == NEEDED_SOON:
@@ -130,8 +143,8 @@ def _tell(job: Job, state: PromiseState, why: str = "") -> None:
 
 def _estimated(job: Job, inspection: Inspection, probe: ProbeRow) -> JobEstimate | None:
     probe_complete(probe, job)
-    workload, only = probed_workload(inspection)
+    workload, only = probed_workload(inspection, rank_rows(job))
     made = estimate_fixed(job, Workload.from_dict(workload), only) if workload else None
     if made is None:
-        _tell(job, PromiseState.NOT_MEASURED, _ONE_ALONE)
+        _tell(job, PromiseState.NOT_MEASURED, _STAGES if wanted_mode(job) in STAGED else _ONE_ALONE)
     return made

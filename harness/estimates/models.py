@@ -93,7 +93,12 @@ class ProbeRow(models.Model):
     workload = models.JSONField(null=True, blank=True)
     """Of a program that could not be read without running it: `Workload.to_dict()` as the run told."""
     opaque = models.BooleanField(default=False)
-    """The run told no operators either: the figures hold on the very allocation of the probe and nowhere else."""
+    """The run told no operators either: the figures hold on the allocation of the probe, and for ranks with as many
+    rows."""
+    batch_size = models.PositiveIntegerField(default=0)
+    """Rows of a step of the whole run, of which the probe may have had those of one rank; 0: as many as it had."""
+    sums = models.JSONField(default=dict, blank=True)
+    """What ranks of the program add up in each step, as the node told: `gradient_bytes` and `step_messages`."""
     problem = models.JSONField(null=True, blank=True)
     reservation = models.CharField(max_length=40, blank=True)
     """Id of what keeps jobs off its device meanwhile."""
@@ -102,6 +107,11 @@ class ProbeRow(models.Model):
 
     class Meta:
         indexes = [models.Index(fields=["sent_at"], name="probe_waits", condition=models.Q(state="waiting"))]
+
+    @property
+    def rows(self) -> int:
+        """Rows of its steps."""
+        return int(max(self.allocation["batch_split"]))
 
 
 class OfferRow(models.Model):

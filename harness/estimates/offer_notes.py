@@ -43,7 +43,11 @@ UNCUT = (
 )
 ONLY = (
     "This program cannot be read without running it: its figures come from a few real steps on one device, "
-    "and nothing is known of other devices or of several at once."
+    "and nothing is known of other devices, nor of ranks with another number of rows."
+)
+_ALONE = (
+    "Steps of one device measured ({}), messages modelled: what each rank computes on several such devices follows "
+    "from these steps, and what ranks send each other is added."
 )
 _FOR_WHAT = "the pool's page of reservations shows for what"
 GUESSED = "Start times are a guess: a job without an estimated end is using devices."
@@ -91,6 +95,17 @@ def staged_notes(workload: Workload, spec: Mapping[str, Any]) -> list[str]:
     fields = sorted({field for mode in modes.STAGED for field, _ in modes.without_effect(read, mode)})
     dropped = [DROPPED.format(" and ".join(fields))] if fields else []
     return ([NORMS] if workload.batch_norms else []) + dropped
+
+
+def alone_notes(ways: Iterable[Allocation], probes: Mapping[Key, Probe]) -> list[str]:
+    """That steps of one device alone tell of several, where any way has several of it."""
+    keys = {(way.kind, real_name(name)[0]) for way in ways if len(way.batch_split) > 1 for name, _ in way.by_model}
+    tried = [
+        f"{name or kind}, {counted(max(probe.allocation.batch_split), 'row')} of a step"
+        for (kind, name), probe in sorted(probes.items())
+        if (kind, name) in keys and probe.is_alone and not probe.own_run
+    ]
+    return [_ALONE.format("; ".join(tried))] if tried else []
 
 
 def source_notes(ways: Iterable[Allocation], probes: Mapping[Key, Probe]) -> list[str]:
@@ -195,7 +210,8 @@ def explained(offer: Offer, kept: Sequence[Reservation], *, project: Project | N
         offer = reserved_offer(offer, until_s, open_ended=any(row.open_ended for row in kept))
     elif (until := _wished_until(offer, project)) is not None:
         offer = partly_reserved_offer(offer, until.timestamp(), moment_words(until))
-    if only is not None and not offer.wish.allows(only):
+    told_of = [line.allocation for line in offer.lines]
+    if only is not None and not any(offer.wish.allows(way) for way in (only, *told_of)):
         offer = replace(offer, text=_ELSEWHERE.format(devices_words(only)))
     return offer
 

@@ -11,7 +11,8 @@ from statistics import median, median_low
 
 from codegen.modes import STAGED
 from harness.estimates.models import Inspection
-from harness.estimates.probes import Key, batch_size, probes_of
+from harness.estimates.probes import Key, probes_of
+from harness.estimates.tried import batch_size
 from harness.jobs.models import DeviceUse, Job, JobAttempt, MetricPoint
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.values import Allocation, Basis
@@ -25,9 +26,12 @@ PARTS = 3
 OWN = "Steps count by the run's own pace so far, {} each on {}; other numbers of these devices follow it."
 
 
-def probes_known(inspection: Inspection | None, job: Job | None) -> dict[Key, Probe]:
-    """Of each kind of device what its program showed there: what the job's own run did counts more than a probe."""
-    found = probes_of(inspection) if inspection else {}
+def probes_known(inspection: Inspection | None, job: Job | None, *, rows: int = 0) -> dict[Key, Probe]:
+    """Of each kind of device what its program showed there: what the job's own run did counts more than a probe.
+
+    `rows`: see `probes_of`.
+    """
+    found = probes_of(inspection, rows) if inspection else {}
     own = own_probe(job) if job else None
     if own is not None:
         found[own.key] = _with_rest(own, found.get(own.key))

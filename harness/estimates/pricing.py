@@ -23,6 +23,7 @@ from harness.estimates.offer_notes import (
     LEFT,
     ONLY,
     UNCUT,
+    alone_notes,
     declared_notes,
     explained,
     host_notes,
@@ -41,6 +42,7 @@ from harness.estimates.own_pace import own_notes
 from harness.estimates.promising import with_promises
 from harness.estimates.rate_wishes import untested_steps
 from harness.jobs.options import work_left
+from scheduler.estimation.alone import tells_of
 from scheduler.estimation.estimate import estimate_all
 from scheduler.estimation.pipelines import PIPELINE, PIPELINES
 from scheduler.estimation.probe import Probe
@@ -104,7 +106,7 @@ def offer_compute(
     probes: Mapping[Key, Probe] | None = None,
     only: Allocation | None = None,
 ) -> tuple[Offer, list[str]]:
-    """(the offer of `row`, what its figures rest on in sentences). `only`: the one way of which anything is known.
+    """(the offer of `row`, what its figures rest on in sentences). `only`: what alone the program was tried on.
 
     Of its job what is left is priced, and what it holds itself does not stand in its way.
     """
@@ -137,7 +139,7 @@ def offer_compute(
     notes += [LEFT.format(percent_words(left, 0))] if left < 1.0 else []
     notes += [CUT, *staged_notes(workload, job.spec if job else {})] if staged else []
     notes += [why_staged(offer.chosen, offer.lines, wish)] if offer.chosen and not staged else []
-    notes += own_notes(probes or {}) + source_notes(estimates, probes or {})
+    notes += own_notes(probes or {}) + alone_notes(estimates, probes or {}) + source_notes(estimates, probes or {})
     notes += precision_notes(estimates, workload, probes or {}) + host_notes(estimates)
     notes += [GUESSED] if openings.guessed and any(way.promised is None for way in ways) else []
     unasked = [way.allocation for way in ways if way.promised is None and way.within_quota]
@@ -174,7 +176,7 @@ def _priced(
     """(ways with an estimate, their estimates, whether pipelines are among them that nobody asked for)."""
     ways = candidates(workload, groups, wish=wish)
     if only is not None:
-        ways = tuple(way for way in ways if way.allocation == only)
+        ways = tuple(way for way in ways if tells_of(only, way.allocation, workload))
     estimates = estimates_of(workload, ways, probes, even=wish.even)
     too_large = only is None and _too_large(ways, estimates, wish)
     staged = _staged(workload, groups, wish) if too_large else ()

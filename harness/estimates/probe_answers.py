@@ -6,6 +6,7 @@ A second look is made on the same device, which stays kept meanwhile; there is n
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from statistics import median
 from typing import Any
@@ -21,12 +22,12 @@ from harness.estimates.probes import (
     AGAIN,
     ANSWER_LIMIT_S,
     PREFIX,
-    batch_size,
     folder_of,
     is_late,
     probe_send,
     request_id,
 )
+from harness.estimates.tried import batch_size
 from harness.jobs.control.usage import measurement_use_write
 from harness.jobs.models import Job
 from harness.plain import plain
@@ -44,6 +45,8 @@ USE_NAME = "Steps tried before a run"
 """Of what it used, among the jobs."""
 PEAK_BYTES_MOST = 1 << 50
 """No host has as much."""
+SUMS = ("gradient_bytes", "step_messages")
+SUM_BYTES_MOST = 1 << 50
 ROW_FIGURES = ("evaluation_row_s", "load_row_s", "load_once_s")
 _LATE = {"code": "no_answer", "message": "No node answered in time.", "hint": "Check that it is up, then ask again."}
 
@@ -75,7 +78,7 @@ def probe_done(report: dict[str, Any]) -> ProbeRow | None:
         "power_w": measured.power_w,
         "row_s": {name: value for name in ROW_FIGURES if (value := getattr(measured, name))},
     }
-    fields |= _told_workload(report)
+    fields |= _told_workload(report, probe) | {"sums": _told_sums(report)}
     if not probe.first_look and _is_doubtful(probe, measured) and _look_again(probe, fields):
         return None
     return _end(probe, fields, has_run=True)
@@ -179,15 +182,25 @@ def _above_0(value: Any) -> float | None:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0 else None
 
 
-def _told_workload(report: Mapping[str, Any]) -> dict[str, Any]:
+def _told_workload(report: Mapping[str, Any], probe: ProbeRow) -> dict[str, Any]:
+    """As the node read it, which saw no more rows of a step than were tried; the run has all of them."""
     try:
-        return {"workload": Workload.from_dict(report["workload"]).to_dict()}
+        told = Workload.from_dict(report["workload"])
+        return {"workload": replace(told, global_batch_size=probe.batch_size or told.global_batch_size).to_dict()}
     except (KeyError, TypeError, ValueError, AttributeError):
         return {}
 
 
-def opaque_workload(job: Job) -> Workload:
-    """A stand-in for a program of which nothing but its step time is known: rows, epochs, and one nameless operator."""
+def _told_sums(report: Mapping[str, Any]) -> dict[str, int]:
+    """What ranks add up; empty where the node does not tell, or tells what cannot be."""
+    found = {name: report.get(name) for name in SUMS}
+    told = {name: value for name, value in found.items() if type(value) is int and 0 <= value < SUM_BYTES_MOST}
+    return told if len(told) == len(SUMS) else {}
+
+
+def opaque_workload(job: Job, sums: Mapping[str, int]) -> Workload:
+    """A stand-in for a program of which nothing but its step time is known, and what its ranks add up: rows, epochs,
+    and one nameless operator."""
     spec = job.resolved.get("spec") or {}
     split, training = (spec.get("data") or {}).get("split") or {}, spec.get("training") or {}
     rows = max(1, dataset_profile(job.dataset).rows or 1)
@@ -195,16 +208,18 @@ def opaque_workload(job: Job) -> Workload:
     size = batch_size(job)
     return Workload(
         batch_size=size, operators=(Operator(op=OpClass.OTHER, flops=1e6, read_bytes=1e6, write_bytes=1e6),),
-        parameters=0, parameter_bytes=0, gradient_bytes=0, optimizer_bytes=0, activation_bytes=1e6,
+        parameters=0, parameter_bytes=0, optimizer_bytes=0, activation_bytes=1e6,
+        gradient_bytes=sums.get("gradient_bytes", 0), step_messages=sums.get("step_messages", 0),
         transient_bytes=1e6, data_bytes=0, fixed_parameters_ops=0, train_rows=rows - held_out,
         evaluated_rows=held_out, epochs=int(training.get("epochs") or 1), global_batch_size=size,
     )  # fmt: skip
 
 
 def probe_complete(probe: ProbeRow, job: Job) -> None:
-    """Give a probe of a program that nobody can read a workload of its own, so that it can be priced where it ran."""
+    """Give a probe of a program that nobody can read a workload of its own, so that it can be priced where it ran, and
+    on several such devices."""
     if probe.state == AskState.DONE and probe.workload is None and probe.inspection.workload is None:
-        ProbeRow.objects.filter(pk=probe.pk).update(workload=opaque_workload(job).to_dict(), opaque=True)
+        ProbeRow.objects.filter(pk=probe.pk).update(workload=opaque_workload(job, probe.sums).to_dict(), opaque=True)
         probe.refresh_from_db()
 
 

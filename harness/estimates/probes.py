@@ -18,6 +18,7 @@ from harness.broker import publish_job, task_send_on_commit
 from harness.errors import Conflict, Invalid, Unavailable
 from harness.estimates.inspection import content_key
 from harness.estimates.models import AskState, Inspection, ProbeRow
+from harness.estimates.tried import Tried, batch_size, whole_fits_check
 from harness.jobs import programs
 from harness.jobs.models import Allocation as Held
 from harness.jobs.models import Job
@@ -52,20 +53,20 @@ MayHold = Callable[[Device], bool]
 """Whether an idle device may be kept for `ANSWER_LIMIT_S`."""
 
 
-def probe_request(*, user: User, job: Job, inspection: Inspection, kind: str = "", model_name: str = "") -> ProbeRow:
+def probe_request(*, user: User, job: Job, inspection: Inspection, tried: Tried) -> ProbeRow:
     """Have an idle device make a few real steps of a draft's program; nothing else starts there meanwhile.
 
     Raises `NotFound`, `Forbidden`, `Invalid`, `Conflict` (the program is another by now), `Unavailable` (no device of
     that kind is idle).
     """
     require(user, job.project, Role.MEMBER)
-    if kind and kind not in DeviceKind.values:
-        raise Invalid(f"There is no kind of device {kind[:40]!r}.", field="kind", hint="Use cpu or cuda.")
-    return probe_begin(by=user, job=job, inspection=inspection, kind=kind, model_name=model_name)
+    if tried.kind and tried.kind not in DeviceKind.values:
+        raise Invalid(f"There is no kind of device {tried.kind[:40]!r}.", field="kind", hint="Use cpu or cuda.")
+    return probe_begin(by=user, job=job, inspection=inspection, tried=tried)
 
 
 def probe_begin(
-    *, by: User, job: Job, inspection: Inspection, kind: str, model_name: str = "", may_hold: MayHold | None = None
+    *, by: User, job: Job, inspection: Inspection, tried: Tried, may_hold: MayHold | None = None
 ) -> ProbeRow:
     """The same without asking who may: for a job that was submitted; `may_hold` is asked once nobody decides any more.
 
@@ -83,9 +84,10 @@ def probe_begin(
     with transaction.atomic():
         # Nothing that is being decided on the facts before this starts on the device that is taken here.
         facts_change()
-        device = idle_device(job, kind, model_name, may_hold)
+        device = idle_device(job, tried.kind, tried.model_name, may_hold)
+        whole_fits_check(tried, device)
         allocation = Allocation(
-            kind=device.kind, model_name=device.model_name, count=1, mode="single", batch_split=(batch_size(job),)
+            kind=device.kind, model_name=device.model_name, count=1, mode="single", batch_split=(tried.rows,)
         )
         held = reservation_hold(
             target=device, ends_at=timezone.now() + timedelta(seconds=ANSWER_LIMIT_S),
@@ -93,18 +95,12 @@ def probe_begin(
         )  # fmt: skip
         probe = ProbeRow.objects.create(
             inspection=inspection, project=job.project, kind=device.kind, model_name=device.model_name,
-            node_name=device.node.name,
+            node_name=device.node.name, batch_size=batch_size(job),
             allocation=asdict(allocation), reservation=str(held.pk),
         )  # fmt: skip
         programs.files_replace(folder_of(probe).program, files)
         probe_send(probe, device, minimum_sandbox_level(job))
     return probe
-
-
-def batch_size(job: Job) -> int:
-    """Rows of a step of the whole run, as the resolved spec says."""
-    value = (job.resolved.get("spec") or {}).get("training", {}).get("batch_size")
-    return value if isinstance(value, int) and value > 0 else 1
 
 
 def folder_of(probe: ProbeRow) -> RunPaths:
@@ -118,7 +114,7 @@ def probe_send(probe: ProbeRow, device: Device, sandbox_level: int) -> None:
         "request_id": request_id(probe),
         "job_dir": str(folder_of(probe).root),
         "dataset_dir": str(settings.STORE.dataset(probe.inspection.dataset_sha256).packed),
-        "batch_size": probe.allocation["batch_split"][0],
+        "batch_size": probe.rows,
         "steps": STEPS,
         "visits": 1,
         "device": f"cuda:{device.index}" if device.kind == DeviceKind.CUDA else "cpu",
@@ -212,9 +208,14 @@ def is_late(probe: ProbeRow) -> bool:
     return probe.state == AskState.WAITING and waited > timedelta(seconds=ANSWER_LIMIT_S)
 
 
-def probes_of(inspection: Inspection) -> dict[Key, Probe]:
-    """The newest probe on each kind of device."""
-    rows = inspection.probes.filter(state=AskState.DONE).order_by("sent_at")
+def probes_done(inspection: Inspection, rows: int = 0) -> list[ProbeRow]:
+    """Those that told something, the newest last; those with so many `rows` (0: no matter) after all others."""
+    done = inspection.probes.filter(state=AskState.DONE).order_by("sent_at")
+    return sorted(done, key=lambda probe: bool(rows) and probe.rows == rows)
+
+
+def probes_of(inspection: Inspection, rows: int = 0) -> dict[Key, Probe]:
+    """The newest probe on each kind of device; of those with so many `rows`, where there are any."""
     return {
         (row.kind, row.model_name): Probe(
             allocation=allocation_from(row.allocation),
@@ -225,7 +226,7 @@ def probes_of(inspection: Inspection) -> dict[Key, Probe]:
             left_out_s=tuple(row.left_out_s),
             **row.row_s,
         )
-        for row in rows
+        for row in probes_done(inspection, rows)
     }
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
+from codegen.modes import STAGED
 from harness.broker import task_send_on_commit
 from harness.database import DATABASE_AWAY
 from harness.errors import HarnessError
@@ -133,7 +134,7 @@ def _priced(
     found = Inspection.objects.filter(key=kept.inspection_key).first()
     if found is None:
         return None
-    body, only = (found.workload, None) if found.workload else probed_workload(found)
+    body, only = (found.workload, None) if found.workload else probed_workload(found, _rows(kept))
     if not body:
         return None
     workload = Workload.from_dict(body)
@@ -157,11 +158,18 @@ def _same_ways(
     if not all(name in ways for name in names):
         return None
     chosen = tuple(ways[name] for name in dict.fromkeys(names))
-    priced = estimates_of(workload, chosen, probes_known(inspection, job), even=wish.even)
+    known = probes_known(inspection, job, rows=_rows(kept))
+    priced = estimates_of(workload, chosen, known, even=wish.even)
     now = [ways[name].allocation for name in names]
     if not all(allocation in priced for allocation in now):
         return None
     return [priced[allocation] for allocation in now]
+
+
+def _rows(kept: JobEstimate) -> int:
+    """Of the largest rank of the way that counts first; 0: it is in stages, tried on whatever makes them quickest."""
+    way = allocation_from(kept.estimate["allocation"])
+    return 0 if way.mode in STAGED else max(way.batch_split)
 
 
 def _named(workload: Workload, way: Allocation) -> tuple[Any, ...]:

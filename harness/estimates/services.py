@@ -16,6 +16,7 @@ from harness.estimates.accepting import estimate_fixed, offer_accept
 from harness.estimates.inspection import inspection_done, inspection_expire, inspection_request
 from harness.estimates.measuring import is_measured_instead, job_measure
 from harness.estimates.models import AskState, Inspection, JobEstimate, OfferRow, OfferState, ProbeRow
+from harness.estimates.offer_tried import offer_tried
 from harness.estimates.offers import (
     OFFERABLE,
     Asked,
@@ -27,7 +28,6 @@ from harness.estimates.offers import (
 from harness.estimates.probe_answers import probe_complete, probe_done, probe_expire
 from harness.estimates.probes import PREFIX, pool_has_check, probe_request, probe_told, require_no_run
 from harness.estimates.renewing import estimates_renew, no_other_job_suffers
-from harness.estimates.selectors import offer_priced
 from harness.estimates.settling import offer_settle, offers_settle
 from harness.jobs import programs
 from harness.jobs.models import Job
@@ -156,26 +156,15 @@ def offer_probe(*, user: User, offer: OfferRow, kind: str = "", model_name: str 
         )
     require(user, offer.job.project, Role.MEMBER)
     require_no_run(offer.job)
-    pool_has_check(kind, model_name)
+    ways = offer_tried(offer, offer.job, kind=kind, model_name=model_name)
+    for tried in ways if kind or model_name else []:
+        pool_has_check(tried.kind, tried.model_name)
     ask = partial(probe_request, user=user, job=offer.job, inspection=offer.inspection)
-    *better, last = [(kind, model_name)] if kind or model_name else _probe_devices(offer)
-    for its_kind, its_model in better:
+    *better, last = ways
+    for tried in better:
         with suppress(Unavailable):
-            return ask(kind=its_kind, model_name=its_model)
-    return ask(kind=last[0], model_name=last[1])
-
-
-def _probe_devices(offer: OfferRow) -> list[tuple[str, str]]:
-    """(kind, model) of devices to try, the best first: what the person fixed, else what is recommended, else any."""
-    wish = offer.wish or {}
-    if wish.get("kind") or wish.get("model_name"):
-        return [(str(wish.get("kind") or ""), str(wish.get("model_name") or ""))]
-    priced = offer_priced(offer)
-    line = (priced.chosen or priced.likeliest) if priced else None
-    if line is None:
-        return [("", "")]
-    way = line.allocation
-    return [*([(way.kind, way.model_name)] if not way.parts else []), (way.kind, ""), ("", "")]
+            return ask(tried=tried)
+    return ask(tried=last)
 
 
 def measure_answer(report: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from harness.errors import HarnessError, fault_told
 from harness.estimates.models import AskState, Inspection, OfferRow, OfferState
 from harness.estimates.own_pace import probes_known
 from harness.estimates.pricing import offer_compute
+from harness.estimates.probes import probes_done
 from harness.plain import plain
 from scheduler.estimation.values import Allocation
 from scheduler.offers.values import allocation_from
@@ -44,9 +45,10 @@ def offer_settle(offer: OfferRow) -> OfferRow:
     return offer
 
 
-def probed_workload(inspection: Inspection) -> tuple[dict[str, Any] | None, Allocation | None]:
-    """What the run on a device told of a program that cannot be read without running it, and where alone it holds."""
-    probe = inspection.probes.filter(state=AskState.DONE).exclude(workload=None).order_by("-sent_at").first()
+def probed_workload(inspection: Inspection, rows: int = 0) -> tuple[dict[str, Any] | None, Allocation | None]:
+    """What the run on a device told of a program that cannot be read without running it, and what alone it tells of
+    (`scheduler.estimation.alone.tells_of`). `rows`: see `probes_of`."""
+    probe = next((probe for probe in reversed(probes_done(inspection, rows)) if probe.workload is not None), None)
     if probe is None or probe.workload is None:
         return None, None
     return dict(probe.workload), allocation_from(probe.allocation) if probe.opaque else None

@@ -10,7 +10,7 @@ from codegen.modes import STAGED
 from harness.estimates.forecasts import forecast_of, is_of_its_program, workload_of
 from harness.estimates.models import JobEstimate
 from harness.estimates.own_pace import allocation_ran
-from harness.estimates.probes import batch_size
+from harness.estimates.tried import batch_size
 from harness.jobs.models import DeviceUse, Job, JobAttempt
 from harness.pool.models import DeviceKind
 from scheduler.kinds import declared_name

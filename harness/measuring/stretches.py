@@ -9,7 +9,7 @@ from datetime import datetime
 from statistics import median
 
 from codegen.modes import STAGED
-from harness.estimates.probes import batch_size
+from harness.estimates.tried import batch_size
 from harness.jobs.control.parts import is_spread
 from harness.jobs.models import Job, JobAttempt, JobEvent, MetricPoint
 

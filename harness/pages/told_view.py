@@ -8,8 +8,8 @@ from typing import Any
 
 from harness.calibration.models import FinishedJobRow
 from harness.calibration.selectors import Compared, compared
-from harness.estimates.probes import batch_size
 from harness.estimates.selectors import job_cost_row, job_estimate_get, job_steps_before
+from harness.estimates.tried import batch_size
 from harness.jobs.models import Job
 from harness.jobs.options import option_words
 from harness.pages.job_view import elapsed_s

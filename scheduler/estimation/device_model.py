@@ -128,7 +128,7 @@ class RunOverheads:
     end_s: float
     """Results, analysis and export after the last epoch, without predicting the rows."""
     rank_start_s: float
-    """More of it per further rank: they meet, and load on the same disk."""
+    """More of it per further rank on the same node: they meet, and load from its disk on its cores."""
     checkpoint_s: float
     """Of one checkpoint, besides its bytes."""
     checkpoint_bytes_per_s: float

@@ -123,8 +123,10 @@ def _estimate(
     factor: float,
 ) -> Estimate:
     probed = probe if probe is not None and probe.key == model.measured_key else None
-    step_s, time_basis = _step_interval(allocation, model, time, probed, factor)
-    parts = parts_of_run(steps, allocation, model, time, step_s.mid, probed)
+    moved = forward_moved(steps, time, model, probed)
+    time = at_probed_pace(time, probed, factor)
+    step_s, time_basis = _step_interval(allocation, model, time, probed)
+    parts = parts_of_run(steps.workload, allocation, model, time, probed, moved)
     run_s = _run_interval(parts, model, step_s)
     # a probe holds the whole model, a rank of a pipeline one stage of it
     peak, memory_basis = _peak(model, time, allocation, None if allocation.mode in STAGED else probed)
@@ -148,16 +150,21 @@ def _estimate(
     )
 
 
+def at_probed_pace(time: StepTime, probe: Probe | None, factor: float) -> StepTime:
+    """What is foretold of a step, as the probe showed it. One device alone sends nothing: messages stay modelled."""
+    return time.at_pace(factor, with_messages=probe is not None and not probe.is_alone)
+
+
 def _step_interval(
-    allocation: Allocation, model: DeviceModel, time: StepTime, probe: Probe | None, factor: float
+    allocation: Allocation, model: DeviceModel, time: StepTime, probe: Probe | None
 ) -> tuple[Interval, Basis]:
-    mid = time.step_s * factor
+    mid = time.step_s
     if probe is not None:
         half = PROBE_RANGE + probe.spread
         basis = Basis.MEASURED
         if probe.allocation != allocation:
             half += PROBE_MOVED_RANGE * abs(math.log2(_ways_apart(probe.allocation, allocation)))
-            basis = worst(Basis.MODELLED, model.nodes_link.basis if model.nodes_link else Basis.MODELLED)
+            basis = worst(Basis.MODELLED, *_moved_bases(model, allocation, probe))
         low, high = -half, half
     else:
         low, high = log_range(model, time.near, time.disagreement)
@@ -167,6 +174,13 @@ def _step_interval(
     quickest, slowest = (math.log(pace) for pace in model.pace_range)
     low, high = low - time.half + quickest, high + time.half + slowest
     return Interval(low=mid * math.exp(low), mid=mid, high=mid * math.exp(high), level=LEVEL), basis
+
+
+def _moved_bases(model: DeviceModel, allocation: Allocation, probe: Probe) -> list[Basis]:
+    """Bases of what a probe elsewhere did not show: all that several devices add, or what lies between the nodes."""
+    if probe.is_alone:
+        return _extra_bases(model, allocation)
+    return [model.nodes_link.basis] if model.nodes_link else []
 
 
 def _extra_bases(model: DeviceModel, allocation: Allocation) -> list[Basis]:
@@ -183,26 +197,33 @@ def _ways_apart(first: Allocation, second: Allocation) -> float:
     return max(max(ratio, 1.0 / ratio) for ratio in ratios)
 
 
+def forward_moved(steps: Steps, foretold: StepTime, model: DeviceModel, probe: Probe | None) -> float:
+    """How many times as long a row in a forward pass is foretold to take as on what the probe ran on."""
+    if probe is None or probe.evaluation_row_s is None:
+        return 1.0
+    return foretold.forward_row_s / step_times(steps, [probe.allocation], model)[0].forward_row_s
+
+
 def parts_of_run(
-    steps: Steps,
+    workload: Workload,
     allocation: Allocation,
     model: DeviceModel,
     time: StepTime,
-    step_s: float,
     probe: Probe | None,
+    moved: float,
 ) -> RunParts:
-    """The middle of the time of each part of a run with steps of `step_s` seconds: what an estimate adds up. `probe`:
-    of such devices.
+    """The middle of the time of each part of a run: what an estimate adds up. `time`: of its steps, as the probe of
+    such devices showed them; `moved`: see `forward_moved`.
     """
-    workload, ranks = steps.workload, len(allocation.batch_split)
-    passes_s = forward_rows(workload) / ranks * time.forward_row_s * step_s / time.step_s
+    ranks = len(allocation.batch_split)
+    passes_s = forward_rows(workload) / ranks * time.forward_row_s
     if probe is not None and probe.evaluation_row_s is not None:
-        moved = time.forward_row_s / step_times(steps, [probe.allocation], model)[0].forward_row_s
         row_s = probe.evaluation_row_s / model.pace_on(probe.node)
         passes_s = forward_rows(workload) / ranks * row_s * len(probe.allocation.batch_split) * moved
+    start_s = _start_s(workload, model, allocation.ranks_together, probe)
     return RunParts(
-        start_s=_start_s(workload, model, ranks, probe) + (CUT_S if allocation.mode in STAGED else 0.0),
-        steps_s=steps_s(workload, step_s, time.last_share),
+        start_s=start_s + (CUT_S if allocation.mode in STAGED else 0.0),
+        steps_s=steps_s(workload, time.step_s, time.last_share),
         passes_s=passes_s,
         saves_s=saves_s(workload, model.overheads),
         end_s=model.overheads.end_s,
@@ -222,14 +243,15 @@ def _run_interval(parts: RunParts, model: DeviceModel, step_s: Interval) -> Inte
     )
 
 
-def _start_s(workload: Workload, model: DeviceModel, ranks: int, probe: Probe | None) -> float:
-    """Until the first step of so many ranks; the probe knows how long reading a row takes, else bytes tell."""
+def _start_s(workload: Workload, model: DeviceModel, together: int, probe: Probe | None) -> float:
+    """Until the first step on the node that has most ranks, so many, for the others wait for it; the probe knows how
+    long reading a row takes, else bytes tell."""
     known = model.overheads
     if probe is None or probe.load_row_s is None:
         reading_s = load_s(workload, known)
     else:
         reading_s = probe.load_row_s * all_rows(workload) + (probe.load_once_s or 0.0)
-    return known.start_s + known.rank_start_s * (ranks - 1) + reading_s
+    return known.start_s + known.rank_start_s * (together - 1) + reading_s
 
 
 def _peak(model: DeviceModel, time: StepTime, allocation: Allocation, probe: Probe | None) -> tuple[Interval, Basis]:

@@ -252,16 +252,20 @@ def _time(model: DeviceModel, job: Finished) -> StepTime:
 def _overheads(model: DeviceModel, jobs: Sequence[Finished]) -> RunOverheads:
     """Start and end of a run from what the jobs' runs took besides their steps, shrunk towards what was assumed.
 
-    What a further rank adds to the start is learnt from jobs of several ranks where jobs of one tell the rest: ranks
-    load and meet side by side, which takes seconds that one rank never shows.
+    What a further rank on a node adds to the start is learnt from jobs of several ranks where jobs of one tell the
+    rest: ranks load and meet side by side, which takes seconds that one rank never shows. Ranks that had no other on
+    their nodes show neither.
     """
     known = model.overheads
     if not jobs:
         return known
     known = replace(known, load_bytes_per_s=_load_rate(known, jobs))
-    starts = [(_ranks(job), max(0.0, job.start_s - _load_s(known, job))) for job in jobs if job.start_s is not None]
-    alone = [start_s for ranks, start_s in starts if ranks == 1]
-    several = [(ranks - 1, start_s) for ranks, start_s in starts if ranks > 1]
+    telling = [job for job in jobs if _further(job) or _ranks(job) == 1]
+    starts = [
+        (_further(job), max(0.0, job.start_s - _load_s(known, job))) for job in telling if job.start_s is not None
+    ]
+    alone = [start_s for further, start_s in starts if not further]
+    several = [(further, start_s) for further, start_s in starts if further]
     first = alone or [max(0.0, start_s - known.rank_start_s * more) for more, start_s in several]
     if first:
         known = replace(known, start_s=_shrunk(known.start_s, first, PRIOR_RUNS), basis=Basis.MEASURED)
@@ -280,7 +284,7 @@ def _slow_starts(known: RunOverheads, jobs: Sequence[Finished]) -> dict[str, flo
     """Nodes on which starts, reading of the rows included, take longer than on the others."""
     ratios: dict[str, list[float]] = {}
     for job in jobs:
-        foretold_s = known.start_s + known.rank_start_s * (_ranks(job) - 1) + load_s(job.workload, known)
+        foretold_s = known.start_s + known.rank_start_s * _further(job) + load_s(job.workload, known)
         if job.node and job.start_s is not None and foretold_s > 0:
             ratios.setdefault(job.node, []).append(job.start_s / foretold_s)
     factors = {node: _shrunk(1.0, seen) for node, seen in ratios.items()}
@@ -306,6 +310,11 @@ def _ranks(job: Finished) -> int:
     return len(job.allocation.batch_split)
 
 
+def _further(job: Finished) -> int:
+    """Ranks beside the first one on the node that had most of them."""
+    return job.allocation.ranks_together - 1
+
+
 def _end_s(model: DeviceModel, known: RunOverheads, job: Finished) -> float | None:
     """What the run took besides start, steps, passes over rows and checkpoints; None where it was not seen whole."""
     if job.run_s is None:
@@ -318,7 +327,7 @@ def _end_s(model: DeviceModel, known: RunOverheads, job: Finished) -> float | No
         passes_s = forward_rows(workload) / ranks * time.forward_row_s * scale
     start_s = job.start_s
     if start_s is None:
-        start_s = known.start_s + known.rank_start_s * (ranks - 1) + _load_s(known, job)
+        start_s = known.start_s + known.rank_start_s * _further(job) + _load_s(known, job)
     return max(
         0.0, job.run_s - steps_s(workload, job.step_s, time.last_share) - passes_s - start_s - saves_s(workload, known)
     )

@@ -14,7 +14,7 @@ def note(model: DeviceModel, allocation: Allocation, probe: Probe | None, worklo
     """What the figures rest on, in words."""
     said = []
     if probe is not None:
-        where = "on this very allocation" if probe.allocation == allocation else "on another allocation"
+        where = _where(model, allocation, probe)
         power = ", with the power read meanwhile" if probe.power_w is not None else ""
         steps = (
             "the steps of the run so far"
@@ -57,6 +57,18 @@ def _precision_words(model: DeviceModel) -> list[str]:
     return [
         f"steps in {model.precision} modelled from another precision, {model.moved.precision}, so the range is wider"
     ]
+
+
+def _where(model: DeviceModel, allocation: Allocation, probe: Probe) -> str:
+    if probe.allocation == allocation:
+        return "on this very allocation"
+    if not probe.is_alone or len(allocation.batch_split) == 1:
+        return "on another allocation"
+    link = model.stages_link if allocation.mode in STAGED else model.sums_link
+    told = "assumed" if link.basis is Basis.ASSUMED else "modelled"
+    cut = "its stages modelled, " if allocation.mode in STAGED else ""
+    one = "on one device" if probe.allocation.count == 1 else "in one process"
+    return f"{one} measured, {cut}messages {told}"
 
 
 def _pace_words(model: DeviceModel) -> list[str]:

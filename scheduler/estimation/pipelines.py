@@ -128,6 +128,7 @@ def _staged_time(
     best = min(times, key=lambda count: sum(times[count]))
     filled = best / (best + stages - 1)  # the rest is the bubble
     local_s, communication_s = (part_s * model.stages.factor for part_s in times[best])
+    last_share = workload.last_rows / workload.global_batch_size  # as many micro-batches, each of other size
     communication_s += allreduce_s(model.ranks_link, workload.gradient_bytes * held, allocation.count // stages)
     return StepTime(
         step_s=local_s + communication_s,
@@ -140,7 +141,9 @@ def _staged_time(
         near=found[rows].near,
         precision_half=found[parts[best]].half,
         half=OVERLAP_HALF + math.log((1.0 / stages + known.costliest) / share),
-        last_share=workload.last_rows / workload.global_batch_size,  # as many micro-batches, each of other size
+        last_local_share=last_share,
+        last_sent_share=last_share,
+        micro_rows=parts[best],
         rank_totals=_shared_out(steps.totals(most_of(workload, rows)), stages, held),
     )
 

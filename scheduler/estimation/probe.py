@@ -47,6 +47,11 @@ class Probe:
         return 0.5 * math.log(max(self.step_s) / min(self.step_s))
 
     @property
+    def is_alone(self) -> bool:
+        """One rank made its steps: they tell nothing of what ranks send each other."""
+        return len(self.allocation.batch_split) == 1
+
+    @property
     def key(self) -> tuple[str, str]:
         """Kind and model of the device that it ran on."""
         return (self.allocation.kind, self.allocation.model_name)

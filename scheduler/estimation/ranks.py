@@ -56,8 +56,32 @@ class StepTime:
     """Half width of the log range of what is not known of this way beside the step on one device."""
     precision_half: float = 0.0
     """The same of what the precision of its products leaves open, where none of its own steps were timed."""
-    last_share: float = 1.0
-    """What an epoch's last step takes, which may have more or fewer rows, relative to the others."""
+    last_local_share: float = 1.0
+    """Of an epoch's last step, which may have more or fewer rows: what takes `local_s`, relative to the others ..."""
+    last_sent_share: float = 1.0
+    """... and what takes `communication_s`."""
+
+    micro_rows: int = 0
+    """Of a pipeline: rows of a micro-batch, as many as take the least time; 0: it is none."""
+
+    @property
+    def last_share(self) -> float:
+        """What an epoch's last step takes, relative to the others."""
+        return (self.last_local_share * self.local_s + self.last_sent_share * self.communication_s) / self.step_s
+
+    def at_pace(self, factor: float, *, with_messages: bool) -> StepTime:
+        """So many times as long, as was measured; what ranks send each other stays as it is unless it is told."""
+        local_s = self.local_s * factor
+        communication_s = self.communication_s * (factor if with_messages else 1.0)
+        step_s = local_s + communication_s
+        return replace(
+            self,
+            step_s=step_s,
+            local_s=local_s,
+            communication_s=communication_s,
+            forward_row_s=self.forward_row_s * factor,
+            work_share=self.work_share * factor * self.step_s / step_s,
+        )
 
 
 def step_time(workload: Workload, allocation: Allocation, model: DeviceModel) -> StepTime:
@@ -93,7 +117,7 @@ def step_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceMod
                 near=step.near,
                 rank_totals=steps.totals(max(at_once[rows], at_once[last])),
                 precision_half=step.half,
-                last_share=(last_s * model.slowdown + communication_s) / step_s,
+                last_local_share=last_s / own_s,
             )
         )
     return times

@@ -142,18 +142,21 @@ def _candidate(workload: Workload, groups: Sequence[DeviceGroup], counts: Counts
     parts: Parts = tuple((group.model_name, count) for group, count in zip(groups, counts, strict=True) if count)
     inside = [group for group, count in zip(groups, counts, strict=True) if count]
     count = sum(counts)
-    limits = tuple(group.rank_memory_bytes(count, count) for group in inside)
     held = tuple(filter(None, counts))
+    over, together = _over_nodes(inside, held), _most_on_node(inside, held)
+    limits = tuple(group.rank_memory_bytes(count, count, together=together) for group in inside)
+    if over and groups[0].kind == "cpu":
+        limits = (min(limits),) * len(limits)  # each node allows a rank as much as the tightest of them
     threads = 1 if groups[0].kind == "cpu" else min(group.threads_per_rank for group in inside)
     quota = min((group.quota for group in inside if group.quota is not None), default=None)
     allocation = Allocation(
         kind=groups[0].kind, model_name=mixed_name(parts), count=count, mode=MODE, parts=parts, threads=threads,
-        batch_split=even(workload.global_batch_size, count), most_on_node=_most_on_node(inside, held),
+        batch_split=even(workload.global_batch_size, count), most_on_node=together,
     )  # fmt: skip
     within = quota is None or count <= quota
     return Candidate(
         allocation=allocation, memory_limit_bytes=min(limits), part_limits_bytes=limits, within_quota=within,
-        over_nodes=_over_nodes(inside, held), has_memory=_has_memory(inside, held),
+        over_nodes=over, has_memory=_has_memory(inside, held),
     )  # fmt: skip
 
 

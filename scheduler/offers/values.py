@@ -58,7 +58,7 @@ class DeviceGroup:
     memory_bytes: int
     """Per device: GPU memory, or a core's share of what jobs may take of the host's memory."""
     memory_floor_bytes: int = 0
-    """A job gets at least this much of the host's memory, however few cores it holds (CPU)."""
+    """A job gets at least this much of the memory of each host, however few cores it holds there (CPU)."""
     idle_bytes: int = 0
     """Of a process that has loaded torch and done nothing."""
     threads_per_rank: int = 1
@@ -91,12 +91,18 @@ class DeviceGroup:
         most = sum(min(size, host_bytes * count // self.asked_bytes) for size, host_bytes in nodes)
         return self.spans_nodes and not alone and most >= count
 
-    def rank_memory_bytes(self, count: int, ranks: int) -> int:
-        """What one rank may take above an idle process, in a gang of `count` devices."""
-        share = self.memory_bytes
-        if self.kind == "cpu":
-            share = max(self.memory_bytes * count, self.memory_floor_bytes) // ranks
-        return max(0, share - self.idle_bytes)
+    def rank_memory_bytes(self, count: int, ranks: int, *, together: int = 0) -> int:
+        """What one rank may take above an idle process, in a gang of `count` devices.
+
+        Memory of a host is for the ranks on that node alone: `together` devices at most, 0: as the scheduler places
+        devices of this group.
+        """
+        if self.kind != "cpu":
+            return max(0, self.memory_bytes - self.idle_bytes)
+        here = together or self.most_on_node(count)
+        floor_bytes = self.asked_bytes * here // count or self.memory_floor_bytes
+        share_bytes = max(self.memory_bytes * here, floor_bytes) // min(ranks, here)
+        return max(0, share_bytes - self.idle_bytes)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -118,7 +118,8 @@ def offer_accept(
 def offer_probe(request: HttpRequest, offer_id: str, body: Annotated[ProbeIn | None, Body()] = None) -> Status[Any]:
     """Have an idle device make a few real steps; the job's newest offer is priced anew with what they take.
 
-    For programs that cannot be read without running them, and to narrow the ranges of those that can.
+    For programs that cannot be read without running them, and to narrow the ranges of those that can. For several
+    devices one of them makes the steps of one rank; what ranks send each other stays modelled.
     """
     user, body = person(request), body or ProbeIn.model_validate({})
     offer = selectors.offer_get(user=user, offer_id=offer_id)
@@ -150,7 +151,7 @@ def job_estimate(request: HttpRequest, job_id: str) -> dict[str, Any]:
 def _probe(probe: ProbeRow) -> dict[str, Any]:
     return {
         "id": probe.pk, "state": probe.state, "device": probe.kind, "device_model": probe.model_name,
-        "node": probe.node_name, "step_s": probe.step_s, "peak_bytes": probe.peak_bytes,
+        "node": probe.node_name, "batch_size": probe.rows, "step_s": probe.step_s, "peak_bytes": probe.peak_bytes,
         "power_w": probe.power_w, "problem": probe.problem,
     }  # fmt: skip
 

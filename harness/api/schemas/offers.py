@@ -113,6 +113,10 @@ class ProbeOut(Schema):
     device: str
     device_model: str
     node: str
+    batch_size: int = Field(
+        description="Rows of its steps: those of one rank of the devices that the offer recommends, or that are fixed; "
+        "where ranks hold stages, those of a micro-batch."
+    )
     step_s: list[float]
     peak_bytes: int | None
     power_w: float | None = Field(description="Of its device while it ran; null where no meter could be read.")

@@ -97,7 +97,12 @@ def job_offer(  # noqa: PLR0913
     offer: OfferOption = "",
     submit: Annotated[bool, typer.Option("--submit", help="Queue the job with the line that is taken.")] = False,
     promise: PromiseOption = True,
-    probe: Annotated[bool, typer.Option("--probe", help="Try a few real steps on an idle device first.")] = False,
+    probe: Annotated[
+        bool,
+        typer.Option(
+            "--probe", help="Try a few real steps on one idle device first; of several devices, those of one rank."
+        ),
+    ] = False,
     csv: CsvOption = None,
     as_json: JsonFlag = False,
 ) -> None:

@@ -7,14 +7,19 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from harness.calibration.known import device_model
 from harness.estimates import probes
 from harness.estimates.models import Inspection, ProbeRow
+from harness.estimates.selectors import job_estimate_get
 from harness.estimates.services import inspection_answer, job_estimate, jobs_estimate, measure_answer
+from harness.estimates.tried import batch_size
 from harness.jobs.admission import is_being_measured, promises_catch_up
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Job
+from harness.jobs.options import options_of
 from harness.jobs.promises import PromiseState, promise_state, promise_told
 from harness.rates.submitting import job_submit
+from scheduler.estimation.link import step_sums_s
 from tests.harness.jobs.helpers import place_now, wish
 
 UNREAD = {"ok": False, "workload": None, "problem": {"code": "cannot_trace", "message": "The loop depends on values."}}
@@ -92,10 +97,46 @@ def test_a_probe_that_no_node_answers_is_made_three_times(submitted, node_make):
     assert promise_state(job) == PromiseState.NOT_MEASURED and ProbeRow.objects.count() == 3
 
 
-def test_steps_on_one_device_promise_nothing_of_two(submitted, node_make):
+SUMS = {"gradient_bytes": 4_000_000, "step_messages": 4}
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_what_one_device_took_with_the_rows_of_a_rank_promises_a_gang(submitted, node_make, count):
+    node_make("node-1", cpus=4)
+    job = submitted(device="cpu", count=count)
+    probe = ProbeRow.objects.get()
+    assert probe.rows == -(-batch_size(job) // count)
+    _steps_told(peak_bytes=2e8, evaluation_row_s=1e-4, **SUMS)
+    assert promises_catch_up() == 1
+    job.refresh_from_db()
+    assert job.promised_at == job.deadline_at
+    (option,) = options_of(job)
+    assert (option.count, option.mode) == (count, "sync")
+    found, model = job_estimate_get(job), device_model("cpu", "core")
+    sent_s = step_sums_s(model.link, SUMS["gradient_bytes"], count, SUMS["step_messages"])
+    assert found.step_s.mid == pytest.approx(0.01 * (1 + model.contention * (count - 1)) + sent_s)
+    assert found.peak_bytes.mid == pytest.approx(2e8)
+    assert "on one device measured, messages assumed" in found.note
+
+
+def test_stages_of_a_program_that_cannot_be_read_are_promised_nothing_and_it_is_said_why(node_make, job_make, people):
+    node_make("node-1", cpus=4)
+    spec = {"resources": {"device": "cpu", "count": 2}, "mode": "pipeline"}
+    job = job_make(**wish(timezone.now() + timedelta(hours=9)), **spec)
+    job_submit(user=people.owner, job=job)
+    job_estimate(job.pk)
+    inspection_answer({"request_id": Inspection.objects.get().pk, **UNREAD})
+    _steps_told(**SUMS)
+    job.refresh_from_db()
+    assert promise_state(job) == PromiseState.NOT_MEASURED
+    assert "cut into stages" in job.promise["text"]
+
+
+@pytest.mark.parametrize("sums", [{}, {"gradient_bytes": -1, "step_messages": 0}, {"gradient_bytes": "much"}])
+def test_steps_on_one_device_promise_nothing_of_two_where_nobody_knows_what_ranks_add_up(submitted, node_make, sums):
     node_make("node-1", cpus=4)
     job = submitted(device="cpu", count=2)
-    _steps_told()
+    _steps_told(**sums)
     promises_catch_up()
     job.refresh_from_db()
     assert (job.promised_at, promise_state(job)) == (None, PromiseState.NOT_MEASURED)

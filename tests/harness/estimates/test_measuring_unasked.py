@@ -11,10 +11,12 @@ from django.utils import timezone
 from harness.estimates import probes
 from harness.estimates.measuring import _usual_model
 from harness.estimates.models import Inspection, JobEstimate, ProbeRow
+from harness.estimates.selectors import job_estimate_get
 from harness.estimates.services import inspection_answer, job_estimate, measure_answer
+from harness.estimates.tried import batch_size, rank_rows
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Job
-from harness.jobs.options import has_estimate
+from harness.jobs.options import has_estimate, options_of
 from harness.jobs.reservation_preview import PromisesWithout
 from harness.jobs.services import minimum_sandbox_level
 from harness.pool.models import Device, Node, Reservation
@@ -41,8 +43,8 @@ def _no_refusals():
 def submitted(job_make, people):
     """Submit a job without a wished finish; a node answers that it cannot read its program."""
 
-    def make(**resources):
-        job = job_make(name="unread", **({"resources": resources} if resources else {}))
+    def make(mode="auto", **resources):
+        job = job_make(name="unread", mode=mode, **({"resources": resources} if resources else {}))
         job_submit(user=people.owner, job=job)
         job_estimate(job.pk)
         inspection_answer({"request_id": Inspection.objects.get().pk, **UNREAD})
@@ -99,12 +101,39 @@ def test_it_is_not_measured_where_it_may_just_start(submitted, node_make):
     assert tick() == 1 and not job.events.filter(message__contains="steps").exists()
 
 
-def test_nor_where_one_device_tells_nothing_of_what_it_asks_for(submitted, between):
+def test_a_gang_is_measured_on_the_one_device_that_is_free(submitted, between):
     between()
     job = submitted(device="cpu", count=2)
     tick()
     job_estimate(job.pk)
+    probe = ProbeRow.objects.get()
+    assert (probe.rows, probe.batch_size) == (rank_rows(job), batch_size(job)) and probe.rows < probe.batch_size
+    _steps_told(gradient_bytes=4_000, step_messages=0)
+    job.refresh_from_db()
+    (option,) = options_of(job)
+    assert option.rate_per_s > 0 and (option.count, option.mode) == (2, "sync")
+
+
+@pytest.mark.parametrize("mode", ["pipeline", "single"])
+def test_nor_where_one_device_tells_nothing_of_how_several_work(submitted, between, mode):
+    between()
+    job = submitted(mode=mode, device="cpu", count=2)
+    tick()
+    job_estimate(job.pk)
     assert not ProbeRow.objects.exists()
+
+
+def test_jobs_of_one_program_on_other_numbers_of_devices_are_measured_each_with_their_own_rows(submitted, between):
+    between()
+    alone, gang = submitted(device="cpu", count=1), submitted(device="cpu", count=2)
+    Job.objects.filter(pk__in=[alone.pk, gang.pk]).update(waiting_code="devices_busy")
+    for job in (alone, gang):
+        job_estimate(job.pk)
+        assert ProbeRow.objects.get(state="waiting").rows == rank_rows(job)
+        _steps_told(step_s=[0.02 / (1 + (job == gang))] * 3, gradient_bytes=4_000, step_messages=0)
+    step_s = {job: job_estimate_get(job).step_s.mid for job in (alone, gang)}
+    assert step_s[alone] == pytest.approx(0.02), "what two ranks do is not taken for the whole step"
+    assert 0.01 < step_s[gang] < 0.02
 
 
 def test_nor_on_a_device_that_a_promise_needs_before_the_steps_surely_end(submitted, between, job_make, monkeypatch):

@@ -12,6 +12,7 @@ from harness.calibration.models import CalibrationPointRow, FinishedJobRow
 from harness.estimates.probes import probe_request, probes_of
 from harness.estimates.selectors import offer_priced
 from harness.estimates.services import inspection_answer
+from harness.estimates.tried import Tried, batch_size
 from harness.jobs.control.gangs import gang_of
 from harness.measuring.fitting import model_correct, model_fit
 from harness.measuring.taught import finished_of
@@ -94,7 +95,7 @@ def test_a_new_fit_keeps_the_paces_and_so_does_a_model_whose_other_jobs_are_gone
 
 def test_a_probe_stands_for_other_nodes_by_what_its_own_node_takes(job, learnt, offered, people):
     inspection = offered(job).inspection
-    probe = probe_request(user=people.owner, job=job, inspection=inspection)
+    probe = probe_request(user=people.owner, job=job, inspection=inspection, tried=Tried(rows=batch_size(job)))
     type(probe).objects.filter(pk=probe.pk).update(state="done", step_s=[3.0], node_name="node-b")
     learnt()
     found = probes_of(inspection)[KIND, NAME]

@@ -75,6 +75,23 @@ def test_a_probe_narrows_the_ranges_and_gives_its_device_back(owner: Client, dra
     assert width(after) < width(before)
 
 
+def test_one_device_tries_what_a_rank_of_a_gang_does_and_the_page_says_so(owner: Client, draft: Job) -> None:
+    ask(owner, draft, count="2", device="cpu", mode="sync")
+    offer = current(draft)
+    probing = owner.post(reverse("job_offer_probe", args=[draft.pk, offer.pk])).content.decode()
+    probe = ProbeRow.objects.get()
+    assert 1 < probe.rows < probe.batch_size
+    assert f"is running a few real steps of the program, {probe.rows} rows each" in " ".join(probing.split())
+    measure_answer({"request_id": f"probe-{probe.pk}", "ok": True, "step_s": [0.02, 0.02, 0.02]})
+    text = " ".join(cost(owner, draft).split())
+    assert f"Last: 3 steps of {probe.rows} rows on {probe.node_name}" in text
+    assert f"{probe.rows} rows of a step), messages modelled" in text
+    told = owner.get(f"/api/v1/offers/{offer.pk}").json()
+    assert told["probe"]["batch_size"] == probe.rows
+    (line,) = (line for line in told["lines"] if (line["count"], line["mode"]) == (2, "sync"))
+    assert "on one device measured, messages assumed" in line["note"]
+
+
 def test_a_probe_that_fails_says_why(owner: Client, draft: Job) -> None:
     offer = current(draft)
     owner.post(reverse("job_offer_probe", args=[draft.pk, offer.pk]))

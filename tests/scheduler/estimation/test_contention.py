@@ -18,6 +18,7 @@ from scheduler.estimation.ranks import step_time
 from scheduler.estimation.split import rank_line
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation, Basis
+from tests.run_parts import run_parts
 from tests.scheduler.made_workloads import KIND, NAME, allocation, workload
 from worker.shares import even
 
@@ -78,6 +79,17 @@ def test_what_is_assumed_of_neighbours_says_nothing_of_ranks_without_any() -> No
     assert estimate(WORK, gang(4), model).time_basis is Basis.ASSUMED
     assert estimate(WORK, gang(4, 2), model).time_basis is Basis.ASSUMED
     assert estimate(WORK, gang(4, 1), model).time_basis is Basis.MODELLED
+
+
+@pytest.mark.parametrize("mode", ["sync", "pipeline"])
+def test_ranks_on_other_nodes_start_on_cores_of_their_own(mode: str) -> None:
+    def start_s(ranks: int, together: int) -> float:
+        way = replace(gang(ranks, together), mode=mode)
+        return run_parts(WORK, way, PRIOR).start_s
+
+    assert start_s(8, 2) - start_s(8, 1) == pytest.approx(PRIOR.overheads.rank_start_s)
+    assert start_s(8, 8) - start_s(8, 1) == pytest.approx(7 * PRIOR.overheads.rank_start_s)
+    assert start_s(8, 3) == pytest.approx(start_s(3, 3)), "others wait for the node with most of them, and for no other"
 
 
 def test_a_probe_of_ranks_on_one_node_is_compared_with_what_one_node_takes() -> None:

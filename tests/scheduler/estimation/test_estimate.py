@@ -180,8 +180,46 @@ def test_a_probe_elsewhere_moves_the_other_allocations_with_more_doubt(model) ->
     probe = Probe(allocation=here, step_s=(3 * true_step_s(work),))
     plain = estimate(work, there, model)
     on_one, on_two = estimate_all(Steps(work), [(here, None), (there, None)], model, probe=probe)
-    assert on_two.step_s.mid > 2 * plain.step_s.mid and on_two.time_basis is Basis.MODELLED
+    assert on_two.step_s.mid > 2 * plain.step_s.mid
+    assert on_two.time_basis is Basis.ASSUMED, "nobody has measured what two ranks send each other"
     assert on_two.step_s.high / on_two.step_s.mid > on_one.step_s.high / on_one.step_s.mid
+
+
+def test_steps_of_one_device_say_nothing_of_what_ranks_send_each_other(model) -> None:
+    work, alone = workload(layers=4, filters=48, batch=64), allocation(rows=(32,))
+    link = LinkModel(latency_s=1e-3, bytes_per_s=1e7, basis=Basis.MEASURED)
+    known = replace(model, link=link, contention=0.2, contention_basis=Basis.MODELLED)
+    sent_s = allreduce_s(link, work.gradient_bytes, 2)
+    foretold = estimate(work, allocation(2, (32, 32)), known).step_s.mid
+    probe = Probe(allocation=alone, step_s=(5 * estimate(work, alone, known).step_s.mid,))
+    found = estimate(work, allocation(2, (32, 32)), known, probe=probe)
+    assert found.step_s.mid == pytest.approx(5 * (foretold - sent_s) + sent_s)
+    assert found.time_basis is Basis.MODELLED
+    assert found.note.startswith("1 real step of this program on one device measured, messages modelled;")
+    seen = replace(probe, allocation=allocation(2, (32, 32)), step_s=(5 * foretold,))
+    four = allocation(4, (16,) * 4)
+    plain, whole = estimate(work, four, known), estimate(work, four, known, probe=seen)
+    assert whole.step_s.mid == pytest.approx(5 * plain.step_s.mid), "two ranks waited for their messages, too"
+
+
+def test_stages_on_devices_of_which_one_was_tried_hand_on_as_fast_as_modelled(model) -> None:
+    work, stages = workload(layers=4, filters=48, batch=64), replace(allocation(2, rows=(64, 64)), mode="pipeline")
+    (time,) = staged_times(Steps(work), [stages], model)
+    micro = allocation(rows=(16,))
+    probe = Probe(allocation=micro, step_s=(3 * estimate(work, micro, model).step_s.mid,))
+    found = estimate(work, stages, model, probe=probe)
+    assert found.step_s.mid == pytest.approx(3 * time.local_s + time.communication_s)
+    assert "on one device measured, its stages modelled, messages assumed" in found.note
+
+
+def test_the_last_step_of_a_gang_waits_for_its_messages_whatever_a_probe_showed(model) -> None:
+    work = replace(workload(layers=4, filters=48, batch=64, epochs=10), train_rows=64 * 10 + 32)
+    known = replace(model, link=LinkModel(latency_s=0.3, bytes_per_s=1e9, basis=Basis.MEASURED))
+    probe = Probe(allocation=allocation(rows=(32,)), step_s=(1.0,))
+    told = run_parts(work, allocation(2, (32, 32)), known, probe)
+    step_s = estimate(work, allocation(2, (32, 32)), known, probe=probe).step_s.mid
+    sent_s = allreduce_s(known.link, work.gradient_bytes, 2)
+    assert told.steps_s == pytest.approx(10 * (10 * step_s + sent_s + (step_s - sent_s) / 2), rel=0.005)
 
 
 def test_the_power_that_a_probe_read_counts_for_the_energy_and_is_called_measured() -> None:

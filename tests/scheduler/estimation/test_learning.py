@@ -14,7 +14,7 @@ from scheduler.estimation.link import pair_link
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.run_time import all_rows, load_s, saves_s
-from scheduler.estimation.values import Basis
+from scheduler.estimation.values import Allocation, Basis
 from tests.run_parts import run_parts
 from tests.scheduler.made_workloads import KIND, NAME, allocation, workload
 
@@ -199,6 +199,20 @@ def test_without_jobs_of_one_rank_nobody_can_tell_what_a_further_one_adds() -> N
     found = corrected(PRIOR, jobs_).overheads
     assert found.rank_start_s == PRIOR.overheads.rank_start_s
     assert found.start_s + found.rank_start_s == pytest.approx(7.0, abs=0.3)
+
+
+def test_ranks_that_start_on_nodes_of_their_own_say_nothing_of_those_that_start_side_by_side() -> None:
+    work, near = workload(), allocation(4, (8,) * 4)
+
+    def run(start_s: float, way: Allocation) -> Finished:
+        step_s = estimate(work, way, PRIOR).step_s.mid
+        return Finished(workload=work, allocation=way, step_s=step_s, start_s=start_s, load_s=0.0)
+
+    known = [run(3.0, allocation(1, (32,)))] * 20 + [run(9.0, near)] * 20
+    apart = [run(30.0, replace(near, most_on_node=1))] * 40
+    assert corrected(PRIOR, known + apart).overheads == corrected(PRIOR, known).overheads
+    by_two = corrected(PRIOR, [*known, *[run(5.0, replace(near, most_on_node=2))] * 40]).overheads
+    assert by_two.rank_start_s == pytest.approx(2.0, abs=0.1), "one further rank on each of two nodes"
 
 
 def test_reading_the_rows_of_large_data_is_not_taken_for_the_start_of_every_job() -> None:

@@ -23,6 +23,7 @@ printed is JSON:
     loud_s               seconds that went by because the host was busy for others: steps then are made again
     power_w              mean of the GPU's own counter over the timed steps; null where none can be read, and for CPUs
     precision            in which products were computed: float32, tf32 (on GPUs since Ampere), bfloat16 or float16
+    gradient_bytes, step_messages  what ranks add up in each step (see `Workload`), be there others or not
     device, threads, ranks, batch_size (over all ranks)
 
 `--quickest`, the quickest survey of `worker.quiet` here, has one rank on a CPU take only steps of a quiet host, for a
@@ -52,6 +53,7 @@ from worker.runtime.inspection.few_rows import FewRows, GivenShapeSpec, few_rows
 from worker.runtime.inspection.standin import drive
 from worker.runtime.inspection.synthetic_rows import make_rows
 from worker.runtime.inspection.timing import MeasureRun
+from worker.runtime.inspection.workloads import sums_of
 from worker.runtime.memory import idle_bytes, peak_bytes
 from worker.runtime.rng import seed_all
 from worker.runtime.spec import Spec, load_spec
@@ -118,6 +120,7 @@ def _figures(run: MeasureRun, idle: int) -> dict[str, Any]:
         "ranks": run.world_size,
         "batch_size": run.batch_size,
         "parameters": sum(weight.numel() for weight in run.net.parameters()) if run.net else 0,
+        **(sums_of(run.net, synced=run.spec.training.get("batch_norm") == "synced") if run.net else {}),
     }
 
 

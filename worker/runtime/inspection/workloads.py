@@ -65,12 +65,26 @@ def loading_of(task: str, data_source: str) -> tuple[float, int]:
     return LOADING.get(task, (0.0, 0))
 
 
+def trained(net: nn.Module) -> list[nn.Parameter]:
+    """The weights that get a gradient."""
+    return [weight for weight in net.parameters() if weight.requires_grad]
+
+
+def sums_of(net: nn.Module, *, synced: bool) -> dict[str, int]:
+    """What ranks add up in each step: bytes of gradients, and small sums of batch statistics where these are shared."""
+    return {
+        "gradient_bytes": sum(weight.numel() * weight.element_size() for weight in trained(net)),
+        "step_messages": 2 * sum(map(can_share, net.modules())) if synced else 0,
+    }
+
+
 def workload(seen: Seen) -> dict[str, Any]:
     """The fields of a `Workload`."""
     net, dataset, share, steps = seen.net, seen.dataset, seen.share, seen.steps
-    weights = [weight for weight in net.parameters() if weight.requires_grad]
+    weights = trained(net)
     tensors = {id(tensor): tensor for tensor in (*net.parameters(), *net.buffers())}
-    gradient_bytes = sum(weight.numel() * weight.element_size() for weight in weights)
+    sums = sums_of(net, synced=seen.synced)
+    gradient_bytes = sums["gradient_bytes"]
     figures = [_figures(step, gradient_bytes + seen.state_bytes) for step in steps]
     rows = steps[1].rows - steps[0].rows
     all_parts = (dataset.train, dataset.val, dataset.test)
@@ -82,7 +96,6 @@ def workload(seen: Seen) -> dict[str, Any]:
         "operators": _merged(_operators(steps[0], steps[1])),
         "parameters": sum(weight.numel() for weight in net.parameters()),
         "parameter_bytes": sum(tensor.numel() * tensor.element_size() for tensor in tensors.values()),
-        "gradient_bytes": gradient_bytes,
         "optimizer_bytes": seen.state_bytes,
         **figures[0],
         "evaluation_bytes": float(seen.evaluation_bytes),
@@ -95,7 +108,7 @@ def workload(seen: Seen) -> dict[str, Any]:
         "epochs": seen.epochs,
         "global_batch_size": seen.batch_size,
         "micro_batches": seen.micro_batches,
-        "step_messages": 2 * sum(map(can_share, net.modules())) if seen.synced else 0,
+        **sums,
         **({} if seen.pieces is None else {"pieces": list(seen.pieces)}),
         "batch_norms": sum(isinstance(module, _BatchNorm) for module in net.modules()),
         "load_s": round(seen.load_s, 1) if seen.load_s > ORDINARY_LOAD_S else 0.0,

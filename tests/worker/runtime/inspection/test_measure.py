@@ -21,7 +21,7 @@ from scheduler.workload import Workload
 from tests.codegen.model_profiles import column
 from tests.codegen.programs import module
 from tests.worker.runtime.apart import apart
-from tests.worker.runtime.samples import change_spec, diabetes, digits, pack_table, program, python, wine
+from tests.worker.runtime.samples import change_spec, diabetes, digits, pack_table, program, python, staged, wine
 from worker import power
 from worker.power import EnergyMeter
 from worker.quiet import Gauge
@@ -323,3 +323,14 @@ def test_without_counters_there_is_no_power(tmp_path: Path) -> None:
     meter = EnergyMeter(folder=tmp_path)
     meter.start()
     assert meter.stop() is None
+
+
+@pytest.mark.parametrize("mode", ["sync", "pipeline", "pipeline+sync", "async"])
+def test_one_device_takes_the_steps_of_a_rank_of_a_gang_and_tells_what_ranks_add_up(mode: str, tmp_path: Path) -> None:
+    folder, data = make(tmp_path, "digits", model={"family": "cnn", "size": "small"})
+    staged(folder, mode)
+    answer = measured(folder, data, batch=12)
+    assert answer["ok"], answer["problem"]
+    assert (answer["ranks"], answer["batch_size"], answer["workload"]["batch_size"]) == (1, 12, 12)
+    sums = {name: answer["workload"][name] for name in ("gradient_bytes", "step_messages")}
+    assert {name: answer[name] for name in sums} == sums and sums["gradient_bytes"] > 0
