@@ -290,6 +290,5 @@ def load(job_dir: Path, token: int, node: str, part: str = "") -> Attempt:
     plan = RunPlan.from_dict(json.loads(paths.plan(token).read_text()))
     if plan.token != token:
         raise ValueError(f"plan of attempt {token} carries token {plan.token}")
-    weights = os.path.realpath(plan.weights_dir) if plan.weights_dir else ""
-    folders = {"dataset_dir": os.path.realpath(plan.dataset_dir), "weights_dir": weights}
-    return Attempt(replace(plan, job_dir=str(paths.root), **folders), paths, node)
+    data, weights = os.path.realpath(plan.dataset_dir), os.path.realpath(plan.weights_dir) if plan.weights_dir else ""
+    return Attempt(replace(plan, job_dir=str(paths.root), dataset_dir=data, weights_dir=weights), paths, node)

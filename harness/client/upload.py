@@ -179,7 +179,7 @@ class Upload:
 
 def _become(response: httpx.Response) -> str:
     """Id of the dataset or weights file that an upload has become; empty before."""
-    return response.headers.get("Dataset-Id", "") or response.headers.get("Weights-Id", "")
+    return str(response.headers.get("Dataset-Id") or response.headers.get("Weights-Id", ""))
 
 
 def _head_error(status: int) -> dict[str, str]:

@@ -35,6 +35,11 @@ def weights_list(*, user: User, project: Project | None = None, sha256: str = ""
     return rows.annotate(jobs_count=Count("jobs")).select_related("project", "owner").order_by("-created_at", "pk")
 
 
+def weights_of(project: Project) -> QuerySet[WeightsFile]:
+    """What jobs of a project may start from, newest first."""
+    return WeightsFile.objects.filter(project=project).order_by("-created_at", "pk")
+
+
 def weights_get(*, user: User, weights_id: str) -> WeightsFile:
     """One by its id. Raises `NotFound`."""
     found = weights_list(user=user).filter(pk=weights_id).first()

@@ -57,10 +57,12 @@ def test_a_project_pays_once_for_the_same_bytes(mine: Any, people: Any) -> None:
 
 
 def test_a_file_that_cannot_be_used_is_refused_and_leaves_nothing(people: Any) -> None:
+    settings.STORE.uploads.mkdir(parents=True, exist_ok=True)
+    before = set(settings.STORE.uploads.iterdir())
     with pytest.raises(Invalid, match="it was cut"):
         weights_make(people.owner, people.project, body=safetensors()[:-2])
     assert not Upload.objects.exists() and not WeightsFile.objects.exists()
-    assert not any(settings.STORE.uploads.iterdir())
+    assert set(settings.STORE.uploads.iterdir()) == before
 
 
 def test_an_upload_with_bytes_missing_is_no_weights_file_yet(people: Any) -> None:
