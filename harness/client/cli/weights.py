@@ -7,14 +7,13 @@ from typing import Annotated
 
 import typer
 
-from harness.client.cli.common import open_client, transfer_bar
+from harness.client.cli.common import WEIGHTS_SUFFIX, open_client, transfer_bar
 from harness.client.cli.output import JsonFlag, console, json_print, notes, number, size, table_print, when
 from harness.client.client import Client, Json
 from harness.client.errors import BadInput
 from harness.client.transport import segment
 
 app = typer.Typer(help="Weights files, for jobs to start from: add, list, rm.", no_args_is_help=True)
-SUFFIX = ".safetensors"
 WeightsOption = Annotated[
     str,
     typer.Option(
@@ -29,7 +28,7 @@ NameOption = Annotated[str, typer.Option(help="Name of the weights file; else th
 @app.command("add")
 def weights_add(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Weights as safetensors, of up to 8 GiB.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Weights as safetensors.")],
     name: NameOption = "",
     as_json: JsonFlag = False,
 ) -> None:
@@ -92,9 +91,9 @@ def weights_upload(client: Client, path: Path, *, project: str, name: str = "", 
     """Upload a file unless the project has it already. Raises `BadInput`, `ApiError`."""
     if not path.is_file():
         raise BadInput(f"There is no file {path}.", hint="Check the path; `dlh weights list` shows what is uploaded.")
-    if path.suffix.lower() != SUFFIX:
+    if path.suffix.lower() != WEIGHTS_SUFFIX:
         raise BadInput(
-            f"{path} is not a {SUFFIX} file, the only format of weights that runs no code when it is read.",
+            f"{path} is not a {WEIGHTS_SUFFIX} file, the only format of weights that runs no code when it is read.",
             hint="Write it where you trained it: from safetensors.torch import save_file; "
             'save_file(model.state_dict(), "weights.safetensors").',
         )

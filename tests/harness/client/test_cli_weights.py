@@ -53,3 +53,9 @@ def test_a_pickle_is_refused_with_what_to_write(dlh: Dlh, tmp_path: Path, datase
 def test_a_file_that_is_not_there_is_told_as_such(dlh: Dlh, dataset: Any) -> None:
     ended = dlh("submit", "--data", dataset.pk, "--weights", "none.safetensors")
     assert ended.code == 2 and "There is no file none.safetensors" in ended.err
+
+
+def test_weights_are_no_data(dlh: Dlh, file: Path) -> None:
+    for arguments in (("data", "add", file), ("submit", "--data", file), ("data", "profile", file)):
+        ended = dlh(*arguments)
+        assert ended.code == 2 and "holds weights, no data" in ended.err and "dlh weights add" in ended.err
