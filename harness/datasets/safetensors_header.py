@@ -60,11 +60,11 @@ def header_read(path: Path) -> Header:
     size = path.stat().st_size
     with path.open("rb") as stream:
         start = stream.read(_LENGTH.size)
-        if start.startswith(_PICKLES):
-            raise _fault("it is a pickle (torch.save), which can run any code when it is read", CONVERT)
         if len(start) < _LENGTH.size:
             raise _fault(f"it has {size} bytes, too few for a header")
         length = _LENGTH.unpack(start)[0]
+        if length > HEADER_BYTES_MAX and start.startswith(_PICKLES):  # headers may have 640 bytes, 80 02 in hexadecimal
+            raise _fault("it is a pickle (torch.save), which can run any code when it is read")
         if length > HEADER_BYTES_MAX:
             raise _fault(f"its header would have {length:,} bytes, at most {size_words(HEADER_BYTES_MAX)} are read")
         if _LENGTH.size + length > size:
@@ -84,9 +84,11 @@ def _json(text: bytes) -> dict[str, Any]:
         body = json.loads(text.decode(), object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:
         raise _fault(f"its header is not JSON: {str(error)[:100]}") from error
-    if not isinstance(body, dict):
+    if not isinstance(body, dict) or not text.startswith(b"{"):
         raise _fault("its header is no JSON object")
-    body.pop("__metadata__", None)
+    notes = body.pop("__metadata__", {})
+    if not isinstance(notes, dict) or not all(isinstance(note, str) for note in notes.values()):
+        raise _fault("its __metadata__ is no map from names to texts")
     return body
 
 

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
+from safetensors.numpy import load, save
 
 from harness.datasets.safetensors_header import HEADER_BYTES_MAX, header_read, is_weights
 from harness.errors import Invalid
@@ -30,9 +32,21 @@ def test_a_good_file_tells_what_it_holds(tmp_path: Path) -> None:
     assert (header.tensors, header.parameters, header.dtypes) == (2, 9, ("F32",))
 
 
+def test_what_the_library_writes_is_read_and_what_passes_here_it_reads(tmp_path: Path) -> None:
+    tensors = {"a": numpy.ones((2, 3), numpy.float16), "b": numpy.zeros((0, 4)), "c": numpy.array(7)}
+    header = read(tmp_path, save(tensors, {"format": "pt"}))
+    assert (header.tensors, header.parameters, header.dtypes) == (3, 7, ("F16", "F64", "I64"))
+    assert load(safetensors())["head.bias"].shape == (3,)
+
+
 def test_metadata_and_padding_of_the_header_are_no_tensors(tmp_path: Path) -> None:
     text = json.dumps({"__metadata__": {"format": "pt"}, **header_of()}).encode() + b"    "
     assert read(tmp_path, file_of(text, NUMBERS)).tensors == 2
+
+
+@pytest.mark.parametrize("length", [0x0280, 0x0380, 0x0480, 0x0580])
+def test_a_header_as_long_as_a_pickle_begins_is_a_header_all_the_same(tmp_path: Path, length: int) -> None:
+    assert read(tmp_path, file_of(json.dumps(header_of()).encode().ljust(length), NUMBERS)).tensors == 2
 
 
 def test_a_number_alone_and_an_empty_tensor_are_tensors(tmp_path: Path) -> None:
@@ -52,6 +66,8 @@ def test_a_number_alone_and_an_empty_tensor_are_tensors(tmp_path: Path) -> None:
         (file_of(b"[" * 100_000, NUMBERS), "not JSON"),
         (file_of(b'{"a": 1, "a": 2}', NUMBERS), "a name occurs twice"),
         (file_of([1], NUMBERS), "no JSON object"),
+        (file_of(b"  " + json.dumps(header_of()).encode(), NUMBERS), "no JSON object"),
+        (file_of({"__metadata__": {"step": 3}, **header_of()}, NUMBERS), "__metadata__"),
         (file_of({"__metadata__": {}}, b""), "no tensors"),
         (file_of({"a": 5}, NUMBERS), "'a' is no tensor"),
         (changed(dtype="F8_E4M3"), "numbers of the kind 'F8_E4M3'"),
