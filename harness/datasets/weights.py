@@ -24,7 +24,7 @@ from worker.plan import START_WEIGHTS
 from worker.words import counted
 
 _NONE = "There is no such weights file."
-_HINT = "`dlh weights list` and the page Datasets show those of your projects."
+_HINT = "`dlh weights list` and the page Weights files show those of your projects."
 
 
 def weights_list(*, user: User, project: Project | None = None, sha256: str = "") -> QuerySet[WeightsFile]:
@@ -35,9 +35,9 @@ def weights_list(*, user: User, project: Project | None = None, sha256: str = ""
     return rows.annotate(jobs_count=Count("jobs")).select_related("project", "owner").order_by("-created_at", "pk")
 
 
-def weights_of(project: Project) -> QuerySet[WeightsFile]:
+def weights_of(project: Project) -> list[WeightsFile]:
     """What jobs of a project may start from, newest first."""
-    return WeightsFile.objects.filter(project=project).order_by("-created_at", "pk")
+    return list(WeightsFile.objects.filter(project=project).order_by("-created_at", "pk"))
 
 
 def weights_get(*, user: User, weights_id: str) -> WeightsFile:
