@@ -48,6 +48,7 @@ def resolve(spec: TaskSpec, profile: DatasetProfile, hardware: Hardware, *, is_o
     body["data"] |= {"target": reading.target, "features": list(reading.features), "split": split}
     body["objective"] = {"metric": facts.metric.value}
     body["model"] = {"family": choice.family.name, "size": choice.size, "params": choice.params}
+    body["model"] |= _weights(spec, notes)
     body["training"] = choice.training
     body["resources"] = _resources(spec, facts, choice, notes)
     _resolve_mode(spec, body, facts, choice, notes)
@@ -60,6 +61,15 @@ def resolve(spec: TaskSpec, profile: DatasetProfile, hardware: Hardware, *, is_o
         size = choice.params["image_size"]
         body["shape"] |= {"height": size, "width": size}
     return Resolved(spec=body, guesses=tuple(notes.guesses))
+
+
+def _weights(spec: TaskSpec, notes: Notes) -> dict[str, Any]:
+    """Where the model starts from; empty: fresh weights, of which nothing is to be said."""
+    if spec.model.weights == "auto":
+        return {}
+    why = "a head for other classes, or of another size, stays fresh"
+    match = notes.choose("model.weights_match", spec.model.weights_match, "fitting", why)
+    return {"weights": spec.model.weights, "weights_match": match}
 
 
 def _resolve_mode(spec: TaskSpec, body: dict[str, Any], facts: Facts, choice: Choice, notes: Notes) -> None:

@@ -158,6 +158,22 @@ class Model(Part):
         default_factory=dict,
         description="Knobs of the family, e.g. conv_layers, filters, kernel, image_size.",
     )
+    weights: str = Field(
+        default="auto",
+        max_length=120,
+        description="Id or name of a weights file of the project that training starts from; auto: fresh weights.",
+    )
+    weights_match: Literal["auto", "fitting", "all"] = Field(
+        default="auto",
+        description="fitting: tensors of the weights file whose name and shape fit are taken, the others stay fresh; "
+        "all: what does not fit is refused.",
+    )
+
+    @model_validator(mode="after")
+    def _matches_something(self) -> Model:
+        if self.weights_match != "auto" and self.weights == "auto":
+            raise ValueError("weights_match says how a weights file is taken; name one in model.weights")
+        return self
 
 
 class Training(Part):

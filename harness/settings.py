@@ -183,6 +183,7 @@ USE_I18N = False
 DATA_UPLOAD_MAX_MEMORY_SIZE = env_int("DLH_BODY_MIB", 64) * 2**20
 """Of bodies that Django reads into memory; uploads are streamed and have their own limit."""
 UPLOAD_LIMIT_BYTES = env_int("DLH_UPLOAD_LIMIT_GIB", 50) * 2**30
+WEIGHTS_LIMIT_BYTES = env_int("DLH_WEIGHTS_LIMIT_GIB", 8) * 2**30
 SHIPPED_CALIBRATIONS = env_bool("DLH_SHIPPED_CALIBRATIONS", default=True)
 """Cores that nobody has calibrated are estimated by a calibration that ships with the harness."""
 PUBLIC_ACCURACY = env_bool("DLH_PUBLIC_ACCURACY", default=True)

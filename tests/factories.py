@@ -15,6 +15,7 @@ from tests.factory_offers import offers_make
 from tests.factory_queue import queue_make
 from tests.factory_rates import rate_test_make
 from tests.factory_samples import dataset_from_sample
+from tests.factory_weights import weights_make
 from worker.states import JobState
 
 PASSWORD = "correct horse battery"
@@ -117,6 +118,7 @@ def world_make() -> SimpleNamespace:
     world.view = SavedView.objects.create(
         owner=world.owner, project=world.project, name="What broke", query="state=failed&column=state&column=owner"
     )
+    world.weights = weights_make(world.owner, world.project, "resnet-trained.safetensors")
     pool_make(world.jobs["running"])
     calibration_make(world.admin)
     offers_make(world.jobs)

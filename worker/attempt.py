@@ -15,7 +15,7 @@ from worker.address import interface_addresses, interface_of
 from worker.devices import gpus_at
 from worker.events import SUPERVISOR_RANK
 from worker.launch_config import LaunchConfig, LocalRank
-from worker.plan import Limits, RankPlan, RunPaths, RunPlan
+from worker.plan import START_WEIGHTS, Limits, RankPlan, RunPaths, RunPlan
 from worker.registry import sandbox_name, write_json
 from worker.sandbox import (
     EPHEMERAL_PORTS,
@@ -157,6 +157,8 @@ class Attempt:
             "CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in gpus_at(self.gpus)),
             **plan.environment,
         }
+        if plan.weights_dir:
+            environment["DLH_WEIGHTS"] = str(Path(plan.weights_dir) / START_WEIGHTS)
         if plan.resume_from:
             environment["DLH_RESUME_FROM"] = plan.resume_from
         if plan.split is not None:
@@ -204,7 +206,7 @@ class Attempt:
             workdir=paths.program,
             readonly=(
                 paths.program, Path(plan.dataset_dir).resolve(), paths.requests(plan.token), config_file,
-                package_folder("worker"),
+                package_folder("worker"), *((Path(plan.weights_dir),) if plan.weights_dir else ()),
             ),
             writable=(paths.work,), environment=python_environment(), limits=limits, hostname=host_name(self.node),
             loopback=max(plan.world_size, plan.most) > 1, pass_fds=pass_fds,
@@ -288,4 +290,5 @@ def load(job_dir: Path, token: int, node: str, part: str = "") -> Attempt:
     plan = RunPlan.from_dict(json.loads(paths.plan(token).read_text()))
     if plan.token != token:
         raise ValueError(f"plan of attempt {token} carries token {plan.token}")
-    return Attempt(replace(plan, job_dir=str(paths.root), dataset_dir=os.path.realpath(plan.dataset_dir)), paths, node)
+    data, weights = os.path.realpath(plan.dataset_dir), os.path.realpath(plan.weights_dir) if plan.weights_dir else ""
+    return Attempt(replace(plan, job_dir=str(paths.root), dataset_dir=data, weights_dir=weights), paths, node)

@@ -12,7 +12,10 @@ from worker.shares import Line, Planned
 
 PLAN_VERSION = 1
 
-_LATER = frozenset({"event_stream", "network", "network_port"})
+START_WEIGHTS = "weights.safetensors"
+"""Name of the file with the weights that a run starts from: alone in `RunPlan.weights_dir`, or beside train.py."""
+
+_LATER = frozenset({"event_stream", "network", "network_port", "weights_dir"})
 """Fields that nodes of an older release refuse."""
 
 EXIT_PAUSED = 75
@@ -103,6 +106,8 @@ class RunPlan:
     """Number of the network that its ranks have for themselves, where they lie on several nodes; 0: the hosts'."""
     network_port: int = 0
     """UDP port of the hosts at which WireGuard encrypts that network; 0: nothing does."""
+    weights_dir: str = ""
+    """Folder with the weights that the run starts from; bound read-only. Empty: fresh weights."""
     event_stream: int = 0
     """Number of the stream that control reads its events from (`worker.events.control_stream`)."""
     version: int = PLAN_VERSION

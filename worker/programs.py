@@ -15,7 +15,7 @@ from typing import Any
 
 from worker.devices import gpus_at
 from worker.events import FailureCode
-from worker.plan import EXIT_REPORTED, RunPaths
+from worker.plan import EXIT_REPORTED, START_WEIGHTS, RunPaths
 from worker.sandbox import Completed, SandboxError, SandboxLimits, SandboxTooWeak, python_environment, run_sandboxed
 from worker.signals import signal_name
 from worker.words import duration_words, size_words
@@ -110,6 +110,8 @@ class ProgramCall:
     threads: int = THREADS
     gpus: tuple[int, ...] = ()
     """NVML's indices."""
+    weights: Path | None = None
+    """File with the weights that it starts from; its folder is bound read-only."""
     loopback: bool = False
     """It starts ranks that talk to each other."""
     slow_hint: str = "Have it do less at once."
@@ -177,7 +179,7 @@ def _check(request: dict[str, Any]) -> dict[str, Any]:
     folders = ("--program", str(paths.program), "--data", str(Path(request["dataset_dir"]).resolve()))
     argv = list(module_argv("worker.runtime.inspection.check", *folders))
     call = _call(request, f"check-{request['check_id']}", argv, (paths.program,), timeout_s=CHECK_S)
-    call = replace(call, slow_hint=_SLOW_CHECK, large_hint=_SMALLER_MODEL)
+    call = replace(call, slow_hint=_SLOW_CHECK, large_hint=_SMALLER_MODEL, weights=start_weights(request))
     done = program_run(call)
     for line in reversed(done.stdout.splitlines()):
         try:
@@ -188,6 +190,12 @@ def _check(request: dict[str, Any]) -> dict[str, Any]:
             told = {key: body.get(key) for key in ("ok", "problem", "parameters", "output_shape", "notes")}
             return told | {"problem": with_limit(told["problem"], call)}
     raise ProgramProblem(last_words(done), "See the message; correct the program and check again.")
+
+
+def start_weights(request: dict[str, Any]) -> Path | None:
+    """The file with the weights that a job starts from; None where it starts from fresh ones."""
+    folder = request.get("weights_dir")
+    return Path(folder).resolve() / START_WEIGHTS if folder else None
 
 
 def _call(
@@ -242,10 +250,12 @@ def _sandboxed(call: ProgramCall, on_line: Callable[[str], None] | None) -> Comp
         environment = python_environment(
             OMP_NUM_THREADS=threads, MKL_NUM_THREADS=threads, DLH_THREADS=threads,
             CUDA_VISIBLE_DEVICES=",".join(gpu.uuid for gpu in gpus),
+            **({"DLH_WEIGHTS": str(call.weights)} if call.weights else {}),
         )  # fmt: skip
+        readonly = (*call.readonly, call.weights.parent) if call.weights else call.readonly
         return run_sandboxed(
             list(call.argv), name=call.name, workdir=call.workdir, packages=("worker",), writable=call.writable,
-            readonly=call.readonly, limits=SandboxLimits(memory_bytes=call.memory_bytes, file_bytes=FILE_BYTES),
+            readonly=readonly, limits=SandboxLimits(memory_bytes=call.memory_bytes, file_bytes=FILE_BYTES),
             environment=environment, minimum_level=call.minimum_level, timeout_s=call.timeout_s,
             gpus=tuple(gpu.minor for gpu in gpus), loopback=call.loopback, on_line=on_line,
             called_off=lambda: call.name in _called_off,

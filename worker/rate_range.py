@@ -1,10 +1,11 @@
 """A learning-rate range test of a program, or trials of some rates, on a node, in the sandbox.
 
 `rate_test` answers `node.rate_range`. Request as of `worker.inspection.measure`, without points: `request_id`,
-`job_dir`, `dataset_dir`, `minimum_sandbox_level`, and optional `batch_size`, `device`, `threads`, `memory_bytes`,
-`low`, `high` (rates), `steps`, `sweeps`, `budget_s`. One that names a `centre` (and `scale`) asks for short trainings
-around that rate instead. While it goes on `{request_id, progress}` is told; the answer is `{request_id, ok, problem,
-program_sha256}` and what `worker.runtime.rates.range_test`, or `worker.runtime.rates.trials`, tells.
+`job_dir`, `dataset_dir`, `minimum_sandbox_level`, and optional `weights_dir`, `batch_size`, `device`, `threads`,
+`memory_bytes`, `low`, `high` (rates), `steps`, `sweeps`, `budget_s`. One that names a `centre` (and `scale`) asks for
+short trainings around that rate instead. While it goes on `{request_id, progress}` is told; the answer is
+`{request_id, ok, problem, program_sha256}` and what `worker.runtime.rates.range_test`, or
+`worker.runtime.rates.trials`, tells.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 from worker import host_limits
 from worker.inspection import MEMORY_SHARE, folders, gpus, last_answer, number, program_folder, program_sha256
-from worker.programs import ProgramCall, ProgramProblem, program_call_off, program_run
+from worker.programs import ProgramCall, ProgramProblem, program_call_off, program_run, start_weights
 
 BUDGET_S = 60.0
 """For the steps of all sweeps."""
@@ -72,6 +73,7 @@ def _call(request: dict[str, Any], is_trial: bool) -> ProgramCall:
         argv=(sys.executable, "-m", f"worker.runtime.rates.{module}", *arguments),
         workdir=program, readonly=(program, *((Path(data).resolve(),) if data else ())), timeout_s=budget_s + SPARE_S,
         minimum_level=int(request.get("minimum_sandbox_level", 0)), threads=threads, gpus=devices,
+        weights=start_weights(request),
         memory_bytes=int(request.get("memory_bytes") or host_limits.memory_available_bytes() * MEMORY_SHARE),
     )  # fmt: skip
 

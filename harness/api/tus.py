@@ -156,7 +156,7 @@ def _stream(request: HttpRequest) -> Iterator[bytes]:
 
 
 def answer(status: int, upload: Upload | None = None) -> HttpResponse:
-    """An empty tus response; with an upload its offset, its expiry, and its dataset once there is one."""
+    """An empty tus response; with an upload its offset, its expiry, and what it has become once it has."""
     response = HttpResponse(status=status)
     response["Tus-Resumable"] = VERSION
     response["Cache-Control"] = "no-store"
@@ -165,6 +165,8 @@ def answer(status: int, upload: Upload | None = None) -> HttpResponse:
     response["Upload-Offset"] = str(upload.offset_bytes)
     if upload.dataset_id:
         response["Dataset-Id"] = upload.dataset_id
+    elif upload.weights_id:
+        response["Weights-Id"] = upload.weights_id
     else:
         expires = upload.updated_at + timedelta(days=settings.UPLOAD_EXPIRES_DAYS)
         response["Upload-Expires"] = http_date(expires.timestamp())

@@ -128,6 +128,22 @@ class Client:
         dataset_id = Upload(self.transport, path, metadata, memory=memory).run(progress)
         return self.dataset(dataset_id)
 
+    def weights_files(self, **filters: Any) -> list[Json]:
+        """All weights files that we see (in `project`, if set)."""
+        return list(self.items("/weights", **{"project": self.project, **filters}))
+
+    def weights_add(
+        self, path: Path, *, project: str = "", name: str = "", progress: Progress | None = None,
+        memory: UploadMemory | None = None,
+    ) -> Json:  # fmt: skip
+        """Upload a .safetensors file, unless the project has its bytes (by that `name`, where one is given)."""
+        known = self.weights_files(project=project, sha256=file_sha256(path)) if project else []
+        if same := next((one for one in known if name in {"", one["name"]}), None):
+            return same
+        made_id = Upload(self.transport, path, {"project": project, "name": name}, memory=memory).run(progress)
+        made: Json = self.get(f"/weights/{segment(made_id)}")
+        return made
+
     def dataset_fetch(self, url: str, *, name: str = "", options: Json | None = None) -> Json:
         """Have the portal fetch a dataset from a web address; `fetch_wait` waits for its end."""
         made: Json = self.send(

@@ -91,11 +91,14 @@ class Upload:
         self._key = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
     def run(self, progress: Progress | None = None) -> str:
-        """Send what is missing and return the dataset's id. Raises `ApiError`, `Unreachable`."""
-        place, offset, dataset_id = self._begin()
+        """Send what is missing and return the id of what it has become: a dataset, or a weights file.
+
+        Raises `ApiError`, `Unreachable`.
+        """
+        place, offset, made_id = self._begin()
         failures = 0
         with self._path.open("rb") as stream:
-            while not dataset_id:
+            while not made_id:
                 if progress:
                     progress(offset, self._size)
                 stream.seek(offset)
@@ -103,18 +106,18 @@ class Upload:
                 if not piece and offset < self._size:
                     raise BadInput(f"{self._path} became shorter while it was being sent.", hint="Upload it again.")
                 try:
-                    offset, dataset_id = self._send(place, offset, piece)
+                    offset, made_id = self._send(place, offset, piece)
                     failures = 0
                 except (ApiError, Unreachable) as error:
                     if not _passes(error) or failures >= len(_WAITS_S):
                         raise
                     self._sleep(_WAITS_S[failures])
                     failures += 1
-                    offset, dataset_id = self._stands_patiently(place, offset)
+                    offset, made_id = self._stands_patiently(place, offset)
         if progress:
             progress(self._size, self._size)
         self._memory.write(self._key, None)
-        return dataset_id
+        return made_id
 
     def _begin(self) -> tuple[str, int, str]:
         known = self._memory.read().get(self._key)
@@ -134,7 +137,7 @@ class Upload:
 
     def _stands(self, place: str) -> tuple[int, str]:
         response = self._tus("HEAD", place, {})
-        return int(response.headers["Upload-Offset"]), response.headers.get("Dataset-Id", "")
+        return int(response.headers["Upload-Offset"]), _become(response)
 
     def _stands_patiently(self, place: str, offset: int) -> tuple[int, str]:
         try:
@@ -152,7 +155,7 @@ class Upload:
             "Content-Type": "application/offset+octet-stream",
         }
         response = self._tus("PATCH", place, headers, piece)
-        return int(response.headers["Upload-Offset"]), response.headers.get("Dataset-Id", "")
+        return int(response.headers["Upload-Offset"]), _become(response)
 
     def _tus(self, method: str, path: str, headers: dict[str, str], body: bytes | None = None) -> httpx.Response:
         http = self._transport.http
@@ -172,6 +175,11 @@ class Upload:
         if method == "HEAD":
             raise ApiError(response.status_code, _head_error(response.status_code))
         return self._transport.checked(response)
+
+
+def _become(response: httpx.Response) -> str:
+    """Id of the dataset or weights file that an upload has become; empty before."""
+    return str(response.headers.get("Dataset-Id") or response.headers.get("Weights-Id", ""))
 
 
 def _head_error(status: int) -> dict[str, str]:

@@ -161,12 +161,13 @@ def content_place(source: Path, key: str, source_name: str) -> DatasetPaths:
             except FileExistsError:
                 pass
             except OSError:
-                _copy(source, paths.source / source_name)
+                file_copy(source, paths.source / source_name)
     unit_keep(f"datasets/{key}")
     return paths
 
 
-def _copy(source: Path, target: Path) -> None:
+def file_copy(source: Path, target: Path) -> None:
+    """Copy a file so that a reader sees all of it or nothing."""
     draft = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         shutil.copyfile(source, draft)

@@ -17,7 +17,8 @@ from django.utils import timezone
 from harness.accounts.access import require, visible_projects
 from harness.accounts.models import Project, Role, User
 from harness.datasets.content import disk_full_told, options_check, options_plain, source_name_clean, space_check
-from harness.datasets.models import Upload
+from harness.datasets.models import UNFINISHED, Upload
+from harness.datasets.safetensors_header import is_weights
 from harness.errors import Conflict, Invalid, NotFound, TooLarge, TooMany
 from harness.storage.room import storage_check, storage_hold
 from worker.words import size_words
@@ -59,10 +60,13 @@ def upload_create(
 def _size_check(filename: str, size_bytes: int) -> None:
     if size_bytes <= 0:
         raise Invalid(f"{filename} is empty.", field="size_bytes", hint="Choose a file that contains data.")
-    if size_bytes > settings.UPLOAD_LIMIT_BYTES:
+    limit_bytes, name = settings.UPLOAD_LIMIT_BYTES, "DLH_UPLOAD_LIMIT_GIB"
+    if is_weights(filename):
+        limit_bytes, name = min(limit_bytes, settings.WEIGHTS_LIMIT_BYTES), "DLH_WEIGHTS_LIMIT_GIB"
+    if size_bytes > limit_bytes:
         raise TooLarge(
-            f"{filename} has {size_words(size_bytes)}; the limit is {size_words(settings.UPLOAD_LIMIT_BYTES)}.",
-            hint="Upload a smaller file, or ask an admin to raise DLH_UPLOAD_LIMIT_GIB.",
+            f"{filename} has {size_words(size_bytes)}; the limit is {size_words(limit_bytes)}.",
+            hint=f"Upload a smaller file, or ask an admin to raise {name}.",
         )
 
 
@@ -100,7 +104,7 @@ def _count_check(user: User) -> None:
     """Raise `TooMany` where the person has as many unfinished uploads as are allowed; holds the person's row, so that
     requests that come at once are counted one after the other."""
     User.objects.select_for_update().get(pk=user.pk)
-    if Upload.objects.filter(owner=user, dataset=None).count() >= settings.UPLOADS_OPEN_MAX:
+    if Upload.objects.filter(UNFINISHED, owner=user).count() >= settings.UPLOADS_OPEN_MAX:
         raise TooMany(
             f"You have {settings.UPLOADS_OPEN_MAX} unfinished uploads, which is the maximum per person.",
             hint="Finish or discard some: `dlh data uploads --give-up ID`, or `DELETE /uploads/ID`. "
@@ -110,7 +114,7 @@ def _count_check(user: User) -> None:
 
 def upload_list(*, user: User) -> QuerySet[Upload]:
     """The person's unfinished uploads that may be gone on with, newest first."""
-    rows = Upload.objects.filter(owner=user, dataset=None, project__in=visible_projects(user))
+    rows = Upload.objects.filter(UNFINISHED, owner=user, project__in=visible_projects(user))
     return rows.select_related("project").order_by("-created_at", "pk")
 
 

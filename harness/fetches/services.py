@@ -11,8 +11,9 @@ from harness.accounts.access import require
 from harness.accounts.audit import audit_write
 from harness.accounts.models import Project, Role, User
 from harness.broker import task_send_on_commit
+from harness.datasets.safetensors_header import is_weights
 from harness.datasets.uploads import upload_create, upload_delete
-from harness.errors import Conflict
+from harness.errors import Conflict, Invalid
 from harness.fetches.models import Fetch, FetchState
 from harness.fetches.names import name_of_url
 from harness.fetches.rules import fetch_check, url_check
@@ -25,12 +26,17 @@ def fetch_create(
 ) -> Fetch:
     """Have control fetch the file at an address; `name` and `options` wait for its end.
 
-    Raises `NotFound`, `Forbidden`, `Invalid` (an address that is not allowed, or of a page that only shows the file),
-    `Conflict` where this installation fetches nothing, `TooMany`, `NoSpace`.
+    Raises `NotFound`, `Forbidden`, `Invalid` (an address that is not allowed, of a page that only shows the file, or of
+    weights), `Conflict` where this installation fetches nothing, `TooMany`, `NoSpace`.
     """
     require(user, project, Role.MEMBER)
     fetch_check()
     url = url_check(url)
+    if is_weights(name_of_url(url)):
+        raise Invalid(
+            "Weights files are uploaded, not fetched.", field="url",
+            hint="Download the file, then upload it: dlh weights add FILE, or on the page Upload data.",
+        )  # fmt: skip
     with transaction.atomic():
         upload = upload_create(
             user=user, project=project, filename=name_of_url(url), size_bytes=None, name=name, options=options

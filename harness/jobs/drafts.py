@@ -17,6 +17,7 @@ from harness.accounts.models import Project, Role, User
 from harness.datasets.content import space_check
 from harness.datasets.models import Dataset
 from harness.datasets.selectors import dataset_profile
+from harness.datasets.weights import weights_named
 from harness.errors import Conflict, NotFound
 from harness.ids import new_id
 from harness.jobs import programs
@@ -41,7 +42,7 @@ from worker.states import JobState
 
 _DRAFT_FIELDS = (
     "spec", "resolved", "taken", "suggestions", "dataset_sha256", "task", "family", "metric_name", "epochs", "name",
-    "program_sha256", "program_edited", "program_own", "deadline_at", "options", "slowdown",
+    "program_sha256", "program_edited", "program_own", "deadline_at", "options", "slowdown", "weights",
 )  # fmt: skip
 """Columns that a change of spec or program may touch."""
 
@@ -142,6 +143,7 @@ def _fill(job: Job, wish: TaskSpec, resolved: Resolved, dataset: Dataset) -> Non
     job.dataset_sha256 = dataset.sha256
     job.task = str(resolved.spec.get("task", ""))
     job.family = "own" if job.program_own else str(resolved.spec.get("model", {}).get("family", ""))
+    job.weights = None if wish.model.weights == "auto" else weights_named(job.project, wish.model.weights)
     job.metric_name = str(resolved.spec.get("objective", {}).get("metric", ""))
     job.epochs = int(resolved.spec.get("training", {}).get("epochs", 0) or 0)
     job.deadline_at = wanted_deadline(wish)

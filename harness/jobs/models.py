@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import models
 
 from harness.accounts.models import Project
-from harness.datasets.models import Dataset
+from harness.datasets.models import Dataset, WeightsFile
 from harness.ids import new_id
 from harness.jobs.answer_models import ModelExport as ModelExport  # all models of the app are found here
 from harness.jobs.answer_models import Prediction as Prediction
@@ -32,6 +32,8 @@ class Job(models.Model):
     dataset = models.ForeignKey(Dataset, on_delete=models.PROTECT, related_name="jobs")
     dataset_sha256 = models.CharField(max_length=64, blank=True, db_index=True)
     """Content the program was made for: the dataset may be read anew with other types later."""
+    weights = models.ForeignKey(WeightsFile, null=True, blank=True, on_delete=models.PROTECT, related_name="jobs")
+    """Weights that it starts from, as `model.weights` of its spec names them; None: fresh ones."""
     parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="clones")
     name = models.CharField(max_length=120)
     notes = models.TextField(blank=True)
@@ -134,6 +136,11 @@ class Job(models.Model):
     def own_code(self) -> bool:
         """Whether people had a hand in its program."""
         return self.program_edited or self.program_own
+
+    @property
+    def weights_dir(self) -> str:
+        """Folder of the store with the weights that it starts from; empty: fresh ones."""
+        return str(settings.STORE.dataset(self.weights.sha256).packed) if self.weights else ""
 
     @property
     def run_failure(self) -> RunFailure | None:

@@ -19,6 +19,7 @@ PLACED_BY = (
     "resources.split",
     "resources.least",
     "pipeline.stages",
+    "model.weights",
 )
 """Fields that control reads off the job's spec, and no node off the program's."""
 

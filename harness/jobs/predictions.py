@@ -254,7 +254,7 @@ def program_check(*, user: User, job: Job) -> str:
     trial_count(user)
     program_syntax_check(programs.program_of(_paths(job)).files)
     check_id = f"{job.pk}-{new_id()}"
-    request = {"check_id": check_id, **node_request(job)}
+    request = {"check_id": check_id, **node_request(job), "weights_dir": job.weights_dir}
     node = answering_node(job)
     check_asked(check_id, node)
     task_send_on_commit("node.check", [request], queue=node_queue(node), expires_s=ANSWER_LIMIT_S)

@@ -23,7 +23,7 @@ from harness.jobs.diffs import files_diff
 from harness.jobs.models import Checkpoint, Job, Prediction
 from harness.jobs.predictions import RESULTS_FILE, WEIGHTS_FILE, no_final_weights, prediction_output
 from harness.store import JSON_BYTES_MAX, FileTooLarge, UnsafePath, json_beneath, open_beneath, read_beneath
-from worker.plan import RunPaths
+from worker.plan import START_WEIGHTS, RunPaths
 
 PREPROCESS_FILE = "work/results/preprocess.json"
 _CSV_LINE_LETTERS_MAX = 8 << 20
@@ -158,13 +158,26 @@ def program_diff(job: Job) -> str:
 def program_zip(job: Job, *, with_data: bool = False) -> Body:
     """Program and the runtime it imports, ready to run alone, as a zip made while it is sent: the same each time.
 
-    `with_data` adds the packed rows or pictures as `data/`, where train.py looks for them. Raises `NotFound`.
+    `with_data` adds the packed rows or pictures as `data/`, where train.py looks for them, and the weights that it
+    starts from. Raises `NotFound`.
     """
     members = _program_members(job)
     if with_data:
         packed = data_file(job)
         members[f"data/{packed.name}"] = Large(packed.parent, packed.name)
+        members |= _start_weights(job)
     return zip_body(f"program-{job.pk}", members)
+
+
+def _start_weights(job: Job) -> Members:
+    """The weights that the job starts from, where train.py looks for them. Raises `NotFound`."""
+    if job.weights is None:
+        return {}
+    folder = Path(job.weights_dir)
+    if not (folder / START_WEIGHTS).is_file():
+        wanted_check(f"datasets/{job.weights.sha256}", folder.name)
+        raise NotFound("The weights of this job are gone.", hint="Download the program without its data.")
+    return {START_WEIGHTS: Large(folder, START_WEIGHTS)}
 
 
 def _program_members(job: Job) -> Members:

@@ -12,6 +12,7 @@ from codegen.catalog import OWN
 from codegen.spec import TaskSpec
 from codegen.spec_yaml import dump
 from harness.datasets.selectors import dataset_profile
+from harness.datasets.weights import weights_of
 from harness.jobs.admission import is_being_measured
 from harness.jobs.control.awaited import results_awaited
 from harness.jobs.control.expectations import idle_s, left_s, slack_s
@@ -194,7 +195,7 @@ def spec_editor(job: Job) -> dict[str, Any]:
     edited = [file["name"] for file in program_files(job) if file["edited"]]
     return {
         "can_edit": True,
-        "groups": spec_groups(profile),
+        "groups": spec_groups(profile, weights_of(job.project)),
         "yaml_text": dump(TaskSpec.model_validate(wish)),
         "edited_files": [name for name in edited if name != "spec.yaml"],
         "edited_spec": "spec.yaml" in edited,

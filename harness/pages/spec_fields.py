@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -11,7 +13,9 @@ from pydantic.fields import FieldInfo
 from codegen.profile.types import ColumnType, DataKind, DatasetProfile
 from codegen.reading import UNUSED
 from codegen.spec import MODE_WORDS, Metric, Task, TaskSpec
+from harness.datasets.models import WeightsFile
 from harness.pages.words import NAME_WORDS, TASK_WORDS
+from worker.words import size_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +29,8 @@ class SpecField:
     """`choice`, `number`, `text`, `list` (comma-separated), `columns` (to tick) or `moment` (in the reader's zone)."""
     hint: str
     choices: tuple[tuple[str, str], ...] = ()
+    offered: tuple[tuple[str, str], ...] = ()
+    """(value, what it is) of what may be typed: other values as well."""
     columns: tuple[tuple[str, str], ...] = ()
     """(name, what it holds) of each that can be ticked."""
     is_whole: bool = False
@@ -59,6 +65,8 @@ _LABELS = {
     "resources.count": "Number of devices",
     "resources.split": "Rows of a step",
     "resources.least": "Ranks it can continue with",
+    "model.weights": "Weights to start from",
+    "model.weights_match": "Tensors that must fit",
     "training.ema": "Weight averaging",
     "training.rate_rule": "Rate for another batch",
     "training.accumulate": "Micro-batches per step",
@@ -103,6 +111,7 @@ _GROUPS: tuple[tuple[str, bool, tuple[str, ...]], ...] = (
             "training.staleness", "training.backup",
         ),
     ),
+    ("Weights that were trained before", False, ("model.weights", "model.weights_match")),
     (
         "Devices and budget",
         False,
@@ -126,13 +135,15 @@ _GROUPS: tuple[tuple[str, bool, tuple[str, ...]], ...] = (
 )  # fmt: skip
 
 
-def spec_groups(profile: DatasetProfile) -> list[SpecGroup]:
-    """The form for a dataset of this profile."""
+def spec_groups(profile: DatasetProfile, weights: Sequence[WeightsFile] = ()) -> list[SpecGroup]:
+    """The form for a dataset of this profile; `weights`: what a job of its project may start from."""
     is_table = profile.kind == DataKind.TABLE
     hidden = {"training.augment"} if is_table else _OF_COLUMNS
     return [
         SpecGroup(
-            title=title, is_open=is_open, fields=tuple(_field(path, profile) for path in paths if path not in hidden)
+            title=title,
+            is_open=is_open,
+            fields=tuple(_field(path, profile, weights) for path in paths if path not in hidden),
         )
         for title, is_open, paths in _GROUPS
     ]
@@ -159,7 +170,7 @@ def _is_model(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
-def _field(path: str, profile: DatasetProfile) -> SpecField:
+def _field(path: str, profile: DatasetProfile, weights: Sequence[WeightsFile]) -> SpecField:
     info = _info(path)
     label = spec_label(path)
     hint = (info.description or "") if info else ""
@@ -173,11 +184,25 @@ def _field(path: str, profile: DatasetProfile) -> SpecField:
         return SpecField(path=path, label=label, hint=f"{hint} Separate names by commas.", kind="list")
     if path == "budget.deadline":
         return SpecField(path=path, label=label, hint="Left open, nothing is promised.", kind="moment")
+    if path == "model.weights":
+        return SpecField(path=path, label=label, hint=hint, kind="text", offered=_offered(weights))
     if path == "name":
         return SpecField(path=path, label=label, hint=hint, kind="text")
     whole = path.rsplit(".", 1)[-1] in _WHOLE_NUMBERS
     bounds = tuple(sorted(_bounds(info).items()))
     return SpecField(path=path, label=label, hint=hint, kind="number", is_whole=whole, bounds=bounds)
+
+
+def _offered(weights: Sequence[WeightsFile]) -> tuple[tuple[str, str], ...]:
+    """By name, or by id where several have it."""
+    named = Counter(one.name for one in weights)
+    return tuple(
+        (
+            one.name if named[one.name] == 1 else one.pk,
+            f"{one.name}, {one.parameters:,} numbers, {size_words(one.size_bytes)}",
+        )
+        for one in weights
+    )
 
 
 def _columns(profile: DatasetProfile) -> tuple[tuple[str, str], ...]:

@@ -30,6 +30,7 @@ from harness.pages.views import (
     second_factor,
     storage,
     use,
+    weights,
     wizard,
 )
 
@@ -78,6 +79,8 @@ urlpatterns = [
     path("datasets/<str:dataset_id>/edit/", datasets.dataset_edit, name="dataset_edit"),
     path("datasets/<str:dataset_id>/delete/", datasets.dataset_remove, name="dataset_remove"),
     path("datasets/<str:dataset_id>/restore/", datasets.dataset_bring_back, name="dataset_restore"),
+    path("weights/", weights.weights_index, name="weights_files"),
+    path("weights/<str:weights_id>/delete/", weights.weights_remove, name="weights_remove"),
     path("jobs/", jobs.job_index, name="job_list"),
     path("jobs/bulk/", bulk.job_bulk, name="job_bulk"),
     path("jobs/groups.csv", jobs.job_groups_csv, name="job_groups_csv"),

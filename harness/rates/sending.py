@@ -94,6 +94,7 @@ def _request(test: RateTest, device: Device) -> dict[str, Any]:
         "request_id": test.pk,
         "job_dir": str(_paths(test).root),
         "dataset_dir": str(settings.STORE.dataset(_sha256(test.job)).packed),
+        "weights_dir": test.job.weights_dir,
         "batch_size": test.batch_size,
         "budget_s": BUDGET_S,
         "device": f"cuda:{device.index}" if device.kind == DeviceKind.CUDA else "cpu",

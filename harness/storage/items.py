@@ -13,7 +13,7 @@ from harness.hooks import Question
 from worker.words import size_words
 
 ITEMS_MAX = 100
-DATASET, JOB, UPLOAD, EARLIER = "dataset", "job", "upload", "earlier"
+DATASET, JOB, UPLOAD, EARLIER, WEIGHTS = "dataset", "job", "upload", "earlier", "weights"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class StorageItem:
     """One thing that takes disk."""
 
     kind: str
-    """`dataset`, `job`, `upload`, or `earlier`: a dataset as it was read before, which jobs were made for."""
+    """`dataset`, `weights`, `job`, `upload`, or `earlier`: a dataset as it was read before, for jobs made then."""
     id: str
     name: str
     owner: str

@@ -8,6 +8,7 @@ import pytest
 
 from codegen import spec_yaml
 from codegen.resolve import resolve
+from codegen.types import SpecError
 from tests.codegen.model_profiles import ONE_GPU, TWO_CORES, numbers, pictures, table
 from tests.codegen.resolving import problems, resolved
 
@@ -157,3 +158,17 @@ def test_a_rare_class_is_told_where_weights_are_left_out():
 def test_a_class_with_one_row_is_told():
     answer = resolve(spec_yaml.load(""), table(100, classes=(("a", 60), ("b", 39), ("c", 1))), TWO_CORES)
     assert any("'c'" in guess.reason for guess in answer.guesses)
+
+
+def test_weights_to_start_from_are_named_in_the_program_and_how_they_match_has_a_reason():
+    assert "weights" not in resolve(spec_yaml.load(""), table(), TWO_CORES).spec["model"]
+    found = resolve(spec_yaml.load("model: {weights: mine}"), table(), TWO_CORES)
+    assert (found.spec["model"]["weights"], found.spec["model"]["weights_match"]) == ("mine", "fitting")
+    assert "head" in next(one.reason for one in found.guesses if one.field == "model.weights_match")
+    strict = resolve(spec_yaml.load("model: {weights: mine, weights_match: all}"), table(), TWO_CORES)
+    assert strict.spec["model"]["weights_match"] == "all"
+
+
+def test_how_weights_match_is_refused_where_none_are_named():
+    with pytest.raises(SpecError, match="name one in"):
+        spec_yaml.load("model: {weights_match: all}")

@@ -147,6 +147,7 @@ def addresses(ids: dict[str, str]) -> dict[str, str]:
         "events": f"/jobs/{ids['running']}/events/",
         "predict": f"/jobs/{ids['succeeded']}/predict/",
         "compare": f"/jobs/compare/?job={ids['running']}&job={ids['succeeded']}",
+        "weights files": "/weights/",
         "pool": "/pool/",
         "queue": "/queue/",
         "reservations": "/pool/reservations/",

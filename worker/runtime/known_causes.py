@@ -65,8 +65,8 @@ def known_cause(error: BaseException) -> tuple[str, str] | None:
     if any(_wants_network(each) for each in _chain(error)):
         message = f"The program asked the network for something, and programs have no network ({headline(error)})."
         hint = (
-            "Leave out what downloads: build the model without pretrained weights (weights=None) and torch.hub, or "
-            "keep what it needs in files of the program."
+            "Leave out what downloads: build the model without pretrained weights (weights=None) and torch.hub, and "
+            "bring weights along as a weights file (model.weights)."
         )
         return message, hint
     return next(((message, hint) for texts, message, hint in KNOWN if any(text in str(error) for text in texts)), None)

@@ -51,6 +51,8 @@ class Settings:
     """Rows per rank of a whole batch, as planned for devices that are not alike."""
     slowdown: float = 1.0
     """This rank is made so many times as slow, to try unlike devices where there are none."""
+    weights: Path | None = None
+    """Weights to start from, where the spec asks for some; None: those beside the program."""
     seat_fd: int | None = None
     """Socket to a gang that seats its ranks again and again (`worker.elastic.gang`); None: all end together."""
 
@@ -63,7 +65,7 @@ class Settings:
         work = Path(given.work or environment.get("DLH_WORK", "work")).absolute()
         requests = environment.get("DLH_REQUESTS")
         threads, memory = environment.get("DLH_THREADS"), environment.get("DLH_MEMORY_BYTES")
-        seat = environment.get("DLH_SEAT_FD")
+        seat, weights = environment.get("DLH_SEAT_FD"), given.weights or environment.get("DLH_WEIGHTS")
         return Settings(
             rank=rank,
             world_size=world_size,
@@ -86,6 +88,7 @@ class Settings:
             stages=int(environment.get("DLH_STAGES") or 0),
             split=Planned.read(environment.get("DLH_SPLIT")),
             slowdown=max(1.0, float(environment.get("DLH_SLOWDOWN", "1"))),
+            weights=Path(weights).absolute() if weights else None,
             seat_fd=int(seat) if seat else None,
         )
 
@@ -112,6 +115,7 @@ def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="train.py", description="Train the model as spec.yaml says.")
     parser.add_argument("--data", help="folder with the packed data (default ./data)")
     parser.add_argument("--work", help="folder for checkpoints and results (default ./work)")
+    parser.add_argument("--weights", help="file that spec.model.weights stands for (default ./weights.safetensors)")
     parser.add_argument("--epochs", type=int, help="instead of spec.training.epochs")
     parser.add_argument("--device", help="cpu or cuda:N (default: what spec.yaml asks for)")
     parser.add_argument("--resume", help="name of a checkpoint to continue from (default: the newest good one)")

@@ -69,6 +69,7 @@ RULES: dict[str, Rule] = {
     "data.split.by": _one_of("random", "group", "time"),
     "objective.metric": _one_of(*METRICS),
     "resources.device": _device,
+    "model.weights_match": _one_of("fitting", "all"),
     "mode": _one_of("auto", "single", "replicated", "sync", "async", "pipeline", "pipeline+sync"),
     "training.epochs": _COUNT,
     "training.batch_size": _COUNT,

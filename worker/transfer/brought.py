@@ -51,6 +51,8 @@ class Brought:
     began_s: float = field(default_factory=time.monotonic)
     holds: list[Hold] = field(default_factory=list)
     dataset: Content | None = None
+    weights: Content | None = None
+    """Those that the run starts from, where it does."""
     unreturned: list[Unreturned] = field(default_factory=list)
     """Checkpoints that lay here and the store never got, the oldest first."""
 

@@ -58,7 +58,10 @@ class Carrier:
         self._returner = Returner(self._depot.portal, attempt.plan, paths, ranks, first=attempt.first)
         self._returner.start()
         assert self._brought.dataset is not None  # noqa: S101 - `run_bring` ended well
-        plan = replace(attempt.plan, dataset_dir=str(self._brought.dataset.path))
+        weights = self._brought.weights
+        plan = replace(
+            attempt.plan, dataset_dir=str(self._brought.dataset.path), weights_dir=str(weights.path) if weights else ""
+        )
         if left := self._brought.unreturned:
             self._returner.offer([one.told() for one in left])
             self.leftover = left[-1].name

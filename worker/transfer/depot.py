@@ -220,6 +220,8 @@ class Depot:
             with self.cache.holding(STARTING):
                 self.program(folder, paths.program, brought, stopped)
                 brought.dataset = self.content(dataset_folder(plan.dataset_dir), brought, stopped)
+                if plan.weights_dir:
+                    brought.weights = self.content(dataset_folder(plan.weights_dir), brought, stopped)
                 if first:
                     self.checkpoints(plan, paths, brought, stopped)
         except BaseException:
@@ -246,9 +248,10 @@ class Depot:
                     stack.callback(hold.release)
                     self.program(folder, RunPaths(root).program, brought, lambda: False)
                     here["job_dir"] = str(root)
-                if request.get("dataset_dir"):
-                    data = self.content(dataset_folder(str(request["dataset_dir"])), brought, lambda: False)
-                    here["dataset_dir"] = str(data.path)
+                for name in ("dataset_dir", "weights_dir"):
+                    if request.get(name):
+                        content = self.content(dataset_folder(str(request[name])), brought, lambda: False)
+                        here[name] = str(content.path)
             yield here
 
 

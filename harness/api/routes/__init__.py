@@ -28,6 +28,7 @@ from harness.api.routes import (
     transfer,
     uploads,
     use,
+    weights,
 )
 
 ROUTERS: tuple[tuple[str, Router, str], ...] = (
@@ -36,6 +37,7 @@ ROUTERS: tuple[tuple[str, Router, str], ...] = (
     ("/uploads", uploads.router, "Uploads"),
     ("/fetches", fetches.router, "Uploads"),
     ("/datasets", datasets.router, "Datasets"),
+    ("/weights", weights.router, "Weights files"),
     ("", specs.router, "Specs"),
     ("/jobs", jobs.router, "Jobs"),
     ("/job-views", job_views.router, "Jobs"),

@@ -17,6 +17,7 @@ from harness.api.schemas.base import Done, PageOf
 from harness.api.schemas.datasets import DatasetRef
 from harness.api.schemas.jobs import CloneIn, CloneOut, JobDetail, JobIn, JobOut, JobPatch, ResumeIn, SubmitIn
 from harness.api.schemas.programs import CheckAsked, CheckOut
+from harness.api.schemas.weights import WeightsRef
 from harness.datasets.selectors import dataset_get
 from harness.errors import HarnessError, Invalid, NotFound
 from harness.ids import ID_LENGTH
@@ -71,6 +72,7 @@ def job_detail(job: Job) -> dict[str, Any]:
     return {
         **_out(job),
         **{name: getattr(job, name) for name in _DETAIL},
+        "weights": WeightsRef(id=job.weights.pk, name=job.weights.name) if job.weights else None,
         "mode": mode,
         "mode_why": why,
         "learning_rate": rate,

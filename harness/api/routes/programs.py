@@ -83,7 +83,9 @@ def _file(job: Job, name: str) -> dict[str, Any]:
 
 @router.api_operation(["GET", "HEAD"], "/{job_id}/program.zip", summary="Download the program")
 def program_zip(
-    request: HttpRequest, job_id: str, data: Annotated[bool, Query(description="With the packed data.")] = False
+    request: HttpRequest,
+    job_id: str,
+    data: Annotated[bool, Query(description="With the packed data, and the weights that it starts from.")] = False,
 ) -> HttpResponseBase:
     """The files and the small runtime they import; with `data` also what they train on, ready to run alone.
 

@@ -1,4 +1,4 @@
-"""Routes: resumable uploads, tus 1.0."""
+"""Routes: resumable uploads, tus 1.0. A file `.safetensors` becomes a weights file, any other a dataset."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from harness.api.schemas.base import Items
 from harness.api.schemas.datasets import UploadOut
 from harness.datasets import services
 from harness.datasets.models import Upload
+from harness.datasets.safetensors_header import is_weights
 from harness.datasets.uploads import upload_get, upload_list
+from harness.datasets.weights import weights_finish
 from harness.errors import Conflict, HarnessError, Invalid
 from harness.fetches.selectors import is_fetched
 
@@ -77,7 +79,11 @@ def _append(request: HttpRequest, upload: Upload, offset: int) -> None:
 
 
 def _finish_if_whole(upload: Upload) -> None:
-    if upload.offset_bytes == upload.size_bytes and upload.dataset_id is None:
+    if upload.offset_bytes != upload.size_bytes:
+        return
+    if is_weights(upload.filename):
+        weights_finish(upload=upload)
+    elif upload.dataset_id is None:
         services.upload_finish(upload=upload, name=upload.name, options=upload.options)
 
 
@@ -140,7 +146,7 @@ def upload_create(request: HttpRequest) -> HttpResponse:
     ["HEAD"], "/{upload_id}", response={200: None}, summary="Where an upload stands", openapi_extra=_PLAIN_EXTRA
 )
 def upload_head(request: HttpRequest, upload_id: str) -> HttpResponse:
-    """Answers `Upload-Offset` and `Upload-Length`; `Dataset-Id` once all bytes have arrived."""
+    """Answers `Upload-Offset` and `Upload-Length`; `Dataset-Id` or `Weights-Id` once all bytes have arrived."""
     try:
         tus.version_check(request)
         upload = _sent(request, upload_id)
@@ -156,7 +162,7 @@ def upload_head(request: HttpRequest, upload_id: str) -> HttpResponse:
 
 @router.patch("/{upload_id}", response={204: None}, summary="Send a piece", openapi_extra=_PATCH_EXTRA)
 def upload_patch(request: HttpRequest, upload_id: str) -> HttpResponse:
-    """Append at `Upload-Offset`. Answers the new offset, and `Dataset-Id` after the last byte.
+    """Append at `Upload-Offset`. Answers the new offset, and `Dataset-Id` or `Weights-Id` after the last byte.
 
     409 wrong offset, 413 too large, 423 another request writes, 460 wrong checksum, 507 disk full.
     """
@@ -172,7 +178,7 @@ def upload_patch(request: HttpRequest, upload_id: str) -> HttpResponse:
 
 @router.delete("/{upload_id}", response={204: None}, summary="Give an upload up", openapi_extra=_PLAIN_EXTRA)
 def upload_delete(request: HttpRequest, upload_id: str) -> HttpResponse:
-    """Forget what has arrived. The dataset of a finished upload stays."""
+    """Forget what has arrived. What a finished upload has become stays."""
     try:
         tus.version_check(request)
         services.upload_delete(upload=upload_get(user=person(request), upload_id=upload_id))

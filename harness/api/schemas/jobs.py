@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from harness.api.schemas.base import Strict
 from harness.api.schemas.datasets import DatasetRef
+from harness.api.schemas.weights import WeightsRef
 from harness.jobs.promises import PromiseState
 from worker.states import JobState
 
@@ -203,6 +204,7 @@ class JobDetail(JobOut):
     reserved_until: datetime | None = Field(
         description="Where it has no expected times and waits for devices that are reserved: until about then."
     )
+    weights: WeightsRef | None = Field(description="The weights file that it starts from; null: fresh weights.")
     promise: PromiseOut
     options: list[dict[str, Any]] = Field(description="Ways to run it that the scheduler may choose from.")
     mode: str = Field(

@@ -42,7 +42,7 @@ class StorageOut(Schema):
 class StorageItemOut(Schema):
     """One thing that takes disk."""
 
-    kind: Literal["dataset", "job", "upload", "earlier"] = Field(
+    kind: Literal["dataset", "weights", "job", "upload", "earlier"] = Field(
         description="`earlier`: a dataset as it was read before, which jobs were made for."
     )
     id: str

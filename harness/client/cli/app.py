@@ -32,6 +32,7 @@ from harness.client.cli import (
     storage,
     store,
     submitting,
+    weights,
 )
 from harness.client.cli.output import ExitCode, code_of, error_print, notes
 from harness.client.errors import BadInput, ClientError
@@ -78,6 +79,7 @@ def _options(
 
 
 app.add_typer(data.app, name="data")
+app.add_typer(weights.app, name="weights")
 app.add_typer(specs.app, name="spec")
 jobs.jobs_app.command("offer")(offers.job_offer)
 jobs.jobs_app.command("rm")(storage.jobs_rm)

@@ -36,6 +36,7 @@ ModelOption = Annotated[Path | None, typer.Option("--model", "-m", help="Your ow
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Id of a job.")]
 
 
+WEIGHTS_SUFFIX = ".safetensors"
 _DATA_SUFFIXES = frozenset(
     {".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".gz", ".tgz", ".zip", ".tar", ".xlsx", ".xls"}
 )
@@ -148,6 +149,8 @@ def file_check(path: Path) -> None:
         raise BadInput(f"There is no file {path}.", hint="Check the path; `dlh data list` shows what is uploaded.")
     if not path.is_file():
         raise BadInput(f"{path} is not a regular file.", hint="Save it to a file first: it is read more than once.")
+    if path.suffix.lower() == WEIGHTS_SUFFIX:
+        raise BadInput(f"{path} holds weights, no data.", hint="Upload them by `dlh weights add`, or submit --weights.")
 
 
 def dataset_found(client: Client, text: str) -> Json:

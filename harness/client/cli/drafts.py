@@ -192,7 +192,7 @@ def _program_text(file: Path) -> str:
             is_binary = bool(NO_TEXT & set(stream.read(SNIFFED_BYTES)))
         if is_binary:
             told = f"{file} is not text, and a program has text files alone."
-            raise BadInput(told, hint="Weights and other binary files cannot be brought along.") from error
+            raise BadInput(told, hint="Weights go beside it: dlh submit --weights FILE.safetensors.") from error
         raise
 
 

@@ -12,6 +12,7 @@ from harness.client.cli.common import DataOption, ModelOption, PromiseOption, fi
 from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, notes, standing
 from harness.client.cli.runs import watch_and_print
 from harness.client.cli.taking import take_earliest
+from harness.client.cli.weights import WeightsOption, weights_named
 from harness.client.client import Client, Json
 from harness.client.errors import ApiError, BadInput
 
@@ -34,6 +35,7 @@ def submit(  # noqa: PLR0913
     spec: SourceArgument = None,
     data: DataOption = "",
     model: ModelOption = None,
+    weights: WeightsOption = "",
     name: Annotated[str, typer.Option(help="Name of the job; else made from dataset and model.")] = "",
     wait: Annotated[
         bool, typer.Option("--wait", "-w", help="Watch it until it ends, a range test before it included.")
@@ -50,12 +52,15 @@ def submit(  # noqa: PLR0913
     """
     with open_client(context) as client:
         if spec is not None and _is_id(spec):
-            if data or model or name or draft or deadline:
+            if data or model or weights or name or draft or deadline:
                 raise BadInput(f"{spec} cannot be read: No such file.", hint=_as_it_is(spec))
             job = _draft_submit(client, str(spec), promise=promise)
         else:
             with spec_named(spec):
                 body = {**job_body(client, spec, data, model, quiet=as_json), "name": name}
+                if weights:
+                    named = weights_named(client, weights, body["dataset"], quiet=as_json)
+                    body["changes"] = {"model.weights": named}
                 job = _job_make(client, body, submit=not draft, deadline=deadline, promise=promise)
         if wait and not draft:
             if not as_json:
@@ -97,7 +102,8 @@ def _job_make(client: Client, body: Json, *, submit: bool, deadline: str, promis
     """A new job, queued where it is to be submitted."""
     earliest = deadline == EARLIEST
     if deadline and not earliest:
-        body |= {"changes": {"budget.deadline": deadline_read(deadline) or "auto"}}
+        changes = {"budget.deadline": deadline_read(deadline) or "auto"}
+        body = {**body, "changes": {**body.get("changes", {}), **changes}}
     job = client.job_create({**body, "submit": submit and not earliest, "promise": promise})
     return take_earliest(client, job["id"], submit=submit, promise=promise) if earliest else job
 

@@ -85,7 +85,7 @@ export function mount(root) {
   const status = part("status");
   let file = null;
   let upload = null;
-  let datasetId = null;
+  let made = null;
 
   function metadata() {
     const options = {};
@@ -130,7 +130,9 @@ export function mount(root) {
   }
 
   function seeHeader(response) {
-    datasetId = response.getHeader("Dataset-Id") || datasetId;
+    const dataset = response.getHeader("Dataset-Id");
+    if (dataset) made = `${root.dataset.page}${dataset}/`;
+    else if (response.getHeader("Weights-Id")) made = root.dataset.weights;
   }
 
   async function start() {
@@ -159,9 +161,9 @@ export function mount(root) {
         status.textContent = `${percent(total ? sent / total : 0)} · ${bytes(sent)} of ${bytes(total)} · ${left}`;
       },
       onSuccess: () => {
-        status.textContent = "Upload complete. Opening the dataset…";
+        status.textContent = "Upload complete. Opening it…";
         announce("Upload finished");
-        window.location.assign(datasetId ? `${root.dataset.page}${datasetId}/` : root.dataset.page);
+        window.location.assign(made ?? root.dataset.page);
       },
     });
     running(true);
@@ -223,7 +225,7 @@ export function mount(root) {
     part("file").value = "";
   });
   window.addEventListener("beforeunload", (event) => {
-    if (!part("pause").hidden && !datasetId) event.preventDefault();
+    if (!part("pause").hidden && !made) event.preventDefault();
   });
   showEarlier();
   // A quick hand may have chosen a file before this part was loaded.

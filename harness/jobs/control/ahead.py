@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 
 from django.conf import settings
 
@@ -86,6 +87,7 @@ class _Wishes:
             paths, is_first = store.job(job.pk), self._firsts.get(job.pk, node) == node
             names = saved.get(job.pk, ()) if is_first else ()
             found += [store.dataset(dataset_of(job)).packed, paths.program]
+            found += [Path(job.weights_dir)] if job.weights else []
             if names and self._may_fetch(node):
                 # the one that it continues from first
                 found += [paths.checkpoints / name for name in sorted(names, key=lambda name: name != job.resume_from)]

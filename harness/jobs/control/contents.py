@@ -1,8 +1,8 @@
-"""Contents of datasets that nothing names any more: a dataset does, and each job that was made of it."""
+"""Contents that nothing names any more: a dataset or weights file does, and each job that was made of a dataset."""
 
 from __future__ import annotations
 
-from harness.datasets.models import Dataset
+from harness.datasets.models import Dataset, WeightsFile
 from harness.datasets.purging import content_remove, contents_purge
 from harness.jobs.models import Job
 
@@ -13,11 +13,13 @@ def content_purge(sha256: str) -> bool:
 
 
 def _is_named(sha256: str) -> bool:
-    return Dataset.objects.filter(sha256=sha256).exists() or Job.objects.filter(dataset_sha256=sha256).exists()
+    rows = Dataset.objects.filter(sha256=sha256), WeightsFile.objects.filter(sha256=sha256)
+    return any(named.exists() for named in (*rows, Job.objects.filter(dataset_sha256=sha256)))
 
 
 def contents_tidy() -> int:
     """Remove all that nothing names; how many."""
-    keep = {*Dataset.objects.values_list("sha256", flat=True), *Job.objects.values_list("dataset_sha256", flat=True)}
+    keep = {*Dataset.objects.values_list("sha256", flat=True), *WeightsFile.objects.values_list("sha256", flat=True)}
+    keep |= {*Job.objects.values_list("dataset_sha256", flat=True)}
     # A database that names none is another one than the store's, or was lost: then nothing goes.
     return contents_purge(keep) if keep else 0

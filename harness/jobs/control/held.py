@@ -73,7 +73,7 @@ def rows_read(due: Q) -> tuple[list[Held], list[Job], list[Job]]:
 
     What is held is read first: a job that gives it back meanwhile waits again, and its devices count as taken.
     """
-    rows = with_saved_step(Job.objects.select_related("dataset", "project").defer(*_DEFERRED))
+    rows = with_saved_step(Job.objects.select_related("dataset", "project", "weights").defer(*_DEFERRED))
     # Who is being cancelled, or paused by a person, gives its devices back and is not planned with.
     runs = Q(state__in=[JobState.PLACED, JobState.RUNNING]) | Q(state=JobState.PAUSING, preempted=True)
     for _ in range(_READS_MOST):

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from harness.bucket.units import UNIT, unit_forget
 from harness.calibration.models import OPEN, CalibrationRun
-from harness.datasets.models import Upload
+from harness.datasets.models import UNFINISHED, Upload
 from harness.jobs.models import Job
 from worker.scratch import abandoned_remove
 from worker.trees import tree_remove
@@ -45,9 +45,9 @@ def _old(folder: Path, age: timedelta = YOUNG) -> Iterator[Path]:
 
 
 def _uploads() -> list[Path]:
-    """Bytes of uploads whose row is gone or whose dataset is made, and copies that were cut short."""
+    """Bytes of uploads whose row is gone or which have become something, and copies that were cut short."""
     old = list(_old(settings.STORE.uploads))
-    going_on = set(Upload.objects.filter(dataset=None).values_list("pk", flat=True))
+    going_on = set(Upload.objects.filter(UNFINISHED).values_list("pk", flat=True))
     return [path for path in old if path.name not in going_on]
 
 

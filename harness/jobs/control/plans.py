@@ -77,6 +77,7 @@ def plan_make(
         least=least if most or least < len(ranks) else 0,
         most=most,
         word=secrets.token_hex(16) if least and addresses else "",
+        weights_dir=job.weights_dir,
         event_stream=stream_number(job.pk, settings.EVENT_STREAMS),
     )
 

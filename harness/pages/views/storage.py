@@ -15,6 +15,7 @@ from harness.datasets.purging import dataset_purge
 from harness.datasets.selectors import dataset_get
 from harness.datasets.services import dataset_delete
 from harness.datasets.uploads import upload_delete, upload_get
+from harness.datasets.weights import weights_delete, weights_get
 from harness.errors import Invalid, NotFound
 from harness.jobs.selectors import job_get
 from harness.jobs.services import job_delete, job_purge
@@ -33,6 +34,7 @@ _DONE = {
     ("job", "trash"): _IN_TRASH,
     ("dataset", "forever"): "Deleted for good.",
     ("job", "forever"): "Deleted for good.",
+    ("weights", "forever"): "Deleted for good.",
     ("upload", "forever"): "Given up.",
 }
 
@@ -124,6 +126,8 @@ def storage_act(request: HttpRequest, slug: str, kind: str, item_id: str, action
 def _do(user: User, kind: str, item_id: str, action: str) -> None:
     if kind == "upload":
         upload_delete(upload=upload_get(user=user, upload_id=item_id))
+    elif kind == "weights":
+        weights_delete(user=user, weights=weights_get(user=user, weights_id=item_id))
     elif kind == "dataset":
         dataset = dataset_get(user=user, dataset_id=item_id)
         (dataset_purge if action == "forever" else dataset_delete)(user=user, dataset=dataset)

@@ -16,6 +16,7 @@ from harness.accounts.models import Role
 from harness.datasets.models import Dataset, DatasetState
 from harness.datasets.samples import SAMPLES
 from harness.datasets.selectors import dataset_get, dataset_list, dataset_profile
+from harness.datasets.weights import weights_of
 from harness.errors import HarnessError, Invalid
 from harness.jobs.copying import job_copy, left_out
 from harness.jobs.selectors import job_get
@@ -67,7 +68,8 @@ def job_new_spec(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
         first = {"yaml_text": typed["spec"], "own_model": typed["own_model"], "parent": typed["parent"]}
     else:
         first = _first(request, dataset)
-    context = {"dataset": dataset, "profile": profile, "groups": spec_groups(profile), "error": error, **first}
+    groups = spec_groups(profile, weights_of(dataset.project))
+    context = {"dataset": dataset, "profile": profile, "groups": groups, "error": error, **first}
     return show(request, "jobs/spec.html", context, nav="jobs", status=error.status if error else 200)
 
 

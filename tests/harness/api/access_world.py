@@ -14,6 +14,7 @@ from django.test import Client
 from django.utils import timezone
 
 from tests.factory_rates import rate_test_make
+from tests.factory_weights import weights_make
 from tests.harness.api.conftest import client_of, job_finish, picture_add, token_text
 from tests.harness.estimates.factories import offer_make
 from tests.small_world import dataset_ready, people_make
@@ -72,6 +73,7 @@ def world_make(flowers_csv: Path, flowers_packed: Path) -> World:
         "upload_id": upload.pk,
         "fetch_id": fetch.pk,
         "dataset_id": dataset.pk,
+        "weights_id": weights_make(owner, project).pk,
         "job_id": job.pk,
         "offer_id": offer_make(owner, job).pk,
         "test_id": rate_test_make(job).pk,

@@ -69,7 +69,7 @@ def test_a_file_that_the_program_does_not_have_is_said_to_be_new(dlh: Dlh, job: 
 
 @pytest.mark.usefixtures("portal")
 @pytest.mark.parametrize(
-    ("body", "told"), [(b"\x80\x02\x00w", "Weights and other binary"), (b"x = '\xfc'", "Save it as")]
+    ("body", "told"), [(b"\x80\x02\x00w", "Weights go beside it: dlh submit --weights"), (b"x = '\xfc'", "Save it as")]
 )
 def test_weights_are_not_said_to_be_a_text_in_the_wrong_encoding(
     dlh: Dlh, job: Any, tmp_path: Path, body: bytes, told: str

@@ -9,7 +9,9 @@ import pytest
 from django.conf import settings as django_settings
 
 from harness.datasets.models import Dataset
+from harness.errors import Invalid
 from harness.fetches import claims, pace, running
+from harness.fetches.services import fetch_create
 from harness.storage.quotas import storage_quota_set
 from harness.storage.use import storage_of
 from tests.file_servers import CSV, chunked, drips, packed, redirect, status, whole
@@ -90,3 +92,9 @@ def test_after_a_day_it_is_given_up(files, fetched, monkeypatch, people, run_all
     files.acts["/t.csv"] = status(503)
     monkeypatch.setattr(running, "WHOLE", timedelta(seconds=-1))
     assert fetched("/t.csv").problem["code"] == "too_slow" and files.asked == []
+
+
+@pytest.mark.parametrize(("name", "told"), [("model.safetensors", "not fetched"), ("model.pt", "pickle by its name")])
+def test_weights_are_not_fetched(people, name, told):
+    with pytest.raises(Invalid, match=told):
+        fetch_create(user=people.owner, project=people.project, url=f"https://data.example.org/{name}")

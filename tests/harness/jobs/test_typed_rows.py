@@ -52,7 +52,7 @@ def plan() -> RunPlan:
         limits=Limits(memory_bytes=1, disk_bytes=2, processes=3, wall_s=4.0, stall_s=5.0),
         minimum_sandbox_level=2, own_code=True, resume_from="step-00000001", backend="torch", environment={"A": "1"},
         addresses={"a": "10.0.0.1", "b": "10.0.0.2"}, note="n", least=1, most=2, word="w", network=5, network_port=6,
-        event_stream=4,
+        event_stream=4, weights_dir="/w",
     )  # fmt: skip
 
 

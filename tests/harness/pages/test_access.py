@@ -95,6 +95,8 @@ ROWS: dict[str, Row] = {
     "dataset_edit": act("digits", post={"name": "renamed"}),
     "dataset_remove": act("failed_dataset", mate=403),
     "dataset_restore": act("failed_dataset"),
+    "weights_files": own(),
+    "weights_remove": act("weights", mate=403),
     "job_list": own(),
     "job_bulk": own(post={"do": "delete"}),
     "job_compare": look(),
@@ -181,7 +183,7 @@ ROWS: dict[str, Row] = {
 def address(world: SimpleNamespace, name: str, row: Row) -> str:
     """The URL, with ids in place of the words used in the table."""
     ids = {state: job.pk for state, job in world.jobs.items()}
-    made = ("digits", "wine", "profiling", "failed_dataset", "prediction", "view")
+    made = ("digits", "wine", "profiling", "failed_dataset", "prediction", "view", "weights")
     ids |= {word: getattr(world, word).pk for word in made}
     ids["offer"] = world.jobs["draft"].offers.get().pk
     ids["rate_test"] = world.jobs["draft"].rate_tests.get().pk

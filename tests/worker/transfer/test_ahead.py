@@ -143,7 +143,7 @@ def test_a_run_makes_itself_known_while_its_files_come_and_not_after(
     seen = []
     monkeypatch.setattr(Depot, "program", lambda *_: seen.append(depot.cache.is_held(STARTING)))
     monkeypatch.setattr(Depot, "checkpoints", lambda *_: seen.append(depot.cache.is_held(STARTING)))
-    plan = SimpleNamespace(job_dir="/store/jobs/j1", dataset_dir=f"/store/{FOLDER}")
+    plan = SimpleNamespace(job_dir="/store/jobs/j1", dataset_dir=f"/store/{FOLDER}", weights_dir="")
     paths = RunPaths(depot.cache.path("jobs/j1"))
     depot.run_bring(plan, paths, first=True, stopped=lambda: False).release()
     assert seen == [True, True] and not depot.cache.is_held(STARTING)
@@ -343,7 +343,7 @@ def test_a_run_that_cannot_say_that_it_starts_holds_nothing(depot: Depot, monkey
         return hold(cache, name)
 
     monkeypatch.setattr(Cache, "hold", full)
-    plan = SimpleNamespace(job_dir="/store/jobs/j1", dataset_dir=f"/store/{FOLDER}")
+    plan = SimpleNamespace(job_dir="/store/jobs/j1", dataset_dir=f"/store/{FOLDER}", weights_dir="")
     with pytest.raises(OSError, match="full"):
         depot.run_bring(plan, RunPaths(depot.cache.path("jobs/j1")), first=True, stopped=lambda: False)
     assert not depot.cache.is_held("jobs/j1")

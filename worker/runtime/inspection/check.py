@@ -26,6 +26,7 @@ from worker.runtime.failures import ProgramFailure, describe
 from worker.runtime.memory import RowsTried, rows_try
 from worker.runtime.spec import load_spec
 from worker.runtime.spec_check import spec_check
+from worker.runtime.start_weights import Fit, weights_take
 
 ROWS = 16
 SOURCES = ("model.py", "data.py", "train.py", "predict.py")
@@ -35,7 +36,7 @@ def check(program: Path, data: Path) -> dict[str, Any]:
     """Try the program in the folder `program` on the packed data in `data`. Never raises for a fault of the program."""
     answer: dict[str, Any] = {"ok": False, "problem": None, "parameters": None, "output_shape": None, "notes": []}
     try:
-        net, found = _try(program, data)
+        net, found, fit = _try(program, data)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
@@ -46,10 +47,11 @@ def check(program: Path, data: Path) -> dict[str, Any]:
         return {**answer, "problem": problem}
     parameters = sum(weight.numel() for weight in net.parameters())
     shape, notes = list(found.output_shape), list(found.notes)
+    notes += [fit.words] if fit else []
     return {**answer, "ok": True, "parameters": parameters, "output_shape": shape, "notes": notes}
 
 
-def _try(program: Path, data: Path) -> tuple[nn.Module, RowsTried]:
+def _try(program: Path, data: Path) -> tuple[nn.Module, RowsTried, Fit | None]:
     for name in SOURCES:
         source = (program / name).read_text(encoding="utf-8")
         compile(source, str(program / name), "exec")
@@ -70,13 +72,15 @@ def _try(program: Path, data: Path) -> tuple[nn.Module, RowsTried]:
     net = model.build(spec.with_shape(dataset.shape))
     outputs = int(dataset.shape.get("outputs") or spec.shape.outputs)
     found = rows_try(net, dataset.train, outputs, torch.device("cpu"), ROWS)
+    weights = os.environ.get("DLH_WEIGHTS")
+    fit = weights_take(net, spec, Path(weights) if weights else None)
     rows = dataset.train.take(slice(0, ROWS))
     net.train()
     torch.autograd.backward(_loss(net(*rows.inputs), rows.targets))
     if not any(weight.grad is not None for weight in net.parameters()):
         message = "No parameter of the model gets a gradient."
         raise ProgramFailure(FailureCode.PROGRAM_ERROR, message, "Let the output depend on the model's parameters.")
-    return net, found
+    return net, found, fit
 
 
 def _loss(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -70,6 +70,10 @@ class MeasureRun(StandIn):
         reset_peak(self.device)
         return self.net
 
+    def start_weights(self, net: nn.Module) -> tuple[str, ...]:
+        """A step takes as long with any weights."""
+        return ()
+
     def _reading_s(self, first_s: float) -> float:
         """Seconds that the few rows take alone: the first time imports, the start of a GPU and the model's own making
         are in it, which many rows do not multiply. What takes longer than a probe may, or cannot be read again, counts

@@ -90,7 +90,7 @@ class SweepRun(StandIn):
         return placed
 
     def restore(self, **_parts: Any) -> None:
-        """A test begins with fresh weights."""
+        """A test begins where the run does."""
 
     def batches(self, part: Part) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
         """Batches as in a run, epoch after epoch."""

@@ -61,7 +61,7 @@ class TrialRun(StandIn):
         return 0 < self.steps <= self.position.step
 
     def restore(self, **_parts: Any) -> None:
-        """A trial begins with fresh weights."""
+        """A trial begins where the run does."""
 
     def epochs(self) -> Iterator[int]:
         """As many as the steps need."""

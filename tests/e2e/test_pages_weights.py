@@ -1,0 +1,50 @@
+"""Weights files in a real browser: uploaded as data are, and chosen in the form of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.browser import BROWSER_MARKS
+from tests.e2e.portal import addresses, until, visit
+from tests.e2e.seeded import browser, ids, open_as, portal
+from tests.factory_weights import safetensors
+
+pytestmark = BROWSER_MARKS
+__all__ = ["browser", "ids", "open_as", "portal"]
+
+
+def upload(page: Any, file: Path, body: bytes) -> None:
+    file.write_bytes(body)
+    visit(page, "/datasets/upload/")
+    page.select_option("[data-option-project]", "orchard")
+    page.set_input_files("[data-file]", str(file))
+    page.click("[data-start]")
+
+
+def test_an_upload_of_weights_leads_to_their_list_and_a_job_starts_from_them(
+    open_as: Callable[..., Any], ids: dict[str, str], tmp_path: Path
+) -> None:
+    page = open_as()
+    upload(page, tmp_path / "mine.safetensors", safetensors(fill=7))
+    page.wait_for_url("**/weights/")
+    assert page.locator("td:text-is('mine')").count() == 1
+    visit(page, addresses(ids)["spec"])
+    page.click("summary:has(strong:text-is('Weights that were trained before'))")
+    assert page.locator("#spec-model-weights-offered option[value=mine]").count() == 1
+    page.fill("#spec-model-weights", "mine")
+    until(page, "document.querySelector('[data-source]').value.includes('weights: mine')")
+    until(page, "document.querySelector('[data-spec-state]').textContent === 'Valid'")
+    page.click("button:has-text('See what it costs')")
+    page.wait_for_url("**/jobs/*/cost/")
+    assert "starts from mine" in page.inner_text(".crumbs")
+
+
+def test_what_is_no_weights_file_is_told_on_the_page(open_as: Callable[..., Any], tmp_path: Path) -> None:
+    page = open_as()
+    upload(page, tmp_path / "model.pt", b"PK\x03\x04")
+    page.wait_for_selector("[data-error]:has-text('is a pickle by its name')")
+    page.click("[data-forget]")
+    upload(page, tmp_path / "cut.safetensors", safetensors()[:-4])
+    page.wait_for_selector("[data-error]:has-text('4 bytes are missing')")
