@@ -39,6 +39,14 @@ def test_all_kinds_of_columns_are_encoded_as_in_training(rows: int, tmp_path) ->
     assert not scripts_for(dataset.preprocess, sample, [tensors[0] + 1, tensors[1]])
 
 
+@pytest.mark.parametrize(("missing", "numbers"), [({}, [2, 0, 0]), ({"missing": False}, [2, 0, 0]),
+                                                  ({"missing": True}, [2, 0, 3])])  # fmt: skip
+@pytest.mark.parametrize(("known", "text"), [(["a", "b"], "b"), (["true", "false"], "FALSE")])
+def test_a_missing_category_has_the_number_that_it_had_in_training(known, text, missing, numbers) -> None:
+    entry = {"column": "city", "values": known, **missing}
+    assert predict_table.encode_category(entry, [text, "other", ""]).tolist() == numbers
+
+
 @pytest.mark.parametrize(
     ("text", "spelled", "written"),
     [
