@@ -23,6 +23,7 @@ from harness.jobs.selectors import (
     job_profile,
     job_results,
     prediction_get,
+    prediction_has_own,
     prediction_list,
     prediction_output_get,
 )
@@ -216,6 +217,7 @@ def prediction_page(request: HttpRequest, job_id: str, prediction_id: str) -> Ht
     if prediction.state == "done":
         target = _target(job)
         context |= prediction_context(prediction_output_get(prediction), prediction.input_name, target)
+        context["has_own"] = prediction.input_name != FORM_INPUT and prediction_has_own(prediction)
         is_final = target and not prediction.checkpoint
         context |= {"target": target, "typical_error": typical_error(job) if is_final else None}
     template = "jobs/prediction_part.html" if asks_part(request) else "jobs/prediction.html"
