@@ -101,7 +101,7 @@ def table_shape(columns: list[ColumnProfile], rows: int) -> dict[str, Any]:
         "spelling": {column.name: column.spelling for column in columns if column.spelling},
         "categorical": [column.name for column in categorical],
         "features": features,
-        "cardinalities": [min(column.unique, 10_000) + 1 for column in categorical],
+        "cardinalities": [min(column.unique, 10_000) + 1 + (column.missing >= 2) for column in categorical],
     }
 
 

@@ -151,7 +151,23 @@ def job_in_state(user: Any, project: Any, dataset: Any, state: str, name: str = 
     )
     if state == "running":
         _shares_make(job)
+    if state == "returning":
+        _return_begin(job, now)
     return job
+
+
+def _return_begin(job: Any, now: datetime) -> None:
+    """The run has ended, its node cannot return what it made."""
+    from harness.jobs.models import JobAttempt, JobEvent
+
+    JobAttempt.objects.filter(job=job).update(released_at=now - timedelta(minutes=1))
+    ended = "Its ranks have ended, its devices are free; what it made is being returned from node-1"
+    waits = (
+        "The run has ended: succeeded. What it made waits on node-1, as it cannot be returned to the store of the "
+        "portal now: the portal does not answer"
+    )
+    JobEvent.objects.create(job=job, kind="state", old_state="running", new_state="returning", token=1, message=ended)
+    JobEvent.objects.create(job=job, kind="note", token=1, message=waits)
 
 
 def _epochs_done(state: str) -> int:
@@ -177,6 +193,8 @@ def _columns(state: str, now: datetime) -> dict[str, Any]:
         }  # fmt: skip
     if state in {"succeeded", "failed", "cancelled"}:
         fields |= {"finished_at": now - timedelta(minutes=1), "run_s": 240.0}
+    if state == "returning":
+        fields["run_s"] = 240.0
     if state == "succeeded":
         fields |= {"metric_test": 0.966}
     if state == "failed":

@@ -121,6 +121,14 @@ class ColumnProfile:
     same_parts: tuple[str, ...] = ()
     """Numbers of a date or text (`NUMBER_PARTS`) that are the same in every row: the hour of plain dates."""
 
+    @property
+    def unit(self) -> str:
+        """What its numbers are written with, `€`, `%`, `mm`; `s` for durations, packed as seconds; else empty."""
+        if self.type is not ColumnType.NUMERIC:
+            return ""
+        style, _, unit = self.spelling.partition(", ")
+        return "s" if style in CLOCKS else unit if style in (DECIMAL_COMMA, THOUSANDS) else style
+
 
 @dataclass(frozen=True, kw_only=True)
 class ImagesProfile:

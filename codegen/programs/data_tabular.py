@@ -6,7 +6,8 @@ same way.
 
 - Numbers: missing values become the median, with a 0/1 indicator beside them; then each column is mapped to a
   normal distribution by its ranks (large tables) or scaled by its quartiles with soft limits (small ones).
-- Categories: a vocabulary of the values seen at least twice; number 0 stands for missing or unknown.
+- Categories: a vocabulary of the values seen at least twice, numbered from 1 on; number 0 stands for any other value,
+  the one after the last for a missing one. Where no two training rows lack it, a missing one has number 0, too.
 - Dates: days since 1970, year, month, weekday and hour of the day, each as a number.
 #: if spec.shape.texts
 - Texts: their length in characters and in words, and what they are about (words.py).
@@ -55,7 +56,7 @@ def load(spec, folder: Path) -> Dataset:
     shape = {
         "features": [column["feature"] for column in preprocess["numeric"]],
         "categorical": [column["column"] for column in preprocess["categorical"]],
-        "cardinalities": [len(column["values"]) + 1 for column in preprocess["categorical"]],
+        "cardinalities": [len(column["values"]) + 1 + column["missing"] for column in preprocess["categorical"]],
         "classes": classes,
         "outputs": 1 if regression else len(classes),
     }
@@ -146,7 +147,7 @@ def fit(shape, table: Columns) -> dict:
     #: endif
     for name in shape.categorical:
         values = table[name]
-        column = {"column": name, "values": vocabulary(values)}
+        column = {"column": name, "values": vocabulary(values), "missing": values.null_count >= 2}
         if len(pc.unique(category_numbers(column, values))) > 1:
             categorical.append(column)
     spelling = {"missing": list(shape.indicators), "spelling": dict(shape.get("spelling", {}))}  # for predict.py
@@ -221,9 +222,10 @@ def transform(preprocess: dict, records: pa.Table) -> tuple[torch.Tensor, ...]:
 
 
 def category_numbers(column: dict, values: pa.ChunkedArray):
-    """Place of each value in the vocabulary, from 1 on; 0 where it is missing or unknown."""
-    places = pc.index_in(values.cast(pa.string()), pa.array(column["values"], pa.string()))
-    return pc.add(pc.fill_null(places, -1), 1)
+    """Place of each value in the vocabulary, from 1 on; 0 for any other, after the last for a missing one."""
+    places = pc.add(pc.index_in(values.cast(pa.string()), pa.array(column["values"], pa.string())), 1)
+    missing = len(column["values"]) + 1 if column["missing"] else 0
+    return pc.if_else(pc.is_null(values), missing, pc.fill_null(places, 0))
 
 
 def stack(columns: list, rows: int, dtype) -> torch.Tensor:

@@ -5,8 +5,10 @@
     python predict.py --input pictures.zip --output predictions.json     also writes predictions.csv
     python predict.py --input picture.png --output predictions.csv --weights work/checkpoints/step-00000100
 #: else
-    python predict.py --input rows.csv --output predictions.csv          also .json, .jsonl, .parquet
-    python predict.py --input rows.json --output predictions.json        also writes predictions.csv
+    python predict.py --input rows.csv --output predictions.csv          rows.csv with the answer added; also .tsv,
+                                                                         .jsonl, .parquet
+    python predict.py --input rows.csv --output predictions.json         also writes predictions.csv, a table of its
+                                                                         own, and predictions-answered.csv
     python predict.py --input rows.csv --output predictions.csv --weights work/checkpoints/step-00000100
 #: endif
 #: if classification
@@ -76,10 +78,11 @@ def main(options: argparse.Namespace) -> None:
     notes += [f"{why} It has no prediction." for _, why in unread]
     serving.write_output(options.output, columns, rows, notes=notes)
     #: elif classification
-    serving.write_output(options.output, columns, rows, inputs=table, notes=notes)
+    serving.write_output(options.output, columns, rows, inputs=table, notes=notes, source=options.input)
     #: else
     said = serving.range_said(preprocess)
-    serving.write_output(options.output, columns, rows, inputs=table, notes=notes, ranges=said)
+    more = {"inputs": table, "notes": notes, "ranges": said, "source": options.input}
+    serving.write_output(options.output, columns, rows, **more)
     print(said, end="\n" if said else "")
     #: endif
     print(*notes, sep="\n", end="\n" if notes else "")

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator
 from functools import partial
 from io import BufferedReader
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, BinaryIO
 
 from django.conf import settings
@@ -21,7 +21,7 @@ from harness.jobs import programs
 from harness.jobs.archive import Large, Members, zip_body
 from harness.jobs.diffs import files_diff
 from harness.jobs.models import Checkpoint, Job, Prediction
-from harness.jobs.predictions import RESULTS_FILE, WEIGHTS_FILE, no_final_weights, prediction_output
+from harness.jobs.predictions import INPUT_SUFFIXES, RESULTS_FILE, WEIGHTS_FILE, no_final_weights, prediction_output
 from harness.store import JSON_BYTES_MAX, FileTooLarge, UnsafePath, json_beneath, open_beneath, read_beneath
 from worker.plan import START_WEIGHTS, RunPaths
 
@@ -123,6 +123,31 @@ def prediction_csv(prediction: Prediction) -> Iterator[bytes]:
         output = prediction_output_get(prediction, "Predict for fewer rows at once.")
         return csv_chunks([str(column) for column in output.get("columns", [])], output["rows"])
     return _csv_again(stream)
+
+
+def prediction_own_open(prediction: Prediction) -> tuple[str, BufferedReader]:
+    """(its name, a person's own file with the answer added), byte for byte as the program wrote it.
+
+    Raises `NotFound` where there is none: of pictures, of an older program; and like `prediction_output_get`.
+    """
+    _finished_check(prediction)
+    name = PurePath(prediction.input_name)
+    suffix = INPUT_SUFFIXES.get(name.suffix.lower().lstrip("."), "")
+    try:
+        stream = open_beneath(_paths(prediction.job).prediction(prediction.pk), f"output-answered.{suffix}")
+    except (OSError, UnsafePath) as error:
+        hint = "Download the answer as CSV. Files of rows have one, of jobs made from now on."
+        raise NotFound("This prediction has no file of the same form as its input.", hint=hint) from error
+    return f"{name.stem}-predicted{name.suffix}", stream
+
+
+def prediction_has_own(prediction: Prediction) -> bool:
+    """Whether there is such a file."""
+    try:
+        prediction_own_open(prediction)[1].close()
+    except NotFound:
+        return False
+    return True
 
 
 def _csv_again(stream: BinaryIO) -> Iterator[bytes]:

@@ -26,6 +26,7 @@ from harness.jobs.selectors import job_checkpoints, job_logs, jobs_queued_count,
 from harness.jobs.services import minimum_sandbox_level
 from harness.jobs.timelines import job_energy
 from harness.pages.figures import figure
+from harness.pages.returning_view import returning_of
 from harness.pages.spec_fields import spec_groups
 from harness.pages.words import JOB_ACTIONS
 from harness.plain import value_at
@@ -113,6 +114,7 @@ def header(job: Job) -> dict[str, Any]:
         "rate": {"peak": rate, "why": rate_why},
         "is_tested_first": rate_test_first(job),
         "energy": energy_of(job),
+        "returning": returning_of(job),
         "emulated": emulated_words(job),
         "awaited": results_awaited(job),
         "held_up": _held_up(job),

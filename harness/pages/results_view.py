@@ -18,6 +18,7 @@ from harness.pages.figures import column_figures, percent
 from harness.pages.job_view import curves_source, stopped_early
 from harness.pages.results_read import charts_of, dict_of, number_of, rows_of
 from harness.pages.speed import speedup_rows
+from harness.pages.target import target_of
 from harness.pages.verdict import beats_guessing, verdict
 from scheduler.offers.words import energy_words
 from worker.words import size_words
@@ -50,7 +51,7 @@ def results_context(job: Job, body: dict[str, Any]) -> dict[str, Any]:
         "notes": _sentences(body.get("notes")),
         "ranges": _text(dict_of(body.get("ranges")).get("said")),
         "stopped_early": stopped_early(job),
-        "verdict": verdict(job.task, body),
+        "verdict": verdict(job.task, body, target_of(job).unit),
         "advice": _advice(job, metrics, body),
         "parts": parts,
         "metric_rows": [(name, [metrics[part].get(name) for part in parts]) for name in order],

@@ -24,8 +24,11 @@ class ClassFound(NamedTuple):
     """Share of its rows that is named right; None: not known."""
 
 
-def verdict(task: str, body: dict[str, Any]) -> str:
-    """The test part in a sentence or two, led by what the chosen metric counts; empty where a figure is missing."""
+def verdict(task: str, body: dict[str, Any], unit: str = "") -> str:
+    """The test part in a sentence or two, led by what the chosen metric counts; empty where a figure is missing.
+
+    `unit`: of a predicted number.
+    """
     test = dict_of(dict_of(body.get("metrics")).get("test"))
     accuracy, balanced, mae, r2 = (number_of(test.get(name)) for name in ("accuracy", "balanced_accuracy", "mae", "r2"))
     metric, what = dict_of(body.get("metric")).get("name"), "pictures" if task == "image_classification" else "rows"
@@ -41,12 +44,17 @@ def verdict(task: str, body: dict[str, Any]) -> str:
         return told + _class_by_class(accuracy, balanced, classes) + _ranked(test, metric, what)
     if mae is None or r2 is None:
         return ""
-    off = f"On rows it has never seen, its predictions are off by {figure(mae, 3)} on average{_sure(body, 'mae', what)}"
+    by = f"{_with_unit(mae, unit)} on average{_sure(body, 'mae', what)}"
+    off = f"On rows it has never seen, its predictions are off by {by}"
     rmse = number_of(test.get("rmse")) if metric == "rmse" else None
-    more = f" Its RMSE is {figure(rmse, 3)}{_sure(body, 'rmse')}." if rmse is not None else ""
+    more = f" Its RMSE is {_with_unit(rmse, unit)}{_sure(body, 'rmse')}." if rmse is not None else ""
     if r2 <= 0:
         return f"{off}: no better than always predicting the mean.{more}"
     return f"{off}, and explain {_percent(r2)} of what makes the values differ.{more}"
+
+
+def _with_unit(value: float, unit: str) -> str:
+    return f"{figure(value, 3)} {unit}".rstrip()
 
 
 def _ranked(test: dict[str, Any], metric: Any, what: str) -> str:

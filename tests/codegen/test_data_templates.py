@@ -41,7 +41,27 @@ def test_inputs_have_one_column_per_feature_in_the_order_of_the_shape(tmp_path):
     missing = torch.tensor([row % 10 == 0 for row in dataset.train.rows.tolist()])
     assert torch.equal(numeric[:, 1].bool(), missing)
     assert torch.isfinite(numeric).all()
-    assert dataset.shape["cardinalities"] == [4]
+    assert dataset.shape["cardinalities"] == [5]  # three towns, any other, none
+
+
+def categories(folder, cities, read=None):
+    """Numbers of these cities (of `read`, where it is given) by a table of them, and how many numbers there are."""
+    table = make_table().set_column(2, "city", pa.array([cities[row % len(cities)] for row in range(ROWS)]))
+    dataset = load_table(folder, table)
+    rows = table.slice(0, len(read or cities)).set_column(2, "city", pa.array(read or cities, pa.string()))
+    return TABULAR.transform(dataset.preprocess, rows)[1][:, 0].tolist(), dataset.shape["cardinalities"]
+
+
+def test_a_missing_category_is_told_from_one_never_seen(tmp_path):
+    assert categories(tmp_path, ["a", "a", "b", None], ["a", "b", "c", None]) == ([1, 2, 0, 3], [4])
+
+
+def test_whether_a_value_is_missing_may_be_all_that_there_is_to_learn_from(tmp_path):
+    assert categories(tmp_path, ["a", None], ["a", "c", None]) == ([1, 0, 2], [3])
+
+
+def test_where_hardly_any_training_row_lacks_it_a_missing_category_is_as_one_never_seen(tmp_path):
+    assert categories(tmp_path, ["a", "b", "b"], ["a", "b", "c", None]) == ([2, 1, 0, 0], [3])
 
 
 def test_the_inputs_of_a_row_are_those_that_the_spec_names(tmp_path):
@@ -77,13 +97,6 @@ def test_prediction_prepares_rows_exactly_as_training_did(tmp_path):
     records = table.take(pa.array(dataset.test.rows.numpy())).drop_columns(["income", "price"])
     for ours, theirs in zip(TABULAR.transform(preprocess, records), dataset.test.inputs, strict=True):
         assert torch.equal(ours, theirs)
-
-
-def test_values_not_seen_in_training_fall_into_bucket_zero(tmp_path):
-    table = make_table()
-    preprocess = load_table(tmp_path, table).preprocess
-    strange = table.slice(0, 2).set_column(2, "city", pa.array(["nowhere", None]))
-    assert TABULAR.transform(preprocess, strange)[1].tolist() == [[0], [0]]
 
 
 @pytest.mark.parametrize("factor", [1, 10], ids=["quartiles", "ranks"])

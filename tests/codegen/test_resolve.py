@@ -7,9 +7,11 @@ import json
 import pytest
 
 from codegen import spec_yaml
+from codegen.profile.types import ColumnType
+from codegen.reading import table_shape
 from codegen.resolve import resolve
 from codegen.types import SpecError
-from tests.codegen.model_profiles import ONE_GPU, TWO_CORES, numbers, pictures, table
+from tests.codegen.model_profiles import ONE_GPU, TWO_CORES, column, numbers, pictures, table
 from tests.codegen.resolving import problems, resolved
 
 CASES = {"table": table(), "numbers": numbers(), "pictures": pictures()}
@@ -64,6 +66,11 @@ def test_a_table_has_its_inputs_by_kind_and_its_features_in_order():
     assert len(shape["features"]) == 3 + 5 + 2 + shape["topics"] == 138
     assert shape["cardinalities"] == [13]
     assert (shape["target"], shape["outputs"], shape["classes"]) == ("income", 2, ["high", "low"])
+
+
+def test_a_category_that_is_missing_in_some_rows_has_a_number_for_that():
+    columns = [column(f"c{missing}", ColumnType.CATEGORY, unique=12, missing=missing) for missing in (0, 1, 2)]
+    assert table_shape(columns)["cardinalities"] == [13, 13, 14]
 
 
 def test_identifiers_and_constants_are_left_out_with_the_reason():

@@ -134,3 +134,16 @@ def test_a_long_name_of_a_gpu_is_told_whole_in_its_tile(open_as: Callable[..., A
     assert tile.locator(".model").evaluate(
         "(model) => model.scrollWidth <= model.clientWidth && getComputedStyle(model).overflow === 'visible'"
     )
+
+
+@pytest.mark.parametrize("state", ["succeeded", "running", "draft"])
+def test_the_figures_of_a_chart_lie_within_the_width_of_a_phone(
+    open_as: Callable[..., Any], ids: dict[str, str], state: str
+) -> None:
+    page = open_as(width=390)
+    tab, tables = {"succeeded": ("results", 11), "running": ("live", 6), "draft": ("cost", 1)}[state]
+    visit(page, f"/jobs/{ids[state]}/{tab}/")
+    unfolded = "document.querySelectorAll('details.data-table').forEach(fold => { fold.open = true })"
+    boxes_of = "[...document.querySelectorAll('.card-body .scroll-x')].filter(box => box.querySelector('td'))"
+    until(page, f"({unfolded}, {boxes_of}.length >= {tables})")
+    assert page.evaluate(f"{boxes_of}.filter(box => box.scrollWidth > box.clientWidth).map(box => box.ariaLabel)") == []

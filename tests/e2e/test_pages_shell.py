@@ -245,48 +245,6 @@ def test_that_no_device_is_there_for_a_try_is_said_above_the_offer(
     assert page.locator("#connection").is_hidden()
 
 
-def test_a_waiting_job_is_dragged_to_another_place_and_a_refusal_or_who_waits_longer_is_said(
-    open_as: Callable[..., Any], ids: dict[str, str]
-) -> None:
-    page = open_as("admin")
-    visit(page, "/queue/")
-    page.locator("[data-mount=queue][data-mounted] tr[data-job]").first.wait_for()
-    asked: list[dict[str, Any]] = []
-
-    def refuse(route: Any) -> None:
-        asked.append(route.request.post_data_json)
-        route.fulfill(status=409, json={"error": {"message": "It starts already.", "hint": "Look again."}})
-
-    page.route("**/api/v1/queue/*/move", refuse)
-    drag = """() => {
-        const rows = [...document.querySelectorAll('tr[data-job]')];
-        const copy = rows[0].cloneNode(true);
-        copy.dataset.job = 'another';
-        rows[0].after(copy);
-        const transfer = new DataTransfer();
-        const send = (kind, row) =>
-          row.dispatchEvent(new DragEvent(kind, { bubbles: true, cancelable: true, dataTransfer: transfer }));
-        send('dragstart', copy);
-        send('dragover', rows[0]);
-        send('drop', rows[0]);
-        return rows[0].dataset.job;
-    }"""
-    before = page.evaluate(drag)
-    page.wait_for_selector("[role=alert]:has-text('It starts already.')")
-    assert asked == [{"before": before}]
-    assert page.locator(".drop-before").count() == 0
-
-    follows = {"job_id": "later", "name": "<b>later", "breaks_promise": True, "gains": False}
-    sooner = follows | {"job_id": "sooner", "name": "sooner", "gains": True}
-    page.unroute("**/api/v1/queue/*/move")
-    page.route("**/api/v1/queue/*/move", lambda route: route.fulfill(json={"ok": True, "delayed": [follows, sooner]}))
-    page.evaluate(drag)
-    told = page.locator("[role=alert]:has-text('One job waits longer for it')")
-    told.wait_for()
-    assert "<b>later (the promised finish cannot be kept)" in told.inner_text() and "sooner" not in told.inner_text()
-    assert told.locator("a").get_attribute("href") == "/jobs/later/"
-
-
 def test_earlier_lines_come_in_above_and_the_reader_stays_where_he_was(
     open_as: Callable[..., Any], ids: dict[str, str]
 ) -> None:

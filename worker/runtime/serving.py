@@ -28,6 +28,7 @@ from worker.plan import EXIT_REPORTED
 from worker.runtime.hashed import file_sha256
 from worker.runtime.manifest import STATE_FILE, manifest_read
 from worker.runtime.onnx_export.predict_table import alike
+from worker.runtime.own_file import answer_added
 from worker.runtime.pictures import FORMATS, NOT_READ, OTHER_SUFFIXES, SUFFIXES, plain_picture
 from worker.runtime.ranges import NOTED
 from worker.runtime.ranges import range_limits as range_limits
@@ -48,6 +49,7 @@ INPUTS_KEPT = 1000
 """Rows of the input that a .json repeats, for a page to show; the CSV has them all."""
 INPUT_VALUES_KEPT = 200_000
 """Of wide inputs fewer rows."""
+ANSWERED = "answered"  # beside `output.json` lies `output-answered.csv`, the person's own file with the answer
 
 
 def read_preprocess(weights: Path) -> dict[str, Any]:
@@ -239,14 +241,17 @@ def write_output(
     inputs: pa.Table | None = None,
     notes: Sequence[str] = (),
     ranges: str = "",
+    source: Path | None = None,
 ) -> None:
     """A .json path gets {columns, rows} and a CSV of the same name beside it; any other path gets CSV.
 
     The columns of `inputs`, what was predicted for, stand behind the answer in the CSV, and their first rows as
-    `inputs` in the .json; so do `notes` on how they were read, if there are any, and what `ranges` of the
-    answer mean. Texts that a spreadsheet would take for a formula are quoted in the CSV.
+    `inputs` in the .json; so do `notes` on how they were read, and what `ranges` of the answer mean. Texts that a
+    spreadsheet would take for a formula are quoted in the CSV. `source`, the file of the `inputs`, is written with the
+    answer added (`own_file`): to the path, where that ends as it does and not in .json, else beside a .json.
     """
     names = [] if inputs is None else inputs.column_names
+    own = columns[1:], [row[1:] for row in rows]  # the own file has its rows in their order, without a number
     if path.suffix == ".json":
         body: dict[str, Any] = {"columns": list(columns), "rows": [list(row) for row in rows]}
         if notes:
@@ -257,7 +262,11 @@ def write_output(
             kept = min(INPUTS_KEPT, INPUT_VALUES_KEPT // max(1, len(names)))
             body["inputs"] = {"columns": names, "rows": list(_input_rows(inputs.slice(0, kept)))}
         path.write_text(json.dumps(finite(body)), encoding="utf-8")
+        if source is not None:
+            answer_added(source, path.with_name(f"{path.stem}-{ANSWERED}{source.suffix}"), *own)
         path = path.with_suffix(".csv")
+    elif source is not None and path.suffix == source.suffix and answer_added(source, path, *own):
+        return
     beside = repeat(()) if inputs is None else _input_rows(inputs)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)

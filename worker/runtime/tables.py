@@ -30,6 +30,7 @@ _WIDE_SAMPLE_BYTES = 64 << 10
 DECIMAL_COMMA = b"decimal_comma"
 """Key of the metadata of a table where `1,234` is rather one and a bit."""
 _FORMATS = "Use CSV, TSV, JSON, JSON lines or Parquet; for a file that was cut, send it again."
+_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _HEAD_BYTES = 16
 _PARQUET = b"PAR1"
 _FOREIGN = (
@@ -64,7 +65,7 @@ def read_rows(path: Path) -> pa.Table:
         _refuse_foreign(path)
         if path.suffix == ".parquet":
             return _apart(pq.read_table(path))
-        text = _text(path)
+        text, _, _ = text_of(path)
         if path.suffix in {".json", ".jsonl", ".ndjson"}:
             return _table(_json_rows(text, path.suffix))
         return _delimited(text)
@@ -84,23 +85,25 @@ def _refuse_foreign(path: Path) -> None:
             raise InputError(f"{path.name} is {what}; this model takes rows of a table.", f"{hint} {_FORMATS}".strip())
 
 
-def _text(path: Path) -> str:
-    """UTF-8, UTF-16 by its mark or zeros, else Windows-1252 or Latin-1, as data to train on. Raises `InputError`."""
+def text_of(path: Path) -> tuple[str, str, bytes]:
+    """(text, its codec, the mark in front): UTF-8, UTF-16 by its mark or zeros, else Windows-1252 or Latin-1, as data
+    to train on. Raises `InputError`."""
     body = path.read_bytes()
+    mark = next((mark for mark, _ in _MARKS if body.startswith(mark)), b"")
+    codec = dict(_MARKS).get(mark) or _wide_encoding(body) or "utf-8"
+    body = body.removeprefix(mark)
     try:
-        text = body.decode(_wide_encoding(body) or "utf-8-sig")
+        text = body.decode(codec)
     except UnicodeDecodeError:
-        text = _western(body)
+        text, codec = _western(body)
     if (at := text.find("\0")) >= 0:
         line = text.count("\n", 0, at) + 1
         raise InputError(f"{path.name}, line {line}: it contains a NUL byte, so it is not plain text.", _FORMATS)
-    return text
+    return text, codec, mark
 
 
 def _wide_encoding(body: bytes) -> str:
-    """UTF-16 where its mark stands in front, or nearly every second byte of the beginning is 0; else nothing."""
-    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
+    """UTF-16 where nearly every second byte of the beginning is 0; else nothing."""
     even, odd = body[:_WIDE_SAMPLE_BYTES:2], body[1:_WIDE_SAMPLE_BYTES:2]
     few, many = sorted((even.count(0), odd.count(0)))
     if not odd or many <= 0.9 * len(odd) or few >= 0.1 * len(odd):
@@ -108,19 +111,24 @@ def _wide_encoding(body: bytes) -> str:
     return "utf-16-le" if odd.count(0) == many else "utf-16-be"
 
 
-def _western(body: bytes) -> str:
+def _western(body: bytes) -> tuple[str, str]:
     if any(byte in body for byte in range(0x80, 0xA0)):
         with suppress(UnicodeDecodeError):
-            return body.decode("cp1252")
-    return body.decode("latin-1")
+            return body.decode("cp1252"), "cp1252"
+    return body.decode("latin-1"), "latin-1"
+
+
+def delimiter_of(text: str) -> str:
+    """What the fields of its lines are separated by."""
+    return max(DELIMITERS, key=lambda delimiter: _score(text, delimiter))
 
 
 def _delimited(text: str) -> pa.Table:
-    delimiter = max(DELIMITERS, key=lambda delimiter: _score(text, delimiter))
+    delimiter = delimiter_of(text)
     header = next(_records(text, delimiter), [])
     if not any(name.strip() for name in header):
         raise InputError("The input is empty.", "Give a header line and at least one row.")
-    names = _unique(header)
+    names = names_apart(header)
     table = pacsv.read_csv(
         pa.BufferReader(text.encode()),
         read_options=pacsv.ReadOptions(column_names=names, use_threads=False),  # threads lose count of rows
@@ -145,7 +153,7 @@ def _score(text: str, delimiter: str) -> tuple[float, int]:
     return (round(sum(len(row) == width for row in rows) / len(rows), 2), width) if width > 1 else (0.0, width)
 
 
-def _unique(header: Sequence[str]) -> list[str]:
+def names_apart(header: Sequence[str]) -> list[str]:
     """Names without blanks and repeats: a second `name` is `name_2`, as in the data to train on."""
     names: dict[str, None] = {}
     stripped = [name.strip() for name in header]
@@ -194,7 +202,7 @@ def _table(rows: list[Any]) -> pa.Table:
     flat = [dict(_flat(row)) for row in rows]
     keys = list(dict.fromkeys(name for row in flat for name in row))
     columns: dict[str, Any] = {}
-    for key, name in zip(keys, _unique(keys), strict=True):
+    for key, name in zip(keys, names_apart(keys), strict=True):
         values = [None if row.get(key) in MISSING else row.get(key) for row in flat]
         try:
             columns[name] = pa.array(values)
@@ -223,4 +231,4 @@ def _apart(table: pa.Table) -> pa.Table:
     """Structs of a Parquet file as columns of dotted names."""
     while any(pa.types.is_struct(kind) for kind in table.schema.types):
         table = table.flatten()
-    return table.rename_columns(_unique(table.column_names))
+    return table.rename_columns(names_apart(table.column_names))

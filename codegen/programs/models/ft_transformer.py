@@ -34,7 +34,7 @@ class Tokens(nn.Module):
         self.embeddings = nn.ModuleList(nn.Embedding(size, width) for size in cardinalities)
         for embedding in self.embeddings:
             nn.init.uniform_(embedding.weight, -bound, bound)
-            nn.init.zeros_(embedding.weight[0])  # missing or unknown: says nothing, unless training rows teach it
+            nn.init.zeros_(embedding.weight[0])  # an unknown value: says nothing, unless training rows teach it
         self.weight = nn.Parameter(torch.empty(1 + numeric, width).uniform_(-bound, bound))
         self.bias = nn.Parameter(torch.empty(numeric + len(cardinalities), width).uniform_(-bound, bound))
 

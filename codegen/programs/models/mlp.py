@@ -35,7 +35,7 @@ class MLP(nn.Module):
         super().__init__()
         self.embeddings = nn.ModuleList(nn.Embedding(size, embedding_size(size)) for size in cardinalities)
         for embedding in self.embeddings:
-            nn.init.zeros_(embedding.weight[0])  # missing or unknown: says nothing, unless training rows teach it
+            nn.init.zeros_(embedding.weight[0])  # an unknown value: says nothing, unless training rows teach it
         size = numeric + sum(embedding_size(size) for size in cardinalities)
         blocks = []
         for _ in range(layers):

@@ -91,7 +91,7 @@ class ResMLP(nn.Module):
         self.numbers = numbers
         self.embeddings = nn.ModuleList(nn.Embedding(size, embedding_size(size)) for size in cardinalities)
         for embedding in self.embeddings:
-            nn.init.zeros_(embedding.weight[0])  # missing or unknown: says nothing, unless training rows teach it
+            nn.init.zeros_(embedding.weight[0])  # an unknown value: says nothing, unless training rows teach it
         size = numbers.places + sum(embedding_size(size) for size in cardinalities)
         self.stem = nn.Linear(size, width)
         self.blocks = nn.Sequential(*(Block(width, dropout) for _ in range(blocks)))

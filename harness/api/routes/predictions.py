@@ -20,7 +20,7 @@ from harness.errors import Invalid, TooLarge
 from harness.jobs import selectors, services
 from harness.jobs.models import Job, Prediction
 from harness.paging import page_of
-from harness.responses import begun, chunks_response
+from harness.responses import begun, chunks_response, file_response
 from worker.words import size_words
 
 router = Router()
@@ -105,6 +105,15 @@ def prediction_csv(request: HttpRequest, job_id: str, prediction_id: str) -> Htt
     return chunks_response(
         request, chunks, content_type="text/csv; charset=utf-8", filename=f"prediction-{prediction_id[:12]}.csv"
     )
+
+
+@router.api_operation(
+    ["GET", "HEAD"], "/{job_id}/predictions/{prediction_id}/file", summary="The input with the answer added"
+)
+def prediction_file(request: HttpRequest, job_id: str, prediction_id: str) -> HttpResponseBase:
+    """The file of rows that was sent, unchanged but for the columns of the answer behind its own. 404 for pictures."""
+    name, stream = selectors.prediction_own_open(_prediction(request, job_id, prediction_id))
+    return file_response(request, stream, filename=name)
 
 
 @router.get("/{job_id}/predictions/{prediction_id}", response=PredictionOut, summary="A prediction")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,8 +31,8 @@ from harness.client.cli.predictions import predictions
 from harness.client.cli.results import results
 from harness.client.client import Json
 from harness.client.download import download
-from harness.client.errors import BadInput, ClientError
-from harness.client.transport import segment
+from harness.client.errors import ApiError, BadInput, ClientError
+from harness.client.transport import Transport, segment
 from worker.words import percent_words
 
 _STATE_HELP = (
@@ -238,7 +239,12 @@ def predict(
     context: typer.Context,
     job: JobArgument,
     file: Annotated[Path, typer.Argument(help="csv, tsv, json, jsonl, parquet, a picture, or a zip of pictures.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="CSV file to write all rows to.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="File to write all rows to: FILE with the answer added where it ends as FILE, else CSV."
+        ),
+    ] = None,
     checkpoint: Annotated[str, typer.Option(help="Name of a checkpoint; else the final weights.")] = "",
     threshold: Annotated[
         str,
@@ -251,9 +257,10 @@ def predict(
         raise BadInput(f"{file} is not a file.", hint="Check the path.")
     with open_client(context) as client:
         found = client.predict(job, file, checkpoint=checkpoint, threshold=threshold)
-        rows = f"/jobs/{segment(job)}/predictions/{segment(found['id'])}.csv"
+        answer = f"/jobs/{segment(job)}/predictions/{segment(found['id'])}"
+        rows = f"{answer}.csv"
         if found["state"] == "done" and out:
-            download(client.transport, rows, out)
+            _answer_download(client.transport, answer, out, own=out.suffix.lower() == file.suffix.lower())
         elif found["state"] == "done" and not as_json:
             # Not from `found`, which holds the first rows only.
             with client.transport.stream(rows, params={}) as response:
@@ -271,6 +278,18 @@ def predict(
         json_print({**found, "out": str(out) if out else None})
     elif out:
         console().print(f"{found['rows']} rows in {out}", markup=False, soft_wrap=True)
+
+
+def _answer_download(transport: Transport, answer: str, out: Path, *, own: bool) -> None:
+    """The person's `own` file with the answer added, where there is one; else a CSV."""
+    if own:
+        try:
+            download(transport, f"{answer}/file", out)
+            return
+        except ApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+    download(transport, f"{answer}.csv", out)
 
 
 def _prediction_error(problem: Json) -> ClientError:

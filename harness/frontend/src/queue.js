@@ -1,28 +1,21 @@
-// The queue, live; admins drag a waiting job before another one (the arrows do the same by keyboard).
-import { alertBox, announce, clear, el } from "./dom.js";
+// The queue, live; admins drag a waiting job before another one, and are shown who would wait longer before it moves (the
+// forms of the rows do both by keyboard).
+import { el } from "./dom.js";
 import { mount as live } from "./live_refresh.js";
-import { json } from "./net.js";
 
-// Who waits longer for a move, as the page tells it after an arrow.
-function heldBack(rows) {
-  const told = rows.length === 1 ? "One job waits longer for it" : `${rows.length} jobs wait longer for it`;
-  const jobs = rows
-    .slice(0, 5)
-    .flatMap((row, at) => [
-      at ? ", " : "",
-      el("a", { href: `/jobs/${row.job_id}/` }, row.name),
-      row.breaks_promise ? " (the promised finish cannot be kept)" : "",
-    ]);
-  const box = alertBox({ message: told }, "warning");
-  box.querySelector(".text-secondary").append(...jobs, rows.length > 5 ? " and others" : "");
-  return box;
+// Sends the row's own form that only looks, so that the page answers as it does to an arrow.
+function look(moved, target) {
+  const own = moved.querySelector("input[name=look]").form;
+  const hidden = [...own.querySelectorAll("input[type=hidden]")].map((field) => field.cloneNode());
+  const before = el("input", { type: "hidden", name: "before", value: target.dataset.job });
+  const form = el("form", { method: "post", action: own.action, hidden: true }, hidden, before);
+  document.body.append(form);
+  form.submit();
 }
 
 export function mount(root) {
   live(root);
   const row = (event) => event.target.closest?.("tr[data-job]");
-  const refusal = el("div");
-  root.before(refusal);
   let held = null;
 
   const mark = (target) => {
@@ -45,25 +38,12 @@ export function mount(root) {
     held = null;
     mark(null);
   });
-  root.addEventListener("drop", async (event) => {
+  root.addEventListener("drop", (event) => {
     const target = row(event);
     if (!held || !target || target === held) return;
     event.preventDefault();
-    const moved = held;
+    look(held, target);
     held = null;
     mark(null);
-    clear(refusal);
-    try {
-      const answer = await json(`/api/v1/queue/${moved.dataset.job}/move`, {
-        method: "POST",
-        body: { before: target.dataset.job },
-      });
-      target.before(moved);
-      announce("The job was moved");
-      const held_back = answer.delayed.filter((row) => !row.gains);
-      if (held_back.length) clear(refusal, heldBack(held_back));
-    } catch (error) {
-      clear(refusal, alertBox(error));
-    }
   });
 }

@@ -121,23 +121,14 @@ export class RunCard {
 
   drawTable() {
     if (!this.data.open) return;
-    const cell = (value, at) => el("td", { class: at > 1 && this.fields[at - 2].is_number ? "num" : "" }, value);
     const [head, ...rows] = this.rows((value, field) => write(field, value));
+    const looks = (at) => (at > 1 && this.fields[at - 2].is_number ? "num" : "");
+    const cell = (value, at) => el("td", { class: looks(at), "data-label": head[at + 1] }, value);
     this.table.replaceChildren(
       el(
         "table",
-        { class: "table table-sm" },
-        el(
-          "thead",
-          {},
-          el(
-            "tr",
-            {},
-            ...head
-              .slice(1)
-              .map((name, at) => el("th", { class: at > 1 && this.fields[at - 2].is_number ? "num" : "" }, name)),
-          ),
-        ),
+        { class: "table table-sm stack-table" },
+        el("thead", {}, el("tr", {}, ...head.slice(1).map((name, at) => el("th", { class: looks(at) }, name)))),
         el(
           "tbody",
           {},

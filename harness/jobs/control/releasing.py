@@ -65,7 +65,7 @@ def release_due(attempt: JobAttempt) -> None:
     returning, ended = _told(attempt, RETURN_KIND), _told(attempt, END_KIND)
     left = {node: ended.get(node, 0.0) for node in left_nodes(attempt)}
     ended_s = {**ended, **left, **returning}
-    if ended_s.keys() >= set(nodes_of(attempt)) and (waits := sorted(returning.keys() - ended.keys())):
+    if ended_s.keys() >= set(nodes_of(attempt)) and (waits := nodes_returning(attempt)):
         _release(attempt, waits, max(ended_s.values()))
 
 
@@ -78,6 +78,13 @@ def _release(attempt: JobAttempt, returning: Sequence[str], ended_s: float, told
         at = moment_within(ended_s, row.created_at, timezone.now())
         devices_release(row, at)
         JobAttempt.objects.filter(pk=row.pk).update(released_at=at)
+
+
+def nodes_returning(attempt: JobAttempt) -> tuple[str, ...]:
+    """The nodes of an attempt that has given its devices back which still return what its ranks made."""
+    if not is_spread(attempt):
+        return nodes_of(attempt)
+    return tuple(sorted(_told(attempt, RETURN_KIND).keys() - _told(attempt, END_KIND).keys()))
 
 
 def _told(attempt: JobAttempt, kind: str) -> dict[str, float]:

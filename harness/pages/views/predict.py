@@ -23,6 +23,7 @@ from harness.jobs.selectors import (
     job_profile,
     job_results,
     prediction_get,
+    prediction_has_own,
     prediction_list,
     prediction_output_get,
 )
@@ -31,6 +32,7 @@ from harness.pages.job_view import header
 from harness.pages.predict_calls import calls
 from harness.pages.prediction_view import prediction_context
 from harness.pages.results_view import typical_error
+from harness.pages.target import target_of
 from harness.pages.verdict import classes_tested
 from harness.pages.web import asks_part, can, change, page, page_number, person, show
 from harness.pages.words import FORM_INPUT
@@ -215,18 +217,13 @@ def prediction_page(request: HttpRequest, job_id: str, prediction_id: str) -> Ht
     prediction = prediction_get(user=user, job=job, prediction_id=prediction_id)
     context: dict[str, Any] = {"job": job, "prediction": prediction, **_may(user, job)}
     if prediction.state == "done":
-        target = _target(job)
+        target = target_of(job).heading
         context |= prediction_context(prediction_output_get(prediction), prediction.input_name, target)
+        context["has_own"] = prediction.input_name != FORM_INPUT and prediction_has_own(prediction)
         is_final = target and not prediction.checkpoint
         context |= {"target": target, "typical_error": typical_error(job) if is_final else None}
     template = "jobs/prediction_part.html" if asks_part(request) else "jobs/prediction.html"
     return show(request, template, context, nav="jobs")
-
-
-def _target(job: Job) -> str:
-    """The column whose numbers are predicted; empty for classes."""
-    shape = (job.resolved.get("spec") or {}).get("shape")
-    return str(shape.get("target") or "") if job.task == "tabular_regression" and isinstance(shape, dict) else ""
 
 
 @page("POST")

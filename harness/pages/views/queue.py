@@ -19,19 +19,17 @@ from harness.accounts.selectors import project_get, project_list
 from harness.errors import HarnessError, Invalid, NotFound
 from harness.jobs.consequences import (
     change_consequences,
-    priority_consequences,
     quota_consequences,
     quota_end_consequences,
-    shift_consequences,
 )
 from harness.jobs.drain import Affected, drain_consequences
 from harness.jobs.models import Job
-from harness.jobs.queue_order import job_shift
-from harness.jobs.queueing import job_priority_set, queue_rows
+from harness.jobs.queueing import queue_rows
 from harness.jobs.quota_use import quota_rows
 from harness.jobs.reservation_preview import reservation_consequences
 from harness.jobs.selectors import job_get
 from harness.pages.forms import QuotaForm, ReservationForm
+from harness.pages.queue_wish import QueueWish, queue_wish, whole
 from harness.pages.web import asks_part, change, page, page_number, person, show
 from harness.pool.models import DeviceKind, Node
 from harness.pool.quotas import quota_remove, quota_set
@@ -39,17 +37,18 @@ from harness.pool.reservations import reservation_cancel, reservation_create, re
 from harness.pool.services import pool_setting_get
 
 PAGE_SIZE = 50
-_SHIFTS = {"first": "to the front", "up": "one place forward", "down": "one place back", "last": "to the end"}
 
 
 @page("GET", "HEAD")
 def queue(request: HttpRequest) -> HttpResponseBase:
     """What waits and what runs, or for htmx its live part."""
-    return _queue(request, None, "")
+    return _queue(request)
 
 
-def _queue(request: HttpRequest, delayed: tuple[Affected, ...] | None, looked: str) -> HttpResponseBase:
-    """`delayed`: what a change would do that is only looked at; `looked` says which."""
+def _queue(
+    request: HttpRequest, wish: QueueWish | None = None, delayed: tuple[Affected, ...] | None = None
+) -> HttpResponseBase:
+    """`delayed`: what the wish would do, which is only looked at."""
     user = person(request)
     mine = request.GET.get("of") == "mine"
     waiting, running = queue_rows(user=user, mine=mine)
@@ -60,7 +59,8 @@ def _queue(request: HttpRequest, delayed: tuple[Affected, ...] | None, looked: s
         "is_admin": user.is_superuser,
         "policy": pool_setting_get().get_policy_display(),
         "delayed": delayed,
-        "looked": looked,
+        "wish": wish,
+        "looked": wish.condition if wish else "",
     }
     template = "queue/rows.html" if asks_part(request) else "queue/page.html"
     return show(request, template, context, nav="queue")
@@ -73,36 +73,21 @@ def _admin_job(user: User, job_id: str) -> Job:
 
 @page("POST")
 def queue_act(request: HttpRequest, job_id: str) -> HttpResponseBase:
-    """Move a job (`to`), or set its priority; back to the part of the queue that was shown.
+    """Move a job (`to` a place, or `before` another one), or set its priority; back to the part of the queue that was
+    shown.
 
-    With `look` only tell who would wait longer or finish sooner.
+    With `look` only tell who would wait longer or finish sooner, and offer to carry it out.
     """
     user = person(request)
     job = _admin_job(user, job_id)
     back = reverse("queue") + (f"?{request.GET.urlencode()}" if request.GET else "")
-    to, priority = request.POST.get("to", ""), request.POST.get("priority", "")
-    if "look" in request.POST:
-        return _queue_look(request, job, to=to, priority=priority, back=back)
-    action: Callable[[], Any]
-    if to in _SHIFTS:
-        action, done = lambda: job_shift(user=user, job=job, to=to), f"{job.name} goes {_SHIFTS[to]}."
-    else:
-        action, done = lambda: job_priority_set(user=user, job=job, priority=_whole(priority, "priority")), "Saved."
-    return _change_told(request, action, done=done, to=back)
-
-
-def _queue_look(request: HttpRequest, job: Job, *, to: str, priority: str, back: str) -> HttpResponseBase:
-    user = person(request)
     try:
-        if to in _SHIFTS:
-            delayed, looked = shift_consequences(user=user, job=job, to=to), f"{job.name} went {_SHIFTS[to]}"
-        else:
-            number = _whole(priority, "priority")
-            delayed = priority_consequences(user=user, job=job, priority=number)
-            looked = f"{job.name} had priority {number}"
+        wish = queue_wish(user=user, job=job, given=request.POST)
+        if "look" in request.POST:
+            return _queue(request, wish, wish.look())
     except HarnessError as error:
         return change(request, partial(_fail, error), done="", to=back)
-    return _queue(request, delayed, looked)
+    return _change_told(request, wish.act, done=wish.done, to=back)
 
 
 def _change_told(request: HttpRequest, action: Callable[[], Any], *, done: str, to: str) -> HttpResponseBase:
@@ -113,14 +98,6 @@ def _change_told(request: HttpRequest, action: Callable[[], Any], *, done: str, 
     if delayed:
         messages.warning(request, render_to_string("pool/held_back.html", {"delayed": delayed}))
     return answer
-
-
-def _whole(text: str, field: str) -> int:
-    try:
-        return int(text)
-    except ValueError as error:
-        said = f"{text[:20]!r} is not a whole number." if text else "Enter a whole number."
-        raise Invalid(said, field=field) from error
 
 
 @page("GET", "HEAD")
@@ -236,7 +213,7 @@ def quota_save(request: HttpRequest) -> HttpResponseBase:
             "user": user,
             "project": project,
             "device_kind": given.get("device_kind", ""),
-            "devices": _whole(given.get("devices", ""), "devices"),
+            "devices": whole(given.get("devices", ""), "devices"),
             "may_borrow": bool(given.get("may_borrow")),
         }
 

@@ -110,6 +110,8 @@ MATRIX: dict[tuple[str, str], str] = {
     ("POST", "/jobs/{job_id}/predictions"): "write",
     ("GET", "/jobs/{job_id}/predictions"): "read",
     ("GET", "/jobs/{job_id}/predictions/{prediction_id}.csv"): "read",
+    ("GET", "/jobs/{job_id}/predictions/{prediction_id}/file"): "read",
+    ("HEAD", "/jobs/{job_id}/predictions/{prediction_id}/file"): "read",
     ("GET", "/jobs/{job_id}/predictions/{prediction_id}"): "read",
     ("DELETE", "/jobs/{job_id}/predictions/{prediction_id}"): "delete",
     ("POST", "/jobs/{job_id}/onnx"): "write",

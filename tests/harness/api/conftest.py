@@ -98,6 +98,7 @@ def job_finish(job: Any) -> Any:
     folder = paths.prediction(prediction.pk)
     folder.mkdir(parents=True)
     (folder / "output.json").write_text(json.dumps({"columns": ["predicted"], "rows": [["iris"]]}))
+    (folder / "output-answered.csv").write_text("x,predicted\n1,iris\n")
     Job.objects.filter(pk=job.pk).update(state="succeeded", token=1, metric_best=0.9)
     job.refresh_from_db()
     job.test_prediction = prediction.pk

@@ -14,6 +14,7 @@ import pytest
 from django.conf import settings as django_settings
 
 from harness.client.client import Client
+from harness.jobs import services
 from harness.jobs.models import JobAttempt, JobEvent
 from tests.harness.api.conftest import RESULTS
 from tests.harness.client.conftest import Dlh
@@ -225,6 +226,25 @@ def test_a_prediction_is_waited_for_and_written(dlh: Dlh, ended_job: Any, flower
     out = tmp_path / "out.csv"
     assert dlh("predict", ended_job.pk, flowers_csv, "--out", out, "--json").json["rows"] == len(ROWS)
     assert out.read_text().splitlines() == lines
+
+
+@pytest.mark.usefixtures("answered")
+@pytest.mark.parametrize(("suffix", "is_own"), [("csv", True), ("tsv", False)])
+def test_a_file_that_ends_as_the_input_is_the_input_with_the_answer(
+    dlh: Dlh, ended_job: Any, flowers_csv: Path, tmp_path: Path, monkeypatch: Any, suffix: str, is_own: bool
+) -> None:
+    prediction_create = services.prediction_create
+
+    def create(**asked: Any) -> Any:
+        made = prediction_create(**asked)
+        folder = django_settings.STORE.job(ended_job.pk).prediction(made.pk)
+        (folder / "output-answered.csv").write_text("own;kind\n")
+        return made
+
+    monkeypatch.setattr(services, "prediction_create", create)
+    out = tmp_path / f"out.{suffix}"
+    assert dlh("predict", ended_job.pk, flowers_csv, "--out", out).code == 0
+    assert (out.read_text() == "own;kind\n") == is_own
 
 
 @pytest.mark.usefixtures("answered")

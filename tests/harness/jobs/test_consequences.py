@@ -223,6 +223,32 @@ def test_the_pages_tell_it_of_a_removal_a_move_and_a_priority_before_they_are_do
     assert "is already the last" in refused
 
 
+@pytest.mark.parametrize(
+    ("wish", "words", "place"),
+    [("before", "if second went before first", (0, -1)), ("to", "if second went one place forward", (0, -1)),
+     ("priority", "if second had priority 9", (9, 0))],
+)  # fmt: skip
+def test_what_was_looked_at_is_carried_out_from_there(line, admin, wish, words, place):
+    first, second = line
+    value = {"before": first.pk, "to": "up", "priority": "9"}[wish]
+    act = reverse("queue_act", args=[second.pk])
+    body = admin.post(f"{act}?of=mine", {wish: value, "look": "1"}).content.decode()
+    assert words in body and f'<input type="hidden" name="{wish}" value="{value}">' in body
+    assert f'action="{act}?of=mine"' in body and f'href="{reverse("queue")}?of=mine"' in body
+    assert set(Job.objects.values_list("priority", "rank")) == {(0, 0)}
+    body = admin.post(act, {wish: value}, follow=True).content.decode()
+    second.refresh_from_db()
+    assert (second.priority, second.rank) == place and "One job waits longer for it:" in body
+
+
+def test_a_row_that_is_dropped_where_it_cannot_go_is_told_so_and_stays(line, admin):
+    first, second = line
+    Job.objects.filter(pk=first.pk).update(promised_at=timezone.now() + HOUR, deadline_at=timezone.now() + HOUR)
+    act = reverse("queue_act", args=[second.pk])
+    body = admin.post(act, {"before": first.pk, "look": "1"}, follow=True).content.decode()
+    assert "second cannot be moved before first." in body and "Nothing is saved yet" not in body
+
+
 def test_the_api_tells_it_of_a_removal_a_move_and_a_priority_before_they_are_done(line, people, admin):
     first, second = line
     quota_set(**limit(people, 1))

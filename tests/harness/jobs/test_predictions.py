@@ -108,6 +108,23 @@ def test_a_prediction_is_downloaded_with_its_input_and_without_formulas(job, peo
     assert b"".join(selectors.prediction_csv(found)).startswith(b"row,prediction\n1,")
 
 
+def test_a_persons_own_file_comes_back_byte_for_byte_under_its_name(job, people):
+    found = Prediction.objects.create(id="p", job=job, owner=people.mate, input_name="Own rows.CSV", state="done")
+    folder = settings.STORE.job(job.pk).prediction("p")
+    folder.mkdir(parents=True)
+    assert not selectors.prediction_has_own(found)
+    with pytest.raises(NotFound):
+        selectors.prediction_own_open(found)
+    (folder / "output-answered.csv").write_bytes(b"x;prediction\r\n=1+1;a")
+    assert selectors.prediction_has_own(found)
+    name, stream = selectors.prediction_own_open(found)
+    with stream:
+        assert (name, stream.read()) == ("Own rows-predicted.CSV", b"x;prediction\r\n=1+1;a")
+    (folder / "output-answered.csv").unlink()
+    (folder / "output-answered.csv").symlink_to("/etc/passwd")
+    assert not selectors.prediction_has_own(found)
+
+
 def test_inputs_of_predictions_leave_the_disks_reserve_alone(job, people, node_make, settings):
     node_make()
     Checkpoint.objects.create(job=job, name="step-00000010", step=10, epoch=1)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -94,3 +95,24 @@ def test_an_answer_that_comes_while_its_page_is_open_brings_the_button_along(
     for headers in ({"HX-Request": "true"}, {}):
         page = client.get(address, headers=headers).content.decode()
         assert page.count("/predictions/" + row.pk + "/delete/") == count
+
+
+@pytest.mark.parametrize(("name", "is_own"), [("rows.csv", True), ("form.json", False), ("zip.zip", False)])
+def test_whoever_sent_a_file_of_rows_gets_it_back_answered(
+    job_make: Callable[..., Any], people: SimpleNamespace, client: Client, name: str, is_own: bool
+) -> None:
+    job = job_make()
+    made = Prediction.objects.create(job=job, owner=people.mate, input_name=name, state="done", rows=1)
+    folder = settings.STORE.job(job.pk).prediction(made.pk)
+    folder.mkdir(parents=True)
+    (folder / "output.json").write_text('{"columns": ["row", "prediction"], "rows": [[1, "a"]]}')
+    for suffix in ("csv", "json"):
+        (folder / f"output-answered.{suffix}").write_text("x,prediction\n1,a\n")
+    client.force_login(people.viewer)
+    page = client.get(reverse("prediction_page", args=[job.pk, made.pk])).content.decode()
+    place = f"/api/v1/jobs/{job.pk}/predictions/{made.pk}/file"
+    assert (f'href="{place}"' in page) == is_own
+    if is_own:
+        answer = client.get(place)
+        assert b"".join(answer.streaming_content) == b"x,prediction\n1,a\n"
+        assert 'filename="rows-predicted.csv"' in answer["Content-Disposition"]

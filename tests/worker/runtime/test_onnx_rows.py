@@ -51,6 +51,14 @@ def test_words_are_read_by_the_script_as_in_training(tmp_path) -> None:
     np.testing.assert_allclose(made[0], tensors[0], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize(("missing", "numbers"), [({}, [2, 0, 0]), ({"missing": False}, [2, 0, 0]),
+                                                  ({"missing": True}, [2, 0, 3])])  # fmt: skip
+@pytest.mark.parametrize(("known", "text"), [(["a", "b"], "b"), (["true", "false"], "FALSE")])
+def test_a_missing_category_has_the_number_that_it_had_in_training(known, text, missing, numbers) -> None:
+    entry = {"column": "city", "values": known, **missing}
+    assert predict_table.encode_category(entry, [text, "other", ""]).tolist() == numbers
+
+
 @pytest.mark.parametrize(
     ("text", "spelled", "written"),
     [

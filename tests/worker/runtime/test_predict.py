@@ -83,6 +83,21 @@ def test_rows_of_every_format_get_the_predictions_of_the_results(table: Path, tm
         assert float(lines[4]["bmi"]) == pytest.approx(rows.column("bmi").to_pylist()[4])
 
 
+@pytest.mark.parametrize("output", ["output.json", "answer.csv"])
+def test_a_persons_own_file_comes_back_in_its_own_style(table: Path, tmp_path: Path, output: str) -> None:
+    rows, expected = known(table, 3)
+    cells = [[str(value).replace(".", ",") for value in row.values()] for row in rows.to_pylist()]
+    lines = [";".join(row) for row in ([f'"{name}"' for name in rows.column_names], *cells)]
+    (tmp_path / "rows.csv").write_text("\r\n".join(lines), encoding="utf-16", newline="")
+    done = predict(table, tmp_path / "rows.csv", tmp_path / output)
+    assert done.returncode == 0, done.stderr
+    path = tmp_path / ("output-answered.csv" if output == "output.json" else output)
+    header, *made = path.read_bytes().decode("utf-16").split("\r\n")
+    assert header == lines[0] + ';"prediction";"prediction_low";"prediction_high"'
+    assert [line.rsplit(";", 3)[0] for line in made] == lines[1:]
+    assert [float(line.split(";")[-3].replace(",", ".")) for line in made] == pytest.approx(expected, rel=1e-3)
+
+
 def test_a_number_comes_with_the_range_that_the_run_tells_of_and_that_of_a_checkpoint_without(
     table: Path, tmp_path: Path
 ) -> None:

@@ -11,7 +11,8 @@ training rows:
 - Numbers: a missing one becomes the median, with a 0/1 indicator beside it; then each column is mapped to a normal
   distribution by its ranks, or scaled by its quartiles with soft limits. Words count as missing where values were
   missing in training, too.
-- Categories: the place in the list of known values, from 1 on; 0 for a missing or unknown one.
+- Categories: the place in the list of known values, from 1 on; 0 for any other, after the last for a missing one where
+  the training rows had such.
 - Dates, like 2020-01-31 or 2020-01-31 08:30:00: days since 1970, year, month, weekday, hour. Texts: their length in
   characters and in words, and how far they lie in the directions of the topics that words of the training rows have.
 """
@@ -62,7 +63,7 @@ def encode(preprocess: dict[str, Any], rows: list[dict[str, str]], first: int = 
         encode_number(entry, texts[entry["column"]], spelling, first, topics.get(entry["column"]))
         for entry in preprocess["numeric"]
     ]
-    categorical = [encode_category(entry["values"], texts[entry["column"]]) for entry in preprocess["categorical"]]
+    categorical = [encode_category(entry, texts[entry["column"]]) for entry in preprocess["categorical"]]
     return [stacked(numeric, len(rows), np.float32), stacked(categorical, len(rows), np.int64)]
 
 
@@ -84,12 +85,17 @@ def stacked(columns: list[np.ndarray], rows: int, dtype: type) -> np.ndarray:
     return np.stack(columns, axis=1).astype(dtype) if columns else np.empty((rows, 0), dtype)
 
 
-def encode_category(values: list[str], texts: list[str]) -> np.ndarray:
-    """Place of each text in the known values, from 1 on; 0 where it is missing or unknown."""
-    places = {value: place for place, value in enumerate(values, 1)}
+def encode_category(entry: dict[str, Any], texts: list[str]) -> np.ndarray:
+    """Place of each text in the known values, from 1 on; 0 for any other, after the last for a missing one.
+
+    Models of before have one number, 0, for both.
+    """
+    places = {value: place for place, value in enumerate(entry["values"], 1)}
     lowered = {value.lower(): place for value, place in places.items()}
     if len(lowered) == len(places) and lowered.keys() <= {"true", "false"}:  # True, TRUE and true are one value
-        return np.array([lowered.get(text.lower(), 0) for text in texts], np.int64)
+        places, texts = lowered, [text.lower() for text in texts]
+    if entry.get("missing"):
+        places = {"": len(entry["values"]) + 1} | places
     return np.array([places.get(text, 0) for text in texts], np.int64)
 
 

@@ -8,13 +8,16 @@ const ROWS_SHOWN = 200;
 
 const written = (value, column) => (column === "time" ? new Date(value * 1000).toISOString() : number(value, 6));
 
+// There is no room for the time on a phone, where the step tells as much.
+const looks = (column) => (column === "series" ? "" : column === "time" ? "num wide-only" : "num");
+
 function row([label, ...values]) {
-  const cells = values.map((value, at) => el("td", { class: "num" }, written(value, COLUMNS[at + 1])));
+  const cells = values.map((value, at) => el("td", { class: looks(COLUMNS[at + 1]) }, written(value, COLUMNS[at + 1])));
   return el("tr", {}, el("td", {}, label), ...cells);
 }
 
 function table(rows) {
-  const heads = COLUMNS.map((name, at) => el("th", { class: at ? "num" : "" }, name));
+  const heads = COLUMNS.map((name) => el("th", { class: looks(name) }, name));
   return el(
     "table",
     { class: "table table-sm" },

@@ -1,0 +1,44 @@
+"""What a job page says of a run that has ended while what it made is still on its way to the store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from harness.jobs.control.releasing import nodes_returning, was_to_pause
+from harness.jobs.models import Job, JobAttempt, JobEvent
+from worker.states import JobState
+
+
+@dataclass(frozen=True, kw_only=True)
+class Returning:
+    """Where what a run made still lies, and what the job does once it has arrived."""
+
+    nodes: tuple[str, ...]
+    since: datetime | None
+    """Since when its devices are free."""
+    pauses: bool
+    """Whether it was asked to pause before."""
+    failure: str
+    """Why the run failed, where it did."""
+    told: str
+    """What its history told last since then, such as why it takes long."""
+
+
+def returning_of(job: Job) -> Returning | None:
+    """Of a job whose results are being returned."""
+    if job.state != JobState.RETURNING:
+        return None
+    attempt = JobAttempt.objects.filter(job=job, number=job.token).first()
+    if attempt is None:
+        return None
+    events = JobEvent.objects.filter(job=job, token=job.token).order_by("-pk")
+    begun = events.filter(kind="state", new_state=JobState.RETURNING).first()
+    notes = events.filter(kind="note", pk__gt=begun.pk) if begun else events.none()
+    return Returning(
+        nodes=nodes_returning(attempt),
+        since=attempt.released_at,
+        pauses=was_to_pause(job),
+        failure=attempt.run_failure.message if attempt.run_failure else "",
+        told=notes.values_list("message", flat=True).first() or "",
+    )
