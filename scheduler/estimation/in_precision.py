@@ -32,7 +32,7 @@ LEAST_HALF = 0.05
 SHRINK = 3.0
 """So many jobs in that precision leave half of it."""
 PEAK_RATIO = 1.15
-"""Factor on either end of peak memory."""
+"""Factor on either end of peak memory that was measured."""
 
 
 def precision_of(model: DeviceModel, wanted: str) -> Precision:
@@ -72,7 +72,9 @@ def _moved(model: DeviceModel, asked: Precision) -> DeviceModel:
         model,
         precision=asked,
         members=tuple(_products_moved(member, math.log(ratio)) for member in model.members),
-        memory=_kept_as(model.memory, asked.kept_share / model.precision.kept_share),
+        memory=_kept_as(
+            model.memory, asked.kept_share / model.precision.kept_share, wider=PEAK_RATIO if is_known else 1.0
+        ),
         correction=model.corrections.get(asked, Correction()),
         moved=Moved(precision=model.precision, members=model.members) if is_known else None,
     )
@@ -99,14 +101,14 @@ def _products_moved(member: Coefficients, log_ratio: float) -> Coefficients:
     return {name: (row[0] + log_ratio, *row[1:]) if name in PRODUCTS else tuple(row) for name, row in member.items()}
 
 
-def _kept_as(memory: MemoryModel, ratio: float) -> MemoryModel:
-    """With so many times the activations."""
+def _kept_as(memory: MemoryModel, ratio: float, *, wider: float) -> MemoryModel:
+    """With so many times the activations, and the range so many times as wide to either side."""
     if ratio == 1.0:
         return memory
     share = memory.coefficients["activations"] * ratio
     return replace(
         memory,
         coefficients={**memory.coefficients, "activations": share},
-        low_ratio=memory.low_ratio / PEAK_RATIO,
-        high_ratio=memory.high_ratio * PEAK_RATIO,
+        low_ratio=memory.low_ratio / wider,
+        high_ratio=memory.high_ratio * wider,
     )

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scheduler.estimation.calibration import CalibrationError, from_csv, from_json, to_csv, to_json
@@ -69,6 +69,7 @@ def fitted() -> DeviceModel:
     size=st.integers(8, 64),
     batch=st.integers(2, 256),
 )
+@example(name="Tesla P100-PCIE-16GB", better="bf16", layers=1, filters=4, size=8, batch=2)
 def test_float32_is_never_foretold_to_be_faster_than_16_bits_on_a_gpu(
     name, better, layers, filters, size, batch
 ) -> None:
