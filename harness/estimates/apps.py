@@ -12,7 +12,7 @@ class EstimatesConfig(AppConfig):
 
     def ready(self) -> None:
         """Answer what programs do in a step."""
-        from harness.estimates.forecasts import workload_of
+        from harness.estimates.workloads import workload_of
         from harness.jobs.asked import WORKLOAD
 
         WORKLOAD.answered_by(workload_of)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.estimates.models import Inspection, JobEstimate
+from harness.estimates.models import JobEstimate
 from harness.estimates.offers import job_key
 from harness.jobs.models import Job
 from scheduler.estimation.values import Basis
@@ -45,10 +45,3 @@ def is_of_its_program(row: JobEstimate) -> bool:
         return not row.job.own_code or row.inspection_key == job_key(row.job)
     except (HarnessError, OSError):  # its files are gone
         return False
-
-
-def workload_of(job: Job) -> dict[str, Any]:
-    """`Workload.to_dict()` of the program that was estimated; empty where it was never read."""
-    row = JobEstimate.objects.filter(job=job).first()
-    found = Inspection.objects.filter(key=row.inspection_key).exclude(workload=None).first() if row else None
-    return dict(found.workload) if found and found.workload else {}

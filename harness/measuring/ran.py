@@ -7,10 +7,11 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from codegen.modes import STAGED
-from harness.estimates.forecasts import forecast_of, is_of_its_program, workload_of
+from harness.estimates.forecasts import forecast_of, is_of_its_program
 from harness.estimates.models import JobEstimate
 from harness.estimates.own_pace import allocation_ran
 from harness.estimates.tried import batch_size
+from harness.estimates.workloads import workload_of
 from harness.jobs.models import DeviceUse, Job, JobAttempt
 from harness.pool.models import DeviceKind
 from scheduler.kinds import declared_name

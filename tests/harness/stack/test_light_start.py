@@ -1,4 +1,5 @@
-"""Portal and control load what each start needs and no more: the libraries of a fit take longer than Django itself."""
+"""Portal, control and commands load what each start needs and no more: what fits and estimates use takes longer than
+Django itself."""
 
 import os
 import subprocess
@@ -17,12 +18,23 @@ LATER = {"scipy", "sklearn", "polars", "pyarrow", "torch", "onnx", "onnxruntime"
 PAGES = {"harness.api.routes", "harness.pages.urls"}
 
 
-@pytest.mark.parametrize("part", LOADS)
-def test_a_part_starts_without_what_only_fits_and_previews_need(part, tmp_path):
-    code = f"import django\ndjango.setup()\n{LOADS[part]}\nimport sys\nprint(*sys.modules)"
-    environment = {**os.environ, "DLH_HOME": str(tmp_path), "DJANGO_SETTINGS_MODULE": "harness.settings"}
+def loaded(code, home):
+    """Modules that a process has loaded where Django has started and it has run this."""
+    code = f"import django\ndjango.setup()\n{code}\nimport sys\nprint(*sys.modules)"
+    environment = {**os.environ, "DLH_HOME": str(home), "DJANGO_SETTINGS_MODULE": "harness.settings"}
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    loaded = set(done.stdout.split())
-    assert "harness.jobs.services" in loaded and not LATER & loaded
-    assert PAGES & loaded == (PAGES if part == "portal" else set())
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("part", LOADS)
+def test_a_part_starts_without_what_only_fits_and_previews_need(part, tmp_path):
+    found = loaded(LOADS[part], tmp_path)
+    assert "harness.jobs.services" in found and not LATER & found
+    assert PAGES & found == (PAGES if part == "portal" else set())
+
+
+def test_a_short_command_starts_without_numbers_and_queue(tmp_path):
+    found = loaded("", tmp_path)
+    assert "harness.jobs.models" in found
+    assert not {"numpy", "celery", "redis", *LATER} & found
