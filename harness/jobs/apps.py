@@ -15,8 +15,8 @@ class JobsConfig(AppConfig):
         from harness.bucket.due import DUE
         from harness.jobs import disk_use
         from harness.jobs.control.copied import jobs_due
-        from harness.jobs.control.releasing import names_returning
-        from harness.pool.removing import RETURNING
+        from harness.jobs.control.returns import names_returning
+        from harness.pool.asked import RETURNING
         from harness.storage.items import ITEMS
         from harness.storage.use import CONTENTS, USES
 

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from harness.accounts.access import require_admin
 from harness.accounts.models import User
-from harness.jobs.control.releasing import jobs_returning
+from harness.jobs.control.returns import jobs_returning
 from harness.jobs.control.views import Facts, facts_read
 from harness.jobs.models import Allocation, Job
 from harness.moments import moment_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from harness.jobs.control.releasing import nodes_returning, was_to_pause
+from harness.jobs.control.returns import nodes_returning, was_to_pause
 from harness.jobs.models import Job, JobAttempt, JobEvent
 from worker.states import JobState
 

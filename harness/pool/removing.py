@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from django.db import transaction
 from django.utils import timezone
 
@@ -12,15 +10,13 @@ from harness.accounts.audit import audit_write
 from harness.accounts.models import User
 from harness.broker import publish_pool
 from harness.errors import Conflict
-from harness.hooks import Question
+from harness.pool.asked import RETURNING
 from harness.pool.broker_users import broker_user_remove
 from harness.pool.models import Device, Node
 from harness.pool.naming import node_named
 from harness.pool.services import HEARTBEAT_LIMIT
 from worker.words import counted
 
-RETURNING: Question[[Node], Sequence[str]] = Question()
-"""Names of jobs whose ranks have ended, and whose results the node has still to return."""
 _NAMED = 5
 
 

@@ -16,7 +16,8 @@ from harness.jobs.control.clock import moment_within
 from harness.jobs.control.found import Figures, Found, found_read, found_take
 from harness.jobs.control.losses import lost_attempts
 from harness.jobs.control.reading import event_read
-from harness.jobs.control.releasing import devices_release, was_to_pause
+from harness.jobs.control.releasing import devices_release
+from harness.jobs.control.returns import was_to_pause
 from harness.jobs.control.saved import checkpoint_set_aside
 from harness.jobs.failures import RunFailure, failure_of, given_up
 from harness.jobs.models import Job, JobAttempt

@@ -14,7 +14,7 @@ from typing import Any
 from django.conf import settings
 
 from harness.jobs.control.parts import is_spread, left_nodes, nodes_of
-from harness.jobs.control.releasing import outcome_before_return
+from harness.jobs.control.returns import outcome_before_return
 from harness.jobs.models import Job, JobAttempt, JobEvent
 from harness.jobs.node_ends import END_KIND
 from harness.pool.models import Node, NodeState

@@ -16,18 +16,15 @@ from harness.broker import publish_pool, task_send_on_commit
 from harness.jobs.control.clock import moment_within
 from harness.jobs.control.parts import is_spread, left_nodes, nodes_of
 from harness.jobs.control.reading import end_told
+from harness.jobs.control.returns import RETURN_KIND, nodes_returning, told_by
 from harness.jobs.control.usage import uses_write
 from harness.jobs.failures import failure_of
 from harness.jobs.models import Allocation, Job, JobAttempt, JobEvent
 from harness.jobs.node_ends import END_KIND
 from harness.jobs.states import job_move
-from harness.pool.models import Node
 from worker.events import Event, FailureCode, Outcome
 from worker.states import JobState
 
-RETURN_KIND = "node_return"
-"""`JobEvent.kind`; its `data` names the `node`, when its ranks had ended (`ended_s`, by its own clock) and their
-`outcome`."""
 _RUNS = (JobState.PLACED, JobState.RUNNING, JobState.PAUSING)
 
 
@@ -45,7 +42,7 @@ def returning_take(job: Job, attempt: JobAttempt, events: Sequence[Event]) -> No
     """Take in RETURNING events, in a transaction that holds the job's row. Who is cancelled is gone soon anyway."""
     for event in events if is_spread(attempt) else ():
         node = str(event.data.get("node", ""))
-        if node in nodes_of(attempt) and node not in _told(attempt, RETURN_KIND):
+        if node in nodes_of(attempt) and node not in told_by(attempt, RETURN_KIND):
             data = {"node": node, "ended_s": event.time_s, "outcome": str(event.data.get("outcome") or "")}
             text = f"The ranks on {node} have ended; what they made is being returned."
             JobEvent.objects.create(job=job, kind=RETURN_KIND, token=attempt.number, message=text, data=data)
@@ -62,7 +59,7 @@ def returning_take(job: Job, attempt: JobAttempt, events: Sequence[Event]) -> No
 def release_due(attempt: JobAttempt) -> None:
     """Free the devices of an attempt on several nodes where no rank is left, and some node still returns what they
     made. As `returning_take`."""
-    returning, ended = _told(attempt, RETURN_KIND), _told(attempt, END_KIND)
+    returning, ended = told_by(attempt, RETURN_KIND), told_by(attempt, END_KIND)
     left = {node: ended.get(node, 0.0) for node in left_nodes(attempt)}
     ended_s = {**ended, **left, **returning}
     if ended_s.keys() >= set(nodes_of(attempt)) and (waits := nodes_returning(attempt)):
@@ -78,48 +75,3 @@ def _release(attempt: JobAttempt, returning: Sequence[str], ended_s: float, told
         at = moment_within(ended_s, row.created_at, timezone.now())
         devices_release(row, at)
         JobAttempt.objects.filter(pk=row.pk).update(released_at=at)
-
-
-def nodes_returning(attempt: JobAttempt) -> tuple[str, ...]:
-    """The nodes of an attempt that has given its devices back which still return what its ranks made."""
-    if not is_spread(attempt):
-        return nodes_of(attempt)
-    return tuple(sorted(_told(attempt, RETURN_KIND).keys() - _told(attempt, END_KIND).keys()))
-
-
-def _told(attempt: JobAttempt, kind: str) -> dict[str, float]:
-    """Nodes of which such rows tell -> when their ranks had ended; 0 where nobody knows."""
-    rows = JobEvent.objects.filter(job_id=attempt.job_id, kind=kind, token=attempt.number)
-    return {str(data.get("node")): float(data.get("ended_s") or 0.0) for data in rows.values_list("data", flat=True)}
-
-
-def outcome_before_return(attempt: JobAttempt, node: str) -> str:
-    """How the ranks on a node of an attempt on several nodes had ended; empty where it never said so."""
-    rows = JobEvent.objects.filter(job_id=attempt.job_id, kind=RETURN_KIND, token=attempt.number, data__node=node)
-    data = rows.values_list("data", flat=True).first() or {}
-    return str(data.get("outcome") or "")
-
-
-def jobs_returning(node: Node) -> list[Job]:
-    """Those whose ranks have ended everywhere, and of which this node has still something to return."""
-    rows = JobAttempt.objects.filter(ended_at=None, job__state=JobState.RETURNING)
-    open_now = rows.select_related("job__project", "job__owner").order_by("job_id")
-    return [attempt.job for attempt in open_now if node.name in _returns(attempt)]
-
-
-def names_returning(node: Node) -> list[str]:
-    """Names of these jobs."""
-    return [job.name for job in jobs_returning(node)]
-
-
-def _returns(attempt: JobAttempt) -> frozenset[str]:
-    """Nodes of a released attempt that have not said that they are done."""
-    done = _told(attempt, END_KIND).keys() if is_spread(attempt) else ()
-    return frozenset(nodes_of(attempt)) - left_nodes(attempt) - set(done)
-
-
-def was_to_pause(job: Job) -> bool:
-    """Whether a job whose results are being returned had been asked to pause before that."""
-    rows = JobEvent.objects.filter(job=job, kind="state", new_state=JobState.RETURNING, token=job.token)
-    newest = rows.order_by("-pk").values_list("old_state", flat=True).first()
-    return newest == JobState.PAUSING

@@ -24,8 +24,9 @@ from harness.jobs.control.clock import Steady
 from harness.jobs.control.found import Found, found_read
 from harness.jobs.control.parts import left_nodes, nodes_of
 from harness.jobs.control.reading import end_told
-from harness.jobs.control.releasing import outcome_before_return, release_due
+from harness.jobs.control.releasing import release_due
 from harness.jobs.control.rescue import offered_read, rescue_awaited, rescue_take
+from harness.jobs.control.returns import outcome_before_return
 from harness.jobs.control.saved import checkpoint_set_aside
 from harness.jobs.control.survivors import first_lose, node_leave
 from harness.jobs.models import Job, JobAttempt, JobEvent
