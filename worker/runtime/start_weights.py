@@ -84,7 +84,7 @@ def _taken(net: nn.Module, stored: Any) -> Fit:
             fresh[name] = reason
             continue
         value = stored.get_tensor(names[name])
-        if value.is_floating_point() and not bool(value.isfinite().all()):
+        if _is_ruined(value, is_learnt=id_of(tensor) in learnt):
             hint = "Save the weights of an earlier epoch."
             raise ProgramFailure(FailureCode.DATA_ERROR, f"{name} of the weights file is not finite.", hint)
         with torch.no_grad():
@@ -101,6 +101,11 @@ def _taken(net: nn.Module, stored: Any) -> Fit:
     return Fit(
         taken=tuple(taken), taken_parameters=taken_parameters, parameters=parameters, fresh=left, unknown=unknown
     )
+
+
+def _is_ruined(value: Tensor, *, is_learnt: bool) -> bool:
+    """Whether a training that went wrong left it so; buffers, such as masks of attention, may hold infinite numbers."""
+    return value.is_floating_point() and not bool((value.isfinite() if is_learnt else ~value.isnan()).all())
 
 
 def id_of(tensor: Tensor) -> int:
