@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Count, QuerySet
 
-from harness.accounts.access import require, visible_projects
+from harness.accounts.access import projects_with_role, require, visible_projects
 from harness.accounts.audit import audit_write
 from harness.accounts.models import Project, Role, User
 from harness.broker import task_send_on_commit
@@ -35,6 +36,15 @@ def weights_list(*, user: User, project: Project | None = None, sha256: str = ""
     rows = rows.filter(project=project) if project is not None else rows
     rows = rows.filter(sha256=sha256) if sha256 else rows
     return rows.annotate(jobs_count=Count("jobs")).select_related("project", "owner").order_by("-created_at", "pk")
+
+
+def weights_deletable(*, user: User, rows: Iterable[WeightsFile]) -> set[str]:
+    """Ids of those of `weights_list` that the person may delete now."""
+    member, admin = (
+        set(projects_with_role(user, role).values_list("pk", flat=True)) for role in (Role.MEMBER, Role.ADMIN)
+    )
+    free = (row for row in rows if not row.jobs_count)  # type: ignore[attr-defined]
+    return {row.pk for row in free if row.project_id in (member if row.owner_id == user.pk else admin)}
 
 
 def weights_of(project: Project) -> list[WeightsFile]:
