@@ -110,6 +110,11 @@ def test_weights_that_are_no_numbers_are_refused_by_name(tmp_path: Path) -> None
     assert error.message == "2.bias of the weights file is not finite."
 
 
+def test_a_number_that_is_too_large_for_the_model_is_refused(tmp_path: Path) -> None:
+    error = refused(model(), {**trained(), "2.bias": torch.full((3,), 1e300, dtype=torch.float64)}, tmp_path)
+    assert error.message == "2.bias of the weights file is not finite."
+
+
 def test_a_mask_of_infinite_numbers_is_taken_and_one_of_no_numbers_refused(tmp_path: Path) -> None:
     net = model()
     net.register_buffer("mask", torch.zeros(2))
