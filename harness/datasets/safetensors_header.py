@@ -81,7 +81,8 @@ def _json(text: bytes) -> dict[str, Any]:
         return body
 
     try:
-        body = json.loads(text.decode(), object_pairs_hook=unique)
+        body = json.loads(text.decode(), object_pairs_hook=unique, parse_int=_whole)
+        json.dumps(body, ensure_ascii=False).encode()  # no half of a letter, which the library does not read
     except (ValueError, RecursionError) as error:
         raise _fault(f"its header is not JSON: {str(error)[:100]}") from error
     if not isinstance(body, dict) or not text.startswith(b"{"):
@@ -116,8 +117,8 @@ def _checked(body: dict[str, Any], numbers_bytes: int) -> Header:
 
 def _tensor(name: str, tensor: Any) -> tuple[str, int, int, int]:
     """(kind of numbers, how many, where they begin and end). Raises `Invalid`."""
-    if not isinstance(tensor, dict) or not {"dtype", "shape", "data_offsets"} <= tensor.keys():
-        raise _fault(f"{_shown(name)} is no tensor with dtype, shape and data_offsets")
+    if not isinstance(tensor, dict) or {"dtype", "shape", "data_offsets"} != tensor.keys():
+        raise _fault(f"{_shown(name)} is no tensor with dtype, shape and data_offsets, and nothing else")
     dtype, shape, offsets = tensor["dtype"], tensor["shape"], tensor["data_offsets"]
     if not isinstance(dtype, str) or dtype not in DTYPE_BYTES:
         kinds = ", ".join(DTYPE_BYTES)
@@ -131,6 +132,10 @@ def _tensor(name: str, tensor: Any) -> tuple[str, int, int, int]:
     if end - begin != count * DTYPE_BYTES[dtype]:
         raise _fault(f"{_shown(name)} has {end - begin:,} bytes, and its shape asks for {count * DTYPE_BYTES[dtype]:,}")
     return dtype, count, begin, end
+
+
+def _whole(digits: str) -> int:
+    return -1 if digits.startswith("-") else int(digits)  # the library takes no -0, either
 
 
 def _is_counts(value: Any) -> bool:

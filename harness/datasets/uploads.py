@@ -41,7 +41,7 @@ def upload_create(
     filename = source_name_clean(filename)
     plain = options_plain(options_check(options))
     if len(name) > 120:
-        raise Invalid("A dataset needs a name of at most 120 characters.", field="name", hint="Give it a short name.")
+        raise Invalid("The name may have 120 characters at most.", field="name", hint="Give it a short name.")
     if size_bytes is not None:
         _size_check(filename, size_bytes)
     space_check(size_bytes or 0)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Count, QuerySet
 
-from harness.accounts.access import require, visible_projects
+from harness.accounts.access import projects_with_role, require, visible_projects
 from harness.accounts.audit import audit_write
 from harness.accounts.models import Project, Role, User
 from harness.broker import task_send_on_commit
@@ -23,6 +24,8 @@ from harness.storage.sizes import content_measure
 from worker.plan import START_WEIGHTS
 from worker.words import counted
 
+FRESH = "auto"
+"""What `model.weights` of a spec says where it names no file."""
 _NONE = "There is no such weights file."
 _HINT = "`dlh weights list` and the page Weights files show those of your projects."
 
@@ -33,6 +36,15 @@ def weights_list(*, user: User, project: Project | None = None, sha256: str = ""
     rows = rows.filter(project=project) if project is not None else rows
     rows = rows.filter(sha256=sha256) if sha256 else rows
     return rows.annotate(jobs_count=Count("jobs")).select_related("project", "owner").order_by("-created_at", "pk")
+
+
+def weights_deletable(*, user: User, rows: Iterable[WeightsFile]) -> set[str]:
+    """Ids of those of `weights_list` that the person may delete now."""
+    member, admin = (
+        set(projects_with_role(user, role).values_list("pk", flat=True)) for role in (Role.MEMBER, Role.ADMIN)
+    )
+    free = (row for row in rows if not row.jobs_count)  # type: ignore[attr-defined]
+    return {row.pk for row in free if row.project_id in (member if row.owner_id == user.pk else admin)}
 
 
 def weights_of(project: Project) -> list[WeightsFile]:
@@ -48,8 +60,16 @@ def weights_get(*, user: User, weights_id: str) -> WeightsFile:
     return found
 
 
-def weights_named(project: Project, name: str) -> WeightsFile:
-    """What `model.weights` of a spec means in a project: an id, or a name that one file has. Raises `Invalid`."""
+def weights_named(project: Project, name: str, *, before: WeightsFile | None = None) -> WeightsFile | None:
+    """What `model.weights` of a spec means in a project: an id, or a name that one file has; None: fresh ones.
+
+    `before`: what it meant in the job before a change, or in the one that it is a copy of; that it means then, though
+    another file has got its name meanwhile. Raises `Invalid`.
+    """
+    if name == FRESH:
+        return None
+    if before is not None and before.project_id == project.pk and name in {before.pk, before.name}:
+        return before
     rows = WeightsFile.objects.filter(project=project)
     found = list(rows.filter(pk=name)) or list(rows.filter(name=name).order_by("-created_at", "pk")[:10])
     if len(found) == 1:
@@ -60,7 +80,19 @@ def weights_named(project: Project, name: str) -> WeightsFile:
             f"{len(found)} weights files of {project.name} are named {name}: {ids}.", field="model.weights",
             hint="Use an id instead.",
         )  # fmt: skip
-    raise Invalid(f"There is no weights file {name!r} in {project.name}.", field="model.weights", hint=_HINT)
+    raise _unknown(name, project)
+
+
+def _unknown(name: str, project: Project) -> Invalid:
+    return Invalid(f"There is no weights file {name!r} in {project.name}.", field="model.weights", hint=_HINT)
+
+
+def weights_hold(weights: WeightsFile | None) -> None:
+    """Keep a file from being deleted until the transaction ends. Raises `Invalid` where it was already."""
+    if weights is None:
+        return
+    if not WeightsFile.objects.select_for_update().filter(pk=weights.pk).exists():
+        raise _unknown(weights.name, weights.project)
 
 
 def weights_finish(*, upload: Upload) -> WeightsFile:
@@ -98,7 +130,8 @@ def _made_of(upload: Upload) -> WeightsFile | None:
 
 def _made(upload: Upload, path: Path) -> WeightsFile:
     header, sha256 = header_read(path), file_sha256(path)
-    name = upload.name or upload.filename[: -len(SUFFIX)][:120] or upload.filename[:120]
+    name = (upload.name or upload.filename[: -len(SUFFIX)][:120]).strip() or upload.filename[:120]
+    name = f"{name}{SUFFIX}" if name == FRESH else name  # which in a spec names no file
     with contents_held():
         _place(path, sha256)
         content_measure(sha256)
@@ -120,7 +153,6 @@ def _place(source: Path, sha256: str) -> None:
     """Put the file into the folder of its content, which nodes fetch as they do data; safe where two do it at once."""
     paths = settings.STORE.dataset(sha256)
     paths.packed.mkdir(parents=True, exist_ok=True)
-    os.utime(paths.root)  # young again: a purge that runs now leaves it
     source.chmod(0o644)  # ranks, which may be another user, read it
     target = paths.packed / START_WEIGHTS
     with disk_full_told():
@@ -130,6 +162,7 @@ def _place(source: Path, sha256: str) -> None:
             pass
         except OSError:
             file_copy(source, target)
+    os.utime(paths.root)  # now: a copy to the object store that was made meanwhile is made again
     unit_keep(f"datasets/{sha256}")
 
 

@@ -8,13 +8,14 @@ from functools import partial
 
 from django.conf import settings
 
+from harness.datasets.safetensors_header import is_weights
 from harness.datasets.uploads import upload_append, upload_resize, upload_restart
 from harness.errors import NoSpace, TooLarge
 from harness.fetches import claims
 from harness.fetches.answers import Answer
 from harness.fetches.models import Fetch
 from harness.fetches.pace import Pace
-from harness.fetches.rules import fetch_rules
+from harness.fetches.rules import NO_WEIGHTS, NO_WEIGHTS_HINT, fetch_rules
 from harness.fetches.share_pages import page_answered
 from harness.fetches.source import PIECE_BYTES, Asked, Source
 from harness.fetches.trouble import FetchChanged, FetchRefused, FetchTrouble
@@ -83,6 +84,8 @@ class Bringing:
             raise FetchRefused("web_page", page.message, page.hint)
         if not head:
             raise FetchRefused("empty", "The file at this address is empty.", "Check the address.")
+        if is_weights(answer.name):  # the address need not say so
+            raise FetchRefused("weights", NO_WEIGHTS, NO_WEIGHTS_HINT)
         upload_restart(upload=self._upload, filename=answer.name)
         if answer.total_bytes is not None:
             upload_resize(upload=self._upload, size_bytes=answer.total_bytes)

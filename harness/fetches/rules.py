@@ -12,6 +12,8 @@ from harness.outward.address import AddressRefused, Rules, number_check, url_rea
 
 URL_LETTERS_MAX = 4000
 """Signed addresses are long."""
+NO_WEIGHTS = "Weights files are uploaded, not fetched."
+NO_WEIGHTS_HINT = "Download the file, then upload it: dlh weights add FILE, or on the page Upload data."
 _PLAIN = "!#$%&'()*+,/:;=?@[]~"
 
 

@@ -16,7 +16,7 @@ from harness.datasets.uploads import upload_create, upload_delete
 from harness.errors import Conflict, Invalid
 from harness.fetches.models import Fetch, FetchState
 from harness.fetches.names import name_of_url
-from harness.fetches.rules import fetch_check, url_check
+from harness.fetches.rules import NO_WEIGHTS, NO_WEIGHTS_HINT, fetch_check, url_check
 
 FETCH_TASK = "control.fetch"
 
@@ -33,10 +33,7 @@ def fetch_create(
     fetch_check()
     url = url_check(url)
     if is_weights(name_of_url(url)):
-        raise Invalid(
-            "Weights files are uploaded, not fetched.", field="url",
-            hint="Download the file, then upload it: dlh weights add FILE, or on the page Upload data.",
-        )  # fmt: skip
+        raise Invalid(NO_WEIGHTS, field="url", hint=NO_WEIGHTS_HINT)
     with transaction.atomic():
         upload = upload_create(
             user=user, project=project, filename=name_of_url(url), size_bytes=None, name=name, options=options

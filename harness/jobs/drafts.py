@@ -17,7 +17,7 @@ from harness.accounts.models import Project, Role, User
 from harness.datasets.content import space_check
 from harness.datasets.models import Dataset
 from harness.datasets.selectors import dataset_profile
-from harness.datasets.weights import weights_named
+from harness.datasets.weights import weights_hold, weights_named
 from harness.errors import Conflict, NotFound
 from harness.ids import new_id
 from harness.jobs import programs
@@ -101,6 +101,7 @@ def _create(
         job.name = _job_name(name or wish.name, dataset, job.family)
         job.suggestions = programs.suggestions_of(wish, dataset_profile(dataset), hardware())
         with transaction.atomic():
+            weights_hold(job.weights)
             job.save(force_insert=True)
             job_note(job, "person", "Draft made" + (f" from {parent.name}" if parent else ""), actor=user)
     except BaseException:
@@ -143,7 +144,8 @@ def _fill(job: Job, wish: TaskSpec, resolved: Resolved, dataset: Dataset) -> Non
     job.dataset_sha256 = dataset.sha256
     job.task = str(resolved.spec.get("task", ""))
     job.family = "own" if job.program_own else str(resolved.spec.get("model", {}).get("family", ""))
-    job.weights = None if wish.model.weights == "auto" else weights_named(job.project, wish.model.weights)
+    before = job.weights or (job.parent.weights if job.parent else None)
+    job.weights = weights_named(job.project, wish.model.weights, before=before)
     job.metric_name = str(resolved.spec.get("objective", {}).get("metric", ""))
     job.epochs = int(resolved.spec.get("training", {}).get("epochs", 0) or 0)
     job.deadline_at = wanted_deadline(wish)
@@ -193,6 +195,7 @@ def job_spec_update(*, user: User, job: Job, spec: str | dict[str, Any], taken: 
         programs.files_replace(paths.program, {**program.files, **edited})
         named, job.taken = job.spec.get("name"), job.taken if taken is None else dict(taken)
         _fill(job, wish, resolved, job.dataset)
+        weights_hold(job.weights)
         if wish.name and wish.name != named:  # the old name in the spec takes back no later one: a clone's, a rename
             job.name = wish.name
         return _draft_save(job, user, "Spec changed")

@@ -83,12 +83,11 @@ def _taken(net: nn.Module, stored: Any) -> Fit:
         if reason := _misfit(tensor, name, names, stored):
             fresh[name] = reason
             continue
-        value = stored.get_tensor(names[name])
-        if value.is_floating_point() and not bool(value.isfinite().all()):
-            hint = "Save the weights of an earlier epoch."
-            raise ProgramFailure(FailureCode.DATA_ERROR, f"{name} of the weights file is not finite.", hint)
         with torch.no_grad():
-            tensor.copy_(value)
+            tensor.copy_(stored.get_tensor(names[name]))
+        if _is_ruined(tensor, is_learnt=id_of(tensor) in learnt):
+            hint = "Save the weights of an earlier epoch, or as float32."
+            raise ProgramFailure(FailureCode.DATA_ERROR, f"{name} of the weights file is not finite.", hint)
         taken.append(name)
         stores.add(id_of(tensor))
     # of tensors that share their memory, files have only one
@@ -101,6 +100,12 @@ def _taken(net: nn.Module, stored: Any) -> Fit:
     return Fit(
         taken=tuple(taken), taken_parameters=taken_parameters, parameters=parameters, fresh=left, unknown=unknown
     )
+
+
+def _is_ruined(value: Tensor, *, is_learnt: bool) -> bool:
+    """Whether a training that went wrong left it so, or it is too large for the model's kind of numbers; buffers, such
+    as masks of attention, may be infinite."""
+    return value.is_floating_point() and not bool((value.isfinite() if is_learnt else ~value.isnan()).all())
 
 
 def id_of(tensor: Tensor) -> int:

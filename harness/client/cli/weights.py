@@ -13,6 +13,8 @@ from harness.client.client import Client, Json
 from harness.client.errors import BadInput
 from harness.client.transport import segment
 
+_FILE_SUFFIXES = (WEIGHTS_SUFFIX, ".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle")
+"""What ends so is meant as a file, also where there is none."""
 app = typer.Typer(help="Weights files, for jobs to start from: add, list, rm.", no_args_is_help=True)
 WeightsOption = Annotated[
     str,
@@ -81,8 +83,8 @@ def weights_rm(
 def weights_named(client: Client, text: str, dataset_id: str, *, quiet: bool) -> str:
     """What `model.weights` is to say for a job of this dataset; uploaded if it is a file. Raises `BadInput`."""
     path = Path(text).expanduser()
-    if not (path.exists() or "/" in text or path.suffix):
-        return text
+    if not (path.is_file() or "/" in text or path.suffix.lower() in _FILE_SUFFIXES):
+        return text  # names may have dots: resnet50.a1_in1k
     project = client.dataset(dataset_id)["project"]
     return str(weights_upload(client, path, project=project, quiet=quiet)["id"])
 

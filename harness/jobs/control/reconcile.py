@@ -29,6 +29,7 @@ from harness.jobs.stopping import stop_message
 from harness.pool.broker_users import broker_users_restore
 from harness.pool.models import Node, NodeState
 from harness.pool.services import node_queue, nodes_mark_down
+from harness.release import release
 from worker.events import FailureCode, Outcome, lease_key
 from worker.states import HAS_ATTEMPT, JobState
 
@@ -145,11 +146,7 @@ def _start_again(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, ste
     if may_lose and gone and waited > ANSWER_LIMIT:
         attempt_end(attempt, Outcome.LOST, _lost_words(attempt, nodes))
     elif may_lose and attempt.sends >= SENDS_MAX and waited > ANSWER_LIMIT:
-        failure = {
-            "code": str(FailureCode.START_FAILED),
-            "message": f"The node {', '.join(_nodes_of(attempt))} did not answer {attempt.sends} start messages.",
-        }
-        attempt_end(attempt, Outcome.LOST, failure)
+        attempt_end(attempt, Outcome.LOST, _unanswered_words(attempt, nodes))
     elif attempt.job.state == JobState.PLACED and (attempt.sent_at is None or waited > ANSWER_LIMIT):
         _log.info("sending the start of %s/%s again", attempt.job_id, attempt.number)
         start_send(attempt)
@@ -173,6 +170,17 @@ def _lost_words(attempt: JobAttempt, nodes: dict[str, Node]) -> dict[str, str]:
         f"The node {', '.join(down)} does not answer." if down else f"The run on {', '.join(names)} stopped responding."
     )
     return {"code": str(FailureCode.NODE_LOST), "message": message}
+
+
+def _unanswered_words(attempt: JobAttempt, nodes: dict[str, Node]) -> dict[str, str]:
+    """With what most often is the reason: an older agent refuses plans with what it does not know, weights for one."""
+    names, ours = _nodes_of(attempt), release()
+    message = f"The node {', '.join(names)} did not answer {attempt.sends} start messages."
+    theirs = {name: str(nodes[name].description.get("release") or "an older one") for name in names}
+    others = ", ".join(f"{name} has {told}" for name, told in theirs.items() if told != ours)
+    if others:
+        message += f" Perhaps it cannot read them: the portal has release {ours} of the platform, and {others}."
+    return {"code": str(FailureCode.START_FAILED), "message": message}
 
 
 def _orphans_stop(nodes: dict[str, Node]) -> None:

@@ -8,7 +8,7 @@ from itertools import islice
 
 from django.utils import timezone
 
-from harness.datasets.models import Dataset
+from harness.datasets.models import Dataset, WeightsFile
 from harness.jobs.control.leftovers import leftovers_remove
 from harness.jobs.models import Job
 from harness.jobs.sizes import ANEW_AFTER, job_measure
@@ -48,6 +48,7 @@ def _jobs_due() -> Iterable[str]:
 def _contents_due() -> Iterable[str]:
     """Those that were never measured, then those measured long ago; sizes of contents that nobody names any more go."""
     named = set(Dataset.objects.order_by().values_list("sha256", flat=True).distinct())
+    named |= set(WeightsFile.objects.order_by().values_list("sha256", flat=True).distinct())
     named |= set(Job.objects.order_by().values_list("dataset_sha256", flat=True).distinct())
     known = dict(ContentSize.objects.values_list("sha256", "measured_at"))
     ContentSize.objects.filter(pk__in=sorted(set(known) - named)[:500]).delete()

@@ -6,7 +6,7 @@ from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponseBase
 from django.urls import reverse
 
-from harness.datasets.weights import weights_delete, weights_get, weights_list
+from harness.datasets.weights import weights_deletable, weights_delete, weights_get, weights_list
 from harness.pages.web import change, page, person, show
 
 PAGE_SIZE = 30
@@ -15,8 +15,10 @@ PAGE_SIZE = 30
 @page("GET", "HEAD")
 def weights_index(request: HttpRequest) -> HttpResponseBase:
     """What there is, how much it holds, and how many jobs start from it."""
-    rows = Paginator(weights_list(user=person(request)), PAGE_SIZE).get_page(request.GET.get("page"))
-    return show(request, "datasets/weights.html", {"rows": rows}, nav="datasets")
+    user = person(request)
+    rows = Paginator(weights_list(user=user), PAGE_SIZE).get_page(request.GET.get("page"))
+    context = {"rows": rows, "deletable": weights_deletable(user=user, rows=rows)}
+    return show(request, "datasets/weights.html", context, nav="datasets")
 
 
 @page("POST")

@@ -37,6 +37,16 @@ def test_a_job_starts_from_a_file_or_from_what_is_there(dlh: Dlh, file: Path, da
     assert gone.code == 2 and "2 jobs started from this weights file" in gone.err
 
 
+def test_a_name_with_a_dot_is_no_file_nor_is_a_folder(
+    dlh: Dlh, file: Path, dataset: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "resnet50.a1_in1k").mkdir()
+    dlh("--project", "birds", "weights", "add", file, "--name", "resnet50.a1_in1k")
+    made = dlh("submit", "--data", dataset.pk, "--weights", "resnet50.a1_in1k", "--draft", "--json").json
+    assert made["weights"]["name"] == "resnet50.a1_in1k"
+
+
 def test_what_no_job_starts_from_is_deleted(dlh: Dlh, file: Path) -> None:
     made = dlh("--project", "birds", "weights", "add", file, "--json").json
     assert dlh("weights", "rm", made["id"]).code == 0

@@ -82,6 +82,10 @@ def test_a_number_alone_and_an_empty_tensor_are_tensors(tmp_path: Path) -> None:
         (changed(data_offsets=[12, 24]), "gap or overlap"),
         (changed(data_offsets=[28, 40]), "gap or overlap"),
         (changed("encoder.weight", data_offsets=[12, 36]), "gap or overlap"),
+        (changed(more=float("nan")), "and nothing else"),
+        (file_of(header_of({"\ud800": [1]}), bytes(4)), "not JSON"),
+        (file_of({"__metadata__": {"by": "\udfff"}, **header_of()}, NUMBERS), "not JSON"),
+        (file_of(json.dumps(header_of()).replace("[0,", "[-0,").encode(), NUMBERS), "data_offsets of 'encoder.weight'"),
     ],
 )
 def test_a_file_that_is_damaged_cut_or_lies_is_refused_in_words(tmp_path: Path, body: bytes, said: str) -> None:

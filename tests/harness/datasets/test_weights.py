@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,10 +11,13 @@ import pytest
 from django.conf import settings
 
 from harness.datasets import weights
+from harness.datasets.content import file_copy
 from harness.datasets.models import Upload, WeightsFile
 from harness.datasets.uploads import upload_append, upload_create, upload_list
 from harness.errors import Conflict, Forbidden, Invalid, NotFound, TooLarge
 from harness.jobs.control.contents import content_purge, contents_tidy
+from harness.jobs.control.sizing import sizes_refresh
+from harness.storage.models import ContentSize
 from harness.storage.use import storage_of
 from tests.factory_weights import safetensors, weights_make
 
@@ -54,6 +58,34 @@ def test_a_project_pays_once_for_the_same_bytes(mine: Any, people: Any) -> None:
     assert used_bytes >= mine.size_bytes
     weights_make(people.owner, people.project, name="other")
     assert storage_of(people.project).use.used_bytes == used_bytes
+
+
+def test_what_was_measured_of_it_stays_as_long_as_it_does(mine: Any, people: Any) -> None:
+    sizes_refresh()
+    assert ContentSize.objects.filter(pk=mine.sha256).exists()
+    weights.weights_delete(user=people.owner, weights=mine)
+    sizes_refresh()
+    assert not ContentSize.objects.exists()
+
+
+def test_no_file_has_the_name_that_stands_for_fresh_weights(people: Any) -> None:
+    assert weights_make(people.owner, people.project, "auto.safetensors").name == "auto.safetensors"
+    assert weights_make(people.owner, people.project, " spaced .safetensors").name == "spaced"
+
+
+def test_its_folder_is_new_once_the_file_lies_there_so_that_the_object_store_gets_it(
+    people: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_link(*_given: Any) -> None:
+        raise OSError
+
+    def slowly(source: Path, target: Path) -> None:
+        file_copy(source, target)
+        os.utime(target.parent.parent, (0, 0))
+
+    monkeypatch.setattr(os, "link", no_link)
+    monkeypatch.setattr(weights, "file_copy", slowly)
+    assert packed(weights_make(people.owner, people.project)).parent.stat().st_mtime > 0
 
 
 def test_a_file_that_cannot_be_used_is_refused_and_leaves_nothing(people: Any) -> None:

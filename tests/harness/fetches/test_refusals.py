@@ -28,6 +28,14 @@ def test_a_web_page_is_no_data_whatever_it_is_called(files, fetched, headers):
     assert Dataset.objects.count() == 0 and fetch.upload.size_bytes == 0
 
 
+@pytest.mark.parametrize(("name", "code"), [("a.safetensors", "weights"), ("a.pt", "weights_pickle")])
+def test_weights_that_only_the_answer_names_as_such_are_refused(files, fetched, name, code):
+    files.acts["/latest"] = whole(b"x" * 100, Content_Disposition=f'attachment; filename="{name}"')
+    fetch = fetched("/latest")
+    assert (fetch.state, fetch.problem["code"]) == ("failed", code) and fetch.problem["hint"]
+    assert Dataset.objects.count() == 0
+
+
 def test_a_table_that_the_server_calls_a_page_is_taken(files, fetched):
     files.acts["/t.csv"] = whole(Content_Type="text/html; charset=utf-8")
     assert fetched("/t.csv").state == "done"

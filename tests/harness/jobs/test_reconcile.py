@@ -14,6 +14,7 @@ from harness.jobs.control.hearing import GAP_S, HEARING_KEY
 from harness.jobs.control.reconcile import reconcile
 from harness.jobs.models import Allocation, Checkpoint, JobAttempt, JobEvent
 from harness.pool.models import Node
+from harness.release import release
 from tests.harness.jobs.helpers import age, event, place_now, run_now, stops, tick_later
 
 pytestmark = pytest.mark.django_db
@@ -79,6 +80,27 @@ def test_a_start_that_is_never_answered_is_given_up_and_queued_again(job, node_m
     tick_later()
     job.refresh_from_db()
     assert (job.state, job.token, job.restarts) == ("placed", 2, 1)
+
+
+@pytest.mark.parametrize(("theirs", "said"), [("0.0.1", "node-1 has 0.0.1."), ("", "node-1 has an older one.")])
+def test_a_node_of_another_release_that_never_answers_is_told_as_such(job, node_make, theirs, said):
+    node_make("node-1", description={"release": theirs})
+    attempt = place_now(job)
+    JobAttempt.objects.update(sends=6)
+    age(attempt, sent_at=25, created_at=150)
+    reconcile()
+    attempt.refresh_from_db()
+    assert attempt.failure["message"].endswith(f"the portal has release {release()} of the platform, and {said}")
+
+
+def test_a_node_of_the_same_release_that_never_answers_has_none_to_be_told(job, node_make):
+    node_make("node-1", description={"release": release()})
+    attempt = place_now(job)
+    JobAttempt.objects.update(sends=6)
+    age(attempt, sent_at=25, created_at=150)
+    reconcile()
+    attempt.refresh_from_db()
+    assert attempt.failure["message"] == "The node node-1 did not answer 6 start messages."
 
 
 def test_an_attempt_of_a_silent_node_is_lost_and_goes_on_elsewhere_from_its_checkpoint(job, node_make, tasks_sent):

@@ -13,7 +13,7 @@ from django.db.models import ProtectedError
 
 from harness.datasets.weights import weights_delete
 from harness.errors import Conflict, Invalid
-from harness.jobs import services
+from harness.jobs import programs, services
 from harness.jobs.programs import files_read
 from harness.jobs.results import program_zip
 from harness.storage.items import storage_items
@@ -90,6 +90,31 @@ def test_a_copy_keeps_the_weights_and_a_change_of_the_spec_may_drop_or_change_th
     services.job_spec_update(user=people.owner, job=job, spec={"model": {"weights": "other"}})
     job.refresh_from_db()
     assert job.weights == other
+
+
+def test_a_name_that_another_file_has_got_meanwhile_means_what_it_meant(make: Any, mine: Any, people: Any) -> None:
+    job = make(weights="mine")
+    weights_make(people.owner, people.project, body=safetensors(fill=1))
+    assert services.job_clone(user=people.owner, job=job).weights == mine
+    spec = {"model": {"weights": "mine"}, "training": {"epochs": 3}}
+    assert services.job_spec_update(user=people.owner, job=job, spec=spec).weights == mine
+    with pytest.raises(Invalid, match=f"2 weights files of {people.project.name} are named mine"):
+        make(weights="mine")
+
+
+def test_a_file_that_is_deleted_while_a_job_is_made_is_not_there_for_it(
+    make: Any, mine: Any, people: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = programs.suggestions_of
+
+    def meanwhile(*given: Any) -> Any:
+        weights_delete(user=people.owner, weights=mine)
+        return looks(*given)
+
+    monkeypatch.setattr(programs, "suggestions_of", meanwhile)
+    with pytest.raises(Invalid, match="no weights file 'mine'") as caught:
+        make(weights="mine")
+    assert caught.value.field == "model.weights"
 
 
 def test_a_node_is_told_the_folder_and_of_a_job_without_weights_nothing_new(

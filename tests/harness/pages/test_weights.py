@@ -8,6 +8,7 @@ from typing import Any
 from django.test import Client
 from django.urls import reverse
 
+from harness.accounts.models import Membership, Role, User
 from harness.datasets.models import WeightsFile
 from harness.jobs.models import Job
 from tests.factory_weights import safetensors, weights_make
@@ -31,6 +32,18 @@ def test_an_outsider_sees_none_of_them(world: SimpleNamespace) -> None:
     client = Client()
     client.force_login(world.outsider)
     assert "resnet-trained" not in shown(client, "weights_files")
+
+
+def test_who_may_not_delete_one_has_no_button(world: SimpleNamespace, owner: Client) -> None:
+    address = reverse("weights_remove", args=[world.weights.pk])
+    assert address in shown(owner, "weights_files")
+    mate = User.objects.create_user("mate-of-orchard", password="a-long-password-1")
+    Membership.objects.create(project=world.project, user=mate, role=Role.MEMBER)
+    for user in (mate, world.viewer):
+        client = Client()
+        client.force_login(user)
+        page = shown(client, "weights_files")
+        assert "resnet-trained" in page and address not in page
 
 
 def test_what_jobs_start_from_has_no_button_and_is_refused(world: SimpleNamespace, owner: Client) -> None:

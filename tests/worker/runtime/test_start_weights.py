@@ -110,6 +110,20 @@ def test_weights_that_are_no_numbers_are_refused_by_name(tmp_path: Path) -> None
     assert error.message == "2.bias of the weights file is not finite."
 
 
+def test_a_number_that_is_too_large_for_the_model_is_refused(tmp_path: Path) -> None:
+    error = refused(model(), {**trained(), "2.bias": torch.full((3,), 1e300, dtype=torch.float64)}, tmp_path)
+    assert error.message == "2.bias of the weights file is not finite."
+
+
+def test_a_mask_of_infinite_numbers_is_taken_and_one_of_no_numbers_refused(tmp_path: Path) -> None:
+    net = model()
+    net.register_buffer("mask", torch.zeros(2))
+    assert not taken(net, {**trained(), "mask": torch.tensor([0.0, -torch.inf])}, tmp_path).fresh
+    assert net.state_dict()["mask"].tolist() == [0.0, -torch.inf]
+    error = refused(net, {**trained(), "mask": torch.tensor([0.0, torch.nan])}, tmp_path)
+    assert error.message == "mask of the weights file is not finite."
+
+
 def test_a_file_that_is_missing_or_none_of_weights_is_told(tmp_path: Path) -> None:
     with pytest.raises(ProgramFailure, match="no weights file to start from") as caught:
         weights_take(model(), spec(), tmp_path / "none.safetensors")
