@@ -57,6 +57,15 @@ def test_the_page_says_what_holds_up_results_whose_node_answers(
     assert page.count(why) == 1 and "is on its way from node-1" in page
 
 
+def test_of_a_run_whose_node_does_not_say_how_it_ended_nothing_is_guessed(
+    people: SimpleNamespace, job_make: Any, node_make: Any, tasks_sent: list[Any], client: Client
+) -> None:
+    node_make()
+    job: Job = run_now(job_make()).job
+    events_apply(job.pk, [event(job, "returning", 5, rank=-1, node="node-1")])
+    assert "The job is over once all has arrived." in shown(client, job, people.owner)
+
+
 def test_the_api_names_the_node_and_until_when(awaited: Job, people: SimpleNamespace, client: Client) -> None:
     client.force_login(people.owner)
     told = client.get(f"/api/v1/jobs/{awaited.pk}").json()["awaited"]
