@@ -232,10 +232,12 @@ def _train_again(user: User, job: Job, awaited: Awaited, checkpoint: str) -> Job
     told = f"{user.username} does not wait for its results, which are on {awaited.node} alone."
     attempt = job.attempts.get(number=job.token)
     failure = {"code": str(FailureCode.NODE_LOST), "message": told}
-    if not attempt_end(attempt, Outcome.LOST, failure, forgiven=True):
-        raise _wrong_state(job, "resumed")
-    Job.objects.filter(pk=job.pk, state=JobState.QUEUED).update(resume_from=checkpoint)
-    return job_moved(job)
+    with transaction.atomic():  # nobody places it before it knows its checkpoint
+        if not attempt_end(attempt, Outcome.LOST, failure, forgiven=True):
+            raise _wrong_state(job, "resumed")
+        Job.objects.filter(pk=job.pk, state=JobState.QUEUED).update(resume_from=checkpoint)
+    job = job_moved(job)
+    return job_resume(user=user, job=job, checkpoint=checkpoint) if awaited.pauses else job
 
 
 def _no_resume(job: Job) -> Conflict:

@@ -117,19 +117,7 @@ def header(job: Job) -> dict[str, Any]:
         "returning": returning_of(job),
         "emulated": emulated_words(job),
         "awaited": results_awaited(job),
-        "held_up": _held_up(job),
     }
-
-
-def _held_up(job: Job) -> str:
-    """Why results do not return, as their node said last; empty where it said nothing of it."""
-    if job.state != JobState.RETURNING:
-        return ""
-    since = job.events.filter(kind="state", new_state=JobState.RETURNING, token=job.token).order_by("-pk").first()
-    if since is None:
-        return ""
-    notes = job.events.filter(kind="note", token=job.token, pk__gt=since.pk)
-    return notes.order_by("-pk").values_list("message", flat=True).first() or ""
 
 
 def _finish_spreads(job: Job) -> bool:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
+from harness.jobs.control.awaited import had_succeeded
 from harness.jobs.control.returns import nodes_returning, was_to_pause
 from harness.jobs.models import Job, JobAttempt, JobEvent
+from worker.events import Outcome
 from worker.states import JobState
 
 
@@ -17,8 +21,8 @@ class Returning:
     nodes: tuple[str, ...]
     since: datetime | None
     """Since when its devices are free."""
-    pauses: bool
-    """Whether it was asked to pause before."""
+    then: str
+    """What the job does once all has arrived: after *The job*."""
     failure: str
     """Why the run failed, where it did."""
     told: str
@@ -38,7 +42,18 @@ def returning_of(job: Job) -> Returning | None:
     return Returning(
         nodes=nodes_returning(attempt),
         since=attempt.released_at,
-        pauses=was_to_pause(job),
+        then=_then(job, attempt, begun.data if begun else {}),
         failure=attempt.run_failure.message if attempt.run_failure else "",
         told=notes.values_list("message", flat=True).first() or "",
     )
+
+
+def _then(job: Job, attempt: JobAttempt, told: Mapping[str, Any]) -> str:
+    """As `attempt_end` has it, so far as the end of its ranks was `told`."""
+    if attempt.run_failure:
+        return "fails"
+    if had_succeeded(attempt):
+        return "is over"
+    if was_to_pause(job):
+        return "waits for devices again" if job.preempted else "is paused"
+    return "starts again" if told.get("outcome") == Outcome.LOST else "is over"

@@ -13,29 +13,26 @@ from django.utils import timezone
 from harness.accounts.access import require_admin
 from harness.accounts.audit import audit_write
 from harness.accounts.models import User
-from harness.broker import own_clock_ahead_s, publish_pool, task_send_on_commit
+from harness.broker import publish_pool, task_send_on_commit
 from harness.errors import Conflict, Invalid, NotFound
-from harness.plain import INTEGER_MAX, plain
-from harness.pool.devices import DeviceFields, device_find, devices_follow
-from harness.pool.idle_power import IdleReading, idle_power_keep, idle_readings
-from harness.pool.models import Device, DeviceKind, NetworkEncryption, Node, NodeState, Policy, PoolSetting
+from harness.pool.devices import device_find, devices_follow
+from harness.pool.idle_power import idle_power_keep
+from harness.pool.models import Device, NetworkEncryption, Node, NodeState, Policy, PoolSetting
 from harness.pool.naming import node_named
 from harness.pool.power import power_table_check
 from harness.pool.presence import absence_begin, absence_end, absence_until
-from harness.pool.terms import CLOCK_LIMIT_S, NODE_NAME
+from harness.pool.reports import CLOCK_OFF, report_read
+from harness.pool.terms import NODE_NAME
 from worker.queues import node_queue_name
 
 HEARTBEAT_LIMIT = timedelta(seconds=20)
 """A node without a heartbeat for this long is down."""
-CLOCK_OFF = "clock_off_s"
-"""In `Node.description`: how far its clock is ahead of ours (behind: below 0), where that is too far for work."""
 CO2_MAX_G_PER_KWH = 5000.0
 DATA_LEAST, DATA_MAX = 0.01, 1e6
 """MiB/s by which data can be taken to come to a node."""
 SLOWDOWN_MAX = 100.0
 NEAR_MOST = 60
 """Letters of a rack's name."""
-_SMALL_MAX, _INTEGER_MAX = 2**15 - 1, 2**31 - 1
 _log = logging.getLogger(__name__)
 
 
@@ -187,7 +184,7 @@ def node_report(report: dict[str, Any]) -> Node | None:
         _log.warning("dropped the report of a node with a bad name: %r", name[:80])
         return None
     try:
-        told, devices, readings = _report_read(report)
+        told, devices, readings = report_read(report)
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
         _log.warning("dropped a report of the node %s: %s: %s", name, type(error).__name__, error)
         return None
@@ -211,50 +208,6 @@ def node_report(report: dict[str, Any]) -> Node | None:
             publish_pool("node", {"node": name, "state": node.state})
             task_send_on_commit("control.tick")
     return node
-
-
-def _report_read(report: dict[str, Any]) -> tuple[dict[str, Any], DeviceFields, list[IdleReading]]:
-    """(fields of the node, its devices, what they draw idle). Raises one of several errors where the report makes no
-    sense."""
-    report = plain(report)
-    node = {
-        "cpu_cores": _whole(report.get("cpu_cores", 0), _INTEGER_MAX),
-        "memory_bytes": _whole(report.get("memory_bytes", 0)),
-        "sandbox_level": _whole(report.get("sandbox_level", 0), _SMALL_MAX),
-        "sandbox_reason": str(report.get("sandbox_reason", "")),
-        "description": {**dict(report.get("description", {})), **_clock_off(report.get("clock_ahead_s"))},
-        "boot_id": str(report.get("boot_id", ""))[:64],
-        "address": str(report.get("address", ""))[:64],
-        "running": [{"job_id": str(item["job_id"]), "token": int(item["token"])} for item in report.get("running", [])],
-    }
-    devices = {
-        (DeviceKind(item["kind"]).value, _whole(item["index"], _INTEGER_MAX)): {
-            "model_name": str(item.get("model_name", ""))[:120],
-            "memory_bytes": _whole(item.get("memory_bytes", 0)),
-            "uuid": str(item.get("uuid", ""))[:80],
-        }
-        for item in report.get("devices", [])
-    }
-    return node, devices, idle_readings(report.get("idle_power"))
-
-
-def _clock_off(ahead_s: Any) -> dict[str, float]:
-    """How far the node's clock is off ours where that is too far; `ahead_s`: how far it is ahead of the broker's.
-
-    Both are compared with the broker's, so that it does not matter how long the report was under way.
-    """
-    if ahead_s is None or (ours_s := own_clock_ahead_s()) is None:
-        return {}
-    off_s = round(float(ahead_s) - ours_s, 1)
-    return {CLOCK_OFF: off_s} if abs(off_s) > CLOCK_LIMIT_S else {}
-
-
-def _whole(value: Any, most: int = INTEGER_MAX) -> int:
-    """A number that its column holds. Raises `ValueError`, `TypeError`."""
-    number = int(value)
-    if not 0 <= number <= most:
-        raise ValueError(f"{number} is not from 0 to {most}")
-    return number
 
 
 def nodes_mark_down(now: datetime) -> list[str]:

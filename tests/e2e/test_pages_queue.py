@@ -59,6 +59,19 @@ def test_a_row_that_is_dropped_moves_only_once_that_is_confirmed(queued: tuple[A
     assert order(page)[1:] == [last, first]
 
 
+def test_a_link_in_a_row_that_cannot_be_moved_is_dragged_nowhere(
+    queued: tuple[Any, str, str], open_as: Callable[..., Any]
+) -> None:
+    _, first, last = queued
+    page = open_as("owner")
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    visit(page, "/queue/")
+    page.locator("[data-mount=queue][data-mounted]").wait_for()
+    page.drag_and_drop(f"tr[data-job='{last}'] a", f"tr[data-job='{first}'] {PLACE}")
+    assert faults == [] and page.url.endswith("/queue/")
+
+
 def test_by_keyboard_an_arrow_that_was_looked_at_is_carried_out_beside_it(queued: tuple[Any, str, str]) -> None:
     page, first, last = queued
     page.locator(f"tr[data-job='{last}'] summary").press("Enter")

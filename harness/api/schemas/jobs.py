@@ -187,6 +187,7 @@ class AwaitedOut(Schema):
 
     node: str
     until: datetime = Field(description="Then it trains again from its newest checkpoint; *resume* has it do so now.")
+    pauses: bool = Field(description="It is paused then instead, as a person had asked for.")
 
 
 class JobDetail(JobOut):

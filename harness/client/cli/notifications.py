@@ -43,7 +43,7 @@ def _show(found: Json) -> None:
             ("E-mail", f"{email} ({found['email_obstacle']})" if found["email_obstacle"] else email),
             ("Webhook", found["webhook"] or "off"),
             ("Of", ", ".join(chosen) or "nothing"),
-            ("Times in e-mails", found["time_zone"] or "as in the browser last used"),
+            ("Times in e-mails", found.get("time_zone") or "as in the browser last used"),
             ("All jobs of", ", ".join(found["projects"]) or "no project: only your own jobs"),
         ]
     )

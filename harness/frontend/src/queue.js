@@ -23,7 +23,7 @@ export function mount(root) {
     target?.classList.add("drop-before");
   };
   root.addEventListener("dragstart", (event) => {
-    held = row(event);
+    held = event.target.closest?.("tr[data-job][draggable]"); // a link in another row can be dragged, too
     if (!held) return;
     event.dataTransfer.effectAllowed = "move";
     event.dataTransfer.setData("text/plain", held.dataset.job);

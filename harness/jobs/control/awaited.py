@@ -14,7 +14,7 @@ from typing import Any
 from django.conf import settings
 
 from harness.jobs.control.parts import is_spread, left_nodes, nodes_of
-from harness.jobs.control.returns import outcome_before_return
+from harness.jobs.control.returns import outcome_before_return, was_to_pause
 from harness.jobs.models import Job, JobAttempt, JobEvent
 from harness.jobs.node_ends import END_KIND
 from harness.pool.models import Node, NodeState
@@ -34,6 +34,8 @@ class Awaited:
     node: str
     until: datetime
     """Then the job trains again from its newest checkpoint in the store."""
+    pauses: bool
+    """Whether it is paused then instead, as a person had asked for."""
 
 
 def results_awaited(job: Job) -> Awaited | None:
@@ -47,7 +49,8 @@ def results_awaited(job: Job) -> Awaited | None:
     if node is None:
         return None
     heard = [at for at in (attempt.seen_at or attempt.created_at, node.heartbeat_at) if at is not None]
-    return Awaited(node=node.name, until=min(heard) + return_limit(attempt))
+    pauses = was_to_pause(job) and not job.preempted
+    return Awaited(node=node.name, until=min(heard) + return_limit(attempt), pauses=pauses)
 
 
 def return_overdue(attempt: JobAttempt, names: Iterable[str], nodes: Mapping[str, Node], now: datetime) -> bool:
@@ -71,12 +74,13 @@ def return_limit(attempt: JobAttempt) -> timedelta:
 
 def had_succeeded(attempt: JobAttempt) -> bool:
     """Whether its ranks had ended with success, so far as that was told; on several nodes those of the first, which has
-    the results, and of all that have ended."""
+    the results and has not returned them, and of all that have ended."""
     if not is_spread(attempt):
         return [told.get("outcome") for told in _told(attempt, "state", new_state=JobState.RETURNING)] == _GOOD
-    left = left_nodes(attempt)
-    ends = {told.get("outcome") for told in _told(attempt, END_KIND) if told.get("node") not in left}
-    return [outcome_before_return(attempt, nodes_of(attempt)[0])] == _GOOD and ends <= set(_GOOD)
+    left, first = left_nodes(attempt), nodes_of(attempt)[0]
+    ends = {told.get("node"): told.get("outcome") for told in _told(attempt, END_KIND)}
+    is_good = {outcome for node, outcome in ends.items() if node not in left} <= set(_GOOD)
+    return is_good and first not in ends and [outcome_before_return(attempt, first)] == _GOOD
 
 
 def _told(attempt: JobAttempt, kind: str, **of: str) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -165,10 +166,24 @@ def _waiting(facts: Facts, job: Job, reason: WaitReason | None, planned: str) ->
     text = reason.told(lambda other: facts.name_for(job, other))
     new = {
         "waiting_code": str(reason.code),
-        "waiting_text": " ".join(filter(None, (text, _kept_words(reason), _copying_words(facts, job, planned)))),
+        "waiting_text": " ".join(filter(None, (text, *_more_words(facts, job, reason, planned)))),
         "queue_position": reason.position or None,
     }
     return {name: value for name, value in new.items() if value != getattr(job, name)}
+
+
+def _more_words(facts: Facts, job: Job, reason: WaitReason, planned: str) -> Iterator[str]:
+    """What to know beside the reason; as `_waiting`."""
+    yield _kept_words(reason)
+    yield _idle_words(facts, job, reason)
+    yield _copying_words(facts, job, planned)
+
+
+def _idle_words(facts: Facts, job: Job, reason: WaitReason) -> str:
+    """Which of those it waits for makes no progress: what is expected after its end moves with the clock."""
+    held = (other for other in reason.holders if (row := facts.jobs.get(other)) and idle_s(row) is not None)
+    names = list(dict.fromkeys(facts.name_for(job, other) for other in held))
+    return f"No progress is made by {' and '.join(names)}: the expected times move until it is." if names else ""
 
 
 def _kept_words(reason: WaitReason) -> str:

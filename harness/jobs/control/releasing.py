@@ -50,7 +50,8 @@ def returning_take(job: Job, attempt: JobAttempt, events: Sequence[Event]) -> No
         release_due(attempt)
     else:
         outcome, failure = end_told(events[0])
-        _release(attempt, nodes_of(attempt), events[0].time_s, {"outcome": str(outcome)})
+        told_end = {"outcome": str(events[0].data.get("outcome") or "")}  # of an older agent it is none
+        _release(attempt, nodes_of(attempt), events[0].time_s, told_end)
         if outcome is Outcome.FAILED:  # kept, should it never end
             told = failure_of(failure, fallback=FailureCode.PROGRAM_ERROR).to_dict()
             JobAttempt.objects.filter(pk=attempt.pk, ended_at=None).update(failure=told)

@@ -66,6 +66,14 @@ def test_a_job_at_rest_needs_no_stream() -> None:
     assert states_seen(FakeClient(["paused"])) == ["paused"]
 
 
+def test_a_draft_that_is_queued_while_the_portal_reads_it_is_followed() -> None:
+    class Torn(FakeClient):
+        def job(self, job_id: str) -> dict[str, Any]:
+            return {**super().job(job_id), "rate_test_first": self.asked == 1}
+
+    assert states_seen(Torn(["draft", "draft", "queued", "succeeded"]))[-1] == "succeeded"
+
+
 def test_followed_logs_come_once_and_go_on_in_the_next_attempt() -> None:
     class Logs(FakeClient):
         def job_part(self, job_id: str, part: str, **params: Any) -> dict[str, Any]:

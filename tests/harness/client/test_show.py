@@ -82,7 +82,7 @@ def test_a_job_that_waits_for_a_sweep_tells_until_when(dlh: Dlh, portal: Any, jo
 def test_results_on_a_node_that_does_not_answer_are_told_with_what_trains_again(
     dlh: Dlh, job: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    awaited = Awaited(node="node-7", until=timezone.now() + timedelta(hours=1))
+    awaited = Awaited(node="node-7", until=timezone.now() + timedelta(hours=1), pauses=False)
     monkeypatch.setattr("harness.api.routes.jobs.results_awaited", lambda _: awaited)
     words = " ".join(dlh("show", job.pk).out.split())
     assert "Results on node-7 alone, which does not answer; waited for until" in words

@@ -14,11 +14,10 @@ from harness.jobs.control.effects import events_apply
 from harness.jobs.control.reconcile import reconcile
 from harness.jobs.control.tick import tick
 from harness.jobs.drain import drain_consequences
-from harness.jobs.models import Allocation, DeviceUse, Job, JobAttempt, JobEvent
+from harness.jobs.models import Allocation, Checkpoint, DeviceUse, JobAttempt, JobEvent
 from harness.pool.models import Node
 from harness.pool.removing import node_remove
-from harness.pool.services import pool_setting_update
-from tests.harness.jobs.helpers import BROKEN, event, place_now, queue, run_now, stops
+from tests.harness.jobs.helpers import BROKEN, event, queue, run_now, stops
 
 pytestmark = pytest.mark.django_db
 
@@ -209,18 +208,16 @@ def test_who_does_not_want_to_wait_for_them_has_it_train_again_at_once_and_what_
     assert (attempt.outcome, attempt.job.state) == ("lost", "queued")
 
 
-def test_on_several_nodes_it_is_the_first_one_that_has_the_results(spread):
-    for number in (1, 2):
-        told(spread, "returning", 5, node=f"node-{number}", rank=-number, outcome="succeeded")
-    told(spread, "exited", 6, node="node-2", rank=-2, outcome="succeeded", failure=None)
-    JobAttempt.objects.update(sent_at=timezone.now() - timedelta(hours=1))
+def test_a_success_that_was_to_pause_trains_again_from_the_chosen_checkpoint_too(attempt, people):
+    Checkpoint.objects.create(job=attempt.job, name="step-00000010", step=10, epoch=1.0)
+    jobs.job_pause(user=people.owner, job=attempt.job)
+    told(attempt, "returning", outcome="succeeded", failure=None)
     silent(minutes=20)
     reconcile()
-    job = Job.objects.get(pk=spread.job_id)
-    assert job.state == "returning" and results_awaited(job).node == "node-1"
-    silent(minutes=130)
-    reconcile()
-    assert Job.objects.get(pk=spread.job_id).state == "queued"
+    attempt.job.refresh_from_db()
+    assert results_awaited(attempt.job).pauses
+    job = jobs.job_resume(user=people.owner, job=attempt.job, checkpoint="step-00000010")
+    assert (job.state, job.resume_from) == ("queued", "step-00000010")
 
 
 @pytest.mark.parametrize(("minutes", "state"), [(10, "returning"), (20, "queued")])
@@ -247,56 +244,3 @@ def test_who_drains_the_node_sees_that_it_is_not_idle(attempt, people):
     told(attempt, "returning")
     there = drain_consequences(user=people.admin, name="node-1").running
     assert [(row.job.pk, row.devices) for row in there] == [(attempt.job_id, 0)]
-
-
-@pytest.fixture
-def spread(people, node_make, job_make) -> JobAttempt:
-    """A run of two ranks on two nodes."""
-    pool_setting_update(user=people.admin, span_nodes=True)
-    for number in (1, 2):
-        node_make(f"node-{number}", cpus=1, address=f"10.0.0.{number}")
-    made = place_now(job_make(resources={"device": "cpu", "count": 2}, mode="sync"))
-    events_apply(made.job_id, [event(made.job, "running", 0, rank=0)])
-    made.job.refresh_from_db()
-    return made
-
-
-@pytest.mark.parametrize("first", ["exited", "returning"])
-def test_on_several_nodes_devices_are_free_once_the_ranks_of_all_have_ended(spread, first):
-    orders = {"exited": lambda: told(spread, "exited", 5, node="node-2", rank=-2, outcome="succeeded", failure=None),
-              "returning": lambda: told(spread, "returning", 5, node="node-1", rank=-1)}  # fmt: skip
-    orders.pop(first)()
-    assert spread.job.state == "running" and Allocation.objects.count() == 2
-    orders.popitem()[1]()
-    assert spread.job.state == "returning" and not Allocation.objects.exists()
-    told(spread, "exited", 6, node="node-1", rank=-1, outcome="succeeded", failure=None)
-    assert Job.objects.get(pk=spread.job_id).state == "succeeded"
-    assert DeviceUse.objects.count() == 2
-
-
-def test_on_several_nodes_one_that_is_started_anew_is_not_asked_to_start(spread, tasks_sent):
-    for number in (1, 2):
-        told(spread, "returning", 5, node=f"node-{number}", rank=-number)
-    JobAttempt.objects.update(sent_at=timezone.now() - timedelta(hours=1))
-    silent(minutes=10)
-    tasks_sent.clear()
-    reconcile()
-    assert Job.objects.get(pk=spread.job_id).state == "returning"
-    assert [name for name, _, _ in tasks_sent if name == "node.start"] == []
-    silent(minutes=20)
-    Node.objects.filter(name="node-2").update(heartbeat_at=timezone.now() - timedelta(minutes=20))
-    reconcile()
-    assert Job.objects.get(pk=spread.job_id).state == "queued"
-
-
-@pytest.mark.parametrize(("lost", "minutes", "state"), [("node-2", 20, "succeeded"), ("node-1", 130, "queued")])
-def test_on_several_nodes_no_run_is_made_again_for_the_logs_of_one_that_stays_away(spread, lost, minutes, state):
-    stays = "node-1" if lost == "node-2" else "node-2"
-    told(spread, "returning", 5, node=lost, rank=-int(lost[-1]), outcome="succeeded")
-    told(spread, "exited", 5, node=stays, rank=-int(stays[-1]), outcome="succeeded", failure=None)
-    JobAttempt.objects.update(sent_at=timezone.now() - timedelta(hours=1))
-    Node.objects.filter(name=lost).update(heartbeat_at=timezone.now() - timedelta(minutes=minutes))
-    reconcile()
-    assert Job.objects.get(pk=spread.job_id).state == state
-    notes = JobEvent.objects.filter(kind="note", message__contains="is not in the store")
-    assert notes.exists() == (state == "succeeded")

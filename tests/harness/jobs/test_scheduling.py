@@ -87,6 +87,19 @@ def test_who_waits_is_told_jobs_by_name_but_none_of_another_project(job_make, pe
     assert waiting.waiting_text.endswith("Expected to end first: a job of another project.")
 
 
+def test_who_waits_for_a_run_without_progress_is_told_that_the_expected_times_move(job_make, node_make):
+    node_make(cpus=2)
+    first, _ = running(job_make, name="petals")
+    waiting = queue(estimated(job_make(name="leaves"), counts=(2,)))
+    for minutes, is_told in ((0, False), (30, True), (0, False)):
+        moved_at = timezone.now() - timedelta(minutes=minutes)
+        Job.objects.filter(pk=first.pk).update(phase="training", eta_s=50.0, moved_at=moved_at)
+        tick()
+        waiting.refresh_from_db()
+        told = "No progress is made by “petals”: the expected times move until it is."
+        assert (told in waiting.waiting_text) is is_told
+
+
 def test_who_is_paused_is_told_for_whom_by_name_but_not_of_another_project(job_make, people, node_make):
     PoolSetting.objects.update_or_create(pk=1, defaults={"policy": "fifo"})
     node_make(cpus=4)

@@ -39,6 +39,7 @@ def test_the_page_says_where_they_are_and_what_can_be_done(
 ) -> None:
     page = shown(client, awaited, people.owner)
     assert "its results are on node-1 alone, which does not answer" in page and "Train again now" in page
+    assert "then the job trains again from its newest checkpoint" in page and "is on its way" not in page
     assert "Train again now" not in shown(client, awaited, people.viewer)
     client.force_login(people.owner)
     client.post(reverse("job_act", args=[awaited.pk, "resume"]))
@@ -50,11 +51,19 @@ def test_the_page_says_what_holds_up_results_whose_node_answers(
     awaited: Job, people: SimpleNamespace, client: Client
 ) -> None:
     Node.objects.update(state="up")
-    assert "held up" not in shown(client, awaited, people.owner)
     why = "What the run makes stays on its node: something cuts off requests of 8 MiB."
     events_apply(awaited.pk, [event(awaited, "note", 6, rank=-1, message=why)])
     page = shown(client, awaited, people.owner)
-    assert "Its results are being returned, and are held up." in page and why in page
+    assert page.count(why) == 1 and "is on its way from node-1" in page
+
+
+def test_of_a_run_whose_node_does_not_say_how_it_ended_nothing_is_guessed(
+    people: SimpleNamespace, job_make: Any, node_make: Any, tasks_sent: list[Any], client: Client
+) -> None:
+    node_make()
+    job: Job = run_now(job_make()).job
+    events_apply(job.pk, [event(job, "returning", 5, rank=-1, node="node-1")])
+    assert "The job is over once all has arrived." in shown(client, job, people.owner)
 
 
 def test_the_api_names_the_node_and_until_when(awaited: Job, people: SimpleNamespace, client: Client) -> None:

@@ -56,6 +56,23 @@ def test_one_that_was_to_pause_is_paused_then(owner: Client, job: Job) -> None:
     assert "The job is paused once all has arrived." in tab(owner, job, "live")
 
 
+def test_one_that_others_asked_to_make_room_waits_again_then(owner: Client, job: Job) -> None:
+    JobEvent.objects.filter(job=job, new_state="returning").update(old_state="pausing")
+    Job.objects.filter(pk=job.pk).update(preempted=True)
+    assert "The job waits for devices again once all has arrived." in tab(owner, job, "live")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "before", "then"),
+    [("lost", "running", "starts again"), ("succeeded", "pausing", "is over"), ("lost", "pausing", "is paused")],
+)
+def test_what_comes_then_goes_by_how_its_ranks_ended(
+    owner: Client, job: Job, outcome: str, before: str, then: str
+) -> None:
+    JobEvent.objects.filter(job=job, new_state="returning").update(old_state=before, data={"outcome": outcome})
+    assert f"The job {then} once all has arrived." in tab(owner, job, "live")
+
+
 def test_one_that_failed_says_so_before_all_has_arrived(owner: Client, job: Job) -> None:
     JobAttempt.objects.filter(job=job).update(failure={"code": "program_error", "message": "bad shape"})
     page = tab(owner, job, "live")

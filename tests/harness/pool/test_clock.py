@@ -6,7 +6,7 @@ from harness import broker
 from harness.jobs.control.reconcile import reconcile
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Job
-from harness.pool import services
+from harness.pool import reports, services
 from harness.pool.models import Node
 from tests.harness.jobs.helpers import queue, run_now
 from worker.states import JobState
@@ -19,7 +19,7 @@ HOUR_S = 3600.0
 def ours(monkeypatch):
     """How far control's own clock is ahead of the broker's: a little, as they are on two machines."""
     off = {"s": 2.0}
-    monkeypatch.setattr(services, "own_clock_ahead_s", lambda: off["s"])
+    monkeypatch.setattr(reports, "own_clock_ahead_s", lambda: off["s"])
     return off
 
 

@@ -1,0 +1,60 @@
+"""Read what an agent reports of its node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.broker import own_clock_ahead_s
+from harness.plain import INTEGER_MAX, plain
+from harness.pool.devices import DeviceFields
+from harness.pool.idle_power import IdleReading, idle_readings
+from harness.pool.models import DeviceKind
+from harness.pool.terms import CLOCK_LIMIT_S
+
+CLOCK_OFF = "clock_off_s"
+"""In `Node.description`: how far its clock is ahead of ours (behind: below 0), where that is too far for work."""
+_SMALL_MAX, _INTEGER_MAX = 2**15 - 1, 2**31 - 1
+
+
+def report_read(report: dict[str, Any]) -> tuple[dict[str, Any], DeviceFields, list[IdleReading]]:
+    """(fields of the node, its devices, what they draw idle). Raises one of several errors where the report makes no
+    sense."""
+    report = plain(report)
+    node = {
+        "cpu_cores": _whole(report.get("cpu_cores", 0), _INTEGER_MAX),
+        "memory_bytes": _whole(report.get("memory_bytes", 0)),
+        "sandbox_level": _whole(report.get("sandbox_level", 0), _SMALL_MAX),
+        "sandbox_reason": str(report.get("sandbox_reason", "")),
+        "description": {**dict(report.get("description", {})), **_clock_off(report.get("clock_ahead_s"))},
+        "boot_id": str(report.get("boot_id", ""))[:64],
+        "address": str(report.get("address", ""))[:64],
+        "running": [{"job_id": str(item["job_id"]), "token": int(item["token"])} for item in report.get("running", [])],
+    }
+    devices = {
+        (DeviceKind(item["kind"]).value, _whole(item["index"], _INTEGER_MAX)): {
+            "model_name": str(item.get("model_name", ""))[:120],
+            "memory_bytes": _whole(item.get("memory_bytes", 0)),
+            "uuid": str(item.get("uuid", ""))[:80],
+        }
+        for item in report.get("devices", [])
+    }
+    return node, devices, idle_readings(report.get("idle_power"))
+
+
+def _clock_off(ahead_s: Any) -> dict[str, float]:
+    """How far the node's clock is off ours where that is too far; `ahead_s`: how far it is ahead of the broker's.
+
+    Both are compared with the broker's, so that it does not matter how long the report was under way.
+    """
+    if ahead_s is None or (ours_s := own_clock_ahead_s()) is None:
+        return {}
+    off_s = round(float(ahead_s) - ours_s, 1)
+    return {CLOCK_OFF: off_s} if abs(off_s) > CLOCK_LIMIT_S else {}
+
+
+def _whole(value: Any, most: int = INTEGER_MAX) -> int:
+    """A number that its column holds. Raises `ValueError`, `TypeError`."""
+    number = int(value)
+    if not 0 <= number <= most:
+        raise ValueError(f"{number} is not from 0 to {most}")
+    return number
