@@ -117,7 +117,8 @@ def find_directions(table: torch.Tensor, topics: int) -> np.ndarray:
         return np.empty((table.shape[1], 0))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        _, sizes, directions = torch.svd_lowrank(shaded(table), q=min(topics + OVERSAMPLING, *table.shape), niter=PASSES)
+        at_most = min(topics + OVERSAMPLING, *table.shape)
+        _, sizes, directions = torch.svd_lowrank(shaded(table), q=at_most, niter=PASSES)
     pulse.beat()
     told = int((sizes > NEGLIGIBLE * sizes[0]).sum())
     found = directions[:, : min(topics, told)].numpy()
