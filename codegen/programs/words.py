@@ -30,7 +30,7 @@ LEAST_TEXTS = 3  # that a word occurs in
 LEARN_ROWS = 20_000  # evenly spaced, that words and topics are learned from: more rows hardly change them
 BLOCK_ROWS = 2048  # whose words are in memory at a time
 OVERSAMPLING, PASSES = 10, 2  # of the random projections: directions more than wanted, times that they are refined
-APART = 1e-3  # how much more the first of two alike words may count: see `shaded`
+APART = 1e-3  # by how much at most words weigh more than they do, where topics are found: see `shaded`
 NEGLIGIBLE = 1e-6  # directions in which texts differ by less, compared with the first, are rounding
 
 
@@ -133,7 +133,7 @@ def shaded(table: torch.Tensor) -> torch.Tensor:
     differently with other threads or processors, as ranks of one model and a resumed run may have.
     """
     places, values = table.indices(), table.values()
-    shades = 1 + APART * torch.frac(places[1] * 0.6180339887498949)  # multiples of the golden ratio: none are alike
+    shades = 1 + APART * torch.frac(places[1].double() * 0.6180339887498949)  # multiples of the golden ratio: none are alike
     return torch.sparse_coo_tensor(places, values * shades, table.shape, is_coalesced=True, check_invariants=False)
 
 

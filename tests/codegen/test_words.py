@@ -75,6 +75,13 @@ def test_topics_are_the_same_where_texts_differ_as_much_in_many_directions(some,
     np.testing.assert_array_equal(WORDS.unpacked(learned), WORDS.unpacked(turned))
 
 
+def test_no_two_words_weigh_alike_where_topics_are_found():
+    words = WORDS.KNOWN_WORDS
+    table = torch.sparse_coo_tensor(torch.arange(words).repeat(2, 1), torch.ones(words).double(), is_coalesced=True)
+    shades = WORDS.shaded(table).values()
+    assert len(shades.unique()) == words and 1 <= shades.min() < shades.max() <= 1 + WORDS.APART
+
+
 def test_topics_are_the_same_whatever_was_drawn_before_and_draw_nothing_themselves():
     some = make_reviews()["review"]
     torch.manual_seed(1)
