@@ -133,7 +133,7 @@ def shaded(table: torch.Tensor) -> torch.Tensor:
     differently with other threads or processors, as ranks of one model and a resumed run may have.
     """
     places, values = table.indices(), table.values()
-    shades = 1 + APART * torch.frac(places[1].double() * 0.6180339887498949)  # multiples of the golden ratio: none are alike
+    shades = 1 + APART * torch.frac(places[1].double() * 0.6180339887498949)  # the golden ratio's: none alike
     return torch.sparse_coo_tensor(places, values * shades, table.shape, is_coalesced=True, check_invariants=False)
 
 

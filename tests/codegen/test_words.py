@@ -77,7 +77,7 @@ def test_topics_are_the_same_where_texts_differ_as_much_in_many_directions(some,
 
 def test_no_two_words_weigh_alike_where_topics_are_found():
     words = WORDS.KNOWN_WORDS
-    table = torch.sparse_coo_tensor(torch.arange(words).repeat(2, 1), torch.ones(words).double(), is_coalesced=True)
+    table = torch.ones(1, words, dtype=torch.float64).to_sparse()
     shades = WORDS.shaded(table).values()
     assert len(shades.unique()) == words and 1 <= shades.min() < shades.max() <= 1 + WORDS.APART
 
