@@ -30,6 +30,7 @@ LEAST_TEXTS = 3  # that a word occurs in
 LEARN_ROWS = 20_000  # evenly spaced, that words and topics are learned from: more rows hardly change them
 BLOCK_ROWS = 2048  # whose words are in memory at a time
 OVERSAMPLING, PASSES = 10, 2  # of the random projections: directions more than wanted, times that they are refined
+APART = 1e-3  # by how much at most words weigh more than they do, where topics are found: see `shaded`
 NEGLIGIBLE = 1e-6  # directions in which texts differ by less, compared with the first, are rounding
 
 
@@ -116,12 +117,24 @@ def find_directions(table: torch.Tensor, topics: int) -> np.ndarray:
         return np.empty((table.shape[1], 0))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        _, sizes, directions = torch.svd_lowrank(table, q=min(topics + OVERSAMPLING, *table.shape), niter=PASSES)
+        at_most = min(topics + OVERSAMPLING, *table.shape)
+        _, sizes, directions = torch.svd_lowrank(shaded(table), q=at_most, niter=PASSES)
     pulse.beat()
     told = int((sizes > NEGLIGIBLE * sizes[0]).sum())
     found = directions[:, : min(topics, told)].numpy()
     largest = np.take_along_axis(found, np.abs(found).argmax(0)[None], axis=0)  # which end of a direction is up ...
     return found * np.sign(largest)  # ... is said by its heaviest word: the computation leaves it open
+
+
+def shaded(table: torch.Tensor) -> torch.Tensor:
+    """The table with each word weighing a shade more or less.
+
+    Where texts differ as much in two directions, and where two words are as heavy, rounding would choose the topics:
+    differently with other threads or processors, as ranks of one model and a resumed run may have.
+    """
+    places, values = table.indices(), table.values()
+    shades = 1 + APART * torch.frac(places[1].double() * 0.6180339887498949)  # the golden ratio's: none alike
+    return torch.sparse_coo_tensor(places, values * shades, table.shape, is_coalesced=True, check_invariants=False)
 
 
 def packed(directions: np.ndarray) -> str:

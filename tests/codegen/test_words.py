@@ -64,6 +64,24 @@ def test_topics_are_the_directions_of_a_whole_singular_value_decomposition():
     assert kept == pytest.approx(np.linalg.norm(largest), rel=0.02)
 
 
+@pytest.mark.parametrize(
+    "some",
+    [texts(*(f"a{row % 20} b{row // 20 % 20}" for row in range(800))), texts(*(f"w{row % 40}" for row in range(800)))],
+    ids=["pairs", "one_word_each"],
+)
+def test_topics_are_the_same_where_texts_differ_as_much_in_many_directions(some, monkeypatch):
+    """There another order of sums, as of another processor, would rotate them: here it is that of the texts."""
+    learned, turned = WORDS.learn(some, 16), WORDS.learn(pa.chunked_array([some.combine_chunks()[::-1]]), 16)
+    np.testing.assert_array_equal(WORDS.unpacked(learned), WORDS.unpacked(turned))
+
+
+def test_no_two_words_weigh_alike_where_topics_are_found():
+    words = WORDS.KNOWN_WORDS
+    table = torch.ones(1, words, dtype=torch.float64).to_sparse()
+    shades = WORDS.shaded(table).values()
+    assert len(shades.unique()) == words and 1 <= shades.min() < shades.max() <= 1 + WORDS.APART
+
+
 def test_topics_are_the_same_whatever_was_drawn_before_and_draw_nothing_themselves():
     some = make_reviews()["review"]
     torch.manual_seed(1)

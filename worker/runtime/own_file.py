@@ -24,7 +24,6 @@ from worker.runtime.tables import delimiter_of, names_apart, text_of
 
 _SAMPLE_CELLS = 5000
 _COMMA, _POINT = re.compile(r"[+-]?[\d.]*\d,\d+"), re.compile(r"[+-]?[\d,]*\d?\.\d+")
-_LINE_END = re.compile(r"(\r\n|\n|\r)?\Z")
 _JSON_GAP = re.compile(r"[\s,]*")
 _UTF8_MARK = b"\xef\xbb\xbf"
 
@@ -83,8 +82,7 @@ def _delimited(text: str, columns: Sequence[str], rows: Rows) -> str | None:
     added = [names, *rows]
     quoting = _quoting(*header, delimiter), _quoting(*first, delimiter)
     for number, (place, values) in enumerate(zip(places, added, strict=True)):
-        end = _LINE_END.search(lines[place])
-        at = end.start() if end else len(lines[place])
+        at = len(lines[place].rstrip("\r\n"))
         more = _line([_spelled(cell(value), comma) for value in values], delimiter, quoting[min(number, 1)])
         lines[place] = f"{lines[place][:at]}{delimiter}{more}{lines[place][at:]}"
     return "".join(lines)
@@ -99,7 +97,6 @@ def _records(text: str, delimiter: str) -> Iterator[tuple[str, list[str]]]:
             taken.append(line)
             yield line
 
-    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     for fields in csv.reader(lines(), delimiter=delimiter):
         yield "".join(taken), fields
         taken.clear()
@@ -113,8 +110,7 @@ def _has_decimal_comma(records: Iterator[list[str]]) -> bool:
 
 def _quoting(raw: str, fields: list[str], delimiter: str) -> int:
     """`csv.QUOTE_ALL` where every field of a record stands in quotes."""
-    line = _LINE_END.sub("", raw)
-    return csv.QUOTE_ALL if line == _line(fields, delimiter, csv.QUOTE_ALL) else csv.QUOTE_MINIMAL
+    return csv.QUOTE_ALL if raw.rstrip("\r\n") == _line(fields, delimiter, csv.QUOTE_ALL) else csv.QUOTE_MINIMAL
 
 
 def _line(values: Sequence[Any], delimiter: str, quoting: int) -> str:

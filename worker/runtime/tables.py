@@ -31,6 +31,7 @@ DECIMAL_COMMA = b"decimal_comma"
 """Key of the metadata of a table where `1,234` is rather one and a bit."""
 _FORMATS = "Use CSV, TSV, JSON, JSON lines or Parquet; for a file that was cut, send it again."
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_BLOCK_BYTES_MAX = 1 << 30
 _HEAD_BYTES = 16
 _PARQUET = b"PAR1"
 _FOREIGN = (
@@ -119,7 +120,8 @@ def _western(body: bytes) -> tuple[str, str]:
 
 
 def delimiter_of(text: str) -> str:
-    """What the fields of its lines are separated by."""
+    """What the fields of its lines are separated by. A field may be of any length from then on."""
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     return max(DELIMITERS, key=lambda delimiter: _score(text, delimiter))
 
 
@@ -129,9 +131,12 @@ def _delimited(text: str) -> pa.Table:
     if not any(name.strip() for name in header):
         raise InputError("The input is empty.", "Give a header line and at least one row.")
     names = names_apart(header)
+    body = text.encode()
+    options = pacsv.ReadOptions(column_names=names, use_threads=False)  # threads lose count of rows
+    options.block_size = min(max(options.block_size, len(body)), _BLOCK_BYTES_MAX)  # a row fits: texts may be long
     table = pacsv.read_csv(
-        pa.BufferReader(text.encode()),
-        read_options=pacsv.ReadOptions(column_names=names, use_threads=False),  # threads lose count of rows
+        pa.BufferReader(body),
+        read_options=options,
         parse_options=pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         convert_options=pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
     ).slice(1)

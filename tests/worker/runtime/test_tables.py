@@ -99,6 +99,14 @@ def test_a_file_means_the_same_to_a_prediction_as_to_training(tmp_path: Path, na
         assert read[field.name].cast(kind).to_pylist() == column.cast(kind).to_pylist(), field.name
 
 
+@pytest.mark.parametrize("given", ["text,x\n{},1\nshort,2\n", 'text\tx\n"{}\n"\t1\nshort\t2\n'])
+@pytest.mark.parametrize("letters", [200_000, 3_000_000])
+def test_a_text_may_be_very_long(tmp_path: Path, given: str, letters: int) -> None:
+    csv.field_size_limit(131_072)  # as a new process has it
+    (tmp_path / "rows.csv").write_text(given.format("word " * (letters // 5)))
+    assert read_rows(tmp_path / "rows.csv")["x"].to_pylist() == ["1", "2"]
+
+
 def test_missing_values_are_marked_as_in_the_profile() -> None:
     assert set(MISSING) == set(PROFILE_MISSING)
 
