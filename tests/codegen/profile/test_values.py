@@ -42,7 +42,8 @@ def test_missing_markers_are_null_in_the_packed_table(lab: Lab) -> None:
 
 
 def test_missing_values_of_a_category_are_told_to_be_one_of_their_own(lab: Lab) -> None:
-    profile = lab.profile("a.csv", "city,x,label\n" + "".join(f"{'pqr?'[i % 4]},{i},{'ab'[i % 2]}\n" for i in range(80)))
+    body = "city,x,label\n" + "".join(f"{'pqr?'[i % 4]},{i},{'ab'[i % 2]}\n" for i in range(80))
+    profile = lab.profile("a.csv", body)
     assert "a category of their own" in finding(profile, "missing_values", "city").meaning
 
 
