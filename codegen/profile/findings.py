@@ -141,7 +141,7 @@ def _missing(column: ColumnProfile, stats: ColumnStats) -> Finding:
         severity = Severity.INFO  # a tick in a box: what is missing is the other answer
     filled = {
         ColumnType.NUMERIC: "Missing numbers become the median of the training rows, marked by a column of their own",
-        ColumnType.CATEGORY: "Missing values share a category with those that are seen only once",
+        ColumnType.CATEGORY: "Missing values are a category of their own where two training rows and more lack one",
     }.get(column.type, "What is read from missing values becomes the median of the training rows")
     return Finding(
         code="missing_values",

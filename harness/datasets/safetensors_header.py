@@ -65,10 +65,10 @@ def header_read(path: Path) -> Header:
         length = _LENGTH.unpack(start)[0]
         if length > HEADER_BYTES_MAX and start.startswith(_PICKLES):  # headers may have 640 bytes, 80 02 in hexadecimal
             raise _fault("it is a pickle (torch.save), which can run any code when it is read")
-        if length > HEADER_BYTES_MAX:
-            raise _fault(f"its header would have {length:,} bytes, at most {size_words(HEADER_BYTES_MAX)} are read")
         if _LENGTH.size + length > size:
             raise _fault("it ends within its header: it was cut, or is of another format")
+        if length > HEADER_BYTES_MAX:
+            raise _fault(f"its header has {length:,} bytes, at most {size_words(HEADER_BYTES_MAX)} are read")
         body = _json(stream.read(length))
     return _checked(body, size - _LENGTH.size - length)
 

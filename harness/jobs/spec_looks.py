@@ -13,6 +13,7 @@ from harness.accounts.access import require
 from harness.accounts.models import Role, User
 from harness.datasets.models import Dataset
 from harness.datasets.selectors import dataset_profile
+from harness.datasets.weights import weights_named
 from harness.errors import Invalid
 from harness.jobs import programs
 from harness.jobs.options import deadline_check, wanted_deadline
@@ -37,7 +38,7 @@ def spec_check(
         resolved = programs.resolve_spec(wish, dataset_profile(dataset), hardware(), is_own=bool(is_own))
     except programs.SpecInvalid as error:
         return {"spec": plain, "resolved": None, "problems": error.problems}
-    problems = _deadline_problems(wish)
+    problems = _deadline_problems(wish) + _weights_problems(wish, dataset)
     if is_own is False and wish.model.family == OWN:
         problems.append({"field": "model.family", "message": OWN_WITHOUT_MODEL})
     return {"spec": plain, "resolved": resolved.to_dict(), "problems": problems}
@@ -55,6 +56,17 @@ def _deadline_problems(wish: TaskSpec) -> list[dict[str, str]]:
         deadline_check(deadline_at, field=field)
     except Invalid as error:
         return [{"field": field, "message": f"{error.message} {error.hint}"}]
+    return []
+
+
+def _weights_problems(wish: TaskSpec, dataset: Dataset) -> list[dict[str, str]]:
+    """Weights that the project of the dataset does not have, or several of one name."""
+    if wish.model.weights == "auto":
+        return []
+    try:
+        weights_named(dataset.project, wish.model.weights)
+    except Invalid as error:
+        return [{"field": "model.weights", "message": f"{error.message} {error.hint}"}]
     return []
 
 

@@ -48,3 +48,13 @@ def test_what_is_no_weights_file_is_told_on_the_page(open_as: Callable[..., Any]
     page.click("[data-forget]")
     upload(page, tmp_path / "cut.safetensors", safetensors()[:-4])
     page.wait_for_selector("[data-error]:has-text('4 bytes are missing')")
+
+
+def test_weights_that_were_refused_are_no_unfinished_upload(open_as: Callable[..., Any], tmp_path: Path) -> None:
+    page = open_as()
+    upload(page, tmp_path / "cut.safetensors", safetensors()[:-4])
+    page.wait_for_selector("[data-error]:has-text('4 bytes are missing')")
+    visit(page, "/datasets/upload/")
+    page.locator("[data-mount][data-mounted]").first.wait_for()
+    assert page.locator("[data-earlier]").is_hidden()
+    assert page.evaluate("Object.keys(localStorage).filter((key) => key.startsWith('tus::')).length") == 0

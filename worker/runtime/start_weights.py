@@ -49,7 +49,19 @@ class Fit:
             f"{self.taken_parameters:,} of {counted(self.parameters, 'parameter')}."
         )
         told += f" Left fresh: {_listed(self.fresh)}." if self.fresh else ""
-        return told + (f" Not in the model: {_listed(self.unknown)}." if self.unknown else "")
+        return f"{told}{self._unknown_words}"
+
+    @property
+    def misfit_words(self) -> str:
+        """For a run that does not start, since not all of it fits."""
+        tensors = len(self.taken) + len(self.fresh)
+        told = f"Of the model's {counted(tensors, 'tensor')} {len(self.taken)} have their weights in the file."
+        told += f" Without: {_listed(self.fresh)}." if self.fresh else ""
+        return f"{told}{self._unknown_words}"
+
+    @property
+    def _unknown_words(self) -> str:
+        return f" Not in the model: {_listed(self.unknown)}." if self.unknown else ""
 
 
 def weights_take(net: nn.Module, spec: Spec, given: Path | None) -> Fit | None:
@@ -148,7 +160,7 @@ def _fit_check(fit: Fit, *, strict: bool) -> None:
         raise ProgramFailure(FailureCode.MODEL_WRONG_SHAPE, message, hint)
     if strict and (fit.fresh or fit.unknown):
         hint = "Let model.weights_match be `fitting` to take what fits and leave the rest fresh."
-        raise ProgramFailure(FailureCode.MODEL_WRONG_SHAPE, f"The weights file does not fit. {fit.words}", hint)
+        raise ProgramFailure(FailureCode.MODEL_WRONG_SHAPE, f"The weights file does not fit. {fit.misfit_words}", hint)
 
 
 def _listed(names: Sequence[str]) -> str:

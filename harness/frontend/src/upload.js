@@ -8,6 +8,7 @@ const CHUNK_BYTES = 8 * 1024 * 1024;
 const RATE_WINDOW_S = 8;
 const NO_SPACE = 507;
 const TOO_SLOW = 408;
+const REFUSED = 422;
 
 function readable(error) {
   const response = error.originalResponse;
@@ -122,11 +123,21 @@ export function mount(root) {
   }
 
   function fail(error) {
+    if (upload?.url && error.originalResponse?.getStatus() === REFUSED) dropRefused(upload.url);
     // One that was refused at once is asked for anew, with the name, project and options as they are then.
     if (!upload?.url) upload = null;
     running(false);
     clear(part("error"), alertBox(readable(error)));
     status.textContent = "Stopped.";
+  }
+
+  async function dropRefused(url) {
+    // A file that was refused when it was whole is not kept at the portal: there is nothing to continue.
+    upload = null;
+    const storage = tus.defaultOptions.urlStorage;
+    const refused = (await storage.findAllUploads()).filter((entry) => entry.uploadUrl === url);
+    for (const entry of refused) await storage.removeUpload(entry.urlStorageKey);
+    showEarlier();
   }
 
   function seeHeader(response) {

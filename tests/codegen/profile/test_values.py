@@ -41,6 +41,12 @@ def test_missing_markers_are_null_in_the_packed_table(lab: Lab) -> None:
     assert missing.rows == (2, 4, 6, 8, 10) and "median of the training rows" in missing.meaning
 
 
+def test_missing_values_of_a_category_are_told_to_be_one_of_their_own(lab: Lab) -> None:
+    body = "city,x,label\n" + "".join(f"{'pqr?'[i % 4]},{i},{'ab'[i % 2]}\n" for i in range(80))
+    profile = lab.profile("a.csv", body)
+    assert "a category of their own" in finding(profile, "missing_values", "city").meaning
+
+
 def test_figures_of_a_numeric_column_are_right(lab: Lab) -> None:
     values = np.random.default_rng(0).normal(1e6, 3, 5000).round(4)
     profile = lab.profile("a.csv", "x,label\n" + "".join(f"{value},{'ab'[i % 2]}\n" for i, value in enumerate(values)))

@@ -57,7 +57,9 @@ def test_a_number_alone_and_an_empty_tensor_are_tensors(tmp_path: Path) -> None:
     ("body", "said"),
     [
         (b"abc", "too few for a header"),
-        (b"\xff" * 20, f"at most {HEADER_BYTES_MAX >> 20} MiB are read"),
+        (b"\xff" * 20, "or is of another format"),
+        (b"trained on Tuesday: 0.25, 0.5", "or is of another format"),
+        (file_of(b" " * (HEADER_BYTES_MAX + 1), b""), f"at most {HEADER_BYTES_MAX >> 20} MiB are read"),
         (safetensors()[:30], "ends within its header"),
         (safetensors()[:-1], "1 bytes are missing"),
         (safetensors() + b"x", "1 bytes at its end belong to no tensor"),

@@ -66,6 +66,22 @@ def test_the_form_offers_those_of_the_project_by_name_or_where_it_is_not_alone_b
     assert "theirs" not in page
 
 
+def test_the_form_tells_of_weights_that_the_project_does_not_have(world: SimpleNamespace, owner: Client) -> None:
+    weights_make(world.outsider, world.elsewhere, "theirs.safetensors")
+    address = reverse("job_new_check", args=[world.wine.pk])
+
+    def problems(name: str) -> list[dict[str, str]]:
+        spec = {"model": {"family": "mlp", "weights": name}}
+        answer: Any = owner.post(address, {"spec": spec}, content_type="application/json")
+        found: list[dict[str, str]] = answer.json()["problems"]
+        return found
+
+    assert problems("resnet-trained") == []
+    assert [(one["field"], "There is no weights file" in one["message"]) for one in problems("theirs")] == [
+        ("model.weights", True)
+    ]
+
+
 def test_a_draft_made_in_the_form_starts_from_them_and_its_form_begins_with_them(
     world: SimpleNamespace, owner: Client
 ) -> None:

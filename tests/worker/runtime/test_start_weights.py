@@ -102,7 +102,8 @@ def test_counters_alone_are_no_fit(tmp_path: Path) -> None:
 @pytest.mark.parametrize("more", [{"extra": torch.ones(1)}, {"2.bias": torch.ones(8)}])
 def test_where_all_must_match_a_tensor_that_does_not_is_refused(tmp_path: Path, more: dict[str, Tensor]) -> None:
     error = refused(model(), {**trained(), **more}, tmp_path, "all")
-    assert error.message.startswith("The weights file does not fit.") and "weights_match" in error.hint
+    assert error.message.startswith("The weights file does not fit. Of the model's") and "weights_match" in error.hint
+    assert "Starts from" not in error.message
 
 
 def test_weights_that_are_no_numbers_are_refused_by_name(tmp_path: Path) -> None:
