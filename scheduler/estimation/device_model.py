@@ -233,7 +233,7 @@ class DeviceModel:
     corrector: Corrector | None = None
     correction: Correction = field(default_factory=Correction)
     corrections: Mapping[str, Correction] = field(default_factory=dict)
-    """Precision -> what jobs teach of steps in it: of others than `precision`, which `correction` is of."""
+    """Precision -> what jobs teach of steps in it, in place of `correction`: of others than `precision`."""
     stages: Correction = field(default_factory=Correction)
     """What finished runs in stages teach of steps in stages, beside `correction`."""
     paces: Mapping[str, NodePace] = field(default_factory=dict)

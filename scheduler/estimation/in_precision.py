@@ -73,7 +73,8 @@ def _moved(model: DeviceModel, asked: Precision) -> DeviceModel:
         precision=asked,
         members=tuple(_products_moved(member, math.log(ratio)) for member in model.members),
         memory=_kept_as(model.memory, asked.kept_share / model.precision.kept_share),
-        correction=model.corrections.get(asked, Correction()),
+        # before any job in that precision has taught, the device is as slow or fast in it as in the other
+        correction=model.corrections.get(asked, Correction(factor=model.correction.factor)),
         moved=Moved(precision=model.precision, members=model.members) if is_known else None,
     )
 
