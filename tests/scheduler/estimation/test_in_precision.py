@@ -237,7 +237,10 @@ def test_points_tell_their_precision_and_those_from_before_have_what_auto_takes(
 
 def test_a_fit_looks_at_the_precision_of_most_points() -> None:
     known = points(20)
-    odd = [replace(point, precision="bfloat16", step_s=(9.0,), point_id=f"odd-{point.point_id}") for point in known[:5]]
+    odd = [
+        replace(point, workload=asked(point.workload, "bf16"), step_s=(9.0,), point_id=f"odd-{point.point_id}")
+        for point in known[:5]
+    ]
     assert fit_device_model([*odd, *known]) == fit_device_model(known)
     assert fit_device_model([replace(point, precision="bfloat16") for point in known]).precision is Precision.BFLOAT16
 
@@ -249,6 +252,12 @@ def test_a_gpu_that_the_table_does_not_know_is_asked_in_what_its_points_took_for
     assert in_precision(model, WORK) is model and model.precision is model.usual is Precision.FLOAT32
     assert in_precision(model, asked(WORK, "bf16")).moved is not None
     assert DeviceModel.from_dict(model.to_dict()) == model
+
+
+def test_points_of_before_count_beside_newer_ones_on_a_gpu_that_the_table_does_not_know() -> None:
+    told = [replace(point, kind="cuda", model_name="GTX 1080", precision="float32") for point in points(20)]
+    mixed = [*(replace(point, precision="") for point in told[:12]), *told[12:]]
+    assert fit_device_model(mixed) == fit_device_model(told)
 
 
 def test_unlike_gpus_compute_in_the_best_that_all_of_them_can() -> None:
