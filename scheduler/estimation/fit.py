@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from scheduler.estimation.calibration import LEAST_HELD_OUT, LEAST_POINTS, CalibrationPoint, noise_of
 from scheduler.estimation.corrector import fit_corrector
-from scheduler.estimation.device_model import Coefficients, DeviceModel, Spread
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import Coefficients, Spread
 from scheduler.estimation.features import Vector
 from scheduler.estimation.fit_memory import fit_memory
 from scheduler.estimation.fit_power import fit_power

@@ -15,7 +15,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 
-from scheduler.estimation.device_model import Coefficients, Correction, DeviceModel, MemoryModel, Moved
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import Coefficients, Correction, MemoryModel, Moved
 from scheduler.estimation.device_table import figures_for
 from scheduler.estimation.features import DENSE
 from scheduler.estimation.precision import AUTO, BEST_FIRST, WANTED, Precision

@@ -26,7 +26,8 @@ from itertools import compress
 import numpy as np
 
 from codegen.modes import STAGED
-from scheduler.estimation.device_model import Correction, DeviceModel, LinkModel, NodePace, RunOverheads
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import Correction, LinkModel, NodePace, RunOverheads
 from scheduler.estimation.features import Vector
 from scheduler.estimation.in_precision import kept_ratio, precision_of
 from scheduler.estimation.link import spanned
