@@ -18,7 +18,8 @@ from harness.pool.models import Device, DeviceKind, Node, NodeState
 from harness.pool.power import device_power, idle_watts, table_power, with_idle
 from harness.pool.services import pool_setting_get
 from harness.pool.sums import nodes_by_host
-from scheduler.estimation.device_model import POOL_TABLE, DeviceModel, PowerModel
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import POOL_TABLE, PowerModel
 from scheduler.estimation.device_table import IDLE_USUAL, figures_for
 from scheduler.estimation.learning import OWN_RECENT, RECENT
 from scheduler.estimation.prior import by_host

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from harness.calibration.models import DeviceModelRow
 from harness.pool.models import Device
-from scheduler.estimation.device_model import NodePace
+from scheduler.estimation.device_parts import NodePace
 from worker.words import counted
 
 

@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from scheduler.estimation.baselines import Fit, baselines, general_baselines, seconds
 from scheduler.estimation.calibration import CalibrationPoint, noise_of
-from scheduler.estimation.device_model import DeviceModel, MemoryModel, PowerModel
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import MemoryModel, PowerModel
 from scheduler.estimation.features import Vector
 from scheduler.estimation.fit import cross_validate, folds_of, timed
 from scheduler.estimation.fit_memory import ends, held_out_ratios

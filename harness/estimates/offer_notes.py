@@ -21,7 +21,7 @@ from harness.moments import moment_words
 from harness.pool.models import Device, DeviceKind, NodeState, Reservation
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.doubt import twice_words
-from scheduler.estimation.in_precision import in_precision
+from scheduler.estimation.in_precision import in_precision, of_gang
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.values import Allocation, Basis
 from scheduler.kinds import real_name
@@ -97,9 +97,15 @@ def staged_notes(workload: Workload, spec: Mapping[str, Any]) -> list[str]:
     return ([NORMS] if workload.batch_norms else []) + dropped
 
 
-def alone_notes(ways: Iterable[Allocation], probes: Mapping[Key, Probe]) -> list[str]:
-    """That steps of one device alone tell of several, where any way has several of it."""
-    keys = {(way.kind, real_name(name)[0]) for way in ways if len(way.batch_split) > 1 for name, _ in way.by_model}
+def _in_gang(workload: Workload, way: Allocation) -> Workload:
+    """The program as ranks on such devices compute it."""
+    return of_gang(workload, [(way.kind, name) for name, _ in way.parts]) if way.parts else workload
+
+
+def alone_notes(ways: Iterable[Allocation], workload: Workload, probes: Mapping[Key, Probe]) -> list[str]:
+    """That steps of one device alone tell of several, where any way has several of it and computes in the same."""
+    gangs = [way for way in ways if len(way.batch_split) > 1 and _in_gang(workload, way) is workload]
+    keys = {(way.kind, real_name(name)[0]) for way in gangs for name, _ in way.by_model}
     tried = [
         f"{name or kind}, {counted(max(probe.allocation.batch_split), 'row')} of a step"
         for (kind, name), probe in sorted(probes.items())
@@ -123,10 +129,16 @@ def source_notes(ways: Iterable[Allocation], probes: Mapping[Key, Probe]) -> lis
 
 def precision_notes(ways: Iterable[Allocation], workload: Workload, probes: Mapping[Key, Probe]) -> list[str]:
     """Where steps are foretold from those in another precision."""
-    keys = {(way.kind, real_name(name)[0]) for way in ways for name, _ in way.by_model}
-    moved = {key: in_precision(model, workload) for key, model in device_models(keys - probes.keys()).items()}
+    asked: dict[tuple[Key, str], Workload] = {}
+    for way in ways:
+        its = _in_gang(workload, way)
+        keys = {(way.kind, real_name(name)[0]) for name, _ in way.by_model}
+        told = probes.keys() if its is workload else set[Key]()  # a probe ran in what its device takes alone
+        asked |= {(key, its.precision): its for key in keys - told}
+    models = device_models({key for key, _ in asked})
     by_what: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for (kind, name), model in sorted(moved.items()):
+    for ((kind, name), _), its in sorted(asked.items(), key=lambda pair: pair[0]):
+        model = in_precision(models[kind, name], its)
         if model.moved is not None:
             by_what[model.precision, model.moved.precision].append(name or kind)
     return [_MOVED.format(", ".join(names), asked, known) for (asked, known), names in by_what.items()]

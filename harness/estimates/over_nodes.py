@@ -7,7 +7,8 @@ from itertools import combinations
 
 from harness.pool.links import LinksKnown, link_model, links_known
 from harness.pool.models import NetworkKind, Node, NodeLink
-from scheduler.estimation.device_model import DeviceModel, LinkModel
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import LinkModel
 from scheduler.estimation.link import spanned, step_sums_s
 from scheduler.estimation.values import Basis
 from scheduler.offers.values import Candidate

@@ -139,8 +139,9 @@ def offer_compute(
     notes += [LEFT.format(percent_words(left, 0))] if left < 1.0 else []
     notes += [CUT, *staged_notes(workload, job.spec if job else {})] if staged else []
     notes += [why_staged(offer.chosen, offer.lines, wish)] if offer.chosen and not staged else []
-    notes += own_notes(probes or {}) + alone_notes(estimates, probes or {}) + source_notes(estimates, probes or {})
-    notes += precision_notes(estimates, workload, probes or {}) + host_notes(estimates)
+    notes += own_notes(probes or {}) + alone_notes(estimates, workload, probes or {})
+    notes += source_notes(estimates, probes or {}) + precision_notes(estimates, workload, probes or {})
+    notes += host_notes(estimates)
     notes += [GUESSED] if openings.guessed and any(way.promised is None for way in ways) else []
     unasked = [way.allocation for way in ways if way.promised is None and way.within_quota]
     notes += quota_notes([way for way in unasked if wish.allows(way)], openings, now_s)

@@ -17,6 +17,7 @@ from harness.jobs.options import wanted_devices
 from harness.pool.idle import IDLE_CPU_BYTES, IDLE_CUDA_BYTES
 from harness.pool.models import Device, DeviceKind
 from scheduler.estimation.alone import rows_alone
+from scheduler.estimation.in_precision import in_precision
 from scheduler.estimation.peaks import peak_interval
 from scheduler.estimation.values import Allocation
 from scheduler.workload import Workload, totals_at_batch
@@ -77,7 +78,8 @@ def whole_fits_check(tried: Tried, device: Device) -> None:
     if tried.whole is None:
         return
     totals = totals_at_batch(tried.whole, tried.rows)
-    most_bytes = peak_interval(device_model(device.kind, device.model_name).memory, totals).high
+    model = in_precision(device_model(device.kind, device.model_name), tried.whole)
+    most_bytes = peak_interval(model.memory, totals).high
     room_bytes = (
         device.memory_bytes - IDLE_CUDA_BYTES
         if device.kind == DeviceKind.CUDA

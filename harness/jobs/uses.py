@@ -18,7 +18,7 @@ from harness.errors import Invalid
 from harness.jobs.control.usage import NO_JOB, attempt_samples, device_key, use_of
 from harness.jobs.models import Allocation, DeviceUse
 from harness.jobs.windows import Window
-from scheduler.estimation.device_model import PowerModel
+from scheduler.estimation.device_parts import PowerModel
 from scheduler.estimation.values import Basis
 
 Floats = NDArray[np.float64]

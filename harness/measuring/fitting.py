@@ -18,7 +18,8 @@ from harness.measuring.links import link_of
 from harness.measuring.taught import finished_of, ran_out_of
 from harness.plain import plain
 from scheduler.estimation.calibration import LEAST_HELD_OUT
-from scheduler.estimation.device_model import DeviceModel, NodePace
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import NodePace
 from scheduler.estimation.fit import fit_device_model, in_one_precision
 from scheduler.estimation.in_precision import measured_in
 from scheduler.estimation.learning import corrected

@@ -11,7 +11,8 @@ from harness.calibration.models import CalibrationRun, DeviceModelRow
 from harness.calibration.shipped import prior_of
 from harness.measuring.requests import LINK_RANKS, check_ok
 from harness.plain import plain
-from scheduler.estimation.device_model import DeviceModel, LinkModel
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import LinkModel
 from scheduler.estimation.link import fit_link
 from scheduler.estimation.values import Basis
 

@@ -14,7 +14,8 @@ from harness.pages.charts import chart_card
 from harness.pages.figures import figure, percent
 from harness.pages.words import NAME_WORDS
 from scheduler.estimation.calibration import LEAST_HELD_OUT
-from scheduler.estimation.device_model import DeviceModel, MemoryModel, Transfer
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import MemoryModel, Transfer
 from scheduler.estimation.values import Basis
 from worker.words import counted
 

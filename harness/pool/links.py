@@ -14,7 +14,7 @@ from harness.pool.gangs import span_problem
 from harness.pool.models import NetworkEncryption, NetworkKind, Node, NodeLink, PoolSetting
 from harness.pool.networks import encrypting, network_kind
 from harness.pool.services import pool_setting_get
-from scheduler.estimation.device_model import LinkModel
+from scheduler.estimation.device_parts import LinkModel
 from scheduler.estimation.link import pair_link
 
 Pair = tuple[Node, Node]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.errors import Invalid
-from scheduler.estimation.device_model import PowerModel
+from scheduler.estimation.device_parts import PowerModel
 from scheduler.estimation.device_table import figures_for
 from scheduler.estimation.power_table import power_table_fault
 from scheduler.estimation.values import Basis

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.estimation.device_model import Corrector
+from scheduler.estimation.device_parts import Corrector
 from scheduler.estimation.features import Vector
 
 LENGTHS = (0.5, 1.0, 2.0)

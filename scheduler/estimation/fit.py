@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from scheduler.estimation.calibration import LEAST_HELD_OUT, LEAST_POINTS, CalibrationPoint, noise_of
 from scheduler.estimation.corrector import fit_corrector
-from scheduler.estimation.device_model import Coefficients, DeviceModel, Spread
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import Coefficients, Spread
 from scheduler.estimation.features import Vector
 from scheduler.estimation.fit_memory import fit_memory
 from scheduler.estimation.fit_power import fit_power
@@ -95,7 +96,15 @@ def fit_device_model(points: Sequence[CalibrationPoint], *, prior: DeviceModel |
 
 
 def in_one_precision(points: Sequence[CalibrationPoint]) -> list[CalibrationPoint]:
-    """Those measured in the precision that most were measured in: the others say nothing of how fast that is."""
+    """Those measured in the precision that most were measured in: the others say nothing of how fast that is.
+
+    Points of before they told it were measured in the same as others that asked for nothing, whatever the table says.
+    """
+    usual = next((point.precision for point in points if point.precision and point.workload.precision == AUTO), "")
+    points = [
+        replace(point, precision=usual) if not point.precision and point.workload.precision == AUTO else point
+        for point in points
+    ]
     most, _ = Counter(point.computed_in for point in points).most_common(1)[0]
     return [point for point in points if point.computed_in is most]
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.estimation.device_model import MemoryModel
+from scheduler.estimation.device_parts import MemoryModel
 from scheduler.estimation.features import Vector
 from scheduler.estimation.values import Basis
 from scheduler.workload import Workload

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.estimation.calibration import LEAST_POINTS, CalibrationPoint
-from scheduler.estimation.device_model import DeviceModel, PowerModel
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import PowerModel
 from scheduler.estimation.features import Vector
 from scheduler.estimation.intervals import LEAST_SCORES, LEVEL
 from scheduler.estimation.predict import predict

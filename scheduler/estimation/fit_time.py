@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.estimation.device_model import Coefficients
+from scheduler.estimation.device_parts import Coefficients
 from scheduler.estimation.features import DENSE, LAYOUTS, Block, Vector
 from scheduler.estimation.predict import EXPONENTS, Table
 

@@ -15,7 +15,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 
-from scheduler.estimation.device_model import Coefficients, Correction, DeviceModel, MemoryModel, Moved
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import Coefficients, Correction, MemoryModel, Moved
 from scheduler.estimation.device_table import figures_for
 from scheduler.estimation.features import DENSE
 from scheduler.estimation.precision import AUTO, BEST_FIRST, WANTED, Precision
@@ -75,7 +76,8 @@ def _moved(model: DeviceModel, asked: Precision) -> DeviceModel:
         memory=_kept_as(
             model.memory, asked.kept_share / model.precision.kept_share, wider=PEAK_RATIO if is_known else 1.0
         ),
-        correction=model.corrections.get(asked, Correction()),
+        # before any job in that precision has taught, the device is as slow or fast in it as in the other
+        correction=model.corrections.get(asked, Correction(factor=model.correction.factor)),
         moved=Moved(precision=model.precision, members=model.members) if is_known else None,
     )
 

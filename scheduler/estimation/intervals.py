@@ -15,7 +15,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.estimation.device_model import DeviceModel, Spread
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import Spread
 from scheduler.estimation.features import Vector
 
 LEVEL = 0.8

@@ -3,8 +3,8 @@ and end, and peak memory (`scheduler.estimation.peaks`).
 
     log factor = sum over jobs kept of log(measured / predicted / pace of the node) / (jobs kept + SHRINK)
 
-Jobs that computed in another precision than the model was fitted in teach a factor of that precision alone
-(`scheduler.estimation.in_precision`).
+Jobs that computed in another precision than the model was fitted in teach a factor of that precision alone, on what
+the others say of the device (`scheduler.estimation.in_precision`).
 
 A job that is much further off than the others is left out and counted. Nodes that surely differ from the others with
 such devices have paces of their own (`scheduler.estimation.node_paces`). Runs in stages teach a factor of their own in
@@ -26,7 +26,8 @@ from itertools import compress
 import numpy as np
 
 from codegen.modes import STAGED
-from scheduler.estimation.device_model import Correction, DeviceModel, LinkModel, NodePace, RunOverheads
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import Correction, LinkModel, NodePace, RunOverheads
 from scheduler.estimation.features import Vector
 from scheduler.estimation.in_precision import kept_ratio, precision_of
 from scheduler.estimation.link import spanned
@@ -159,14 +160,21 @@ def _by_precision(
 ) -> tuple[DeviceModel, list[Finished]]:
     """`plain` with a factor of each precision in which jobs computed, and those of them that are believed."""
     told = [precision_of(plain, job.workload.precision) for job in jobs]
-    taught: dict[Precision, Correction] = {}
-    believed: set[int] = set()
-    for precision in dict.fromkeys(told):
+
+    def taught(precision: Precision, known: float = 1.0) -> tuple[Correction, list[Finished]]:
+        """By those in one precision, beside a factor that is known already."""
         alike = [each is precision for each in told]
-        taught[precision], kept = _correction(plain, list(compress(jobs, alike)), list(compress(log_errors, alike)))
+        if not any(alike):
+            return Correction(), []
+        errors = [error - math.log(known) for error in compress(log_errors, alike)]
+        correction, kept = _correction(plain, list(compress(jobs, alike)), errors)
+        return replace(correction, factor=correction.factor * known), kept
+
+    own, kept = taught(plain.precision)
+    believed, others = set(map(id, kept)), {}
+    for precision in dict.fromkeys(each for each in told if each is not plain.precision):
+        others[str(precision)], kept = taught(precision, own.factor)
         believed.update(map(id, kept))
-    own = taught.pop(plain.precision, Correction())
-    others = {str(precision): correction for precision, correction in taught.items()}
     return replace(plain, correction=own, corrections=others), [job for job in jobs if id(job) in believed]
 
 

@@ -14,7 +14,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduler.estimation.device_model import DeviceModel, LinkModel
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import LinkModel
 from scheduler.estimation.values import Basis
 from scheduler.workload import Workload
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.estimation.device_model import NodePace
+from scheduler.estimation.device_parts import NodePace
 from scheduler.estimation.features import Vector
 from scheduler.estimation.outliers import believable
 

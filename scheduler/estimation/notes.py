@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from codegen.modes import STAGED
-from scheduler.estimation.device_model import POOL_TABLE, DeviceModel
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import POOL_TABLE
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.values import Allocation, Basis
 from scheduler.workload import Workload

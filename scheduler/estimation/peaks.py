@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduler.estimation.device_model import MemoryModel, PeakLessons
+from scheduler.estimation.device_parts import MemoryModel, PeakLessons
 from scheduler.estimation.features import Vector
 from scheduler.estimation.fit_memory import HEADROOM, PARTS, PEAK_LEVEL, UNDER_WEIGHT, loading_peak, parts, predict_peak
 from scheduler.estimation.values import Interval

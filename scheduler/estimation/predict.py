@@ -8,7 +8,8 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from scheduler.estimation.columns import Columns
-from scheduler.estimation.device_model import Coefficients, Corrector, DeviceModel
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import Coefficients, Corrector
 from scheduler.estimation.features import Block, Vector, terms
 from scheduler.workload import OpClass, Workload, totals_at_batch
 

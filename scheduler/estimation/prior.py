@@ -7,15 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import NormalDist
 
-from scheduler.estimation.device_model import (
-    Coefficients,
-    DeviceModel,
-    LinkModel,
-    MemoryModel,
-    PowerModel,
-    RunOverheads,
-    Spread,
-)
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import Coefficients, LinkModel, MemoryModel, PowerModel, RunOverheads, Spread
 from scheduler.estimation.device_table import TABLE, DeviceFigures, figures_for
 from scheduler.estimation.features import DENSE, LAYOUTS
 from scheduler.estimation.precision import AUTO, Precision

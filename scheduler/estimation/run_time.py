@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scheduler.estimation.device_model import RunOverheads
+from scheduler.estimation.device_parts import RunOverheads
 from scheduler.workload import Workload
 
 CHECKPOINTS = 20

@@ -12,7 +12,8 @@ from dataclasses import replace
 from statistics import NormalDist
 
 from scheduler.estimation.calibration import LEAST_HELD_OUT
-from scheduler.estimation.device_model import Coefficients, DeviceModel, MemoryModel, PowerModel, Spread, Transfer
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import Coefficients, MemoryModel, PowerModel, Spread, Transfer
 from scheduler.estimation.device_table import figures_for
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.values import Basis

@@ -47,7 +47,7 @@ from harness.pool import removing, selectors, services
 from harness.pool.links import link_list
 from harness.pool.models import Node, NodeState
 from harness.release import release
-from scheduler.estimation.device_model import PowerModel
+from scheduler.estimation.device_parts import PowerModel
 
 router = Router()
 health_router = Router()

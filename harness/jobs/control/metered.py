@@ -15,7 +15,7 @@ from typing import Any
 from harness.jobs.control.telemetry import number_of
 from harness.pool.models import DeviceKind
 from harness.pool.power import DevicePower
-from scheduler.estimation.device_model import PowerModel
+from scheduler.estimation.device_parts import PowerModel
 from scheduler.estimation.power_table import WATTS_MAX
 from scheduler.estimation.values import Basis
 

@@ -15,7 +15,7 @@ from harness.calibration.known import Key, powers_known
 from harness.jobs.control.metered import Power, idle_power_of, power_of
 from harness.jobs.models import Allocation, DeviceUse, JobAttempt, ResourceSample
 from harness.pool.models import Device
-from scheduler.estimation.device_model import PowerModel
+from scheduler.estimation.device_parts import PowerModel
 from scheduler.estimation.values import Basis
 
 NO_JOB = 0

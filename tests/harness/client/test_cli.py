@@ -18,7 +18,7 @@ from harness.calibration.models import DeviceModelRow
 from harness.client.cli.app import app
 from harness.jobs.models import Job
 from harness.pool.models import Device
-from scheduler.estimation.device_model import NodePace
+from scheduler.estimation.device_parts import NodePace
 from scheduler.estimation.prior import prior_for
 from tests.harness.client.conftest import Dlh, state_set
 

@@ -17,7 +17,7 @@ from harness.calibration.models import DeviceModelRow
 from harness.jobs.models import Job
 from harness.pool.models import Quota
 from harness.pool.services import pool_setting_update
-from scheduler.estimation.device_model import PowerModel
+from scheduler.estimation.device_parts import PowerModel
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.values import Basis
 from scheduler.simulate.power import PowerTable

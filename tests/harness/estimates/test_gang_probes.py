@@ -16,11 +16,14 @@ from harness.estimates.own_pace import probes_known
 from harness.estimates.selectors import offer_priced
 from harness.estimates.services import inspection_answer, measure_answer, offer_probe
 from harness.estimates.settling import probed_workload
+from harness.estimates.tried import Tried, whole_fits_check
+from harness.pool.idle import IDLE_CUDA_BYTES
 from harness.pool.models import Device, Reservation
 from harness.pool.reservations import reservation_hold
 from harness.pool.services import device_slow
 from scheduler.estimation.link import allreduce_s
-from scheduler.workload import Piece
+from scheduler.estimation.peaks import peak_interval
+from scheduler.workload import Piece, totals_at_batch
 from tests.harness.estimates.factories import answer
 from tests.harness.jobs.helpers import place_now
 from tests.scheduler.made_workloads import workload
@@ -122,6 +125,21 @@ def test_a_model_in_stages_that_no_single_device_holds_is_not_tried_and_it_is_sa
         offer_probe(user=people.owner, offer=offer)
     assert refused.value.code == "whole_too_large" and "its own pace" in refused.value.hint
     assert not ProbeRow.objects.exists() and not Reservation.objects.exists()
+
+
+def test_a_whole_model_is_as_large_as_its_precision_makes_it(node_make):
+    node_make("node-1", gpus=1)
+    gpu, rows = Device.objects.get(kind="cuda"), WORK.batch_size
+    memory, room_bytes = device_model("cuda", gpu.model_name).memory, gpu.memory_bytes - IDLE_CUDA_BYTES
+
+    def high_bytes(activation_bytes: float) -> float:
+        return peak_interval(memory, totals_at_batch(replace(WORK, activation_bytes=activation_bytes), rows)).high
+
+    by_byte = (high_bytes(1e9) - high_bytes(0.0)) / 1e9
+    large = replace(WORK, activation_bytes=(0.9 * room_bytes - high_bytes(0.0)) / by_byte)
+    whole_fits_check(Tried(rows=rows, whole=large), gpu)
+    with pytest.raises(Conflict, match="the whole model with 32 rows"):
+        whole_fits_check(Tried(rows=rows, whole=replace(large, precision="float32")), gpu)
 
 
 @pytest.mark.parametrize("busy", [SLOW, "core"])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.jobs.control.metered import power_of
-from scheduler.estimation.device_model import PowerModel
+from scheduler.estimation.device_parts import PowerModel
 from scheduler.estimation.values import Basis
 
 TABLE = PowerModel(idle_w=2.0, busy_w=10.0, basis=Basis.ASSUMED)

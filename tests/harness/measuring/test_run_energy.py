@@ -11,7 +11,7 @@ from django.utils import timezone
 from harness.calibration.models import DeviceModelRow, FinishedJobRow
 from harness.jobs.models import Job
 from harness.measuring.learning import job_learn
-from scheduler.estimation.device_model import PowerModel
+from scheduler.estimation.device_parts import PowerModel
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.values import Basis
 from tests.harness.measuring.jobs import KIND, NAME

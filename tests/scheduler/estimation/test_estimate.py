@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.estimation.device_model import Correction, DeviceModel, LinkModel
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import Correction, LinkModel
 from scheduler.estimation.estimate import estimate, estimate_all
 from scheduler.estimation.fit import fit_device_model
 from scheduler.estimation.link import allreduce_s, fit_link

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from scheduler.estimation import fit_power as module
 from scheduler.estimation.calibration import LEAST_POINTS, CalibrationPoint
-from scheduler.estimation.device_model import POWER_HALF, DeviceModel
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import POWER_HALF
 from scheduler.estimation.estimate import estimate
 from scheduler.estimation.fit import fit_device_model
 from scheduler.estimation.fit_power import fit_power, fitted_power, held_out_w, work_shares

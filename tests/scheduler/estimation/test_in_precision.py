@@ -187,6 +187,25 @@ def test_finished_jobs_teach_their_own_precision_alone(fitted: DeviceModel) -> N
     assert corrected(model, jobs) == model, "an earlier correction is replaced"
 
 
+@pytest.mark.parametrize("name", [V100, H100])
+def test_a_device_that_jobs_showed_to_be_slow_is_slow_in_other_precisions_too(name: str) -> None:
+    model, work = prior_for("cuda", name), workload(layers=1, filters=8, size=64, batch=64)
+    once = Finished(workload=work, allocation=way(name), step_s=3 * told(model, "auto", work).step_s.mid)
+    taught = corrected(model, [once] * 10)
+    in_16, in_32, before = told(taught, "auto", work), told(taught, "float32", work), told(model, "float32", work)
+    assert in_32.step_s.mid >= in_16.step_s.mid
+    assert in_32.step_s.mid == pytest.approx(taught.correction.factor * before.step_s.mid)
+    assert "finished job" in in_16.note and "finished job" not in in_32.note
+
+
+def test_what_jobs_teach_of_a_precision_begins_from_what_the_device_is_like(fitted: DeviceModel) -> None:
+    usual = finished(fitted, "auto", 2.0, 6)
+    model = corrected(fitted, [*usual, *finished(fitted, "float32", 2.0, 1)])
+    known = model.correction.factor
+    assert model.corrections["tf32"].factor == pytest.approx(known * (2.0 / known) ** (1 / 4))
+    assert corrected(fitted, finished(fitted, "float32", 2.0, 6)).correction.factor == 1.0, "not the other way round"
+
+
 def test_peaks_teach_alike_whatever_the_precision(fitted: DeviceModel) -> None:
     """Those of float32 that are as foretold say that what was foretold of 16 bits is right."""
     taught = corrected(fitted, finished(fitted, "float32", 1.0, 20))
@@ -219,7 +238,10 @@ def test_points_tell_their_precision_and_those_from_before_have_what_auto_takes(
 
 def test_a_fit_looks_at_the_precision_of_most_points() -> None:
     known = points(20)
-    odd = [replace(point, precision="bfloat16", step_s=(9.0,), point_id=f"odd-{point.point_id}") for point in known[:5]]
+    odd = [
+        replace(point, workload=asked(point.workload, "bf16"), step_s=(9.0,), point_id=f"odd-{point.point_id}")
+        for point in known[:5]
+    ]
     assert fit_device_model([*odd, *known]) == fit_device_model(known)
     assert fit_device_model([replace(point, precision="bfloat16") for point in known]).precision is Precision.BFLOAT16
 
@@ -231,6 +253,12 @@ def test_a_gpu_that_the_table_does_not_know_is_asked_in_what_its_points_took_for
     assert in_precision(model, WORK) is model and model.precision is model.usual is Precision.FLOAT32
     assert in_precision(model, asked(WORK, "bf16")).moved is not None
     assert DeviceModel.from_dict(model.to_dict()) == model
+
+
+def test_points_of_before_count_beside_newer_ones_on_a_gpu_that_the_table_does_not_know() -> None:
+    told = [replace(point, kind="cuda", model_name="GTX 1080", precision="float32") for point in points(20)]
+    mixed = [*(replace(point, precision="") for point in told[:12]), *told[12:]]
+    assert fit_device_model(mixed) == fit_device_model(told)
 
 
 def test_unlike_gpus_compute_in_the_best_that_all_of_them_can() -> None:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.estimation.device_model import Correction, DeviceModel
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import Correction
 from scheduler.estimation.estimate import estimate
 from scheduler.estimation.learning import Finished, corrected
 from scheduler.estimation.prior import prior_for

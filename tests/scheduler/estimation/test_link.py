@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.estimation.device_model import DeviceModel, LinkModel
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import LinkModel
 from scheduler.estimation.estimate import estimate
 from scheduler.estimation.link import allreduce_s, pair_link, spanning_link, step_sums_s
 from scheduler.estimation.prior import prior_for

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.estimation.device_model import DeviceModel, NodePace
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import NodePace
 from scheduler.estimation.estimate import estimate
 from scheduler.estimation.learning import Finished, corrected
 from scheduler.estimation.node_paces import FROM, LEAST, NEWEST, Seen, node_paces

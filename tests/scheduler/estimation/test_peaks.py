@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.estimation.device_model import DeviceModel, MemoryModel
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import MemoryModel
 from scheduler.estimation.estimate import estimate
 from scheduler.estimation.fit_memory import CAREFUL, HEADROOM, PEAK_LEVEL, ends, predict_peak
 from scheduler.estimation.learning import Finished, RanOut, corrected

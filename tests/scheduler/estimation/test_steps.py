@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.estimation import steps
-from scheduler.estimation.device_model import Corrector, DeviceModel
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import Corrector
 from scheduler.estimation.estimate import estimate, estimate_all
 from scheduler.estimation.intervals import are_near
 from scheduler.estimation.predict import predict, summary

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.estimation.device_model import DeviceModel, Spread
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_parts import Spread
 from scheduler.estimation.device_table import figures_for
 from scheduler.estimation.estimate import estimate
 from scheduler.estimation.fit import fit_device_model
