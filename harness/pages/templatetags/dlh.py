@@ -211,9 +211,9 @@ def item(mapping: Mapping[Any, Any] | None, key: Any) -> Any:
 
 
 @register.filter
-def at(values: Sequence[Any], index: int) -> Any:
+def at(values: Sequence[Any] | None, index: int) -> Any:
     """The value at a place; None beyond the end."""
-    return values[index] if index < len(values) else None
+    return values[index] if values and index < len(values) else None
 
 
 @register.filter
