@@ -39,6 +39,13 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
 
+{{/* Settings of the operator guide that the chart has no value for. Call with a map of them. */}}
+{{- define "dlh.settings" -}}
+{{- range $name, $value := . }}
+- {name: {{ $name }}, value: {{ kindIs "string" $value | ternary $value (int64 $value | toString) | quote }}}
+{{- end }}
+{{- end -}}
+
 {{/* Secrets arrive as files, which no process list and no `kubectl describe` shows. */}}
 {{- define "dlh.redisEnvironment" -}}
 - {name: DLH_REDIS_URL, value: {{ .Values.redis.url | quote }}}
@@ -55,6 +62,7 @@ capabilities: {drop: [ALL]}
 - {name: DLH_SECOND_FACTOR, value: {{ .Values.portal.secondFactor | default "nobody" }}}
 # Nodes with a cache ask the portal by its service.
 - {name: DLH_ALLOWED_HOSTS, value: {{ include "dlh.name" . }}-portal}
+{{- include "dlh.settings" .Values.settings }}
 {{- end -}}
 
 {{/* Portal and control: they alone sign in at object store and mail server. */}}
