@@ -277,3 +277,58 @@ def test_a_script_that_was_lost_on_its_way_is_asked_for_again(open_as: Callable[
     visit(page, addresses(ids)["results"])
     page.wait_for_selector(".analysis canvas")
     assert len(lost) == 1 and page.locator("#connection").is_hidden()
+
+
+def losing(page: Any, address: str, times: int) -> list[str]:
+    """What the page has asked for at such an address, the first of which are lost on their way."""
+    asked: list[str] = []
+
+    def pass_or_lose(route: Any) -> None:
+        asked.append(f"{route.request.method} {route.request.url}")
+        if len(asked) <= times:
+            route.abort("internetdisconnected")
+        else:
+            route.fallback()
+
+    page.route(address, pass_or_lose)
+    return asked
+
+
+def test_what_could_not_be_read_is_asked_for_again_until_it_comes(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = open_as()
+    visit(page, "/jobs/")
+    asked = losing(page, "**/jobs/?*state=*", times=2)
+    page.select_option("#state", "failed")
+    page.wait_for_selector("#connection:has-text('The portal cannot be reached; trying again')")
+    page.wait_for_url("**state=failed*")
+    page.wait_for_selector("#connection", state="hidden")
+    assert len(asked) == 3 and len(set(asked)) == 1
+    assert page.locator(f"#jobs a[href='/jobs/{ids['failed']}/']").count() == 1
+    assert page.locator(f"#jobs a[href='/jobs/{ids['succeeded']}/']").count() == 0
+
+
+def test_of_what_waits_to_be_asked_again_the_newest_alone_is_asked(open_as: Callable[..., Any]) -> None:
+    page = open_as()
+    visit(page, "/jobs/")
+    asked = losing(page, "**/jobs/?*state=*", times=1)
+    page.select_option("#state", "failed")
+    page.wait_for_selector("#connection:has-text('trying again')")
+    page.select_option("#state", "succeeded")
+    page.wait_for_url("**state=succeeded*")
+    page.wait_for_timeout(2500)  # longer than the first one would have waited
+    assert [address.partition("state=")[2].partition("&")[0] for address in asked] == ["failed", "succeeded"]
+    assert "state=succeeded" in page.url
+
+
+def test_what_changes_something_is_sent_once(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+    page = open_as()
+    visit(page, addresses(ids)["cost"])
+    form = page.locator("form[hx-post$='/probe/']")
+    form.wait_for()
+    asked = losing(page, "**/probe/", times=1)
+    form.locator("button").click()
+    page.wait_for_selector("#connection:has-text('The portal cannot be reached')")
+    page.wait_for_timeout(2500)
+    assert len(asked) == 1 and "trying again" not in page.inner_text("#connection")

@@ -1,5 +1,6 @@
 // Entry of every page: htmx, theme, times, keyboard, and lazy mounting of the parts a page asks for.
 import htmx from "htmx.org";
+import { answered, askAgain, begun } from "./again.js";
 import { lazily } from "./lazily.js";
 import { reach } from "./reach.js";
 import { setUpShell } from "./shell.js";
@@ -90,8 +91,13 @@ document.body.addEventListener("htmx:beforeSwap", (event) => {
   if ([400, 403, 404, 409, 413, 422].includes(event.detail.xhr.status)) event.detail.shouldSwap = true;
 });
 // What could not be asked for is said, not dropped; the next answer takes the notice away.
-document.body.addEventListener("htmx:sendError", () => reach("page", false, "The portal cannot be reached"));
+document.body.addEventListener("htmx:beforeRequest", (event) => begun(event.detail));
+document.body.addEventListener("htmx:sendError", (event) => {
+  const again = askAgain(event.detail.requestConfig);
+  reach("page", false, again ? "The portal cannot be reached; trying again" : "The portal cannot be reached");
+});
 document.body.addEventListener("htmx:afterOnLoad", (event) => {
+  answered(event.detail.requestConfig);
   const works = event.detail.xhr.status < 500;
   reach("page", works, "Something went wrong on our side: try again");
 });
