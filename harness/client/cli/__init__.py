@@ -1,4 +1,4 @@
-"""The `dlh` command. Exit codes: 0 ok, 1 job failed, 2 bad input, 3 not found or forbidden, 4 portal unreachable."""
+"""The `dlh` command. How it ends: `harness.client.cli.output.ExitCode`."""
 
 import sys
 

@@ -46,7 +46,8 @@ For example: `dlh submit --data mydata.csv --wait`, `dlh results JOB`, `dlh pred
 
 Every command takes --help and --json.
 
-Exit codes: 0 ok, 1 the job failed, 2 bad input, 3 not found or forbidden, 4 portal unreachable, 130 interrupted.
+Exit codes: 0 ok, 1 the job failed, 2 bad input, 3 not found or forbidden, 4 portal unreachable, 5 the job waits for
+somebody, 130 interrupted.
 """
 
 app = typer.Typer(

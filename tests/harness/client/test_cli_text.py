@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,11 @@ def test_errors_are_json_with_a_stable_exit_code(dlh: Dlh, arguments: tuple[str,
 def test_the_help_of_a_list_names_all_states_families_and_commands(dlh: Dlh) -> None:
     told = " ".join(dlh("jobs", "--help").out.replace("│", " ").split())
     assert [word for word in (*JobState, *FAMILIES, "offer", "rm") if word not in told] == []
+
+
+def test_the_help_names_every_exit_code(dlh: Dlh) -> None:
+    told = " ".join(dlh("--help").out.replace("│", " ").split()).partition("Exit codes:")[2].partition(".")[0]
+    assert [int(number) for number in re.findall(r"\d+", told)] == sorted(output.ExitCode)
 
 
 def test_a_dataset_that_is_not_there_is_named_with_the_way_to_those_that_are(dlh: Dlh, tmp_path: Path) -> None:
