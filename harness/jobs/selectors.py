@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Min, Q, QuerySet
+from django.utils import timezone
 
 from codegen.profile.types import DatasetProfile
 from harness.accounts.access import require
@@ -45,7 +46,7 @@ from harness.jobs.results import (
 from harness.jobs.series import job_samples, job_series, job_series_csv, job_series_keys
 from harness.paging import Page
 from harness.trash import PURGE_BEGUN
-from worker.states import JobState
+from worker.states import TERMINAL, JobState
 
 __all__ = [
     "JobFilters",
@@ -143,6 +144,24 @@ def queue_position(job: Job) -> int | None:
 def jobs_queued_count() -> int:
     """Jobs that wait for devices, of all projects."""
     return Job.objects.filter(state=JobState.QUEUED, deleted_at=None).count()
+
+
+def jobs_by_state() -> dict[str, int]:
+    """How many jobs of all projects are in each state, without those in the trash."""
+    counts = Job.objects.filter(deleted_at=None).order_by().values_list("state").annotate(count=Count("pk"))
+    return {state.value: 0 for state in JobState} | dict(counts)
+
+
+def oldest_queued_s() -> float:
+    """How long the first job of the queue waits, by when it was queued; 0: none waits."""
+    queued = Job.objects.filter(state=JobState.QUEUED, deleted_at=None)
+    since = queued.aggregate(since=Min("queued_at"))["since"]
+    return (timezone.now() - since).total_seconds() if since else 0.0
+
+
+def promises_at_risk_count() -> int:
+    """Jobs on their way whose promised finish the scheduler warns of."""
+    return Job.objects.filter(deleted_at=None).exclude(state__in=TERMINAL).exclude(warning="").count()
 
 
 def prediction_get(*, user: User, job: Job, prediction_id: str) -> Prediction:

@@ -8,14 +8,16 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 from django.db import DatabaseError, connection
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router, Status
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from pydantic import Field
 from redis import RedisError
 
 from harness.accounts.access import require_admin, visible_projects
 from harness.accounts.models import User
 from harness.api.auth import person
+from harness.api.exposition import exposition
 from harness.api.schemas.base import Done, Items
 from harness.api.schemas.pool import (
     DeviceOut,
@@ -202,6 +204,16 @@ def readers(request: HttpRequest) -> Any:
     if found is None:
         raise Unavailable("The broker does not answer.", hint="Try again in a moment.")
     return found
+
+
+@health_router.get("/metrics", response={200: None}, summary="Gauges for Prometheus")
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Jobs by state, nodes, devices, the reading of events, free disk: text in Prometheus' format, for a read token.
+
+    All projects together; no job, person or project is named.
+    """
+    person(request)
+    return HttpResponse(exposition(), content_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 def _answers(check: Any) -> bool:

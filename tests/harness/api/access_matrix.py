@@ -200,5 +200,6 @@ MATRIX: dict[tuple[str, str], str] = {
     ("POST", "/pool/calibration/{run_id}/stop"): "admin",
     ("GET", "/accuracy"): "look",
     ("GET", "/health"): "open",
+    ("GET", "/metrics"): "look",
 }
 NAMES = {"datasets": "0.png", "jobs": "model.py", "pool": "node-9"}
