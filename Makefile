@@ -6,6 +6,7 @@
 #   make status        what runs there, and at which address
 #   make password      print a new password for the first admin
 #   make token         print a token for dlh, without a browser (FOR=user NAME=name DAYS=90)
+#   make service       print a unit file of systemd that runs it from boot on
 #   make backup FILE=x the installation in DLH_HOME, which may be running, into one file (SECRETS=1: its key too)
 #   make restore FILE=x   such a file into an empty DLH_HOME
 #
@@ -27,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIOME := PATH="$(CURDIR)/.venv/bin:$$PATH" node_modules/.bin/biome
 BENCHMARKS := $(patsubst tests/benchmarks/bench_%.py,%,$(wildcard tests/benchmarks/bench_*.py))
 
-.PHONY: help setup setup-test run demo stop status password token backup restore test test-postgres lint format bench pictures third-party clean $(addprefix bench-,$(subst _,-,$(BENCHMARKS)))
+.PHONY: help setup setup-test run demo stop status password token service backup restore test test-postgres lint format bench pictures third-party clean $(addprefix bench-,$(subst _,-,$(BENCHMARKS)))
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -44,7 +45,7 @@ run: setup
 demo: setup
 	@$(PY) -m harness.stack demo $(if $(filter-out 0,$(ONCE)),--once)
 
-stop status password: setup
+stop status password service: setup
 	@$(PY) -m harness.stack $@
 
 token: setup

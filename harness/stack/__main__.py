@@ -1,4 +1,4 @@
-"""`python -m harness.stack run | demo [--once] | stop | status | password | token`; `make` and `dlh` call it."""
+"""`python -m harness.stack run | demo [--once] | stop | status | password | token | service`, for `make` and `dlh`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any
 from harness.env import REPOSITORY, SettingsError, env_text
 from harness.stack.home import StackError, StackHome, home_from_environment
 from harness.stack.leftovers import process_find, shown, wait_gone
+from harness.stack.service import service
 from harness.stack.stack import Interrupted, Stack, bootstrap_run, say
 
 STOP_TIMEOUT_S = 60.0
@@ -202,7 +203,7 @@ def token(home: StackHome, *, user: str, name: str, days: int, as_json: bool) ->
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m harness.stack", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("run", "stop", "password"):
+    for name in ("run", "stop", "password", "service"):
         commands.add_parser(name)
     commands.add_parser("status").add_argument("--json", action="store_true", help="as JSON")
     commands.add_parser("demo").add_argument("--once", action="store_true", help="end everything afterwards")
@@ -225,7 +226,7 @@ def main() -> int:
             return token(home, user=given.user, name=given.name, days=given.days, as_json=given.json)
         if given.command == "status":
             return status(home, as_json=given.json)
-        return {"run": run, "stop": stop, "password": password}[given.command](home)
+        return {"run": run, "stop": stop, "password": password, "service": service}[given.command](home)
     except (StackError, SettingsError) as error:
         say(f"\nCannot continue: {error}")
         return EXIT_FAILED

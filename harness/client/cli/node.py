@@ -1,4 +1,4 @@
-"""`dlh node join`, `dlh node start`, `dlh doctor`: for the machine itself, not for people's jobs.
+"""`dlh node join`, `start`, `service`, `dlh doctor`: for the machine itself, not for people's jobs.
 
 The node's own programs run as processes of their own (`python -m worker...`): this client knows only the HTTP API.
 """
@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import typer
 
 from harness.client.cli import store
+from harness.client.cli.node_unit import node_unit, service_words
 from harness.client.cli.output import JsonFlag, console, json_print, notes, size, table_print
 from harness.client.client import Json
 from harness.client.config import environment_text, private_write
@@ -181,15 +182,6 @@ def _told(name: str, home: Path, facts: Json, report: Json) -> None:
     out.print(f"\nAs a service: {service_words(home)}\n", markup=False)
 
 
-def service_words(home: Path) -> str:
-    """How to have systemd run it."""
-    dlh = Path(sys.argv[0]).resolve() if Path(sys.argv[0]).name == "dlh" else Path(sys.executable).with_name("dlh")
-    return (
-        f"systemd-run --unit=dlh-node --property=Restart=always --property=KillMode=process "
-        f"{dlh} node start --home {home}"
-    )
-
-
 def agent_run(home: Path, node: Json, *, silent: bool) -> None:
     """Become the agent, in the foreground; Ctrl-C ends it, and runs that it started go on."""
     if not silent:
@@ -206,6 +198,17 @@ def node_start(home: HomeOption = None, as_json: JsonFlag = False) -> None:
     if as_json:
         json_print({"node": node.get("node"), "home": str(folder), "url": node.get("url")})
     agent_run(folder, node, silent=as_json)
+
+
+@app.command("service")
+def node_service(home: HomeOption = None, as_json: JsonFlag = False) -> None:
+    """Print a unit file of systemd that runs the agent of this machine from boot on; its runs outlive the agent."""
+    folder = node_home(home)
+    text = node_unit(folder, str(node_read(folder)["node"]))
+    if as_json:
+        json_print({"unit": text})
+    else:
+        sys.stdout.write(text)
 
 
 def doctor_run(home: Path, node: Json) -> Json:

@@ -137,8 +137,21 @@ def test_words_for_people_name_devices_links_and_what_is_to_be_done(
 ) -> None:
     joined = dlh("node", "join", portal.url, token, "--home", tmp_path / "node", "--no-start")
     assert joined.code == 0, joined.err
-    for word in ("node-2 has joined", "Devices", "Links", "Sandbox", "systemd-run", "clock"):
+    for word in ("node-2 has joined", "Devices", "Links", "Sandbox", "dlh node service", "clock"):
         assert word in joined.out
+
+
+def test_the_unit_of_a_joined_node_starts_its_agent_and_leaves_its_runs_alone(
+    dlh: Dlh, portal: SimpleNamespace, token: str, tmp_path: Path
+) -> None:
+    home = tmp_path / "a node"
+    assert dlh("node", "service", "--home", home).code == 2
+    assert dlh("node", "join", portal.url, token, "--home", home, "--no-start").code == 0
+    lines = dlh("node", "service", "--home", home).out.splitlines()
+    assert {"Restart=always", "KillMode=process", "WantedBy=multi-user.target"} < set(lines)
+    (start,) = (line for line in lines if line.startswith("ExecStart="))
+    assert start.endswith(f'"node" "start" "--home" "{home}"')
+    assert dlh("node", "service", "--home", home, "--json").json["unit"].splitlines() == lines
 
 
 def test_pool_add_of_a_living_node_is_refused(
