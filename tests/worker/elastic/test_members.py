@@ -76,13 +76,14 @@ class Held:
         least: int,
         ranks: int = RANKS,
         own: Sequence[dict[str, str]] = (),
+        started: int = 0,
         **more: str,
     ) -> None:
         self.work, self.gate = work, work / "gate"
         work.mkdir(exist_ok=True)
         self.open_to(0)
         self.size = ranks
-        self.ranks = ElasticRanks(program, ranks, least, work, own=own, GATE=str(self.gate), **more)
+        self.ranks = ElasticRanks(program, ranks, least, work, own=own, started=started, GATE=str(self.gate), **more)
 
     def open_to(self, step: int) -> None:
         making = self.work / "making"
