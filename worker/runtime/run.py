@@ -270,7 +270,7 @@ class Run:
 
     # ---- for the runtime's own modules -------------------------------------------------------------------------
     def start_weights(self, net: nn.Module) -> str:
-        """Have the model start from the weights that the spec names; a note on it for the job page, should no checkpoint
+        """Have the model start from the weights that the spec names; a note on it for the page, should no checkpoint
         take their place. Every rank does so by itself: they all have the file."""
         fit = weights_take(net, self.spec, self.settings.weights)
         return "" if fit is None else fit.words
