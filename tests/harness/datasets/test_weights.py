@@ -169,7 +169,7 @@ def test_a_copy_of_one_whose_process_was_killed_goes_and_one_that_is_made_now_st
         dies.setattr(Path, "unlink", lambda *_given, **_named: None)
         with pytest.raises(SystemExit):
             weights_make(people.owner, people.project, "other.safetensors", safetensors(fill=1))
-    (half,) = [path for path in settings.STORE.datasets.glob("*/packed/.*")]
+    (half,) = settings.STORE.datasets.glob("*/packed/.*")
     made = weights_make(people.owner, people.project, "other.safetensors", safetensors(fill=1))
     assert half.parent == packed(made)
     contents_tidy()
