@@ -71,6 +71,7 @@ def report() -> dict[str, Any]:
         "description": {
             **devices.description(),
             "release": release(),
+            "start_weights": True,  # what is tried here starts from them; earlier agents leave them aside
             "links": links(),
             "network_problem": sandbox.network_problem(),
             "encryption_problem": sandbox.encryption_problem(),

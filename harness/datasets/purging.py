@@ -127,7 +127,7 @@ def _put_out_of_sight(folder: Path) -> Path:
 
 
 def _drafts_remove(folder: Path, limit_s: float) -> None:
-    """Readings, and copies of a source, whose process was killed."""
-    for draft in (*folder.glob(f"{DRAFT_PREFIX}*"), *(folder / "source").glob(".*")):
+    """Readings, and copies of a source or of weights, whose process was killed."""
+    for draft in (*folder.glob(f"{DRAFT_PREFIX}*"), *folder.glob("source/.*"), *folder.glob("packed/.*")):
         if draft.lstat().st_mtime < limit_s:
             tree_remove(draft) if draft.is_dir() else draft.unlink(missing_ok=True)

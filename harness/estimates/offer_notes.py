@@ -37,6 +37,10 @@ LEFT = "Times and energy are of what is left of the run, {} of it, from its newe
 CUT = "No device holds the whole model with its rows, so pipelines are priced, which cut it over several."
 NORMS = "Its batch normalisation would learn from the rows of a micro-batch there, and not from those of a whole step."
 DROPPED = "Stages know nothing of {}: who takes one of them leaves that open."
+LEAST = (
+    "resources.least is {}, but what you asked for does not go on when a rank is lost: then all start again from the "
+    "newest checkpoint."
+)
 UNCUT = (
     "This program cannot be cut into stages: its model is no chain of parts that each hear the one before them alone, "
     "or its train.py makes steps that do not go through the run."

@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from codegen.modes import MODES, STAGED, needs_whole
+from codegen.modes import MODES, STAGED, can_lose_ranks, needs_whole
 from codegen.spec import TaskSpec
 from harness.accounts.access import require
 from harness.accounts.models import Project, Role, User
@@ -84,9 +84,13 @@ class Asked:
             wishes["kind"] = _kind_of(given["model_name"])
         return Asked.of(**wishes, names_deadline="deadline_at" in given)
 
-    def of_spec(self, spec: Mapping[str, Any]) -> Asked:
+    def of_spec(self, spec: Mapping[str, Any], *, has_begun: bool = False) -> Asked:
         """With the mode that the spec names, where several devices are fixed or where it is not offered unasked, how it
-        shares out rows and stages, and whether it asks for what stages know nothing of."""
+        shares out rows and stages, and whether it asks for what stages know nothing of.
+
+        `has_begun`: its spec cannot be changed any more, so that what a person asks for now wins over
+        `resources.least`.
+        """
         wish, named, stages = self.wish, spec.get("mode"), spec.get("pipeline", {}).get("stages")
         counts = MODES if wish.count is not None and wish.count > 1 else MODES - OFFERED
         mode = str(named) if wish.mode is None and named in counts else wish.mode
@@ -94,8 +98,15 @@ class Asked:
         even = spec.get("resources", {}).get("split") == "even"
         whole = mode is None and needs_whole(TaskSpec.model_validate(spec))
         least = spec.get("resources", {}).get("least")
+        if not isinstance(least, int) or (has_begun and self._cannot_lose(least)):
+            least = None
         fixed = {"mode": mode, "stages": wish.stages or known, "even": even, "whole": whole}
-        return replace(self, wish=replace(wish, **fixed, least=least if isinstance(least, int) else None))
+        return replace(self, wish=replace(wish, **fixed, least=least))
+
+    def _cannot_lose(self, least: int) -> bool:
+        """Whether the person asks for what cannot go on with so few of its ranks."""
+        kind, mode = self.wish.kind or "cpu", self.wish.mode or "sync"
+        return not can_lose_ranks(kind, mode) or (self.wish.count is not None and self.wish.count <= least)
 
     def row(self) -> dict[str, Any]:
         """Fields of an offer. Raises `Invalid` where nobody means the deadline."""
@@ -141,7 +152,7 @@ def offer_make(*, user: User, job: Job, asked: Asked, again: bool = False) -> Of
         raise Conflict(f"The job {job.name} is in the trash.", hint="Restore it first.")
     if job.state not in OFFERABLE:
         raise Conflict(f"The job {job.name} is {job.state}: there is nothing to offer.", hint="Clone it.")
-    row = asked.of_spec(spec_named(job.spec, job.taken)).row()
+    row = asked.of_spec(spec_named(job.spec, job.taken), has_begun=job.state != JobState.DRAFT).row()
     if job.state != JobState.DRAFT:
         row["deadline_at"] = _kept_deadline(job, asked)
     _waiting_check(user)

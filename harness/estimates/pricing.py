@@ -20,6 +20,7 @@ from harness.estimates.models import OfferRow
 from harness.estimates.offer_notes import (
     CUT,
     GUESSED,
+    LEAST,
     LEFT,
     ONLY,
     UNCUT,
@@ -155,11 +156,15 @@ def offer_compute(
 
 
 def _model_notes(row: OfferRow) -> list[str]:
-    """Which model it is of; of a spec without a job the row has it from the beginning."""
+    """Which model it is of, and that it leaves `resources.least` aside; of a spec without a job the row has it from
+    the beginning."""
     job = row.job
     if job is None:
         return list(row.notes)
-    return [model_note(job.spec, job.resolved.get("spec") or {}, is_own=job.program_own)]
+    resolved = job.resolved.get("spec") or {}
+    least = (resolved.get("resources") or {}).get("least")
+    dropped = isinstance(least, int) and row.wish.get("least") is None
+    return [model_note(job.spec, resolved, is_own=job.program_own), *([LEAST.format(least)] if dropped else [])]
 
 
 def _wanted(allocation: Allocation) -> dict[Key, int]:

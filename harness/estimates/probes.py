@@ -23,6 +23,7 @@ from harness.jobs import programs
 from harness.jobs.models import Allocation as Held
 from harness.jobs.models import Job
 from harness.jobs.services import minimum_sandbox_level
+from harness.jobs.start_weights import TOLD, only_older_nodes
 from harness.pool.models import Device, DeviceKind, NodeState, Quota, Reservation
 from harness.pool.reservations import reservation_hold
 from harness.pool.services import node_queue
@@ -155,16 +156,21 @@ def pool_has_check(kind: str, model_name: str = "") -> None:
         raise Invalid(f"The pool has no device{_what(kind, model_name)}.", field="device", hint=hint)
 
 
-def idle_device(job: Job, kind: str, model_name: str, may_hold: MayHold | None = None) -> Device:
+def idle_device(
+    job: Job, kind: str, model_name: str, may_hold: MayHold | None = None, *, trains: bool = False
+) -> Device:
     """An idle device within the project's quota that is kept for nobody else; a declared slowdown does not matter to a
     probe.
 
-    `may_hold`: of the first few one for which it says so. Raises `Unavailable`.
+    `may_hold`: of the first few one for which it says so. `trains`: the node is to start from the job's weights; a step
+    takes as long with any. Raises `Unavailable`, `Conflict` (no node does).
     """
     now, level = timezone.now(), minimum_sandbox_level(job)
     there = Device.objects.select_related("node").filter(node__state=NodeState.UP, away_since=None)
     there = there.filter(kind=kind) if kind else there
     there = there.filter(model_name=real_name(model_name)[0]) if model_name else there
+    if trains and job.weights_id:
+        there = _from_weights(there)
     rows = there.filter(node__sandbox_level__gte=level, allocation=None)
     until = now + timedelta(seconds=ANSWER_LIMIT_S)
     live = Reservation.objects.filter(cancelled_at=None, starts_at__lt=until, ends_at__gt=now)
@@ -190,6 +196,14 @@ def idle_device(job: Job, kind: str, model_name: str, may_hold: MayHold | None =
             code=NEEDED_SOON,
             hint="Ask again when another device is idle.",
         )
+    return found
+
+
+def _from_weights(there: QuerySet[Device]) -> QuerySet[Device]:
+    """Those whose nodes start a program from the weights of its job. Raises `Conflict` where there are only others."""
+    found = there.filter(**{f"node__description__{TOLD}": True})
+    if there.exists() and not found.exists():
+        raise only_older_nodes()
     return found
 
 

@@ -25,6 +25,7 @@ from harness.jobs.models import Checkpoint, Job, JobEvent, Prediction
 from harness.jobs.pace import trial_count
 from harness.jobs.program_checks import program_syntax_check
 from harness.jobs.sizes import job_size_due
+from harness.jobs.start_weights import node_tries, only_older_nodes
 from harness.jobs.states import job_note
 from harness.jobs.thresholds import threshold_check
 from harness.plain import plain
@@ -164,10 +165,11 @@ def no_final_weights(job: Job) -> tuple[str, str]:
     return f"This job ended ({job.state}) without final weights.", hint
 
 
-def answering_node(job: Job, *, sees_store: bool = False) -> str:
+def answering_node(job: Job, *, sees_store: bool = False, trains: bool = False) -> str:
     """The node the job ran on, else the one with most idle devices.
 
     `sees_store`: not one with a cache of its own, which fetches programs and data but neither inputs nor weights.
+    `trains`: one that makes steps as a run does, from the weights that the job starts from.
     """
     nodes = list(Node.objects.filter(state__in=[NodeState.UP, NodeState.DRAIN]).prefetch_related("devices__allocation"))
     if nodes and sees_store and not (nodes := [node for node in nodes if "cache" not in node.description]):
@@ -175,6 +177,8 @@ def answering_node(job: Job, *, sees_store: bool = False) -> str:
             "No node that sees the store's folder is up.",
             hint="Predictions are made on such a node; an admin starts one, the portal's own machine will do.",
         )
+    if nodes and trains and not (nodes := [node for node in nodes if node_tries(node, job)]):
+        raise only_older_nodes()
     if not nodes:
         raise Unavailable("No node is up.", hint=f"An admin starts a node's agent; see the pool page. {HOW_TO_JOIN}")
     attempt = job.attempts.order_by("-number").first()
@@ -248,14 +252,14 @@ def program_check(*, user: User, job: Job) -> str:
     """Have a node try the program: compile, import, build, one step on real rows. Returns the id of the answer.
 
     The answer becomes a `program` event of the job and a live word. Raises `NotFound`, `Forbidden`, `Invalid`,
-    `Unavailable`.
+    `Unavailable`, `Conflict` (only nodes that would try it with other weights).
     """
     require(user, job.project, Role.MEMBER)
     trial_count(user)
     program_syntax_check(programs.program_of(_paths(job)).files)
     check_id = f"{job.pk}-{new_id()}"
     request = {"check_id": check_id, **node_request(job), "weights_dir": job.weights_dir}
-    node = answering_node(job)
+    node = answering_node(job, trains=True)
     check_asked(check_id, node)
     task_send_on_commit("node.check", [request], queue=node_queue(node), expires_s=ANSWER_LIMIT_S)
     return check_id

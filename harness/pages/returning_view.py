@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.db.models import QuerySet
+
 from harness.jobs.control.awaited import had_succeeded
 from harness.jobs.control.returns import nodes_returning, was_to_pause
 from harness.jobs.models import Job, JobAttempt, JobEvent
 from worker.events import Outcome
 from worker.states import JobState
+from worker.transfer.waits import WAITS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +29,7 @@ class Returning:
     failure: str
     """Why the run failed, where it did."""
     told: str
-    """What its history told last since then, such as why it takes long."""
+    """What its history told last since then and still holds, such as why it takes long."""
 
 
 def returning_of(job: Job) -> Returning | None:
@@ -44,8 +47,20 @@ def returning_of(job: Job) -> Returning | None:
         since=attempt.released_at,
         then=_then(job, attempt, begun.data if begun else {}),
         failure=attempt.run_failure.message if attempt.run_failure else "",
-        told=notes.values_list("message", flat=True).first() or "",
+        told=_told(notes),
     )
+
+
+def _told(notes: QuerySet[JobEvent]) -> str:
+    """The newest of them, which come the newest first, that still holds: why it waits does not once it comes again."""
+    comes = False
+    for message, data in notes.values_list("message", "data"):
+        waits = data.get(WAITS)
+        if waits is False:
+            comes = True
+        elif not (waits and comes):
+            return str(message)
+    return ""
 
 
 def _then(job: Job, attempt: JobAttempt, told: Mapping[str, Any]) -> str:

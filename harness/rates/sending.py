@@ -49,7 +49,8 @@ _NO_DEVICE = {"code": "no_device", "message": "No device was idle for it in time
 
 
 def rate_test_send(test: RateTest) -> None:
-    """Keep an idle device and have its node make the test. Raises `Invalid`, `NotFound`, `Unavailable`."""
+    """Keep an idle device and have its node make the test. Raises `Invalid`, `NotFound`, `Unavailable`,
+    `Conflict` (only nodes that would train from other weights)."""
     job = test.job
     files = programs.program_of(settings.STORE.job(job.pk)).files
     program_syntax_check(files)
@@ -62,7 +63,7 @@ def rate_test_send(test: RateTest) -> None:
         facts_change()
         if not RateTest.objects.filter(pk=test.pk, state=AskState.WAITING, sent_at=None).exists():
             return  # another process was faster
-        device = idle_device(job, test.wish.get("kind") or "", "")
+        device = idle_device(job, test.wish.get("kind") or "", "", trains=True)
         ends_at = timezone.now() + timedelta(seconds=ANSWER_LIMIT_S)
         held = reservation_hold(
             target=device, ends_at=ends_at, purpose=PURPOSE, by=test.by, within=job.project,

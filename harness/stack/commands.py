@@ -19,6 +19,7 @@ def portal_command(*listen: str) -> list[str]:
     """The portal under uvicorn; `listen` says where (`--fd 3`, `--host 0.0.0.0 --port 8000`)."""
     options = ["--timeout-graceful-shutdown", str(PORTAL_SHUTDOWN_S), "--no-server-header", "--lifespan", "off"]
     options += ["--timeout-keep-alive", str(PORTAL_KEEP_ALIVE_S)]
+    options += ["--http", "harness.stack.lingering:LingeringProtocol"]
     options.append("--no-proxy-headers")  # uvicorn would believe any local client; DLH_BEHIND_PROXY decides
     return [sys.executable, "-m", "uvicorn", "harness.asgi:application", *listen, *options]
 

@@ -76,6 +76,7 @@ def test_the_node_reports_its_devices_its_sandbox_and_what_runs(node: Node, job:
     assert first["name"] == NODE
     assert {device["kind"] for device in first["devices"]} >= {"cpu"}
     assert first["sandbox_level"] in range(4)
+    assert first["description"]["start_weights"], "control sends tries of jobs with weights to such nodes alone"
     assert first["running"] == []
     node.send("node.start", job.plan().to_dict())
     wait_for(

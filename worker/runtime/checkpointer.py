@@ -55,6 +55,8 @@ class Checkpointer:
         folder, token = run.settings.work / "checkpoints", run.settings.token
         self.store = CheckpointStore(folder, keep, larger_is_better(run.metric_name), token)
         self.parts: dict[str, Any] = {}
+        self.beginning = ""
+        """What is to be said of a run that goes on from no checkpoint, for all that may be there."""
         self._writer = Background()
         self._held: tuple[dict[str, Any], dict[str, Any]] | None = None
         self._last_save = time.monotonic()
@@ -208,6 +210,7 @@ class Checkpointer:
         if run.group is not None:
             found = state_handed(run.group, run.rank, found)  # other nodes may not hold the files
         if found is None:
+            self._tell_beginning()
             return
         name, state = found
         try:
@@ -227,6 +230,11 @@ class Checkpointer:
             )
             for note in split_notes(run):
                 run.reporter.note(note)
+
+    def _tell_beginning(self) -> None:
+        if self.beginning and self.run.rank == 0:
+            self.run.reporter.note(self.beginning)
+        self.beginning = ""
 
     def _restore_rngs(self, states: list[dict[str, Any]]) -> None:
         """Of all ranks, as saved; other numbers of ranks begin with new ones."""

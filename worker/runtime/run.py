@@ -105,12 +105,12 @@ class Run:
         if isinstance(net, nn.Module):
             net = net.to(self.mode.home)
         self.trial.make(net, dataset)
-        started = self.start_weights(net)
+        self.checkpointer.beginning = self.start_weights(net)
         self.group = self._joined(self.trial.step_s)
         self.agree_precision()
         parameters, self.sample = sum(weight.numel() for weight in net.parameters()), dataset.train
         self.position.held_out = (dataset.held_out,)
-        notes = (*started, *dataset.notes, *self.trial.notes, *opening_notes(self, net))
+        notes = (*dataset.notes, *self.trial.notes, *opening_notes(self, net))
         net = self.mode.place(net)
         evaluated = len(dataset.val) + len(train_sample(dataset.train, dataset.val))
         self.teller.plan(plan.steps, evaluated / len(dataset.train))
@@ -269,13 +269,11 @@ class Run:
         self.reporter.close()
 
     # ---- for the runtime's own modules -------------------------------------------------------------------------
-    def start_weights(self, net: nn.Module) -> tuple[str, ...]:
-        """Have the model start from the weights that the spec names; notes for the job page, unless a checkpoint is
-        there, which takes their place. Every rank does so by itself: they all have the file."""
+    def start_weights(self, net: nn.Module) -> str:
+        """Have the model start from the weights that the spec names; a note on it for the page, should no checkpoint
+        take their place. Every rank does so by itself: they all have the file."""
         fit = weights_take(net, self.spec, self.settings.weights)
-        if fit is None or self.rank > 0 or (self.checkpointer.store.saved() and not self.settings.fresh):
-            return ()
-        return (fit.words,)
+        return "" if fit is None else fit.words
 
     def sync(self) -> None:
         """Read the losses, report what is new, receive requests."""

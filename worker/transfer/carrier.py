@@ -17,15 +17,12 @@ from worker.transfer.depot import Depot
 from worker.transfer.owed import owed_begin, owed_end
 from worker.transfer.portal import Stopped
 from worker.transfer.returning import Returner
+from worker.transfer.waits import Waits
 from worker.trees import tree_remove
 
 CANCELLED_S, HURRY_S = 20.0, 2.0
 """So long a cancelled run tries to return what it made, and one that was told to leave. Any other does so until the
 portal has it all or says that another attempt has taken over: what lies here alone is worth more than the devices."""
-RELEASE_S, RELEASE_AGAIN_S = 1.0, 60.0
-"""What takes longer to return is done without the devices; said again now and then, should nobody have heard it."""
-TELL_S, TELL_AGAIN_S = 30.0, 3600.0
-"""So long what a run made may wait before people are told why, and then before they are told of another reason."""
 RECORD_S = 5.0
 CHECKPOINT_KEYS = ("name", "step", "epoch", "metric", "bytes", "best", "removed")
 JUDGE_S = 5.0
@@ -41,6 +38,8 @@ class Carrier:
         self._attempt, self._depot = attempt, depot
         self._brought: Brought | None = None
         self._returner: Returner | None = None
+        self._goes_on = False
+        """Another process has begun to return what the run made."""
         self.leftover = ""
         """The checkpoint that lay here alone, from which the run goes on instead of that of its plan."""
 
@@ -71,7 +70,7 @@ class Carrier:
     def go_on(self, checkpoints: Sequence[dict[str, Any]], leftover: str) -> None:
         """Return what is left of a run that has ended, without bringing anything: `checkpoints` by data of their
         CHECKPOINT events, logs and results as they lie here."""
-        attempt, self.leftover = self._attempt, leftover
+        attempt, self.leftover, self._goes_on = self._attempt, leftover, True
         self._brought = self._depot.run_hold(attempt.plan)
         ranks = [rank.rank for rank in attempt.slots]
         self._returner = Returner(self._depot.portal, attempt.plan, attempt.paths, ranks, first=attempt.first)
@@ -131,9 +130,9 @@ class Carrier:
         if self._returner is not None:
             self._returner.offer([{"name": name} for name in names])
 
-    def notes(self) -> list[str]:
-        """What people should know of the way back."""
-        found: list[str] = []
+    def notes(self) -> list[dict[str, Any]]:
+        """Data of NOTE events: what people should know of the way back."""
+        found: list[dict[str, Any]] = []
         while self._returner is not None and not self._returner.notes.empty():
             found.append(self._returner.notes.get())
         return found
@@ -154,13 +153,13 @@ class Carrier:
         outcome: Outcome,
         cause: dict[str, Any] | None,
         hurried: Callable[[], bool],
-        tell: Callable[[str], object] = lambda _: None,
+        tell: Callable[[dict[str, Any]], object] = lambda _: None,
         still: Callable[[], object] = lambda: None,
         *,
         cancelled: bool = False,
     ) -> tuple[Outcome, dict[str, Any] | None]:
         """Return the rest, however long that takes, unless it was `cancelled` or is `hurried`. What a run made and the
-        store did not get, it did not make. `tell`: what people should know of a wait; `still`: called while it takes
+        store did not get, it did not make. `tell`: data of a NOTE event about a wait; `still`: called while it takes
         long, so that nobody keeps devices for it."""
         if self._returner is None:
             return outcome, cause
@@ -168,7 +167,7 @@ class Carrier:
         where = f"waits on {self._attempt.node}, as it cannot be returned to the store of the portal now"
         begin = f"The run has ended: {outcome}{told}. What it made {where}: "
         limit_s = CANCELLED_S if cancelled else math.inf
-        waits = _Waits(lambda why: tell(begin + why), (lambda: None) if cancelled else still)
+        waits = Waits(begin, tell, (lambda: None) if cancelled else still, goes_on=self._goes_on)
         problem = self._finish(self._returner, limit_s, hurried, waits)
         too_large = self._returner.too_large
         if not problem and not too_large.names:
@@ -181,14 +180,14 @@ class Carrier:
         return outcome, cause
 
     @staticmethod
-    def _finish(returner: Returner, limit_s: float, hurried: Callable[[], bool], waits: _Waits) -> str:
+    def _finish(returner: Returner, limit_s: float, hurried: Callable[[], bool], waits: Waits) -> str:
         returner.finish_begin(limit_s)
         end_s = time.monotonic() + limit_s
         while (left_s := end_s - time.monotonic()) > 0 and not returner.finished(min(0.5, left_s)):
             if hurried() and left_s > HURRY_S:
                 end_s = time.monotonic() + HURRY_S
                 returner.finish_begin(HURRY_S)
-            waits.look(returner.away)
+            waits.look(returner.away, is_told=returner.is_told, arrives=returner.arrives)
         return returner.problem()
 
     def exit_record(self, text: str, *, hurry: bool) -> None:
@@ -200,21 +199,3 @@ class Carrier:
         """What was brought may be removed."""
         if self._brought is not None:
             self._brought.release()
-
-
-class _Waits:
-    """Says what is to be said of a return that takes long."""
-
-    def __init__(self, tell: Callable[[str], object], still: Callable[[], object]) -> None:
-        self._tell, self._still, self._told = tell, still, ""
-        self._tell_s, self._still_s = time.monotonic() + TELL_S, time.monotonic() + RELEASE_S
-
-    def look(self, why: str) -> None:
-        """`why` the portal takes nothing; empty while it does."""
-        now_s = time.monotonic()
-        if now_s >= self._still_s:
-            self._still()
-            self._still_s = now_s + RELEASE_AGAIN_S
-        if why not in {"", self._told} and now_s >= self._tell_s:
-            self._tell(why)
-            self._tell_s, self._told = now_s + TELL_AGAIN_S, why

@@ -22,6 +22,7 @@ from worker.transfer.portal import Portal, PortalAway, PortalRefused, Stopped, T
 from worker.transfer.refusals import Refusals, is_too_large
 from worker.transfer.sending import Sending
 from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, FILES_MAX, Tree, tree_read
+from worker.transfer.waits import WAITS
 
 LOG_BYTES = 1 << 20
 LOOK_S, LOOK_MOST_S = 1.0, 60.0
@@ -40,12 +41,12 @@ class Returner:
         """The portal takes nothing of this attempt any more: another one has taken over."""
         self.kept: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         """Data of CHECKPOINT events whose files the store has."""
-        self.notes: queue.SimpleQueue[str] = queue.SimpleQueue()
-        """What people should know."""
+        self.notes: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        """Data of NOTE events: what people should know."""
         self.too_large = Refusals()
         """What the store does not have for its size."""
         self._portal, self._paths, self._first = portal, paths, first
-        self._sending = Sending(portal, plan, paths.work, self.notes.put)
+        self._sending = Sending(portal, plan, paths.work, lambda why: self.notes.put({"message": why, WAITS: True}))
         self._logs = {rank: paths.rank_log(plan.token, rank) for rank in ranks}
         self._sent = dict.fromkeys(ranks, 0)
         self._told: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
@@ -69,6 +70,16 @@ class Returner:
     def away(self) -> str:
         """Why the portal takes nothing now; empty while it does."""
         return self._sending.away
+
+    @property
+    def is_told(self) -> bool:
+        """People were told of that reason when it was found."""
+        return bool(self.away) and self._sending.told == self.away
+
+    @property
+    def arrives(self) -> bool:
+        """The portal takes it at this moment."""
+        return self._sending.arrives
 
     def start(self) -> None:
         """Begin."""
@@ -239,7 +250,7 @@ class Returner:
             raise refused
         if name not in self.too_large.names:
             self.too_large.add(name, tree.bytes, refused)
-            self.notes.put(self.too_large.words())
+            self.notes.put({"message": self.too_large.words()})
 
     def _results_changed(self) -> dict[str, tuple[int, int]]:
         found = {}

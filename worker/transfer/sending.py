@@ -32,8 +32,12 @@ class Sending:
         self.end_s = math.inf
         self.away = ""
         """Why the portal takes nothing now; empty while it does."""
+        self.told = ""
+        """The reason of which people were told last."""
+        self.arrives = False
+        """The newest request got an answer."""
         self._portal, self._work, self._tell = portal, work, tell
-        self._breaks, self._told = Breaks(portal), ""
+        self._breaks = Breaks(portal)
 
     def piece(self, path: str, body: bytes, offset: int, **query: object) -> int:
         """Send bytes that belong at `offset`; where to go on, which the portal knows best."""
@@ -57,13 +61,13 @@ class Sending:
                 answer = work()
             except PortalAway as away:
                 broken = self._breaks.words(away, size_bytes)
-                self.away = broken or str(away)
-                if broken not in {"", self._told}:
+                self.away, self.arrives = broken or str(away), False
+                if broken not in {"", self.told}:
                     self._tell(f"What the run makes stays on its node: {broken}")
-                    self._told = broken
+                    self.told = broken
                 raise
             self._breaks.none()
-            self.away = ""
+            self.away, self.arrives = "", True
             return answer
 
         return patiently(once, limit_s=math.inf, stopped=lambda: time.monotonic() > self.end_s)

@@ -68,7 +68,7 @@ class CarryingSupervisor(Supervisor):
 
     def _kept_tell(self) -> None:
         for told in self.carrier.notes():
-            self.emit(EventKind.NOTE, message=told)
+            self.emit(EventKind.NOTE, **told)
         for data in self.carrier.kept():
             self.emit(EventKind.CHECKPOINT, **data)
 
@@ -137,7 +137,7 @@ class CarryingSupervisor(Supervisor):
                 self.carrier.rescue(rescued(self.paths))
         try:
             outcome, cause = self.carrier.ended(
-                outcome, cause, hurried, lambda told: self.emit(EventKind.NOTE, message=told),
+                outcome, cause, hurried, lambda told: self.emit(EventKind.NOTE, **told),
                 lambda: None if leaves else self._still_returns(*made), cancelled=cancelled,
             )  # fmt: skip
             self._kept_tell()

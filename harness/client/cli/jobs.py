@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,12 +26,11 @@ from harness.client.cli.output import (
     standing,
     when,
 )
-from harness.client.cli.predictions import predictions
+from harness.client.cli.predictions import answer_download, answer_name_check, predictions
 from harness.client.cli.results import results
 from harness.client.client import Json
-from harness.client.download import download
-from harness.client.errors import ApiError, BadInput, ClientError
-from harness.client.transport import Transport, segment
+from harness.client.errors import BadInput, ClientError
+from harness.client.transport import segment
 from worker.words import percent_words
 
 _STATE_HELP = (
@@ -255,12 +253,14 @@ def predict(
     """Predict with a job's weights."""
     if not file.is_file():
         raise BadInput(f"{file} is not a file.", hint="Check the path.")
+    if out:
+        answer_name_check(out, file)
     with open_client(context) as client:
         found = client.predict(job, file, checkpoint=checkpoint, threshold=threshold)
         answer = f"/jobs/{segment(job)}/predictions/{segment(found['id'])}"
         rows = f"{answer}.csv"
         if found["state"] == "done" and out:
-            _answer_download(client.transport, answer, out, own=out.suffix.lower() == file.suffix.lower())
+            answer_download(client.transport, answer, out, file)
         elif found["state"] == "done" and not as_json:
             # Not from `found`, which holds the first rows only.
             with client.transport.stream(rows, params={}) as response:
@@ -278,18 +278,6 @@ def predict(
         json_print({**found, "out": str(out) if out else None})
     elif out:
         console().print(f"{found['rows']} rows in {out}", markup=False, soft_wrap=True)
-
-
-def _answer_download(transport: Transport, answer: str, out: Path, *, own: bool) -> None:
-    """The person's `own` file with the answer added, where there is one; else a CSV."""
-    if own:
-        try:
-            download(transport, f"{answer}/file", out)
-            return
-        except ApiError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise
-    download(transport, f"{answer}.csv", out)
 
 
 def _prediction_error(problem: Json) -> ClientError:

@@ -1,7 +1,9 @@
-"""`dlh predictions`: those made with a job, and which of them go."""
+"""`dlh predictions`: those made with a job, and which of them go; the file that the answer of one is written to."""
 
 from __future__ import annotations
 
+from http import HTTPStatus
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,9 +11,16 @@ import typer
 from harness.client.cli.common import open_client
 from harness.client.cli.output import JsonFlag, console, json_print, table_print, when
 from harness.client.client import Json
-from harness.client.transport import segment
+from harness.client.download import download
+from harness.client.errors import ApiError, BadInput
+from harness.client.transport import Transport, segment
 
 _COLUMNS = ("Prediction", "Input", "Checkpoint", "Made", "State", "Rows")
+_NO_CSV = frozenset(
+    {".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".zip"}
+    | {".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".bmp", ".gif"}
+)
+"""What else an input may end in: who reads a file by its ending must not find a CSV there."""
 
 
 def predictions(
@@ -41,3 +50,35 @@ def predictions(
 def _row(item: Json) -> tuple[object, ...]:
     used = item["checkpoint"] or "final weights"
     return item["id"], item["input_name"], used, when(item["created_at"]), item["state"], item["rows"]
+
+
+def answer_name_check(out: Path, file: Path) -> None:
+    """Pass where the answer for a `file` may be written by this name. Raises `BadInput`."""
+    if out.suffix.lower() in _NO_CSV and not _is_own(out, file):
+        raise _no_csv(out, f"The answer for {file.name} is a CSV, or the file itself with the answer added.")
+
+
+def answer_download(transport: Transport, answer: str, out: Path, file: Path) -> None:
+    """The person's own file with the answer added, where `out` ends as it does and there is one; else a CSV.
+
+    Raises `BadInput` where the name is of another kind.
+    """
+    if _is_own(out, file):
+        try:
+            download(transport, f"{answer}/file", out)
+            return
+        except ApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            if out.suffix.lower() in _NO_CSV:
+                why = "The answer is a CSV: of pictures, and of jobs of an earlier release, there is nothing else."
+                raise _no_csv(out, why) from error
+    download(transport, f"{answer}.csv", out)
+
+
+def _is_own(out: Path, file: Path) -> bool:
+    return out.suffix.lower() == file.suffix.lower()
+
+
+def _no_csv(out: Path, why: str) -> BadInput:
+    return BadInput(f"{out.name} is not written. {why}", hint=f"Name a CSV: --out {out.with_suffix('.csv').name}")

@@ -34,6 +34,8 @@ WALL_EXTRA_S = 900.0
 
 UNHEARD = "Ranks meet by torch.distributed: if one is lost, all start again, whatever resources.least says."
 """Where the pool's backend has changed since the job was submitted."""
+UNABLE = "On these devices and in this mode all start again if a rank is lost, whatever resources.least says."
+"""Where a person has chosen such since then."""
 
 
 def plan_make(
@@ -49,7 +51,7 @@ def plan_make(
         mode = "sync" if len(devices) > 1 else "single"
     backend = "torch" if STAGED & {mode, wished} else backend  # Horovod sends nothing from rank to rank
     least, most = _elastic(job, mode, devices, backend)
-    unheard = UNHEARD if backend != "horovod" and _elastic(job, mode, devices, "horovod") != (0, 0) else ""
+    unheard = _unheard(job, mode, devices, backend)
     store, limits = settings.STORE, _limits(job, devices, most, disk)
     ranks, note = shared_out(job, mode, _ranks(mode, devices), devices, memory_bytes=limits.memory_bytes)
     limits = replace(limits, memory_bytes=_kept_bytes(limits.memory_bytes, devices, ranks))
@@ -114,6 +116,14 @@ def _elastic(job: Job, mode: str, devices: Sequence[Device], backend: str) -> tu
     if not alike or job.resolved["spec"]["resources"].get("split") == MEASURED:
         return least, 0
     return least, max(count, len(devices))
+
+
+def _unheard(job: Job, mode: str, devices: Sequence[Device], backend: str) -> str:
+    """Why `resources.least` does nothing, where it does not."""
+    if backend != "horovod" and _elastic(job, mode, devices, "horovod") != (0, 0):
+        return UNHEARD
+    least = job.resolved.get("spec", {}).get("resources", {}).get("least")
+    return UNABLE if isinstance(least, int) and not can_lose_ranks(devices[0].kind, mode) else ""
 
 
 def _ranks(mode: str, devices: Sequence[Device]) -> tuple[RankPlan, ...]:

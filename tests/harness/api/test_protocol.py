@@ -217,7 +217,7 @@ def test_a_crash_tells_a_number_and_no_secret(caller: Client, monkeypatch: Any) 
 
 
 def test_the_id_of_a_trial_run_is_answered(caller: Client, job: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.jobs.predictions.answering_node", lambda _: "node-1")
+    monkeypatch.setattr("harness.jobs.predictions.answering_node", lambda *_, **__: "node-1")
     asked = caller.post(f"{API}/jobs/{job.pk}/check").json()["check_id"]
     answer = caller.get(f"{API}/jobs/{job.pk}/check/{asked}")
     assert (answer.status_code, answer.json()["waiting"]) == (200, True)

@@ -229,7 +229,7 @@ def test_a_prediction_is_waited_for_and_written(dlh: Dlh, ended_job: Any, flower
 
 
 @pytest.mark.usefixtures("answered")
-@pytest.mark.parametrize(("suffix", "is_own"), [("csv", True), ("tsv", False)])
+@pytest.mark.parametrize(("suffix", "is_own"), [("csv", True), ("txt", False)])
 def test_a_file_that_ends_as_the_input_is_the_input_with_the_answer(
     dlh: Dlh, ended_job: Any, flowers_csv: Path, tmp_path: Path, monkeypatch: Any, suffix: str, is_own: bool
 ) -> None:
@@ -245,6 +245,22 @@ def test_a_file_that_ends_as_the_input_is_the_input_with_the_answer(
     out = tmp_path / f"out.{suffix}"
     assert dlh("predict", ended_job.pk, flowers_csv, "--out", out).code == 0
     assert (out.read_text() == "own;kind\n") == is_own
+
+
+@pytest.mark.usefixtures("answered")
+def test_no_csv_is_written_to_a_file_that_ends_as_an_input_of_another_kind(
+    dlh: Dlh, ended_job: Any, flowers_csv: Path, tmp_path: Path, tasks_sent: list[Any]
+) -> None:
+    out = tmp_path / "out.jsonl"
+    refused = dlh("predict", ended_job.pk, flowers_csv, "--out", out)
+    assert refused.code == 2 and "node.predict" not in {name for name, *_ in tasks_sent}
+    assert "out.jsonl is not written" in refused.err and "--out out.csv" in refused.err
+    lines = tmp_path / "rows.jsonl"
+    lines.write_text('{"a": 1}\n')
+    refused = dlh("predict", ended_job.pk, lines, "--out", out)  # of a job of before, which has no file of its own
+    assert refused.code == 2 and "of jobs of an earlier release" in refused.err
+    assert not out.exists()
+    assert dlh("predict", ended_job.pk, lines, "--out", out.with_suffix(".csv")).code == 0
 
 
 @pytest.mark.usefixtures("answered")

@@ -151,3 +151,29 @@ def test_a_spec_names_one_by_its_id_or_by_a_name_that_no_other_has(mine: Any, pe
         weights.weights_named(people.project, "mine")
     with pytest.raises(Invalid, match="There is no weights file"):
         weights.weights_named(people.elsewhere, mine.pk)
+
+
+def test_a_copy_of_one_whose_process_was_killed_goes_and_one_that_is_made_now_stays(
+    mine: Any, people: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(_source: Path, draft: Path) -> None:
+        draft.write_bytes(safetensors()[:20])
+        raise SystemExit
+
+    def no_link(*_given: Any) -> None:
+        raise OSError
+
+    with monkeypatch.context() as dies:
+        dies.setattr(os, "link", no_link)
+        dies.setattr("harness.datasets.content.shutil.copyfile", killed)
+        dies.setattr(Path, "unlink", lambda *_given, **_named: None)
+        with pytest.raises(SystemExit):
+            weights_make(people.owner, people.project, "other.safetensors", safetensors(fill=1))
+    (half,) = settings.STORE.datasets.glob("*/packed/.*")
+    made = weights_make(people.owner, people.project, "other.safetensors", safetensors(fill=1))
+    assert half.parent == packed(made)
+    contents_tidy()
+    assert half.exists(), "somebody may be writing it"
+    os.utime(half, (0, 0))
+    contents_tidy()
+    assert [path.name for path in packed(made).iterdir()] == ["weights.safetensors"]

@@ -200,6 +200,26 @@ def test_a_line_that_would_drop_what_the_spec_demands_cannot_be_taken(job_make, 
     assert any(shown.takeable for shown in shown_lines(priced) if shown.view.line.allocation.count == 3)
 
 
+@pytest.mark.parametrize("asked", [{"mode": "single", "count": 1}, {"mode": "pipeline"}, {"count": 2}])
+def test_a_job_that_has_begun_gets_another_mode_when_asked_for_it_though_it_could_not_lose_ranks_there(
+    job_make, slow_nodes, offered, asked
+):
+    job = queue(job_make(resources={"device": "cpu", "count": 4, "least": 2}))
+    offer = offered(job, **asked)
+    assert offer.wish["least"] is None
+    assert any(note.startswith("resources.least is 2, but what you asked for") for note in offer.notes)
+    offer_accept(user=offer.owner, offer=offer)
+    ways = options_of(Job.objects.get(pk=job.pk))
+    assert {way.mode for way in ways} <= {asked.get("mode", "sync"), "sync", "single"}
+    assert asked.get("mode") in {None, ways[0].mode}
+    assert offered(job).wish["least"] == 2, "asked for nothing, it goes on as its spec says"
+
+
+def test_a_draft_changes_its_spec_to_get_another_mode(job_make, slow_nodes, offered):
+    job = job_make(resources={"device": "cpu", "count": 4, "least": 2})
+    assert offered(job, mode="single", count=1).wish["least"] == 2
+
+
 def test_what_is_known_of_one_device_alone_is_not_told_as_a_program_that_cannot_be_cut(job, node_make, offered):
     node_make("node-1", cpus=4)
     offer = offered(job, replace(workload_make(), pieces=()), mode="pipeline")

@@ -10,6 +10,7 @@ from harness.jobs.control.plans import plan_make
 from harness.pool.models import Device
 from harness.pool.services import pool_setting_update
 from harness.rates.submitting import job_submit
+from scheduler.types import Option
 from tests.harness.jobs.helpers import place_now
 from worker.plan import RunPlan
 from worker.states import JobState
@@ -45,6 +46,17 @@ def test_by_the_twin_of_horovod_all_ranks_start_again(job_make, node_make):
     }
     assert (plans["horovod"].least, plans["horovod"].note) == (1, "")
     assert plans["torch"].least == 0 and "whatever resources.least says" in plans["torch"].note
+
+
+@pytest.mark.parametrize(("mode", "cores"), [("single", 1), ("async", 2), ("pipeline", 2)])
+def test_in_a_mode_that_was_chosen_since_then_all_ranks_start_again(job_make, node_make, mode, cores):
+    node_make(cpus=2)
+    job = job_make(mode="sync", resources={"device": "cpu", "count": 2, "least": 1})
+    devices = list(Device.objects.all())[:cores]
+    option = Option(kind="cpu", count=cores, mode=mode)
+    plan = plan_make(job, token=1, devices=devices, backend="horovod", disk=disk_read(job), option=option)
+    assert (plan.mode, plan.least, plan.most) == (mode, 0, 0)
+    assert "in this mode all start again if a rank is lost, whatever resources.least says" in plan.note
 
 
 def test_a_pool_that_would_have_all_ranks_start_again_refuses_such_a_job(job_make, node_make, people):

@@ -159,7 +159,11 @@ def test_an_edited_spec_yaml_names_no_other_weights(make: Any, mine: Any, people
         services.submit_check(user=people.owner, job=job)
 
 
-def test_a_check_of_the_program_has_the_weights_as_well(
+TAKES = {"description": {"start_weights": True}}
+"""What an agent says that tries programs with the weights of their jobs."""
+
+
+def test_a_check_of_the_program_has_the_weights_and_goes_to_a_node_that_knows_of_them(
     make: Any,
     mine: Any,
     people: Any,
@@ -168,8 +172,14 @@ def test_a_check_of_the_program_has_the_weights_as_well(
     broker: Any,
     django_capture_on_commit_callbacks: Any,
 ) -> None:
-    node_make("node-1")
+    node_make("older", cpus=8)
+    job, other = make(weights="mine"), make()
+    with pytest.raises(Conflict, match="an earlier release: they would try it with fresh weights"):
+        services.program_check(user=people.owner, job=job)
+    node_make("node-1", cpus=1, **TAKES)
     with django_capture_on_commit_callbacks(execute=True):
-        services.program_check(user=people.owner, job=make(weights="mine"))
-    (request,) = [arguments[0] for name, arguments, _ in tasks_sent if name == "node.check"]
-    assert request["weights_dir"].endswith(f"datasets/{mine.sha256}/packed")
+        for one in (job, other):
+            services.program_check(user=people.owner, job=one)
+    sent = [(arguments[0], queue) for name, arguments, queue in tasks_sent if name == "node.check"]
+    assert [queue for _, queue in sent] == ["node.node-1", "node.older"]
+    assert sent[0][0]["weights_dir"].endswith(f"datasets/{mine.sha256}/packed")

@@ -51,6 +51,27 @@ def test_what_was_noted_before_its_end_is_no_reason(job: Job) -> None:
     assert found is not None and found.told == ""
 
 
+def noted(job: Job, message: str, **data: bool) -> None:
+    JobEvent.objects.create(job=job, kind="note", token=job.token, message=message, data={"rank": -1, **data})
+
+
+def test_a_reason_that_is_over_is_not_shown_and_one_that_is_not_is(job: Job) -> None:
+    def told() -> str:
+        found = returning_of(job)
+        assert found is not None
+        return found.told
+
+    noted(job, "It waits: away.", waits=True)
+    assert told() == "It waits: away."
+    noted(job, "It is being returned again.", waits=False)
+    assert WAITS in told(), "a note of an earlier agent, which tells no end of it, stays"
+    noted(job, "results.json is too large.")
+    noted(job, "It is being returned again.", waits=False)
+    assert told() == "results.json is too large."
+    noted(job, "It waits: full.", waits=True)
+    assert told() == "It waits: full."
+
+
 def test_one_that_was_to_pause_is_paused_then(owner: Client, job: Job) -> None:
     JobEvent.objects.filter(job=job, new_state="returning").update(old_state="pausing")
     assert "The job is paused once all has arrived." in tab(owner, job, "live")

@@ -247,7 +247,7 @@ def test_a_fault_of_ours_ends_a_test_and_its_job_is_submitted_by_the_usual_rule(
 ) -> None:
     ask_first(waiting, people.owner, commit, tasks_sent)
     with monkeypatch.context() as broken:
-        broken.setattr(sending, "idle_device", lambda *_: {}["device"])
+        broken.setattr(sending, "idle_device", lambda *_, **__: {}["device"])
         assert rates_advance() == 0
     test = waiting.rate_tests.get()
     assert test.state == "failed"

@@ -21,6 +21,7 @@ from worker.events import Event, FailureCode, Outcome
 from worker.plan import RunPaths
 from worker.telemetry.forward import Forwarder
 from worker.transfer import carrier as carriers
+from worker.transfer import waits
 from worker.transfer.carrier import Carrier
 from worker.transfer.portal import PortalAway
 from worker.transfer.supervisor import CarryingSupervisor
@@ -36,12 +37,18 @@ class Ending(threading.Thread):
         self.carrier, self.outcome, self.cause = carrier, outcome, cause
         self.hurry = threading.Event()
         self.notes: list[str] = []
+        self.waits: list[bool | None] = []
+        """What each note says of that."""
         self.end = None
         self.start()
 
     def run(self) -> None:
         asked = self.outcome is Outcome.CANCELLED
-        self.end = self.carrier.ended(self.outcome, self.cause, self.hurry.is_set, self.notes.append, cancelled=asked)
+        self.end = self.carrier.ended(self.outcome, self.cause, self.hurry.is_set, self._note, cancelled=asked)
+
+    def _note(self, told) -> None:
+        self.waits.append(told.get("waits"))
+        self.notes.append(told["message"])
 
     def ended(self):
         wait_for(lambda: self.end is not None)
@@ -53,6 +60,10 @@ class Switch:
 
     def __init__(self, portal, monkeypatch) -> None:
         self.away = True
+        self.held = threading.Event()
+        """While it is clear, what comes after the first answer waits for it."""
+        self.held.set()
+        self._has_answered = False
         for name in ("json", "send"):
             monkeypatch.setattr(portal, name, self._asked(getattr(portal, name)))
 
@@ -60,6 +71,9 @@ class Switch:
         def asked(*arguments, **query):
             if self.away:
                 raise PortalAway("127.0.0.1: [Errno 111] Connection refused")
+            if self._has_answered:
+                self.held.wait()
+            self._has_answered = True
             return ask(*arguments, **query)
 
         return asked
@@ -67,7 +81,7 @@ class Switch:
 
 @pytest.fixture
 def carrier(depot, plan, here, monkeypatch):
-    monkeypatch.setattr(carriers, "TELL_S", 0.0)
+    monkeypatch.setattr(waits, "TELL_S", 0.0)
     made = Carrier(Attempt(plan, here, "node-1"), depot)
     made.bring(lambda: False)
     (here.results / "results.json").write_text("{}")
@@ -85,16 +99,27 @@ def test_what_a_run_made_is_returned_once_the_portal_is_back_however_long_that_t
     carrier, switch, store, monkeypatch, outcome, cause
 ):
     hours_s = 60 * 3600.0
-    clock = carriers.time.monotonic
+    clock = waits.time.monotonic
     ending = Ending(carrier, outcome, cause)
     wait_for(lambda: ending.notes)
-    monkeypatch.setattr("worker.transfer.carrier.time.monotonic", lambda: clock() + hours_s)
+    monkeypatch.setattr("worker.transfer.waits.time.monotonic", lambda: clock() + hours_s)
     assert f"The run has ended: {outcome}" in ending.notes[0] and "Connection refused" in ending.notes[0]
     assert ending.is_alive()
     switch.away = False
     assert ending.ended() == (outcome, cause)
     assert (store.results / "results.json").read_text() == "{}"
-    assert len(ending.notes) == 1, "the same reason is told once"
+    assert ending.waits.count(True) == 1, "the same reason is told once"
+
+
+def test_that_it_comes_again_is_told_while_it_takes_long(carrier, switch):
+    ending = Ending(carrier, Outcome.SUCCEEDED)
+    wait_for(lambda: ending.notes)
+    switch.held.clear()
+    switch.away = False
+    wait_for(lambda: len(ending.notes) == 2)
+    assert ending.waits == [True, False] and "is being returned to the store again" in ending.notes[1]
+    switch.held.set()
+    assert ending.ended() == (Outcome.SUCCEEDED, None)
 
 
 def test_who_is_told_to_leave_meanwhile_leaves_and_says_why_it_is_no_success(carrier, switch):
@@ -178,7 +203,7 @@ def test_a_part_whose_siblings_ended_badly_returns_what_it_made_however_long_tha
 def test_of_runs_that_a_stopped_node_ends_only_those_that_had_ended_well_wait_for_it(
     recording, plan, here, monkeypatch, outcome, told, release_s
 ):
-    monkeypatch.setattr(carriers, "RELEASE_S", release_s)
+    monkeypatch.setattr(waits, "RELEASE_S", release_s)
     part = recording(outcome, node_stops=True)
     part.join()
     assert {str(event.kind) for event in part.told} & {"exited", "returning"} == {told}
@@ -206,7 +231,7 @@ def test_what_the_ranks_held_is_free_while_it_waits_and_that_is_told(recording, 
 
 
 def test_what_returns_at_once_needs_no_word(recording, switch, monkeypatch):
-    monkeypatch.setattr(carriers, "RELEASE_S", 60.0)
+    monkeypatch.setattr(waits, "RELEASE_S", 60.0)
     switch.away = False
     part = recording(Outcome.SUCCEEDED)
     part.join()

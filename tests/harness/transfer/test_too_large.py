@@ -75,7 +75,8 @@ def test_the_job_has_failed_with_that_cause_and_does_not_run_again(carrier, plan
 def test_a_checkpoint_that_is_too_large_keeps_no_later_one_back_and_is_told_at_once(carrier, here, store):
     carrier._returner.offer([save(here, 100, 2 * LIMIT), save(here, 200, LIMIT // 3)])
     wait_for((store.checkpoints / "step-00000200").exists)
-    assert carrier.notes() == ["The store does not take step-00000100 (586 KiB): The files of a run may take 293 KiB."]
+    (note,) = carrier.notes()
+    assert note["message"] == "The store does not take step-00000100 (586 KiB): The files of a run may take 293 KiB."
     assert [data["name"] for data in carrier.kept()] == ["step-00000200"]
     outcome, cause = ended(carrier)
     assert outcome is Outcome.FAILED and "step-00000100" in cause["message"]

@@ -76,13 +76,14 @@ class Held:
         least: int,
         ranks: int = RANKS,
         own: Sequence[dict[str, str]] = (),
+        started: int = 0,
         **more: str,
     ) -> None:
         self.work, self.gate = work, work / "gate"
         work.mkdir(exist_ok=True)
         self.open_to(0)
         self.size = ranks
-        self.ranks = ElasticRanks(program, ranks, least, work, own=own, GATE=str(self.gate), **more)
+        self.ranks = ElasticRanks(program, ranks, least, work, own=own, started=started, GATE=str(self.gate), **more)
 
     def open_to(self, step: int) -> None:
         making = self.work / "making"
@@ -123,7 +124,8 @@ class Held:
 @pytest.fixture
 def held(slow: Path, tmp_path: Path) -> Iterator[Held]:
     """Three ranks that can do without one."""
-    gang = Held(slow, tmp_path / "work", RANKS - 1)
+    work = tmp_path / "work"
+    gang = Held(slow, work, RANKS - 1, DLH_REQUESTS=str(work / "requests"))
     yield gang
     gang.ranks.end()
 
@@ -257,3 +259,18 @@ def test_a_resumed_run_goes_on_with_the_random_state_of_every_rank(tmp_path: Pat
             held.ranks.end()
         (work / "requests" / "pause").unlink(missing_ok=True)
     assert_same_end(work, undisturbed)
+
+
+@pytest.mark.parametrize(("mode", "size", "backend"), [("single", 1, "horovod"), ("pipeline", 2, "torch")])
+def test_a_paused_gang_goes_on_in_another_mode(
+    undisturbed: Path, held: Held, program: Path, mode: str, size: int, backend: str
+) -> None:
+    held.reach(10)
+    (held.work / "requests" / "pause").touch()
+    held.open_to(FAR)
+    assert held.ranks.wait() == EXIT_PAUSED, held.ranks.log()
+    ranks = Ranks(program, size, backend=backend, DLH_WORK=str(held.work), DLH_MODE=mode)
+    assert ranks.wait() == [0] * size, ranks.log()
+    mine, other = (load_file(work / "results" / "model.safetensors") for work in (held.work, undisturbed))
+    for name, tensor in mine.items():
+        torch.testing.assert_close(tensor, other[name], rtol=1e-4, atol=1e-5)

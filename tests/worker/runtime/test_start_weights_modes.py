@@ -76,6 +76,19 @@ def test_a_run_that_goes_on_from_a_checkpoint_does_so_and_says_nothing_of_the_fi
     assert not any(SAID in str(event["data"]) for event in events(work)[told:])
 
 
+def test_a_run_whose_checkpoints_are_all_damaged_starts_from_the_file_and_says_so(
+    program: Path, tmp_path: Path
+) -> None:
+    work = tmp_path / "work"
+    assert samples.run(program, "train.py", "--work", str(work)).returncode == 0
+    for state in work.glob("checkpoints/step-*/state.pt"):
+        state.write_bytes(b"damaged")
+    told = len(events(work))
+    done = samples.run(program, "train.py", "--work", str(work))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sum(SAID in str(event["data"]) for event in events(work)[told:]) == 1
+
+
 def test_a_file_is_named_on_the_command_line_as_well(program: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere.safetensors"
     save_file({"nothing.weight": torch.ones(3)}, elsewhere)

@@ -70,9 +70,9 @@ class MeasureRun(StandIn):
         reset_peak(self.device)
         return self.net
 
-    def start_weights(self, net: nn.Module) -> tuple[str, ...]:
+    def start_weights(self, net: nn.Module) -> str:
         """A step takes as long with any weights."""
-        return ()
+        return ""
 
     def _reading_s(self, first_s: float) -> float:
         """Seconds that the few rows take alone: the first time imports, the start of a GPU and the model's own making
