@@ -96,6 +96,12 @@ def when(value: datetime | float | None, style: str = "full") -> SafeString | st
 
 
 @register.filter
+def until(value: datetime | None, since: datetime) -> SafeString:
+    """The end of a span, `near`: the browser leaves its day out where that is the day of the beginning."""
+    return format_html('<span data-since="{}">{}</span>', since.astimezone(UTC).isoformat(), when(value, "near"))
+
+
+@register.filter
 def local_times(text: str) -> SafeString:
     """A sentence with the moments in it as `<time>`: the browser tells them in the reader's zone, as all others.
 
