@@ -158,8 +158,8 @@ def _gaining(facts: Facts, job_id: str, before: Outlook, after: Outlook) -> Affe
     if not sooner and not starts:
         return None
     why, job = "It starts at once." if starts else "", facts.jobs[job_id]
-    before, after = _finishes(job, was, will)
-    return Affected(job=job, finish_before=before, finish_after=after, why=why, breaks_promise=False, gains=True)
+    told, new = _finishes(job, was, will)
+    return Affected(job=job, finish_before=told, finish_after=new, why=why, breaks_promise=False, gains=True)
 
 
 def _finishes(
