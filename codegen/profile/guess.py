@@ -10,7 +10,7 @@ import polars as pl
 from codegen.profile.measures import in_unit, measures_alike, own_units
 from codegen.profile.survey import ColumnSurvey
 from codegen.profile.target_guess import are_classes
-from codegen.profile.types import ColumnType
+from codegen.profile.types import PLAIN_NUMBERS, ColumnType
 from codegen.profile.values import (
     CLOCK_STYLES,
     DATE_FORMATS,
@@ -202,8 +202,8 @@ def _guess_numeric(survey: ColumnSurvey, share: float) -> tuple[ColumnType, str]
             return ColumnType.IDENTIFIER, "nearly every value is different, and it is named like a key"
     unit = f" with {survey.unit}" if survey.unit else ""
     if share == 1:
-        kind = "a duration or a time of day" if clocks else "a number"
-        return ColumnType.NUMERIC, f"every present value is {kind}{unit}"
+        why = "every present value is a duration or a time of day" if clocks else PLAIN_NUMBERS
+        return ColumnType.NUMERIC, f"{why}{unit}"
     kind = "durations or times of day" if clocks else "numbers"
     told = f"{percent_words(share)} of the present values are {kind}{unit}; the words count as missing"
     return ColumnType.NUMERIC, told

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from codegen.profile.guess import ColumnPlan
 from codegen.profile.measures import measures_alike
 from codegen.profile.survey import ColumnSurvey
+from codegen.profile.target import CLASSIFICATION, REGRESSION, task_hint
+from codegen.profile.target_guess import guess_task
 from codegen.profile.types import ColumnProfile, ColumnType, Finding, Severity
 from codegen.profile.values import CLOCK_STYLES
 from worker.words import counted
@@ -19,6 +21,9 @@ _SPELLED = re.compile(
     r"(\d+|[1-9]\d{0,2}([ .,'\u2019\u00a0\u202f]\d{3})+)([.,]\d+)?\s?[%$€£¥₹]?"
 )
 """A number as people write it: thousands marks, a decimal comma, a currency, per cent, a sign that is no hyphen."""
+_AMOUNT = r"[+\-]?[$€£¥₹]?\s?\d[\d.,]*\s?(%|[$€£¥₹]|[a-z]{1,3})?"
+_SEVERAL = re.compile(rf"{_AMOUNT}(\s?([-/x\u2013]|to|by)\s?{_AMOUNT})+")
+"""Amounts with a dash, a slash or a little word between them: `$5/$10`, `10-20 %`, `3 x 4 cm`."""
 _SPELLED_SHARE = 0.9
 _SHOWN = 10
 _UNUSED = (ColumnType.CONSTANT, ColumnType.IDENTIFIER)
@@ -51,7 +56,8 @@ def reading_findings(column: ColumnProfile, survey: ColumnSurvey, plan: ColumnPl
         found.append(_date_order(column))
     if column.type is ColumnType.DATE and "%y" in column.spelling:
         found.append(_short_years(column))
-    return [*found, *_spelled(column, survey), *_markers(column, survey, is_target), *_inexact(column, survey)]
+    found += [*_spelled(column, survey), *_markers(column, survey, is_target), *_inexact(column, survey)]
+    return [*found, *(_as_classes(column, survey, plan) if is_target else ())]
 
 
 def _points(column: ColumnProfile, *, thousands: bool) -> Finding:
@@ -203,6 +209,40 @@ def _inexact(column: ColumnProfile, survey: ColumnSurvey) -> list[Finding]:
             column=column.name,
         )
     ]
+
+
+def _as_classes(column: ColumnProfile, survey: ColumnSurvey, plan: ColumnPlan) -> list[Finding]:
+    """Why amounts that are to be predicted are learned as classes: `$5` and `$10`, `1 km` to `5 km`, `10-20 %`."""
+    if guess_task(column, survey.rows)[0] != CLASSIFICATION:
+        return []
+    if column.type is ColumnType.CATEGORY and (several := _several_numbers(survey)):
+        message = f"Values of '{column.name}' hold several numbers each, such as '{several}': they are read as classes."
+        meaning = "Each spelling is a class of its own. To predict an amount, write each number in a column of its own "
+        return [_classes_finding(column, message, f"{meaning}and upload again.")]
+    spelled = survey.unit or plan.style in CLOCK_STYLES
+    if not spelled or survey.numbers.count < survey.present:
+        return []
+    kept = "" if column.type is ColumnType.NUMERIC else "Set the column's type to numeric. "
+    return [
+        _classes_finding(
+            column,
+            f"'{column.name}' holds only {counted(column.unique, 'different amount')}, which are read as classes.",
+            "So few amounts mostly stand for kinds: what is predicted is one of them, never a value between. If the "
+            f"amount is meant: {kept}{task_hint(REGRESSION)}",
+        )
+    ]
+
+
+def _classes_finding(column: ColumnProfile, message: str, meaning: str) -> Finding:
+    return Finding(
+        code="amounts_as_classes", severity=Severity.INFO, message=message, meaning=meaning, column=column.name
+    )
+
+
+def _several_numbers(survey: ColumnSurvey) -> str:
+    """One of the words, where nearly all have several numbers and nothing else."""
+    several = sorted(word for word in survey.words.values if _SEVERAL.fullmatch(word))
+    return several[0] if len(several) > _SPELLED_SHARE * len(survey.words.values) else ""
 
 
 def no_features(columns: Sequence[ColumnProfile], target: str | None) -> list[Finding]:

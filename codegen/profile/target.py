@@ -31,7 +31,8 @@ IMBALANCE = 0.05
 """A smallest class below this share of an even share is told."""
 
 
-def _task(*tasks: str) -> str:
+def task_hint(*tasks: str) -> str:
+    """What to do where the task is another one."""
     return f"Set the task to {' or '.join(_CALLED[task] for task in tasks)}."
 
 
@@ -42,14 +43,14 @@ def target_problems(profile: DatasetProfile, target: str | None, task: str) -> l
     """
     if profile.kind is DataKind.IMAGES:
         if task != IMAGES:
-            return [_problem("wrong_task", f"Pictures cannot be used for {task}.", _task(IMAGES))]
+            return [_problem("wrong_task", f"Pictures cannot be used for {task}.", task_hint(IMAGES))]
         return _class_problems(list(profile.classes), profile.rows, None, named_singles=True)
     if task == IMAGES:
         return [
             _problem(
                 "wrong_task",
                 "A table holds no pictures.",
-                _task(CLASSIFICATION, REGRESSION),
+                task_hint(CLASSIFICATION, REGRESSION),
             )
         ]
     column = profile.column(target) if target else None
@@ -162,7 +163,7 @@ def _classification_problems(
             _problem(
                 "target_is_amount",
                 f"'{column.name}' holds {column.unique:,} different fractions: an amount, not a class.",
-                _task(REGRESSION),
+                task_hint(REGRESSION),
                 column.name,
             )
         ]

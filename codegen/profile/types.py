@@ -22,6 +22,8 @@ THUMBNAILS_FOLDER = "thumbnails"
 SPLIT_COLUMN = "__split__"
 """Values `train`, `val`, `test`, where the upload came with its own split."""
 
+PLAIN_NUMBERS = "every present value is a number"
+"""Why most columns are numeric."""
 DECIMAL_COMMA = "decimal comma"
 """Spelling of a column of numbers like `1.234,5`."""
 THOUSANDS = "thousands"

@@ -140,11 +140,11 @@ def _held_back(facts: Facts, job_id: str, before: Outlook, after: Outlook) -> Af
     if not later and not lost and not paused and not (stuck and not was_stuck):
         return None
     job = facts.jobs[job_id]
-    finish = _time(will) if not stuck else None
+    finish_before, finish = _finishes(job, was, will if not stuck else None)
     why = PAUSED if paused else reason.text if reason else ""
     return Affected(
         job=job,
-        finish_before=_time(was),
+        finish_before=finish_before,
         finish_after=finish,
         why=why if finish is None or paused else "",
         breaks_promise=job.promised_at is not None and (finish is None or finish > job.promised_at),
@@ -157,11 +157,23 @@ def _gaining(facts: Facts, job_id: str, before: Outlook, after: Outlook) -> Affe
     starts = will is None and job_id in after.starting and job_id not in before.starting
     if not sooner and not starts:
         return None
-    why = "It starts at once." if starts else ""
-    return Affected(
-        job=facts.jobs[job_id], finish_before=_time(was), finish_after=_time(will), why=why, breaks_promise=False,
-        gains=True,
-    )  # fmt: skip
+    why, job = "It starts at once." if starts else "", facts.jobs[job_id]
+    told, new = _finishes(job, was, will)
+    return Affected(job=job, finish_before=told, finish_after=new, why=why, breaks_promise=False, gains=True)
+
+
+def _finishes(
+    job: Job, was: tuple[float, float] | None, will: tuple[float, float] | None
+) -> tuple[datetime | None, datetime | None]:
+    """(when it is to end as it is, when it would), by what people are told of it now.
+
+    Times are told again only as they move by more than a little (`told_again_s`), and what a run has just begun to show
+    of its pace moves those behind it from one second to the next: beside the queue stands by how much its own move.
+    """
+    before, after, told = _time(was), _time(will), job.expected_finish_at
+    if told is None or before is None:
+        return before, after
+    return told, after and told + (after - before)
 
 
 def _time(told: tuple[float, float] | None) -> datetime | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from threading import Lock
 from typing import Any
 
@@ -9,10 +10,13 @@ from django.core.cache import cache
 
 from harness.calibration import selectors
 from harness.calibration.models import DeviceModelRow
+from harness.calibration.selectors import Accuracy
 from harness.pages.calibration_view import accuracy_groups, accuracy_rows, jobs_count
 
 LEAST_JOBS = 5
 """Of fewer a mean tells of single jobs."""
+LEAST_FOR_MEDIAN, LEAST_FOR_P90 = 10, 20
+"""A median of few jobs is the error of one of them, or of two; a 90th percentile that of the worst."""
 KEPT_S = 300
 _KEY = "accuracy/public"
 _making = Lock()
@@ -34,12 +38,20 @@ def _made() -> dict[str, Any]:
     rows = selectors.finished_rows()
     return {
         "jobs": jobs_count(rows),
-        "least": LEAST_JOBS,
-        "figures": accuracy_rows([item for item in selectors.accuracy(rows) if item.jobs >= LEAST_JOBS]),
-        "charts": accuracy_groups(rows, least=LEAST_JOBS),
+        "least": {"mean": LEAST_JOBS, "median": LEAST_FOR_MEDIAN, "p90": LEAST_FOR_P90},
+        "figures": accuracy_rows([shown for item in selectors.accuracy(rows) if (shown := _of_many(item))]),
+        "charts": accuracy_groups(rows, shown=_of_many),
         "models": [_model(row) for row in selectors.model_list()],
         "shipped": bool(selectors.shipped_uses()),
     }
+
+
+def _of_many(item: Accuracy) -> Accuracy | None:
+    """What of it tells of many jobs; None where nothing does."""
+    if item.jobs < LEAST_JOBS:
+        return None
+    median = item.median if item.jobs >= LEAST_FOR_MEDIAN else None
+    return replace(item, median=median, p90=item.p90 if item.jobs >= LEAST_FOR_P90 else None)
 
 
 def _model(row: DeviceModelRow) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django.urls import reverse
@@ -57,9 +58,11 @@ def accuracy_charts(rows: list[FinishedJobRow]) -> list[dict[str, Any]]:
     return charts + [{**card, "csv": reverse("accuracy_chart", args=[card["id"]])} for card in accuracy_groups(rows)]
 
 
-def accuracy_groups(rows: list[FinishedJobRow], *, least: int = 1) -> list[dict[str, Any]]:
-    """Errors by group, of those of at least so many jobs; without addresses of their figures."""
-    return [card for field, title in _GROUPS.items() if (card := _by(rows, field, title, least))]
+def accuracy_groups(
+    rows: list[FinishedJobRow], *, shown: Callable[[Accuracy], Accuracy | None] = lambda item: item
+) -> list[dict[str, Any]]:
+    """Errors by group, as `shown` leaves them; without addresses of their figures."""
+    return [card for field, title in _GROUPS.items() if (card := _by(rows, field, title, shown))]
 
 
 def jobs_count(rows: list[FinishedJobRow]) -> int:
@@ -96,8 +99,11 @@ def _over_time(rows: list[FinishedJobRow]) -> list[list[Any]]:
     return lines
 
 
-def _by(rows: list[FinishedJobRow], field: str, title: str, least: int) -> dict[str, Any] | None:
-    groups = {name: item for name, item in selectors.accuracy_by(rows, field).items() if item.jobs >= least}
+def _by(
+    rows: list[FinishedJobRow], field: str, title: str, shown: Callable[[Accuracy], Accuracy | None]
+) -> dict[str, Any] | None:
+    found = selectors.accuracy_by(rows, field).items()
+    groups = {name: item for name, group in found if (item := shown(group))}
     if len(groups) < 2:
         return None
     lines = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from codegen.profile.types import ColumnProfile, ColumnType, DatasetProfile, Finding
+from codegen.profile.types import PLAIN_NUMBERS, ColumnProfile, ColumnType, DatasetProfile, Finding
 
 CLASSES_SHOWN = 20
 TOP_SHOWN = 5
@@ -50,6 +50,7 @@ def column_rows(profile: DatasetProfile, overrides: dict[str, str]) -> list[dict
             "profile": column,
             "missing_share": column.missing / profile.rows if profile.rows else 0.0,
             "overridden": column.name in overrides,
+            "is_plain": column.reason == PLAIN_NUMBERS,
             "is_target": column.name == profile.target,
             "warnings": found.get(column.name, 0),
             "notes": notes.get(column.name, 0),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harness.pages.templatetags.dlh import folded
 from tests.e2e.browser import BROWSER_MARKS
 from tests.e2e.portal import addresses, boxes, until, visit
 from tests.e2e.seeded import browser, ids, open_as, portal
@@ -51,6 +52,20 @@ def test_the_yaml_that_was_folded_out_stays_in_sight_beside_a_long_form(
     page.locator("#spec-training-backup").scroll_into_view_if_needed()
     editor = page.locator("[data-editor]").bounding_box()
     assert 0 < editor["y"] < 450
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_a_folded_text_among_many_columns_is_as_wide_as_a_line(
+    open_as: Callable[..., Any], ids: dict[str, str], width: int
+) -> None:
+    page = open_as(width=width)
+    visit(page, addresses(ids)["table"])
+    page.locator("#rows").scroll_into_view_if_needed()
+    page.wait_for_selector("#rows tbody tr")
+    cell = page.locator("#rows tbody td").nth(1)
+    cell.evaluate("(cell, fold) => { cell.innerHTML = fold; }", folded("some words " * 30, 40))
+    box = page.locator("#rows .fold").bounding_box()
+    assert box["width"] >= 240 and box["height"] < 60
 
 
 def test_a_row_on_a_phone_begins_with_what_it_is_about(open_as: Callable[..., Any], ids: dict[str, str]) -> None:

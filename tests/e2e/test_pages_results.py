@@ -48,6 +48,31 @@ def test_one_threshold_is_chosen_for_all_curves_and_kept_in_the_address(
     assert pr.locator("input[type=range]").input_value() == "0.9"
 
 
+def long_samples(home: Path, job: str) -> None:
+    """Give the worst samples of a job a text each."""
+    path = next(path for path in home.rglob("results.json") if job in path.parts)
+    body = json.loads(path.read_text())
+    (chart,) = (chart for chart in body["charts"] if chart["id"] == "worst_samples")
+    chart["columns"].append("review")
+    chart["rows"] = [[*row, "a long review " * 300] for row in chart["rows"]]
+    path.write_text(json.dumps(body))
+
+
+def test_a_long_text_takes_some_lines_of_a_phone_and_is_shown_whole_by_a_key(
+    open_as: Callable[..., Any], ids: dict[str, str], portal: Portal
+) -> None:
+    long_samples(Path(portal.env["DLH_HOME"]), ids["succeeded"])
+    page = open_as(width=390)
+    visit(page, addresses(ids)["results"])
+    until(page, "document.querySelectorAll('.sample .fold').length === 8")
+    sample = page.locator(".sample .fold").first
+    assert sample.bounding_box()["height"] < 250
+    assert not sample.locator(".fold-whole").is_visible() and page.evaluate("document.body.scrollWidth") <= 390
+    sample.locator("summary").press("Enter")
+    assert sample.locator(".fold-whole").inner_text().count("review") == 300
+    assert sample.locator("summary").inner_text() == "Show less"
+
+
 def test_the_confusion_matrix_is_shown_in_counts_and_in_shares_of_either_side(
     open_as: Callable[..., Any], ids: dict[str, str]
 ) -> None:

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { localTime, nearTime, zonedTime } from "../../harness/frontend/src/format.js";
+import { localTime, nearTime, untilTime, zonedTime } from "../../harness/frontend/src/format.js";
 import { ago, localInput, localise, localWords } from "../../harness/frontend/src/time.js";
 
 process.env.TZ = "Europe/Berlin";
@@ -25,6 +25,12 @@ test("the days around today have names, in the reader's zone", () => {
   assert.match(nearTime(evening, NOW), /^today /);
   assert.match(nearTime(new Date("2026-03-10T23:30:00Z"), NOW), /^tomorrow /);
   assert.match(nearTime(new Date("2026-03-08T23:30:00Z"), NOW), /^yesterday /);
+});
+
+test("the end of a span has no day where it is that of the beginning, in the reader's zone", () => {
+  const began = new Date("2026-03-10T21:30:00Z"); // 22:30 in Berlin
+  assert.doesNotMatch(untilTime(new Date("2026-03-10T22:30:00Z"), began, NOW), /today/);
+  assert.match(untilTime(new Date("2026-03-10T23:30:00Z"), began, NOW), /^tomorrow /);
 });
 
 test("the year is told where it is another one", () => {

@@ -34,7 +34,7 @@ from worker.runtime.ranges import NOTED
 from worker.runtime.ranges import range_limits as range_limits
 from worker.runtime.ranges import range_said as range_said
 from worker.runtime.seen import unseen_tell
-from worker.runtime.spelling import as_trained, columns_known
+from worker.runtime.spelling import as_trained, columns_known, unread_value
 from worker.runtime.tables import InputError as InputError
 from worker.runtime.tables import read_rows as read_rows
 from worker.runtime.threshold import answers as answers
@@ -227,11 +227,11 @@ def _try(transform: Transform, preprocess: dict[str, Any], rows: pa.Table, where
     try:
         transform(preprocess, rows)
     except Exception as error:
-        text = f"{where}{error}"
-        raise InputError(
-            text[0].upper() + text[1:],
-            f"{hint} Give the columns the model was trained on, with the same names in the first line.".lstrip(),
-        ) from None
+        said, remedy = unread_value(preprocess, rows) or (
+            str(error), f"{hint} Give the columns the model was trained on, with the same names in the first line."
+        )  # fmt: skip
+        text = f"{where}{said}"
+        raise InputError(text[0].upper() + text[1:], remedy.lstrip()) from None
 
 
 def write_output(

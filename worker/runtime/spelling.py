@@ -43,6 +43,15 @@ _FIRST_MOMENT, _LAST_MOMENT = (
     pa.scalar(moment, pa.timestamp("us")) for moment in (datetime(1000, 1, 1), datetime(9999, 12, 31, 23, 59, 59))
 )
 _DATE_HINT = "Write dates like 2020-01-31."
+_OR_EMPTY = "or leave it empty: the median of the training rows stands in for what is missing."
+_READ = {
+    "numeric": (_NUMBER, "number", f"Write a plain number like 12.5 there, {_OR_EMPTY}"),
+    "dates": (r"^$", "date that can be read", f"Write a date like 2020-01-31 there, {_OR_EMPTY}"),
+}
+"""By kind of column: what its texts are where they can be read, what they should be, what to do. A column of dates of
+which any can be read is one of moments."""
+_SHOWN = 60
+"""Letters of a value that cannot be read."""
 
 Tell = Callable[[str], None]
 
@@ -125,6 +134,21 @@ def _without_words(texts: pa.ChunkedArray, fits: pa.ChunkedArray, name: str, wha
         f"{'it counts' if count == 1 else 'they count'} as missing, as in training."
     )
     return pc.if_else(words, pa.scalar(None, texts.type), texts)
+
+
+def unread_value(preprocess: Mapping[str, Any], table: pa.Table) -> tuple[str, str] | None:
+    """(which value a column of numbers or dates cannot have, what to do about it) of rows as `as_trained` leaves them;
+    None where all can be read."""
+    kinds = _kinds(preprocess)
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        kind = kinds.get(name)
+        if kind not in _READ or not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            continue
+        pattern, what, remedy = _READ[kind]
+        unread = pc.filter(column, pc.fill_null(pc.invert(pc.match_substring_regex(column, pattern)), False))
+        if len(unread):
+            return f"column {name!r}: {unread[0].as_py()[:_SHOWN]!r} is not a {what}.", remedy
+    return None
 
 
 def columns_known(preprocess: Mapping[str, Any]) -> set[str]:

@@ -96,9 +96,16 @@ export function zonedTime(date) {
 const DAY_MS = 86_400_000;
 const day = (date) => new Date(date.getFullYear(), date.getMonth(), date.getDate());
 
+const clockTime = (date) => date.toLocaleTimeString(undefined, { timeStyle: "short" });
+
+// The end of a span: without the day where that is the day of its beginning.
+export function untilTime(date, since, now = new Date()) {
+  return day(date).getTime() === day(since).getTime() ? clockTime(date) : nearTime(date, now);
+}
+
 // As one says it: without the day where it is today, without seconds and this year's number.
 export function nearTime(date, now = new Date()) {
-  const clock = date.toLocaleTimeString(undefined, { timeStyle: "short" });
+  const clock = clockTime(date);
   const days = Math.round((day(date) - day(now)) / DAY_MS);
   const named = { "-1": "yesterday", 0: "today", 1: "tomorrow" }[days];
   if (named) return `${named} ${clock}`;

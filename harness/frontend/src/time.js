@@ -1,5 +1,5 @@
 // <time datetime> is written by the server in UTC; here it becomes the reader's own time, on hover with its zone.
-import { localTime, nearTime, zonedTime } from "./format.js";
+import { localTime, nearTime, untilTime, zonedTime } from "./format.js";
 
 // The same units as everywhere else: 40 s ago, in 21 min, 3 h ago, 2 d ago; further away the date.
 export function ago(date, now = new Date()) {
@@ -46,7 +46,8 @@ export function localise(root = document) {
   for (const node of root.querySelectorAll("time[datetime]")) {
     const date = new Date(node.dateTime);
     if (Number.isNaN(date.getTime())) continue;
-    const text = (STYLES[node.dataset.style] ?? localTime)(date);
+    const since = node.parentElement?.dataset?.since;
+    const text = since ? untilTime(date, new Date(since)) : (STYLES[node.dataset.style] ?? localTime)(date);
     if (node.textContent !== text) node.textContent = text;
     node.title = zonedTime(date);
   }

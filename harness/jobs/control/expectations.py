@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -69,6 +69,7 @@ def expected_of(view: JobView, told: tuple[float, float], data: Travel, now_s: f
 def expectations_write(facts: Facts, decision: Decision) -> None:
     """Note place, reason and times of every job, and tell those who watch what is new."""
     waits = {**decision.waits, **_nearly_started(decision)}
+    idle = _idle_runs(facts, decision)
     for view in facts.views:
         job = facts.jobs[view.job_id]
         reason = waits.get(view.job_id)
@@ -76,8 +77,9 @@ def expectations_write(facts: Facts, decision: Decision) -> None:
         told = decision.expected.get(view.job_id)
         data = decision.data.get(view.job_id, view.bringing)
         expected = expected_of(view, told, data, facts.now_s) if told else None
+        stalled = _idle_before(view, reason, told, idle)
         changes = {
-            **_waiting(facts, job, reason if view.job_id in facts.queued else None, planned),
+            **_waiting(facts, job, reason if view.job_id in facts.queued else None, planned, stalled),
             # Of a run that makes no progress it would move with the clock: nothing is told but that.
             **_times(job, expected if idle_s(job) is None else None, facts.now_s),
         }
@@ -159,30 +161,51 @@ def idle_s(job: Job) -> float | None:
     return idle if idle > max(IDLE_LEAST_S, IDLE_STEPS * step_s) else None
 
 
-def _waiting(facts: Facts, job: Job, reason: WaitReason | None, planned: str) -> dict[str, Any]:
-    """`planned`: the node on which it is going to start, where that is known."""
+def _waiting(facts: Facts, job: Job, reason: WaitReason | None, planned: str, stalled: Sequence[str]) -> dict[str, Any]:
+    """`planned`: the node on which it is going to start, where that is known; `stalled`: as `_idle_before`."""
     if reason is None:
         return {}
     text = reason.told(lambda other: facts.name_for(job, other))
     new = {
         "waiting_code": str(reason.code),
-        "waiting_text": " ".join(filter(None, (text, *_more_words(facts, job, reason, planned)))),
+        "waiting_text": " ".join(filter(None, (text, *_more_words(facts, job, reason, planned, stalled)))),
         "queue_position": reason.position or None,
     }
     return {name: value for name, value in new.items() if value != getattr(job, name)}
 
 
-def _more_words(facts: Facts, job: Job, reason: WaitReason, planned: str) -> Iterator[str]:
+def _more_words(facts: Facts, job: Job, reason: WaitReason, planned: str, stalled: Sequence[str]) -> Iterator[str]:
     """What to know beside the reason; as `_waiting`."""
     yield _kept_words(reason)
-    yield _idle_words(facts, job, reason)
+    yield _idle_words(facts, job, stalled)
     yield _copying_words(facts, job, planned)
 
 
-def _idle_words(facts: Facts, job: Job, reason: WaitReason) -> str:
-    """Which of those it waits for makes no progress: what is expected after its end moves with the clock."""
-    held = (other for other in reason.holders if (row := facts.jobs.get(other)) and idle_s(row) is not None)
-    names = list(dict.fromkeys(facts.name_for(job, other) for other in held))
+def _idle_runs(facts: Facts, decision: Decision) -> dict[str, tuple[str, float]]:
+    """(kind of device, when its end is planned) of runs without progress, by job id; infinite where nobody can tell."""
+    runs = ((view.job_id, view.running) for view in facts.views if idle_s(facts.jobs[view.job_id]) is not None)
+    never = (math.inf, math.inf)
+    return {
+        job_id: (run.option.kind, decision.expected.get(job_id, never)[1]) for job_id, run in runs if run is not None
+    }
+
+
+def _idle_before(
+    view: JobView,
+    reason: WaitReason | None,
+    told: tuple[float, float] | None,
+    idle: Mapping[str, tuple[str, float]],
+) -> list[str]:
+    """Ids of runs without progress that a job waits for: those that hold what it needs, and those whose devices are
+    planned on before it starts, be it by jobs that go first."""
+    held = [other for other in (reason.holders if reason else ()) if other in idle]
+    kinds, start_s = {option.kind for option in view.options}, told[0] if told else -math.inf
+    return held + [other for other, (kind, ends_s) in idle.items() if kind in kinds and ends_s <= start_s]
+
+
+def _idle_words(facts: Facts, job: Job, stalled: Sequence[str]) -> str:
+    """That what is expected after the end of these moves with the clock."""
+    names = list(dict.fromkeys(facts.name_for(job, other) for other in stalled))
     return f"No progress is made by {' and '.join(names)}: the expected times move until it is." if names else ""
 
 

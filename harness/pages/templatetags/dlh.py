@@ -14,6 +14,7 @@ from django.http import QueryDict
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 
 from codegen.profile.types import Finding
 from harness.accounts.browsers import browser_words
@@ -37,6 +38,8 @@ from scheduler.offers.words import energy_words
 from worker.words import counted
 
 register = template.Library()
+FOLDED_FROM = 120
+"""Characters of a cell: some lines on a phone."""
 register.filter(undo_form)
 register.filter(browser_words)
 for _write in (figure, short, size, duration, percent, signed):
@@ -90,6 +93,12 @@ def when(value: datetime | float | None, style: str = "full") -> SafeString | st
     iso = moment.astimezone(UTC).isoformat(timespec="seconds")
     text = moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return format_html('<time datetime="{}" data-style="{}" title="{}">{}</time>', iso, style, iso, text)
+
+
+@register.filter
+def until(value: datetime | None, since: datetime) -> SafeString:
+    """The end of a span, `near`: the browser leaves its day out where that is the day of the beginning."""
+    return format_html('<span data-since="{}">{}</span>', since.astimezone(UTC).isoformat(), when(value, "near"))
 
 
 @register.filter
@@ -196,6 +205,19 @@ def words(name: str) -> str:
 def input_word(name: str) -> str:
     """What was predicted for: the file's name, or that it was typed."""
     return "One row by form" if name == FORM_INPUT else name
+
+
+@register.filter
+def folded(value: Any, most: int = FOLDED_FROM) -> SafeString | str:
+    """What is longer than `most` characters as its beginning, a click on which shows the whole; else as it is."""
+    text = str(value)
+    if len(text) <= most:
+        return text
+    return format_html(
+        '<details class="fold"><summary><span class="fold-begin">{}</span> <span class="fold-more">Show all</span>'
+        '<span class="fold-less">Show less</span></summary><div class="fold-whole">{}</div></details>',
+        Truncator(text).chars(most), text,
+    )  # fmt: skip
 
 
 @register.filter

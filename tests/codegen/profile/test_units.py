@@ -113,6 +113,34 @@ def test_few_different_measures_stay_as_they_are_written(lab: Lab, spelled: list
     assert not {"number_unit", "numbers_as_words", "mixed_types"} & {found.code for found in profile.warnings}
 
 
+@pytest.mark.parametrize(
+    ("spelled", "said", "remedy"),
+    [
+        (
+            ["$5", "$10"],
+            "'price' holds only 2 different amounts, which are read as classes.",
+            "If the amount is meant: S",
+        ),
+        (["5 g", "10 g"], "'price' holds only 2 different amounts, which are read as classes.", "type to numeric"),
+        (["$5/$10", "$1/$2", "2/5"], "hold several numbers each, such as '$1/$2'", "a column of its own"),
+        (["10-20 %", "20-30 %"], "hold several numbers each, such as '10-20 %'", "a column of its own"),
+    ],
+)
+def test_why_amounts_to_predict_are_read_as_classes_is_said(
+    lab: Lab, spelled: list[str], said: str, remedy: str
+) -> None:
+    profile = profiled(lab, spelled, target="price")
+    assert profile.task == "tabular_classification"
+    found = finding(profile, "amounts_as_classes", "price")
+    assert said in found.message and remedy in found.meaning
+
+
+@pytest.mark.parametrize("spelled", [["1", "2"], ["$5.50", *(f"${at}.25" for at in range(30))], ["a-1", "b-2"]])
+def test_classes_and_amounts_that_need_no_word_get_none(lab: Lab, spelled: list[str]) -> None:
+    profile = profiled(lab, spelled, target="price")
+    assert "amounts_as_classes" not in {found.code for found in profile.warnings}
+
+
 def test_one_number_in_two_units_is_two_values(lab: Lab) -> None:
     column = profiled(lab, ["1 m", "1 km"]).column("price")
     assert column and (column.type, column.unique) == (ColumnType.CATEGORY, 2)

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from harness.calibration.models import FinishedJobRow
 from harness.pages import accuracy_public
+from harness.pages.figures import NONE
 from tests.factory_calibration import DEVICE, calibration_make, finished_make
 
 pytestmark = pytest.mark.django_db
@@ -78,6 +79,30 @@ def test_a_mean_over_few_jobs_is_not_shown(client: Client) -> None:
     figures = accuracy_public.public_accuracy()
     (by_family,) = [chart for chart in figures["charts"] if chart["id"] == "by_family"]
     assert len(by_family["rows"]) == 2
+
+
+def finish(family: str, count: int, run_s: float = 9.0) -> None:
+    for _ in range(count):
+        FinishedJobRow.objects.create(
+            kind="cpu", family=family, predicted={"run_s": {"low": 8.0, "mid": 10.0, "high": 12.0}}, run_s=run_s,
+            finished_at=timezone.now(),
+        )  # fmt: skip
+
+
+def test_a_median_or_percentile_of_few_jobs_which_is_the_figure_of_one_is_not_shown() -> None:
+    for family, count in (("cnn", 7), ("mlp", 12), ("transformer", 25)):
+        finish(family, count)
+    figures = accuracy_public.public_accuracy()
+    (chart,) = [chart for chart in figures["charts"] if chart["id"] == "by_family"]
+    shown = [[value is not None for value in row[1:4]] for row in sorted(chart["rows"], key=lambda row: row[4])]
+    assert shown == [[True, False, False], [True, True, False], [True, True, True]]
+
+
+def test_the_page_says_from_how_many_jobs_on_a_median_is_shown(client: Client) -> None:
+    finish("cnn", 7)
+    text = text_of(client)
+    assert "medians and 90th percentiles only from 10 and 20 jobs on" in text
+    assert f'<td class="num" data-label="Median error">{NONE}</td>' in text
 
 
 def test_one_job_that_made_its_steps_on_many_devices_is_no_mean_over_jobs(client: Client, job: Any) -> None:

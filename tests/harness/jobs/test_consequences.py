@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.db.models import F
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -115,6 +116,19 @@ def test_a_move_and_a_priority_name_those_that_wait_longer_for_it(line, people):
     assert found[first].finish_after - found[first].finish_before >= timedelta(minutes=25)
     raised = change_consequences(lambda: job_priority_set(user=people.admin, job=first, priority=9))
     assert {row.job: row.gains for row in raised} == {first: True, second: False}
+
+
+def test_what_a_move_does_is_told_beside_the_times_that_the_queue_tells(line, people):
+    first, second = line
+    tick()
+    Job.objects.update(expected_finish_at=F("expected_finish_at") + timedelta(minutes=30))  # told a while ago
+    for job in line:
+        job.refresh_from_db()
+    found = {row.job: row for row in shift_consequences(user=people.admin, job=second, to="up")}
+    assert found[first].finish_before == first.expected_finish_at
+    assert found[second].finish_before == second.expected_finish_at
+    assert found[first].finish_after - found[first].finish_before == pytest.approx(HOUR / 2, abs=timedelta(minutes=2))
+    assert found[first].finish_after == pytest.approx(second.expected_finish_at, abs=timedelta(minutes=2))
 
 
 def test_a_change_that_is_refused_is_refused_as_ever(line, people):

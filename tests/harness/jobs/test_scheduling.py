@@ -24,9 +24,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
 HOUR = timedelta(hours=1)
 
 
-def running(job_make, *, counts=(2,), run_s=3600.0, name="first"):
+def running(job_make, *, counts=(2,), run_s=3600.0, name="first", kind="cpu"):
     """A job that runs on all devices and is half done."""
-    job = estimated(job_make(name=name), counts=counts, run_s=run_s)
+    job = estimated(job_make(name=name), counts=counts, run_s=run_s, kind=kind)
     attempt = run_now(job)
     Job.objects.filter(pk=job.pk).update(step=50, steps_total=100)
     job.refresh_from_db()
@@ -98,6 +98,25 @@ def test_who_waits_for_a_run_without_progress_is_told_that_the_expected_times_mo
         waiting.refresh_from_db()
         told = "No progress is made by “petals”: the expected times move until it is."
         assert (told in waiting.waiting_text) is is_told
+
+
+def test_who_waits_further_back_for_a_run_without_progress_is_told_it_too(job_make, node_make):
+    PoolSetting.objects.update_or_create(pk=1, defaults={"policy": "fifo"})
+    node_make(cpus=4)
+    node_make("gpus", cpus=1, gpus=1)
+    first, _ = running(job_make, name="petals")
+    on_gpu, _ = running(job_make, name="bark", counts=(1,), kind="cuda")
+    queue(estimated(job_make(name="leaves"), counts=(4,)))
+    behind = queue(estimated(job_make(name="roots"), counts=(2,), run_s=9000.0))
+    elsewhere = queue(estimated(job_make(name="stems"), counts=(1,), kind="cuda"))
+    Job.objects.filter(pk=first.pk).update(phase="training", eta_s=50.0, moved_at=timezone.now() - HOUR)
+    Job.objects.filter(pk=on_gpu.pk).update(phase="training", eta_s=50.0, moved_at=timezone.now())
+    tick()
+    for job in (behind, elsewhere):
+        job.refresh_from_db()
+    assert behind.waiting_code == "behind"
+    assert "No progress is made by “petals”: the expected times move until it is." in behind.waiting_text
+    assert elsewhere.expected_start_at and "No progress" not in elsewhere.waiting_text
 
 
 def test_who_is_paused_is_told_for_whom_by_name_but_not_of_another_project(job_make, people, node_make):

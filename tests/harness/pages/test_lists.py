@@ -123,7 +123,7 @@ def test_jobs_are_filtered_by_owner_and_by_the_days_they_were_made(world: Simple
     for query, told in (("since=2026-01-02&until=2026-01-02", True), ("until=2026-01-01", False)):
         page = shown(query)
         assert (f"/jobs/{failed.pk}/" in page) is told and f"/jobs/{running.pk}/" not in page
-        assert '<details class="w-100" open>' in re.sub(r"\s+>", ">", page)
+        assert '<details class="aside" open>' in re.sub(r"\s+>", ">", page)
     assert "No job matches" in shown(f"owner={world.member.username}")
     assert f'<option value="{world.owner.username}" selected>' in re.sub(r"\s+", " ", shown("owner=owner"))
     assert owner.get("/jobs/?since=yesterday").status_code == 422

@@ -21,6 +21,14 @@ def test_values_tell_something_or_are_not_drawn(tmp_path: Path) -> None:
     assert rows["label"]["top"][0][1] == 30
 
 
+def test_a_reason_is_given_where_it_says_more_than_that_numbers_are_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(["size,cost,label", *(f"{at * 37 % 91},${at},{at % 2}x" for at in range(60))]) + "\n")
+    profile = profile_dataset(path, tmp_path / "out", ProfileOptions(), lambda *_: None)
+    rows = {row["profile"].name: row["is_plain"] for row in column_rows(profile, {})}
+    assert rows == {"size": True, "cost": False, "label": False}
+
+
 def test_many_findings_of_one_kind_are_folded_below_the_first() -> None:
     def found(code: str, column: str, meaning: str = "Look.") -> Finding:
         message = f"{column} is odd."

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 
+from harness.jobs.models import Job
 from harness.pages.results_view import INTERVALS_DRAWN
 
 
@@ -99,3 +100,12 @@ def test_the_worst_samples_are_written_so_that_they_can_be_found_in_the_data(
         ["row 3", None, None, None],
     ]
     assert "1,729,454,372" in answer.content.decode()
+
+
+def test_a_long_text_of_a_sample_is_folded_and_a_short_one_stays(world: SimpleNamespace, owner: Client) -> None:
+    long = "so <good> " * 300
+    Job.objects.filter(pk=world.jobs["succeeded"].pk).update(task="tabular_classification")
+    chart = {"id": "worst_samples", "title": "Worst", "kind": "samples", "columns": ["row", "name", "review"]}
+    page = page_with(world, owner, charts=[chart | {"rows": [[0, "row 1", long], [1, "row 2", "short & good"]]}])
+    assert page.count('<details class="fold">') == 1 and page.count("so &lt;good&gt; " * 300) == 1
+    assert "short &amp; good" in page

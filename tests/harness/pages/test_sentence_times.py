@@ -44,6 +44,15 @@ def test_when_a_reservation_ends_that_a_job_waits_for_is_told_so(owner: Client, 
         assert f"The reservation ends {TOLD}" in page and f"ends {MOMENT}" not in page, address
 
 
+def test_the_end_of_a_range_says_of_which_moment_it_is_the_end(owner: Client, world: SimpleNamespace) -> None:
+    low = timezone.now().replace(microsecond=0)
+    times = {f"expected_{name}_at": low + timedelta(hours=at) for at, name in enumerate(("low", "finish", "high"))}
+    Job.objects.filter(pk=world.jobs["running"].pk).update(expected_start_at=low, **times)
+    told = f'<span data-since="{low.isoformat()}"><time datetime="{times["expected_high_at"].isoformat()}"'
+    for address in (reverse("job_page", args=[world.jobs["running"].pk]), reverse("queue")):
+        assert told in owner.get(address, follow=True).content.decode(), address
+
+
 @pytest.mark.parametrize(
     ("after_s", "promised", "told"),
     [

@@ -199,7 +199,10 @@ def test_words_in_a_column_with_missing_values_count_as_missing_and_are_told(tmp
     assert chances != pytest.approx(others, abs=1e-6)
     (tmp_path / "rows.csv").write_text("a,b\n1,many\n")  # b never missed a value
     done = predict(tmp_path, tmp_path / "rows.csv", tmp_path / "output.json")
-    assert done.returncode == EXIT_REPORTED and "Row 1: column 'b'" in done.stderr
+    assert done.returncode == EXIT_REPORTED
+    message, hint = done.stderr.splitlines()[-2:]
+    assert message == "Row 1: column 'b': 'many' is not a number."
+    assert hint.startswith("Write a plain number like 12.5 there, or leave it empty")
 
 
 def test_numbers_outside_of_what_training_has_seen_are_remarked(table: Path, tmp_path: Path) -> None:
