@@ -245,7 +245,7 @@ def prediction_output(prediction: Prediction) -> dict[str, Any]:
 
 
 def program_check(*, user: User, job: Job) -> str:
-    """Have a node try the program: compile, import, build, one step on real rows. Returns the id of the answer.
+    """Have a node try the program: compile, import, build, first steps on real rows. Returns the id of the answer.
 
     The answer becomes a `program` event of the job and a live word. Raises `NotFound`, `Forbidden`, `Invalid`,
     `Unavailable`.
