@@ -110,15 +110,7 @@ def resolve_split(spec: TaskSpec, profile: DatasetProfile, reading: Reading, not
     given = dict(profile.given_split)
     if given and not given.get("train"):
         notes.problem("data.split", "the upload's own split has no training rows; upload it without part folders")
-    if spec.data.split != "auto":
-        split = spec.data.split
-    elif reading.rows < 1000:
-        split = Split(validation=0.1, test=0.2)
-        notes.note("data.split", "0.1 / 0.2", f"{reading.rows:,} rows: few can be spared, but the test needs enough")
-    else:
-        share = round(min(0.15, 20_000 / reading.rows), 4)
-        split = Split(validation=share, test=share)
-        notes.note("data.split", f"{share:g} / {share:g}", "validation and test, enough rows for steady figures")
+    split = spec.data.split if spec.data.split != "auto" else _split_by_rows(reading.rows, notes)
     if given:
         names = ", ".join(f"{name} {rows:,}" for name, rows in profile.given_split)
         notes.note("data.split", "given", f"the upload comes with its own split ({names}), which is kept")
@@ -131,6 +123,17 @@ def resolve_split(spec: TaskSpec, profile: DatasetProfile, reading: Reading, not
             )
     stratify = _stratify(split, reading, notes)
     return {"validation": split.validation, "test": split.test, "stratify": stratify, **reading.split_by.to_dict()}
+
+
+def _split_by_rows(rows: int, notes: Notes) -> Split:
+    if rows < 1000:
+        split, reason = Split(validation=0.1, test=0.2), f"{rows:,} rows: few can be spared, but the test needs enough"
+    else:
+        share = round(min(0.15, 20_000 / rows), 4)
+        split, reason = Split(validation=share, test=share), "enough rows for steady figures"
+    notes.note("data.split.validation", split.validation, reason)
+    notes.note("data.split.test", split.test, reason)
+    return split
 
 
 def _stratify(split: Split, reading: Reading, notes: Notes) -> bool:

@@ -261,5 +261,5 @@ def _from_log(seen: Seen, rank: int, code: int) -> dict[str, Any]:
         return failure(FailureCode.DEVICE_FAULT, *machine_faults.gpu_words(fault, {}), traceback=text)
     ended = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
     last = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
-    hint = "The end of the log tells more (dlh logs JOB): correct the program and submit again."
+    hint = "The end of the log tells more (dlh logs JOB): correct the program in a copy of the job, and submit that."
     return failure(FailureCode.PROGRAM_ERROR, f"Rank {rank} {ended}: {last}", hint, traceback=text or None)

@@ -225,8 +225,8 @@ def _left_out(column: ColumnProfile) -> list[Finding]:
         ColumnType.DATE: (
             DATE_COLUMN,
             "is a date",
-            "Rows of a later time are a fairer test than rows chosen at random if the world changes: data.split with "
-            "by: time and this column trains on the past and tests on the latest rows.",
+            "Rows of a later time are a fairer test than rows chosen at random if the world changes: a split by time "
+            "with this column (under Data in the form, data.split in YAML) trains on the past and tests on the latest.",
         ),
     }
     if column.type not in reasons:

@@ -43,7 +43,7 @@ def job_copy(job: Job, changes: Mapping[str, Any] | None = None) -> JobSource:
     paths = settings.STORE.job(job.pk)
     generated, written = programs.files_read(paths.generated), programs.files_read(paths.program)
     return JobSource(
-        spec=spec_with(spec, changes or {}),
+        spec=spec_with(spec, {**({} if job.program_own else _knobs_open(spec, changes or {})), **(changes or {})}),
         own_model=written.get("model.py") if job.program_own else None,
         files={
             name: text
@@ -51,6 +51,18 @@ def job_copy(job: Job, changes: Mapping[str, Any] | None = None) -> JobSource:
             if text != generated.get(name) and not (changes and name == "spec.yaml")
         },
     )
+
+
+def _knobs_open(spec: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """What becomes open with another family or size, as in the form: a line of an offer that was taken has written the
+    knobs of the former into the spec."""
+
+    def becomes_another(field: str) -> bool:
+        return field in changes and changes[field] != value_at(spec, field)
+
+    if becomes_another("model.family"):
+        return {"model.size": "auto", "model.params": {}}
+    return {"model.params": {}} if becomes_another("model.size") else {}
 
 
 def spec_kept(job: Job, spec: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from codegen.spec import Task
 from harness.accounts.access import require
 from harness.accounts.models import Role, User
 from harness.broker import publish_job, task_send_on_commit
@@ -46,6 +47,7 @@ INPUT_SUFFIXES = {
     "zip": "zip",
 }  # fmt: skip
 """What a person's file may end in: what it ends in on the node."""
+_SHEETS = (".xlsx", ".xls", ".ods")
 _OWN_NAME = re.compile(rf"(?<![\w./-])input\.(?:{'|'.join(sorted(set(INPUT_SUFFIXES.values())))})\b")
 """How an input is called on the node."""
 _OUTPUT_BYTES_MAX, _OUTPUT_VALUES_MAX = 32 << 20, 2_000_000
@@ -70,7 +72,7 @@ def prediction_create(
         raise Invalid(
             f"{input_name!r} cannot be used as input for a prediction.",
             field="input",
-            hint=f"Give a file that ends in {', '.join(sorted(INPUT_SUFFIXES))}.",
+            hint=_suffix_hint(job, PurePath(input_name.lower()).suffix),
         )
     if not data:
         raise Invalid("The input is empty.", field="input", hint="Give at least one row or picture.")
@@ -111,6 +113,13 @@ def _classes(job: Job) -> list[str]:
         return []
     found = results.get("classes") if isinstance(results, dict) else None
     return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+
+
+def _suffix_hint(job: Job, suffix: str) -> str:
+    if job.task == Task.IMAGE_CLASSIFICATION:
+        return "Give a picture (.png, .jpg, .webp, .bmp, .gif), or a .zip of pictures."
+    before = {".gz": "Unpack it first. ", **dict.fromkeys(_SHEETS, "Save the sheet as CSV. ")}.get(suffix, "")
+    return f"{before}Rows are taken as .csv, .tsv, .json, .jsonl or .parquet."
 
 
 def _waiting_check(user: User) -> None:
@@ -249,7 +258,7 @@ def prediction_output(prediction: Prediction) -> dict[str, Any]:
 
 
 def program_check(*, user: User, job: Job) -> str:
-    """Have a node try the program: compile, import, build, one step on real rows. Returns the id of the answer.
+    """Have a node try the program: compile, import, build, first steps on real rows. Returns the id of the answer.
 
     The answer becomes a `program` event of the job and a live word. Raises `NotFound`, `Forbidden`, `Invalid`,
     `Unavailable`, `Conflict` (only nodes that would try it with other weights).

@@ -70,9 +70,9 @@ def _weakest(classes: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
     if not told or (least := min(told))[0] >= RECALL_LEAST:
         return []
+    found = f"only {100 * least[0]:.3g} %" if least[0] else "none"
     return [
-        f"Of class '{least[1]}' it finds only {100 * least[0]:.3g} %: look at the worst examples below; more rows of "
-        "this class would help."
+        f"Of class '{least[1]}' it finds {found}: look at the worst examples below; more rows of this class would help."
     ]
 
 

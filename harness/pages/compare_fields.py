@@ -25,8 +25,12 @@ Field = dict[str, Any]
 
 
 def compare_specs(jobs: Sequence[Job]) -> list[dict[str, Any]]:
-    """The spec of each job, as it was resolved where it was."""
-    return [job.resolved.get("spec") or job.spec for job in jobs]
+    """The spec of each job, as it was resolved where it was; a dataset that it leaves open is that of the job."""
+    specs = [job.resolved.get("spec") or job.spec for job in jobs]
+    return [
+        {**spec, "data": {**(spec.get("data") or {}), "dataset": job.dataset.name}}
+        for spec, job in zip(specs, jobs, strict=True)
+    ]
 
 
 def compare_fields(jobs: Sequence[Job]) -> list[Field]:

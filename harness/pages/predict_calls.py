@@ -63,5 +63,5 @@ def _curl(address: str, row: dict[str, Any]) -> str:
 
 
 def _json(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= LINE_LENGTH else json.dumps(value, indent=1)
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LINE_LENGTH else json.dumps(value, indent=1, ensure_ascii=False)

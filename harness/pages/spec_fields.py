@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 
 from codegen.profile.types import ColumnType, DataKind, DatasetProfile
 from codegen.reading import UNUSED
+from codegen.resolve import CLASS_METRICS, NUMBER_METRICS
 from codegen.spec import MODE_WORDS, Metric, Task, TaskSpec
 from harness.datasets.models import WeightsFile
 from harness.pages.words import NAME_WORDS, TASK_WORDS
@@ -29,6 +30,8 @@ class SpecField:
     """`choice`, `number`, `text`, `list` (comma-separated), `columns` (to tick) or `moment` (in the reader's zone)."""
     hint: str
     choices: tuple[tuple[str, str], ...] = ()
+    headed: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
+    """(head, choices below it), where not all choices fit every task; `choices` has all of them."""
     offered: tuple[tuple[str, str], ...] = ()
     """(value, what it is) of what may be typed: other values as well."""
     columns: tuple[tuple[str, str], ...] = ()
@@ -176,7 +179,8 @@ def _field(path: str, profile: DatasetProfile, weights: Sequence[WeightsFile]) -
     hint = (info.description or "") if info else ""
     choices = _choices(path, profile, info)
     if choices:
-        return SpecField(path=path, label=label, hint=hint, kind="choice", choices=choices)
+        headed = _headed(choices) if path == "objective.metric" and profile.kind == DataKind.TABLE else ()
+        return SpecField(path=path, label=label, hint=hint, kind="choice", choices=choices, headed=headed)
     if path == "data.exclude":
         hint = "The target cannot be left out."
         return SpecField(path=path, label=label, hint=hint, kind="columns", columns=_columns(profile))
@@ -242,9 +246,19 @@ def _choices(path: str, profile: DatasetProfile, info: FieldInfo | None) -> tupl
     if path == "task":
         kinds = [task for task in Task if (task == Task.IMAGE_CLASSIFICATION) == (profile.kind == DataKind.IMAGES)]
         return tuple((str(task), TASK_WORDS[str(task)]) for task in kinds)
+    if path == "objective.metric" and profile.kind == DataKind.IMAGES:
+        return tuple(choice for choice in _named(path, info) if choice[0] in CLASS_METRICS)
     if path in {"data.target", "data.split.column"}:
         return tuple((column.name, column.name) for column in profile.columns if column.type != ColumnType.CONSTANT)
     return _named(path, info)
+
+
+def _headed(choices: tuple[tuple[str, str], ...]) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
+    """Metrics by what is predicted."""
+    return tuple(
+        (head, tuple(choice for choice in choices if choice[0] in metrics))
+        for head, metrics in (("for classes", CLASS_METRICS), ("for a number", NUMBER_METRICS))
+    )
 
 
 def _named(path: str, info: FieldInfo | None) -> tuple[tuple[str, str], ...]:

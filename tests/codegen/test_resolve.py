@@ -129,6 +129,14 @@ def test_a_share_that_would_be_enough_of_many_rows_is_named():
     assert message.endswith("use at least 7.5e-05")
 
 
+@pytest.mark.parametrize(("rows", "validation", "test"), [(400, 0.1, 0.2), (5000, 0.15, 0.15)])
+def test_each_share_of_the_split_that_is_left_open_is_told_by_its_field(rows, validation, test):
+    answer = resolve(spec_yaml.load(""), table(rows), TWO_CORES)
+    told = {guess.field: guess.value for guess in answer.guesses if guess.field.startswith("data.split.")}
+    assert (told["data.split.validation"], told["data.split.test"]) == (validation, test)
+    assert (answer.spec["data"]["split"]["validation"], answer.spec["data"]["split"]["test"]) == (validation, test)
+
+
 def test_a_given_split_is_kept_and_counted():
     profile = pictures(given_split=(("train", 5000), ("test", 1000)))
     answer = resolve(spec_yaml.load(""), profile, TWO_CORES)

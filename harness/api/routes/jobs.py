@@ -212,7 +212,7 @@ def job_restore(request: HttpRequest, job_id: str) -> dict[str, Any]:
 
 @router.post("/{job_id}/check", response={202: CheckAsked}, summary="Try a job's program")
 def job_check(request: HttpRequest, job_id: str) -> Status[Any]:
-    """Have a node compile the files, build the model and make one step on real rows."""
+    """Have a node compile the files, build the model and run train.py for its first steps on real rows."""
     user, job = _job(request, job_id)
     return Status(202, CheckAsked(check_id=services.program_check(user=user, job=job)))
 

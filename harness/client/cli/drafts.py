@@ -116,7 +116,7 @@ def _deadline(text: str) -> str:
 
 
 def check(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) -> None:
-    """Try a job's program on a node: compile, build the model, one step on real rows. Exit code 1 if it fails."""
+    """Try a job's program on a node: compile, build the model, first steps on real rows. Exit code 1 if it fails."""
     with open_client(context) as client:
         asked = client.job_do(job, "check")
         notes().print("A node is trying the program; after 3 minutes it is stopped.")

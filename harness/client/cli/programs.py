@@ -28,12 +28,15 @@ from harness.client.client import Client, Json
 from harness.client.download import download as download_file
 from harness.client.errors import BadInput
 from harness.client.transport import Progress, segment
+from worker.words import counted
 
 OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Folder to write to.")]
 WithDataFlag = Annotated[bool, typer.Option("--with-data", help="The packed data as well, in data/ of the program.")]
 _Part = tuple[str, str, dict[str, Any]]
 """What is downloaded of a job: where below its address, under which name, with which parameters."""
 _SPEC_SUFFIXES = {".yaml", ".yml"}
+_RUNTIME = "worker"
+"""Folder in a program with the library that it imports: more than a hundred files, which nobody reads in a list."""
 
 
 def commands_add(app: typer.Typer) -> None:
@@ -99,7 +102,11 @@ def code(
                 files = _program_write(client, job["id"], out, with_data=with_data, quiet=as_json)
             finally:
                 client.send("DELETE", f"/jobs/{segment(job['id'])}")
-    _written(files, as_json)
+    runtime = [] if as_json else [file for file in files if out / _RUNTIME in file.parents]
+    _written([file for file in files if file not in runtime], as_json)
+    if runtime:
+        told = f"{out / _RUNTIME}: {counted(len(runtime), 'file')} that the program imports"
+        console().print(told, markup=False, soft_wrap=True)
 
 
 def download(  # noqa: PLR0913

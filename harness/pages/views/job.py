@@ -60,6 +60,10 @@ _PLAIN = {
 }
 
 
+_BEFORE_A_START = {"cancel": "Cancelled.", "pause": "Paused. It starts once you resume it.", "resume": "Queued again."}
+"""Of a job that has no attempt yet: there is no run to stop, and no checkpoint."""
+
+
 def default_tab(job: Job) -> str:
     """The tab people most likely came for."""
     if job.state == JobState.DRAFT:
@@ -200,11 +204,13 @@ def job_act(request: HttpRequest, job_id: str, action: str) -> HttpResponseBase:
         return redirect("job_tab", job_id=clone.pk, tab="program" if clone.program_edited else "spec")
     if action == "resume":
         checkpoint = request.POST.get("checkpoint", "")
-        done = f"Queued again, from {checkpoint}." if checkpoint else "Queued again, from the newest good checkpoint."
+        newest = "Queued again, from the newest good checkpoint." if job.token else _BEFORE_A_START["resume"]
+        done = f"Queued again, from {checkpoint}." if checkpoint else newest
         return change(request, lambda: job_resume(user=user, job=job, checkpoint=checkpoint), done=done, to=here)
     if action not in _PLAIN:
         raise NotFound("There is no such action.")
     service, done = _PLAIN[action]
+    done = done if job.token else _BEFORE_A_START.get(action, done)
     deletes = action == "delete"
     return change(
         request,

@@ -126,7 +126,7 @@ def test_a_column_that_names_groups_is_told_by_its_name_or_by_its_target(
     found = [entry for entry in profile.warnings if entry.code == "group_column"]
     assert [(entry.column, entry.severity) for entry in found] == ([(name, severity)] if severity else [])
     for entry in found:
-        assert "40 values, each in about 10 rows" in entry.message and "by: group" in entry.meaning
+        assert "40 values, each in about 10 rows" in entry.message and "A split by group" in entry.meaning
         assert ("is the same in all rows of one" in entry.message) is (target == "own")
 
 

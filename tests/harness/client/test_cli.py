@@ -147,7 +147,9 @@ def test_code_writes_a_program_that_stands_alone(dlh: Dlh, dataset: Any, job: An
     spec = tmp_path / "wish.yaml"
     spec.write_text("training: {epochs: 3}\n")
     before = dlh("jobs", "--json").json["total"]
-    assert dlh("code", spec, "--data", dataset.pk, "--out", tmp_path / "b").code == 0
+    told = dlh("code", spec, "--data", dataset.pk, "--out", tmp_path / "b")
+    assert told.code == 0 and str(tmp_path / "b" / "train.py") in told.out
+    assert "files that the program imports" in told.out and "run.py" not in told.out
     assert (tmp_path / "b" / "train.py").is_file()
     assert dlh("jobs", "--json").json["total"] == before
     assert dlh("code", job.pk, "--out", tmp_path / "b", "--json").json["error"]["code"] == "bad_input"

@@ -38,6 +38,30 @@ def test_own_model_and_edited_files_are_taken_over(job_make: Any, people: Any) -
     assert set(job_copy(own).files) == {"model.py", "extra.py"}
 
 
+KNOBS = {"layers": 1, "width": 64, "dropout": 0.2}
+
+
+@pytest.mark.parametrize(
+    ("changes", "model"),
+    [
+        ({"model.family": "resmlp"}, {"family": "resmlp", "size": "auto", "params": {}}),
+        ({"model.size": "large"}, {"family": "mlp", "size": "large", "params": {}}),
+        ({"model.family": "resmlp", "model.size": "large", "model.params.width": 32},
+         {"family": "resmlp", "size": "large", "params": {"width": 32}}),
+        ({"model.family": "mlp", "training.epochs": 3}, {"family": "mlp", "size": "small", "params": KNOBS}),
+    ],
+    ids=["family", "size", "with knobs", "the same"],
+)  # fmt: skip
+def test_knobs_of_the_former_model_are_open_in_a_copy_with_another(
+    job_make: Any, people: Any, changes: dict[str, Any], model: dict[str, Any]
+) -> None:
+    from harness.jobs.services import job_clone
+
+    job = job_make(model={"family": "mlp", "size": "small", "params": KNOBS})
+    made = job_clone(user=people.owner, job=job, changes=changes)
+    assert {name: made.spec["model"][name] for name in model} == model
+
+
 def test_a_path_through_a_value_is_refused() -> None:
     spec = {"training": {"epochs": "auto"}, "budget": None}
     assert spec_with(spec, {"budget.time_s": 60})["budget"] == {"time_s": 60}

@@ -42,6 +42,22 @@ def test_predictions_are_asked_of_a_node_and_answered(
         services.prediction_create(user=people.mate, job=job, input_name="a.exe", data=b"x", checkpoint="step-00000010")
 
 
+@pytest.mark.parametrize(
+    ("task", "name", "hint"),
+    [
+        ("tabular_regression", "rows.xlsx", "Save the sheet as CSV. Rows are taken as .csv"),
+        ("tabular_regression", "rows.csv.gz", "Unpack it first. Rows are taken as .csv"),
+        ("tabular_regression", "rows.doc", "Rows are taken as .csv, .tsv, .json, .jsonl or .parquet."),
+        ("image_classification", "cat.tiff", "Give a picture (.png, .jpg, .webp, .bmp, .gif), or a .zip of pictures."),
+    ],
+)
+def test_a_file_that_is_refused_is_told_what_this_job_takes(job, people, task, name, hint):
+    job.task = task
+    with pytest.raises(Invalid) as refused:
+        services.prediction_create(user=people.mate, job=job, input_name=name, data=b"x")
+    assert refused.value.hint.startswith(hint)
+
+
 def test_output_that_is_too_large_to_be_shown_is_told_and_its_table_stays_to_be_downloaded(job, people, monkeypatch):
     from harness.jobs.predictions import prediction_done
 

@@ -21,6 +21,10 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         "It knows the rows it was trained on much better than others (R² 0.9 against 0.5)",
     ),
     "a class that is hardly found": ({"metrics": GOOD, "classes": CLASSES}, "Of class 'dog' it finds only 25 %"),
+    "a class that is never found": (
+        {"metrics": GOOD, "classes": [{"class": "dog", "rows": 12, "recall": 0.0}]},
+        "Of class 'dog' it finds none: look",
+    ),
     "a class without a test row": (
         {"metrics": GOOD, "classes": [CLASSES[0], {"class": "eel", "rows": 0, "recall": None}]},
         "Nothing is known of how well it finds 'eel': no test row",

@@ -112,6 +112,14 @@ def test_fields_that_are_alike_are_there_but_shown_only_when_asked_for(runs: lis
     assert "data-alike hidden" not in owner.get(address(runs[:4], "&fields=all")).content.decode()
 
 
+def test_a_dataset_that_a_spec_leaves_open_is_that_of_its_job(world: SimpleNamespace) -> None:
+    from harness.pages.compare_fields import compare_specs
+
+    job = world.jobs["succeeded"]
+    job.resolved = {"spec": {**job.resolved["spec"], "data": {**job.resolved["spec"]["data"], "dataset": "auto"}}}
+    assert [spec["data"]["dataset"] for spec in compare_specs([job])] == [job.dataset.name]
+
+
 def test_many_jobs_ask_for_fewer_points_of_each_curve(runs: list[Job], owner: Client) -> None:
     job = runs[0]
     MetricPoint.objects.bulk_create(

@@ -48,6 +48,10 @@ def test_a_shell_sends_the_row_as_it_is(row: dict[str, Any], tmp_path: Any) -> N
     assert json.loads((tmp_path / "input").read_text()) == {"records": [row]}
 
 
+def test_letters_are_shown_as_they_are() -> None:
+    assert all('"größe": "é"' in texts({"größe": "é"})[name] for name in ("by-dlh", "by-curl"))
+
+
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 def test_python_asks_for_the_row_as_it_is(row: dict[str, Any]) -> None:
     text = texts(row)["by-python"]

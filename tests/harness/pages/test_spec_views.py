@@ -15,7 +15,8 @@ from django.urls import reverse
 
 from codegen.profile.types import ColumnType
 from codegen.spec_yaml import load
-from harness.pages.spec_fields import spec_groups
+from harness.datasets.models import Dataset
+from harness.pages.spec_fields import SpecField, spec_groups
 from harness.pages.templatetags.dlh import guess_value
 
 
@@ -77,6 +78,21 @@ def test_the_form_knows_the_limits_of_the_schema(world: SimpleNamespace) -> None
     assert dict(fields["training.epochs"].bounds)["ge"] == 1
     assert dict(fields["training.learning_rate"].bounds)["gt"] == 0
     assert {"ge": 0, "lt": 1}.items() <= dict(fields["data.split.test"].bounds).items()
+
+
+def test_metrics_stand_below_what_they_are_for(world: SimpleNamespace, owner: Client) -> None:
+    from harness.datasets.selectors import dataset_profile
+
+    def metrics(dataset: Dataset) -> SpecField:
+        groups = spec_groups(dataset_profile(dataset))
+        return next(field for group in groups for field in group.fields if field.path == "objective.metric")
+
+    table, pictures = metrics(world.wine), metrics(world.digits)
+    heads = {head: {value for value, _ in choices} for head, choices in table.headed}
+    assert heads["for a number"] == {"r2", "rmse", "mae"} and "accuracy" in heads["for classes"]
+    assert {value for value, _ in pictures.choices} == heads["for classes"] and not pictures.headed
+    page = owner.get(reverse("job_new_spec", args=[world.wine.pk])).content.decode()
+    assert re.search(r'<optgroup label="for a number">\s*<option value="r2">R²</option>', page)
 
 
 def test_the_finish_time_of_the_form_is_not_said_to_be_utc(world: SimpleNamespace) -> None:

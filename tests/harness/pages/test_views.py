@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -146,6 +147,22 @@ def test_submit_queues_a_draft(world: SimpleNamespace, owner: Client) -> None:
     assert owner.post(reverse("job_act", args=[job.pk, "submit"])).status_code == 302
     job.refresh_from_db()
     assert job.state == "queued"
+
+
+def test_who_ends_a_job_that_has_not_run_is_told_of_no_run_and_no_checkpoint(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    def told(action: str) -> str:
+        return owner.post(reverse("job_act", args=[job.pk, action]), follow=True).content.decode()
+
+    job = world.jobs["draft"]
+    page = told("submit")
+    assert "It leaves the queue before it has run" in page and "The run stops within seconds" not in page
+    assert "Paused. It starts once you resume it." in told("pause")
+    assert "Queued again.<" in re.sub(r"\s+<", "<", told("resume"))
+    assert "Cancelled.<" in re.sub(r"\s+<", "<", told("cancel"))
+    running = owner.get(reverse("job_page", args=[world.jobs["running"].pk])).content.decode()
+    assert "The run stops within seconds. Its checkpoints stay" in running
 
 
 def test_a_spec_with_a_wrong_field_names_it(world: SimpleNamespace, owner: Client) -> None:

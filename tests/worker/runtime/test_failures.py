@@ -137,6 +137,23 @@ def test_a_good_program_passes_the_check_with_its_size(program: Path) -> None:
     assert answer["notes"] == []
 
 
+@pytest.mark.parametrize(
+    ("before", "added"),
+    [
+        ("import math", "import nowhere_to_be_found"),
+        ("net = run.place(net, dataset)", "net.no_such_layer.train()"),
+        ("        run.log_step(loss, learning_rate=rate)", "        loss.no_such_figure()"),
+    ],
+    ids=["import", "beside the model", "in a step"],
+)
+def test_the_check_runs_what_was_changed_in_train_py(program: Path, before: str, added: str) -> None:
+    edit(program, "train.py", lambda text: text.replace(before, f"{added}\n{before}", 1))
+    line = (program / "train.py").read_text().splitlines().index(added) + 1
+    answer = check_of(program)
+    assert not answer["ok"]
+    assert (answer["problem"]["file"], answer["problem"]["line"]) == ("train.py", line)
+
+
 def test_an_answer_that_is_no_tensor_is_told_with_what_to_return(program: Path) -> None:
     (program / "model.py").write_text(
         OWN.replace("{outputs}", "3").replace("self.layer(numeric)", "self.layer(numeric), numeric")

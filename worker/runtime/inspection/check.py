@@ -1,7 +1,7 @@
 """Try a program before it is run: `python -m worker.runtime.inspection.check --program FOLDER --data FOLDER`.
 
-Compiles every file, loads the data, builds the model, and makes one forward and one backward pass on a few real
-rows. The last line printed is JSON: {ok, problem: {code, message, hint, file, line, traceback} or null, parameters,
+Compiles every file, loads the data, builds the model, makes one forward and one backward pass on a few real rows, and
+runs train.py for its first steps. The last line printed is JSON: {ok, problem: {code, message, hint, file, line, traceback} or null, parameters,
 output_shape, notes}. Exit code 0 if all is well, else EXIT_REPORTED.
 """
 
@@ -23,6 +23,7 @@ from worker.events import FailureCode
 from worker.plan import EXIT_REPORTED
 from worker.runtime.data import DataError, Dataset
 from worker.runtime.failures import ProgramFailure, describe
+from worker.runtime.inspection.first_steps import first_steps_make
 from worker.runtime.memory import RowsTried, rows_try
 from worker.runtime.spec import load_spec
 from worker.runtime.spec_check import spec_check
@@ -37,6 +38,7 @@ def check(program: Path, data: Path) -> dict[str, Any]:
     answer: dict[str, Any] = {"ok": False, "problem": None, "parameters": None, "output_shape": None, "notes": []}
     try:
         net, found, fit = _try(program, data)
+        first_steps_make(program, data, ROWS)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise

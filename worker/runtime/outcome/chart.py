@@ -20,5 +20,5 @@ def metric_words(metric: str) -> str:
 
 
 def figure(value: float) -> str:
-    """Four digits; larger numbers whole."""
+    """Of a label, which may be a year: four digits; larger numbers whole."""
     return f"{value:.0f}" if 9999.5 <= abs(value) < 1e15 else f"{value:.4g}"

@@ -212,7 +212,7 @@ def sample_charts(
             name = picked["name"][place].as_py() if "name" in features.column_names else f"row {row + 1}"
             known = [text(picked[column][place].as_py()) for column in named]
             rows.append([row, name, *shown[index], *known])
-        note = f"{len(rows)} of {len(badness)} rows."
+        note = f"{len(rows):,} of {len(badness):,} rows."
         made.append(chart(identity, title, "samples", ["row", "name", *columns, *named], rows, note))
     return made
 

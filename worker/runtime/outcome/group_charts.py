@@ -13,7 +13,7 @@ from worker.intervals import share_interval
 from worker.runtime.outcome.chart import Chart, chart, metric_words
 from worker.runtime.outcome.groups import FEATURES, groups
 from worker.runtime.outcome.intervals import Floats, rmse_interval
-from worker.words import counted
+from worker.words import counted, number_words
 
 LEAST_ROWS = 10
 """Smaller groups tell nothing and are left out."""
@@ -66,7 +66,7 @@ def _chart(
     worse = sum(sign * row[good_end] < sign * whole for row in lines)
     note = _note(columns[0], whole, len(lines), worse) if lines else "No group has rows enough to tell."
     if rows > MOST_ROWS:
-        note += f" Of {rows} rows {MOST_ROWS}, evenly spaced, are looked at."
+        note += f" Of {rows:,} rows {MOST_ROWS:,}, evenly spaced, are looked at."
     if features.num_columns > FEATURES:
         note += f" The first {FEATURES} of {features.num_columns} features."
     made = chart("error_by_feature", title, "intervals", ["feature", "values", *columns], lines, note)
@@ -77,7 +77,7 @@ def _note(metric: str, whole: float, many: int, worse: int) -> str:
     by_chance = max(1, round(many * BY_CHANCE))
     return (
         "95 % intervals; the groups that are surely worst come first. "
-        f"Over all rows the {metric_words(metric)} is {whole:.4g}. "
+        f"Over all rows the {metric_words(metric)} is {number_words(whole)}. "
         f"{worse} of {counted(many, 'group')} {'is' if worse == 1 else 'are'} worse than that by more than the "
         f"interval; by chance alone it would be about {by_chance}. Groups of fewer than {LEAST_ROWS} rows are left out."
     )

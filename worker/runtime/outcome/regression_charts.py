@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.runtime.outcome.chart import Chart, chart, figure
+from worker.runtime.outcome.chart import Chart, chart
+from worker.words import number_words
 
 POINTS = 2000
 RESIDUAL_BINS = 40
@@ -21,12 +22,12 @@ def regression_charts(true: Floats, predicted: Floats, rows: NDArray[np.int64]) 
 def _residuals(residuals: Floats) -> Chart:
     counts, edges = np.histogram(residuals, bins=min(RESIDUAL_BINS, max(5, len(residuals) // 10)))
     rows = [[float(edges[i]), float(edges[i + 1]), int(count)] for i, count in enumerate(counts)]
-    note = f"Predicted minus true: mean {figure(residuals.mean())}, standard deviation {figure(residuals.std())}."
+    note = f"Predicted minus true: mean {number_words(residuals.mean())}, standard deviation {number_words(residuals.std())}."
     return chart("residuals", "Residuals", "histogram", ["from", "to", "rows"], rows, note)
 
 
 def _predicted_vs_true(true: Floats, predicted: Floats, rows: NDArray[np.int64]) -> Chart:
     keep = np.unique(np.linspace(0, len(true) - 1, min(len(true), POINTS)).round().astype(int))
     points = [[float(true[i]), float(predicted[i]), int(rows[i])] for i in keep]
-    note = f"Down-sampled: {len(keep)} of {len(true)} rows." if len(keep) < len(true) else ""
+    note = f"Down-sampled: {len(keep):,} of {len(true):,} rows." if len(keep) < len(true) else ""
     return chart("predicted_vs_true", "Predicted against true", "scatter", ["true", "predicted", "row"], points, note)

@@ -138,7 +138,7 @@ def test_calibration_is_told_in_words(share_right: float, words: str) -> None:
 def test_large_numbers_of_a_regression_are_written_whole_not_as_powers_of_ten() -> None:
     true = np.linspace(100_000.0, 900_000.0, 60)
     residuals, _ = regression_charts(true, true + 12_345.6, np.arange(60))
-    assert "mean 12346" in residuals["note"] and "e+" not in residuals["note"]
+    assert "mean 12,346" in residuals["note"] and "e+" not in residuals["note"]
 
 
 def test_pictures_are_grouped_by_their_brightness_not_by_their_names() -> None:

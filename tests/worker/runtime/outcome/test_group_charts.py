@@ -132,7 +132,7 @@ def test_of_many_rows_and_many_features_some_are_looked_at() -> None:
     chart = accuracy_by_group(np.arange(rows) % 4 > 0, table)
     assert len(chart["rows"]) == 2 * FEATURES and chart["rows"][0][-1] < MOST_ROWS
     assert (
-        f"{MOST_ROWS}, evenly spaced" in chart["note"]
+        f"{MOST_ROWS:,}, evenly spaced" in chart["note"]
         and f"first {FEATURES} of {FEATURES + 1} features" in chart["note"]
     )
 
@@ -141,3 +141,5 @@ def test_large_numbers_are_written_whole_not_as_powers_of_ten() -> None:
     table = pa.table({"square_feet": np.linspace(9_999.7, 178_000.0, 60)})
     labels = [row[1] for row in error_by_group(np.linspace(-1.0, 2.0, 60), table)["rows"]]
     assert any(label.startswith("10000 to ") for label in labels) and not any("e+" in label for label in labels)
+    chart = error_by_group(np.full(60, 194_900.0), table)
+    assert "the RMSE is 194,900. " in chart["note"]

@@ -1,0 +1,48 @@
+"""The first steps of a program's own train.py, on a few rows and the CPU: whether it gets as far as that."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from worker.runtime.data import Dataset, Part
+from worker.runtime.inspection.few_rows import GivenShapeSpec, few_rows
+from worker.runtime.inspection.standin import Enough, StandIn, drive
+from worker.runtime.spec import load_spec
+
+STEPS = 2
+"""The second is the first with a state of the optimizer."""
+
+
+class FirstSteps(StandIn):
+    """Leaves train.py after its first steps; one that takes no batches here, where it evaluates or finishes."""
+
+    def start_weights(self, net: nn.Module) -> tuple[str, ...]:
+        """A step runs with any weights."""
+        return ()
+
+    def batches(self, part: Part) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
+        """The first batches of a run."""
+        yield from islice(super().batches(part), STEPS)
+        raise Enough
+
+    def evaluate(self, net: nn.Module, dataset: Dataset) -> Any:
+        """It got past its steps."""
+        raise Enough
+
+    def finish(self, dataset: Dataset) -> None:
+        """It got past its steps."""
+        raise Enough
+
+
+def first_steps_make(program: Path, data: Path, batch_size: int) -> None:
+    """Run train.py for its first steps with so many rows each. Raises what the program raises."""
+    spec = load_spec(program / "spec.yaml")
+    with few_rows(data) as rows, tempfile.TemporaryDirectory(prefix="first-steps-") as work:
+        wanted = spec if rows.whole else GivenShapeSpec(spec)
+        drive(program, FirstSteps(wanted, rows.folder, Path(work), batch_size, DLH_DEVICE="cpu"))
