@@ -137,7 +137,11 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "harness.settings")
     import django
 
-    django.setup()
+    try:
+        django.setup()
+    except SettingsError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(EXIT_REFUSED)
     from harness.backup.archive import BackupError
     from harness.errors import HarnessError
 
