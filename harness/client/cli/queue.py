@@ -124,7 +124,7 @@ def queue_move(
         raise
 
 
-@app.command("priority")
+@app.command("priority", context_settings={"ignore_unknown_options": True})  # -5 is a priority, no option
 def queue_priority(
     context: typer.Context,
     job: JobArgument,

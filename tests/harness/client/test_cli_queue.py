@@ -35,6 +35,10 @@ def test_the_queue_is_shown_ordered_and_prioritised(dlh: Dlh, admin: SimpleNames
     assert dlh("queue", "move", first.pk, second.pk).code == 0
     assert dlh("queue", "priority", second.pk, "9").code == 0
     assert [row["job"]["name"] for row in dlh("queue", "--json").json["waiting"]] == ["second", "first"]
+    assert "has priority -5" in dlh("queue", "priority", second.pk, "-5").out
+    assert [row["job"]["name"] for row in dlh("queue", "--json").json["waiting"]] == ["first", "second"]
+    refused = dlh("queue", "priority", second.pk, "-101")
+    assert refused.code == 2 and "must be -100 or more" in refused.err
     plain = dlh("queue").out
     assert "second" in plain and "no estimate" in plain
     assert dlh("queue", "move", first.pk, "nosuchjob123", "--json").code == 3

@@ -53,6 +53,10 @@ def test_what_cannot_be_made_is_told_without_a_traceback(home: Path, option: str
     assert said in done.stdout and "Traceback" not in done.stdout + done.stderr
 
 
+def test_the_store_is_there_before_anything_is_put_into_it(home: Path) -> None:
+    assert made(home).returncode == 0 and (home / "store").is_dir()
+
+
 def test_a_wrong_setting_is_told_in_a_line_that_names_it(home: Path) -> None:
     refused = made(home, DLH_TRASH_DAYS="-1")
     assert refused.returncode == 1
