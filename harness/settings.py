@@ -216,6 +216,7 @@ PREDICTIONS_WAITING_MAX = env_int("DLH_PREDICTIONS_WAITING_MAX", 50)
 """Predictions that one person may have waiting for an answer."""
 PREDICTION_LIMIT_BYTES = env_int("DLH_PREDICTION_MIB", 32) * 2**20
 
+_THROUGH_ROOT = {"level": "NOTSET", "handlers": [], "propagate": True}
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -224,6 +225,10 @@ LOGGING = {
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": env_choice("DLH_LOG_LEVEL", LOG_LEVELS)},
-    # The beat's ticks, several a second, would bury everything else.
-    "loggers": {name: {"level": "WARNING"} for name in ("celery.beat", "celery.worker.strategy", "celery.app.trace")},
+    "loggers": {
+        # The beat's ticks, several a second, would bury everything else.
+        **{name: {"level": "WARNING"} for name in ("celery.beat", "celery.worker.strategy", "celery.app.trace")},
+        # Its own handlers write lines without a time, whatever the level.
+        **dict.fromkeys(("uvicorn", "uvicorn.error", "uvicorn.access"), _THROUGH_ROOT),
+    },
 }
