@@ -174,7 +174,8 @@ def reserve(  # noqa: PLR0913 - one parameter per option
     elif look:
         _delayed_print(made["items"])
     else:
-        console().print(f"{made['id']}: {node} {device} is reserved until {when(made['ends_at'])}.", markup=False)
+        kept = f"{node} {device}".strip()
+        console().print(f"{made['id']}: {kept} is reserved until {when(made['ends_at'])}.", markup=False)
 
 
 def release(
