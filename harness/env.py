@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
@@ -20,6 +20,9 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 EVENT_STREAMS = 8
 """With PostgreSQL: room for as many control processes that read events."""
 SECOND_FACTOR_FOR = ("nobody", "admins", "all")
+LOG_LEVELS = ("INFO", "DEBUG", "WARNING", "ERROR", "CRITICAL")
+"""The usual one first."""
+PORT_MAX = 65535
 SECRET_BYTES = 48
 _SECRET_LENGTH_MIN = 40
 
@@ -29,11 +32,19 @@ class SettingsError(Exception):
 
 
 def env_text(name: str, default: str = "") -> str:
-    """The variable as text, or what the file named by `<name>_FILE` holds."""
+    """The variable as text, or what the file named by `<name>_FILE` holds.
+
+    Raises `SettingsError` for a file that cannot be read.
+    """
     file = os.environ.get(f"{name}_FILE")
-    if file:
+    if not file:
+        return os.environ.get(name, default)
+    try:
         return Path(file).read_text().strip()
-    return os.environ.get(name, default)
+    except OSError as error:
+        raise SettingsError(f"{name}_FILE: {file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{name}_FILE: {file} is not UTF-8 text") from error
 
 
 def env_bool(name: str, *, default: bool = False) -> bool:
@@ -48,8 +59,8 @@ def env_bool(name: str, *, default: bool = False) -> bool:
     raise SettingsError(f"{name} must be 1 or 0, not {text!r}")
 
 
-def env_int(name: str, default: int, *, least: int | None = None) -> int:
-    """A whole number, where there is a `least` no smaller one. Raises `SettingsError` on anything else."""
+def env_int(name: str, default: int, *, least: int = 0, most: int | None = None) -> int:
+    """A whole number from `least` to `most`. Raises `SettingsError` on anything else."""
     text = env_text(name).strip()
     if not text:
         return default
@@ -57,9 +68,33 @@ def env_int(name: str, default: int, *, least: int | None = None) -> int:
         number = int(text)
     except ValueError as error:
         raise SettingsError(f"{name} must be a whole number, not {text!r}") from error
-    if least is not None and number < least:
+    if number < least:
         raise SettingsError(f"{name} must be at least {least}, not {number}")
+    if most is not None and number > most:
+        raise SettingsError(f"{name} must be at most {most}, not {number}")
     return number
+
+
+def env_choice(name: str, choices: Sequence[str]) -> str:
+    """One of the choices, in upper or lower case; the first where nothing is set. Raises `SettingsError` on others."""
+    text = env_text(name).strip()
+    found = next((choice for choice in choices if choice.lower() == text.lower()), None)
+    if text and found is None:
+        raise SettingsError(f"{name} must be one of {', '.join(choices)}, not {text!r}")
+    return found or choices[0]
+
+
+def env_address(name: str, default: str) -> str:
+    """The address of a portal, without a slash at its end. Raises `SettingsError` on what is none."""
+    url = env_text(name, default).strip().rstrip("/")
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number
+        is_address = False
+    if not is_address:
+        raise SettingsError(f"{name} must look like https://portal.example, not {url!r}")
+    return url
 
 
 def event_streams(*, several: bool) -> int:
@@ -75,10 +110,7 @@ def event_streams(*, several: bool) -> int:
 
 def second_factor() -> str:
     """`DLH_SECOND_FACTOR`: who must have one. Raises `SettingsError`."""
-    who = env_text("DLH_SECOND_FACTOR").strip().lower() or "nobody"
-    if who not in SECOND_FACTOR_FOR:
-        raise SettingsError(f"DLH_SECOND_FACTOR must be one of {', '.join(SECOND_FACTOR_FOR)}, not {who!r}")
-    return who
+    return env_choice("DLH_SECOND_FACTOR", SECOND_FACTOR_FOR)
 
 
 def env_list(name: str) -> list[str]:
@@ -204,13 +236,17 @@ def database(url: str, sqlite_path: Path) -> dict[str, Any]:
     parts = urlsplit(url)
     if parts.scheme not in {"postgres", "postgresql"}:
         raise SettingsError("DLH_DATABASE_URL must start with postgres:// (leave it empty for SQLite)")
+    try:
+        port = parts.port
+    except ValueError as error:
+        raise SettingsError(f"DLH_DATABASE_URL must name a port from 0 to {PORT_MAX}, or none") from error
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": unquote(parts.path.lstrip("/")),
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
         "HOST": parts.hostname or "",
-        "PORT": str(parts.port or ""),
+        "PORT": str(port or ""),
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": dict(parse_qsl(parts.query)),
     }

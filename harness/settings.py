@@ -7,9 +7,12 @@ from urllib.parse import urlsplit
 from csp.constants import NONCE, NONE, SELF
 
 from harness.env import (
+    LOG_LEVELS,
     REPOSITORY,
     database,
+    env_address,
     env_bool,
+    env_choice,
     env_home,
     env_int,
     env_list,
@@ -43,7 +46,7 @@ FETCHES_AT_ONCE = env_int("DLH_FETCHES_AT_ONCE", 4)
 """Datasets that one control process fetches from web addresses at once; 0: none ever."""
 FETCH_NETWORKS = env_networks("DLH_FETCH_NETWORKS")
 """Private networks that datasets may be fetched from."""
-PORTAL_URL = env_text("DLH_PUBLIC_URL", "http://127.0.0.1:8000").rstrip("/")
+PORTAL_URL = env_address("DLH_PUBLIC_URL", "http://127.0.0.1:8000")
 NODE_NAME = env_text("DLH_NODE_NAME")
 REDIS_URL = env_text("DLH_REDIS_URL", "redis://127.0.0.1:6379/0")
 NODE_REDIS_URL = env_text("DLH_NODE_REDIS_URL")
@@ -180,7 +183,7 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 USE_I18N = False
 
-DATA_UPLOAD_MAX_MEMORY_SIZE = env_int("DLH_BODY_MIB", 64) * 2**20
+DATA_UPLOAD_MAX_MEMORY_SIZE = env_int("DLH_BODY_MIB", 64, least=1) * 2**20
 """Of bodies that Django reads into memory; uploads are streamed and have their own limit."""
 UPLOAD_LIMIT_BYTES = env_int("DLH_UPLOAD_LIMIT_GIB", 50) * 2**30
 WEIGHTS_LIMIT_BYTES = env_int("DLH_WEIGHTS_LIMIT_GIB", 8) * 2**30
@@ -192,8 +195,8 @@ DISK_RESERVE_BYTES = env_int("DLH_DISK_RESERVE_MIB", 1024) * 2**20
 """Free space that uploads and new runs must leave on the store's disk."""
 STORAGE_QUOTA_BYTES = env_int("DLH_STORAGE_QUOTA_GIB", 0) * 2**30 or None
 """What a project may take of the store's disk where an admin said nothing else of it; None: as much as there is."""
-JOB_DISK_BYTES = env_int("DLH_JOB_DISK_GIB", 20) * 2**30
-STALL_S = env_int("DLH_STALL_S", 300)
+JOB_DISK_BYTES = env_int("DLH_JOB_DISK_GIB", 20, least=1) * 2**30
+STALL_S = env_int("DLH_STALL_S", 300, least=1)
 """A run that makes no progress for so long is ended."""
 RETURN_WAIT_S = env_int("DLH_RETURN_WAIT_S", 7200, least=900)
 """So long a silent node is waited for that alone has what a run made which had ended with success."""
@@ -202,9 +205,9 @@ PROJECTS_MAX = env_int("DLH_PROJECTS_MAX", 10)
 TRASH_DAYS = env_int("DLH_TRASH_DAYS", 14)
 HISTORY_DAYS = env_int("DLH_HISTORY_DAYS", 400, least=366)
 """How long the use of the pool is known that belongs to no job any more; pages show the last year."""
-PREDICTION_DAYS = env_int("DLH_PREDICTION_DAYS", 0, least=0)
+PREDICTION_DAYS = env_int("DLH_PREDICTION_DAYS", 0)
 """How long predictions are kept; 0: as long as their job."""
-UPLOAD_EXPIRES_DAYS = env_int("DLH_UPLOAD_EXPIRES_DAYS", 7)
+UPLOAD_EXPIRES_DAYS = env_int("DLH_UPLOAD_EXPIRES_DAYS", 7, least=1)
 UPLOADS_OPEN_MAX = env_int("DLH_UPLOADS_OPEN_MAX", 50)
 """Unfinished uploads that one person may have."""
 LIVE_STREAMS_MAX = env_int("DLH_LIVE_STREAMS_MAX", 100)
@@ -213,6 +216,7 @@ PREDICTIONS_WAITING_MAX = env_int("DLH_PREDICTIONS_WAITING_MAX", 50)
 """Predictions that one person may have waiting for an answer."""
 PREDICTION_LIMIT_BYTES = env_int("DLH_PREDICTION_MIB", 32) * 2**20
 
+_THROUGH_ROOT = {"level": "NOTSET", "handlers": [], "propagate": True}
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -220,7 +224,11 @@ LOGGING = {
         "line": {"()": "harness.log_lines.PlainLines", "format": "%(asctime)s %(levelname)s %(name)s %(message)s"}
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": env_text("DLH_LOG_LEVEL", "INFO")},
-    # The beat's ticks, several a second, would bury everything else.
-    "loggers": {name: {"level": "WARNING"} for name in ("celery.beat", "celery.worker.strategy", "celery.app.trace")},
+    "root": {"handlers": ["stderr"], "level": env_choice("DLH_LOG_LEVEL", LOG_LEVELS)},
+    "loggers": {
+        # The beat's ticks, several a second, would bury everything else.
+        **{name: {"level": "WARNING"} for name in ("celery.beat", "celery.worker.strategy", "celery.app.trace")},
+        # Its own handlers write lines without a time, whatever the level.
+        **dict.fromkeys(("uvicorn", "uvicorn.error", "uvicorn.access"), _THROUGH_ROOT),
+    },
 }

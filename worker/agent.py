@@ -27,6 +27,7 @@ from worker.events import SUPERVISOR_RANK, Event, EventKind, FailureCode, Outcom
 from worker.full_disk import FULL, is_own
 from worker.home import node_name, redis_url, run_dir
 from worker.launch import CANCEL_FILE, END_FILE
+from worker.one_agent import AgentRuns, agent_lock
 from worker.plan import RunPaths, RunPlan
 from worker.queues import node_queue_name
 from worker.telemetry.forward import Forwarder
@@ -287,10 +288,16 @@ def main() -> int:
         stop_all()
         return 0
     name = node_name()
-    app.worker_main(
-        ["worker", "-Q", node_queue_name(name), "-n", f"node@{name}", "--without-gossip", "--without-mingle",
-         "--loglevel", os.environ.get("DLH_LOG_LEVEL", "INFO")],
-    )  # fmt: skip
+    try:
+        lock = agent_lock()
+    except AgentRuns as told:
+        sys.stderr.write(f"{told}\n")
+        return 1
+    with lock:
+        app.worker_main(
+            ["worker", "-Q", node_queue_name(name), "-n", f"node@{name}", "--without-gossip", "--without-mingle",
+             "--loglevel", os.environ.get("DLH_LOG_LEVEL", "INFO")],
+        )  # fmt: skip
     return 0
 
 

@@ -42,9 +42,11 @@ def bootstrap(
     `is_own`: a password that is made now is told to nobody but its person.
     Raises `NotFound` where there is no such user, `BackupError` where a restore was not finished.
     """
+    from django.conf import settings
     from django.core.management import call_command
 
     restore_settle()
+    settings.STORE.root.mkdir(parents=True, exist_ok=True)
     call_command("migrate", interactive=False, verbosity=0)
     user, password = admin_ensure(new_password=new_password, is_own=is_own)
     project = project_ensure(user)
@@ -137,7 +139,11 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "harness.settings")
     import django
 
-    django.setup()
+    try:
+        django.setup()
+    except SettingsError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(EXIT_REFUSED)
     from harness.backup.archive import BackupError
     from harness.errors import HarnessError
 

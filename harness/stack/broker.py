@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 import redis
 
-from harness.env import env_int, env_text
+from harness.env import PORT_MAX, env_int, env_text
 from harness.stack.home import StackError, StackHome
-from harness.stack.ports import port_free
+from harness.stack.ports import port_free, port_is_free
 from harness.stack.process import Child, ChildSpec
 
 LOOPBACK = "127.0.0.1"
@@ -48,9 +48,7 @@ def broker_choose(home: StackHome, preferred_port: int | None) -> Broker:
         return Broker(url=given, child=None, what=f"the broker at {without_password(given)}")
     server, what = server_find()
     outside = outside_read()
-    # Ranks on several nodes may connect to the kernel's own range of ports, so this one lies outside it.
-    usual = OUTSIDE_PORT if outside else preferred_port or 0
-    port = port_free(outside or LOOPBACK, env_int("DLH_BROKER_PORT", usual) or None)
+    port = _port_choose(outside, preferred_port)
     config = config_write(home, port, outside)
     child = ChildSpec(
         name="broker",
@@ -60,6 +58,21 @@ def broker_choose(home: StackHome, preferred_port: int | None) -> Broker:
     )
     host = outside or LOOPBACK
     return Broker(url=f"redis://:{home.broker_password()}@{host}:{port}/0", child=child, what=what)
+
+
+def _port_choose(outside: str, preferred: int | None) -> int:
+    """The port that is named, or that nodes expect, else a free one. Raises `StackError` where that port is taken."""
+    hosts = (LOOPBACK, outside) if outside else (LOOPBACK,)
+    # Ranks on several nodes may connect to the kernel's own range of ports, so this one lies outside it.
+    named = env_int("DLH_BROKER_PORT", OUTSIDE_PORT if outside else 0, most=PORT_MAX)
+    if not named:
+        return port_free(preferred, *hosts)
+    if not port_is_free(named, *hosts):
+        raise StackError(
+            f"the broker cannot listen on port {named} of {' and '.join(hosts)}: it is taken, or an address is none of "
+            "this machine\n  next: end what listens there, or name another by DLH_BROKER_PORT or DLH_BROKER_HOST"
+        )
+    return named
 
 
 def outside_read() -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
+from contextlib import ExitStack
 
 from harness.stack.home import StackError
 
@@ -34,14 +36,31 @@ def port_take(host: str, first: int) -> socket.socket:
     )
 
 
-def port_free(host: str, preferred: int | None) -> int:
-    """A port nobody listens on now: `preferred` if it is free, else one that the kernel picks."""
+def port_free(preferred: int | None, *hosts: str) -> int:
+    """A port on which nobody listens now at any of the hosts: the preferred one, else one that the kernel picks.
+
+    Raises `StackError`.
+    """
     for port in [preferred, 0] if preferred else [0]:
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        if found := _free_at(port, hosts):
+            return found
+    raise StackError(f"no free port on {' and '.join(hosts)}\n  next: end some programs that listen there")
+
+
+def port_is_free(port: int, *hosts: str) -> bool:
+    """Whether nobody listens on it now at any of the hosts."""
+    return bool(_free_at(port, hosts))
+
+
+def _free_at(port: int, hosts: Sequence[str]) -> int:
+    """The port, of 0 one that the kernel picks at the first host; 0 where it is taken at one of them."""
+    with ExitStack() as probes:
+        for host in hosts:
+            probe = probes.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((host, port))
             except OSError:
-                continue
-            return int(probe.getsockname()[1])
-    raise StackError(f"no free port on {host}\n  next: end some programs that listen there")
+                return 0
+            port = int(probe.getsockname()[1])
+    return port

@@ -14,7 +14,7 @@ import urllib.request
 from types import FrameType
 from typing import Any
 
-from harness.env import REPOSITORY, env_int, env_text, s3_settings, without_serving
+from harness.env import PORT_MAX, REPOSITORY, env_int, env_text, s3_settings, without_serving
 from harness.stack.bootstrap import EXIT_REFUSED
 from harness.stack.broker import LOOPBACK, Broker, broker_choose, broker_wait
 from harness.stack.commands import control_command, node_command, portal_command
@@ -81,7 +81,7 @@ class Stack:
         self._broker_start()
         self._tick()
         host = env_text("DLH_HOST", LOOPBACK)
-        self._listener = port_take(host, env_int("DLH_PORT", PORT_FIRST))
+        self._listener = port_take(host, env_int("DLH_PORT", PORT_FIRST, most=PORT_MAX))
         shown = LOOPBACK if host in {"0.0.0.0", "::"} else host  # noqa: S104  (compared, not bound)
         port = self._listener.getsockname()[1]
         self.url = env_text("DLH_PUBLIC_URL") or f"http://{f'[{shown}]' if ':' in shown else shown}:{port}"

@@ -10,10 +10,13 @@ import certifi
 import pytest
 
 from harness.env import (
+    LOG_LEVELS,
     REPOSITORY,
     SettingsError,
     database,
+    env_address,
     env_bool,
+    env_choice,
     env_int,
     env_list,
     env_networks,
@@ -44,6 +47,43 @@ def test_values_are_read_by_type(monkeypatch, tmp_path):
     (tmp_path / "secret").write_text("from a file\n")
     monkeypatch.setenv("DLH_X_FILE", str(tmp_path / "secret"))
     assert env_text("DLH_X") == "from a file"
+
+
+def test_a_number_that_cannot_be_is_refused_by_name(monkeypatch):
+    monkeypatch.setenv("DLH_TRASH_DAYS", "-1")
+    with pytest.raises(SettingsError, match="DLH_TRASH_DAYS must be at least 0, not -1"):
+        env_int("DLH_TRASH_DAYS", 14)
+    monkeypatch.setenv("DLH_PORT", "65536")
+    with pytest.raises(SettingsError, match="DLH_PORT must be at most 65535, not 65536"):
+        env_int("DLH_PORT", 8000, most=65535)
+
+
+def test_a_file_of_a_setting_that_cannot_be_read_is_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("DLH_X_FILE", str(tmp_path / "nowhere"))
+    with pytest.raises(SettingsError, match=r"DLH_X_FILE: .*nowhere cannot be read: No such file"):
+        env_text("DLH_X")
+    (tmp_path / "bytes").write_bytes(b"\xff")
+    monkeypatch.setenv("DLH_X_FILE", str(tmp_path / "bytes"))
+    with pytest.raises(SettingsError, match=r"DLH_X_FILE: .* is not UTF-8 text"):
+        env_text("DLH_X")
+
+
+def test_a_choice_is_read_in_upper_and_lower_case(monkeypatch):
+    assert env_choice("DLH_LOG_LEVEL", LOG_LEVELS) == "INFO"
+    monkeypatch.setenv("DLH_LOG_LEVEL", "debug")
+    assert env_choice("DLH_LOG_LEVEL", LOG_LEVELS) == "DEBUG"
+    monkeypatch.setenv("DLH_LOG_LEVEL", "loud")
+    with pytest.raises(SettingsError, match=r"DLH_LOG_LEVEL must be one of INFO, DEBUG, .* not 'loud'"):
+        env_choice("DLH_LOG_LEVEL", LOG_LEVELS)
+
+
+def test_the_address_of_the_portal_is_whole(monkeypatch):
+    monkeypatch.setenv("DLH_PUBLIC_URL", "https://portal.example:8443/")
+    assert env_address("DLH_PUBLIC_URL", "") == "https://portal.example:8443"
+    for wrong in ("portal.example", "ftp://portal.example", "https://", "http://portal.example:abc"):
+        monkeypatch.setenv("DLH_PUBLIC_URL", wrong)
+        with pytest.raises(SettingsError, match="DLH_PUBLIC_URL must look like"):
+            env_address("DLH_PUBLIC_URL", "")
 
 
 def test_events_lie_in_several_streams_where_several_processes_can_write(monkeypatch):

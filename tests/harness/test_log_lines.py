@@ -5,6 +5,10 @@ from __future__ import annotations
 import io
 import logging
 import logging.config
+import os
+import re
+import subprocess
+import sys
 
 import pytest
 from django.conf import settings
@@ -52,3 +56,22 @@ def test_of_a_traceback_no_line_begins_as_one_of_the_log_and_its_lines_stay_apar
 def test_ordinary_text_is_written_as_it_is(lines):
     (line,) = lines(lambda log: log.info("Zeitüberschreitung: 5 °C, C:\\temp, 名前, 1\u00a0GiB"))
     assert line.endswith("Zeitüberschreitung: 5 °C, C:\\temp, 名前, 1\u00a0GiB")
+
+
+def test_a_request_has_its_time_and_obeys_the_level(capfd):
+    config = """
+import logging.config
+from uvicorn.config import LOGGING_CONFIG
+from harness import settings
+logging.config.dictConfig(LOGGING_CONFIG)
+logging.config.dictConfig(settings.LOGGING)
+log = logging.getLogger("uvicorn.access")
+log.info('%s - "%s %s HTTP/%s" %d', "127.0.0.1:5", "GET", "/jobs/", "1.1", 200)
+"""
+    for level, count in (("INFO", 1), ("WARNING", 0)):
+        subprocess.run([sys.executable, "-c", config], check=True, env={**os.environ, "DLH_LOG_LEVEL": level})
+        out, err = capfd.readouterr()
+        found = re.findall(
+            r'^\d{4}-\d\d-\d\d [\d:,]+ INFO uvicorn.access 127.0.0.1:5 - "GET /jobs/ HTTP/1.1" 200$', err, re.M
+        )
+        assert (out, len(found), len(err.splitlines())) == ("", count, count)

@@ -105,6 +105,14 @@ def test_a_killed_agent_leaves_the_run_alive_and_finds_it_again(node: Node, job:
     assert job.kinds().count("started") == 1
 
 
+def test_a_second_agent_of_one_home_is_refused(node: Node, home: Path) -> None:
+    wait_for(lambda: node.sent_to_control("control.node_report"))
+    second = subprocess.run([sys.executable, "-m", "worker.agent"], capture_output=True, text=True, check=False)
+    assert second.returncode == 1
+    assert f"An agent of {NODE} runs already in {home}" in second.stderr
+    assert node.process is not None and node.process.poll() is None
+
+
 def test_a_node_in_a_container_ends_its_runs_and_says_so_before_it_goes(
     node: Node, job: JobFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

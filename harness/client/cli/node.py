@@ -28,8 +28,8 @@ STORE_MARK = ".dlh-store"
 STACK_HOME = Path(__file__).resolve().parents[3] / "var"
 """Where `make run` keeps everything if nobody names a folder."""
 DOCTOR_TIMEOUT_S = 180.0
-CORES = "DLH_NODE_CORES"
-"""How many cores the node offers: as it was when the machine joined, unless it is set again."""
+CORES, ADDRESS, CACHE_GIB = "DLH_NODE_CORES", "DLH_NODE_ADDRESS", "DLH_CACHE_GIB"
+"""What holds as it was when the machine joined, unless it is set again."""
 _LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 HomeOption = Annotated[
     Path | None, typer.Option("--home", help="Folder of the node; else DLH_HOME, or /var/lib/dlh-node for root.")
@@ -76,10 +76,10 @@ def environment(home: Path, node: Json) -> dict[str, str]:
         "DLH_REDIS_URL": node.get("redis_url"),
         "DLH_NODE_NAME": node.get("node"),
         "DLH_NODE_SECRET": node.get("secret"),
-        "DLH_NODE_ADDRESS": node.get("address"),
+        ADDRESS: os.environ.get(ADDRESS) or node.get("address"),
         "DLH_STORE": None if node.get("cache") else node.get("store"),
         "DLH_CACHE": node.get("cache"),
-        "DLH_CACHE_GIB": node.get("cache_gib"),
+        CACHE_GIB: os.environ.get(CACHE_GIB) or node.get("cache_gib"),
         CORES: os.environ.get(CORES) or node.get("cores"),
     }
     kept = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}

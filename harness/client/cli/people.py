@@ -1,4 +1,4 @@
-"""`dlh people`: who may sign in to the portal; add, email, disable, enable, password, second-factor. For admins."""
+"""`dlh people`: who may sign in to the portal; add, admin, email, disable, enable, password, second-factor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.client.errors import BadInput
 from harness.client.transport import segment
 
 app = typer.Typer(
-    help="People of the installation: list, add, email, disable, enable, password, second-factor. For admins.",
+    help="People of the installation: list, add, admin, email, disable, enable, password, second-factor. For admins.",
     invoke_without_command=True,
 )
 UserArgument = Annotated[str, typer.Argument(metavar="USER", help="User name.")]
@@ -21,7 +21,8 @@ UserArgument = Annotated[str, typer.Argument(metavar="USER", help="User name.")]
 
 @app.callback()
 def people_list(context: typer.Context, as_json: JsonFlag = False) -> None:
-    """Everybody who has an account; `add`, `email`, `disable`, `enable`, `password` and `second-factor` change them."""
+    """Everybody who has an account; `add`, `admin`, `email`, `disable`, `enable`, `password` and `second-factor` change
+    that."""
     if context.invoked_subcommand:
         return
     with open_client(context) as client:
@@ -64,6 +65,18 @@ def people_email(
 ) -> None:
     """Change a person's e-mail address."""
     _change(context, user, {"email": address}, f"{user} now has the address {address or '(none)'}.", as_json)
+
+
+@app.command("admin")
+def people_admin(
+    context: typer.Context,
+    user: UserArgument,
+    remove: Annotated[bool, typer.Option("--remove", help="They are no longer one.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a person an admin of the whole installation, or with --remove no longer one."""
+    said = f"{user} is {'no longer ' if remove else ''}an admin of the installation."
+    _change(context, user, {"is_admin": not remove}, said, as_json)
 
 
 @app.command("disable")

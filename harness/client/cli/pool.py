@@ -32,8 +32,11 @@ def pool_show(context: typer.Context, as_json: JsonFlag = False) -> None:
         json_print(pool)
         return
     table_print(("Node", "State", "Cores", "Memory", "Devices", "Busy", "Sandbox", "Jobs"), map(_row, pool["nodes"]))
+    pairs = [(node, device) for node in pool["nodes"] for device in node["devices"]]
+    away = sum(node["state"] != "up" or device.get("away_s") is not None for node, device in pairs)
+    left_out = f"{away} down, draining or not seen, " if away else ""
     console().print(
-        f"{pool['busy']} of {pool['devices']} devices busy, {pool['free']} free, "
+        f"{pool['busy']} of {pool['devices']} devices busy, {pool['free']} free, {left_out}"
         f"{counted(pool['queued'], 'job waits', 'jobs wait')}."
     )
     for node in pool["nodes"]:
@@ -50,6 +53,8 @@ def pool_show(context: typer.Context, as_json: JsonFlag = False) -> None:
 
 
 def _row(node: Json) -> tuple[object, ...]:
+    if node.get("heartbeat_age_s", 0.0) is None:
+        return node["name"], "not joined yet", "", "", "", "", "", ""
     devices: list[Json] = node["devices"]
     busy = sum(device["busy"] for device in devices)
     jobs = sorted({device["job_id"] for device in devices if device["job_id"]})

@@ -124,7 +124,7 @@ def queue_move(
         raise
 
 
-@app.command("priority")
+@app.command("priority", context_settings={"ignore_unknown_options": True})  # -5 is a priority, no option
 def queue_priority(
     context: typer.Context,
     job: JobArgument,
@@ -174,7 +174,8 @@ def reserve(  # noqa: PLR0913 - one parameter per option
     elif look:
         _delayed_print(made["items"])
     else:
-        console().print(f"{made['id']}: {node} {device} is reserved until {when(made['ends_at'])}.", markup=False)
+        kept = f"{node} {device}".strip()
+        console().print(f"{made['id']}: {kept} is reserved until {when(made['ends_at'])}.", markup=False)
 
 
 def release(

@@ -15,7 +15,8 @@ from harness.client.download import download
 SpanOption = Annotated[str, typer.Option("--span", help="day, week, month or year.")]
 _ROWS_AT_ONCE = 5000
 """As many as the portal gives: it adds up the whole span for each page."""
-_IDLE_COLUMNS = ("Idle hours", "Idle kWh", "Idle CO2 kg", "Basis of idle", "Together kWh", "Together CO2 kg")
+_SMALL_KWH = 0.1
+"""Where no row has more, the table is in Wh and g, as the page has it."""
 
 
 def commands_add(pool: typer.Typer) -> None:
@@ -42,10 +43,17 @@ def use(
     if as_json:
         json_print(items)
         return
-    idle = _IDLE_COLUMNS if by == "device" else ()
+    _table_print(items, over_time=over_time, with_idle=by == "device")
+
+
+def _table_print(items: list[Json], *, over_time: bool, with_idle: bool) -> None:
+    most_kwh = max((row["kwh"] + (row.get("idle") or {"kwh": 0.0})["kwh"] for row in items), default=0.0)
+    energy, mass, per_kwh = ("Wh", "CO2 g", 1000.0) if most_kwh < _SMALL_KWH else ("kWh", "CO2 kg", 1.0)
+    idle = ("Idle hours", f"Idle {energy}", f"Idle {mass}", "Basis of idle", f"Together {energy}", f"Together {mass}")
     first = ("From", "Name", "Devices") if over_time else ("Name",)
-    columns = (*first, "Device hours", "kWh", "CO2 kg", "Basis", *idle)
-    table_print(columns, map(_point_row if over_time else _use_row, items))
+    columns = (*first, "Device hours", energy, mass, "Basis", *(idle if with_idle else ()))
+    row_of = _point_row if over_time else _use_row
+    table_print(columns, (row_of(row, per_kwh) for row in items))
 
 
 def _used(client: Client, path: str, **query: str) -> list[Json]:
@@ -57,22 +65,23 @@ def _used(client: Client, path: str, **query: str) -> list[Json]:
     return items
 
 
-def _point_row(row: Json) -> tuple[Any, ...]:
-    return when(row["starts_at"]), row["name"], number(row["devices"]), *_used_cells(row)
+def _point_row(row: Json, per_kwh: float) -> tuple[Any, ...]:
+    return when(row["starts_at"]), row["name"], number(row["devices"]), *_used_cells(row, per_kwh)
 
 
-def _use_row(row: Json) -> tuple[Any, ...]:
-    return row["name"], *_used_cells(row)
+def _use_row(row: Json, per_kwh: float) -> tuple[Any, ...]:
+    return row["name"], *_used_cells(row, per_kwh)
 
 
-def _used_cells(row: Json) -> tuple[Any, ...]:
+def _used_cells(row: Json, per_kwh: float) -> tuple[Any, ...]:
     """At work and, of a device, idle and both together."""
-    cells = (number(row["device_hours"]), *_energy_cells(row), row["basis"])
+    cells = (number(row["device_hours"]), *_energy_cells(row, per_kwh), row["basis"])
     if not (idle := row.get("idle")):
         return cells
     together = {name: row[name] + idle[name] for name in ("kwh", "co2_g")}
-    return (*cells, number(idle["hours"]), *_energy_cells(idle), idle["basis"], *_energy_cells(together))
+    both = _energy_cells(together, per_kwh)
+    return (*cells, number(idle["hours"]), *_energy_cells(idle, per_kwh), idle["basis"], *both)
 
 
-def _energy_cells(part: Json) -> tuple[str, str]:
-    return number(part["kwh"]), number(part["co2_g"] / 1000)
+def _energy_cells(part: Json, per_kwh: float) -> tuple[str, str]:
+    return number(part["kwh"] * per_kwh), number(part["co2_g"] / 1000 * per_kwh)

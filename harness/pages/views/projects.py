@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TypedDict
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase
@@ -70,16 +71,23 @@ def user_add(request: HttpRequest) -> HttpResponseBase:
     return _projects(request, UserForm(), made=made, secret=secret)
 
 
-_STANDINGS = {
-    "disable": (False, "{} can no longer sign in, and their tokens no longer work."),
-    "enable": (True, "{} can sign in again."),
+class _Standing(TypedDict, total=False):
+    is_active: bool
+    is_admin: bool
+
+
+_STANDINGS: dict[str, tuple[_Standing, str]] = {
+    "disable": ({"is_active": False}, "{} can no longer sign in, and their tokens no longer work."),
+    "enable": ({"is_active": True}, "{} can sign in again."),
+    "admin": ({"is_admin": True}, "{} is an admin of the installation."),
+    "no-admin": ({"is_admin": False}, "{} is no longer an admin of the installation."),
 }
 
 
 @page("POST")
 def user_act(request: HttpRequest, username: str, action: str) -> HttpResponseBase:
-    """End a person's access, give it back, remove their second factor, or give them a new password, shown in this
-    answer and nowhere else."""
+    """End a person's access, give it back, make them an admin or no longer, remove their second factor, or give them a
+    new password, shown in this answer and nowhere else."""
     actor = person(request)
     require_admin(actor)
     user = user_get(username=username, disabled=True)
@@ -92,10 +100,10 @@ def user_act(request: HttpRequest, username: str, action: str) -> HttpResponseBa
         return change(request, remove, done=done, to=reverse("project_list"))
     if action not in _STANDINGS:
         raise NotFound("There is no such action.")
-    is_active, done = _STANDINGS[action]
+    standing, done = _STANDINGS[action]
     return change(
         request,
-        lambda: user_update(actor=actor, user=user, is_active=is_active),
+        lambda: user_update(actor=actor, user=user, **standing),
         done=done.format(username),
         to=reverse("project_list"),
     )

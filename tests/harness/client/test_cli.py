@@ -218,6 +218,10 @@ def test_the_pool_is_shown_and_changed_by_admins(
     assert dlh("pool", "drain", "node-1", "--json").json["state"] == "drain"
     assert dlh("pool", "undrain", "node-1", "--json").json["state"] == "up"
     assert dlh("pool", "add", "node-2").code == 0
+    assert "node-2  not joined yet" in dlh("pool").out and "draining" not in dlh("pool").out
+    dlh("pool", "drain", "node-1")
+    assert "0 free, 2 down, draining or not seen, 0 jobs wait." in dlh("pool").out
+    dlh("pool", "undrain", "node-1")
     assert {node["name"] for node in dlh("pool", "--json").json["nodes"]} == {"node-1", "node-2"}
     assert dlh("pool", "rm", "node-2", "--json").json["ok"]
     assert dlh("pool", "rm", "node-1", "--json").json["error"]["code"] == "conflict"

@@ -102,6 +102,18 @@ def test_how_many_cores_it_offers_is_kept_from_joining_on_unless_it_is_set_again
     assert node.environment(home, node.node_read(home))["DLH_NODE_CORES"] == "2"
 
 
+@pytest.mark.parametrize(("name", "field"), [("DLH_NODE_ADDRESS", "address"), ("DLH_CACHE_GIB", "cache_gib")])
+def test_what_was_wrong_at_the_join_is_put_right_by_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, field: str
+) -> None:
+    from harness.client.cli import node
+
+    monkeypatch.delenv(name, raising=False)
+    assert node.environment(tmp_path, {field: "17"})[name] == "17"
+    monkeypatch.setenv(name, "18")
+    assert node.environment(tmp_path, {field: "17"})[name] == "18"
+
+
 def test_a_look_that_takes_too_long_is_not_taken_for_a_missing_harness(monkeypatch: pytest.MonkeyPatch) -> None:
     from harness.client.cli import node
 

@@ -40,6 +40,16 @@ def test_a_person_is_added_disabled_enabled_and_given_a_new_password(dlh: Dlh, p
 
 
 @pytest.mark.usefixtures("admin")
+def test_a_person_becomes_an_admin_and_is_one_no_longer(dlh: Dlh) -> None:
+    assert "owner is an admin of the installation." in dlh("people", "admin", "owner").out
+    assert User.objects.get(username="owner").is_superuser
+    assert not dlh("people", "admin", "owner", "--remove", "--json").json["is_admin"]
+    assert not User.objects.get(username="owner").is_superuser
+    refused = dlh("people", "admin", "admin", "--remove")
+    assert refused.code == 2 and "the last admin" in refused.err
+
+
+@pytest.mark.usefixtures("admin")
 def test_who_is_nobody_and_the_last_admin_are_refused(dlh: Dlh) -> None:
     assert dlh("people", "disable", "nobody").code == 3
     ended = dlh("people", "disable", "admin")

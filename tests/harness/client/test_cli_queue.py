@@ -35,6 +35,10 @@ def test_the_queue_is_shown_ordered_and_prioritised(dlh: Dlh, admin: SimpleNames
     assert dlh("queue", "move", first.pk, second.pk).code == 0
     assert dlh("queue", "priority", second.pk, "9").code == 0
     assert [row["job"]["name"] for row in dlh("queue", "--json").json["waiting"]] == ["second", "first"]
+    assert "has priority -5" in dlh("queue", "priority", second.pk, "-5").out
+    assert [row["job"]["name"] for row in dlh("queue", "--json").json["waiting"]] == ["first", "second"]
+    refused = dlh("queue", "priority", second.pk, "-101")
+    assert refused.code == 2 and "must be -100 or more" in refused.err
     plain = dlh("queue").out
     assert "second" in plain and "no estimate" in plain
     assert dlh("queue", "move", first.pk, "nosuchjob123", "--json").code == 3
@@ -51,6 +55,10 @@ def test_devices_are_reserved_and_released(dlh: Dlh, admin: SimpleNamespace) -> 
     made = dlh("pool", "reserve", "node-1", "--device", "cpu:0", "--until", "2h", "--purpose", "course", "--json").json
     assert (made["node"], made["device"], made["purpose"]) == ("node-1", "cpu:0", "course")
     assert "course" in dlh("pool", "reservations").out
+    whole = dlh("pool", "reserve", "node-1", "--from", "3h", "--until", "4h", "--purpose", "x")
+    assert ": node-1 is reserved until" in whole.out
+    (later,) = [one["id"] for one in dlh("pool", "reservations", "--json").json if not one["device"]]
+    assert dlh("pool", "release", later).code == 0
     again = dlh("pool", "reserve", "node-1", "--until", "1h", "--purpose", "other", "--json")
     assert again.json["error"]["code"] == "conflict"
     assert dlh("pool", "reserve", "node-1", "--until", "soon", "--purpose", "x").code == 2
@@ -97,8 +105,11 @@ def test_use_and_consequences_are_told(dlh: Dlh, admin: SimpleNamespace, tmp_pat
     points = dlh("pool", "use", "--over-time", "--by", "device", "--json").json
     assert points and all(point["kwh"] == 0 < point["idle"]["kwh"] for point in points)
     assert {point["idle"]["basis"] for point in points} == {"assumed"}
+    Node.objects.update(created_at=timezone.now() - timedelta(hours=1))
     told = dlh("pool", "use", "--by", "device").out
-    assert "Idle kWh" in told and "assumed" in told
+    assert "Idle Wh" in told and "assumed" in told
+    (idle_kwh, *_) = {row["idle"]["kwh"] for row in dlh("pool", "use", "--by", "device", "--json").json}
+    assert float(told.splitlines()[1].split()[-2]) == pytest.approx(1000 * idle_kwh, rel=0.1)
     assert dlh("pool", "use", "--over-time", "--csv", str(target)).code == 0
     assert target.read_text().splitlines()[0] == "from,name,job,devices,device hours,kWh,CO2 g,basis"
     found = dlh("pool", "consequences", "node-1", "--json").json

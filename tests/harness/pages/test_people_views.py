@@ -41,6 +41,19 @@ def test_an_admin_ends_the_access_of_a_person_gives_it_back_and_gives_a_new_pass
     assert Client().login(username="owner", password=password)
 
 
+def test_an_admin_makes_somebody_an_admin_and_takes_it_back(world: SimpleNamespace, client: Client) -> None:
+    client.force_login(world.admin)
+    place = reverse("user_act", args=["owner", "admin"])
+    assert place in client.get(reverse("project_list")).content.decode()
+    told: Any = client.post(place, follow=True)
+    assert "owner is an admin of the installation." in told.content.decode()
+    world.owner.refresh_from_db()
+    assert world.owner.is_superuser and place not in told.content.decode()
+    client.post(reverse("user_act", args=["owner", "no-admin"]))
+    world.owner.refresh_from_db()
+    assert not world.owner.is_superuser and world.owner.is_active
+
+
 def test_a_member_is_added_by_the_name_in_whatever_case_they_sign_in_with(
     world: SimpleNamespace, client: Client
 ) -> None:

@@ -5,9 +5,11 @@ import stat
 import pytest
 import redis
 
+from harness.env import SettingsError
 from harness.stack import broker as module
 from harness.stack.broker import broker_choose, broker_wait, server_version, without_password
 from harness.stack.home import StackError, StackHome
+from harness.stack.ports import port_take
 from harness.stack.process import Child
 
 
@@ -68,6 +70,21 @@ def test_loopback_as_the_address_for_nodes_is_what_it_listens_on_anyway(home, mo
         broker_wait(broker, child, lambda: None)
     finally:
         child.end()
+
+
+@pytest.mark.parametrize("taken_at", ["127.0.0.1", "127.0.0.2"])
+def test_a_port_that_nodes_were_told_is_never_changed_quietly(home, monkeypatch, taken_at):
+    monkeypatch.setenv("DLH_BROKER_HOST", "127.0.0.2")
+    with port_take(taken_at, 18500) as other:
+        monkeypatch.setenv("DLH_BROKER_PORT", str(other.getsockname()[1]))
+        with pytest.raises(StackError, match="DLH_BROKER_PORT"):
+            broker_choose(home, None)
+
+
+def test_a_number_that_is_no_port_is_refused(home, monkeypatch):
+    monkeypatch.setenv("DLH_BROKER_PORT", "99999")
+    with pytest.raises(SettingsError, match="DLH_BROKER_PORT"):
+        broker_choose(home, None)
 
 
 @pytest.mark.parametrize("every", ["0.0.0.0", "::", "*"])

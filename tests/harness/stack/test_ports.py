@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from harness.stack.home import StackError
-from harness.stack.ports import port_free, port_take
+from harness.stack.ports import port_free, port_is_free, port_take
 
 
 def test_a_taken_port_moves_the_portal_to_the_next_free_one():
@@ -24,9 +24,16 @@ def test_an_address_that_is_not_ours_is_an_error_with_a_next_step():
 
 
 def test_the_preferred_port_is_used_when_free_and_another_one_when_not():
-    free = port_free("127.0.0.1", None)
-    assert port_free("127.0.0.1", free) == free
+    free = port_free(None, "127.0.0.1")
+    assert port_free(free, "127.0.0.1") == free and port_is_free(free, "127.0.0.1")
     with socket.socket() as other:
         other.bind(("127.0.0.1", free))
         other.listen()
-        assert port_free("127.0.0.1", free) != free
+        assert port_free(free, "127.0.0.1") != free and not port_is_free(free, "127.0.0.1")
+
+
+def test_a_port_that_is_taken_at_one_address_is_not_free_at_several():
+    with port_take("127.0.0.1", 18400) as taken:
+        port = taken.getsockname()[1]
+        assert port_is_free(port, "127.0.0.2") and not port_is_free(port, "127.0.0.2", "127.0.0.1")
+        assert port_free(port, "127.0.0.2", "127.0.0.1") != port

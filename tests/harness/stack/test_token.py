@@ -21,10 +21,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("token") / "home"
 
 
-def made(home: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def made(home: Path, *options: str, **settings: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("DLH_") and name != "REDIS_URL"}
     kept.pop("DJANGO_SETTINGS_MODULE", None)
-    environment = {**kept, "DLH_HOME": str(home), "DLH_REDIS_URL": "redis://127.0.0.1:1/0"}
+    environment = {**kept, "DLH_HOME": str(home), "DLH_REDIS_URL": "redis://127.0.0.1:1/0", **settings}
     argv = [sys.executable, "-m", "harness.stack", "token", *options]
     return subprocess.run(argv, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
 
@@ -51,3 +51,13 @@ def test_what_cannot_be_made_is_told_without_a_traceback(home: Path, option: str
     done = made(home, option, value)
     assert done.returncode == 1
     assert said in done.stdout and "Traceback" not in done.stdout + done.stderr
+
+
+def test_the_store_is_there_before_anything_is_put_into_it(home: Path) -> None:
+    assert made(home).returncode == 0 and (home / "store").is_dir()
+
+
+def test_a_wrong_setting_is_told_in_a_line_that_names_it(home: Path) -> None:
+    refused = made(home, DLH_TRASH_DAYS="-1")
+    assert refused.returncode == 1
+    assert refused.stdout.strip() == "Cannot continue: DLH_TRASH_DAYS must be at least 0, not -1"
