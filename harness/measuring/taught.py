@@ -17,7 +17,7 @@ from harness.pool.models import DeviceKind, NetworkKind, Node, NodeLink
 from harness.pool.networks import ENCRYPTED
 from harness.pool.services import pool_setting_get
 from harness.pool.sums import nodes_by_host
-from scheduler.estimation.learning import Finished, RanOut
+from scheduler.estimation.finished import Finished, RanOut
 from scheduler.estimation.link import sent_bytes, step_sums_s
 from scheduler.estimation.values import Allocation
 from scheduler.workload import Workload

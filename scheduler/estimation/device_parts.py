@@ -150,6 +150,8 @@ class Correction:
     n_jobs: int = 0
     n_left_out: int = 0
     """Jobs so far off that they say more about themselves than about the device."""
+    n_other: int = 0
+    """Jobs in another precision by which it is corrected as well, with less weight."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,8 +3,9 @@ and end, and peak memory (`scheduler.estimation.peaks`).
 
     log factor = sum over jobs kept of log(measured / predicted / pace of the node) / (jobs kept + SHRINK)
 
-Jobs that computed in another precision than the model was fitted in teach a factor of that precision alone, on what
-the others say of the device (`scheduler.estimation.in_precision`).
+Jobs that computed in another precision than the model was fitted in teach a factor of that precision, on what the
+others say of the device (`scheduler.estimation.in_precision`). Of what was measured, what k of them say counts as
+1 / (1 / k + 1 / SHRINK) jobs: never as more than SHRINK, since a part of it may be of their precision alone.
 
 A job that is much further off than the others is left out and counted. Nodes that surely differ from the others with
 such devices have paces of their own (`scheduler.estimation.node_paces`). Runs in stages teach a factor of their own in
@@ -25,10 +26,10 @@ from itertools import compress
 
 import numpy as np
 
-from codegen.modes import STAGED
 from scheduler.estimation.device_model import DeviceModel
-from scheduler.estimation.device_parts import Correction, LinkModel, NodePace, RunOverheads
+from scheduler.estimation.device_parts import Correction, NodePace, RunOverheads
 from scheduler.estimation.features import Vector
+from scheduler.estimation.finished import Finished, RanOut
 from scheduler.estimation.in_precision import kept_ratio, precision_of
 from scheduler.estimation.link import spanned
 from scheduler.estimation.node_paces import Seen, node_paces
@@ -40,7 +41,7 @@ from scheduler.estimation.prior import by_host
 from scheduler.estimation.ranks import StepTime, most_of, rows_at_once, step_time
 from scheduler.estimation.run_time import forward_rows, load_s, saves_s, steps_s
 from scheduler.estimation.steps import Steps
-from scheduler.estimation.values import Allocation, Basis
+from scheduler.estimation.values import Basis
 from scheduler.workload import Workload, totals_at_batch
 
 SHRINK = 3.0
@@ -58,68 +59,6 @@ RECENT = 200
 """Older jobs no longer count: devices get other neighbours, other drivers ..."""
 OWN_RECENT = 20
 """... of one person's programs those older than so many: whoever runs hundreds must not make all others old."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finished:
-    """What a finished job really took. Raises `ValueError` for figures that cannot be."""
-
-    workload: Workload
-    """At its global batch size, as it was estimated."""
-    allocation: Allocation
-    step_s: float
-    """Median over the run."""
-    run_s: float | None = None
-    """From the start of the ranks to the results; None where it was interrupted."""
-    start_s: float | None = None
-    """From the start of the ranks to the first step."""
-    load_s: float | None = None
-    """Of it: reading the rows. None where the run did not tell: then it is what the model says."""
-    evaluation_s: float | None = None
-    """All evaluations of the run."""
-    peak_bytes: float | None = None
-    """Of the largest rank, above the idle process."""
-    nodes: tuple[str, ...] = ()
-    """Where its ranks ran; empty: nobody knows."""
-    nodes_link: LinkModel | None = None
-    """Measured, the slowest between the nodes on which its ranks ran; None: there was one, or nobody knows."""
-    by_host: bool = False
-    """Its ranks drove GPUs and added up through the memory of their hosts."""
-    author: str = ""
-    """Who wrote or edited its program, in whatever tells people apart; empty: it is as it was generated."""
-
-    @property
-    def is_staged(self) -> bool:
-        """Whether its ranks held parts of the model, and not rows of the batch."""
-        return self.allocation.mode in STAGED
-
-    @property
-    def node(self) -> str:
-        """Where all its ranks ran; empty: on several nodes, or nobody knows."""
-        return self.nodes[0] if len(self.nodes) == 1 else ""
-
-    def __post_init__(self) -> None:
-        """Refuse what no run gives."""
-        figures = (self.step_s, self.run_s, self.start_s, self.peak_bytes)
-        values = [value for value in figures if value is not None]
-        if any(not math.isfinite(value) or value <= 0 for value in values):
-            raise ValueError(f"a finished job needs finite figures above 0, not {values}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class RanOut:
-    """A job that ended for want of memory. Raises `ValueError` for a limit that cannot be."""
-
-    workload: Workload
-    """At its global batch size, as it was estimated."""
-    allocation: Allocation
-    limit_bytes: float
-    """What its largest rank could have at most, above the idle process."""
-
-    def __post_init__(self) -> None:
-        """Refuse what no run had."""
-        if not math.isfinite(self.limit_bytes) or self.limit_bytes <= 0:
-            raise ValueError(f"a job cannot run out of {self.limit_bytes} bytes")
 
 
 def corrected(
@@ -161,21 +100,27 @@ def _by_precision(
     """`plain` with a factor of each precision in which jobs computed, and those of them that are believed."""
     told = [precision_of(plain, job.workload.precision) for job in jobs]
 
-    def taught(precision: Precision, known: float = 1.0) -> tuple[Correction, list[Finished]]:
-        """By those in one precision, beside a factor that is known already."""
+    def heard(precision: Precision, known: float = 1.0) -> _Heard:
+        """Of those in one precision, beside a factor that is known already."""
         alike = [each is precision for each in told]
-        if not any(alike):
-            return Correction(), []
         errors = [error - math.log(known) for error in compress(log_errors, alike)]
-        correction, kept = _correction(plain, list(compress(jobs, alike)), errors)
-        return replace(correction, factor=correction.factor * known), kept
+        return _heard(plain, list(compress(jobs, alike)), errors)
 
-    own, kept = taught(plain.precision)
-    believed, others = set(map(id, kept)), {}
-    for precision in dict.fromkeys(each for each in told if each is not plain.precision):
-        others[str(precision)], kept = taught(precision, own.factor)
-        believed.update(map(id, kept))
-    return replace(plain, correction=own, corrections=others), [job for job in jobs if id(job) in believed]
+    own = heard(plain.precision)
+    alone = _correction(own).factor
+    others = {
+        precision: heard(precision, alone).plus(alone)
+        for precision in dict.fromkeys(each for each in told if each is not plain.precision)
+    }
+
+    def device(but: Precision | None = None) -> Correction:
+        """In the precision that was measured, without what jobs in one of the others say."""
+        return _correction(own, beside=[each for precision, each in others.items() if precision is not but])
+
+    corrections = {str(precision): _correction(each, known=device(but=precision)) for precision, each in others.items()}
+    believed = {id(job) for each in (own, *others.values()) for job in each.jobs}
+    fixed = replace(plain, correction=device(), corrections=corrections)
+    return fixed, [job for job in jobs if id(job) in believed]
 
 
 def _by_staged(model: DeviceModel, jobs: Sequence[Finished]) -> DeviceModel:
@@ -183,25 +128,54 @@ def _by_staged(model: DeviceModel, jobs: Sequence[Finished]) -> DeviceModel:
     errors = [
         math.log(job.step_s / staged_times(Steps(job.workload), [job.allocation], model)[0].step_s) for job in jobs
     ]
-    return replace(model, stages=_correction(model, jobs, errors)[0])
+    return replace(model, stages=_correction(_heard(model, jobs, errors)))
 
 
-def _correction(
-    model: DeviceModel, jobs: Sequence[Finished], log_errors: Sequence[float]
-) -> tuple[Correction, list[Finished]]:
-    """The factor that jobs teach, and those of them that are believed."""
+@dataclass(frozen=True)
+class _Heard:
+    """What jobs in one precision say: those that are believed, and how much longer than foretold each of them took."""
+
+    jobs: Sequence[Finished]
+    log_errors: Vector
+    """Without the pace of the node."""
+    n_left_out: int
+
+    def plus(self, factor: float) -> _Heard:
+        """Held against a model without this factor."""
+        return replace(self, log_errors=self.log_errors + math.log(factor))
+
+
+def _heard(model: DeviceModel, jobs: Sequence[Finished], log_errors: Sequence[float]) -> _Heard:
+    """Of all these jobs."""
+    if not jobs:
+        return _Heard((), np.zeros(0), n_left_out=0)
     # What is told of the node is no part of what all such devices take; ranks wait for the slowest.
     paces = [math.log(max(map(model.pace_on, job.nodes), default=1.0)) for job in jobs]
     errors = np.array(log_errors) - paces
     generated = np.array([not job.author for job in jobs])
     # One person's many programs must not outvote the few that were generated.
     believed = believable(errors, generated if generated.sum() >= FEW else np.array(_newest(jobs, 1)))
-    kept = [job for job, good in zip(jobs, believed, strict=True) if good]
-    weights = _weights(kept)
-    shift = float((weights * errors[believed]).sum() / (weights.sum() + SHRINK))
+    kept = list(compress(jobs, believed))
+    return _Heard(kept, errors[believed], n_left_out=len(jobs) - len(kept))
+
+
+def _correction(heard: _Heard, *, known: Correction | None = None, beside: Sequence[_Heard] = ()) -> Correction:
+    """The factor that jobs teach: shrunk towards what is `known` of the device, `beside` what those in other precisions
+    say of it."""
+    known = known or Correction()
+    before = math.log(known.factor)
+    weights = _weights(heard.jobs)
+    total, size = float((weights * (heard.log_errors - before)).sum()), float(weights.sum())
+    for other in beside:
+        each = _weights(other.jobs)
+        each = each * SHRINK / (SHRINK + each.sum())
+        total, size = total + float((each * (other.log_errors - before)).sum()), size + float(each.sum())
     limit = math.log(MOST_FACTOR)
-    factor = math.exp(min(limit, max(-limit, shift)))
-    return Correction(factor=factor, n_jobs=len(kept), n_left_out=len(jobs) - len(kept)), kept
+    shift = before + min(limit, max(-limit, total / (size + SHRINK)))
+    return Correction(
+        factor=math.exp(shift), n_jobs=len(heard.jobs), n_left_out=heard.n_left_out,
+        n_other=known.n_jobs + known.n_other + sum(len(other.jobs) for other in beside),
+    )  # fmt: skip
 
 
 def _newest(jobs: Sequence[Finished], of_one_person: int) -> list[bool]:

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.estimation.estimate import estimate
-from scheduler.estimation.learning import MOST_FACTOR, Finished, corrected
+from scheduler.estimation.finished import Finished
+from scheduler.estimation.learning import MOST_FACTOR, corrected
 from scheduler.estimation.link import pair_link
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.probe import Probe
