@@ -45,6 +45,11 @@ class Finished:
         return self.allocation.mode in STAGED
 
     @property
+    def is_spread(self) -> bool:
+        """Whether its ranks lay on several nodes."""
+        return self.allocation.ranks_together < len(self.allocation.batch_split)
+
+    @property
     def node(self) -> str:
         """Where all its ranks ran; empty: on several nodes, or nobody knows."""
         return self.nodes[0] if len(self.nodes) == 1 else ""

@@ -27,21 +27,18 @@ from itertools import compress
 import numpy as np
 
 from scheduler.estimation.device_model import DeviceModel
-from scheduler.estimation.device_parts import Correction, NodePace, RunOverheads
+from scheduler.estimation.device_parts import Correction, NodePace
 from scheduler.estimation.features import Vector
 from scheduler.estimation.finished import Finished, RanOut
 from scheduler.estimation.in_precision import kept_ratio, precision_of
-from scheduler.estimation.link import spanned
 from scheduler.estimation.node_paces import Seen, node_paces
 from scheduler.estimation.outliers import FEW, believable
+from scheduler.estimation.overheads import overheads_taught, step_foretold
 from scheduler.estimation.peaks import PeakSeen, memory_taught
 from scheduler.estimation.pipelines import staged_times
 from scheduler.estimation.precision import Precision
-from scheduler.estimation.prior import by_host
-from scheduler.estimation.ranks import StepTime, most_of, rows_at_once, step_time
-from scheduler.estimation.run_time import forward_rows, load_s, saves_s, steps_s
+from scheduler.estimation.ranks import most_of, rows_at_once
 from scheduler.estimation.steps import Steps
-from scheduler.estimation.values import Basis
 from scheduler.workload import Workload, totals_at_batch
 
 SHRINK = 3.0
@@ -49,12 +46,6 @@ SHRINK = 3.0
 OWN_JOBS = 3
 """So much count all jobs whose program one person wrote or edited: alone they move a factor half of the way."""
 MOST_FACTOR = 4.0
-LOAD_PRIOR_BYTES = 1 << 20
-PRIOR_RUNS = 0.25
-"""What was assumed of start and end counts as so many runs. It is off by half (of a logarithm) from machine to machine,
-a run by a quarter (`run_time.OVERHEAD_RANGE`): the weight of a normal prior is the ratio of the variances."""
-SLOW_START = 1.1
-"""A node whose starts take so many times as long is named: less is within what starts vary by."""
 RECENT = 200
 """Older jobs no longer count: devices get other neighbours, other drivers ..."""
 OWN_RECENT = 20
@@ -91,7 +82,7 @@ def _by_whole(plain: DeviceModel, jobs: Sequence[Finished], before: Mapping[str,
     seen = [Seen(job.node, _program(job), error) for job, error in generated]
     plain = replace(plain, paces=node_paces(seen, before))
     fixed, kept = _by_precision(plain, jobs, errors)
-    return replace(fixed, overheads=_overheads(fixed, [job for job in kept if not job.author]))
+    return replace(fixed, overheads=overheads_taught(fixed, [job for job in kept if not job.author]))
 
 
 def _by_precision(
@@ -220,102 +211,4 @@ def _at_once(model: DeviceModel, job: Finished | RanOut) -> Workload:
 
 
 def _log_error(model: DeviceModel, job: Finished) -> float:
-    return math.log(job.step_s / _time(model, job).step_s)
-
-
-def _time(model: DeviceModel, job: Finished) -> StepTime:
-    """Of a step where the job ran: what a slow network took must not be held against the device."""
-    model = by_host(model) if job.by_host else model
-    if job.nodes_link is not None:
-        model = spanned(model, [job.nodes_link], 1, job.workload)
-    return step_time(job.workload, job.allocation, model)
-
-
-def _overheads(model: DeviceModel, jobs: Sequence[Finished]) -> RunOverheads:
-    """Start and end of a run from what the jobs' runs took besides their steps, shrunk towards what was assumed.
-
-    What a further rank on a node adds to the start is learnt from jobs of several ranks where jobs of one tell the
-    rest: ranks load and meet side by side, which takes seconds that one rank never shows. Ranks that had no other on
-    their nodes show neither.
-    """
-    known = model.overheads
-    if not jobs:
-        return known
-    known = replace(known, load_bytes_per_s=_load_rate(known, jobs))
-    telling = [job for job in jobs if _further(job) or _ranks(job) == 1]
-    starts = [
-        (_further(job), max(0.0, job.start_s - _load_s(known, job))) for job in telling if job.start_s is not None
-    ]
-    alone = [start_s for further, start_s in starts if not further]
-    several = [(further, start_s) for further, start_s in starts if further]
-    first = alone or [max(0.0, start_s - known.rank_start_s * more) for more, start_s in several]
-    if first:
-        known = replace(known, start_s=_shrunk(known.start_s, first, PRIOR_RUNS), basis=Basis.MEASURED)
-    if alone and several:
-        usual = float(np.median(alone))
-        added = [max(0.0, start_s - usual) / more for more, start_s in several]
-        known = replace(known, rank_start_s=_shrunk(known.rank_start_s, added, PRIOR_RUNS))
-    known = replace(known, slow_starts=_slow_starts(known, jobs))
-    ends = [end for job in jobs if (end := _end_s(model, known, job)) is not None]
-    if ends:
-        known = replace(known, end_s=_shrunk(known.end_s, ends, PRIOR_RUNS), basis=Basis.MEASURED)
-    return replace(known, n_runs=min(len(starts), len(ends)))
-
-
-def _slow_starts(known: RunOverheads, jobs: Sequence[Finished]) -> dict[str, float]:
-    """Nodes on which starts, reading of the rows included, take longer than on the others."""
-    ratios: dict[str, list[float]] = {}
-    for job in jobs:
-        foretold_s = known.start_s + known.rank_start_s * _further(job) + load_s(job.workload, known)
-        if job.node and job.start_s is not None and foretold_s > 0:
-            ratios.setdefault(job.node, []).append(job.start_s / foretold_s)
-    factors = {node: _shrunk(1.0, seen) for node, seen in ratios.items()}
-    return {node: factor for node, factor in sorted(factors.items()) if factor >= SLOW_START}
-
-
-def _load_rate(known: RunOverheads, jobs: Sequence[Finished]) -> float:
-    """Bytes of rows that are read per second: all bytes over all seconds, so that large data count for most.
-
-    What was assumed counts as `LOAD_PRIOR_BYTES` of them. Programs whose own code is slow to load do not count.
-    """
-    as_others = [job for job in jobs if not job.workload.load_s]
-    told = [(job.workload.dataset_bytes, job.load_s) for job in as_others if job.load_s and job.workload.dataset_bytes]
-    size_bytes = LOAD_PRIOR_BYTES + sum(count for count, _ in told)
-    return size_bytes / (LOAD_PRIOR_BYTES / known.load_bytes_per_s + sum(seconds for _, seconds in told))
-
-
-def _load_s(known: RunOverheads, job: Finished) -> float:
-    return load_s(job.workload, known) if job.load_s is None else job.load_s
-
-
-def _ranks(job: Finished) -> int:
-    return len(job.allocation.batch_split)
-
-
-def _further(job: Finished) -> int:
-    """Ranks beside the first one on the node that had most of them."""
-    return job.allocation.ranks_together - 1
-
-
-def _end_s(model: DeviceModel, known: RunOverheads, job: Finished) -> float | None:
-    """What the run took besides start, steps, passes over rows and checkpoints; None where it was not seen whole."""
-    if job.run_s is None:
-        return None
-    workload, ranks = job.workload, _ranks(job)
-    time = _time(model, job)
-    scale = job.step_s / time.step_s
-    passes_s = job.evaluation_s
-    if passes_s is None:
-        passes_s = forward_rows(workload) / ranks * time.forward_row_s * scale
-    start_s = job.start_s
-    if start_s is None:
-        start_s = known.start_s + known.rank_start_s * _further(job) + _load_s(known, job)
-    return max(
-        0.0, job.run_s - steps_s(workload, job.step_s, time.last_share) - passes_s - start_s - saves_s(workload, known)
-    )
-
-
-def _shrunk(before: float, seen: Sequence[float], weight: float = 1.0) -> float:
-    """Median of what was seen, weighed against what was assumed, which counts as `weight` of them."""
-    count = len(seen)
-    return float((count * np.median(seen) + weight * before) / (count + weight))
+    return math.log(job.step_s / step_foretold(model, job).step_s)

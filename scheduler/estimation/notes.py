@@ -47,7 +47,7 @@ def note(model: DeviceModel, allocation: Allocation, probe: Probe | None, worklo
     if (probe is None or probe.load_row_s is None) and workload.load_s:
         said.append(f"its start by the {duration_words(workload.load_s)} that its code took to load when it was read")
     if len(allocation.batch_split) > 1:
-        said += _link_words(model, allocation)
+        said += _link_words(model, allocation) + _meeting_words(model)
     return "; ".join(said)
 
 
@@ -98,3 +98,9 @@ def _link_words(model: DeviceModel, allocation: Allocation) -> list[str]:
     if link.basis is Basis.ASSUMED:
         return [f"{where} is assumed, not measured"]
     return [] if model.nodes_link is None else [f"{where} is measured"]
+
+
+def _meeting_words(model: DeviceModel) -> list[str]:
+    if model.nodes_link is None or model.overheads.n_met:
+        return []
+    return ["how long its nodes take to meet at the start is assumed"]
