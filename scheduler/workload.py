@@ -25,9 +25,13 @@ COUNTS = (
 )  # fmt: skip
 """Fields that count something: shared out among ranks, and no halves of anything."""
 MOST_COUNTED = 10**15
-_NO_FIGURES = ("operators", "per_row", "pieces", "precision")
 PRECISIONS = ("auto", "float32", "bf16", "fp16")
 """Of `training.precision`."""
+COMPRESSIONS = ("none", "bf16", "fp16")
+"""Of `training.compression`."""
+WORDS = {"precision": PRECISIONS, "compression": COMPRESSIONS}
+"""Fields that are one of some words."""
+_NO_FIGURES = ("operators", "per_row", "pieces", *WORDS)
 
 
 class OpClass(StrEnum):
@@ -141,6 +145,9 @@ class Workload:
     precision: str = "auto"
     """In what it asks to compute (`PRECISIONS`). Its FLOPs and bytes are those of float32 all the same: what a device
     makes of them, its model knows."""
+    compression: str = "none"
+    """In what the gradients travel where ranks with the whole model add them up (`COMPRESSIONS`); stages and parameter
+    servers send float32 whatever it says."""
     version: int = WORKLOAD_VERSION
 
     def __post_init__(self) -> None:
@@ -150,8 +157,9 @@ class Workload:
         for name in COUNTS:
             if not isinstance(value := getattr(self, name), int) or value > MOST_COUNTED:
                 raise ValueError(f"{name} is {value!r}; it must be a whole number up to {MOST_COUNTED:g}")
-        if self.precision not in PRECISIONS:
-            raise ValueError(f"precision is {self.precision!r}; it must be one of {', '.join(PRECISIONS)}")
+        for name, words in WORDS.items():
+            if (word := getattr(self, name)) not in words:
+                raise ValueError(f"{name} is {word!r}; it must be one of {', '.join(words)}")
         if self.batch_size < 1 or self.global_batch_size < 1 or self.micro_batches < 1:
             raise ValueError("a step needs a row")
 

@@ -57,6 +57,12 @@ def datasets_same(dataset: Dataset) -> QuerySet[Dataset]:
     return rows.filter(created_at__lt=dataset.created_at).order_by("created_at", "pk")
 
 
+def dataset_kept_check(dataset: Dataset) -> None:
+    """Pass for a dataset that jobs may be made of. Raises `Conflict` for one in the trash."""
+    if dataset.deleted_at:
+        raise Conflict("This dataset is in the trash.", hint="Restore it first.", field="data.dataset")
+
+
 def dataset_profile(dataset: Dataset) -> DatasetProfile:
     """The profile of a dataset that is ready. Raises `Conflict` before, or where the data cannot be used."""
     if dataset.state == DatasetState.FAILED:

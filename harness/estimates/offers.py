@@ -15,7 +15,8 @@ from codegen.spec import TaskSpec
 from harness.accounts.access import require
 from harness.accounts.models import Project, Role, User
 from harness.datasets.models import Dataset
-from harness.datasets.selectors import dataset_profile
+from harness.datasets.selectors import dataset_kept_check, dataset_profile
+from harness.datasets.weights import weights_named
 from harness.errors import Conflict, Invalid, TooMany
 from harness.estimates.groups import kinds_known
 from harness.estimates.inspection import ANSWER_LIMIT_S, content_key, inspection_request
@@ -197,15 +198,17 @@ def _waiting_check(user: User) -> None:
 def offer_make_spec(
     *, user: User, dataset: Dataset, spec: str | dict[str, Any], own_model: str | None = None, asked: Asked
 ) -> OfferRow:
-    """An offer for a spec on a dataset, without making a job.
+    """An offer for a spec on a dataset, without making a job; none for what no job could be made of.
 
     Raises `NotFound`, `Forbidden`, `SpecInvalid`, `Invalid`, `Conflict`, `TooMany`, `Unavailable`.
     """
     require(user, dataset.project, Role.MEMBER)
+    dataset_kept_check(dataset)
     _waiting_check(user)
     if own_model is not None:
         files_check({"model.py": own_model})
     wish = programs.spec_read(spec)
+    weights_named(dataset.project, wish.model.weights)
     wished = wish.model_dump(mode="json")
     row = asked.of_spec(wished).row()
     profile = dataset_profile(dataset)

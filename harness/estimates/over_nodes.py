@@ -9,7 +9,7 @@ from harness.pool.links import LinksKnown, link_model, links_known
 from harness.pool.models import NetworkKind, Node, NodeLink
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.device_parts import LinkModel
-from scheduler.estimation.link import spanned, step_sums_s
+from scheduler.estimation.link import sent_bytes, spanned, step_sums_s
 from scheduler.estimation.values import Basis
 from scheduler.offers.values import Candidate
 from scheduler.workload import Workload
@@ -63,7 +63,7 @@ def _priced_words(nodes: Nodes, links: LinksKnown, workload: Workload) -> str:
             "are priced with the link within a node, which is assumed of them: no link between these nodes is "
             f"measured, and it may be slower.{slow} An admin can have the links measured on the pool page."
         )
-    size_bytes, messages = workload.gradient_bytes, workload.step_messages
+    size_bytes, messages = sent_bytes(workload, 2), workload.step_messages
     slowest = max(measured, key=lambda link: step_sums_s(link_model(link), size_bytes, 2, messages))
     said = f"are priced with the slowest measured link between their nodes, {link_words(slowest)}, or the link within "
     if len(measured) == pairs:

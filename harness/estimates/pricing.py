@@ -51,7 +51,7 @@ from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.mixtures import mixed_estimates
 from scheduler.offers.recommend import candidates, recommend
-from scheduler.offers.staged import is_unasked, why_staged, without_vain
+from scheduler.offers.staged import UNASKED, is_unasked, why_staged, without_vain
 from scheduler.offers.values import Candidate, DeviceGroup, Offer, Wish
 from scheduler.offers.words import bound_words
 from scheduler.workload import Workload
@@ -200,8 +200,9 @@ def _too_large(ways: Iterable[Candidate], estimates: Mapping[Allocation, Estimat
 
 
 def _staged(workload: Workload, groups: Sequence[DeviceGroup], wish: Wish) -> tuple[Candidate, ...]:
-    """Pipelines, of which each rank holds a part of the model, whatever they do not know of the spec."""
-    found = [
-        way for mode in (PIPELINE, PIPELINES) for way in candidates(workload, groups, wish=replace(wish, mode=mode))
-    ]
+    """Pipelines, of which each rank holds a part of the model, whatever they do not know of the spec; of unlike
+    devices, too, and of several pipelines each number of stages that is a way unasked."""
+    several = (wish.stages,) if wish.stages else UNASKED
+    wishes = [replace(wish, mode=PIPELINE), *(replace(wish, mode=PIPELINES, stages=stages) for stages in several)]
+    found = [way for wished in wishes for way in candidates(workload, groups, wish=wished)]
     return tuple(way for way in found if way.allocation.mode in STAGED)

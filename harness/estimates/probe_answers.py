@@ -38,7 +38,7 @@ from scheduler.estimation.power_table import WATTS_MAX
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.values import Allocation
 from scheduler.offers.values import allocation_from
-from scheduler.workload import OpClass, Operator, Workload
+from scheduler.workload import COMPRESSIONS, OpClass, Operator, Workload
 from worker.trees import tree_remove
 
 USE_NAME = "Steps tried before a run"
@@ -205,13 +205,14 @@ def opaque_workload(job: Job, sums: Mapping[str, int]) -> Workload:
     split, training = (spec.get("data") or {}).get("split") or {}, spec.get("training") or {}
     rows = max(1, dataset_profile(job.dataset).rows or 1)
     held_out = min(rows - 1, round(rows * (float(split.get("validation") or 0) + float(split.get("test") or 0))))
-    size = batch_size(job)
+    size, sent_in = batch_size(job), training.get("compression")
     return Workload(
         batch_size=size, operators=(Operator(op=OpClass.OTHER, flops=1e6, read_bytes=1e6, write_bytes=1e6),),
         parameters=0, parameter_bytes=0, optimizer_bytes=0, activation_bytes=1e6,
         gradient_bytes=sums.get("gradient_bytes", 0), step_messages=sums.get("step_messages", 0),
         transient_bytes=1e6, data_bytes=0, fixed_parameters_ops=0, train_rows=rows - held_out,
         evaluated_rows=held_out, epochs=int(training.get("epochs") or 1), global_batch_size=size,
+        compression=sent_in if sent_in in COMPRESSIONS else "none",
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from harness.accounts.access import require
 from harness.accounts.models import Project, Role, User
 from harness.datasets.content import space_check
 from harness.datasets.models import Dataset
-from harness.datasets.selectors import dataset_profile
+from harness.datasets.selectors import dataset_kept_check, dataset_profile
 from harness.datasets.weights import weights_hold, weights_named
 from harness.errors import Conflict, NotFound
 from harness.ids import new_id
@@ -116,8 +116,7 @@ def _create_check(user: User, project: Project, dataset: Dataset) -> None:
         raise NotFound(
             "There is no such dataset in this project.", field="data.dataset", hint="See the list of datasets."
         )
-    if dataset.deleted_at:
-        raise Conflict("This dataset is in the trash.", hint="Restore it first.", field="data.dataset")
+    dataset_kept_check(dataset)
     space_check(0)
     storage_check(project)
 

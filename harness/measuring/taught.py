@@ -17,8 +17,8 @@ from harness.pool.models import DeviceKind, NetworkKind, Node, NodeLink
 from harness.pool.networks import ENCRYPTED
 from harness.pool.services import pool_setting_get
 from harness.pool.sums import nodes_by_host
-from scheduler.estimation.learning import Finished, RanOut
-from scheduler.estimation.link import step_sums_s
+from scheduler.estimation.finished import Finished, RanOut
+from scheduler.estimation.link import sent_bytes, step_sums_s
 from scheduler.estimation.values import Allocation
 from scheduler.workload import Workload
 
@@ -87,7 +87,7 @@ def _finished(row: FinishedJobRow, ran: _Ran, links: LinksKnown, hosts: frozense
         between = [link_model(link) for link in links.among_named(ran.nodes) if ran.talked_over(link)]
         if len(ran.nodes) > 1 and (not between or row.mode in STAGED):
             return None
-        size_bytes, messages = workload.gradient_bytes, workload.step_messages
+        size_bytes, messages = sent_bytes(workload, 2), workload.step_messages
         way = _allocation(row.allocation)
         return Finished(
             workload=workload,

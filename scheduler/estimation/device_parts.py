@@ -133,6 +133,11 @@ class RunOverheads:
     """Whose start and whose end were seen."""
     load_bytes_per_s: float = 6e6
     """Rows read and made ready, by the bytes that they then take in memory (`Workload.dataset_bytes`)."""
+    meet_s: float = 0.5
+    """More of it where ranks lie on several nodes, however near: all nodes have to be there before any of them starts
+    its ranks, and they look for each other a few times a second."""
+    n_met: int = 0
+    """Runs that showed it; 0: it is assumed."""
     slow_starts: Mapping[str, float] = field(default_factory=dict)
     """Node -> how many times as long as predicted it takes there to the first step; only nodes where it is longer."""
 
@@ -150,6 +155,8 @@ class Correction:
     n_jobs: int = 0
     n_left_out: int = 0
     """Jobs so far off that they say more about themselves than about the device."""
+    n_other: int = 0
+    """Jobs in another precision by which it is corrected as well, with less weight."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,6 +29,7 @@ from scheduler.estimation.run_time import (
     all_rows,
     epoch_s,
     forward_rows,
+    joined_s,
     load_s,
     overhead_range,
     saves_s,
@@ -220,7 +221,7 @@ def parts_of_run(
     if probe is not None and probe.evaluation_row_s is not None:
         row_s = probe.evaluation_row_s / model.pace_on(probe.node)
         passes_s = forward_rows(workload) / ranks * row_s * len(probe.allocation.batch_split) * moved
-    start_s = _start_s(workload, model, allocation.ranks_together, probe)
+    start_s = _start_s(workload, model, allocation, probe)
     return RunParts(
         start_s=start_s + (CUT_S if allocation.mode in STAGED else 0.0),
         steps_s=steps_s(workload, time.step_s, time.last_share),
@@ -243,15 +244,18 @@ def _run_interval(parts: RunParts, model: DeviceModel, step_s: Interval) -> Inte
     )
 
 
-def _start_s(workload: Workload, model: DeviceModel, together: int, probe: Probe | None) -> float:
-    """Until the first step on the node that has most ranks, so many, for the others wait for it; the probe knows how
-    long reading a row takes, else bytes tell."""
+def _start_s(workload: Workload, model: DeviceModel, allocation: Allocation, probe: Probe | None) -> float:
+    """Until the first step on the node that has most ranks, for the others wait for it; the probe knows how long
+    reading a row takes, else bytes tell."""
     known = model.overheads
     if probe is None or probe.load_row_s is None:
         reading_s = load_s(workload, known)
     else:
         reading_s = probe.load_row_s * all_rows(workload) + (probe.load_once_s or 0.0)
-    return known.start_s + known.rank_start_s * (together - 1) + reading_s
+    start_s = known.start_s + known.rank_start_s * (allocation.ranks_together - 1) + reading_s
+    if model.nodes_link is None:
+        return start_s
+    return start_s + known.meet_s + joined_s(workload, allocation, model.nodes_link)
 
 
 def _peak(model: DeviceModel, time: StepTime, allocation: Allocation, probe: Probe | None) -> tuple[Interval, Basis]:

@@ -76,8 +76,7 @@ def _moved(model: DeviceModel, asked: Precision) -> DeviceModel:
         memory=_kept_as(
             model.memory, asked.kept_share / model.precision.kept_share, wider=PEAK_RATIO if is_known else 1.0
         ),
-        # before any job in that precision has taught, the device is as slow or fast in it as in the other
-        correction=model.corrections.get(asked, Correction(factor=model.correction.factor)),
+        correction=model.corrections.get(asked, _untaught(model.correction)),
         moved=Moved(precision=model.precision, members=model.members) if is_known else None,
     )
 
@@ -97,6 +96,11 @@ def moved_half(model: DeviceModel, log_moved: float, work_share: float) -> float
     traffic = abs(math.log(model.precision.kept_share / model.moved.precision.kept_share)) * work_share
     half = LEAST_HALF + HALF * (abs(log_moved) + traffic)
     return half * SHRINK / (SHRINK + model.correction.n_jobs)
+
+
+def _untaught(measured: Correction) -> Correction:
+    """Of a precision in which no job has taught: the device is as slow or fast in it as in what was measured."""
+    return Correction(factor=measured.factor, n_other=measured.n_jobs + measured.n_other)
 
 
 def _products_moved(member: Coefficients, log_ratio: float) -> Coefficients:

@@ -3,8 +3,9 @@ and end, and peak memory (`scheduler.estimation.peaks`).
 
     log factor = sum over jobs kept of log(measured / predicted / pace of the node) / (jobs kept + SHRINK)
 
-Jobs that computed in another precision than the model was fitted in teach a factor of that precision alone, on what
-the others say of the device (`scheduler.estimation.in_precision`).
+Jobs that computed in another precision than the model was fitted in teach a factor of that precision, on what the
+others say of the device (`scheduler.estimation.in_precision`). Of what was measured, what k of them say counts as
+1 / (1 / k + 1 / SHRINK) jobs: never as more than SHRINK, since a part of it may be of their precision alone.
 
 A job that is much further off than the others is left out and counted. Nodes that surely differ from the others with
 such devices have paces of their own (`scheduler.estimation.node_paces`). Runs in stages teach a factor of their own in
@@ -25,22 +26,19 @@ from itertools import compress
 
 import numpy as np
 
-from codegen.modes import STAGED
 from scheduler.estimation.device_model import DeviceModel
-from scheduler.estimation.device_parts import Correction, LinkModel, NodePace, RunOverheads
+from scheduler.estimation.device_parts import Correction, NodePace
 from scheduler.estimation.features import Vector
+from scheduler.estimation.finished import Finished, RanOut
 from scheduler.estimation.in_precision import kept_ratio, precision_of
-from scheduler.estimation.link import spanned
 from scheduler.estimation.node_paces import Seen, node_paces
 from scheduler.estimation.outliers import FEW, believable
+from scheduler.estimation.overheads import overheads_taught, step_foretold
 from scheduler.estimation.peaks import PeakSeen, memory_taught
 from scheduler.estimation.pipelines import staged_times
 from scheduler.estimation.precision import Precision
-from scheduler.estimation.prior import by_host
-from scheduler.estimation.ranks import StepTime, most_of, rows_at_once, step_time
-from scheduler.estimation.run_time import forward_rows, load_s, saves_s, steps_s
+from scheduler.estimation.ranks import most_of, rows_at_once
 from scheduler.estimation.steps import Steps
-from scheduler.estimation.values import Allocation, Basis
 from scheduler.workload import Workload, totals_at_batch
 
 SHRINK = 3.0
@@ -48,78 +46,10 @@ SHRINK = 3.0
 OWN_JOBS = 3
 """So much count all jobs whose program one person wrote or edited: alone they move a factor half of the way."""
 MOST_FACTOR = 4.0
-LOAD_PRIOR_BYTES = 1 << 20
-PRIOR_RUNS = 0.25
-"""What was assumed of start and end counts as so many runs. It is off by half (of a logarithm) from machine to machine,
-a run by a quarter (`run_time.OVERHEAD_RANGE`): the weight of a normal prior is the ratio of the variances."""
-SLOW_START = 1.1
-"""A node whose starts take so many times as long is named: less is within what starts vary by."""
 RECENT = 200
 """Older jobs no longer count: devices get other neighbours, other drivers ..."""
 OWN_RECENT = 20
 """... of one person's programs those older than so many: whoever runs hundreds must not make all others old."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finished:
-    """What a finished job really took. Raises `ValueError` for figures that cannot be."""
-
-    workload: Workload
-    """At its global batch size, as it was estimated."""
-    allocation: Allocation
-    step_s: float
-    """Median over the run."""
-    run_s: float | None = None
-    """From the start of the ranks to the results; None where it was interrupted."""
-    start_s: float | None = None
-    """From the start of the ranks to the first step."""
-    load_s: float | None = None
-    """Of it: reading the rows. None where the run did not tell: then it is what the model says."""
-    evaluation_s: float | None = None
-    """All evaluations of the run."""
-    peak_bytes: float | None = None
-    """Of the largest rank, above the idle process."""
-    nodes: tuple[str, ...] = ()
-    """Where its ranks ran; empty: nobody knows."""
-    nodes_link: LinkModel | None = None
-    """Measured, the slowest between the nodes on which its ranks ran; None: there was one, or nobody knows."""
-    by_host: bool = False
-    """Its ranks drove GPUs and added up through the memory of their hosts."""
-    author: str = ""
-    """Who wrote or edited its program, in whatever tells people apart; empty: it is as it was generated."""
-
-    @property
-    def is_staged(self) -> bool:
-        """Whether its ranks held parts of the model, and not rows of the batch."""
-        return self.allocation.mode in STAGED
-
-    @property
-    def node(self) -> str:
-        """Where all its ranks ran; empty: on several nodes, or nobody knows."""
-        return self.nodes[0] if len(self.nodes) == 1 else ""
-
-    def __post_init__(self) -> None:
-        """Refuse what no run gives."""
-        figures = (self.step_s, self.run_s, self.start_s, self.peak_bytes)
-        values = [value for value in figures if value is not None]
-        if any(not math.isfinite(value) or value <= 0 for value in values):
-            raise ValueError(f"a finished job needs finite figures above 0, not {values}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class RanOut:
-    """A job that ended for want of memory. Raises `ValueError` for a limit that cannot be."""
-
-    workload: Workload
-    """At its global batch size, as it was estimated."""
-    allocation: Allocation
-    limit_bytes: float
-    """What its largest rank could have at most, above the idle process."""
-
-    def __post_init__(self) -> None:
-        """Refuse what no run had."""
-        if not math.isfinite(self.limit_bytes) or self.limit_bytes <= 0:
-            raise ValueError(f"a job cannot run out of {self.limit_bytes} bytes")
 
 
 def corrected(
@@ -152,7 +82,7 @@ def _by_whole(plain: DeviceModel, jobs: Sequence[Finished], before: Mapping[str,
     seen = [Seen(job.node, _program(job), error) for job, error in generated]
     plain = replace(plain, paces=node_paces(seen, before))
     fixed, kept = _by_precision(plain, jobs, errors)
-    return replace(fixed, overheads=_overheads(fixed, [job for job in kept if not job.author]))
+    return replace(fixed, overheads=overheads_taught(fixed, [job for job in kept if not job.author]))
 
 
 def _by_precision(
@@ -161,21 +91,27 @@ def _by_precision(
     """`plain` with a factor of each precision in which jobs computed, and those of them that are believed."""
     told = [precision_of(plain, job.workload.precision) for job in jobs]
 
-    def taught(precision: Precision, known: float = 1.0) -> tuple[Correction, list[Finished]]:
-        """By those in one precision, beside a factor that is known already."""
+    def heard(precision: Precision, known: float = 1.0) -> _Heard:
+        """Of those in one precision, beside a factor that is known already."""
         alike = [each is precision for each in told]
-        if not any(alike):
-            return Correction(), []
         errors = [error - math.log(known) for error in compress(log_errors, alike)]
-        correction, kept = _correction(plain, list(compress(jobs, alike)), errors)
-        return replace(correction, factor=correction.factor * known), kept
+        return _heard(plain, list(compress(jobs, alike)), errors)
 
-    own, kept = taught(plain.precision)
-    believed, others = set(map(id, kept)), {}
-    for precision in dict.fromkeys(each for each in told if each is not plain.precision):
-        others[str(precision)], kept = taught(precision, own.factor)
-        believed.update(map(id, kept))
-    return replace(plain, correction=own, corrections=others), [job for job in jobs if id(job) in believed]
+    own = heard(plain.precision)
+    alone = _correction(own).factor
+    others = {
+        precision: heard(precision, alone).plus(alone)
+        for precision in dict.fromkeys(each for each in told if each is not plain.precision)
+    }
+
+    def device(but: Precision | None = None) -> Correction:
+        """In the precision that was measured, without what jobs in one of the others say."""
+        return _correction(own, beside=[each for precision, each in others.items() if precision is not but])
+
+    corrections = {str(precision): _correction(each, known=device(but=precision)) for precision, each in others.items()}
+    believed = {id(job) for each in (own, *others.values()) for job in each.jobs}
+    fixed = replace(plain, correction=device(), corrections=corrections)
+    return fixed, [job for job in jobs if id(job) in believed]
 
 
 def _by_staged(model: DeviceModel, jobs: Sequence[Finished]) -> DeviceModel:
@@ -183,25 +119,54 @@ def _by_staged(model: DeviceModel, jobs: Sequence[Finished]) -> DeviceModel:
     errors = [
         math.log(job.step_s / staged_times(Steps(job.workload), [job.allocation], model)[0].step_s) for job in jobs
     ]
-    return replace(model, stages=_correction(model, jobs, errors)[0])
+    return replace(model, stages=_correction(_heard(model, jobs, errors)))
 
 
-def _correction(
-    model: DeviceModel, jobs: Sequence[Finished], log_errors: Sequence[float]
-) -> tuple[Correction, list[Finished]]:
-    """The factor that jobs teach, and those of them that are believed."""
+@dataclass(frozen=True)
+class _Heard:
+    """What jobs in one precision say: those that are believed, and how much longer than foretold each of them took."""
+
+    jobs: Sequence[Finished]
+    log_errors: Vector
+    """Without the pace of the node."""
+    n_left_out: int
+
+    def plus(self, factor: float) -> _Heard:
+        """Held against a model without this factor."""
+        return replace(self, log_errors=self.log_errors + math.log(factor))
+
+
+def _heard(model: DeviceModel, jobs: Sequence[Finished], log_errors: Sequence[float]) -> _Heard:
+    """Of all these jobs."""
+    if not jobs:
+        return _Heard((), np.zeros(0), n_left_out=0)
     # What is told of the node is no part of what all such devices take; ranks wait for the slowest.
     paces = [math.log(max(map(model.pace_on, job.nodes), default=1.0)) for job in jobs]
     errors = np.array(log_errors) - paces
     generated = np.array([not job.author for job in jobs])
     # One person's many programs must not outvote the few that were generated.
     believed = believable(errors, generated if generated.sum() >= FEW else np.array(_newest(jobs, 1)))
-    kept = [job for job, good in zip(jobs, believed, strict=True) if good]
-    weights = _weights(kept)
-    shift = float((weights * errors[believed]).sum() / (weights.sum() + SHRINK))
+    kept = list(compress(jobs, believed))
+    return _Heard(kept, errors[believed], n_left_out=len(jobs) - len(kept))
+
+
+def _correction(heard: _Heard, *, known: Correction | None = None, beside: Sequence[_Heard] = ()) -> Correction:
+    """The factor that jobs teach: shrunk towards what is `known` of the device, `beside` what those in other precisions
+    say of it."""
+    known = known or Correction()
+    before = math.log(known.factor)
+    weights = _weights(heard.jobs)
+    total, size = float((weights * (heard.log_errors - before)).sum()), float(weights.sum())
+    for other in beside:
+        each = _weights(other.jobs)
+        each = each * SHRINK / (SHRINK + each.sum())
+        total, size = total + float((each * (other.log_errors - before)).sum()), size + float(each.sum())
     limit = math.log(MOST_FACTOR)
-    factor = math.exp(min(limit, max(-limit, shift)))
-    return Correction(factor=factor, n_jobs=len(kept), n_left_out=len(jobs) - len(kept)), kept
+    shift = before + min(limit, max(-limit, total / (size + SHRINK)))
+    return Correction(
+        factor=math.exp(shift), n_jobs=len(heard.jobs), n_left_out=heard.n_left_out,
+        n_other=known.n_jobs + known.n_other + sum(len(other.jobs) for other in beside),
+    )  # fmt: skip
 
 
 def _newest(jobs: Sequence[Finished], of_one_person: int) -> list[bool]:
@@ -246,102 +211,4 @@ def _at_once(model: DeviceModel, job: Finished | RanOut) -> Workload:
 
 
 def _log_error(model: DeviceModel, job: Finished) -> float:
-    return math.log(job.step_s / _time(model, job).step_s)
-
-
-def _time(model: DeviceModel, job: Finished) -> StepTime:
-    """Of a step where the job ran: what a slow network took must not be held against the device."""
-    model = by_host(model) if job.by_host else model
-    if job.nodes_link is not None:
-        model = spanned(model, [job.nodes_link], 1, job.workload)
-    return step_time(job.workload, job.allocation, model)
-
-
-def _overheads(model: DeviceModel, jobs: Sequence[Finished]) -> RunOverheads:
-    """Start and end of a run from what the jobs' runs took besides their steps, shrunk towards what was assumed.
-
-    What a further rank on a node adds to the start is learnt from jobs of several ranks where jobs of one tell the
-    rest: ranks load and meet side by side, which takes seconds that one rank never shows. Ranks that had no other on
-    their nodes show neither.
-    """
-    known = model.overheads
-    if not jobs:
-        return known
-    known = replace(known, load_bytes_per_s=_load_rate(known, jobs))
-    telling = [job for job in jobs if _further(job) or _ranks(job) == 1]
-    starts = [
-        (_further(job), max(0.0, job.start_s - _load_s(known, job))) for job in telling if job.start_s is not None
-    ]
-    alone = [start_s for further, start_s in starts if not further]
-    several = [(further, start_s) for further, start_s in starts if further]
-    first = alone or [max(0.0, start_s - known.rank_start_s * more) for more, start_s in several]
-    if first:
-        known = replace(known, start_s=_shrunk(known.start_s, first, PRIOR_RUNS), basis=Basis.MEASURED)
-    if alone and several:
-        usual = float(np.median(alone))
-        added = [max(0.0, start_s - usual) / more for more, start_s in several]
-        known = replace(known, rank_start_s=_shrunk(known.rank_start_s, added, PRIOR_RUNS))
-    known = replace(known, slow_starts=_slow_starts(known, jobs))
-    ends = [end for job in jobs if (end := _end_s(model, known, job)) is not None]
-    if ends:
-        known = replace(known, end_s=_shrunk(known.end_s, ends, PRIOR_RUNS), basis=Basis.MEASURED)
-    return replace(known, n_runs=min(len(starts), len(ends)))
-
-
-def _slow_starts(known: RunOverheads, jobs: Sequence[Finished]) -> dict[str, float]:
-    """Nodes on which starts, reading of the rows included, take longer than on the others."""
-    ratios: dict[str, list[float]] = {}
-    for job in jobs:
-        foretold_s = known.start_s + known.rank_start_s * _further(job) + load_s(job.workload, known)
-        if job.node and job.start_s is not None and foretold_s > 0:
-            ratios.setdefault(job.node, []).append(job.start_s / foretold_s)
-    factors = {node: _shrunk(1.0, seen) for node, seen in ratios.items()}
-    return {node: factor for node, factor in sorted(factors.items()) if factor >= SLOW_START}
-
-
-def _load_rate(known: RunOverheads, jobs: Sequence[Finished]) -> float:
-    """Bytes of rows that are read per second: all bytes over all seconds, so that large data count for most.
-
-    What was assumed counts as `LOAD_PRIOR_BYTES` of them. Programs whose own code is slow to load do not count.
-    """
-    as_others = [job for job in jobs if not job.workload.load_s]
-    told = [(job.workload.dataset_bytes, job.load_s) for job in as_others if job.load_s and job.workload.dataset_bytes]
-    size_bytes = LOAD_PRIOR_BYTES + sum(count for count, _ in told)
-    return size_bytes / (LOAD_PRIOR_BYTES / known.load_bytes_per_s + sum(seconds for _, seconds in told))
-
-
-def _load_s(known: RunOverheads, job: Finished) -> float:
-    return load_s(job.workload, known) if job.load_s is None else job.load_s
-
-
-def _ranks(job: Finished) -> int:
-    return len(job.allocation.batch_split)
-
-
-def _further(job: Finished) -> int:
-    """Ranks beside the first one on the node that had most of them."""
-    return job.allocation.ranks_together - 1
-
-
-def _end_s(model: DeviceModel, known: RunOverheads, job: Finished) -> float | None:
-    """What the run took besides start, steps, passes over rows and checkpoints; None where it was not seen whole."""
-    if job.run_s is None:
-        return None
-    workload, ranks = job.workload, _ranks(job)
-    time = _time(model, job)
-    scale = job.step_s / time.step_s
-    passes_s = job.evaluation_s
-    if passes_s is None:
-        passes_s = forward_rows(workload) / ranks * time.forward_row_s * scale
-    start_s = job.start_s
-    if start_s is None:
-        start_s = known.start_s + known.rank_start_s * _further(job) + _load_s(known, job)
-    return max(
-        0.0, job.run_s - steps_s(workload, job.step_s, time.last_share) - passes_s - start_s - saves_s(workload, known)
-    )
-
-
-def _shrunk(before: float, seen: Sequence[float], weight: float = 1.0) -> float:
-    """Median of what was seen, weighed against what was assumed, which counts as `weight` of them."""
-    count = len(seen)
-    return float((count * np.median(seen) + weight * before) / (count + weight))
+    return math.log(job.step_s / step_foretold(model, job).step_s)

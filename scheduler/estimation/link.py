@@ -21,6 +21,11 @@ from scheduler.workload import Workload
 
 LEAST_SIZES = 3
 LEAST_SECONDS = 1e-9
+ROUNDING_MODE = "sync"
+"""The one whose gradients may be rounded to 16 bits on their way (`Workload.compression`)."""
+ROUNDING_BYTE_S = {"fp16": 6e-9, "bf16": 5e-10}
+"""For each byte of gradients in float32, what a core needs to round them, and to add up what comes; of bf16 once for
+each rank, all of whose come. As on two cores with 2 and 4 ranks (docs/modes.md); GPUs do it in passing."""
 
 
 def fit_link(sizes_bytes: Sequence[float], seconds: Sequence[float], *, ranks: int = 2) -> LinkModel:
@@ -70,6 +75,25 @@ def step_sums_s(link: LinkModel, size_bytes: float, ranks: int, small_sums: int 
     return allreduce_s(link, size_bytes, ranks) + small_sums * allreduce_s(link, 0, ranks)
 
 
+def sent_bytes(workload: Workload, ranks: int, mode: str = ROUNDING_MODE) -> float:
+    """Of the gradients, what an allreduce would have to sum to move as much as the ranks of this mode do.
+
+    Horovod has no bfloat16: the gradients of all ranks are brought to each, ranks - 1 times the bytes over each link.
+    """
+    if mode != ROUNDING_MODE or workload.compression == "none":
+        return workload.gradient_bytes
+    rounded = workload.gradient_bytes / 2  # of float32
+    return rounded * ranks / 2 if workload.compression == "bf16" else rounded
+
+
+def rounding_s(workload: Workload, ranks: int, mode: str) -> float:
+    """Seconds of a step that ranks on cores, or that add up in the memory of their hosts, need for it beside that."""
+    if mode != ROUNDING_MODE or workload.compression == "none":
+        return 0.0
+    passes = ranks if workload.compression == "bf16" else 1
+    return ROUNDING_BYTE_S[workload.compression] * workload.gradient_bytes * passes
+
+
 def pair_link(round_trip_s: float, bytes_per_s: float) -> LinkModel:
     """The link between ranks on two nodes, from a message's way there and back and the bytes that pass each way while
     as many come back. Raises `ValueError` for figures that cannot be."""
@@ -98,7 +122,7 @@ def spanned(model: DeviceModel, measured: Sequence[LinkModel], pairs: int, workl
     """The model for ranks on several nodes, in the words of `spanning_link`."""
 
     def over(inside: LinkModel) -> LinkModel:
-        return spanning_link(inside, measured, pairs, workload.gradient_bytes, workload.step_messages)
+        return spanning_link(inside, measured, pairs, sent_bytes(workload, 2), workload.step_messages)
 
     return replace(
         model,

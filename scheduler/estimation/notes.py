@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from codegen.modes import STAGED
 from scheduler.estimation.device_model import DeviceModel
-from scheduler.estimation.device_parts import POOL_TABLE
+from scheduler.estimation.device_parts import POOL_TABLE, Correction
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.values import Allocation, Basis
 from scheduler.workload import Workload
@@ -32,8 +32,7 @@ def note(model: DeviceModel, allocation: Allocation, probe: Probe | None, worklo
     elif not model.n_points and model.basis is Basis.ASSUMED:
         said.append(f"nothing measured on {model.model_name} yet: manufacturer's figures, so the range is wide")
     said += [] if probe is not None else _precision_words(model)
-    if model.correction.n_jobs:
-        said.append(counted(model.correction.n_jobs, "finished job"))
+    said += _job_words(model.correction)
     if model.stages.n_jobs and allocation.mode in STAGED:
         said.append(f"{counted(model.stages.n_jobs, 'finished run')} in stages")
     if model.power.basis is Basis.ASSUMED and (probe is None or probe.power_w is None):
@@ -48,8 +47,16 @@ def note(model: DeviceModel, allocation: Allocation, probe: Probe | None, worklo
     if (probe is None or probe.load_row_s is None) and workload.load_s:
         said.append(f"its start by the {duration_words(workload.load_s)} that its code took to load when it was read")
     if len(allocation.batch_split) > 1:
-        said += _link_words(model, allocation)
+        said += _link_words(model, allocation) + _meeting_words(model)
     return "; ".join(said)
+
+
+def _job_words(correction: Correction) -> list[str]:
+    own, other = correction.n_jobs, correction.n_other
+    if not other:
+        return [counted(own, "finished job")] if own else []
+    both = f"{counted(own, 'finished job')} and {other}" if own else counted(other, "finished job")
+    return [f"{both} in another precision"]
 
 
 def _precision_words(model: DeviceModel) -> list[str]:
@@ -91,3 +98,9 @@ def _link_words(model: DeviceModel, allocation: Allocation) -> list[str]:
     if link.basis is Basis.ASSUMED:
         return [f"{where} is assumed, not measured"]
     return [] if model.nodes_link is None else [f"{where} is measured"]
+
+
+def _meeting_words(model: DeviceModel) -> list[str]:
+    if model.nodes_link is None or model.overheads.n_met:
+        return []
+    return ["how long its nodes take to meet at the start is assumed"]

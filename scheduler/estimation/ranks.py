@@ -17,7 +17,7 @@ from scheduler.estimation.calibration import CalibrationPoint
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.features import Vector
 from scheduler.estimation.in_precision import in_precision
-from scheduler.estimation.link import LEAST_SECONDS, messages, moved_share, step_sums_s
+from scheduler.estimation.link import LEAST_SECONDS, messages, moved_share, rounding_s, sent_bytes, step_sums_s
 from scheduler.estimation.predict import predict
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation, Basis
@@ -104,7 +104,7 @@ def step_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceMod
         last = last_of(workload, rows)
         last_s = found[at_once[last]].alone_s * workload.parts(last) * scale
         local_s = own_s * model.slowdown
-        communication_s = step_sums_s(model.sums_link, workload.gradient_bytes, ranks, workload.step_messages)
+        communication_s = sums_s(workload, ranks, allocation.mode, model)
         step_s = local_s + communication_s
         times.append(
             StepTime(
@@ -121,6 +121,13 @@ def step_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceMod
             )
         )
     return times
+
+
+def sums_s(workload: Workload, ranks: int, mode: str, model: DeviceModel) -> float:
+    """Seconds that so many ranks add up in each step."""
+    sent_s = step_sums_s(model.sums_link, sent_bytes(workload, ranks, mode), ranks, workload.step_messages)
+    by_core = model.kind == "cpu" or model.host_link is not None
+    return sent_s + (rounding_s(workload, ranks, mode) if by_core and ranks > 1 else 0.0)
 
 
 def last_of(workload: Workload, rows: int) -> int:
@@ -180,7 +187,7 @@ def fit_contention(model: DeviceModel, points: Sequence[CalibrationPoint]) -> De
             [
                 one_s * (point.count - 1),
                 messages(point.count) * (1 + point.workload.step_messages),
-                moved_share(point.count) * point.workload.gradient_bytes,
+                moved_share(point.count) * sent_bytes(point.workload, point.count),
             ]
             for point, one_s in zip(several, local_s, strict=True)
         ]

@@ -1,19 +1,29 @@
 """The parts of a run's time besides its steps: start, passes over rows without learning, checkpoints, end.
 
 start = of one rank + (ranks - 1) x of each further one      passes = evaluated rows of all epochs + all rows once
+
+Where ranks lie on several nodes, their meeting is a part of the start, with t the way over the network and back:
+
+    meeting = until all nodes are there + 6 (ranks - 1) t + rounds of a broadcast x bytes of the weights / bandwidth
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from scheduler.estimation.device_parts import RunOverheads
+from scheduler.estimation.device_parts import LinkModel, RunOverheads
+from scheduler.estimation.pipelines import PIPELINE
+from scheduler.estimation.values import Allocation
 from scheduler.workload import Workload
 
 CHECKPOINTS = 20
 """About so many over a run, and at most one per epoch: the platform's default policy."""
 CUT_S = 0.5
 """In which stages time the pieces of a model and agree where it is cut: two on two cores took 0.4 to 0.6 s."""
+JOINING_TRIPS = 6
+"""Ways over the network and back that each further rank adds until all are joined: the first one looks whether it is
+there, and every rank looks up where it listens, for all ranks and for those of their nodes."""
 OVERHEAD_RANGE = 0.25
 """Share by which start and end of a run vary: files in the page cache or not, other work on the host."""
 LEAST_OVERHEAD_RANGE = 0.1
@@ -69,6 +79,14 @@ def all_rows(workload: Workload) -> float:
 def load_s(workload: Workload, overheads: RunOverheads) -> float:
     """Seconds that a rank reads its rows before the first step, at least those that its own code was seen to take."""
     return max(workload.load_s, (workload.dataset_bytes or workload.data_bytes) / overheads.load_bytes_per_s)
+
+
+def joined_s(workload: Workload, allocation: Allocation, link: LinkModel) -> float:
+    """Seconds in which ranks whose nodes are all there meet over `link` between them, and get the weights of the first;
+    stages of one pipeline hold other weights each."""
+    ranks = len(allocation.batch_split)
+    rounds = 0 if allocation.mode == PIPELINE else math.ceil(math.log2(ranks))
+    return JOINING_TRIPS * (ranks - 1) * link.latency_s + rounds * workload.parameter_bytes / link.bytes_per_s
 
 
 def epoch_s(workload: Workload, parts: RunParts) -> float:

@@ -4,7 +4,8 @@
 
 The rows are shared out as a run begins with (`scheduler.estimation.split`): all ranks end together by the estimates. Of
 a mixture each model's part is estimated as a gang of that model alone with the same number of ranks, at the largest
-share that a rank of it has; the mixture takes the worst of each figure, and the power of all.
+share that a rank of it has; the mixture takes the worst of each figure, and the power of all. So does one in stages:
+that a run cuts the model by the speed and the memory of each device is not counted on.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, combinations, product
+from typing import TypeVar
 
+from codegen.modes import STAGED
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.estimate import estimate_all, worst
 from scheduler.estimation.in_precision import of_gang
@@ -23,13 +26,15 @@ from scheduler.estimation.split import LEAST_ROWS, Member, gang_split, lone_seco
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation, Estimate, Interval
 from scheduler.kinds import Parts, mixed_name
+from scheduler.offers.staged import staged_ways
 from scheduler.offers.values import Candidate, DeviceGroup, Wish
 from scheduler.offers.words import split_words
 from scheduler.workload import Workload
 from worker.shares import Line, even
 
 MODE = "sync"
-"""Whose rows are split by speed: no other mode gains by unlike devices."""
+"""Whose rows are split by speed. Other modes do not gain by unlike devices; stages on them are for a model that is too
+large for each of them, or for who wishes stages."""
 MOST_MIXTURES = 24
 """Of one kind of device; more are thinned out evenly by their size."""
 EVERY_COUNT = 256
@@ -37,19 +42,30 @@ EVERY_COUNT = 256
 together, and all there is."""
 
 Counts = tuple[int, ...]
+Way = TypeVar("Way")
+How = tuple[str, int, tuple[int, ...]]
+"""(mode, stages or 0, rows per rank)."""
 
 
 def mixed_candidates(workload: Workload, groups: Iterable[DeviceGroup], wish: Wish) -> list[Candidate]:
     """Mixtures that the pool could give and the wish allows, rows shared out evenly for now; at most `MOST_MIXTURES`
     for each kind of device."""
-    if wish.mode not in {None, MODE}:
+    if wish.mode not in {None, MODE, *STAGED}:
         return []
     named = [group for group in groups if group.model_name and wish.kind in {None, group.kind}]
     found = []
     for kind in sorted({group.kind for group in named}):
         like = sorted((group for group in named if group.kind == kind), key=lambda group: group.model_name)
-        found += [_candidate(workload, like, counts) for counts in _thinned(_counts(like, workload, wish))]
+        ways = [(counts, how) for counts in _counts(like, workload, wish) for how in _hows(workload, sum(counts), wish)]
+        found += [_candidate(like, counts, how) for counts, how in _thinned(ways)]
     return [way for way in found if wish.model_name in {None, way.allocation.model_name}]
+
+
+def _hows(workload: Workload, count: int, wish: Wish) -> list[How]:
+    """How so many devices may share a step: by its rows, or, where that is wished, by stages of the model."""
+    if wish.mode in STAGED:
+        return list(staged_ways(workload, count, wish))
+    return [(MODE, 0, even(workload.global_batch_size, count))]
 
 
 def _counts(groups: Sequence[DeviceGroup], workload: Workload, wish: Wish) -> list[Counts]:
@@ -131,17 +147,17 @@ def _pairs(caps: Counts, count: int) -> Iterator[Counts]:
             yield tuple(counts)
 
 
-def _thinned(found: Sequence[Counts]) -> list[Counts]:
+def _thinned(found: Sequence[Way]) -> list[Way]:
     if len(found) <= MOST_MIXTURES:
         return list(found)
     last = len(found) - 1
     return [found[place * last // (MOST_MIXTURES - 1)] for place in range(MOST_MIXTURES)]
 
 
-def _candidate(workload: Workload, groups: Sequence[DeviceGroup], counts: Counts) -> Candidate:
+def _candidate(groups: Sequence[DeviceGroup], counts: Counts, how: How) -> Candidate:
     parts: Parts = tuple((group.model_name, count) for group, count in zip(groups, counts, strict=True) if count)
     inside = [group for group, count in zip(groups, counts, strict=True) if count]
-    count = sum(counts)
+    count, (mode, stages, split) = sum(counts), how
     held = tuple(filter(None, counts))
     over, together = _over_nodes(inside, held), _most_on_node(inside, held)
     limits = tuple(group.rank_memory_bytes(count, count, together=together) for group in inside)
@@ -150,8 +166,8 @@ def _candidate(workload: Workload, groups: Sequence[DeviceGroup], counts: Counts
     threads = 1 if groups[0].kind == "cpu" else min(group.threads_per_rank for group in inside)
     quota = min((group.quota for group in inside if group.quota is not None), default=None)
     allocation = Allocation(
-        kind=groups[0].kind, model_name=mixed_name(parts), count=count, mode=MODE, parts=parts, threads=threads,
-        batch_split=even(workload.global_batch_size, count), most_on_node=together,
+        kind=groups[0].kind, model_name=mixed_name(parts), count=count, mode=mode, parts=parts, threads=threads,
+        batch_split=split, stages=stages, most_on_node=together,
     )  # fmt: skip
     within = quota is None or count <= quota
     return Candidate(
@@ -215,7 +231,10 @@ def _mixed(
     even_shares: bool,
 ) -> dict[Allocation, Estimate]:
     split = _Split(steps, models)
-    shared = {way.allocation: way.allocation if even_shares else split.of(way) for way in ways}
+    shared = {
+        way.allocation: way.allocation if even_shares or way.allocation.mode in STAGED else split.of(way)
+        for way in ways
+    }
     alone: dict[str, list[tuple[Allocation, float | None]]] = {name: [] for name in models}
     for way in ways:
         found = shared[way.allocation]
@@ -302,7 +321,7 @@ def _together(allocation: Allocation, each: Sequence[Estimate]) -> Estimate:
         energy_basis=worst(*(one.energy_basis for one in each)),
         epoch_s=max(each, key=lambda one: one.run_s.mid).epoch_s,
         start_s=max(one.start_s for one in each),
-        note=f"{split_words(allocation)}; " + "; ".join(dict.fromkeys(one.note for one in each if one.note)),
+        note="; ".join(dict.fromkeys(filter(None, (split_words(allocation), *(one.note for one in each))))),
     )
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from codegen.modes import STAGED
 from scheduler.estimation.pipelines import PIPELINES
 from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.bringing import Bringing
@@ -58,13 +59,16 @@ def devices_words(allocation: Allocation) -> str:
         words += _MODES.get(allocation.mode, f", mode {allocation.mode}")
     if allocation.mode == PIPELINES and allocation.stages:
         words += f" of {allocation.stages} stages"
-    if allocation.parts:
-        words += f", {split_words(allocation)}"
+    if split := split_words(allocation):
+        words += f", {split}"
     return words
 
 
 def split_words(allocation: Allocation) -> str:
-    """`rows of a step: 2 x 43 + 1 x 10`: what each rank of each model begins with."""
+    """`rows of a step: 2 x 43 + 1 x 10`: what each rank of each model of a mixture begins with; empty for others, and
+    for stages, which all see the same rows."""
+    if not allocation.parts or allocation.mode in STAGED:
+        return ""
     said, first = [], 0
     for _, count in allocation.parts:
         rows = allocation.batch_split[first : first + count]

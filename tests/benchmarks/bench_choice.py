@@ -8,7 +8,8 @@ cores give. For forty deadlines, multiples of the fastest run that was measured,
 one core is held against all measured runs, beside the rivals "fastest" and "fewest devices". Energy is measured time
 times the power of the device table. Where the time of each run went is printed beside what was foretold. Six more jobs
 run in two stages. Wants a quiet machine; about 15 minutes, 19 with `--times 4`: four times the epochs of the first six,
-so that runs last 10 to 50 seconds. The last line is JSON.
+so that runs last 10 to 50 seconds. `--only gangs` holds steps of two ranks against what is foretold of them after one
+core has tried the rows of one; `--jobs`: the first so many of the six. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 from scheduler.estimation.fit import fit_device_model
 from scheduler.estimation.sweep import plan_sweep
 from tests.benchmarks.bench_estimate import BARS, OTHERS_SHARE, jobs, rank_plan
+from tests.benchmarks.estimate_gangs import gangs
 from tests.benchmarks.estimate_measure import Cache, collect, collect_ranks
 
 
@@ -31,6 +33,8 @@ def main() -> None:
     parser.add_argument("--points", type=int, default=120, help="programs of the sweep")
     parser.add_argument("--cache", type=Path, help="CSV of raw visits; kept and taken up again")
     parser.add_argument("--times", type=int, default=1, help="epochs of each job: so many times as many")
+    parser.add_argument("--only", choices=["gangs"], help="this section alone")
+    parser.add_argument("--jobs", type=int, default=6, help="of that section, the first so many")
     chosen = parser.parse_args()
     plan = plan_sweep(most=chosen.points, others_share=OTHERS_SHARE)
     began_s = time.monotonic()
@@ -40,7 +44,12 @@ def main() -> None:
         collect(plan, cache, root, visits=1)
         collect_ranks(rank_plan(plan), cache, root)
         several = [*cache.points(plan, count=2), *cache.points(plan, threads=2)]
-        result = jobs(fit_device_model([*cache.points(plan), *several]), root, chosen.times)
+        model = fit_device_model([*cache.points(plan), *several])
+        if chosen.only == "gangs":
+            found = gangs(model, root, chosen.jobs)
+            print(json.dumps({"benchmark": "choice", "gangs": found, "points": len(cache.points(plan))}))
+            return
+        result = jobs(model, root, chosen.times)
     choice = result["choice"]
     met = choice["ours_misses"] == 0 and choice["ours_energy_above_best"] <= BARS["allocation_energy"]
     whole = {name: result[name] for name in ("whole", "staged")}

@@ -20,7 +20,8 @@ from codegen.modes import STAGED
 from codegen.spec import Task
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.estimate import estimate
-from scheduler.estimation.learning import Finished, corrected
+from scheduler.estimation.finished import Finished
+from scheduler.estimation.learning import corrected
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.run_time import RunParts, all_rows
 from scheduler.estimation.sweep import DataShape, SweepPoint

@@ -10,6 +10,7 @@ import pytest
 from django.conf import settings as django_settings
 from django.test import Client
 
+from harness.datasets.services import dataset_delete
 from tests.factory_offers import workload_make
 from tests.harness.api.conftest import API, is_error
 
@@ -197,3 +198,18 @@ def test_who_has_left_the_project_is_still_the_owner_of_jobs_in_it(
 ) -> None:
     type(job).objects.filter(pk=job.pk).update(owner=people.outsider)
     assert caller.get(f"{API}/jobs?owner={people.outsider.username}").json()["total"] == 1
+
+
+@pytest.mark.parametrize("place", ["offers", "jobs"])
+def test_what_no_job_could_be_made_of_gets_no_offer_either(
+    caller: Client, dataset: Any, people: SimpleNamespace, place: str
+) -> None:
+    def error(**more: Any) -> tuple[int, str]:
+        body = {"dataset": dataset.pk, "spec": {}, **more}
+        answer = caller.post(f"{API}/{place}", json.dumps(body), "application/json")
+        return answer.status_code, answer.json()["error"]["field"]
+
+    assert error(dataset="nothing") == (404, "dataset")
+    assert error(spec={"model": {"weights": "nowhere"}}) == (422, "model.weights")
+    dataset_delete(user=people.owner, dataset=dataset)
+    assert error() == (409, "data.dataset")

@@ -10,6 +10,7 @@ from django.utils import timezone
 from harness.calibration.known import device_model
 from harness.estimates import probes
 from harness.estimates.models import Inspection, ProbeRow
+from harness.estimates.probe_answers import opaque_workload
 from harness.estimates.selectors import job_estimate_get
 from harness.estimates.services import inspection_answer, job_estimate, jobs_estimate, measure_answer
 from harness.estimates.tried import batch_size
@@ -20,6 +21,7 @@ from harness.jobs.options import options_of
 from harness.jobs.promises import PromiseState, promise_state, promise_told
 from harness.rates.submitting import job_submit
 from scheduler.estimation.link import step_sums_s
+from scheduler.estimation.ranks import sums_s
 from tests.harness.jobs.helpers import place_now, wish
 
 UNREAD = {"ok": False, "workload": None, "problem": {"code": "cannot_trace", "message": "The loop depends on values."}}
@@ -29,8 +31,9 @@ UNREAD = {"ok": False, "workload": None, "problem": {"code": "cannot_trace", "me
 def submitted(job_make, people):
     """Submit a job with a wished finish; a node answers that it cannot read its program."""
 
-    def make(left=timedelta(hours=9), **resources):
-        job = job_make(**wish(timezone.now() + left), **({"resources": resources} if resources else {}))
+    def make(left=timedelta(hours=9), training=None, **resources):
+        asked = {name: part for name, part in (("resources", resources), ("training", training)) if part}
+        job = job_make(**wish(timezone.now() + left), **asked)
         job_submit(user=people.owner, job=job)
         job_estimate(job.pk)
         inspection_answer({"request_id": Inspection.objects.get().pk, **UNREAD})
@@ -117,6 +120,17 @@ def test_what_one_device_took_with_the_rows_of_a_rank_promises_a_gang(submitted,
     assert found.step_s.mid == pytest.approx(0.01 * (1 + model.contention * (count - 1)) + sent_s)
     assert found.peak_bytes.mid == pytest.approx(2e8)
     assert "on one device measured, messages assumed" in found.note
+
+
+def test_a_gang_that_rounds_its_gradients_is_known_to_do_so_although_its_program_cannot_be_read(submitted, node_make):
+    node_make("node-1", cpus=4)
+    job = submitted(device="cpu", count=2, training={"compression": "fp16"})
+    _steps_told(**SUMS)
+    promises_catch_up()
+    found, model = job_estimate_get(job), device_model("cpu", "core")
+    sums = opaque_workload(job, SUMS)
+    assert sums.compression == "fp16"
+    assert found.step_s.mid == pytest.approx(0.01 * (1 + model.contention) + sums_s(sums, 2, "sync", model))
 
 
 def test_stages_of_a_program_that_cannot_be_read_are_promised_nothing_and_it_is_said_why(node_make, job_make, people):

@@ -8,22 +8,26 @@ import pytest
 
 from harness.errors import Conflict
 from harness.estimates.accepting import offer_accept
+from harness.estimates.offer_notes import CUT
 from harness.estimates.pricing import offer_compute
 from harness.estimates.selectors import offer_priced
 from harness.estimates.services import inspection_answer
 from harness.jobs.control.disk import disk_read
 from harness.jobs.control.plans import plan_make
+from harness.jobs.control.tick import tick
 from harness.jobs.drafts import job_clone, job_spec_update
 from harness.jobs.mode import job_mode, named_mode
 from harness.jobs.models import Job, JobEvent
 from harness.jobs.options import options_of
 from harness.pages.offer_view import shown_lines
 from harness.pool.models import Device, Node, NodeState
+from harness.pool.services import device_slow
 from scheduler.offers.values import Mark
 from scheduler.workload import Piece, Workload
 from tests.harness.estimates.factories import answer, workload_make
 from tests.harness.estimates.test_over_nodes import link_make
 from tests.harness.jobs.helpers import queue
+from worker.plan import RunPlan
 
 PIECES = tuple(Piece(parameter_bytes=20e6, output_bytes=4096.0) for _ in range(5))
 HEAVY = replace(
@@ -274,3 +278,35 @@ def test_pipelines_without_which_nothing_fits_tell_what_they_drop_and_learn_othe
     taken = Job.objects.get(pk=job.pk)
     assert taken.spec["training"]["compression"] == "auto"
     assert "It leaves training.compression open." in job_mode(taken)[1]
+
+
+GIANT = replace(
+    HEAVY, parameter_bytes=3_000_000_000, gradient_bytes=3_000_000_000, optimizer_bytes=6_000_000_000, batch_norms=2
+)
+"""No GPU of 16 GiB holds it, nor half of it; a run of it learns otherwise in stages."""
+
+
+def test_a_model_that_no_device_holds_is_offered_in_stages_on_unlike_devices_and_placed_there(
+    job, node_make, people, offered
+):
+    node_make("node-1", gpus=3)
+    device_slow(user=people.admin, node="node-1", kind="cuda", index=2, factor=2.0)
+    offer = offered(job, GIANT, kind="cuda")
+    way = offer_priced(offer).chosen.allocation
+    assert (way.mode, way.stages, way.count, len(way.parts)) == ("pipeline", 3, 3, 2)
+    assert CUT in offer.notes
+    taken = offer_accept(user=offer.owner, offer=offer)
+    (option,) = options_of(taken)
+    assert (option.mode, option.stages, sum(dict(option.parts).values())) == ("pipeline", 3, 3)
+    queue(taken)
+    assert tick() == 1
+    plan = RunPlan.from_dict(taken.attempts.get().plan)
+    assert (plan.mode, plan.environment) == ("pipeline", {"DLH_STAGES": "3"})
+    assert sorted(rank.slowdown for rank in plan.ranks) == [1.0, 1.0, 2.0]
+
+
+def test_a_model_that_two_devices_do_not_hold_is_offered_in_several_pipelines_of_four(job, node_make, offered):
+    node_make("node-1", gpus=8)
+    offer = offered(job, GIANT, kind="cuda", count=8)
+    several = [line for line in offer_priced(offer).lines if line.allocation.mode == "pipeline+sync"]
+    assert {line.allocation.stages: line.estimate.fits for line in several} == {2: False, 4: True}

@@ -141,4 +141,4 @@ def test_a_job_that_is_not_believed_is_not_counted_as_learnt_from(ended: Callabl
     job_learn(ended(50.0 * before).pk)
     row = model_correct(KIND, NAME)
     assert row is not None and row.n_finished == 0
-    assert row.model["correction"] == {"factor": 1.0, "n_jobs": 0, "n_left_out": 1}
+    assert row.model["correction"] == {"factor": 1.0, "n_jobs": 0, "n_left_out": 1, "n_other": 0}

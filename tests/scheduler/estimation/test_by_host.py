@@ -9,7 +9,8 @@ import pytest
 
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.estimate import estimate
-from scheduler.estimation.learning import Finished, corrected
+from scheduler.estimation.finished import Finished
+from scheduler.estimation.learning import corrected
 from scheduler.estimation.link import allreduce_s, pair_link, spanned
 from scheduler.estimation.prior import HOST_LINK, by_host, prior_for
 from scheduler.estimation.probe import Probe

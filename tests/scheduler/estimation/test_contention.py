@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.estimation.estimate import estimate
-from scheduler.estimation.learning import Finished, corrected
+from scheduler.estimation.finished import Finished
+from scheduler.estimation.learning import corrected
 from scheduler.estimation.link import pair_link, spanned
 from scheduler.estimation.pipelines import staged_times
 from scheduler.estimation.prior import prior_for

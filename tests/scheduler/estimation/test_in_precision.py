@@ -13,9 +13,10 @@ from scheduler.estimation.calibration import CalibrationError, from_csv, from_js
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.doubt import is_far
 from scheduler.estimation.estimate import estimate
+from scheduler.estimation.finished import Finished, RanOut
 from scheduler.estimation.fit import fit_device_model
 from scheduler.estimation.in_precision import in_precision, of_gang
-from scheduler.estimation.learning import Finished, RanOut, corrected
+from scheduler.estimation.learning import corrected
 from scheduler.estimation.precision import KEPT_IN_16_BITS, Precision
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.probe import Probe
@@ -174,12 +175,13 @@ def finished(model: DeviceModel, precision: str, factor: float, count: int) -> l
     ]  # fmt: skip
 
 
-def test_finished_jobs_teach_their_own_precision_alone(fitted: DeviceModel) -> None:
+def test_finished_jobs_teach_their_own_precision_and_the_other_a_little(fitted: DeviceModel) -> None:
     jobs = [*finished(fitted, "float32", 2.0, 6), *finished(fitted, "auto", 1.0, 6)]
-    model = corrected(fitted, jobs)
-    assert model.correction.factor == pytest.approx(1.0) and model.correction.n_jobs == 6
+    model, beside = corrected(fitted, jobs), 2.0 ** (2 / (6 + 2 + 3))
+    assert model.correction.factor == pytest.approx(beside), "six jobs of the other precision count as two"
+    assert (model.correction.n_jobs, model.correction.n_other) == (6, 6)
     assert model.corrections["tf32"].factor == pytest.approx(2.0 ** (6 / 9))
-    assert told(model, "auto").step_s.mid == pytest.approx(told(fitted, "auto").step_s.mid)
+    assert told(model, "auto").step_s.mid == pytest.approx(beside * told(fitted, "auto").step_s.mid)
     assert told(model, "float32").step_s.mid == pytest.approx(2.0 ** (6 / 9) * told(fitted, "float32").step_s.mid)
     assert width(told(model, "float32").step_s) < width(told(fitted, "float32").step_s)
     assert model.n_finished == 12
@@ -195,15 +197,38 @@ def test_a_device_that_jobs_showed_to_be_slow_is_slow_in_other_precisions_too(na
     in_16, in_32, before = told(taught, "auto", work), told(taught, "float32", work), told(model, "float32", work)
     assert in_32.step_s.mid >= in_16.step_s.mid
     assert in_32.step_s.mid == pytest.approx(taught.correction.factor * before.step_s.mid)
-    assert "finished job" in in_16.note and "finished job" not in in_32.note
+    assert "10 finished jobs in another precision" in in_32.note and "another precision" not in in_16.note
 
 
 def test_what_jobs_teach_of_a_precision_begins_from_what_the_device_is_like(fitted: DeviceModel) -> None:
     usual = finished(fitted, "auto", 2.0, 6)
     model = corrected(fitted, [*usual, *finished(fitted, "float32", 2.0, 1)])
-    known = model.correction.factor
+    known = corrected(fitted, usual).correction.factor
     assert model.corrections["tf32"].factor == pytest.approx(known * (2.0 / known) ** (1 / 4))
-    assert corrected(fitted, finished(fitted, "float32", 2.0, 6)).correction.factor == 1.0, "not the other way round"
+
+
+@pytest.mark.parametrize(("count", "share"), [(1, 1 / 5), (3, 1 / 3), (100, 0.493)])
+def test_a_device_with_jobs_in_another_precision_alone_is_corrected_by_half_of_what_they_say(
+    fitted: DeviceModel, count: int, share: float
+) -> None:
+    model = corrected(fitted, finished(fitted, "float32", 2.0, count))
+    assert model.correction.factor == pytest.approx(2.0**share, rel=1e-3)
+    assert (model.correction.n_jobs, model.n_finished) == (0, count)
+    in_16 = told(model, "auto")
+    assert in_16.step_s.mid == pytest.approx(model.correction.factor * told(fitted, "auto").step_s.mid)
+    assert f"{count} finished job{'s' * (count > 1)} in another precision" in in_16.note
+    in_float16 = told(model, "fp16")
+    assert in_float16.step_s.mid == pytest.approx(in_16.step_s.mid), "nor has anybody told of that"
+    assert corrected(model, finished(fitted, "float32", 2.0, count)) == model
+
+
+def test_jobs_in_a_precision_do_not_teach_it_by_way_of_the_others_as_well(fitted: DeviceModel) -> None:
+    alone = corrected(fitted, finished(fitted, "float32", 2.0, 6))
+    assert alone.corrections["tf32"].factor == pytest.approx(2.0 ** (6 / 9))
+    both = corrected(fitted, [*finished(fitted, "float32", 2.0, 6), *finished(fitted, "fp16", 2.0, 6)])
+    by_other = 2.0 ** (2 / 5)
+    assert both.corrections["tf32"].factor == pytest.approx(by_other * (2.0 / by_other) ** (6 / 9))
+    assert both.correction.factor == pytest.approx(2.0 ** (4 / 7))
 
 
 def test_peaks_teach_alike_whatever_the_precision(fitted: DeviceModel) -> None:

@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.estimation.estimate import estimate
-from scheduler.estimation.learning import MOST_FACTOR, Finished, corrected
+from scheduler.estimation.finished import Finished
+from scheduler.estimation.learning import MOST_FACTOR, corrected
 from scheduler.estimation.link import pair_link
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.probe import Probe
-from scheduler.estimation.run_time import all_rows, load_s, saves_s
+from scheduler.estimation.run_time import all_rows, joined_s, load_s, saves_s
 from scheduler.estimation.values import Allocation, Basis
 from tests.run_parts import run_parts
 from tests.scheduler.made_workloads import KIND, NAME, allocation, workload
@@ -210,9 +211,51 @@ def test_ranks_that_start_on_nodes_of_their_own_say_nothing_of_those_that_start_
 
     known = [run(3.0, allocation(1, (32,)))] * 20 + [run(9.0, near)] * 20
     apart = [run(30.0, replace(near, most_on_node=1))] * 40
-    assert corrected(PRIOR, known + apart).overheads == corrected(PRIOR, known).overheads
-    by_two = corrected(PRIOR, [*known, *[run(5.0, replace(near, most_on_node=2))] * 40]).overheads
-    assert by_two.rank_start_s == pytest.approx(2.0, abs=0.1), "one further rank on each of two nodes"
+    before, after = (corrected(PRIOR, seen).overheads for seen in (known, known + apart))
+    assert (after.start_s, after.rank_start_s) == (before.start_s, before.rank_start_s)
+    by_two = corrected(PRIOR, [*known[:20], *[run(5.5, replace(near, most_on_node=2))] * 40]).overheads
+    assert by_two.rank_start_s == pytest.approx(2.0, abs=0.1), "one further rank on each of two nodes, which met"
+
+
+def spread(start_s: float, **more: object) -> Finished:
+    """Four ranks on as many nodes."""
+    work, way = workload(), replace(allocation(4, (8,) * 4), most_on_node=1)
+    step_s = estimate(work, way, PRIOR).step_s.mid
+    return Finished(workload=work, allocation=way, step_s=step_s, start_s=start_s, load_s=0.0, **more)
+
+
+def test_how_long_nodes_take_to_meet_is_what_jobs_over_several_took_longer_to_start() -> None:
+    link = pair_link(0.01, 1e6)
+    alone = [begun("a", 3.0)] * 20
+    model = corrected(PRIOR, [*alone, *[spread(9.0, nodes_link=link)] * 20])
+    joined = joined_s(workload(), spread(9.0).allocation, link)
+    assert joined > 6 * 3 * 0.01
+    assert model.overheads.meet_s == pytest.approx(6.0 - joined, abs=0.1) and model.overheads.n_met == 20
+    assert model.overheads.start_s == corrected(PRIOR, alone).overheads.start_s
+    over = replace(model, nodes_link=link)
+    parts = run_parts(workload(), spread(9.0).allocation, over)
+    assert parts.start_s - load_s(workload(), model.overheads) == pytest.approx(9.0, abs=0.1)
+
+
+def test_until_jobs_have_shown_it_the_meeting_of_nodes_is_assumed_and_said_to_be() -> None:
+    way, over = spread(9.0).allocation, replace(PRIOR, nodes_link=pair_link(1e-3, 1e8))
+    near, far = run_parts(workload(), way, PRIOR), run_parts(workload(), way, over)
+    joined = joined_s(workload(), way, pair_link(1e-3, 1e8))
+    assert far.start_s == pytest.approx(near.start_s + PRIOR.overheads.meet_s + joined)
+    words = "how long its nodes take to meet at the start is assumed"
+    assert words in estimate(workload(), way, over).note and words not in estimate(workload(), way, PRIOR).note
+    taught = corrected(PRIOR, [begun("a", 3.0), spread(9.0, nodes_link=over.nodes_link)])
+    assert words not in estimate(workload(), way, replace(taught, nodes_link=over.nodes_link)).note
+    alone = corrected(PRIOR, [spread(9.0)]).overheads
+    assert (alone.meet_s, alone.n_met) == (PRIOR.overheads.meet_s, 0), "its ranks may just start slowly"
+
+
+def test_weights_that_every_rank_gets_at_the_start_take_longer_over_a_thin_link_and_stages_get_none() -> None:
+    work, way = replace(workload(), parameter_bytes=100_000_000), spread(9.0).allocation
+    thin, thick = pair_link(1e-9, 1e7), pair_link(1e-9, 1e9)
+    assert joined_s(work, way, thin) == pytest.approx(2 * 10.0), "two rounds to four ranks"
+    assert joined_s(work, way, thick) == pytest.approx(0.2)
+    assert joined_s(work, replace(way, mode="pipeline"), thin) < 1e-3
 
 
 def test_reading_the_rows_of_large_data_is_not_taken_for_the_start_of_every_job() -> None:

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from scheduler.estimation.estimate import estimate
-from scheduler.estimation.learning import OWN_JOBS, OWN_RECENT, RECENT, SHRINK, Finished, corrected
+from scheduler.estimation.finished import Finished
+from scheduler.estimation.learning import OWN_JOBS, OWN_RECENT, RECENT, SHRINK, corrected
 from scheduler.estimation.peaks import peak_interval
 from scheduler.estimation.prior import prior_for
 from tests.scheduler.made_workloads import KIND, NAME, allocation, workload

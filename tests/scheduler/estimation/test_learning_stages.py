@@ -9,7 +9,8 @@ import pytest
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.device_parts import Correction
 from scheduler.estimation.estimate import estimate
-from scheduler.estimation.learning import Finished, corrected
+from scheduler.estimation.finished import Finished
+from scheduler.estimation.learning import corrected
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.values import Allocation
 from tests.scheduler.made_workloads import KIND, NAME, allocation, workload

@@ -9,7 +9,8 @@ import pytest
 
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.estimate import estimate
-from scheduler.estimation.learning import RanOut, corrected
+from scheduler.estimation.finished import RanOut
+from scheduler.estimation.learning import corrected
 from scheduler.estimation.peaks import PeakSeen, memory_taught, peak_interval
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.probe import Probe

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.device_parts import NodePace
 from scheduler.estimation.estimate import estimate
-from scheduler.estimation.learning import Finished, corrected
+from scheduler.estimation.finished import Finished
+from scheduler.estimation.learning import corrected
 from scheduler.estimation.node_paces import FROM, LEAST, NEWEST, Seen, node_paces
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.probe import Probe

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.device_parts import MemoryModel
 from scheduler.estimation.estimate import estimate
+from scheduler.estimation.finished import Finished, RanOut
 from scheduler.estimation.fit_memory import CAREFUL, HEADROOM, PEAK_LEVEL, ends, predict_peak
-from scheduler.estimation.learning import Finished, RanOut, corrected
+from scheduler.estimation.learning import corrected
 from scheduler.estimation.peaks import LOWEST, PeakSeen, memory_taught, peak_interval
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.split import most_rows

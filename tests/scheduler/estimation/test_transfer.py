@@ -14,9 +14,10 @@ from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.device_parts import Spread
 from scheduler.estimation.device_table import figures_for
 from scheduler.estimation.estimate import estimate
+from scheduler.estimation.finished import Finished
 from scheduler.estimation.fit import fit_device_model
 from scheduler.estimation.intervals import log_range
-from scheduler.estimation.learning import Finished, corrected
+from scheduler.estimation.learning import corrected
 from scheduler.estimation.predict import predict
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.transfer import nearest, transferred

@@ -20,6 +20,7 @@ from scheduler.offers.mixtures import MOST_MIXTURES, _within, is_there, mixed_ca
 from scheduler.offers.recommend import candidates, recommend
 from scheduler.offers.values import Candidate, DeviceGroup, Wish
 from scheduler.offers.words import devices_words
+from scheduler.workload import Piece
 from tests.scheduler.made_workloads import KIND, NAME, allocation, workload
 
 SLOW = declared_name(NAME, 3.0)
@@ -207,3 +208,26 @@ def test_a_mixture_is_priced_in_the_precision_that_all_of_its_gpus_are_built_for
     probe = {("cuda", names[0]): Probe(allocation=alone, step_s=(9.0, 9.0))}
     (beside,) = mixed_estimates(Steps(WORK), found, models, probes=probe).values()
     assert beside == priced, "a probe on the H100 ran in bfloat16"
+
+
+CUT = replace(WORK, pieces=(Piece(parameter_bytes=8e5, output_bytes=64.0),) * 4)
+
+
+def test_stages_are_on_unlike_devices_only_where_they_are_wished() -> None:
+    groups = group(NAME, 2), group(SLOW, 2)
+    assert {way.allocation.mode for way in ways(*groups, work=CUT)} == {"sync"}
+    (one,) = ways(*groups, work=CUT, mode="pipeline", count=4)
+    assert one.allocation.parts == ((NAME, 2), (SLOW, 2)) and one.allocation.batch_split == (64,) * 4
+    (several,) = ways(*groups, work=CUT, mode="pipeline+sync", count=4)
+    assert (several.allocation.stages, several.allocation.batch_split) == (2, (32,) * 4)
+    assert not ways(*groups, work=replace(CUT, pieces=CUT.pieces[:3]), mode="pipeline", count=4), "too few pieces"
+
+
+def test_stages_on_unlike_devices_are_as_slow_as_on_the_slow_ones_alone_and_all_see_the_same_rows() -> None:
+    found = ways(group(NAME, 2), group(SLOW, 2), work=CUT, mode="pipeline", count=4)
+    ((way, told),) = mixed_estimates(Steps(CUT), found, MODELS).items()
+    alone = replace(way, model_name=SLOW, parts=())
+    assert told.step_s == estimate(CUT, alone, MODELS[SLOW]).step_s
+    assert told.power_w == pytest.approx(4 * FAST_MODEL.power.busy_w)
+    assert told.fits and "rows of a step" not in told.note
+    assert devices_words(way) == f"4 CPU cores (mixed: 2 {NAME} + 2 {SLOW}), a stage of the model on each"

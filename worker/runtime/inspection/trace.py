@@ -243,6 +243,7 @@ def _trace(program: Path, run: TraceRun, rows: FewRows) -> dict[str, Any]:
         evaluation_bytes=run.evaluation_bytes, epochs=run.epochs_total, batch_size=run.batch_size,
         micro_batches=modes.micro_batches(run.spec), synced=run.spec.training.get("batch_norm") == "synced",
         precision=str(run.spec.training.get("precision", "auto")),
+        compression=str(run.spec.training.get("compression", "none")),
         pieces=run.pieces(), load_s=run.load_s,
         loading=loading_of(run.spec.task, (program / "data.py").read_text(encoding="utf-8")),
     )  # fmt: skip

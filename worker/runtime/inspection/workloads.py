@@ -56,6 +56,8 @@ class Seen:
     """Seconds until the rows were read and the model was built."""
     precision: str = "auto"
     """In what it asks to compute."""
+    compression: str = "none"
+    """In what it asks to send its gradients."""
 
 
 def loading_of(task: str, data_source: str) -> tuple[float, int]:
@@ -113,6 +115,7 @@ def workload(seen: Seen) -> dict[str, Any]:
         "batch_norms": sum(isinstance(module, _BatchNorm) for module in net.modules()),
         "load_s": round(seen.load_s, 1) if seen.load_s > ORDINARY_LOAD_S else 0.0,
         "precision": seen.precision,
+        "compression": seen.compression,
         "per_row": {
             **{name: (figures[1][name] - figures[0][name]) / rows for name in figures[0]},
             "evaluation_bytes": seen.evaluation_bytes / seen.batch_size,

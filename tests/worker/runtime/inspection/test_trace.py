@@ -126,6 +126,15 @@ def test_synced_statistics_are_two_messages_for_each_layer_that_shares_them(
     assert traced(folder, data, 16).step_messages == 4
 
 
+def test_a_program_tells_in_what_it_sends_its_gradients(packed: dict[str, Any], tmp_path: Path) -> None:
+    data, profile = packed["wine"]
+    folder = program(tmp_path / "program", profile, model={"family": "mlp"})
+    assert traced(folder, data, 16).compression == "none"
+    change_spec(folder, training={"compression": "bf16"})
+    rounded = traced(folder, data, 16)
+    assert (rounded.compression, rounded.gradient_bytes) == ("bf16", 4 * rounded.parameters)
+
+
 def test_flops_of_an_mlp_equal_a_hand_count(packed: dict[str, Any], tmp_path: Path) -> None:
     data, profile = packed["wine"]
     folder = program(tmp_path / "program", profile, model={"family": "mlp", "params": {"layers": 2, "width": 24}})
