@@ -16,7 +16,7 @@ from codegen.types import SpecError
 LEAST_ROWS = 10
 TOPICS, TOPICS_TOGETHER = 128, 256
 """Numbers at most that tell what a column of text is about, and those of all columns."""
-LEAST_TOPICS, ROWS_PER_TOPIC = 8, 10
+LEAST_TOPICS, ROWS_PER_TOPIC = 8, 200
 SCORES, SCORES_TOGETHER = 20, 64
 """Numbers at most that tell what a column of text says of the target, one per class, and those of all columns."""
 TASK_CODES = ("wrong_task", "target_not_numeric", "target_is_amount")
@@ -113,7 +113,7 @@ def table_shape(columns: list[ColumnProfile], rows: int, outputs: int = 1) -> di
 def topics_of_a_text(rows: int, texts: int) -> int:
     """How many topics each of so many columns of text has, at most: fewer where there are few rows."""
     share = max(LEAST_TOPICS, min(TOPICS, TOPICS_TOGETHER // max(1, texts)))
-    return max(1, min(share, rows // ROWS_PER_TOPIC))
+    return max(1, min(share, rows // (ROWS_PER_TOPIC * max(1, texts))))
 
 
 def scores_of_a_text(outputs: int, texts: int) -> int:
@@ -125,7 +125,8 @@ def _tell_words(shape: dict[str, Any], target: str, rows: int, notes: Notes) -> 
     if not shape["texts"]:
         return
     each = " each" if len(shape["texts"]) > 1 else ""
-    few = f"; {rows:,} rows bear no more" if shape["topics"] == rows // ROWS_PER_TOPIC else ""
+    is_less = shape["topics"] < topics_of_a_text(10**9, len(shape["texts"]))
+    few = f"; {rows:,} rows bear no more" if is_less else ""
     names = ", ".join(shape["texts"])
     reason = f"numbers at most that the words of {names} become{each}: which occur together{few}"
     notes.note("shape.topics", shape["topics"], reason)

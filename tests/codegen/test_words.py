@@ -155,7 +155,8 @@ def test_predictions_read_words_exactly_as_training_did(tmp_path):
 
 
 def test_a_column_of_text_becomes_fewer_numbers_where_rows_are_few_or_texts_many():
-    assert [topics_of_a_text(rows, 1) for rows in (5, 200, 1280, 10**6)] == [1, 20, 128, 128]
+    assert [topics_of_a_text(rows, 1) for rows in (5, 400, 25_600, 10**6)] == [1, 2, 128, 128]
+    assert [topics_of_a_text(rows, 2) for rows in (400, 25_600)] == [1, 64]
     assert [topics_of_a_text(10**6, count) for count in (2, 8, 100)] == [128, 32, 8]
 
 
@@ -166,7 +167,7 @@ def test_a_column_of_text_has_a_score_per_class_within_limits_and_one_for_two_cl
 
 def test_the_spec_names_topics_and_scores_of_each_text_behind_all_other_numbers():
     columns = [column("note", ColumnType.TEXT, missing=3), column("age", ColumnType.NUMERIC)]
-    shape = table_shape(columns, 30)
+    shape = table_shape(columns, 600)
     lengths = ["age", "note: characters", "note: missing", "note: words"]
     assert shape["features"] == [*lengths, *(f"note: topic {number}" for number in (1, 2, 3)), "note: score 1"]
     assert (shape["topics"], shape["scores"]) == (3, 1)
@@ -174,7 +175,7 @@ def test_the_spec_names_topics_and_scores_of_each_text_behind_all_other_numbers(
 
 
 def test_what_becomes_of_a_text_is_told_with_the_choices():
-    (told,) = [guess for guess in resolve(TaskSpec(), table(200), TWO_CORES).guesses if guess.field == "shape.topics"]
-    assert told.value == 20 and "the words of note become" in told.reason and "200 rows bear no more" in told.reason
+    (told,) = [guess for guess in resolve(TaskSpec(), table(400), TWO_CORES).guesses if guess.field == "shape.topics"]
+    assert told.value == 2 and "the words of note become" in told.reason and "400 rows bear no more" in told.reason
     without = TaskSpec.model_validate({"data": {"exclude": ["note"]}})
     assert "shape.topics" not in {guess.field for guess in resolve(without, table(200), TWO_CORES).guesses}
