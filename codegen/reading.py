@@ -15,8 +15,10 @@ from codegen.types import SpecError
 
 LEAST_ROWS = 10
 TOPICS, TOPICS_TOGETHER = 128, 256
-"""Numbers at most that the words of a column of text become, and those of all columns."""
-LEAST_TOPICS, ROWS_PER_TOPIC = 8, 10
+"""Numbers at most that tell what a column of text is about, and those of all columns."""
+LEAST_TOPICS, ROWS_PER_TOPIC = 8, 200
+SCORES, SCORES_TOGETHER = 20, 64
+"""Numbers at most that tell what a column of text says of the target, one per class, and those of all columns."""
 TASK_CODES = ("wrong_task", "target_not_numeric", "target_is_amount")
 """Problems of the task rather than of the target."""
 UNUSED = {
@@ -62,8 +64,8 @@ def read(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> Reading:
     if task is Task.TABULAR_CLASSIFICATION:
         counts = class_counts(profile, target) or []
         classes, outputs = tuple((class_name(name), rows) for name, rows in counts), target.unique
-    shape = table_shape(columns, rows)
-    _tell_topics(shape, rows, notes)
+    shape = table_shape(columns, rows, outputs)
+    _tell_words(shape, target.name, rows, notes)
     shape |= {"target": target.name, "outputs": outputs, "classes": _class_order(classes)}
     return Reading(
         task=task,
@@ -77,7 +79,7 @@ def read(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> Reading:
     )
 
 
-def table_shape(columns: list[ColumnProfile], rows: int) -> dict[str, Any]:
+def table_shape(columns: list[ColumnProfile], rows: int, outputs: int = 1) -> dict[str, Any]:
     """Names of inputs by kind, and of the numbers they give, in the order of the program's data.py."""
     of = {kind: [column for column in columns if column.type is kind] for kind in ColumnType}
     categorical = [*of[ColumnType.CATEGORY], *of[ColumnType.IDENTIFIER]]
@@ -90,13 +92,16 @@ def table_shape(columns: list[ColumnProfile], rows: int) -> dict[str, Any]:
                 if column.missing and place == 0:
                     features.append(f"{column.name}: missing")
     texts = [column.name for column in of[ColumnType.TEXT]]
-    topics = topics_of_a_text(rows, len(texts))
-    features += [f"{name}: topic {number}" for name in texts for number in range(1, topics + 1)]
+    of_words = {"topics": topics_of_a_text(rows, len(texts)), "scores": scores_of_a_text(outputs, len(texts))}
+    for name in texts:
+        features += [
+            f"{name}: {kind[:-1]} {number}" for kind, count in of_words.items() for number in range(1, count + 1)
+        ]
     return {
         "numeric": [column.name for column in of[ColumnType.NUMERIC]],
         "dates": [column.name for column in of[ColumnType.DATE]],
         "texts": texts,
-        **({"topics": topics} if texts else {}),
+        **(of_words if texts else {}),
         "indicators": [column.name for kind in NUMBER_PARTS for column in of[kind] if column.missing],
         "spelling": {column.name: column.spelling for column in columns if column.spelling},
         "categorical": [column.name for column in categorical],
@@ -106,18 +111,27 @@ def table_shape(columns: list[ColumnProfile], rows: int) -> dict[str, Any]:
 
 
 def topics_of_a_text(rows: int, texts: int) -> int:
-    """How many numbers the words of each of so many columns of text become, at most: fewer where there are few rows."""
+    """How many topics each of so many columns of text has, at most: fewer where there are few rows."""
     share = max(LEAST_TOPICS, min(TOPICS, TOPICS_TOGETHER // max(1, texts)))
-    return max(1, min(share, rows // ROWS_PER_TOPIC))
+    return max(1, min(share, rows // (ROWS_PER_TOPIC * max(1, texts))))
 
 
-def _tell_topics(shape: dict[str, Any], rows: int, notes: Notes) -> None:
+def scores_of_a_text(outputs: int, texts: int) -> int:
+    """How many scores each of so many columns of text has: one per class, of two classes and of a number one alone."""
+    return 1 if outputs <= 2 else min(outputs, SCORES, max(1, SCORES_TOGETHER // max(1, texts)))
+
+
+def _tell_words(shape: dict[str, Any], target: str, rows: int, notes: Notes) -> None:
     if not shape["texts"]:
         return
     each = " each" if len(shape["texts"]) > 1 else ""
-    few = f"; {rows:,} rows bear no more" if shape["topics"] == rows // ROWS_PER_TOPIC else ""
-    reason = f"numbers at most that the words of {', '.join(shape['texts'])} become{each}: which occur together{few}"
+    is_less = shape["topics"] < topics_of_a_text(10**9, len(shape["texts"]))
+    few = f"; {rows:,} rows bear no more" if is_less else ""
+    names = ", ".join(shape["texts"])
+    reason = f"numbers at most that the words of {names} become{each}: which occur together{few}"
     notes.note("shape.topics", shape["topics"], reason)
+    reason = f"numbers beside them{each}: what single words of {names} say of {target}"
+    notes.note("shape.scores", shape["scores"], reason)
 
 
 def _read_images(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> Reading:

@@ -19,7 +19,7 @@ from codegen.catalog import DATA_TEMPLATES, FAMILIES, OWN
 from codegen.profile.types import DatasetProfile
 from codegen.program_spec import dump_program_spec
 from codegen.spec import Task
-from codegen.types import WORDS_FILE, Program, Resolved, SpecError
+from codegen.types import WORDS_FILES, Program, Resolved, SpecError
 
 PROGRAMS = Path(__file__).parent / "programs"
 PROJECT = Path(__file__).parent.parent
@@ -79,7 +79,7 @@ def render(resolved: Resolved, profile: DatasetProfile, own_model: str | None = 
         files={
             "model.py": own_model if own_model is not None else text(f"models/{family.template}"),
             "data.py": text(DATA_TEMPLATES[task]),
-            **({WORDS_FILE: text(WORDS_FILE)} if spec["shape"].get("texts") else {}),
+            **({name: text(name) for name in WORDS_FILES} if spec["shape"].get("texts") else {}),
             "train.py": text("train.py"),
             "predict.py": text("predict.py"),
             "spec.yaml": dump_program_spec(spec),

@@ -6,9 +6,9 @@ import hashlib
 from dataclasses import asdict, dataclass
 from typing import Any
 
-WORDS_FILE = "words.py"
+WORDS_FILES = ("words.py", "word_scores.py")
 """Only of programs whose data have columns of text."""
-PROGRAM_FILES = ("model.py", "data.py", WORDS_FILE, "train.py", "predict.py", "spec.yaml", "README.md")
+PROGRAM_FILES = ("model.py", "data.py", *WORDS_FILES, "train.py", "predict.py", "spec.yaml", "README.md")
 
 
 @dataclass(frozen=True, kw_only=True)

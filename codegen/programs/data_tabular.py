@@ -10,7 +10,7 @@ same way.
   the one after the last for a missing one. Where no two training rows lack it, a missing one has number 0, too.
 - Dates: days since 1970, year, month, weekday and hour of the day, each as a number.
 #: if spec.shape.texts
-- Texts: their length in characters and in words, and what they are about (words.py).
+- Texts: their length in characters and in words, what they are about and what they say of the target (words.py).
 #: endif
 - What is the same in all training rows (the hour of plain dates) is left out: nothing can be learned from it.
 """
@@ -48,6 +48,12 @@ def load(spec, folder: Path) -> Dataset:
 
     inputs = table.select(input_columns(spec.shape))
     preprocess = fit(spec.shape, inputs.take(parts["train"]))
+    #: if spec.shape.texts
+    read = words.learn(spec.shape, inputs.take(parts["train"]), targets[parts["train"]], len(classes))
+    preprocess["texts"] = read.learned
+    for name, numbers in read.numbers.items():
+        preprocess["numeric"] += fit_numbers(name, "texts", list(numbers.items()), indicator=False)
+    #: endif
     values = targets  # of numbers: as they are, to compare predictions with
     if regression:
         known = targets[parts["train"]]
@@ -67,6 +73,11 @@ def load(spec, folder: Path) -> Dataset:
     categorical = torch.empty(len(order), len(shape["categorical"]), dtype=torch.int64)
     for places, records in inputs.take(order).blocks():
         numeric[places], categorical[places] = transform(preprocess, records)
+    #: if spec.shape.texts
+    for place, column in enumerate(preprocess["numeric"]):
+        if column["feature"] in read.unseen:  # scores of training rows, which are the first ones
+            numeric[read.rows, place] = torch.from_numpy(scale(column, read.unseen[column["feature"]])).float()
+    #: endif
 
     # the parts are stretches of the same tensors: no row is in memory twice
     tensors = [numeric, categorical, torch.from_numpy(targets[order]), torch.from_numpy(rows[order])]
@@ -137,25 +148,13 @@ def fit(shape, table: Columns) -> dict:
         for name in getattr(shape, kind):
             numeric += fit_numbers(name, kind, raw_numbers(table[name], name, kind), name in shape.indicators)
             pulse.beat()
-    #: if spec.shape.texts
-    texts = {}
-    for name in shape.texts:
-        some = words.some_rows(table[name])
-        texts[name] = words.learn(some, shape.topics)
-        topics = words.topic_numbers(texts[name], some, name)
-        numeric += fit_numbers(name, "texts", list(topics.items()), indicator=False)
-    #: endif
     for name in shape.categorical:
         values = table[name]
         column = {"column": name, "values": vocabulary(values), "missing": values.null_count >= 2}
         if len(pc.unique(category_numbers(column, values))) > 1:
             categorical.append(column)
     spelling = {"missing": list(shape.indicators), "spelling": dict(shape.get("spelling", {}))}  # for predict.py
-    #: if spec.shape.texts
-    return {"numeric": numeric, "categorical": categorical, "texts": texts, **spelling}
-    #: else
     return {"numeric": numeric, "categorical": categorical, **spelling}
-    #: endif
 
 
 def fit_numbers(name: str, kind: str, features: list, indicator: bool) -> list[dict]:
@@ -209,14 +208,13 @@ def transform(preprocess: dict, records: pa.Table) -> tuple[torch.Tensor, ...]:
             raw[name] = dict(raw_numbers(records[name], name, column["kind"]))
             #: if spec.shape.texts
             if column["kind"] == "texts":
-                raw[name] |= words.topic_numbers(preprocess["texts"][name], records[name], name)
+                raw[name] |= words.text_numbers(preprocess["texts"][name], records[name], name)
             #: endif
         if column["scaling"] == "missing":
             first = next(iter(raw[name].values()))
             numeric.append(~np.isfinite(first))
         else:
-            values = raw[name][column["feature"]]
-            numeric.append(scale(column, np.where(np.isfinite(values), values, column["median"])))
+            numeric.append(scale(column, raw[name][column["feature"]]))
     categorical = [category_numbers(column, records[column["column"]]) for column in preprocess["categorical"]]
     return stack(numeric, records.num_rows, np.float32), stack(categorical, records.num_rows, np.int64)
 
@@ -237,7 +235,8 @@ def stack(columns: list, rows: int, dtype) -> torch.Tensor:
 
 
 def scale(column: dict, values: np.ndarray) -> np.ndarray:
-    """Scaled values, about normally distributed."""
+    """Scaled values, about normally distributed; a missing one is the median."""
+    values = np.where(np.isfinite(values), values, column["median"])
     if column["scaling"] == "quartiles":
         scaled = (values - column["median"]) / column["scale"]
         return scaled / np.hypot(1, scaled / SOFT_LIMIT)

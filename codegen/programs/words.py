@@ -1,4 +1,4 @@
-"""Reads the words of text columns: what a text is about, as a few numbers.
+"""Reads the words of text columns: what a text is about, and what it says of the target, as some numbers.
 
 Latent semantic analysis (Deerwester et al. 1990, "Indexing by Latent Semantic Analysis", doi:10.1002/(SICI)1097-4571
 (199009)41:6<391::AID-ASI1>3.0.CO;2-9), learned from the training rows only:
@@ -9,56 +9,119 @@ Latent semantic analysis (Deerwester et al. 1990, "Indexing by Latent Semantic A
 - Words that occur in the same texts lie in one direction: the few directions in which the texts differ most (a singular
   value decomposition, by random projections: Halko, Martinsson, Tropp 2011, arXiv:0909.4061) are the topics. A text
   becomes one number per topic: how far it lies in that direction.
+- Beside its topics a text has a few scores: how much its words speak for each target (word_scores.py).
 
 The order of the words is not read. Where words are not set apart (Chinese, Japanese, Thai), little is learned.
 """
 
 import base64
 from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
+import word_scores
 
+from worker.runtime.columns import Columns
 from worker.runtime.pulse import pulse
 
 BETWEEN_WORDS = r"[^\p{L}\p{N}_]+"
-KNOWN_WORDS = 10_000  # most frequent words kept per column
+KNOWN_WORDS, TOPIC_WORDS = 30_000, 10_000  # most frequent words kept per column; those of them that topics consist of
 LETTERS = 20_000  # of a longer text the beginning is read
-LEAST_TEXTS = 3  # that a word occurs in
-LEARN_ROWS = 20_000  # evenly spaced, that words and topics are learned from: more rows hardly change them
+LEAST_TEXTS = 2  # that a word occurs in
+LEARN_ROWS, TOPIC_ROWS = 100_000, 20_000  # learned from at most, evenly spaced: more rows hardly change the topics
+LEARN_LETTERS = 1 << 24  # learned from at most, of all columns together: they limit the memory that it takes
 BLOCK_ROWS = 2048  # whose words are in memory at a time
 OVERSAMPLING, PASSES = 10, 2  # of the random projections: directions more than wanted, times that they are refined
 APART = 1e-3  # by how much at most words weigh more than they do, where topics are found: see `shaded`
 NEGLIGIBLE = 1e-6  # directions in which texts differ by less, compared with the first, are rounding
 
 
-def some_rows(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """So many of the texts as words and topics are learned from."""
-    if len(texts) <= LEARN_ROWS:
-        return texts
-    return texts.take(pa.array(np.linspace(0, len(texts) - 1, LEARN_ROWS).astype(np.int64)))
+class Read(NamedTuple):
+    """What was learned from the texts of some training rows."""
+
+    rows: np.ndarray  # their places among the training rows, int64 [N]
+    learned: dict[str, dict]  # column -> its known words with their weights, topics and scores: JSON values
+    numbers: dict[str, dict[str, np.ndarray]]  # column -> feature -> what these rows have, float64 [N]
+    unseen: dict[str, np.ndarray]  # those of the features that are scores, which have not seen the rows' targets
 
 
-def learn(texts: pa.ChunkedArray, topics: int) -> dict:
-    """Known words, their weights and at most so many topics. Returns JSON values."""
+def learn(shape, table: Columns, targets: np.ndarray, classes: int) -> Read:
+    """Learn from training rows what topics and scores of texts are; `classes` is 0 where targets are numbers."""
+    rows = rows_to_learn(table, shape.texts)
+    texts = {name: table.take(rows)[name] for name in shape.texts}
+    learned = {name: learn_words(some) for name, some in texts.items()}
+    tables = {name: weighted(learned[name], some) for name, some in texts.items()}
+    for name, some in tables.items():
+        learned[name] |= learn_topics(some, shape.topics) | {"scores": shape.scores}
+
+    # the words of all columns foretell the targets together; a column's scores are its part of the sum
+    fold = word_scores.deal(list(texts.values()))
+    wanted = word_scores.aims(targets[rows], classes, shape.scores)
+    found = word_scores.find_weights(torch.cat(list(tables.values()), 1).coalesce(), wanted, fold)
+    numbers, unseen = {}, {}
+    for name, weights in zip(texts, found.split([some.shape[1] for some in tables.values()]), strict=True):
+        weights = weights.half().double()  # as they are kept
+        learned[name]["score_weights"] = packed(weights[:, -1].numpy())
+        values, topics = multiplied(learned[name], tables[name]), learned[name]["topics"]
+        values[:, topics:] = word_scores.unseen_scores(tables[name], weights, fold)
+        numbers[name] = named(learned[name], values, texts[name], name)
+        unseen |= list(numbers[name].items())[topics:]
+    return Read(rows, learned, numbers, unseen)
+
+
+def rows_to_learn(table: Columns, names: list[str]) -> np.ndarray:
+    """Places of the rows to learn from: all, or evenly spaced ones where rows or letters are very many."""
+    lengths = [pc.utf8_length(table[name].cast(pa.string())) for name in names]
+    lengths = [pc.min_element_wise(length, LETTERS, skip_nulls=False) for length in lengths]
+    letters = sum(pc.sum(length).as_py() or 0 for length in lengths)
+    count = min(table.num_rows, LEARN_ROWS, table.num_rows * LEARN_LETTERS // max(letters, 1))
+    return np.linspace(0, table.num_rows - 1, count).astype(np.int64)
+
+
+def learn_words(texts: pa.ChunkedArray) -> dict:
+    """Known words and their weights: JSON values."""
     known = count_words(texts)
     weights = np.log((1 + len(texts)) / (1 + known["texts"].to_numpy())) + 1
-    learned = {"words": known["word"].to_pylist(), "weights": weights.round(3).tolist()}
-    directions = find_directions(weighted(learned, texts), topics)
-    return learned | {"topics": directions.shape[1], "directions": packed(directions)}
+    return {"words": known["word"].to_pylist(), "weights": weights.round(3).tolist()}
 
 
-def topic_numbers(learned: dict, texts: pa.ChunkedArray, name: str) -> dict[str, np.ndarray]:
-    """Feature name -> float64 [N] for each topic, NaN where the text is missing."""
-    numbers = np.full((len(texts), learned["topics"]), np.nan)
-    directions = torch.from_numpy(unpacked(learned))
-    if learned["topics"]:
-        for rows, some in blocks(texts):
-            numbers[rows] = (weighted(learned, some) @ directions).numpy()
-    numbers[pc.is_null(texts).to_numpy()] = np.nan
-    return {f"{name}: topic {number}": values for number, values in enumerate(numbers.T, 1)}
+def learn_topics(table: torch.Tensor, topics: int) -> dict:
+    """At most so many topics: JSON values."""
+    some = np.linspace(0, len(table) - 1, min(len(table), TOPIC_ROWS)).astype(np.int64)
+    directions = find_directions(frequent(table.index_select(0, torch.from_numpy(some))), topics)
+    return {"topics": directions.shape[1], "directions": packed(directions)}
+
+
+def text_numbers(learned: dict, texts: pa.ChunkedArray, name: str) -> dict[str, np.ndarray]:
+    """Feature name -> float64 [N] for each topic and score, NaN where the text is missing."""
+    values = np.empty((len(texts), learned["topics"] + learned["scores"]))
+    for rows, some in blocks(texts):
+        values[rows] = multiplied(learned, weighted(learned, some))
+    return named(learned, values, texts, name)
+
+
+def multiplied(learned: dict, table: torch.Tensor) -> np.ndarray:
+    """The topics and scores of texts, float64 [N, topics + scores]."""
+    most = frequent(table)
+    directions = unpacked(learned["directions"], most.shape[1], learned["topics"])
+    score_weights = unpacked(learned["score_weights"], table.shape[1], learned["scores"])
+    return torch.cat([most @ directions, table @ score_weights], 1).numpy()
+
+
+def frequent(table: torch.Tensor) -> torch.Tensor:
+    """The part of the table with the words that topics consist of, which come first."""
+    return table.narrow_copy(1, 0, min(TOPIC_WORDS, table.shape[1])).coalesce()
+
+
+def named(learned: dict, values: np.ndarray, texts: pa.ChunkedArray, name: str) -> dict[str, np.ndarray]:
+    """Feature name -> its values, NaN where the text is missing."""
+    values[pc.is_null(texts).to_numpy()] = np.nan
+    kinds = [f"{kind} {number}" for kind in ("topic", "score") for number in range(1, learned[f"{kind}s"] + 1)]
+    return {f"{name}: {kind}": column for kind, column in zip(kinds, values.T, strict=True)}
 
 
 def blocks(texts: pa.ChunkedArray) -> Iterator[tuple[slice, pa.ChunkedArray]]:
@@ -142,7 +205,8 @@ def packed(directions: np.ndarray) -> str:
     return base64.b64encode(directions.astype("<f2").tobytes()).decode()
 
 
-def unpacked(learned: dict) -> np.ndarray:
-    """What `packed` has packed, float64 [words, topics]."""
-    numbers = np.frombuffer(base64.b64decode(learned["directions"]), "<f2")
-    return numbers.reshape(len(learned["words"]), learned["topics"]).astype(np.float64)
+@lru_cache(maxsize=128)  # rows to predict for come in many small parts
+def unpacked(text: str, rows: int, columns: int) -> torch.Tensor:
+    """What `packed` has packed, float64 [rows, columns]."""
+    numbers = np.frombuffer(base64.b64decode(text), "<f2").astype(np.float64)
+    return torch.from_numpy(numbers).view(rows, columns)

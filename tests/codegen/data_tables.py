@@ -42,8 +42,8 @@ def make_reviews(rows: int = ROWS) -> pa.Table:
 
 
 REVIEWS_SHAPE = {
-    "numeric": ["day"], "indicators": ["review"], "dates": [], "texts": ["review"], "topics": 8, "categorical": [],
-    "target": "label",
+    "numeric": ["day"], "indicators": ["review"], "dates": [], "texts": ["review"], "topics": 8, "scores": 1,
+    "categorical": [], "target": "label",
 }  # fmt: skip
 
 
@@ -54,6 +54,7 @@ def table_spec(task: str = "tabular_classification", target: str = "income", see
         "dates": ["joined"],
         "texts": ["note"],
         "topics": 8,
+        "scores": 1,
         "categorical": ["city"],
         "target": target,
     } | shape

@@ -63,7 +63,7 @@ def test_a_table_has_its_inputs_by_kind_and_its_features_in_order():
     assert shape["indicators"] == ["age"]
     assert shape["categorical"] == ["city"]
     assert shape["features"][:3] == ["age", "age: missing", "hours"]
-    assert len(shape["features"]) == 3 + 5 + 2 + shape["topics"] == 138
+    assert len(shape["features"]) == 3 + 5 + 2 + shape["topics"] + shape["scores"] == 36
     assert shape["cardinalities"] == [13]
     assert (shape["target"], shape["outputs"], shape["classes"]) == ("income", 2, ["high", "low"])
 

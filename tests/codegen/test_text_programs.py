@@ -20,7 +20,7 @@ def test_a_program_learns_what_reviews_say_and_reads_new_ones(tmp_path: Path) ->
     pa_csv.write_csv(make_reviews().drop_columns(["day"]), source)
     profile = profile_dataset(source, data, ProfileOptions(), lambda *_: None)
     folder = samples.program(data.parent, profile, alone=True, training={"epochs": 8})
-    assert "| `words.py` |" in (folder / "README.md").read_text()
+    assert all(f"| `{name}` |" in (folder / "README.md").read_text() for name in ("words.py", "word_scores.py"))
 
     done = samples.python(folder, "train.py", PYTHONPATH="")
     assert done.returncode == 0, done.stderr[-3000:]

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from codegen.profile.types import ColumnType
-from codegen.reading import table_shape, topics_of_a_text
+from codegen.reading import scores_of_a_text, table_shape, topics_of_a_text
 from codegen.resolve import resolve
 from codegen.spec import TaskSpec
 from tests.codegen.data_tables import REVIEWS_SHAPE, TABULAR, load_table, make_reviews
@@ -24,8 +24,18 @@ def texts(*values: str | None) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(values, pa.string())])
 
 
+def learn(some: pa.ChunkedArray, topics: int) -> dict:
+    learned = WORDS.learn_words(some)
+    learned |= WORDS.learn_topics(WORDS.weighted(learned, some), topics)
+    return learned | {"scores": 0, "score_weights": ""}
+
+
+def directions(learned: dict) -> torch.Tensor:
+    return WORDS.unpacked(learned["directions"], len(learned["words"]), learned["topics"])
+
+
 def numbers(learned: dict, some: pa.ChunkedArray) -> np.ndarray:
-    return np.stack(list(WORDS.topic_numbers(learned, some, "t").values()), axis=1)
+    return np.stack(list(WORDS.text_numbers(learned, some, "t").values()), axis=1)
 
 
 def test_a_word_is_a_run_of_letters_and_digits_in_lower_case():
@@ -42,14 +52,14 @@ def test_of_a_very_long_text_the_beginning_is_read():
 def test_the_most_frequent_words_are_known_each_counted_once_per_text(monkeypatch):
     monkeypatch.setattr(WORDS, "BLOCK_ROWS", 2)
     some = texts("a a a b", "a b", "c a", "b", "c c c c", None, "d d d d")
-    assert WORDS.count_words(some).to_pydict() == {"word": ["a", "b"], "texts": [3, 3]}
+    assert WORDS.count_words(some).to_pydict() == {"word": ["a", "b", "c"], "texts": [3, 3, 2]}
     monkeypatch.setattr(WORDS, "KNOWN_WORDS", 1)
     assert WORDS.count_words(some)["word"].to_pylist() == ["a"]
 
 
 def test_the_weight_of_a_word_is_its_tf_idf_in_a_text_of_length_one():
     some = texts("a a b", "a b", "a b", "a")
-    weights = WORDS.weighted(WORDS.learn(some, 2), some).to_dense().numpy()
+    weights = WORDS.weighted(learn(some, 2), some).to_dense().numpy()
     expected = np.array([1 + np.log(2), round(np.log(5 / 4) + 1, 3)])
     np.testing.assert_allclose(weights[0], expected / np.linalg.norm(expected))
     np.testing.assert_allclose(np.linalg.norm(weights, axis=1), 1)
@@ -57,7 +67,7 @@ def test_the_weight_of_a_word_is_its_tf_idf_in_a_text_of_length_one():
 
 def test_topics_are_the_directions_of_a_whole_singular_value_decomposition():
     some = make_reviews()["review"]
-    learned = WORDS.learn(some, 8)
+    learned = learn(some, 8)
     weights = WORDS.weighted(learned, some).to_dense().numpy()
     largest = np.linalg.svd(weights, compute_uv=False)[:8]
     kept = np.linalg.norm(np.nan_to_num(numbers(learned, some)))
@@ -71,8 +81,8 @@ def test_topics_are_the_directions_of_a_whole_singular_value_decomposition():
 )
 def test_topics_are_the_same_where_texts_differ_as_much_in_many_directions(some, monkeypatch):
     """There another order of sums, as of another processor, would rotate them: here it is that of the texts."""
-    learned, turned = WORDS.learn(some, 16), WORDS.learn(pa.chunked_array([some.combine_chunks()[::-1]]), 16)
-    np.testing.assert_array_equal(WORDS.unpacked(learned), WORDS.unpacked(turned))
+    learned, turned = learn(some, 16), learn(pa.chunked_array([some.combine_chunks()[::-1]]), 16)
+    assert torch.equal(directions(learned), directions(turned))
 
 
 def test_no_two_words_weigh_alike_where_topics_are_found():
@@ -85,32 +95,36 @@ def test_no_two_words_weigh_alike_where_topics_are_found():
 def test_topics_are_the_same_whatever_was_drawn_before_and_draw_nothing_themselves():
     some = make_reviews()["review"]
     torch.manual_seed(1)
-    first, after = WORDS.learn(some, 8), torch.rand(1)
+    first, after = learn(some, 8), torch.rand(1)
     torch.manual_seed(1)
     assert torch.equal(torch.rand(1), after)
-    assert WORDS.learn(some, 8) == first
+    assert learn(some, 8) == first
 
 
 def test_a_text_alone_has_the_numbers_that_it_has_among_others(monkeypatch):
     some = make_reviews()["review"]
-    learned = WORDS.learn(some, 8)
+    learned = learn(some, 8)
     whole = numbers(learned, some)
     monkeypatch.setattr(WORDS, "BLOCK_ROWS", 7)
     np.testing.assert_allclose(numbers(learned, some), whole, atol=1e-12)
     np.testing.assert_allclose(numbers(learned, some.slice(3, 1)), whole[3:4], atol=1e-12)
 
 
-def test_of_very_many_texts_words_are_learned_from_some_at_even_distances(monkeypatch):
-    monkeypatch.setattr(WORDS, "LEARN_ROWS", 3)
-    assert WORDS.some_rows(texts(*"abcde")).to_pylist() == ["a", "c", "e"]
-    assert WORDS.some_rows(texts(*"ab")).to_pylist() == ["a", "b"]
+@pytest.mark.parametrize(
+    ("name", "most", "taken"), [("LEARN_ROWS", 3, [0, 2, 4]), ("LEARN_LETTERS", 8, [0, 2, 4]), ("LETTERS", 0, range(5))]
+)
+def test_of_very_many_or_long_texts_words_are_learned_from_some_at_even_distances(name, most, taken, monkeypatch):
+    table = pa.table({"a": ["long", "long", None, "", "long"], "b": [None] * 5})
+    assert WORDS.rows_to_learn(table, ["a", "b"]).tolist() == list(range(5))
+    monkeypatch.setattr(WORDS, name, most)
+    assert WORDS.rows_to_learn(table, ["a", "b"]).tolist() == list(taken)
 
 
 @pytest.mark.parametrize("values", [["x"] * 9, [None] * 9, [str(row) for row in range(9)]], ids=["one", "none", "each"])
 def test_texts_that_have_nothing_in_common_or_no_difference_give_few_topics(values: list[str | None]):
-    learned = WORDS.learn(texts(*values), 8)
+    learned = learn(texts(*values), 8)
     assert learned["topics"] == (1 if values[0] == "x" else 0)
-    assert len(WORDS.topic_numbers(learned, texts("x", None), "t")) == learned["topics"]
+    assert len(WORDS.text_numbers(learned, texts("x", None), "t")) == learned["topics"]
 
 
 def test_reviews_are_told_apart_by_their_words(tmp_path):
@@ -141,20 +155,27 @@ def test_predictions_read_words_exactly_as_training_did(tmp_path):
 
 
 def test_a_column_of_text_becomes_fewer_numbers_where_rows_are_few_or_texts_many():
-    assert [topics_of_a_text(rows, 1) for rows in (5, 200, 1280, 10**6)] == [1, 20, 128, 128]
+    assert [topics_of_a_text(rows, 1) for rows in (5, 400, 25_600, 10**6)] == [1, 2, 128, 128]
+    assert [topics_of_a_text(rows, 2) for rows in (400, 25_600)] == [1, 64]
     assert [topics_of_a_text(10**6, count) for count in (2, 8, 100)] == [128, 32, 8]
 
 
-def test_the_spec_names_the_topics_of_each_text_behind_all_other_numbers():
+def test_a_column_of_text_has_a_score_per_class_within_limits_and_one_for_two_classes_or_a_number():
+    assert [scores_of_a_text(outputs, 1) for outputs in (1, 2, 3, 20, 300)] == [1, 1, 3, 20, 20]
+    assert [scores_of_a_text(300, count) for count in (3, 8, 100)] == [20, 8, 1]
+
+
+def test_the_spec_names_topics_and_scores_of_each_text_behind_all_other_numbers():
     columns = [column("note", ColumnType.TEXT, missing=3), column("age", ColumnType.NUMERIC)]
-    shape = table_shape(columns, 30)
+    shape = table_shape(columns, 600)
     lengths = ["age", "note: characters", "note: missing", "note: words"]
-    assert shape["features"] == [*lengths, *(f"note: topic {number}" for number in (1, 2, 3))]
-    assert shape["topics"] == 3 and "topics" not in table_shape(columns[1:], 30)
+    assert shape["features"] == [*lengths, *(f"note: topic {number}" for number in (1, 2, 3)), "note: score 1"]
+    assert (shape["topics"], shape["scores"]) == (3, 1)
+    assert not {"topics", "scores"} & set(table_shape(columns[1:], 30))
 
 
 def test_what_becomes_of_a_text_is_told_with_the_choices():
-    (told,) = [guess for guess in resolve(TaskSpec(), table(200), TWO_CORES).guesses if guess.field == "shape.topics"]
-    assert told.value == 20 and "the words of note become" in told.reason and "200 rows bear no more" in told.reason
+    (told,) = [guess for guess in resolve(TaskSpec(), table(400), TWO_CORES).guesses if guess.field == "shape.topics"]
+    assert told.value == 2 and "the words of note become" in told.reason and "400 rows bear no more" in told.reason
     without = TaskSpec.model_validate({"data": {"exclude": ["note"]}})
     assert "shape.topics" not in {guess.field for guess in resolve(without, table(200), TWO_CORES).guesses}

@@ -47,8 +47,15 @@ def test_words_are_read_by_the_script_as_in_training(tmp_path) -> None:
     sample = pa.table({"review": pa.array(texts, pa.string()), "day": np.linspace(-1, 1, len(texts))})
     tensors = [tensor.numpy() for tensor in TABULAR.transform(dataset.preprocess, sample)]
     made = predict_table.encode(dataset.preprocess, _plain_rows(sample))
-    assert made[0].shape[1] == 12  # a number, two lengths, one indicator, eight topics
+    assert made[0].shape[1] == 13  # a number, two lengths, one indicator, eight topics, a score
     np.testing.assert_allclose(made[0], tensors[0], rtol=1e-5, atol=1e-5)
+
+
+def test_words_of_models_without_scores_are_read_as_before() -> None:
+    learned = {"words": ["a", "b"], "weights": [1.0, 1.0], "topics": 1, "directions": "ADwAQA=="}  # 1 and 2
+    found = predict_table.encode_words(learned, ["A", "b b", "c", ""])
+    np.testing.assert_allclose(found.pop("topic 1"), [1, 2, 0, np.nan])
+    assert not found
 
 
 @pytest.mark.parametrize(("missing", "numbers"), [({}, [2, 0, 0]), ({"missing": False}, [2, 0, 0]),

@@ -50,7 +50,7 @@ from worker.runtime.failures import ProgramFailure, describe
 from worker.runtime.inspection.few_rows import LIMIT_BYTES, FewRows, GivenShapeSpec, few_rows
 from worker.runtime.inspection.standin import Enough, StandIn, drive
 from worker.runtime.inspection.tracer import Step, Tracer
-from worker.runtime.inspection.workloads import Seen, loading_of, workload
+from worker.runtime.inspection.workloads import Seen, loading_of, text_bytes, workload
 from worker.runtime.loss_scale import LossScale
 from worker.runtime.pipeline.blocks import TRIED_ROWS, Chain
 from worker.runtime.precision import Rounding
@@ -246,6 +246,7 @@ def _trace(program: Path, run: TraceRun, rows: FewRows) -> dict[str, Any]:
         compression=str(run.spec.training.get("compression", "none")),
         pieces=run.pieces(), load_s=run.load_s,
         loading=loading_of(run.spec.task, (program / "data.py").read_text(encoding="utf-8")),
+        text_bytes=text_bytes(run.spec, program, rows.folder) / rows.share,
     )  # fmt: skip
     body = workload(seen)
     if len(body.get("pieces", ())) > MOST_PIECES or _is_too_large(body):

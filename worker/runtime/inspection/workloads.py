@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -14,6 +16,7 @@ from worker.runtime.data import Dataset, Part
 from worker.runtime.evaluation import SAMPLE_ROWS
 from worker.runtime.inspection.operators import Entry
 from worker.runtime.inspection.tracer import Step
+from worker.runtime.spec import Spec
 from worker.runtime.synced_norm import can_share
 
 VERSION = 1
@@ -26,6 +29,11 @@ once more as they are shared out to the parts; a table read whole has 64 bits in
 Measured: docs/estimation.md, Memory."""
 LOADING_BY_COLUMN = (1.0, 130)
 """Of a table that is read one column at a time: to share its rows out, numbers of them are sorted."""
+LEARNED_LETTERS = 1 << 24
+"""That the words of texts are learned from at most: `LEARN_LETTERS` of the program's words.py."""
+WORDS_TIMES, WORDS_BYTES = 12.0, 64 << 20
+"""(times the texts that are learned from, bytes beside them) that learning their words takes, before rows are shared
+out. Measured: docs/estimation.md, Memory."""
 _READS_COLUMNS = re.compile(r"^\s*(?:from|import)\s+worker\.runtime\.columns\b", re.MULTILINE)
 FIXED = frozenset({"in", "out", "kernel", "size", "groups", "queries", "keys", "width"})
 """Of a shape: what belongs to the model, not to the batch."""
@@ -52,6 +60,8 @@ class Seen:
     """Between the places where the program can be cut into stages."""
     loading: tuple[float, int] = (0.0, 0)
     """The peak while rows are read (`LOADING`)."""
+    text_bytes: float = 0.0
+    """Of the columns in all rows whose words are learned."""
     load_s: float = 0.0
     """Seconds until the rows were read and the model was built."""
     precision: str = "auto"
@@ -65,6 +75,22 @@ def loading_of(task: str, data_source: str) -> tuple[float, int]:
     if task.startswith("tabular") and _READS_COLUMNS.search(data_source):
         return LOADING_BY_COLUMN
     return LOADING.get(task, (0.0, 0))
+
+
+def words_peak(text_bytes: float) -> float:
+    """Bytes while words are learned: a column is there as it is read and as its rows are chosen."""
+    return 2 * text_bytes + WORDS_TIMES * min(text_bytes, LEARNED_LETTERS) + WORDS_BYTES if text_bytes else 0.0
+
+
+def text_bytes(spec: Spec, program: Path, data: Path) -> int:
+    """Size of the columns whose words the program learns; an older one has no words.py."""
+    names, table = set(spec.shape.get("texts", ())), data / "table.parquet"
+    if not names or not table.is_file() or not (program / "words.py").is_file():
+        return 0
+    metadata = pq.read_metadata(table)
+    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    columns = (group.column(place) for group in groups for place in range(group.num_columns))
+    return sum(column.total_uncompressed_size for column in columns if column.path_in_schema in names)
 
 
 def trained(net: nn.Module) -> list[nn.Parameter]:
@@ -92,6 +118,7 @@ def workload(seen: Seen) -> dict[str, Any]:
     all_parts = (dataset.train, dataset.val, dataset.test)
     dataset_bytes, dataset_rows = sum(map(_bytes, all_parts)) / share, sum(map(len, all_parts)) / share
     loading_times, loading_row_bytes = seen.loading
+    shared_out = loading_times * dataset_bytes + loading_row_bytes * dataset_rows
     return {
         "version": VERSION,
         "batch_size": seen.batch_size,
@@ -103,7 +130,7 @@ def workload(seen: Seen) -> dict[str, Any]:
         "evaluation_bytes": float(seen.evaluation_bytes),
         "data_bytes": round(_bytes(dataset.train) / share),
         "dataset_bytes": round(dataset_bytes),
-        "loading_bytes": round(loading_times * dataset_bytes + loading_row_bytes * dataset_rows),
+        "loading_bytes": round(max(shared_out, words_peak(seen.text_bytes))),
         "fixed_parameters_ops": len(weights),
         "train_rows": round(len(dataset.train) / share),
         "evaluated_rows": _evaluated(seen),

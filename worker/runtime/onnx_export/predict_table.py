@@ -14,7 +14,8 @@ training rows:
 - Categories: the place in the list of known values, from 1 on; 0 for any other, after the last for a missing one where
   the training rows had such.
 - Dates, like 2020-01-31 or 2020-01-31 08:30:00: days since 1970, year, month, weekday, hour. Texts: their length in
-  characters and in words, and how far they lie in the directions of the topics that words of the training rows have.
+  characters and in words, how far they lie in the directions of the topics that words of the training rows have, and
+  their scores: the sums of what each of their words says of the target.
 """
 
 import argparse
@@ -28,6 +29,7 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -58,9 +60,9 @@ def encode(preprocess: dict[str, Any], rows: list[dict[str, str]], first: int = 
     texts = {name: [plain(row.get(name, "")) for row in rows] for name in columns}
     spelling = preprocess.get("spelling", {})
     read = preprocess.get("texts", {})
-    topics = {name: encode_topics(learned, texts[name]) for name, learned in read.items() if name in texts}
+    words = {name: encode_words(learned, texts[name]) for name, learned in read.items() if name in texts}
     numeric = [
-        encode_number(entry, texts[entry["column"]], spelling, first, topics.get(entry["column"]))
+        encode_number(entry, texts[entry["column"]], spelling, first, words.get(entry["column"], {}))
         for entry in preprocess["numeric"]
     ]
     categorical = [encode_category(entry, texts[entry["column"]]) for entry in preprocess["categorical"]]
@@ -100,13 +102,13 @@ def encode_category(entry: dict[str, Any], texts: list[str]) -> np.ndarray:
 
 
 def encode_number(
-    entry: dict[str, Any], texts: list[str], spelling: dict[str, str], first: int, topics: np.ndarray | None
+    entry: dict[str, Any], texts: list[str], spelling: dict[str, str], first: int, words: dict[str, np.ndarray]
 ) -> np.ndarray:
-    """One column [N] of the model's numbers; `first`: number of its first row, `topics` [N, T]: of a column of text."""
+    """One column [N] of the model's numbers; `first`: number of its first row, `words`: see `encode_words`."""
     name, kind, feature = entry["column"], entry["kind"], entry["feature"].removeprefix(f"{entry['column']}: ")
     read = {"numeric": number, "dates": date_number, "texts": text_number}[kind]
-    if topics is not None and feature.startswith("topic "):
-        values = topics[:, int(feature.removeprefix("topic ")) - 1]
+    if feature in words:
+        values = words[feature]
     else:
         values = np.array(
             [value_of(read, text, feature, spelling.get(name, ""), name, row) for row, text in enumerate(texts, first)]
@@ -146,20 +148,36 @@ def text_number(text: str, feature: str, _spelled: str) -> float:
     return float(len(text) if feature == "characters" else len(text.split()))
 
 
-def encode_topics(learned: dict[str, Any], texts: list[str]) -> np.ndarray:
-    """How far each text lies in the direction of each topic [N, T]; NaN where it is missing."""
+def encode_words(learned: dict[str, Any], texts: list[str]) -> dict[str, np.ndarray]:
+    """How far each text lies in the direction of each topic, and its scores, [N] each; NaN where it is missing.
+
+    Models of before have no scores.
+    """
     places = {word: place for place, word in enumerate(learned["words"])}
-    directions = np.frombuffer(base64.b64decode(learned["directions"]), "<f2").astype(np.float64)
-    directions = directions.reshape(len(places), learned["topics"])
-    found = np.full((len(texts), learned["topics"]), math.nan)
+    directions = unpacked(learned["directions"], learned["topics"])
+    scores = np.empty((len(places), 0))
+    if "scores" in learned:
+        scores = unpacked(learned["score_weights"], learned["scores"])
+    found = np.full((len(texts), learned["topics"] + scores.shape[1]), math.nan)
     for row, text in enumerate(texts):
         if not text:
             continue
         lowered = "".join(letter.lower()[0] for letter in text[:LETTERS])  # whole words have another last sigma
         times = Counter(places[word] for word in re.findall(r"\w+", lowered) if word in places)
         weights = np.array([(1 + math.log(count)) * learned["weights"][place] for place, count in times.items()])
-        found[row] = weights @ directions[list(times)] / np.sqrt(weights @ weights) if times else 0.0
-    return found
+        weights = weights / np.sqrt(weights @ weights) if times else weights
+        known = np.array(list(times), np.int64)
+        of_topics = known < len(directions)  # which consist of the most frequent words
+        found[row] = [*weights[of_topics] @ directions[known[of_topics]], *weights @ scores[known]]
+    names = [f"topic {number + 1}" for number in range(learned["topics"])]
+    names += [f"score {number + 1}" for number in range(scores.shape[1])]
+    return dict(zip(names, found.T, strict=True))
+
+
+@lru_cache(maxsize=128)
+def unpacked(text: str, columns: int) -> np.ndarray:
+    """Numbers [words, columns] that lie in preprocess.json as the Base64 of their float16."""
+    return np.frombuffer(base64.b64decode(text), "<f2").astype(np.float64).reshape(-1, max(1, columns))[:, :columns]
 
 
 def scaled(entry: dict[str, Any], values: np.ndarray) -> np.ndarray:

@@ -1,0 +1,37 @@
+"""How much memory learning the words of texts is foretold to take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.csv as pa_csv
+
+from codegen.profile import profile_dataset
+from codegen.profile.types import ProfileOptions
+from tests.codegen.data_tables import make_reviews
+from tests.codegen.programs import module
+from tests.worker.runtime.samples import program
+from tests.worker.runtime.traces import traced
+from worker.runtime.inspection import workloads
+
+
+def test_learning_words_counts_where_a_program_learns_them(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    pa_csv.write_csv(make_reviews(), tmp_path / "reviews.csv")
+    profile = profile_dataset(tmp_path / "reviews.csv", data, ProfileOptions(), lambda *_: None)
+    folder = program(tmp_path / "program", profile, model={"family": "mlp"})
+    learning = traced(folder, data)
+    letters = sum(len(text or "") for text in make_reviews()["review"].to_pylist())
+    least = workloads.WORDS_BYTES + workloads.WORDS_TIMES * letters
+    assert least < learning.loading_bytes < least + 20 * letters
+    (folder / "words.py").rename(folder / "word_list.py")
+    data_py = (folder / "data.py").read_text()
+    (folder / "data.py").write_text(data_py.replace("import words\n", "import word_list as words\n"))
+    assert traced(folder, data).loading_bytes < learning.loading_bytes
+
+
+def test_what_learning_takes_is_limited_as_it_is_in_programs() -> None:
+    assert workloads.LEARNED_LETTERS == module("words.py").LEARN_LETTERS
+    huge, twice = (workloads.words_peak(times * 1e9) for times in (1, 2))
+    assert twice - huge == 2e9 and workloads.words_peak(0) == 0
