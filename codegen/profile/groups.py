@@ -82,7 +82,7 @@ def _finding(column: ColumnProfile, profile: DatasetProfile, same: bool) -> Find
         message=f"'{column.name}' looks like the name of a group: {most}{counted(column.unique, 'value')}, each in "
         f"about {counted(round(each), 'row')}{told}.",
         meaning="With a random split rows of one group lie in training and in test, and the figures are too good for "
-        "groups that the model has never seen. A split by group with this column (under Data in the form, data.split in "
-        "YAML) keeps each group in one part.",
+        "groups that the model has never seen. A split by group with this column (under Data in the form, "
+        "data.split in YAML) keeps each group in one part.",
         column=column.name,
     )

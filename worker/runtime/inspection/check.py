@@ -1,8 +1,8 @@
 """Try a program before it is run: `python -m worker.runtime.inspection.check --program FOLDER --data FOLDER`.
 
 Compiles every file, loads the data, builds the model, makes one forward and one backward pass on a few real rows, and
-runs train.py for its first steps. The last line printed is JSON: {ok, problem: {code, message, hint, file, line, traceback} or null, parameters,
-output_shape, notes}. Exit code 0 if all is well, else EXIT_REPORTED.
+runs train.py for its first steps. The last line printed is JSON: {ok, problem: {code, message, hint,
+file, line, traceback} or null, parameters, output_shape, notes}. Exit code 0 if all is well, else EXIT_REPORTED.
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ def regression_charts(true: Floats, predicted: Floats, rows: NDArray[np.int64]) 
 def _residuals(residuals: Floats) -> Chart:
     counts, edges = np.histogram(residuals, bins=min(RESIDUAL_BINS, max(5, len(residuals) // 10)))
     rows = [[float(edges[i]), float(edges[i + 1]), int(count)] for i, count in enumerate(counts)]
-    note = f"Predicted minus true: mean {number_words(residuals.mean())}, standard deviation {number_words(residuals.std())}."
+    mean, spread = number_words(residuals.mean()), number_words(residuals.std())
+    note = f"Predicted minus true: mean {mean}, standard deviation {spread}."
     return chart("residuals", "Residuals", "histogram", ["from", "to", "rows"], rows, note)
 
 
