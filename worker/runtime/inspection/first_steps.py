@@ -22,9 +22,9 @@ STEPS = 2
 class FirstSteps(StandIn):
     """Leaves train.py after its first steps; one that takes no batches here, where it evaluates or finishes."""
 
-    def start_weights(self, net: nn.Module) -> tuple[str, ...]:
+    def start_weights(self, net: nn.Module) -> str:
         """A step runs with any weights."""
-        return ()
+        return ""
 
     def batches(self, part: Part) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
         """The first batches of a run."""
