@@ -212,7 +212,8 @@ class PoolForm(Tabler):
         required=False,
         error_messages={"invalid": "This is not JSON: an object of objects, in double quotes."},
         label="Watts of devices that no meter reads",
-        help_text='Over the shipped table, by model or kind: {"cpu": {"idle_w": 1.5, "busy_w": 8}}',
+        help_text="Over the shipped table, by model or kind; idle watts also over what meters read: "
+        '{"cpu": {"idle_w": 1.5, "busy_w": 8}}',
         widget=forms.Textarea(attrs={"rows": 3, "class": "form-control mono", "spellcheck": "false"}),
     )
 

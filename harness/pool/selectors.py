@@ -54,6 +54,8 @@ class NodeRow:
 
     name: str
     state: str
+    drain_wanted: bool
+    """`Node.drain_wanted`: also of a node that is down."""
     cpu_cores: int
     memory_bytes: int
     sandbox_level: int
@@ -122,6 +124,7 @@ def pool_overview() -> PoolOverview:
         NodeRow(
             name=node.name,
             state=node.state,
+            drain_wanted=node.drain_wanted,
             cpu_cores=node.cpu_cores,
             memory_bytes=node.memory_bytes,
             sandbox_level=node.sandbox_level,

@@ -54,7 +54,7 @@ from scheduler.estimation.device_parts import PowerModel
 router = Router()
 health_router = Router()
 _NODE = (
-    *("name", "state", "cpu_cores", "memory_bytes", "sandbox_level", "sandbox_reason", "description"),
+    *("name", "state", "drain_wanted", "cpu_cores", "memory_bytes", "sandbox_level", "sandbox_reason", "description"),
     *("heartbeat_age_s", "address", "near", "check"),
 )
 

@@ -48,6 +48,9 @@ class NodeOut(Schema):
 
     name: str = Field(examples=["node-1"])
     state: str = Field(description="`up`, `drain` or `down`.", examples=["up"])
+    drain_wanted: bool = Field(
+        description="An admin drained it. Of a node that is down: it takes no jobs once it is back."
+    )
     cpu_cores: int
     memory_bytes: int
     sandbox_level: int = Field(description="Strongest level that works there, 0-3.")

@@ -61,7 +61,8 @@ def _row(node: Json) -> tuple[object, ...]:
     held = f"{busy}/{len(devices)}"
     level = f"L{node['sandbox_level']}"
     memory, models = size(node["memory_bytes"]), _models_words(devices)
-    return node["name"], node["state"], node["cpu_cores"], memory, models, held, level, ", ".join(jobs)
+    state = "down, drained" if node["state"] == "down" and node.get("drain_wanted") else node["state"]
+    return node["name"], state, node["cpu_cores"], memory, models, held, level, ", ".join(jobs)
 
 
 def _models_words(devices: list[Json]) -> str:

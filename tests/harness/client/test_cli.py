@@ -17,7 +17,7 @@ from django.utils import timezone
 from harness.calibration.models import DeviceModelRow
 from harness.client.cli.app import app
 from harness.jobs.models import Job
-from harness.pool.models import Device
+from harness.pool.models import Device, Node
 from scheduler.estimation.device_parts import NodePace
 from scheduler.estimation.prior import prior_for
 from tests.harness.client.conftest import Dlh, state_set
@@ -221,6 +221,9 @@ def test_the_pool_is_shown_and_changed_by_admins(
     assert "node-2  not joined yet" in dlh("pool").out and "draining" not in dlh("pool").out
     dlh("pool", "drain", "node-1")
     assert "0 free, 2 down, draining or not seen, 0 jobs wait." in dlh("pool").out
+    Node.objects.filter(name="node-1").update(state="down")
+    assert "down, drained" in dlh("pool").out
+    Node.objects.filter(name="node-1").update(state="drain")
     dlh("pool", "undrain", "node-1")
     assert {node["name"] for node in dlh("pool", "--json").json["nodes"]} == {"node-1", "node-2"}
     assert dlh("pool", "rm", "node-2", "--json").json["ok"]

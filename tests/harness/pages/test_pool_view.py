@@ -50,6 +50,17 @@ def test_nodes_are_found_by_name_rack_model_and_state(world: SimpleNamespace, ow
     assert "No such node" in shown(owner, "?q=nowhere") and names(shown(owner, "?q=nowhere")) == []
 
 
+def test_a_drained_node_that_is_down_says_so_and_can_be_let_in_again(world: SimpleNamespace, owner: Client) -> None:
+    add(1, state="down")
+    owner.force_login(world.admin)
+    place = "/pool/nodes/rack-000/undrain/"
+    assert place not in shown(owner) and "It was drained" not in shown(owner)
+    Node.objects.filter(name="rack-000").update(drain_wanted=True)
+    assert place in shown(owner) and "It was drained" in shown(owner)
+    drained = {node["name"]: node["drain_wanted"] for node in owner.get("/api/v1/pool").json()["nodes"]}
+    assert drained["rack-000"] and not drained["node-1"]
+
+
 def test_an_admin_may_slow_down_the_devices_of_the_nodes_that_are_shown(world: SimpleNamespace, owner: Client) -> None:
     add(NODES_SHOWN)
     owner.force_login(world.admin)
