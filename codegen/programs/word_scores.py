@@ -23,7 +23,7 @@ from worker.runtime.pulse import pulse
 
 FOLDS = 4
 STRENGTHS = (1.0, 3.0, 10.0, 30.0)  # one of them is chosen; a text's weights have length 1
-TRIED_ROWS = 3000  # that it is chosen with, at most
+TRIED_ROWS = 5000  # that it is chosen with, at most
 STEPS = 12  # of the conjugate gradients: always as many, so that rounding has no say in when they end
 TINY = 1e-300  # instead of 0 below a fraction, where nothing is left to do
 

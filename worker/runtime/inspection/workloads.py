@@ -31,9 +31,9 @@ LOADING_BY_COLUMN = (1.0, 130)
 """Of a table that is read one column at a time: to share its rows out, numbers of them are sorted."""
 LEARNED_LETTERS = 1 << 24
 """That the words of texts are learned from at most: `LEARN_LETTERS` of the program's words.py."""
-WORDS_TIMES, WORDS_BYTES = 12.0, 64 << 20
-"""(times the texts that are learned from, bytes beside them) that learning their words takes, before rows are shared
-out. Measured: docs/estimation.md, Memory."""
+COLUMN_TIMES, WORDS_TIMES, WORDS_BYTES, SCORE_BYTES = 3.0, 24.0, 96 << 20, 9 << 20
+"""What learning words takes before rows are shared out: times the columns of text (as they are read, and as their rows
+are chosen), times what is learned from, bytes beside, bytes for each score. Measured: docs/estimation.md, Memory."""
 _READS_COLUMNS = re.compile(r"^\s*(?:from|import)\s+worker\.runtime\.columns\b", re.MULTILINE)
 FIXED = frozenset({"in", "out", "kernel", "size", "groups", "queries", "keys", "width"})
 """Of a shape: what belongs to the model, not to the batch."""
@@ -62,6 +62,8 @@ class Seen:
     """The peak while rows are read (`LOADING`)."""
     text_bytes: float = 0.0
     """Of the columns in all rows whose words are learned."""
+    scores: int = 0
+    """That all these columns have together."""
     load_s: float = 0.0
     """Seconds until the rows were read and the model was built."""
     precision: str = "auto"
@@ -77,9 +79,12 @@ def loading_of(task: str, data_source: str) -> tuple[float, int]:
     return LOADING.get(task, (0.0, 0))
 
 
-def words_peak(text_bytes: float) -> float:
-    """Bytes while words are learned: a column is there as it is read and as its rows are chosen."""
-    return 2 * text_bytes + WORDS_TIMES * min(text_bytes, LEARNED_LETTERS) + WORDS_BYTES if text_bytes else 0.0
+def words_peak(text_bytes: float, scores: int) -> float:
+    """Bytes while words are learned; 0 without texts."""
+    if not text_bytes:
+        return 0.0
+    learned = WORDS_TIMES * min(text_bytes, LEARNED_LETTERS)
+    return COLUMN_TIMES * text_bytes + learned + WORDS_BYTES + SCORE_BYTES * scores
 
 
 def text_bytes(spec: Spec, program: Path, data: Path) -> int:
@@ -130,7 +135,7 @@ def workload(seen: Seen) -> dict[str, Any]:
         "evaluation_bytes": float(seen.evaluation_bytes),
         "data_bytes": round(_bytes(dataset.train) / share),
         "dataset_bytes": round(dataset_bytes),
-        "loading_bytes": round(max(shared_out, words_peak(seen.text_bytes))),
+        "loading_bytes": round(max(shared_out, words_peak(seen.text_bytes, seen.scores))),
         "fixed_parameters_ops": len(weights),
         "train_rows": round(len(dataset.train) / share),
         "evaluated_rows": _evaluated(seen),

@@ -23,7 +23,7 @@ def test_learning_words_counts_where_a_program_learns_them(tmp_path: Path) -> No
     folder = program(tmp_path / "program", profile, model={"family": "mlp"})
     learning = traced(folder, data)
     letters = sum(len(text or "") for text in make_reviews()["review"].to_pylist())
-    least = workloads.WORDS_BYTES + workloads.WORDS_TIMES * letters
+    least = workloads.WORDS_BYTES + workloads.SCORE_BYTES + workloads.WORDS_TIMES * letters
     assert least < learning.loading_bytes < least + 20 * letters
     (folder / "words.py").rename(folder / "word_list.py")
     data_py = (folder / "data.py").read_text()
@@ -33,5 +33,5 @@ def test_learning_words_counts_where_a_program_learns_them(tmp_path: Path) -> No
 
 def test_what_learning_takes_is_limited_as_it_is_in_programs() -> None:
     assert workloads.LEARNED_LETTERS == module("words.py").LEARN_LETTERS
-    huge, twice = (workloads.words_peak(times * 1e9) for times in (1, 2))
-    assert twice - huge == 2e9 and workloads.words_peak(0) == 0
+    huge, twice = (workloads.words_peak(times * 1e9, scores=5) for times in (1, 2))
+    assert twice - huge == workloads.COLUMN_TIMES * 1e9 and workloads.words_peak(0, scores=5) == 0
