@@ -21,7 +21,7 @@ from codegen.program_spec import dump_program_spec
 from codegen.render import literal, render, runtime_files
 from codegen.resolve import resolve
 from codegen.spec import Task, TaskSpec
-from codegen.types import PROGRAM_FILES, WORDS_FILE, SpecError
+from codegen.types import HISTORY_FILE, PROGRAM_FILES, WORDS_FILE, SpecError
 from tests.worker.runtime import samples
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -81,7 +81,7 @@ def test_default_programs_match_the_golden_files(task: Task, profiles: dict[Task
     """`UPDATE_GOLDEN=1` writes them anew; read the diff before committing it."""
     _, profile = profiles[task]
     program = render(resolve(TaskSpec(), profile, samples.HARDWARE), profile)
-    assert tuple(program.files) == tuple(name for name in PROGRAM_FILES if name != WORDS_FILE)
+    assert tuple(program.files) == tuple(name for name in PROGRAM_FILES if name not in (WORDS_FILE, HISTORY_FILE))
     for name, text in program.files.items():
         path = GOLDEN / task.value / (f"{name}.txt" if name.endswith(".py") else name)
         if os.environ.get("UPDATE_GOLDEN"):

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from PIL import Image, UnidentifiedImageError
 from safetensors.torch import load_file
@@ -49,6 +50,7 @@ INPUTS_KEPT = 1000
 """Rows of the input that a .json repeats, for a page to show; the CSV has them all."""
 INPUT_VALUES_KEPT = 200_000
 """Of wide inputs fewer rows."""
+HISTORY_KEPT, SERIES_KEPT = 200, 5
 ANSWERED = "answered"  # beside `output.json` lies `output-answered.csv`, the person's own file with the answer
 
 
@@ -177,6 +179,27 @@ def _picture(name: str, body: bytes) -> Image.Image:
             raise InputError(f"{name} is not a picture that can be read ({error}).", _PICTURES) from None
 
 
+def read_series(about: dict[str, Any], path: Path, tell: Callable[[str], None] = print) -> pa.Table:
+    """Newer rows of a forecast, read as those of the data. Raises `InputError`."""
+    table = read_rows(path)
+    if table.num_rows == 0:
+        raise InputError("The input has no rows.", "Give a header line and at least one row.")
+    numbers = [{"column": name, "kind": "numeric"} for name in (about["target"], *about["numeric"])]
+    entries = [*numbers, {"column": about["time"], "kind": "dates"}]
+    words = [{"column": name, "values": ()} for name in about["categorical"]]
+    known = {"numeric": entries, "categorical": words, "spelling": about["spelling"], "missing": about["missing"]}
+    return as_trained(known, table, tell)
+
+
+def series_end(about: dict[str, Any], past: pa.Table) -> dict[str, Any]:
+    """The last rows of the first series that a forecast goes on from, for a page to show."""
+    names = [name for name in (about["series"], about["time"], about["target"]) if name]
+    series = past[about["series"]].unique()[:SERIES_KEPT] if about["series"] else [None]
+    each = [past if one is None else past.filter(pc.equal(past[about["series"]], one)) for one in series]
+    kept = pa.concat_tables([one.slice(max(0, one.num_rows - HISTORY_KEPT)) for one in each])
+    return {"columns": names, "rows": list(_input_rows(kept.select(names)))}
+
+
 Transform = Callable[[dict[str, Any], Any], tuple[Tensor, ...]]
 
 
@@ -242,11 +265,13 @@ def write_output(
     notes: Sequence[str] = (),
     ranges: str = "",
     source: Path | None = None,
+    history: dict[str, Any] | None = None,
 ) -> None:
     """A .json path gets {columns, rows} and a CSV of the same name beside it; any other path gets CSV.
 
     The columns of `inputs`, what was predicted for, stand behind the answer in the CSV, and their first rows as
-    `inputs` in the .json; so do `notes` on how they were read, and what `ranges` of the answer mean. Texts that a
+    `inputs` in the .json; so do `notes` on how they were read, what `ranges` of the answer mean, and the `history` that
+    a forecast goes on from. Texts that a
     spreadsheet would take for a formula are quoted in the CSV. `source`, the file of the `inputs`, is written with the
     answer added (`own_file`): to the path, where that ends as it does and not in .json, else beside a .json.
     """
@@ -258,6 +283,8 @@ def write_output(
             body["notes"] = list(notes)
         if ranges:
             body["ranges"] = ranges
+        if history:
+            body["history"] = history
         if inputs is not None:
             kept = min(INPUTS_KEPT, INPUT_VALUES_KEPT // max(1, len(names)))
             body["inputs"] = {"columns": names, "rows": list(_input_rows(inputs.slice(0, kept)))}

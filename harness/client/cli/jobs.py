@@ -238,7 +238,13 @@ def resume(
 def predict(
     context: typer.Context,
     job: JobArgument,
-    file: Annotated[Path, typer.Argument(help="csv, tsv, json, jsonl, parquet, a picture, or a zip of pictures.")],
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            help="csv, tsv, json, jsonl, parquet, a picture, or a zip of pictures; none: a forecast from the end of the "
+            "data."
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -253,14 +259,14 @@ def predict(
     as_json: JsonFlag = False,
 ) -> None:
     """Predict with a job's weights."""
-    if not file.is_file():
+    if file and not file.is_file():
         raise BadInput(f"{file} is not a file.", hint="Check the path.")
     with open_client(context) as client:
         found = client.predict(job, file, checkpoint=checkpoint, threshold=threshold)
         answer = f"/jobs/{segment(job)}/predictions/{segment(found['id'])}"
         rows = f"{answer}.csv"
         if found["state"] == "done" and out:
-            _answer_download(client.transport, answer, out, own=out.suffix.lower() == file.suffix.lower())
+            _answer_download(client.transport, answer, out, own=bool(file) and out.suffix.lower() == file.suffix.lower())
         elif found["state"] == "done" and not as_json:
             # Not from `found`, which holds the first rows only.
             with client.transport.stream(rows, params={}) as response:

@@ -53,7 +53,8 @@ def load(program: Path, data: Path, weights: Path) -> Loaded:
     size_bytes = sum(tensor.numel() * tensor.element_size() for tensor in net.state_dict().values())
     if size_bytes > BYTES_MAX:
         raise CannotExport.too_large(size_bytes)
-    rows = sample_rows(data)
+    is_forecast = "forecast" in preprocess
+    rows = importlib.import_module("history").coming(preprocess["forecast"])[0] if is_forecast else sample_rows(data)
     tensors = importlib.import_module("data").transform(preprocess, rows)
     is_classification = str(spec.task).endswith("classification")
     portable = Portable(net, tensors, preprocess, is_classification=is_classification).eval()
