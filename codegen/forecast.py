@@ -70,7 +70,9 @@ def forecast_of(spec: TaskSpec, profile: DatasetProfile, target: str, notes: Not
     most = max(1, series.rows // LEAST_ROWS_PER_STEP)
     usual = min(_first(HORIZONS, series.step_s), max(1, series.rows // ROWS_PER_STEP))
     ahead = duration_words(usual * series.step_s)
-    horizon = notes.choose(HORIZON, spec.data.horizon, usual, f"steps ahead: {ahead}, usual where rows are so far apart")
+    horizon = notes.choose(
+        HORIZON, spec.data.horizon, usual, f"steps ahead: {ahead}, usual where rows are so far apart"
+    )
     last = min(_first(HISTORIES, series.step_s), most)
     history = notes.choose(HISTORY, spec.data.history, last, "last values that the model is shown one by one")
     for field, value in ((HORIZON, horizon), (HISTORY, history)):
@@ -79,9 +81,7 @@ def forecast_of(spec: TaskSpec, profile: DatasetProfile, target: str, notes: Not
             notes.problem(field, f"{rows} are too few for {counted(value, 'step')}; use at most {most}, or add rows")
     rows = series.rows * series.count
     steps_each = max(1, min(horizon, EXAMPLES // rows))
-    return Forecast(
-        series=series, horizon=horizon, history=history, seasons=seasons_of(series), steps_each=steps_each
-    )
+    return Forecast(series=series, horizon=horizon, history=history, seasons=seasons_of(series), steps_each=steps_each)
 
 
 def _series(spec: TaskSpec, profile: DatasetProfile, target: str, notes: Notes) -> TimeSeries | None:
@@ -171,7 +171,9 @@ def windows(forecast: Forecast, target: str) -> list[dict[str, Any]]:
     for steps in forecast.seasons:
         found.append({"name": f"{target}: {steps} steps before, above the last", "of": "season", "steps": steps})
     if season >= SMOOTH_FROM:
-        found.append({"name": f"{target}: around {season} steps before, above the last", "of": "around", "steps": season})
+        found.append(
+            {"name": f"{target}: around {season} steps before, above the last", "of": "around", "steps": season}
+        )
     found.append({"name": f"{series.time}: steps ahead", "of": "ahead"})
     return found + [{"name": f"{series.time}: {part}", "of": part} for part in _calendar(series)]
 

@@ -188,7 +188,9 @@ def _forecast_shape(
 def _check_no_forecast(spec: TaskSpec, task: Task, notes: Notes) -> None:
     for name in forecasts.FIELDS:
         if getattr(spec.data, name) != "auto":
-            notes.problem(f"data.{name}", f"only a forecast has it, and the task is {task}; use auto, or task: forecast")
+            notes.problem(
+                f"data.{name}", f"only a forecast has it, and the task is {task}; use auto, or task: forecast"
+            )
 
 
 def _read_images(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> Reading:
@@ -272,11 +274,11 @@ def _features(
     spec: TaskSpec, profile: DatasetProfile, target: str, division: SplitBy, notes: Notes
 ) -> list[ColumnProfile]:
     names = [column.name for column in profile.columns]
-    for field, wanted in (("data.exclude", spec.data.exclude), ("data.features", spec.data.features)):
+    for name, wanted in (("data.exclude", spec.data.exclude), ("data.features", spec.data.features)):
         unknown = [name for name in wanted if name not in names] if wanted != "auto" else []
         if unknown:
             notes.problem(
-                field, f"no column named {', '.join(map(repr, unknown))}; the columns are {', '.join(names[:20])}"
+                name, f"no column named {', '.join(map(repr, unknown))}; the columns are {', '.join(names[:20])}"
             )
     useful = [column for column in profile.columns if column.name != target and column.name not in spec.data.exclude]
     for column in useful:

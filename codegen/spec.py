@@ -125,7 +125,8 @@ class Data(Part):
         default="auto", description="Forecast: how many steps ahead, e.g. 14 for two weeks of daily rows."
     )
     history: Count | Auto = Field(
-        default="auto", description="Forecast: how many of the last values the model is shown, beside those a season ago."
+        default="auto",
+        description="Forecast: how many of the last values the model is shown, beside those a season ago.",
     )
 
 

@@ -20,15 +20,15 @@ same way.
 
 from pathlib import Path
 
+#: if forecast
+import history
+
+#: endif
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-#: if forecast
-import history
-
-#: endif
 #: if spec.shape.texts
 import words
 
@@ -36,9 +36,11 @@ import words
 from worker.runtime.columns import Columns
 from worker.runtime.data import Dataset, Part
 from worker.runtime.pulse import pulse
+
 #: if not forecast
 from worker.runtime.split import said_of_copies, said_of_random, same_rows, split_rows
 from worker.runtime.split_by import said_of_classes, split_groups, split_times
+
 #: endif
 
 RANK_SCALING_ROWS = 2000  # from this many training rows on, ranks are a better scale than quartiles
@@ -103,7 +105,8 @@ def load(spec, folder: Path) -> Dataset:
     targets = ((targets - preprocess["target_mean"]) / preprocess["target_std"]).astype(np.float32)
     tensors = [torch.from_numpy(each) for each in (targets, examples.rows, examples.values, examples.base)]
     train, val, test = (
-        Part((numeric[places], categorical[places]), *(tensor[places] for tensor in tensors)) for places in parts.values()
+        Part((numeric[places], categorical[places]), *(tensor[places] for tensor in tensors))
+        for places in parts.values()
     )
     known, moments = ({part: of.take(parts[part]) for part in parts} for of in (examples.inputs, examples.moments))
     return Dataset(train, val, test, [], preprocess, shape, split=said, known=known, moments=moments)

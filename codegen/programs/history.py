@@ -53,7 +53,11 @@ class Examples:
 def read(spec, table) -> tuple[Examples, dict, dict, str]:
     """(examples, places of `train`, `val`, `test` among them, what predictions need, how rows were split)."""
     about = {name: spec.data.get(name, "") for name in ("time", "series", "horizon", "history")}
-    about |= {"target": spec.shape.target, "step_s": spec.shape.step_s, "windows": [dict(w) for w in spec.shape.windows]}
+    about |= {
+        "target": spec.shape.target,
+        "step_s": spec.shape.step_s,
+        "windows": [dict(w) for w in spec.shape.windows],
+    }
     made = {window["name"] for window in about["windows"]}
     about["numeric"] = [name for name in spec.shape.numeric if name not in made]
     about["categorical"] = list(spec.shape.categorical)
@@ -302,7 +306,9 @@ def last_known(rows: Rows, end: int) -> int:
 
 def joined(about: dict, table: pa.Table, newer: pa.Table) -> pa.Table:
     """The rows kept of the data and the newer ones behind them; a newer row takes the place of one of its moment."""
-    lacking = [name for name in (about["time"], about["series"], about["target"]) if name not in ("", *newer.column_names)]
+    lacking = [
+        name for name in (about["time"], about["series"], about["target"]) if name not in ("", *newer.column_names)
+    ]
     lacking += [name for name in about["numeric"] + about["categorical"] if name not in newer.column_names]
     if lacking:
         raise ValueError(f"column missing from the input: {', '.join(dict.fromkeys(lacking))}")
@@ -345,7 +351,9 @@ def in_months(moment: np.datetime64, months: np.ndarray) -> np.ndarray:
     """The same day and time so many months later: the last day of a month stays the last one."""
     month = moment.astype("datetime64[M]")
     day = (moment.astype("datetime64[D]") - month.astype("datetime64[D]")).astype(int)
-    lengths = [((each + 1).astype("datetime64[D]") - each.astype("datetime64[D]")).astype(int) for each in month + months]
+    lengths = [
+        ((each + 1).astype("datetime64[D]") - each.astype("datetime64[D]")).astype(int) for each in month + months
+    ]
     is_last = (month + 1).astype("datetime64[D]") == moment.astype("datetime64[D]") + 1
     days = [length - 1 if is_last else min(day, length - 1) for length in lengths]
     clock = moment - moment.astype("datetime64[D]")

@@ -6,7 +6,7 @@
     python predict.py --input picture.png --output predictions.csv --weights work/checkpoints/step-00000100
 #: elif forecast
     python predict.py --output forecast.csv                       from the end of the data on
-    python predict.py --input rows.csv --output forecast.csv      from the end of newer rows; also .tsv, .jsonl, .parquet
+    python predict.py --input rows.csv --output forecast.csv      from the end of newer rows
     python predict.py --output forecast.json                      also writes forecast.csv
     python predict.py --output forecast.csv --weights work/checkpoints/step-00000100
 #: else
@@ -38,16 +38,10 @@ import argparse
 from pathlib import Path
 
 import data
-#: if forecast
-import history
-#: endif
 import model
 import torch
 
 from worker.runtime import load_spec, serving
-#: if forecast
-from worker.runtime.data import DataError
-#: endif
 
 
 def main(options: argparse.Namespace) -> None:
@@ -66,10 +60,7 @@ def main(options: argparse.Namespace) -> None:
     #: elif forecast
     about, notes = preprocess["forecast"], []  # notes: how values were read that could be taken for a mistake
     newer = serving.read_series(about, options.input, notes.append) if options.input else None
-    try:
-        inputs, base, names, past = history.coming(about, newer)
-    except (ValueError, DataError) as error:
-        raise serving.InputError(f"{error}.", "Give rows like those of the data, with its columns.") from None
+    inputs, base, names, past = serving.series_coming(data.history.coming, about, newer)
     chunks = [data.transform(preprocess, inputs)]
     #: else
     label = "row"

@@ -64,7 +64,8 @@ def forecast_chart(output: dict[str, Any], columns: list[str], rows: list[list[A
     if not isinstance(history, dict) or "forecast" not in columns or "steps ahead" not in columns:
         return None
     named = columns.index("steps ahead") - 1  # columns with the name of the series: one or none
-    past = [row for row in history.get("rows") or () if isinstance(row, list) and len(row) == named + 2]
+    given = history.get("rows")
+    past = [row for row in given if isinstance(row, list) and len(row) == named + 2] if isinstance(given, list) else []
     drawn = [[row[0] if named else "", row[named], row[-1], None, None, None] for row in past]
     shown, ends = {str(row[0]) for row in drawn}, [columns.index(name) for name in _BAND if name in columns]
     for row in rows:

@@ -56,7 +56,7 @@ def test_a_rising_series_is_foretold_beyond_all_that_was_seen(risen: tuple[Path,
 
 
 def test_results_show_the_back_test_beside_forecasts_without_a_model(risen: tuple[Path, dict]) -> None:
-    program, results = risen
+    _, results = risen
     drawn = charts(results)
     picture = drawn["back_test"]
     assert picture["split"] == "test" and len(picture["rows"]) == 80
@@ -81,7 +81,10 @@ def test_newer_rows_are_gone_on_from_and_mistakes_in_them_are_told(risen: tuple[
     (program / "new.csv").write_text("day,sold\n04.02.2021,510\n05.02.2021,511\n")
     coming = predicted(program, "--input", "new.csv")
     assert str(coming["day"][0]) == "2021-02-06" and coming["forecast"][0].as_py() > 450
-    for text, told in (("day\n2021-02-04\n", "missing from the input: sold"), ("day,sold\n2022-01-01,1\n", "missing between")):
+    for text, told in (
+        ("day\n2021-02-04\n", "Column missing from the input: sold"),
+        ("day,sold\n2022-01-01,1\n", "Rows are missing between"),
+    ):
         (program / "bad.csv").write_text(text)
         done = samples.python(program, "predict.py", "--output", "out.csv", "--input", "bad.csv", PYTHONPATH="")
         assert done.returncode != 0 and told in done.stderr and "Traceback" not in done.stderr

@@ -30,11 +30,13 @@ def read(folder: Path, table: pa.Table, text: str = ""):
 
 def test_no_example_knows_what_comes_after_it_is_made(tmp_path: Path) -> None:
     table = rising()
-    examples, _, about, _ = read(tmp_path, table)
+    examples, *_ = read(tmp_path, table)
     values = table["sold"].to_numpy()
     steps = examples.moments["steps ahead"].to_numpy()
     origins = examples.rows - steps
-    last, seven = (examples.inputs[f"sold: {name}"].to_numpy() for name in ("last value", "7 steps before, above the last"))
+    last, seven = (
+        examples.inputs[f"sold: {name}"].to_numpy() for name in ("last value", "7 steps before, above the last")
+    )
     assert np.allclose(last, values[origins])
     place = examples.rows - 7 * -(-steps // 7)
     known = place >= 0
@@ -62,12 +64,9 @@ def test_parts_follow_one_another_by_the_moment_that_is_foretold(tmp_path: Path)
     assert sorted(set(steps[parts["test"]])) == list(range(1, 15))
 
 
-def test_the_step_does_not_tell_the_weekday(tmp_path: Path) -> None:
-    examples, parts, *_ = read(tmp_path, rising(), "data: {horizon: 7}")
+def test_the_step_does_not_tell_the_weekday() -> None:
     about = {"horizon": 7, "history": 3}
-    rows = HISTORY.in_order(
-        rising(), {"time": "day", "target": "sold", "series": "", "numeric": [], "categorical": []}
-    )
+    rows = HISTORY.in_order(rising(), {"time": "day", "target": "sold", "series": "", "numeric": [], "categorical": []})
     origins, targets = HISTORY.pairs_of(rows, np.arange(20, 400), about, 1, np.random.default_rng(0))
     weekdays = {step: set((targets[targets - origins == step] % 7).tolist()) for step in range(1, 8)}
     assert all(len(found) == 7 for found in weekdays.values())

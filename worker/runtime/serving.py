@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from worker.cells import cell
 from worker.events import finite
 from worker.plan import EXIT_REPORTED
+from worker.runtime.data import DataError
 from worker.runtime.hashed import file_sha256
 from worker.runtime.manifest import STATE_FILE, manifest_read
 from worker.runtime.onnx_export.predict_table import alike
@@ -189,6 +190,17 @@ def read_series(about: dict[str, Any], path: Path, tell: Callable[[str], None] =
     words = [{"column": name, "values": ()} for name in about["categorical"]]
     known = {"numeric": entries, "categorical": words, "spelling": about["spelling"], "missing": about["missing"]}
     return as_trained(known, table, tell)
+
+
+def series_coming(coming: Callable[..., Any], about: dict[str, Any], newer: pa.Table | None) -> Any:
+    """What `coming` of history.py makes. Raises `InputError` where the newer rows cannot be gone on from."""
+    try:
+        return coming(about, newer)
+    except DataError as error:
+        raise InputError(error.message, error.hint) from None
+    except ValueError as error:
+        text = str(error)
+        raise InputError(f"{text[0].upper()}{text[1:]}.", "Give rows that follow on those of the data.") from None
 
 
 def series_end(about: dict[str, Any], past: pa.Table) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def prediction_create(
 ) -> Status[Any]:
     """Predict for a file (form field `input`: csv, tsv, json, jsonl, parquet, pictures or a zip) or for JSON records.
 
-    A forecast goes on from the end of the data with the JSON body `{"from_end": true}`, and from newer rows with a file.
+    A forecast goes on from the end of the data with the JSON body `{"from_end": true}`, from newer rows with a file.
 
     With `threshold`, `CLASS=P`, what is of that class with a probability of P or more is called by it and nothing else;
     without one the most probable class is the answer.

@@ -241,8 +241,8 @@ def predict(
     file: Annotated[
         Path | None,
         typer.Argument(
-            help="csv, tsv, json, jsonl, parquet, a picture, or a zip of pictures; none: a forecast from the end of the "
-            "data."
+            help="csv, tsv, json, jsonl, parquet, a picture, or a zip of pictures; none: forecast from the end of "
+            "the data."
         ),
     ] = None,
     out: Annotated[
@@ -266,7 +266,9 @@ def predict(
         answer = f"/jobs/{segment(job)}/predictions/{segment(found['id'])}"
         rows = f"{answer}.csv"
         if found["state"] == "done" and out:
-            _answer_download(client.transport, answer, out, own=bool(file) and out.suffix.lower() == file.suffix.lower())
+            _answer_download(
+                client.transport, answer, out, own=bool(file) and out.suffix.lower() == file.suffix.lower()
+            )
         elif found["state"] == "done" and not as_json:
             # Not from `found`, which holds the first rows only.
             with client.transport.stream(rows, params={}) as response:

@@ -126,7 +126,9 @@ def job_predict(request: HttpRequest, job_id: str) -> HttpResponseBase:
         ),
         **_may(user, job),
         "limit_bytes": settings.PREDICTION_LIMIT_BYTES,
-        "calls": calls(job.pk, settings.PORTAL_URL, {field["name"]: _example(field) for field in fields}, from_end=is_forecast),
+        "calls": calls(
+            job.pk, settings.PORTAL_URL, {field["name"]: _example(field) for field in fields}, from_end=is_forecast
+        ),
         "error": error,
     }
     return show(request, "jobs/predict.html", context, nav="jobs", status=error.status if error else 200)

@@ -41,7 +41,7 @@ def _picture(moments: pa.Table, true: Floats, predicted: Floats, limits: dict[st
     shown = list(dict.fromkeys(names))[:SERIES_SHOWN]
     for name in shown:
         own = np.flatnonzero(np.array([each == name for each in names]))
-        places, place = np.unique(times[own], return_inverse=True)
+        _, place = np.unique(times[own], return_inverse=True)
         due = place % horizon + 1
         order = np.lexsort((np.abs(steps[own] - due), place))
         first = own[order[np.flatnonzero(np.diff(place[order], prepend=-1))]][-MOMENTS_SHOWN:]
@@ -51,11 +51,13 @@ def _picture(moments: pa.Table, true: Floats, predicted: Floats, limits: dict[st
     columns = ["series", "time", "true", "forecast", "low", "high", STEPS]
     every = len(dict.fromkeys(names))
     note = (
-        f"Each value is foretold from what was known before: one forecast of {counted(horizon, 'step')} after the other, "
-        "each from where the last one has run out."
+        f"Each value is foretold from what was known before: one forecast of {counted(horizon, 'step')} after the "
+        "other, each from where the last one has run out."
     )
     note += f" The first {SERIES_SHOWN} of {every:,} series." if every > SERIES_SHOWN else ""
-    cut = any(len(pc.unique(moments["time"].filter(pc.equal(moments["series"], name)))) > MOMENTS_SHOWN for name in shown)
+    cut = any(
+        len(pc.unique(moments["time"].filter(pc.equal(moments["series"], name)))) > MOMENTS_SHOWN for name in shown
+    )
     note += f" The last {MOMENTS_SHOWN} moments of each series." if cut else ""
     return chart("back_test", "Back-test", "back_test", columns, [_plain(row) for row in rows], note)
 

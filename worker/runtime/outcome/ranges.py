@@ -90,8 +90,8 @@ def _said_ahead(found: dict[str, Any]) -> str:
     test = found["test"]
     told = f" Of the values of the test {percent_words(test['inside'])} lie inside." if test else ""
     return (
-        f"A forecast comes with a range that held {SHARE_PERCENT} % of the values of the validation, which lies between "
-        f"training and test: {wide}.{told} It holds as long as things go on as they did then."
+        f"A forecast comes with a range that held {SHARE_PERCENT} % of the values of the validation, which lies "
+        f"between training and test: {wide}.{told} It holds as long as things go on as they did then."
     )
 
 

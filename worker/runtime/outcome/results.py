@@ -70,7 +70,9 @@ def write_results(run: Run, net: nn.Module, dataset: Dataset) -> None:
         },
         "metrics": metrics,
         "rows": {name: len(part) for name, part in parts.items()},
-        "intervals": {} if dataset.moments else {"test": part_intervals(outputs["test"], targets["test"], dataset.target_std)},
+        "intervals": {}
+        if dataset.moments
+        else {"test": part_intervals(outputs["test"], targets["test"], dataset.target_std)},
         "ranges": ranges,
         "split": " ".join(filter(None, (*split_notes(run), dataset.split))),
         "test_rows": dataset.test.rows_digest,

@@ -37,7 +37,9 @@ function backTest(chart, mode) {
   const tooltip = (points) =>
     [
       new Date(points[0].value[0]).toLocaleString(),
-      ...points.filter(({ seriesName }) => NAMED.has(seriesName)).map((point) => `${point.seriesName} ${number(point.value[1], 4)}`),
+      ...points
+        .filter(({ seriesName }) => NAMED.has(seriesName))
+        .map((point) => `${point.seriesName} ${number(point.value[1], 4)}`),
     ].join("\n");
   return {
     ...base(),
