@@ -248,6 +248,7 @@ def value_words(path: str, value: object) -> str | None:
 def _choices(path: str, profile: DatasetProfile, info: FieldInfo | None) -> tuple[tuple[str, str], ...]:
     if path == "task":
         kinds = [task for task in Task if (task == Task.IMAGE_CLASSIFICATION) == (profile.kind == DataKind.IMAGES)]
+        kinds = [task for task in kinds if task != Task.FORECAST or _dates(profile)]
         return tuple((str(task), TASK_WORDS[str(task)]) for task in kinds)
     if path in {"data.target", "data.split.column"}:
         return tuple((column.name, column.name) for column in profile.columns if column.type != ColumnType.CONSTANT)

@@ -51,6 +51,9 @@ def test_the_form_has_fields_of_forecasts_where_the_data_has_dates() -> None:
     assert whole == {"data.time": ["day"], "data.series": ["shop"], "data.horizon": [], "data.history": []}
     assert "data.series" not in forecast_fields(profile(day, sold))
     assert forecast_fields(profile(sold, shop)) == {}
+    for found, offered in ((profile(day, sold), True), (profile(sold, shop), False)):
+        (task,) = [field for group in spec_groups(found) for field in group.fields if field.path == "task"]
+        assert (("forecast", "Table: forecast a number") in task.choices) is offered
 
 
 @pytest.fixture
