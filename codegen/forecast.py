@@ -79,8 +79,7 @@ def forecast_of(spec: TaskSpec, profile: DatasetProfile, target: str, notes: Not
         if value > most:
             rows = f"{series.rows:,} rows" + (f" of a value of {series.by!r}" if series.by else "")
             notes.problem(field, f"{rows} are too few for {counted(value, 'step')}; use at most {most}, or add rows")
-    rows = series.rows * series.count
-    steps_each = max(1, min(horizon, EXAMPLES // rows))
+    steps_each = max(1, min(horizon, EXAMPLES // (series.rows * series.count)))
     return Forecast(series=series, horizon=horizon, history=history, seasons=seasons_of(series), steps_each=steps_each)
 
 

@@ -267,7 +267,7 @@ def predict(
         rows = f"{answer}.csv"
         if found["state"] == "done" and out:
             _answer_download(
-                client.transport, answer, out, own=bool(file) and out.suffix.lower() == file.suffix.lower()
+                client.transport, answer, out, own=file is not None and out.suffix.lower() == file.suffix.lower()
             )
         elif found["state"] == "done" and not as_json:
             # Not from `found`, which holds the first rows only.

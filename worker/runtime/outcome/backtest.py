@@ -63,7 +63,7 @@ def _picture(moments: pa.Table, true: Floats, predicted: Floats, limits: dict[st
 
 
 def _against(true: Floats, said: dict[str, Floats]) -> Chart:
-    rows = [[name, _mae(true, each), _rmse(true, each)] for name, each in said.items()]
+    rows: list[list[Any]] = [[name, _mae(true, each), _rmse(true, each)] for name, each in said.items()]
     best = min(rows[1:], key=lambda row: row[1])
     own = rows[0][1]
     told = f"The mean absolute error of the model is {figure(own)}"
