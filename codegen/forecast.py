@@ -190,3 +190,32 @@ def _calendar(series: TimeSeries) -> list[str]:
 def may_be_missing(window: dict[str, Any]) -> bool:
     """Whether early rows have no such input."""
     return window["of"] in ("season", "around")
+
+
+def shape_of(forecast: Forecast, target: ColumnProfile, beside: dict[str, Any]) -> dict[str, Any]:
+    """The spec's `shape`: that of a table with the windows in front of the other columns, `beside`."""
+    made = windows(forecast, target.name)
+    names = [window["name"] for window in made]
+    lacking = [window["name"] for window in made if may_be_missing(window)]
+    features = [name for one in names for name in ([one, f"{one}: missing"] if one in lacking else [one])]
+    return beside | {
+        "numeric": [*names, *beside["numeric"]],
+        "indicators": [*lacking, *beside["indicators"]],
+        "features": [*features, *beside["features"]],
+        "spelling": beside["spelling"] | ({target.name: target.spelling} if target.spelling else {}),
+        "windows": made,
+        "steps_each": forecast.steps_each,
+        "step_s": forecast.series.step_s,
+        "target": target.name,
+        "outputs": 1,
+        "classes": [],
+    }
+
+
+def no_forecast_check(spec: TaskSpec, task: str, notes: Notes) -> None:
+    """Note fields of a forecast that the spec of another task has."""
+    for name in FIELDS:
+        if getattr(spec.data, name) != "auto":
+            notes.problem(
+                f"data.{name}", f"only a forecast has it, and the task is {task}; use auto, or task: forecast"
+            )

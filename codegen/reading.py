@@ -57,7 +57,7 @@ def read(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> Reading:
     task = _table_task(spec, profile, target, notes)
     if task is Task.FORECAST:
         return _read_forecast(spec, profile, target, notes)
-    _check_no_forecast(spec, task, notes)
+    forecasts.no_forecast_check(spec, task, notes)
     division = split_by(spec, profile, target.name, notes)
     columns = _features(spec, profile, target.name, division, notes)
     rows = profile.rows - target.missing
@@ -153,44 +153,12 @@ def _read_forecast(spec: TaskSpec, profile: DatasetProfile, target: ColumnProfil
         classes=(),
         outputs=1,
         features=tuple(column.name for column in columns),
-        shape=_forecast_shape(found, target, columns, rows),
+        shape=forecasts.shape_of(found, target, table_shape(columns, rows)),
         split_by=division,
         data={"time": series.time, "horizon": found.horizon, "history": found.history}
         | ({"series": series.by} if series.by else {}),
         examples_each=found.steps_each,
     )
-
-
-def _forecast_shape(
-    found: forecasts.Forecast, target: ColumnProfile, columns: list[ColumnProfile], rows: int
-) -> dict[str, Any]:
-    """That of a table of windows, with the windows and the steps of the time."""
-    made = forecasts.windows(found, target.name)
-    shape = table_shape(columns, rows)
-    names = [window["name"] for window in made]
-    lacking = [window["name"] for window in made if forecasts.may_be_missing(window)]
-    features = [name for one in names for name in ([one, f"{one}: missing"] if one in lacking else [one])]
-    spelled = [*columns, target]
-    return shape | {
-        "numeric": [*names, *shape["numeric"]],
-        "indicators": [*lacking, *shape["indicators"]],
-        "features": [*features, *shape["features"]],
-        "spelling": {column.name: column.spelling for column in spelled if column.spelling},
-        "windows": made,
-        "steps_each": found.steps_each,
-        "step_s": found.series.step_s,
-        "target": target.name,
-        "outputs": 1,
-        "classes": [],
-    }
-
-
-def _check_no_forecast(spec: TaskSpec, task: Task, notes: Notes) -> None:
-    for name in forecasts.FIELDS:
-        if getattr(spec.data, name) != "auto":
-            notes.problem(
-                f"data.{name}", f"only a forecast has it, and the task is {task}; use auto, or task: forecast"
-            )
 
 
 def _read_images(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> Reading:
@@ -202,7 +170,7 @@ def _read_images(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> Readi
     images = profile.images
     if images is None:
         raise SpecError([("data.dataset", "the profile says nothing about the pictures; read the dataset again")])
-    _check_no_forecast(spec, Task(task), notes)
+    forecasts.no_forecast_check(spec, task, notes)
     division = split_by(spec, profile, "label", notes)
     _judge(profile, None, task, notes)
     _check_rows(profile.rows, notes)

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from worker.runtime.data import DataError
+from worker.runtime.moments import moments_after, said
 from worker.runtime.split_by import split_times
 
 TESTED = 40_000  # of so many rows to test or validate each is foretold from every number of steps; of more, from some
@@ -289,7 +290,7 @@ def coming(about: dict, newer: pa.Table | None = None) -> tuple[pa.Table, np.nda
         raise ValueError(f"a forecast goes on from {about['history']} rows of {about['target']!r} at least; give more")
     origins = np.repeat(ends, about["horizon"])
     steps = np.tile(np.arange(1, about["horizon"] + 1), len(ends))
-    times = np.concatenate([times_after(rows, end, about) for end in ends])
+    times = np.concatenate([times_of(rows, end, about) for end in ends])
     names = names_of(rows, about).take(origins).to_pylist()
     inputs = inputs_of(rows, origins, steps, times, about)
     base = simple_forecast(rows, origins, steps, about["base"])
@@ -334,32 +335,6 @@ def check_gap(about: dict, older: pa.Table, newer: pa.Table) -> None:
         raise ValueError(f"rows are missing between {said(end)}, where the data ends, and {said(begin)}; add them")
 
 
-def times_after(rows: Rows, end: int, about: dict) -> np.ndarray:
-    """The moments [horizon], in microseconds, that follow on row `end`."""
-    ahead, step_s = np.arange(1, about["horizon"] + 1), about["step_s"]
-    last = rows.times[end].astype("datetime64[us]")
-    if step_s >= 28 * DAY_S:  # months, quarters and years are no fixed numbers of days
-        return in_months(last, ahead * round(step_s / (30.44 * DAY_S))).astype(np.int64)
-    if step_s != DAY_S:
-        return rows.times[end] + (ahead * step_s * 1e6).astype(np.int64)
-    weekdays = np.unique((rows.times[rows.first[end] : end + 1] // (DAY_S * 1_000_000) + 3) % 7)
-    days = rows.times[end] + np.arange(1, 7 * about["horizon"] + 1) * DAY_S * 1_000_000
-    return days[np.isin((days // (DAY_S * 1_000_000) + 3) % 7, weekdays)][: about["horizon"]]
-
-
-def in_months(moment: np.datetime64, months: np.ndarray) -> np.ndarray:
-    """The same day and time so many months later: the last day of a month stays the last one."""
-    month = moment.astype("datetime64[M]")
-    day = (moment.astype("datetime64[D]") - month.astype("datetime64[D]")).astype(int)
-    lengths = [
-        ((each + 1).astype("datetime64[D]") - each.astype("datetime64[D]")).astype(int) for each in month + months
-    ]
-    is_last = (month + 1).astype("datetime64[D]") == moment.astype("datetime64[D]") + 1
-    days = [length - 1 if is_last else min(day, length - 1) for length in lengths]
-    clock = moment - moment.astype("datetime64[D]")
-    return (month + months).astype("datetime64[D]") + np.array(days) + clock
-
-
-def said(moment) -> str:
-    """A moment as text, without a time of day where it has none."""
-    return str(moment.as_py()).removesuffix(" 00:00:00")
+def times_of(rows: Rows, end: int, about: dict) -> np.ndarray:
+    """The moments [horizon], in microseconds since 1970, that follow on row `end`."""
+    return moments_after(rows.times[rows.first[end] : end + 1], about["step_s"], about["horizon"])

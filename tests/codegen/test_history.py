@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from codegen import spec_yaml
 from codegen.resolve import resolve
 from tests.codegen.model_profiles import TWO_CORES
 from tests.codegen.programs import module, program_spec
-from tests.codegen.time_series import days, months, profiled, rising, shops
+from tests.codegen.time_series import days, profiled, rising, shops
 from worker.runtime.data import DataError
 
 HISTORY = module("history.py")
@@ -104,30 +104,6 @@ def test_rows_of_one_moment_are_refused() -> None:
     table = pa.table({"day": [*days(10), *days(10)], "sold": np.arange(20.0)})
     with pytest.raises(DataError, match="same 'day'"):
         HISTORY.in_order(table, about)
-
-
-@pytest.mark.parametrize(
-    ("times", "step_s", "expected"),
-    [
-        (days(30), 86400.0, ["2020-01-31", "2020-02-01", "2020-02-02"]),
-        ([day for day in days(30) if day.weekday() < 5], 86400.0, ["2020-01-31", "2020-02-03", "2020-02-04"]),
-        (months(24), 31 * 86400.0, ["1992-01-01", "1992-02-01", "1992-03-01"]),
-        ([datetime(2020, 1, 31), datetime(2020, 2, 29)], 30 * 86400.0, ["2020-03-31", "2020-04-30", "2020-05-31"]),
-        ([datetime(2018, 6, 30), datetime(2019, 6, 30)], 365 * 86400.0, ["2020-06-30", "2021-06-30", "2022-06-30"]),
-        (
-            [datetime(2020, 1, 1, 20) + timedelta(hours=2 * hour) for hour in range(2)],
-            7200.0,
-            ["2020-01-02", "2020-01-02 02:00:00", "2020-01-02 04:00:00"],
-        ),
-    ],
-    ids=["days", "working days", "months", "ends of months", "years", "hours"],
-)
-def test_moments_to_come_follow_the_calendar(times: list[datetime], step_s: float, expected: list[str]) -> None:
-    about = {"time": "day", "target": "sold", "series": "", "numeric": [], "categorical": []}
-    table = pa.table({"day": pa.array(times, pa.timestamp("us")), "sold": np.arange(float(len(times)))})
-    rows = HISTORY.in_order(table, about)
-    made = HISTORY.times_after(rows, len(times) - 1, {"horizon": 3, "step_s": step_s})
-    assert [HISTORY.said(moment) for moment in pa.array(made).cast(pa.timestamp("us"))] == expected
 
 
 def test_newer_rows_go_on_from_those_that_are_kept(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import torch
 from PIL import Image, UnidentifiedImageError
 from safetensors.torch import load_file
@@ -26,7 +25,6 @@ from torch import Tensor, nn
 from worker.cells import cell
 from worker.events import finite
 from worker.plan import EXIT_REPORTED
-from worker.runtime.data import DataError
 from worker.runtime.hashed import file_sha256
 from worker.runtime.manifest import STATE_FILE, manifest_read
 from worker.runtime.onnx_export.predict_table import alike
@@ -36,6 +34,9 @@ from worker.runtime.ranges import NOTED
 from worker.runtime.ranges import range_limits as range_limits
 from worker.runtime.ranges import range_said as range_said
 from worker.runtime.seen import unseen_tell
+from worker.runtime.series_rows import read_series as read_series
+from worker.runtime.series_rows import series_coming as series_coming
+from worker.runtime.series_rows import series_end as series_end
 from worker.runtime.spelling import as_trained, columns_known
 from worker.runtime.tables import InputError as InputError
 from worker.runtime.tables import read_rows as read_rows
@@ -51,7 +52,6 @@ INPUTS_KEPT = 1000
 """Rows of the input that a .json repeats, for a page to show; the CSV has them all."""
 INPUT_VALUES_KEPT = 200_000
 """Of wide inputs fewer rows."""
-HISTORY_KEPT, SERIES_KEPT = 200, 5
 ANSWERED = "answered"  # beside `output.json` lies `output-answered.csv`, the person's own file with the answer
 
 
@@ -178,38 +178,6 @@ def _picture(name: str, body: bytes) -> Image.Image:
             raise InputError(f"{name} has more than {most} pixels.", "Make the picture smaller.") from None
         except Exception as error:
             raise InputError(f"{name} is not a picture that can be read ({error}).", _PICTURES) from None
-
-
-def read_series(about: dict[str, Any], path: Path, tell: Callable[[str], None] = print) -> pa.Table:
-    """Newer rows of a forecast, read as those of the data. Raises `InputError`."""
-    table = read_rows(path)
-    if table.num_rows == 0:
-        raise InputError("The input has no rows.", "Give a header line and at least one row.")
-    numbers = [{"column": name, "kind": "numeric"} for name in (about["target"], *about["numeric"])]
-    entries = [*numbers, {"column": about["time"], "kind": "dates"}]
-    words = [{"column": name, "values": ()} for name in about["categorical"]]
-    known = {"numeric": entries, "categorical": words, "spelling": about["spelling"], "missing": about["missing"]}
-    return as_trained(known, table, tell)
-
-
-def series_coming(coming: Callable[..., Any], about: dict[str, Any], newer: pa.Table | None) -> Any:
-    """What `coming` of history.py makes. Raises `InputError` where the newer rows cannot be gone on from."""
-    try:
-        return coming(about, newer)
-    except DataError as error:
-        raise InputError(error.message, error.hint) from None
-    except ValueError as error:
-        text = str(error)
-        raise InputError(f"{text[0].upper()}{text[1:]}.", "Give rows that follow on those of the data.") from None
-
-
-def series_end(about: dict[str, Any], past: pa.Table) -> dict[str, Any]:
-    """The last rows of the first series that a forecast goes on from, for a page to show."""
-    names = [name for name in (about["series"], about["time"], about["target"]) if name]
-    series = past[about["series"]].unique()[:SERIES_KEPT] if about["series"] else [None]
-    each = [past if one is None else past.filter(pc.equal(past[about["series"]], one)) for one in series]
-    kept = pa.concat_tables([one.slice(max(0, one.num_rows - HISTORY_KEPT)) for one in each])
-    return {"columns": names, "rows": list(_input_rows(kept.select(names)))}
 
 
 Transform = Callable[[dict[str, Any], Any], tuple[Tensor, ...]]
