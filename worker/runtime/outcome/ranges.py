@@ -28,6 +28,8 @@ from worker.words import counted, number_words, percent_words
 SHARE = SHARE_PERCENT / 100
 RARELY = 0.005
 """Fewer test rows inside than come by chance in this share of runs are told."""
+FEWER = SHARE - 0.1
+"""Of a forecast's test a smaller share inside is told."""
 
 
 def part_ranges(dataset: Dataset, outputs: dict[str, Tensor]) -> dict[str, Any]:
@@ -89,6 +91,7 @@ def _said_ahead(found: dict[str, Any]) -> str:
         wide = f"± {number_words(least, 3)} a step ahead, {wide} furthest ahead"
     test = found["test"]
     told = f" Of the values of the test {percent_words(test['inside'])} lie inside." if test else ""
+    told += " That is fewer: count on less." if test and test["inside"] < FEWER else ""
     return (
         f"A forecast comes with a range that held {SHARE_PERCENT} % of the values of the validation, which lies "
         f"between training and test: {wide}.{told} It holds as long as things go on as they did then."
