@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from codegen import forecast as forecasts
 from codegen.notes import Notes
-from codegen.profile.target import class_counts, target_problems
+from codegen.profile.target import REGRESSION, class_counts, target_problems
 from codegen.profile.target_guess import guess_task
 from codegen.profile.types import NUMBER_PARTS, ColumnProfile, ColumnType, DataKind, DataProblem, DatasetProfile
 from codegen.spec import Task, TaskSpec
@@ -44,6 +45,10 @@ class Reading:
     """The spec's `shape`, for pictures without the size."""
     split_by: SplitBy
     """How rows are chosen for the parts."""
+    data: dict[str, Any] = field(default_factory=dict)
+    """What more the spec's `data` says: of a forecast."""
+    examples_each: int = 1
+    """Rows to train on for each row of the data."""
 
 
 def read(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> Reading:
@@ -52,6 +57,9 @@ def read(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> Reading:
         return _read_images(spec, profile, notes)
     target = _target(spec, profile, notes)
     task = _table_task(spec, profile, target, notes)
+    if task is Task.FORECAST:
+        return _read_forecast(spec, profile, target, notes)
+    forecasts.no_forecast_check(spec, task, notes)
     division = split_by(spec, profile, target.name, notes)
     columns = _features(spec, profile, target.name, division, notes)
     rows = profile.rows - target.missing
@@ -134,6 +142,39 @@ def _tell_words(shape: dict[str, Any], target: str, rows: int, notes: Notes) -> 
     notes.note("shape.scores", shape["scores"], reason)
 
 
+def _read_forecast(spec: TaskSpec, profile: DatasetProfile, target: ColumnProfile, notes: Notes) -> Reading:
+    """Windows of the rows before it for each row; other columns as they are when the forecast is made."""
+    _judge(profile, target.name, Task.FORECAST, notes)
+    found = forecasts.forecast_of(spec, profile, target.name, notes)
+    if found is None:
+        notes.stop_if_wrong()
+        raise SpecError(notes.problems)
+    series, rows = found.series, profile.rows - target.missing
+    division = SplitBy(by="time", column=series.time)
+    beside = {series.time, series.by, target.name}
+    columns = _features(spec, profile, target.name, division, notes)
+    unfit = [column.name for column in columns if column.type in forecasts.UNFIT and column.name != series.time]
+    for name in unfit:
+        notes.note("data.features", f"without {name}", "left out: a forecast learns from numbers and categories")
+    columns = [column for column in columns if column.name not in (*beside, *unfit)]
+    named = [column for column in profile.columns if column.name == series.by]
+    columns += [replace(column, type=ColumnType.CATEGORY) for column in named]
+    notes.stop_if_wrong()
+    return Reading(
+        task=Task.FORECAST,
+        target=target.name,
+        rows=rows,
+        classes=(),
+        outputs=1,
+        features=tuple(column.name for column in columns),
+        shape=forecasts.shape_of(found, target, table_shape(columns, rows)),
+        split_by=division,
+        data={"time": series.time, "horizon": found.horizon, "history": found.history}
+        | ({"series": series.by} if series.by else {}),
+        examples_each=found.steps_each,
+    )
+
+
 def _read_images(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> Reading:
     task = notes.choose("task", spec.task, Task.IMAGE_CLASSIFICATION, "the dataset holds pictures in class folders")
     if spec.data.target not in ("auto", "label"):
@@ -143,6 +184,7 @@ def _read_images(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> Readi
     images = profile.images
     if images is None:
         raise SpecError([("data.dataset", "the profile says nothing about the pictures; read the dataset again")])
+    forecasts.no_forecast_check(spec, task, notes)
     division = split_by(spec, profile, "label", notes)
     _judge(profile, None, task, notes)
     _check_rows(profile.rows, notes)
@@ -185,12 +227,24 @@ def _table_task(spec: TaskSpec, profile: DatasetProfile, target: ColumnProfile, 
     guess, reason = guess_task(target, profile.rows)
     if profile.task and profile.target == target.name:
         guess, reason = profile.task, profile.task_reason or reason
+    if spec.task == "auto" and (why := forecasts.unasked(spec, profile, target, _useful(spec, profile, target.name))):
+        guess, reason = Task.FORECAST, why
     return Task(notes.choose("task", spec.task, Task(guess), reason))
+
+
+def _useful(spec: TaskSpec, profile: DatasetProfile, target: str) -> list[str]:
+    """Columns that a model would learn from."""
+    return [
+        column.name
+        for column in profile.columns
+        if column.name not in (target, *spec.data.exclude)
+        and (column.type not in UNUSED if spec.data.features == "auto" else column.name in spec.data.features)
+    ]
 
 
 def _judge(profile: DatasetProfile, target: str | None, task: Task, notes: Notes) -> None:
     """Note what the profile holds against this task on this target."""
-    for found in target_problems(profile, target, task):
+    for found in target_problems(profile, target, REGRESSION if task is Task.FORECAST else task):
         if isinstance(found, DataProblem):
             field = "task" if found.code in TASK_CODES else "data.target"
             notes.problem(field, f"{found.message} {found.hint}")
@@ -202,11 +256,11 @@ def _features(
     spec: TaskSpec, profile: DatasetProfile, target: str, division: SplitBy, notes: Notes
 ) -> list[ColumnProfile]:
     names = [column.name for column in profile.columns]
-    for field, wanted in (("data.exclude", spec.data.exclude), ("data.features", spec.data.features)):
+    for name, wanted in (("data.exclude", spec.data.exclude), ("data.features", spec.data.features)):
         unknown = [name for name in wanted if name not in names] if wanted != "auto" else []
         if unknown:
             notes.problem(
-                field, f"no column named {', '.join(map(repr, unknown))}; the columns are {', '.join(names[:20])}"
+                name, f"no column named {', '.join(map(repr, unknown))}; the columns are {', '.join(names[:20])}"
             )
     useful = [column for column in profile.columns if column.name != target and column.name not in spec.data.exclude]
     for column in useful:

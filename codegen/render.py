@@ -18,8 +18,8 @@ import jinja2
 from codegen.catalog import DATA_TEMPLATES, FAMILIES, OWN
 from codegen.profile.types import DatasetProfile
 from codegen.program_spec import dump_program_spec
-from codegen.spec import Task
-from codegen.types import WORDS_FILES, Program, Resolved, SpecError
+from codegen.spec import NUMBER_TASKS, Task
+from codegen.types import HISTORY_FILE, WORDS_FILES, Program, Resolved, SpecError
 
 PROGRAMS = Path(__file__).parent / "programs"
 PROJECT = Path(__file__).parent.parent
@@ -46,6 +46,7 @@ OWN_WITHOUT_MODEL = "own needs your model.py: give it, or choose another family 
 TASK_WORDS = {
     Task.TABULAR_CLASSIFICATION: "predicts a class from the columns of a table",
     Task.TABULAR_REGRESSION: "predicts a number from the columns of a table",
+    Task.FORECAST: "foretells the next values of a series from earlier ones",
     Task.IMAGE_CLASSIFICATION: "says which class a picture shows",
 }
 
@@ -66,7 +67,8 @@ def render(resolved: Resolved, profile: DatasetProfile, own_model: str | None = 
         "task_words": TASK_WORDS[task],
         "family": family,
         "own": own_model is not None,
-        "classification": task is not Task.TABULAR_REGRESSION,
+        "classification": task not in NUMBER_TASKS,
+        "forecast": task is Task.FORECAST,
         "pictures": task is Task.IMAGE_CLASSIFICATION,
         "rows": int(profile.rows),
     }
@@ -80,6 +82,7 @@ def render(resolved: Resolved, profile: DatasetProfile, own_model: str | None = 
             "model.py": own_model if own_model is not None else text(f"models/{family.template}"),
             "data.py": text(DATA_TEMPLATES[task]),
             **({name: text(name) for name in WORDS_FILES} if spec["shape"].get("texts") else {}),
+            **({HISTORY_FILE: text(HISTORY_FILE)} if task is Task.FORECAST else {}),
             "train.py": text("train.py"),
             "predict.py": text("predict.py"),
             "spec.yaml": dump_program_spec(spec),

@@ -9,12 +9,13 @@ from codegen.catalog.base import Facts
 from codegen.catalog.training import CPU_FLOPS_PER_S, train_flops
 from codegen.choice import Choice, choose_model, pick_device
 from codegen.elastic import resolve_elastic
+from codegen.forecast import FIELDS
 from codegen.modes import FEWEST_DEVICES, SEVERAL, STAGED, pick_mode, staleness, without_effect
 from codegen.notes import Notes
 from codegen.pipelines import fewest_devices, resolve_pipeline, staged_devices
 from codegen.profile.types import DatasetProfile
 from codegen.reading import Reading, read
-from codegen.spec import Metric, Split, Task, TaskSpec
+from codegen.spec import NUMBER_TASKS, Metric, Split, TaskSpec
 from codegen.types import Hardware, Resolved
 from worker.words import counted, percent_words
 
@@ -45,7 +46,9 @@ def resolve(spec: TaskSpec, profile: DatasetProfile, hardware: Hardware, *, is_o
     body = spec.model_dump(mode="json")
     body["task"] = reading.task.value
     body["name"] = spec.name or f"{choice.trained_as.title} on {reading.target}"
-    body["data"] |= {"target": reading.target, "features": list(reading.features), "split": split}
+    for name in FIELDS:
+        body["data"].pop(name)
+    body["data"] |= {"target": reading.target, "features": list(reading.features), "split": split, **reading.data}
     body["objective"] = {"metric": facts.metric.value}
     body["model"] = {"family": choice.family.name, "size": choice.size, "params": choice.params}
     body["model"] |= _weights(spec, notes)
@@ -137,7 +140,7 @@ def _split_by_rows(rows: int, notes: Notes) -> Split:
 
 
 def _stratify(split: Split, reading: Reading, notes: Notes) -> bool:
-    classes, by = reading.task is not Task.TABULAR_REGRESSION, reading.split_by.by
+    classes, by = reading.task not in NUMBER_TASKS, reading.split_by.by
     reason = "keeps the class balance in every part" + (", as far as whole groups can" if by == "group" else "")
     if not classes:
         reason = "only classes can be balanced"
@@ -162,11 +165,11 @@ def _check_train_rows(spec: TaskSpec, facts: Facts, split: dict[str, Any], notes
 
 
 def train_rows(profile: DatasetProfile, reading: Reading, split: dict[str, Any]) -> int:
-    """Rows left to train on."""
+    """Rows left to train on; of a forecast the examples that are made of them."""
     given = dict(profile.given_split)
     if not given:
         left: float = 1 - split["validation"] - split["test"]
-        return max(1, round(reading.rows * left))
+        return max(1, round(reading.rows * left) * reading.examples_each)
     pool = given.get("train", reading.rows)
     lacking: float = sum(split[name] for name, part in (("validation", "val"), ("test", "test")) if not given.get(part))
     return max(1, round(float(pool) * (1 - lacking)))
@@ -209,7 +212,7 @@ def facts_of(
 
 def _metric(spec: TaskSpec, reading: Reading, notes: Notes) -> Metric:
     allowed: tuple[Metric, ...]
-    if reading.task is Task.TABULAR_REGRESSION:
+    if reading.task in NUMBER_TASKS:
         guess, reason, allowed = Metric.R2, "share of the target's spread that is explained", NUMBER_METRICS
     else:
         largest = max((rows for _, rows in reading.classes), default=0) / max(1, reading.rows)

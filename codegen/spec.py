@@ -52,7 +52,12 @@ class Task(StrEnum):
 
     TABULAR_CLASSIFICATION = "tabular_classification"
     TABULAR_REGRESSION = "tabular_regression"
+    FORECAST = "forecast"
     IMAGE_CLASSIFICATION = "image_classification"
+
+
+NUMBER_TASKS = frozenset({Task.TABULAR_REGRESSION, Task.FORECAST})
+"""Those whose answer is a number."""
 
 
 class Metric(StrEnum):
@@ -108,6 +113,20 @@ class Data(Part):
     split: Split | Auto = Field(
         default="auto",
         description="Shares of rows for validation and test, and which rows: random, group, time.",
+    )
+    time: str | Auto = Field(
+        default="auto", description="Forecast: column of dates by which rows follow one another evenly."
+    )
+    series: str | Auto = Field(
+        default="auto",
+        description="Forecast: column that says which series a row belongs to, where a table holds several, e.g. shop.",
+    )
+    horizon: Count | Auto = Field(
+        default="auto", description="Forecast: how many steps ahead, e.g. 14 for two weeks of daily rows."
+    )
+    history: Count | Auto = Field(
+        default="auto",
+        description="Forecast: how many of the last values the model is shown, beside those a season ago.",
     )
 
 

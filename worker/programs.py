@@ -134,13 +134,14 @@ def _predict(request: dict[str, Any]) -> None:
     paths = RunPaths(Path(request["job_dir"]).resolve())
     folder = paths.prediction(str(request["prediction_id"]))
     inputs = sorted(folder.glob("input.*"))
-    if not inputs:
+    if not inputs and not request.get("from_end"):
         raise ProgramProblem("The input of the prediction is missing.", "Send it again.")
     checkpoint = str(request.get("checkpoint") or "")
     weights = paths.checkpoints / checkpoint if checkpoint else paths.results / "model.safetensors"
     if not weights.exists():
         raise ProgramProblem(f"{weights.name} is gone.", "Choose another checkpoint.")
-    argv = [sys.executable, str(paths.program / "predict.py"), "--input", str(inputs[0])]
+    argv = [sys.executable, str(paths.program / "predict.py")]
+    argv += ["--input", str(inputs[0])] if inputs else []  # a forecast goes on from the data as the run has kept it
     argv += ["--output", str(folder / "output.json"), "--weights", str(weights)]
     if threshold := str(request.get("threshold") or ""):
         argv.append(f"--threshold={threshold}")  # in one word: a class may begin with a dash

@@ -14,6 +14,7 @@ OWN = own.FAMILY.name
 DATA_TEMPLATES: dict[Task, str] = {
     Task.TABULAR_CLASSIFICATION: "data_tabular.py",
     Task.TABULAR_REGRESSION: "data_tabular.py",
+    Task.FORECAST: "data_tabular.py",
     Task.IMAGE_CLASSIFICATION: "data_images.py",
 }
 

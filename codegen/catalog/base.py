@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from codegen.spec import Metric, Task
+from codegen.spec import NUMBER_TASKS, Metric, Task
 
 Params = Mapping[str, Any]
 Problems = list[tuple[str, str]]
@@ -53,7 +53,7 @@ class Facts:
     @property
     def regression(self) -> bool:
         """Whether a number is predicted."""
-        return self.task is Task.TABULAR_REGRESSION
+        return self.task in NUMBER_TASKS
 
     @property
     def columns(self) -> int:

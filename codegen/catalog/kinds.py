@@ -7,7 +7,7 @@ from typing import Any
 
 from codegen.catalog.base import DROPOUT, IMAGE_SIZE, Cost, Facts, Family, Knob
 from codegen.catalog.tally import Tally
-from codegen.spec import Task
+from codegen.spec import NUMBER_TASKS, Task
 
 Body = Callable[[Tally], int]
 """Counts the layers between input and output, and returns how many numbers per row the last one gives."""
@@ -42,8 +42,8 @@ def picture_cost(facts: Facts, image_size: int, body: Body) -> Cost:
 
 
 def table_family(*, name: str, knobs: tuple[Knob, ...], **rest: Any) -> Family:
-    """A family for both tasks on tables, its template named after it, with dropout as its last knob."""
-    tasks = frozenset({Task.TABULAR_CLASSIFICATION, Task.TABULAR_REGRESSION})
+    """A family for all tasks on tables, its template named after it, with dropout as its last knob."""
+    tasks = frozenset({Task.TABULAR_CLASSIFICATION, *NUMBER_TASKS})
     return Family(name=name, template=f"{name}.py", tasks=tasks, knobs=(*knobs, DROPOUT), **rest)
 
 

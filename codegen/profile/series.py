@@ -1,19 +1,37 @@
-"""Columns of dates at which rows follow one another evenly: if they are a series, a random split flatters the model."""
+"""Columns of dates at which rows follow one another evenly: if they are a series, a random split flatters the model.
+
+A table may hold several series, one below the other or mixed, which a column tells apart: rows then follow one another
+evenly for each of its values.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from codegen.profile.findings import DATE_COLUMN
-from codegen.profile.types import TIME_SERIES, ColumnProfile, ColumnType, DatasetProfile, Finding, Severity
+from codegen.profile.types import (
+    TIME_SERIES,
+    ColumnProfile,
+    ColumnType,
+    DatasetProfile,
+    Finding,
+    Severity,
+    TimeSeries,
+)
 from worker.words import duration_words
 
-_FEWEST_ROWS = 50
+FEWEST_ROWS = 50
+"""Of a table; of each of several series fewer are enough."""
+SERIES_MOST = 1_000
+_FEWEST_OF_EACH = 20
 _ROWS_READ = 1_000_000
 _MISSING_SHARE = 0.02
 _REPEATED_SHARE = 0.02
@@ -22,58 +40,95 @@ _EVEN_SHARE = 0.75
 """Of the steps: a row a working day is a series, too, with longer steps at weekends."""
 _STEP_TOLERANCE = 0.1
 """Months have 28 to 31 days."""
+_NAMES_TRIED = 8
+"""Columns that may tell series apart: the first of them."""
+Moments = npt.NDArray[np.int64]
 
 
-def with_series(findings: list[Finding], profile: DatasetProfile, table: Path) -> list[Finding]:
-    """The findings, with a warning of each such column of a packed table in the place of the note that it is a date.
+def with_series(profile: DatasetProfile, findings: list[Finding], table: Path) -> tuple[DatasetProfile, list[Finding]]:
+    """The profile with the series of a packed table, and the findings with a warning of each column of dates that has
+    some in the place of the note that it is a date.
 
     Where the data brings its own split, none is drawn at random.
     """
-    if profile.given_split or profile.rows < _FEWEST_ROWS:
-        return findings
-    found = []
+    if profile.given_split or profile.rows < FEWEST_ROWS:
+        return profile, findings
+    found: list[TimeSeries] = []
     for column in profile.columns:
         if column.type is ColumnType.DATE and column.name != profile.target and _is_filled(column, profile.rows):
-            step_s = _even_step_s(_moments(table, column.name))
-            found += [_finding(column.name, step_s)] if step_s else []
-    names = {finding.column for finding in found}
-    return [*(told for told in findings if told.code != DATE_COLUMN or told.column not in names), *found]
+            moments = _read(table, column.name)
+            whole = _series(column.name, "", moments, np.zeros(len(moments), np.int64))
+            found += [whole] if whole else _apart(profile, column.name, moments, table)
+    first = {series.time: series for series in reversed(found)}
+    told = [*(one for one in findings if one.code != DATE_COLUMN or one.column not in first)]
+    return replace(profile, series=tuple(found)), [*told, *map(_finding, reversed(first.values()))]
 
 
 def _is_filled(column: ColumnProfile, rows: int) -> bool:
     return column.missing <= _MISSING_SHARE * rows
 
 
-def _moments(table: Path, column: str) -> npt.NDArray[np.int64]:
-    """Microseconds since 1970, sorted, of the first rows."""
-    read: list[npt.NDArray[np.int64]] = []
+def _apart(profile: DatasetProfile, time: str, moments: Moments, table: Path) -> Iterator[TimeSeries]:
+    """The series that the values of another column make, for each column that makes some."""
+    columns = [column for column in profile.columns if column.name not in (time, profile.target)]
+    columns = [column for column in columns if _may_name(column, profile.rows)]
+    for column in columns[:_NAMES_TRIED]:
+        found = _series(time, column.name, moments, _read(table, column.name))
+        if found:
+            yield found
+
+
+def _may_name(column: ColumnProfile, rows: int) -> bool:
+    kinds = (ColumnType.CATEGORY, ColumnType.TEXT)
+    fits = column.type in kinds or (column.type is ColumnType.NUMERIC and column.whole_numbers)
+    few = 1 < column.unique <= min(SERIES_MOST, rows // _FEWEST_OF_EACH)
+    return fits and few and column.unique_is_exact and not column.missing
+
+
+def _read(table: Path, column: str) -> Moments:
+    """Of the first rows: microseconds since 1970, -2^63 where missing; of other columns a number for each value."""
+    read: list[pa.Array] = []
     with pq.ParquetFile(table) as parquet:
         for batch in parquet.iter_batches(columns=[column], use_threads=False):
-            read.append(batch.column(0).drop_null().cast(pa.int64()).to_numpy())
+            read.append(batch.column(0))
             if sum(map(len, read)) >= _ROWS_READ:
                 break
-    return np.sort(np.concatenate(read))
+    values = pa.chunked_array(read)
+    if pa.types.is_timestamp(values.type):
+        moments: Moments = pc.fill_null(values.cast(pa.int64()), np.iinfo(np.int64).min).to_numpy()
+        return moments
+    return np.unique(values.to_numpy(zero_copy_only=False).astype(str), return_inverse=True)[1].astype(np.int64)
 
 
-def _even_step_s(moments: npt.NDArray[np.int64]) -> float:
-    """Seconds from one moment to the next, where nearly all steps are about the same; else 0."""
-    steps = np.diff(moments)
-    usual = float(np.median(steps))
+def _series(time: str, by: str, moments: Moments, names: Moments) -> TimeSeries | None:
+    """The series that the names make of the moments, [N] both, where nearly all steps within them are about alike."""
+    known = moments != np.iinfo(np.int64).min
+    moments, names = moments[known], names[known]
+    order = np.lexsort((moments, names))
+    moments, names = moments[order], names[order]
+    steps = np.diff(moments)[np.diff(names) == 0]
+    usual = float(np.median(steps)) if len(steps) else 0.0
     even = np.abs(steps - usual) <= _STEP_TOLERANCE * usual
     if not usual or (steps == 0).mean() > _REPEATED_SHARE or even.mean() < _EVEN_SHARE:
-        return 0.0
-    return usual / 1e6
+        return None
+    sizes = np.unique(names, return_counts=True)[1]
+    mean_s = float(steps.mean()) / 1e6
+    rows = int(np.median(sizes))
+    return TimeSeries(time=time, by=by, step_s=usual / 1e6, mean_step_s=mean_s, rows=rows, count=len(sizes))
 
 
-def _finding(column: str, step_s: float) -> Finding:
+def _finding(series: TimeSeries) -> Finding:
+    each = f" for each value of '{series.by}'" if series.by else ""
+    named = f"data.time: {series.time}" + (f" and data.series: {series.by}" if series.by else "")
     return Finding(
         code=TIME_SERIES,
         severity=Severity.WARNING,
-        message=f"The rows may be a series in time: by '{column}' most follow the one before after "
-        f"{duration_words(step_s)}.",
+        message=f"The rows may be a series in time: by '{series.time}' most follow the one before after "
+        f"{duration_words(series.step_s)}{each}.",
         meaning="If they are, a random split puts the neighbours of test rows into training, so its figures flatter: "
         "set data.split to by: time with this column, which trains on the past and tests on the latest rows. If each "
         "row is an event of its own, a random split is right. Either way a row is predicted from its own columns, not "
-        "from earlier rows.",
-        column=column,
+        f"from earlier rows; to foretell the next values from earlier rows, choose the problem type forecast (task: "
+        f"forecast, {named}).",
+        column=series.time,
     )

@@ -231,7 +231,7 @@ def _profile(
     findings += [] if options.target else passed_over(columns, target)
     for column, plan, stats in zip(columns, plans, measured.stats, strict=True):
         findings.extend(column_findings(column, by_name[plan.name], plan, stats, column.name == target))
-    findings = with_series(findings, profile, out / TABLE_FILE)
+    profile, findings = with_series(profile, findings, out / TABLE_FILE)
     findings.extend(far_findings(profile, out / TABLE_FILE, measured.sample))
     findings.extend(_target_findings(profile, counted, out, measured.sample))
     return replace(profile, warnings=ranked(findings))

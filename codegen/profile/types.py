@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 PROFILE_VERSION = 1
-READING = 2
+READING = 3
 """Raise it with every change of what is read of the same bytes: types, packed values, spellings, findings. Bytes that
 were packed by an earlier reading are then read anew when they are uploaded again; what is there stays as it is."""
 TIME_SERIES = "time_series"
@@ -153,6 +153,22 @@ class ImagesProfile:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TimeSeries:
+    """Rows that follow one another evenly by a column of dates, if need be for each value of another column."""
+
+    time: str
+    by: str = ""
+    """Column that names the series; empty: all rows are one."""
+    step_s: float
+    """The usual one from a row to the next."""
+    mean_step_s: float
+    """Longer where moments are left out: the weekends of working days."""
+    rows: int
+    """Of the middle one of the series."""
+    count: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
 class DatasetProfile:
     """All of it. `target`, `task` are guesses with reasons; the spec decides."""
 
@@ -177,6 +193,8 @@ class DatasetProfile:
     packed_bytes: int = 0
     warnings: tuple[Finding, ...] = ()
     """Ranked, worst first."""
+    series: tuple[TimeSeries, ...] = ()
+    """What may be forecast, the most likely first."""
     version: int = PROFILE_VERSION
 
     def to_dict(self) -> dict[str, Any]:
@@ -185,6 +203,7 @@ class DatasetProfile:
         body["columns"] = tuple(dict(vars(column)) for column in self.columns)
         body["images"] = dict(vars(self.images)) if self.images else None
         body["warnings"] = tuple(dict(vars(warning)) for warning in self.warnings)
+        body["series"] = tuple(dict(vars(series)) for series in self.series)
         return body
 
     @staticmethod
@@ -257,6 +276,7 @@ def _profile(body: dict[str, Any]) -> DatasetProfile:
         )
         for warning in body["warnings"]
     )
+    fields["series"] = tuple(TimeSeries(**series) for series in body.get("series", ()))  # not in earlier profiles
     return DatasetProfile(**fields)
 
 

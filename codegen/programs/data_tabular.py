@@ -9,6 +9,9 @@ same way.
 - Categories: a vocabulary of the values seen at least twice, numbered from 1 on; number 0 stands for any other value,
   the one after the last for a missing one. Where no two training rows lack it, a missing one has number 0, too.
 - Dates: days since 1970, year, month, weekday and hour of the day, each as a number.
+#: if forecast
+- Rows are examples that history.py makes of the series: the last values and others, and how many steps ahead.
+#: endif
 #: if spec.shape.texts
 - Texts: their length in characters and in words, what they are about and what they say of the target (words.py).
 #: endif
@@ -17,6 +20,10 @@ same way.
 
 from pathlib import Path
 
+#: if forecast
+import history
+
+#: endif
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,8 +36,12 @@ import words
 from worker.runtime.columns import Columns
 from worker.runtime.data import Dataset, Part
 from worker.runtime.pulse import pulse
+
+#: if not forecast
 from worker.runtime.split import said_of_copies, said_of_random, same_rows, split_rows
 from worker.runtime.split_by import said_of_classes, split_groups, split_times
+
+#: endif
 
 RANK_SCALING_ROWS = 2000  # from this many training rows on, ranks are a better scale than quartiles
 KNOTS = 512  # quantiles kept per column for the rank scaling
@@ -41,6 +52,7 @@ VOCABULARY = 10_000  # most frequent values kept per category column
 def load(spec, folder: Path) -> Dataset:
     """Read `table.parquet` below `folder` and return the prepared parts. Rows without a target are left out."""
     table = Columns(folder / "table.parquet")
+    #: if not forecast
     regression = spec.task == "tabular_regression"
     rows, targets, classes = read_targets(table[spec.shape.target], regression)
     table = table.take(rows)
@@ -86,8 +98,33 @@ def load(spec, folder: Path) -> Dataset:
     pieces = zip(*(tensor.split(sizes) for tensor in tensors), strict=True)
     train, val, test = (Part(piece[:2], *piece[2:]) for piece in pieces)
     return Dataset(train, val, test, classes, preprocess, shape, notes, said)
+    #: else
+    examples, parts, about, said = history.read(spec, table)
+    preprocess = fit(spec.shape, examples.inputs.take(parts["train"])) | {"forecast": about}
+    targets = examples.values - examples.base  # what is learned
+    known = targets[parts["train"]]
+    preprocess |= {"target_mean": float(known.mean()), "target_std": float(known.std()) or 1.0}
+    shape = {
+        "features": [column["feature"] for column in preprocess["numeric"]],
+        "categorical": [column["column"] for column in preprocess["categorical"]],
+        "cardinalities": [len(column["values"]) + 1 + column["missing"] for column in preprocess["categorical"]],
+        "outputs": 1,
+    }
+    preprocess["shape"] = shape
+
+    numeric, categorical = transform(preprocess, examples.inputs)
+    targets = ((targets - preprocess["target_mean"]) / preprocess["target_std"]).astype(np.float32)
+    tensors = [torch.from_numpy(each) for each in (targets, examples.rows, examples.values, examples.base)]
+    train, val, test = (
+        Part((numeric[places], categorical[places]), *(tensor[places] for tensor in tensors))
+        for places in parts.values()
+    )
+    known, moments = ({part: of.take(parts[part]) for part in parts} for of in (examples.inputs, examples.moments))
+    return Dataset(train, val, test, [], preprocess, shape, split=said, known=known, moments=moments)
+    #: endif
 
 
+#: if not forecast
 def split_table(spec, table: Columns, targets: np.ndarray, classes: list[str]):
     """Return (rows of `train`, `val`, `test`; how they were chosen; what else to know), as `spec.data.split` says."""
     split, seed = spec.data.split, spec.training.seed
@@ -141,6 +178,7 @@ def natural_order(name: str):
     return (0, number, name) if number == number else (1, 0.0, name)  # "nan" is neither before nor after a number
 
 
+#: endif
 def fit(shape, table: Columns) -> dict:
     """Learn the preparation from the training rows. Returns JSON values."""
     numeric, categorical = [], []

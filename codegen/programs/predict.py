@@ -4,6 +4,11 @@
     python predict.py --input picture.png --output predictions.csv
     python predict.py --input pictures.zip --output predictions.json     also writes predictions.csv
     python predict.py --input picture.png --output predictions.csv --weights work/checkpoints/step-00000100
+#: elif forecast
+    python predict.py --output forecast.csv                       from the end of the data on
+    python predict.py --input rows.csv --output forecast.csv      from the end of newer rows
+    python predict.py --output forecast.json                      also writes forecast.csv
+    python predict.py --output forecast.csv --weights work/checkpoints/step-00000100
 #: else
     python predict.py --input rows.csv --output predictions.csv          rows.csv with the answer added; also .tsv,
                                                                          .jsonl, .parquet
@@ -16,7 +21,12 @@
 `--threshold CLASS=P` calls by CLASS whatever is of it with a probability of P or more, such as a rare one from 0.3 on.
 #: endif
 
-#: if not classification
+#: if forecast
+Newer rows follow on those of the data, with the same columns. `low` and `high` are the ends of a range that held the
+true value of nine in ten forecasts; of a checkpoint (`--weights`), and where the data had too few rows, they are left
+out.
+
+#: elif not classification
 `prediction_low` and `prediction_high` are the ends of a range that holds the true value of nine in ten rows like those
 of the data; of a checkpoint (`--weights`), and where the data had too few rows, they are left out.
 
@@ -47,6 +57,11 @@ def main(options: argparse.Namespace) -> None:
     unread = []  # broken pictures of a zip, and why
     names, pictures = serving.read_pictures(options.input, unread)
     chunks = serving.picture_inputs(data.transform, preprocess, pictures)
+    #: elif forecast
+    about, notes = preprocess["forecast"], []  # notes: how values were read that could be taken for a mistake
+    newer = serving.read_series(about, options.input, notes.append) if options.input else None
+    inputs, base, names, past = serving.series_coming(data.history.coming, about, newer)
+    chunks = [data.transform(preprocess, inputs)]
     #: else
     label = "row"
     table = serving.read_rows(options.input)
@@ -69,6 +84,15 @@ def main(options: argparse.Namespace) -> None:
     ]
     #: else
     values = outputs.squeeze(1) * preprocess["target_std"] + preprocess["target_mean"]
+    #: endif
+    #: if forecast
+    values = values + torch.from_numpy(base)
+    limits = serving.range_limits(preprocess, values, [steps for _, _, steps in names]).values()
+    columns = [about["series"] or "series", about["time"], "steps ahead", "forecast", *["low", "high"][: len(limits)]]
+    rows = [[*of, *figures] for of, *figures in zip(names, values.tolist(), *limits, strict=True)]
+    if not about["series"]:
+        columns, rows = columns[1:], [row[1:] for row in rows]
+    #: elif not classification
     limits = serving.range_limits(preprocess, values)  # the ends of a range around each, where the run could find one
     columns = [label, "prediction", *limits]
     rows = list(zip(names, values.tolist(), *limits.values(), strict=True))
@@ -77,6 +101,10 @@ def main(options: argparse.Namespace) -> None:
     rows += [[name] + [None] * (len(columns) - 1) for name, _ in unread]
     notes += [f"{why} It has no prediction." for _, why in unread]
     serving.write_output(options.output, columns, rows, notes=notes)
+    #: elif forecast
+    said, ends = serving.range_said(preprocess), serving.series_end(about, past)
+    serving.write_output(options.output, columns, rows, notes=notes, ranges=said, history=ends)
+    print(said, end="\n" if said else "")
     #: elif classification
     serving.write_output(options.output, columns, rows, inputs=table, notes=notes, source=options.input)
     #: else
@@ -91,7 +119,11 @@ def main(options: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Predict with the trained model.")
+    #: if forecast
+    parser.add_argument("--input", type=Path)
+    #: else
     parser.add_argument("--input", type=Path, required=True)
+    #: endif
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--weights", type=Path, default=Path("work/results/model.safetensors"))
     #: if classification

@@ -198,7 +198,7 @@ class Client:
     def predict(
         self,
         job_id: str,
-        data: Path | list[Json],
+        data: Path | list[Json] | None = None,
         *,
         checkpoint: str = "",
         threshold: str = "",
@@ -206,6 +206,7 @@ class Client:
     ) -> Json:
         """Send a file, or rows as `{column: value}`, wait for the prediction and return it with its first rows.
 
+        Without either a forecast goes on from the end of the data.
         `threshold`, `CLASS=P`: what is of that class with a probability of P or more is called by it, nothing else.
         Raises `WaitTimeout`.
         """
@@ -216,7 +217,8 @@ class Client:
                 files = {"input": (data.name, stream)}
                 asked = self.transport.json("POST", place, files=files, data=asked_with)
         else:
-            asked = self.send("POST", place, {"records": data, **asked_with})
+            given = {"from_end": True} if data is None else {"records": data}
+            asked = self.send("POST", place, {**given, **asked_with})
         return self._wait(f"{place}/{segment(asked['id'])}", lambda body: body["state"] != "waiting", timeout_s, None)
 
     def onnx_make(self, job_id: str, *, checkpoint: str = "", timeout_s: float = 900.0) -> Json:

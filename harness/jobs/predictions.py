@@ -48,6 +48,8 @@ INPUT_SUFFIXES = {
 }  # fmt: skip
 """What a person's file may end in: what it ends in on the node."""
 _SHEETS = (".xlsx", ".xls", ".ods")
+FROM_END = "end of the data"
+"""Stands for the name of an input where a forecast goes on from the data themselves."""
 _OWN_NAME = re.compile(rf"(?<![\w./-])input\.(?:{'|'.join(sorted(set(INPUT_SUFFIXES.values())))})\b")
 """How an input is called on the node."""
 _OUTPUT_BYTES_MAX, _OUTPUT_VALUES_MAX = 32 << 20, 2_000_000
@@ -61,23 +63,18 @@ def prediction_create(
 ) -> Prediction:
     """Have a node predict for the rows or pictures in `data`, with the final weights or those of a checkpoint.
 
+    `FROM_END` as the name, without data: a forecast goes on from the end of the job's data.
     `threshold`: `CLASS=P`, from which probability on what is of a class is called by it.
 
     Raises `NotFound`, `Forbidden`, `Invalid`, `TooLarge`, `TooMany`, `NoSpace`, `Conflict` (no weights yet),
     `Unavailable` (no node; or what it needs was lost, and comes back).
     """
     require(user, job.project, Role.MEMBER)
-    suffix = INPUT_SUFFIXES.get(PurePath(input_name.lower()).suffix.lstrip("."))
-    if suffix is None:
-        raise Invalid(
-            f"{input_name!r} cannot be used as input for a prediction.",
-            field="input",
-            hint=_suffix_hint(job, PurePath(input_name.lower()).suffix),
-        )
-    if not data:
-        raise Invalid("The input is empty.", field="input", hint="Give at least one row or picture.")
-    if len(data) > settings.PREDICTION_LIMIT_BYTES:
-        raise TooLarge(f"An input has at most {size_words(settings.PREDICTION_LIMIT_BYTES)}.", hint="Split it.")
+    from_end = input_name == FROM_END and not data
+    if from_end:
+        _forecast_check(job)
+    else:
+        _input_check(job, input_name, data)
     space_check(len(data))
     storage_check(job.project, len(data))
     _waiting_check(user)
@@ -91,13 +88,40 @@ def prediction_create(
     with ExitStack() as undo:
         undo.callback(tree_remove, folder)  # without its row nobody would find it
         folder.mkdir(parents=True)
-        (folder / f"input.{suffix}").write_bytes(data)
+        if not from_end:
+            (folder / f"input.{_suffix(input_name)}").write_bytes(data)
         prediction.save(force_insert=True)
         undo.pop_all()
     request = {"prediction_id": prediction.pk, "checkpoint": checkpoint, **node_request(job)}
     request |= {"threshold": threshold} if threshold else {}
+    request |= {"from_end": True} if from_end else {}
     task_send_on_commit("node.predict", [request], queue=node_queue(node), expires_s=ANSWER_LIMIT_S)
     return prediction
+
+
+def _forecast_check(job: Job) -> None:
+    """Raise `Invalid` where only rows or pictures can be predicted for."""
+    if job.task != Task.FORECAST:
+        hint = "Give the rows or pictures to predict for."
+        raise Invalid("This job is no forecast, which alone goes on from its data.", field="input", hint=hint)
+
+
+def _suffix(input_name: str) -> str | None:
+    return INPUT_SUFFIXES.get(PurePath(input_name.lower()).suffix.lstrip("."))
+
+
+def _input_check(job: Job, input_name: str, data: bytes) -> None:
+    """Raise `Invalid`, `TooLarge`."""
+    if _suffix(input_name) is None:
+        raise Invalid(
+            f"{input_name!r} cannot be used as input for a prediction.",
+            field="input",
+            hint=_suffix_hint(job, PurePath(input_name.lower()).suffix),
+        )
+    if not data:
+        raise Invalid("The input is empty.", field="input", hint="Give at least one row or picture.")
+    if len(data) > settings.PREDICTION_LIMIT_BYTES:
+        raise TooLarge(f"An input has at most {size_words(settings.PREDICTION_LIMIT_BYTES)}.", hint="Split it.")
 
 
 def takes_threshold(job: Job) -> bool:

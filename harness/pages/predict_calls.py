@@ -20,12 +20,27 @@ class Call:
     text: str
 
 
-def calls(job_id: str, portal: str, row: dict[str, Any]) -> list[Call]:
-    """The ways to ask for `row` (a value for each input column; empty for pictures) at the portal of that address."""
+def calls(job_id: str, portal: str, row: dict[str, Any], *, from_end: bool = False) -> list[Call]:
+    """The ways to ask for `row` (a value for each input column; empty for pictures) at the portal of that address;
+    `from_end`: for a forecast from the end of the data."""
+    if from_end:
+        return _from_end(job_id, portal)
     return [
         Call("by-dlh", "Command line", _dlh(job_id, row)),
         Call("by-python", "Python", _python(job_id, portal, row)),
         Call("by-curl", "curl", _curl(f"{portal}/api/v1/jobs/{job_id}/predictions", row)),
+    ]
+
+
+def _from_end(job_id: str, portal: str) -> list[Call]:
+    client = f'Client({json.dumps(portal)}, os.environ["DLH_TOKEN"])'
+    lines = ["import os", "from harness.client import Client", "", f"with {client} as client:"]
+    lines += [f"    answer = client.predict({json.dumps(job_id)})", 'print(answer["output"] or answer["problem"])']
+    address = f"{portal}/api/v1/jobs/{job_id}/predictions"
+    return [
+        Call("by-dlh", "Command line", f"dlh predict {job_id}\n\n# from newer rows\ndlh predict {job_id} rows.csv"),
+        Call("by-python", "Python", "\n".join(lines)),
+        Call("by-curl", "curl", _curl(address, {}, from_end=True)),
     ]
 
 
@@ -50,9 +65,12 @@ def _python(job_id: str, portal: str, row: dict[str, Any]) -> str:
     return "\n".join([*lines, "", given, *ask])
 
 
-def _curl(address: str, row: dict[str, Any]) -> str:
+def _curl(address: str, row: dict[str, Any], *, from_end: bool = False) -> str:
     signed = '-H "Authorization: Bearer $DLH_TOKEN"'
-    if not row:
+    if from_end:
+        kind = '-H "Content-Type: application/json"'
+        asked = f"curl {address} \\\n  {signed} \\\n  {kind} -d '{json.dumps({'from_end': True})}'"
+    elif not row:
         asked = f"curl {address} \\\n  {signed} \\\n  -F input=@picture.png"
     else:
         kind = '-H "Content-Type: application/json"'

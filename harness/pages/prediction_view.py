@@ -16,6 +16,8 @@ _ANSWER, _SHARES, _INPUT = "Answer", "Probability of", "Input"
 _SHARE_COLUMNS = ("confidence",)
 _ENDS = {"prediction_low": "low", "prediction_high": "high"}
 """Columns with the ends of a range around a predicted number: as a table has them beside it."""
+_BAND = ("forecast", "low", "high")
+"""Columns of a forecast."""
 RANGES_SHOWN = 2000
 """Characters of what the program says of them."""
 
@@ -52,7 +54,28 @@ def prediction_context(output: dict[str, Any], input_name: str, target: str = ""
         "notes": [str(note) for note in notes[:NOTES_SHOWN]] if isinstance(notes := output.get("notes"), list) else [],
         "ranges": said[:RANGES_SHOWN] if isinstance(said := output.get("ranges"), str) else "",
         "single": single_answer(columns, rows[0]) if len(rows) == 1 else None,
+        "chart": forecast_chart(output, columns, rows),
     }
+
+
+def forecast_chart(output: dict[str, Any], columns: list[str], rows: list[list[Any]]) -> dict[str, Any] | None:
+    """The values that a forecast goes on from, and it with its range; None of other predictions."""
+    history = output.get("history")
+    if not isinstance(history, dict) or "forecast" not in columns or "steps ahead" not in columns:
+        return None
+    named = columns.index("steps ahead") - 1  # columns with the name of the series: one or none
+    given = history.get("rows")
+    past = [row for row in given if isinstance(row, list) and len(row) == named + 2] if isinstance(given, list) else []
+    drawn = [[row[0] if named else "", row[named], row[-1], None, None, None] for row in past]
+    shown, ends = {str(row[0]) for row in drawn}, [columns.index(name) for name in _BAND if name in columns]
+    for row in rows:
+        name = row[0] if named else ""
+        if len(row) == len(columns) and str(name) in shown:
+            figures = [row[place] for place in ends]
+            drawn.append([name, row[named], None, *figures, *[None] * (len(_BAND) - len(figures))])
+    data = {"kind": "back_test", "title": "Forecast", "columns": ["series", "time", "true", *_BAND], "rows": drawn}
+    modes = list(dict.fromkeys(str(row[0]) for row in drawn))
+    return {"anchor": "forecast", "kind": "back_test", "title": "Forecast", "data": data, "modes": modes[1:] and modes}
 
 
 def single_answer(columns: list[str], row: list[Any]) -> dict[str, Any] | None:

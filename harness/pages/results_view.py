@@ -23,7 +23,7 @@ from harness.pages.verdict import beats_guessing, verdict
 from scheduler.offers.words import energy_words
 from worker.words import size_words
 
-DRAWN = {"confusion", "curve", "histogram", "intervals", "scatter"}
+DRAWN = {"back_test", "confusion", "curve", "histogram", "intervals", "scatter"}
 _OF_ROWS = {"samples", "scatter"}
 """Charts that have a line for each row of the data that they show."""
 INTERVALS_DRAWN = 12
@@ -145,7 +145,8 @@ def _chart(job: Job, chart: dict[str, Any], index: int) -> dict[str, Any]:
         "heads": [(column, _is_numeric(shown, index)) for index, column in enumerate(columns[first:])],
         "numeric": [_is_numeric(shown, index) for index in range(len(columns) - first)],
         "rows": _read_downwards(shown[:ROWS_SHOWN]) if kind in _OF_ROWS else shown[:ROWS_SHOWN],
-        "wide": kind == "samples" or (kind == "table" and len(columns) > NARROW_COLUMNS),
+        "modes": series_names(rows) if kind == "back_test" else [],
+        "wide": kind in ("samples", "back_test") or (kind == "table" and len(columns) > NARROW_COLUMNS),
         "more": max(0, len(rows) - ROWS_SHOWN),
         "note": _note(chart, kind, len(rows)),
         "split": str(chart.get("split") or ""),
@@ -161,6 +162,12 @@ def _chart(job: Job, chart: dict[str, Any], index: int) -> dict[str, Any]:
         "samples": [_sample(job, columns, row) for row in rows[:SAMPLES_SHOWN]] if kind == "samples" else [],
         "as_pictures": job.task == "image_classification",
     }
+
+
+def series_names(rows: list[list[Any]]) -> list[str]:
+    """Of the series in a chart of forecasts, to choose from; none where there is one."""
+    names = list(dict.fromkeys(str(row[0]) for row in rows if row))
+    return names if len(names) > 1 else []
 
 
 def _read_downwards(rows: list[list[Any]]) -> list[list[Any]]:

@@ -10,7 +10,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from codegen.profile.types import ColumnType, DataKind, DatasetProfile
+from codegen.profile.types import ColumnProfile, ColumnType, DataKind, DatasetProfile
 from codegen.reading import UNUSED
 from codegen.resolve import CLASS_METRICS, NUMBER_METRICS
 from codegen.spec import MODE_WORDS, Metric, Task, TaskSpec
@@ -62,6 +62,10 @@ _LABELS = {
     "data.split.test": "Test share",
     "data.split.by": "Split by",
     "data.split.column": "Column of groups or time",
+    "data.time": "Column of time (forecast)",
+    "data.series": "Column of series (forecast)",
+    "data.horizon": "Steps ahead (forecast)",
+    "data.history": "Last values shown (forecast)",
     "budget.deadline": "Done by (your time)",
     "budget.time_s": "Time limit (s)",
     "resources.memory_gib": "Memory (GiB)",
@@ -88,9 +92,10 @@ _LABELS = {
 }
 _WHOLE_NUMBERS = {
     "epochs", "batch_size", "seed", "patience", "count", "every_epochs", "keep", "accumulate", "staleness", "backup",
-    "stages", "micro_batches", "least", "commit_steps",
+    "stages", "micro_batches", "least", "commit_steps", "horizon", "history",
 }  # fmt: skip
 _OF_COLUMNS = {"data.target", "data.features", "data.exclude", "data.split.by", "data.split.column"}
+_OF_FORECASTS = ("data.time", "data.series", "data.horizon", "data.history")
 _GROUPS: tuple[tuple[str, bool, tuple[str, ...]], ...] = (
     ("What to learn, and by when", True, ("name", "task", "data.target", "objective.metric", "budget.deadline")),
     (
@@ -98,7 +103,7 @@ _GROUPS: tuple[tuple[str, bool, tuple[str, ...]], ...] = (
         False,
         (
             "data.features", "data.exclude", "data.split.validation", "data.split.test", "data.split.by",
-            "data.split.column",
+            "data.split.column", *_OF_FORECASTS,
         ),
     ),
     (
@@ -141,7 +146,9 @@ _GROUPS: tuple[tuple[str, bool, tuple[str, ...]], ...] = (
 def spec_groups(profile: DatasetProfile, weights: Sequence[WeightsFile] = ()) -> list[SpecGroup]:
     """The form for a dataset of this profile; `weights`: what a job of its project may start from."""
     is_table = profile.kind == DataKind.TABLE
-    hidden = {"training.augment"} if is_table else _OF_COLUMNS
+    hidden = {"training.augment"} if is_table else set(_OF_COLUMNS)
+    hidden |= set() if _dates(profile) else set(_OF_FORECASTS)
+    hidden |= set() if any(series.by for series in profile.series) else {"data.series"}
     return [
         SpecGroup(
             title=title,
@@ -245,11 +252,16 @@ def value_words(path: str, value: object) -> str | None:
 def _choices(path: str, profile: DatasetProfile, info: FieldInfo | None) -> tuple[tuple[str, str], ...]:
     if path == "task":
         kinds = [task for task in Task if (task == Task.IMAGE_CLASSIFICATION) == (profile.kind == DataKind.IMAGES)]
+        kinds = [task for task in kinds if task != Task.FORECAST or _dates(profile)]
         return tuple((str(task), TASK_WORDS[str(task)]) for task in kinds)
     if path == "objective.metric" and profile.kind == DataKind.IMAGES:
         return tuple(choice for choice in _named(path, info) if choice[0] in CLASS_METRICS)
     if path in {"data.target", "data.split.column"}:
         return tuple((column.name, column.name) for column in profile.columns if column.type != ColumnType.CONSTANT)
+    if path == "data.time":
+        return tuple((column.name, column.name) for column in _dates(profile))
+    if path == "data.series":
+        return tuple((one.by, one.by) for one in profile.series if one.by)
     return _named(path, info)
 
 
@@ -259,6 +271,10 @@ def _headed(choices: tuple[tuple[str, str], ...]) -> tuple[tuple[str, tuple[tupl
         (head, tuple(choice for choice in choices if choice[0] in metrics))
         for head, metrics in (("for classes", CLASS_METRICS), ("for a number", NUMBER_METRICS))
     )
+
+
+def _dates(profile: DatasetProfile) -> list[ColumnProfile]:
+    return [column for column in profile.columns if column.type == ColumnType.DATE]
 
 
 def _named(path: str, info: FieldInfo | None) -> tuple[tuple[str, str], ...]:

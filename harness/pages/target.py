@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from codegen.spec import NUMBER_TASKS
 from harness.errors import HarnessError
 from harness.jobs.models import Job
 from harness.jobs.selectors import job_profile
@@ -25,7 +26,7 @@ class Target(NamedTuple):
 def target_of(job: Job) -> Target:
     """By the job's spec and the profile of its data."""
     shape = (job.resolved.get("spec") or {}).get("shape")
-    name = str(shape.get("target") or "") if job.task == "tabular_regression" and isinstance(shape, dict) else ""
+    name = str(shape.get("target") or "") if job.task in NUMBER_TASKS and isinstance(shape, dict) else ""
     if not name:
         return Target()
     try:

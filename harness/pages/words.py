@@ -39,6 +39,7 @@ SWEEP_WORDS: dict[str, tuple[str, str]] = {
 TASK_WORDS: dict[str, str] = {
     "tabular_classification": "Table: predict a class",
     "tabular_regression": "Table: predict a number",
+    "forecast": "Table: forecast a number",
     "image_classification": "Pictures: predict a class",
 }
 

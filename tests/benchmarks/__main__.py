@@ -82,7 +82,7 @@ def main() -> int:
     """0 if each ended with its figures, whether or not they meet their bars."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(USUAL_S)}; none: all")
-    parser.add_argument("--data", type=Path, help="folder with adult, abalone, ag_news and cifar10_6k")
+    parser.add_argument("--data", type=Path, help="folder with the files of bench_quality")
     parser.add_argument("--traces", type=Path, help="folder with traces of clusters and tables of step times")
     given = parser.parse_args()
     try:

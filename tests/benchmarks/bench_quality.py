@@ -7,7 +7,9 @@ Each set goes the way of a job: file -> profile -> resolved default spec -> rend
 process of its own. The rival, scikit-learn's HistGradientBoosting with its defaults and of texts (ag_news) a logistic
 regression on tf-idf, is trained on exactly the program's training rows; `rival+val` also gets the validation rows,
 which the program uses only to choose its best checkpoint. Sets of less than 1,000 rows are repeated with other seeds
-(other splits), since their test parts are a few dozen rows. The last line is JSON.
+(other splits), since their test parts are a few dozen rows. Of a forecast (daily_min_temperatures, 14 days ahead) the
+figure is the mean absolute error, the rival gets the same windows and learns the same difference, and the simple
+forecasts that need no model stand beside it. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ LEAST = {"digits": 0.98, "cifar10_6k": 0.60}
 MOST_S = 600.0
 SMALL_ROWS = 1000
 FILES = {
-    "adult": "adult.csv.gz", "abalone": "abalone.csv.gz", "ag_news": "ag_news.csv.gz", "cifar10_6k": "cifar10_6k.zip"
+    "adult": "adult.csv.gz", "abalone": "abalone.csv.gz", "ag_news": "ag_news.csv.gz", "cifar10_6k": "cifar10_6k.zip",
+    "daily_min_temperatures": "daily_min_temperatures.csv.gz",
 }  # fmt: skip
 BUILT_IN = ("wine", "breast_cancer", "diabetes", "digits")
 REPEATS = 5
@@ -70,10 +73,14 @@ class Outcome:
     rival_val: list[float] = field(default_factory=list)
     train_s: list[float] = field(default_factory=list)
     rival_s: list[float] = field(default_factory=list)
+    simple: dict[str, float] = field(default_factory=dict)
+    """Of a forecast: the error of each that needs no model."""
 
     @property
     def behind_points(self) -> float:
-        """Points behind the rival; negative: ahead."""
+        """Points behind the rival, of an error percent of its; negative: ahead."""
+        if self.metric == "mae":
+            return 100 * (mean(self.ours) / mean(self.rival) - 1)
         return 100 * (mean(self.rival) - mean(self.ours))
 
     @property
@@ -136,7 +143,10 @@ def train(folder: Path, threads: int) -> tuple[float, str, float]:
     took = time.perf_counter() - began
     if done.returncode:
         raise SystemExit(f"train.py failed in {folder}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
-    metric = json.loads((folder / "work/results/results.json").read_text())["metric"]
+    results = json.loads((folder / "work/results/results.json").read_text())
+    if results["task"] == "forecast":
+        return float(results["metrics"]["test"]["mae"]), "mae", took
+    metric = results["metric"]
     return float(metric["value_test"]), str(metric["name"]), took
 
 
@@ -150,8 +160,49 @@ print(json.dumps({name: getattr(dataset, name).rows.tolist() for name in ("train
 """
 
 
+READ_WINDOWS = """
+from pathlib import Path
+import pyarrow as pa, pyarrow.parquet as pq
+import data
+from worker.runtime.spec import load_spec
+dataset = data.load(load_spec("spec.yaml"), Path("data"))
+for name, table in dataset.known.items():
+    part = getattr(dataset, name)
+    figures = pa.table({"value": part.values.numpy(), "base": part.base.numpy()})
+    pq.write_table(table, f"{name}.inputs.parquet")
+    pq.write_table(figures, f"{name}.figures.parquet")
+"""
+
+
+def rival_forecasts(folder: Path) -> tuple[float, float]:
+    """Mean absolute errors of the rival on the program's own windows: (training alone, with validation)."""
+    subprocess.run([sys.executable, "-c", READ_WINDOWS], cwd=folder, check=True)
+    inputs, values, base = {}, {}, {}
+    for part in ("train", "val", "test"):
+        table = pq.read_table(folder / f"{part}.inputs.parquet")
+        inputs[part] = np.stack([column.to_numpy().astype(float) for column in table.columns], axis=1)
+        figures = pq.read_table(folder / f"{part}.figures.parquet")
+        values[part], base[part] = figures["value"].to_numpy(), figures["base"].to_numpy()
+    errors = []
+    for known in (("train",), ("train", "val")):
+        learned = np.concatenate([values[part] - base[part] for part in known])
+        model = HistGradientBoostingRegressor(random_state=0)
+        model.fit(np.concatenate([inputs[part] for part in known]), learned)
+        errors.append(float(np.abs(model.predict(inputs["test"]) + base["test"] - values["test"]).mean()))
+    return errors[0], errors[1]
+
+
+def simple_errors(folder: Path) -> dict[str, float]:
+    """Of the forecasts that need no model, as the program tells them; none of other tasks."""
+    charts = json.loads((folder / "work/results/results.json").read_text())["charts"]
+    tables = [chart for chart in charts if chart["id"] == "simple_forecasts"]
+    return {name: error for table in tables for name, error, _ in table["rows"][1:]}
+
+
 def rival_scores(folder: Path, spec: dict[str, Any]) -> tuple[float, float]:
     """The rival on the program's own parts: (training rows only, with validation rows)."""
+    if spec["task"] == "forecast":
+        return rival_forecasts(folder)
     out = subprocess.run([sys.executable, "-c", READ_PARTS], cwd=folder, capture_output=True, text=True, check=True)
     rows = {name: np.array(part) for name, part in json.loads(out.stdout).items()}
     if spec["shape"].get("texts"):
@@ -210,6 +261,7 @@ def measure(name: str, source: Path, folder: Path, threads: int, large_repeats: 
         outcome.rival.append(rival)
         outcome.rival_val.append(rival_val)
         outcome.rival_s.append(time.perf_counter() - began)
+        outcome.simple = simple_errors(place)
         seed += 1
     return outcome
 
@@ -220,6 +272,7 @@ def line(outcome: Outcome) -> str:
         f"{outcome.name:14} {outcome.metric:9} {outcome.family:20} {len(outcome.ours):5} {mean(outcome.ours):8.4f} "
         f"{mean(outcome.rival):8.4f} {mean(outcome.rival_val):10.4f} {outcome.behind_points:8.2f} "
         f"{max(outcome.train_s):8.1f} {'ok' if outcome.passed else 'MISSED'}"
+        + "".join(f"\n{'':14} {name}: {error:.4f}" for name, error in outcome.simple.items())
     )
 
 

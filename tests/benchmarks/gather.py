@@ -39,7 +39,7 @@ def public_folder(given: Path | None, variable: str, name: str) -> Path | None:
 
 
 def data_folder(given: Path | None = None) -> Path | None:
-    """Where adult, abalone, ag_news and cifar10_6k lie (`DLH_BENCH_DATA`)."""
+    """Where adult, abalone, ag_news, cifar10_6k and daily_min_temperatures lie (`DLH_BENCH_DATA`)."""
     return public_folder(given, "DLH_BENCH_DATA", "data")
 
 

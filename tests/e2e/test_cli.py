@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import zipfile
+from datetime import date, timedelta
 
 import pytest
 
@@ -59,6 +60,32 @@ def test_a_number_is_predicted_with_its_range_by_the_portal_and_by_the_onnx_mode
         ends = [float(row[name]) for name in ("prediction_low", "prediction", "prediction_high")]
         assert ends == sorted(ends) and ends[2] - ends[0] == pytest.approx(2 * ranges["half_widths"][0])
         assert float(other["prediction_low"]) == pytest.approx(ends[0], abs=0.01)
+
+
+def test_a_series_is_forecast_from_its_end_and_from_newer_rows(dlh, tmp_path):
+    spec, table, newer = tmp_path / "spec.yaml", tmp_path / "sold.csv", tmp_path / "newer.csv"
+    spec.write_text("training:\n  epochs: 2\n")
+    days = [date(2024, 1, 1) + timedelta(days=day) for day in range(122)]
+    lines = [f"{day},{at + 10 * (at % 7)}" for at, day in enumerate(days)]
+    table.write_text("\n".join(["day,sold", *lines[:120]]) + "\n")
+    newer.write_text("\n".join(["day,sold", *lines[120:]]) + "\n")
+    job = json.loads(dlh("submit", spec, "--data", table, "--wait", "--json"))
+    results = json.loads(dlh("results", job["id"], "--json"))
+    assert results["task"] == "forecast"
+    assert {"back_test", "simple_forecasts", "error_by_step"} <= {chart["id"] for chart in results["charts"]}
+    out = tmp_path / "out.csv"
+    asked = json.loads(dlh("predict", job["id"], "--out", out, "--json"))
+    assert asked["input_name"] == "end of the data"
+    assert asked["output"]["history"]["rows"][-1][0] == "2024-04-29 00:00:00"
+    rows = _csv(out)
+    assert [row["day"] for row in rows][:2] == ["2024-04-30", "2024-05-01"] and len(rows) == 12
+    assert all(float(row["low"]) < float(row["forecast"]) < float(row["high"]) for row in rows)
+    dlh("predict", job["id"], newer, "--out", out)
+    assert _csv(out)[0]["day"] == "2024-05-02"
+    (archive,) = json.loads(dlh("download", job["id"], "--onnx", "--out", tmp_path / "onnx", "--json"))["files"]
+    with zipfile.ZipFile(archive) as members:
+        names = [name.rpartition("/")[2] for name in members.namelist()]
+    assert "model.onnx" in names and "predict_onnx.py" not in names
 
 
 def _csv(path):

@@ -162,9 +162,18 @@ def test_check_and_predict_answer_control(node: Node, job: JobFixture) -> None:
     answer = wait_for(lambda: node.sent_to_control("control.prediction_done"))[0]
     assert answer == {"prediction_id": "p1"}
     assert json.loads((folder / "output.json").read_text())["rows"] == [["a"], ["b"], ["--threshold=-1=0.3"]]
+    folder = job.paths.prediction("p2")
+    folder.mkdir(parents=True)
+    (job.paths.program / "predict.py").write_text(
+        "import json, sys\nfrom pathlib import Path\n"
+        "Path(sys.argv[2]).write_text(json.dumps({'columns': ['x'], 'rows': [['--input' in sys.argv]]}))\n"
+    )
+    node.send("node.predict", {"prediction_id": "p2", "checkpoint": "", "from_end": True, **request})
+    assert wait_for(lambda: node.sent_to_control("control.prediction_done")[1:])[0] == {"prediction_id": "p2"}
+    assert json.loads((folder / "output.json").read_text())["rows"] == [[False]]
     (job.paths.program / "predict.py").write_text("raise ValueError('column age is missing')")
     node.send("node.predict", {"prediction_id": "p1", "checkpoint": "", **request})
-    answer = wait_for(lambda: node.sent_to_control("control.prediction_done")[1:])[0]
+    answer = wait_for(lambda: node.sent_to_control("control.prediction_done")[2:])[0]
     assert answer["problem"]["message"] == "ValueError: column age is missing"
     node.send("node.check", {"check_id": "c1", **request})
     answer = wait_for(lambda: node.sent_to_control("control.check_done"))[0]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 from torch import Tensor
 
@@ -37,10 +38,13 @@ class Part:
     values: Tensor | None = None
     """[N] float64: numbers to predict as the data has them, which the targets are rounded from. None: of classes, and
     where the program keeps none."""
+    base: Tensor | None = None
+    """[N] float64: what is added to the answers, in the data's unit: a forecast learns the difference to it. The
+    `values` are with it, the targets without."""
 
     def __post_init__(self) -> None:
-        values = () if self.values is None else (self.values,)
-        lengths = {len(tensor) for tensor in (*self.inputs, self.targets, self.rows, *values)}
+        more = [tensor for tensor in (self.values, self.base) if tensor is not None]
+        lengths = {len(tensor) for tensor in (*self.inputs, self.targets, self.rows, *more)}
         if len(lengths) != 1:
             raise ValueError(f"inputs, targets and rows must have the same number of rows, not {sorted(lengths)}")
 
@@ -49,8 +53,9 @@ class Part:
 
     def take(self, index: Tensor | slice) -> Part:
         """The rows of `index`, in its order."""
-        values = None if self.values is None else self.values[index]
-        return Part(tuple(tensor[index] for tensor in self.inputs), self.targets[index], self.rows[index], values)
+        values, base = (None if more is None else more[index] for more in (self.values, self.base))
+        inputs = tuple(tensor[index] for tensor in self.inputs)
+        return Part(inputs, self.targets[index], self.rows[index], values, base)
 
     def evenly(self, count: int) -> Part:
         """So many of its rows, evenly spaced."""
@@ -58,7 +63,7 @@ class Part:
         return self.take(torch.linspace(0, len(self) - 1, count, dtype=torch.float64).round().long())
 
     def to(self, device: torch.device) -> Part:
-        """The same rows on `device`; `rows` and `values` stay on the CPU."""
+        """The same rows on `device`; `rows`, `values` and `base` stay on the CPU."""
         inputs = tuple(tensor.to(device) for tensor in self.inputs)
         return replace(self, inputs=inputs, targets=self.targets.to(device))
 
@@ -92,6 +97,10 @@ class Dataset:
     """What a person should know of how the rows were shared out, in sentences."""
     split: str = ""
     """How rows were chosen for the parts, in sentences; empty: not told."""
+    known: Mapping[str, pa.Table] = field(default_factory=dict)
+    """By part: what results show beside its rows, where a row is not one of the packed file."""
+    moments: Mapping[str, pa.Table] = field(default_factory=dict)
+    """By part, of a forecast: series, time, steps ahead, and what each simple forecast says."""
 
     @property
     def held_out(self) -> str:
@@ -110,4 +119,7 @@ class Dataset:
 
     def exact_targets(self, part: Part) -> Tensor:
         """Its targets, of numbers in double precision as far as the program keeps them: what metrics are made of."""
-        return part.targets if part.values is None else (part.values - self.target_mean) / self.target_std
+        if part.values is None:
+            return part.targets
+        values = part.values if part.base is None else part.values - part.base
+        return (values - self.target_mean) / self.target_std

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from worker.runtime.collective import Group, broadcast_bytes
 from worker.runtime.data import Dataset, Part
-from worker.runtime.metrics import part_metrics
+from worker.runtime.metrics import metrics_of
 from worker.runtime.pulse import pulse
 
 if TYPE_CHECKING:
@@ -29,10 +29,7 @@ def train_sample(train: Part, val: Part) -> Part:
 def epoch_metrics(run: Run, net: nn.Module, dataset: Dataset) -> dict[str, dict[str, float]]:
     """Metrics of the validation rows, and of as many training rows, by part: the first rank's, on every rank."""
     parts = {"train": train_sample(dataset.train, dataset.val), "val": dataset.val}
-    metrics = {
-        name: part_metrics(run.outputs(net, part), dataset.exact_targets(part), dataset.target_std)
-        for name, part in parts.items()
-    }
+    metrics = {name: metrics_of(dataset, part, run.outputs(net, part)) for name, part in parts.items()}
     if run.group is not None:
         metrics = json.loads(broadcast_bytes(run.group, json.dumps(metrics).encode()))
     return metrics

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from worker.runtime.data import Dataset, Part
 from worker.runtime.outcome.curves import roc_area
 
 
@@ -64,6 +65,15 @@ def regression_metrics(outputs: Tensor, targets: Tensor, std: float) -> dict[str
         "mae": float(error.abs().mean()) * std,
         "r2": 1.0 - square / spread if spread > 0 else 0.0,
     }
+
+
+def metrics_of(dataset: Dataset, part: Part, outputs: Tensor) -> dict[str, float]:
+    """The metrics of a part by what the model says of it."""
+    targets = dataset.exact_targets(part)
+    if part.base is not None:
+        base = part.base / dataset.target_std
+        outputs, targets = outputs.double() + base[:, None], targets.double() + base
+    return part_metrics(outputs, targets, dataset.target_std)
 
 
 def part_metrics(outputs: Tensor, targets: Tensor, std: float) -> dict[str, float]:

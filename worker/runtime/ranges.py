@@ -24,6 +24,8 @@ PARTS, PART_ROWS = 5, 100
 NOTED = "prediction_ranges"
 """Key of preprocess.json, where predictions find them."""
 COLUMNS = ("prediction_low", "prediction_high")
+STEPS = "steps ahead"
+"""By which the half widths of a forecast are told apart; those of other numbers are by the prediction itself."""
 Floats = NDArray[np.float64]
 
 
@@ -31,7 +33,7 @@ def ranges_found(trained: Floats, predicted: Floats, residuals: Floats) -> dict[
     """`{edges, half_widths}` from the residuals of [N] held-out predictions, N >= `LEAST_ROWS`.
 
     `trained`: predictions of the training rows, whose quantiles part the predictions: held-out rows must not have a say
-    in which part they are counted to.
+    in which part they are counted to. Of a forecast both are steps ahead in the place of predictions.
     """
     edges = _edges(trained, predicted)
     place, sizes = np.searchsorted(edges, predicted, side="right"), np.abs(residuals)
@@ -58,13 +60,19 @@ def _quantile(sizes: Floats) -> float:
     return float(np.sort(sizes)[quantile_rank(len(sizes)) - 1])
 
 
-def range_limits(preprocess: Mapping[str, Any], predicted: ArrayLike) -> dict[str, list[float]]:
-    """The ends of the range of each prediction, by the names of their columns; none where no range is noted."""
+def range_limits(
+    preprocess: Mapping[str, Any], predicted: ArrayLike, steps: ArrayLike | None = None
+) -> dict[str, list[float]]:
+    """The ends of the range of each prediction, by the names of their columns; none where no range is noted.
+
+    `steps`: how many steps ahead each is, of a forecast.
+    """
     noted = preprocess.get(NOTED)
     if not noted:
         return {}
     values = np.asarray(predicted, np.float64)
-    half = np.asarray(noted["half_widths"])[np.searchsorted(noted["edges"], values, side="right")]
+    told_by = values if steps is None else np.asarray(steps, np.float64)
+    half = np.asarray(noted["half_widths"])[np.searchsorted(noted["edges"], told_by, side="right")]
     return dict(zip(COLUMNS, ((values - half).tolist(), (values + half).tolist()), strict=True))
 
 

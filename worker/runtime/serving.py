@@ -34,6 +34,9 @@ from worker.runtime.ranges import NOTED
 from worker.runtime.ranges import range_limits as range_limits
 from worker.runtime.ranges import range_said as range_said
 from worker.runtime.seen import unseen_tell
+from worker.runtime.series_rows import read_series as read_series
+from worker.runtime.series_rows import series_coming as series_coming
+from worker.runtime.series_rows import series_end as series_end
 from worker.runtime.spelling import as_trained, columns_known, unread_value
 from worker.runtime.tables import InputError as InputError
 from worker.runtime.tables import read_rows as read_rows
@@ -242,11 +245,13 @@ def write_output(
     notes: Sequence[str] = (),
     ranges: str = "",
     source: Path | None = None,
+    history: dict[str, Any] | None = None,
 ) -> None:
     """A .json path gets {columns, rows} and a CSV of the same name beside it; any other path gets CSV.
 
     The columns of `inputs`, what was predicted for, stand behind the answer in the CSV, and their first rows as
-    `inputs` in the .json; so do `notes` on how they were read, and what `ranges` of the answer mean. Texts that a
+    `inputs` in the .json; so do `notes` on how they were read, what `ranges` of the answer mean, and the `history` that
+    a forecast goes on from. Texts that a
     spreadsheet would take for a formula are quoted in the CSV. `source`, the file of the `inputs`, is written with the
     answer added (`own_file`): to the path, where that ends as it does and not in .json, else beside a .json.
     """
@@ -258,6 +263,8 @@ def write_output(
             body["notes"] = list(notes)
         if ranges:
             body["ranges"] = ranges
+        if history:
+            body["history"] = history
         if inputs is not None:
             kept = min(INPUTS_KEPT, INPUT_VALUES_KEPT // max(1, len(names)))
             body["inputs"] = {"columns": names, "rows": list(_input_rows(inputs.slice(0, kept)))}

@@ -67,6 +67,8 @@ RULES: dict[str, Rule] = {
     "data.split.validation": _share,
     "data.split.test": _share,
     "data.split.by": _one_of("random", "group", "time"),
+    "data.horizon": _COUNT,
+    "data.history": _COUNT,
     "objective.metric": _one_of(*METRICS),
     "resources.device": _device,
     "model.weights_match": _one_of("fitting", "all"),

@@ -19,6 +19,7 @@ from harness.api.schemas.telemetry import THRESHOLD_LETTERS_MAX, PredictionJsonI
 from harness.errors import Invalid, TooLarge
 from harness.jobs import selectors, services
 from harness.jobs.models import Job, Prediction
+from harness.jobs.predictions import FROM_END
 from harness.paging import page_of
 from harness.responses import begun, chunks_response, file_response
 from worker.words import size_words
@@ -57,6 +58,8 @@ def prediction_create(
 ) -> Status[Any]:
     """Predict for a file (form field `input`: csv, tsv, json, jsonl, parquet, pictures or a zip) or for JSON records.
 
+    A forecast goes on from the end of the data with the JSON body `{"from_end": true}`, from newer rows with a file.
+
     With `threshold`, `CLASS=P`, what is of that class with a probability of P or more is called by it and nothing else;
     without one the most probable class is the answer.
 
@@ -87,6 +90,8 @@ def _records(request: HttpRequest) -> tuple[str, bytes, str, str]:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "records"
         raise Invalid(f"{field}: {first['msg']}", field=field, hint="Send {records: [{column: value}]}.") from error
+    if body.from_end:
+        return FROM_END, b"", body.checkpoint, body.threshold
     data = json.dumps(body.records, allow_nan=False).encode()
     return "records.json", data, body.checkpoint, body.threshold
 

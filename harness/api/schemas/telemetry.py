@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from ninja import Schema
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from harness.api.schemas.base import Strict
 
@@ -118,12 +118,19 @@ THRESHOLD_LETTERS_MAX = 1000
 
 
 class PredictionJsonIn(Strict):
-    """Rows to predict for, as JSON records."""
+    """Rows to predict for, as JSON records; or nothing but that a forecast is to go on from the end of the data."""
 
-    records: list[dict[str, Any]] = Field(min_length=1, max_length=10_000)
+    records: list[dict[str, Any]] = Field([], max_length=10_000)
+    from_end: bool = Field(False, description="Forecast from the end of the data, without records.")
     checkpoint: str = Field("", max_length=40)
     threshold: str = Field(
         "",
         max_length=THRESHOLD_LETTERS_MAX,
         description="`CLASS=P`: what is of that class with a probability of P or more is called by it, nothing else.",
     )
+
+    @model_validator(mode="after")
+    def _has_one(self) -> PredictionJsonIn:
+        if bool(self.records) == self.from_end:
+            raise ValueError("give one record at least, or from_end, not both")
+        return self

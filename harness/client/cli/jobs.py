@@ -236,7 +236,13 @@ def resume(
 def predict(
     context: typer.Context,
     job: JobArgument,
-    file: Annotated[Path, typer.Argument(help="csv, tsv, json, jsonl, parquet, a picture, or a zip of pictures.")],
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            help="csv, tsv, json, jsonl, parquet, a picture, or a zip of pictures; none: forecast from the end of "
+            "the data."
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -251,7 +257,7 @@ def predict(
     as_json: JsonFlag = False,
 ) -> None:
     """Predict with a job's weights."""
-    if not file.is_file():
+    if file and not file.is_file():
         raise BadInput(f"{file} is not a file.", hint="Check the path.")
     if out:
         answer_name_check(out, file)

@@ -52,13 +52,14 @@ def _row(item: Json) -> tuple[object, ...]:
     return item["id"], item["input_name"], used, when(item["created_at"]), item["state"], item["rows"]
 
 
-def answer_name_check(out: Path, file: Path) -> None:
-    """Pass where the answer for a `file` may be written by this name. Raises `BadInput`."""
+def answer_name_check(out: Path, file: Path | None) -> None:
+    """Pass where the answer for a `file`, or a forecast without one, may be written by this name. Raises `BadInput`."""
     if out.suffix.lower() in _NO_CSV and not _is_own(out, file):
-        raise _no_csv(out, f"The answer for {file.name} is a CSV, or the file itself with the answer added.")
+        of_file = f"The answer for {file.name} is a CSV, or the file itself with the answer added." if file else ""
+        raise _no_csv(out, of_file or "A forecast is a CSV.")
 
 
-def answer_download(transport: Transport, answer: str, out: Path, file: Path) -> None:
+def answer_download(transport: Transport, answer: str, out: Path, file: Path | None) -> None:
     """The person's own file with the answer added, where `out` ends as it does and there is one; else a CSV.
 
     Raises `BadInput` where the name is of another kind.
@@ -76,8 +77,8 @@ def answer_download(transport: Transport, answer: str, out: Path, file: Path) ->
     download(transport, f"{answer}.csv", out)
 
 
-def _is_own(out: Path, file: Path) -> bool:
-    return out.suffix.lower() == file.suffix.lower()
+def _is_own(out: Path, file: Path | None) -> bool:
+    return file is not None and out.suffix.lower() == file.suffix.lower()
 
 
 def _no_csv(out: Path, why: str) -> BadInput:

@@ -13,10 +13,11 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from codegen.profile.types import CLOCKS, DECIMAL_COMMA, ColumnProfile, DataKind, DatasetProfile
+from codegen.spec import Task
 from harness.accounts.models import Role, User
 from harness.errors import HarnessError, Invalid
 from harness.jobs.models import Job
-from harness.jobs.predictions import takes_threshold
+from harness.jobs.predictions import FROM_END, takes_threshold
 from harness.jobs.selectors import (
     job_checkpoints,
     job_get,
@@ -87,13 +88,14 @@ def job_predict(request: HttpRequest, job_id: str) -> HttpResponseBase:
     user = person(request)
     job = job_get(user=user, job_id=job_id)
     profile = job_profile(job)
-    fields = input_fields(job, profile)
+    is_forecast = job.task == Task.FORECAST
+    fields = [] if is_forecast else input_fields(job, profile)
     two_classes = _two_classes(job)
     error: HarnessError | None = None
     if request.method == "POST":
         job_get(user=user, job_id=job_id, role=Role.MEMBER)
         try:
-            name, data = _input(request, fields)
+            name, data = (FROM_END, b"") if request.POST.get("from_end") else _input(request, fields)
             prediction = prediction_create(
                 user=user,
                 job=job,
@@ -112,6 +114,7 @@ def job_predict(request: HttpRequest, job_id: str) -> HttpResponseBase:
         "header": header(job),
         "fields": fields,
         "is_table": profile.kind == DataKind.TABLE,
+        "is_forecast": is_forecast,
         "checkpoints": job_checkpoints(job),
         "checkpoint": request.POST.get("checkpoint") or request.GET.get("checkpoint", ""),
         "two_classes": two_classes,
@@ -123,7 +126,9 @@ def job_predict(request: HttpRequest, job_id: str) -> HttpResponseBase:
         ),
         **_may(user, job),
         "limit_bytes": settings.PREDICTION_LIMIT_BYTES,
-        "calls": calls(job.pk, settings.PORTAL_URL, {field["name"]: _example(field) for field in fields}),
+        "calls": calls(
+            job.pk, settings.PORTAL_URL, {field["name"]: _example(field) for field in fields}, from_end=is_forecast
+        ),
         "error": error,
     }
     return show(request, "jobs/predict.html", context, nav="jobs", status=error.status if error else 200)
@@ -181,7 +186,7 @@ def _input(request: HttpRequest, fields: list[dict[str, Any]]) -> tuple[str, byt
     if file is not None:
         return str(file.name), file.read(settings.PREDICTION_LIMIT_BYTES + 1)
     if not fields:
-        raise Invalid("No file was chosen.", field="file", hint="Choose a picture or a zip of pictures.")
+        raise Invalid("No file was chosen.", field="file", hint="Choose a file, as the form says.")
     row: dict[str, Any] = {}
     for field in fields:
         text = request.POST.get(f"field:{field['name']}", "").strip().replace("\r\n", "\n")  # lines of a text area

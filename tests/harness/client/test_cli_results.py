@@ -272,6 +272,17 @@ def test_a_prediction_is_asked_for_with_a_threshold(
     assert request["threshold"] == "iris=0.3"
 
 
+@pytest.mark.usefixtures("answered")
+def test_a_forecast_needs_no_file(dlh: Dlh, ended_job: Any, tasks_sent: list[Any], tmp_path: Path) -> None:
+    refused = dlh("predict", ended_job.pk)
+    assert refused.code == 2 and "no forecast" in refused.err
+    type(ended_job).objects.filter(pk=ended_job.pk).update(task="forecast")
+    assert dlh("predict", ended_job.pk, "--out", tmp_path / "out.csv").code == 0
+    (request,) = (args[0] for name, args, _ in tasks_sent if name == "node.predict")
+    assert request["from_end"] is True
+    assert (tmp_path / "out.csv").read_text().splitlines()[0] == "kind"
+
+
 @pytest.mark.parametrize(("cause", "code"), [("bad_input", 2), ("program_error", 1)])
 def test_a_prediction_ends_with_the_code_for_input_only_where_that_is_at_fault(
     dlh: Dlh, monkeypatch: Any, ended_job: Any, flowers_csv: Path, cause: str, code: int

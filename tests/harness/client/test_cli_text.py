@@ -115,7 +115,7 @@ def test_the_schema_of_a_spec_is_shown_by_field(dlh: Dlh, portal: SimpleNamespac
     whole, part = dlh("spec", "schema"), dlh("spec", "schema", "training")
     assert "checkpoints.keep" in whole.out and "checkpoints.keep" not in part.out
     assert "whole number from 1 to 10,000,000 or auto" in part.out
-    assert "tabular_classification, tabular_regression, image_classification or auto" in whole.out
+    assert "tabular_classification, tabular_regression, forecast, image_classification or auto" in whole.out
     assert "properties" in dlh("spec", "schema", "--json").json
     typo = dlh("spec", "schema", "trainig.epochs", "--json")
     assert (typo.code, typo.json["error"]["hint"]) == (2, "Did you mean training.epochs?")

@@ -11,6 +11,7 @@ from django.db import OperationalError
 from harness.errors import Conflict, Invalid, NoSpace, NotFound, TooMany
 from harness.jobs import selectors, services
 from harness.jobs.models import Checkpoint, Job, JobEvent, Prediction
+from harness.jobs.predictions import FROM_END
 
 pytestmark = pytest.mark.django_db
 
@@ -56,6 +57,24 @@ def test_a_file_that_is_refused_is_told_what_this_job_takes(job, people, task, n
     with pytest.raises(Invalid) as refused:
         services.prediction_create(user=people.mate, job=job, input_name=name, data=b"x")
     assert refused.value.hint.startswith(hint)
+
+
+def test_a_forecast_goes_on_from_the_end_of_the_data_without_an_input(
+    job, people, node_make, tasks_sent, django_capture_on_commit_callbacks
+):
+    node_make()
+    Checkpoint.objects.create(job=job, name="step-00000010", step=10, epoch=1)
+    wish = {"user": people.mate, "job": job, "input_name": FROM_END, "data": b"", "checkpoint": "step-00000010"}
+    with pytest.raises(Invalid, match="no forecast"):
+        services.prediction_create(**wish)
+    job.task = "forecast"
+    with pytest.raises(Invalid, match="cannot be used as input"):
+        services.prediction_create(**wish | {"data": b"a file of that name"})
+    with django_capture_on_commit_callbacks(execute=True):
+        asked = services.prediction_create(**wish)
+    (request,) = [args[0] for name, args, _ in tasks_sent if name == "node.predict"]
+    assert request["from_end"] is True
+    assert not list(settings.STORE.job(job.pk).prediction(asked.pk).iterdir())
 
 
 def test_output_that_is_too_large_to_be_shown_is_told_and_its_table_stays_to_be_downloaded(job, people, monkeypatch):

@@ -12,7 +12,8 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from tests.worker.runtime import samples
-from worker.runtime.metrics import classification_metrics
+from worker.runtime.data import Dataset, Part
+from worker.runtime.metrics import classification_metrics, metrics_of
 
 
 def rows(classes: int, count: int = 300) -> tuple[Tensor, Tensor]:
@@ -92,3 +93,15 @@ def test_a_metric_of_ones_own_is_told_beside_the_others(tmp_path: Path) -> None:
     values = [event["data"]["values"] for event in events if event["kind"] == "metric"]
     costs = [(each["val/cost"], each["val/loss"]) for each in values if "val/cost" in each]
     assert len(costs) == 2 and all(cost == pytest.approx(3 * loss) for cost, loss in costs)
+
+
+def test_what_is_learned_as_a_difference_is_judged_by_the_sum() -> None:
+    values, base = torch.tensor([1.0, 5.0, 9.0], dtype=torch.float64), torch.tensor([0.0, 4.0, 10.0]).double()
+    targets = ((values - base - 0.5) / 2).float()
+    part = Part((torch.zeros(3, 1),), targets, torch.arange(3), values, base)
+    dataset = Dataset(part, part, part, preprocess={"target_mean": 0.5, "target_std": 2.0})
+    found = metrics_of(dataset, part, torch.zeros(3, 1))
+    assert found["mae"] == pytest.approx((0.5 + 0.5 + 1.5) / 3)
+    spread = ((values - values.mean()) ** 2).sum()
+    assert found["r2"] == pytest.approx(1 - float((0.5**2 + 0.5**2 + 1.5**2) / spread))
+    assert metrics_of(dataset, part.take(slice(0, 2)), torch.zeros(2, 1))["mae"] == pytest.approx(0.5)

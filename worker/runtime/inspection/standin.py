@@ -19,7 +19,7 @@ from worker.runtime.run import Run
 from worker.runtime.settings import Settings
 from worker.runtime.spec import Spec
 
-OWN_MODULES = ("model", "data", "words", "train", "predict")
+OWN_MODULES = ("model", "data", "words", "history", "train", "predict")
 
 
 class Enough(BaseException):

@@ -23,7 +23,10 @@ VERSION = 1
 """`scheduler.workload.WORKLOAD_VERSION`."""
 ORDINARY_LOAD_S = 3.0
 """Up to here a program's own start is like those that the start of a run is fitted to, on a host that is busy."""
-LOADING = {"image_classification": (2.0, 0), "tabular_classification": (8.0, 0), "tabular_regression": (8.0, 0)}
+LOADING = {
+    "image_classification": (2.0, 0), "tabular_classification": (8.0, 0), "tabular_regression": (8.0, 0),
+    "forecast": (8.0, 0),
+}  # fmt: skip
 """(times the rows' own memory, bytes beside it for each row) that data.py takes while it reads them: pictures are there
 once more as they are shared out to the parts; a table read whole has 64 bits in each column, and lies there again.
 Measured: docs/estimation.md, Memory."""

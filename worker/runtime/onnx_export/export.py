@@ -155,7 +155,8 @@ def _write(out: Path, report: dict[str, Any], loaded: Loaded) -> dict[str, Any]:
     """All beside the model, then the model under its name."""
     names_known = bool(loaded.classes) or not loaded.portable.is_classification
     arrays = [tensor.numpy() for tensor in loaded.tensors]
-    scripts = scripts_for(loaded.preprocess, loaded.rows, arrays) if names_known else {}
+    alone = names_known and "forecast" not in loaded.preprocess  # whose rows history.py makes
+    scripts = scripts_for(loaded.preprocess, loaded.rows, arrays) if alone else {}
     for name in SCRIPT_FILES:
         (out / name).unlink(missing_ok=True)
     for name, text in scripts.items():

@@ -14,7 +14,7 @@ from torch import Tensor
 from worker.runtime import serving
 from worker.runtime.onnx_export.portable import Input, Portable, inputs_of
 from worker.runtime.onnx_export.reasons import CannotExport
-from worker.runtime.onnx_export.rows import sample_rows
+from worker.runtime.onnx_export.rows import ROWS, sample_rows
 from worker.runtime.spec import load_spec
 
 BYTES_MAX = 1800 << 20
@@ -53,7 +53,10 @@ def load(program: Path, data: Path, weights: Path) -> Loaded:
     size_bytes = sum(tensor.numel() * tensor.element_size() for tensor in net.state_dict().values())
     if size_bytes > BYTES_MAX:
         raise CannotExport.too_large(size_bytes)
-    rows = sample_rows(data)
+    if "forecast" in preprocess:
+        rows = importlib.import_module("history").coming(preprocess["forecast"])[0].slice(0, ROWS)
+    else:
+        rows = sample_rows(data)
     tensors = importlib.import_module("data").transform(preprocess, rows)
     is_classification = str(spec.task).endswith("classification")
     portable = Portable(net, tensors, preprocess, is_classification=is_classification).eval()

@@ -24,12 +24,18 @@ _OWN = """\
 The inputs are what `transform` in data.py of the training program makes of rows: use that function, with
 preprocess.json. There is no predict_onnx.py here, for this program prepares its rows in a way of its own.
 """
+_FORECAST = """\
+There is no predict_onnx.py here: it cannot make the inputs of a forecast. They are what `inputs_of` in history.py and
+then `transform` in data.py of the training program make of the last rows of a series, with preprocess.json; the program
+itself forecasts with `python predict.py --output forecast.csv`.
+"""
 
 
 def readme(report: dict[str, Any]) -> str:
     """The text. `report` is what onnx.json holds."""
     check, versions = report["check"], report["versions"]
     prepare = _OWN if not report["script"] else _PICTURES if report["task"].startswith("image") else _TABLE
+    prepare = _FORECAST if report["task"] == "forecast" else prepare
     sha256, checkpoint = report.get("weights_sha256"), report.get("checkpoint")
     weights = f"the weights of the checkpoint {checkpoint}" if checkpoint else "the best weights of the run"
     if sha256:
@@ -71,7 +77,8 @@ def _of_what(classes: list[str]) -> str:
 def _meaning(report: dict[str, Any]) -> str:
     if not report["classes"]:
         said = f"\n\n{report['ranges']}\n`prediction_ranges` in preprocess.json has it." if report["ranges"] else ""
-        return f"`prediction` is in the unit of the target.{said}"
+        base = ", as the difference to `forecast.base` of preprocess.json" if report["task"] == "forecast" else ""
+        return f"`prediction` is in the unit of the target{base}.{said}"
     calls = "\nWith `--threshold CLASS=P` the script calls by that class what is of it with a probability of P or more."
     said = "`probabilities` is the softmax of `logits`; the classes stand in their order in onnx.json, `classes`."
     return said + (calls if report["script"] else "")

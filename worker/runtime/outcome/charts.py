@@ -44,10 +44,16 @@ def true_values(part: Part, dataset: Dataset) -> NDArray[np.float64]:
     return values(part.targets, dataset) if part.values is None else part.values.numpy()
 
 
+def predicted_values(part: Part, outputs: Tensor, dataset: Dataset) -> NDArray[np.float64]:
+    """What the model says of numbers, as the data has them."""
+    predicted = values(outputs.squeeze(1), dataset)
+    return predicted if part.base is None else predicted + part.base.numpy()
+
+
 def charts(part: Part, outputs: Tensor, dataset: Dataset, features: pa.Table, split: str) -> list[Chart]:
     """All charts of one part. `features`: what is known of its rows, in the same order."""
     if part.targets.is_floating_point():
-        true, predicted = true_values(part, dataset), values(outputs.squeeze(1), dataset)
+        true, predicted = true_values(part, dataset), predicted_values(part, outputs, dataset)
         made = regression_charts(true, predicted, part.rows.numpy())
         made.append(error_by_group(predicted - true, told_apart(part, features)))
         error = np.abs(predicted - true)

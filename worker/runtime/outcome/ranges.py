@@ -6,16 +6,18 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from worker.intervals import share_interval
 from worker.runtime.data import Dataset
-from worker.runtime.outcome.charts import true_values, values
+from worker.runtime.outcome.charts import predicted_values, true_values
 from worker.runtime.ranges import (
     COLUMNS,
     LEAST_ROWS,
     NOTED,
     SHARE_PERCENT,
+    STEPS,
     Floats,
     quantile_rank,
     range_limits,
@@ -26,6 +28,8 @@ from worker.words import counted, number_words, percent_words
 SHARE = SHARE_PERCENT / 100
 RARELY = 0.005
 """Fewer test rows inside than come by chance in this share of runs are told."""
+FEWER = SHARE - 0.1
+"""Of a forecast's test a smaller share inside is told."""
 
 
 def part_ranges(dataset: Dataset, outputs: dict[str, Tensor]) -> dict[str, Any]:
@@ -43,18 +47,26 @@ def part_ranges(dataset: Dataset, outputs: dict[str, Tensor]) -> dict[str, Any]:
         }
     if not all(torch.isfinite(each).all() for each in outputs.values()):
         return {"said": "Predictions come without a range: some of the held-out ones are no finite numbers."}
-    predicted = {name: values(each.squeeze(1), dataset) for name, each in outputs.items()}
+    parts = {"train": dataset.train, "val": dataset.val, "test": dataset.test}
+    predicted = {name: predicted_values(parts[name], each, dataset) for name, each in outputs.items()}
     residuals = predicted["val"] - true_values(dataset.val, dataset)
-    found = {"share": SHARE, **ranges_found(predicted["train"], predicted["val"], residuals), "rows": rows}
-    found["test"] = _tried(found, predicted["test"], true_values(dataset.test, dataset))
+    steps = {part: table[STEPS].to_numpy() for part, table in dataset.moments.items()}
+    told_by = steps or predicted
+    found = {"share": SHARE, **ranges_found(told_by["train"], told_by["val"], residuals), "rows": rows}
+    found["test"] = _tried(found, predicted["test"], true_values(dataset.test, dataset), steps.get("test"))
+    if steps:
+        return {**found, "said": _said_ahead(found)}
     return {**found, "said": _said(found)}
 
 
-def _tried(found: dict[str, Any], predicted: Floats, true: Floats) -> dict[str, Any] | None:
+def _tried(
+    found: dict[str, Any], predicted: Floats, true: Floats, steps: NDArray[np.int64] | None
+) -> dict[str, Any] | None:
     """How many rows lie inside."""
     if not len(true):
         return None
-    low, high = (np.array(ends) for ends in (range_limits({NOTED: found}, predicted)[name] for name in COLUMNS))
+    limits = range_limits({NOTED: found}, predicted, steps)
+    low, high = (np.array(limits[name]) for name in COLUMNS)
     share, least, most = share_interval(int(((low <= true) & (true <= high)).sum()), len(true))
     return {"rows": len(true), "inside": share, "interval": [least, most]}
 
@@ -68,6 +80,21 @@ def _said(found: dict[str, Any]) -> str:
         f"A prediction comes with a range that holds the true value for {SHARE_PERCENT} % of rows like the "
         f"{counted(found['rows'], 'validation row')} it was taken from: {wide}.{_test_said(found)} It holds over such "
         "rows taken together, not for each kind of row, and tells nothing of rows unlike them."
+    )
+
+
+def _said_ahead(found: dict[str, Any]) -> str:
+    """Of a forecast. Its errors hang together from moment to moment, so nothing is said of chance."""
+    least, most = found["half_widths"][0], found["half_widths"][-1]
+    wide = f"± {number_words(most, 3)}"
+    if len(found["half_widths"]) > 1:
+        wide = f"± {number_words(least, 3)} a step ahead, {wide} furthest ahead"
+    test = found["test"]
+    told = f" Of the values of the test {percent_words(test['inside'])} lie inside." if test else ""
+    told += " That is fewer: count on less." if test and test["inside"] < FEWER else ""
+    return (
+        f"A forecast comes with a range that held {SHARE_PERCENT} % of the values of the validation, which lies "
+        f"between training and test: {wide}.{told} It holds as long as things go on as they did then."
     )
 
 

@@ -21,9 +21,10 @@ from worker.merit import larger_is_better
 from worker.runtime import memory
 from worker.runtime.data import Dataset, Part
 from worker.runtime.evaluation import outputs as outputs_of
-from worker.runtime.metrics import part_metrics
+from worker.runtime.metrics import metrics_of
 from worker.runtime.opening import split_notes
 from worker.runtime.outcome import charts as analysis
+from worker.runtime.outcome.backtest import backtest_charts
 from worker.runtime.outcome.chart import Chart
 from worker.runtime.outcome.importance import importance_chart, input_places
 from worker.runtime.outcome.intervals import part_intervals
@@ -53,7 +54,7 @@ def write_results(run: Run, net: nn.Module, dataset: Dataset) -> None:
     run.checkpointer.store.check()  # the results are those of the newest attempt
     folder = _results_folder(run)
     targets = {name: dataset.exact_targets(part) for name, part in parts.items()}
-    metrics = {name: part_metrics(outputs[name], targets[name], dataset.target_std) for name in parts}
+    metrics = {name: metrics_of(dataset, part, outputs[name]) for name, part in parts.items()}
     _write_predictions(folder / "predictions.parquet", dataset, parts, outputs)
     save_weights(net, folder / "model.safetensors")
     ranges = part_ranges(dataset, outputs)
@@ -69,13 +70,15 @@ def write_results(run: Run, net: nn.Module, dataset: Dataset) -> None:
         },
         "metrics": metrics,
         "rows": {name: len(part) for name, part in parts.items()},
-        "intervals": {"test": part_intervals(outputs["test"], targets["test"], dataset.target_std)},
+        "intervals": {}
+        if dataset.moments
+        else {"test": part_intervals(outputs["test"], targets["test"], dataset.target_std)},
         "ranges": ranges,
         "split": " ".join(filter(None, (*split_notes(run), dataset.split))),
         "test_rows": dataset.test.rows_digest,
         "notes": list(run.trial.notes),
         "classes": list(dataset.classes),
-        "charts": _charts(run, net, dataset, parts, outputs),
+        "charts": _charts(run, net, dataset, parts, outputs, ranges),
         "environment": surroundings,
         "timing": timing,
     }
@@ -98,12 +101,23 @@ def _timing(run: Run, net: nn.Module) -> dict[str, Any]:
 
 
 def _charts(
-    run: Run, net: nn.Module, dataset: Dataset, parts: dict[str, Part], outputs: dict[str, Tensor]
+    run: Run,
+    net: nn.Module,
+    dataset: Dataset,
+    parts: dict[str, Part],
+    outputs: dict[str, Tensor],
+    ranges: dict[str, Any],
 ) -> list[Chart]:
     """Charts of the rows that training has not seen, where there are any."""
     judged = next((name for name in ("test", "val") if len(parts[name])), "train")
-    table = features(run.data_folder, run.spec, parts[judged].rows)
+    known = dataset.known.get(judged)
+    table = features(run.data_folder, run.spec, parts[judged].rows) if known is None else known
     made = analysis.charts(parts[judged], outputs[judged], dataset, table, judged)
+    if judged in dataset.moments:
+        noted = {NOTED: ranges} if "half_widths" in ranges else {}
+        said = analysis.predicted_values(parts[judged], outputs[judged], dataset)
+        tried = backtest_charts(dataset.moments[judged], analysis.true_values(parts[judged], dataset), said, noted)
+        made = [*({**chart, "split": judged} for chart in tried), *made]
     importance = _importance(run, net, dataset, parts[judged])
     return [*made, {**importance, "split": judged}] if importance else made
 
@@ -115,7 +129,7 @@ def _importance(run: Run, net: nn.Module, dataset: Dataset, part: Part) -> Chart
 
     def metrics(rows: Part) -> dict[str, float]:
         outputs = outputs_of(net, rows, device, rows_at_once, run.autocast)
-        return part_metrics(outputs, dataset.exact_targets(rows), dataset.target_std)
+        return metrics_of(dataset, rows, outputs)
 
     name = run.metric_name if run.metric_name in metrics(part.take(slice(0, 2))) else "loss"
     sign = -1.0 if larger_is_better(name) else 1.0
@@ -172,7 +186,7 @@ def _write_predictions(path: Path, dataset: Dataset, parts: dict[str, Part], out
 def _part_predictions(name: str, part: Part, outputs: Tensor, dataset: Dataset) -> pa.Table:
     columns: dict[str, Any] = {"row": part.rows.numpy(), "split": pa.array([name] * len(part))}
     if part.targets.is_floating_point():
-        true, predicted = analysis.true_values(part, dataset), analysis.values(outputs.squeeze(1), dataset)
+        true, predicted = analysis.true_values(part, dataset), analysis.predicted_values(part, outputs, dataset)
         return pa.table(columns | {"true": true, "predicted": predicted, "error": predicted - true})
     probabilities = torch.softmax(outputs.double(), 1).numpy()
     classes = pa.array(dataset.classes, pa.string())

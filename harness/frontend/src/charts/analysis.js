@@ -17,6 +17,7 @@ import { pageData } from "../net.js";
 import { ACCURACY } from "./accuracy.js";
 import { CONFUSION } from "./confusion.js";
 import { DISTRIBUTIONS } from "./distributions.js";
+import { FORECAST } from "./forecast.js";
 import { INTERVALS } from "./intervals.js";
 import { Legend } from "./legend.js";
 import { OFFER } from "./offer.js";
@@ -46,6 +47,7 @@ const MAKERS = {
   ...ACCURACY,
   ...CONFUSION,
   ...DISTRIBUTIONS,
+  ...FORECAST,
   ...INTERVALS,
   ...OFFER,
   ...QUALITY,

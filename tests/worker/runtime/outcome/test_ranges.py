@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
 from worker.runtime.data import Dataset, Part
 from worker.runtime.outcome.ranges import part_ranges
-from worker.runtime.ranges import LEAST_ROWS
+from worker.runtime.ranges import LEAST_ROWS, STEPS
 
 MEAN, STD = 100.0, 20.0
 
@@ -89,3 +90,22 @@ def test_without_test_rows_nothing_is_said_to_be_measured() -> None:
 def test_classes_have_no_ranges() -> None:
     part = Part((torch.zeros(20, 1),), torch.zeros(20, dtype=torch.int64), torch.arange(20))
     assert part_ranges(Dataset(part, part, part, ["a", "b"]), {}) == {}
+
+
+@pytest.mark.parametrize(("off", "fewer"), [(1.0, False), (3.0, True)])
+def test_the_ranges_of_a_forecast_are_by_its_steps_and_tell_where_the_test_has_fewer_inside(
+    off: float, fewer: bool
+) -> None:
+    steps = torch.arange(400) % 2 + 1
+    moments = pa.table({"series": [""] * 400, "time": [0] * 400, STEPS: steps.numpy()})
+
+    def part(values: torch.Tensor) -> Part:
+        return Part((torch.zeros(400, 1),), values.float(), torch.arange(400), values, torch.zeros(400).double())
+
+    known, tested = part(steps.double()), part(off * steps.double())
+    parts = {"train": known, "val": known, "test": tested}
+    dataset = Dataset(**parts, moments=dict.fromkeys(parts, moments))
+    found = part_ranges(dataset, dict.fromkeys(parts, torch.zeros(400, 1)))
+    assert found["half_widths"] == [1.0, 2.0]
+    assert "± 1 a step ahead, ± 2 furthest ahead" in found["said"]
+    assert ("count on less" in found["said"]) is fewer and "95 %" not in found["said"]

@@ -1,0 +1,122 @@
+"""Examples of time series: what each knows, in which part it lies, what it is measured by."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from codegen import spec_yaml
+from codegen.resolve import resolve
+from tests.codegen.model_profiles import TWO_CORES
+from tests.codegen.programs import module, program_spec
+from tests.codegen.time_series import days, profiled, rising, shops
+from worker.runtime.data import DataError
+
+HISTORY = module("history.py")
+
+
+def read(folder: Path, table: pa.Table, text: str = ""):
+    """(examples, parts, about, split) of a table that is uploaded and resolved as a forecast."""
+    profile = profiled(folder / "data", table)
+    spec = resolve(spec_yaml.load(f"task: forecast\n{text}"), profile, TWO_CORES).spec
+    return HISTORY.read(program_spec(spec), pq.read_table(folder / "data" / "table.parquet"))
+
+
+def test_no_example_knows_what_comes_after_it_is_made(tmp_path: Path) -> None:
+    table = rising()
+    examples, *_ = read(tmp_path, table)
+    values = table["sold"].to_numpy()
+    steps = examples.moments["steps ahead"].to_numpy()
+    origins = examples.rows - steps
+    last, seven = (
+        examples.inputs[f"sold: {name}"].to_numpy() for name in ("last value", "7 steps before, above the last")
+    )
+    assert np.allclose(last, values[origins])
+    place = examples.rows - 7 * -(-steps // 7)
+    known = place >= 0
+    assert (place <= origins).all() and np.isnan(seven[~known]).all()
+    assert np.allclose(seven[known], (values[place] - values[origins])[known])
+    change = examples.inputs["sold: change over 3 steps"].to_numpy()
+    assert np.allclose(change, values[origins] - values[origins - 3])
+
+    changed = values.copy()
+    changed[300:] += 1000
+    other, *_ = read(tmp_path, pa.table({"day": table["day"], "sold": changed}))
+    early = origins < 300
+    for name in examples.inputs.column_names:
+        assert np.allclose(
+            examples.inputs[name].to_numpy()[early], other.inputs[name].to_numpy()[early], equal_nan=True
+        ), name
+
+
+def test_parts_follow_one_another_by_the_moment_that_is_foretold(tmp_path: Path) -> None:
+    examples, parts, _, said = read(tmp_path, rising())
+    train, val, test = (examples.rows[parts[part]] for part in ("train", "val", "test"))
+    assert train.max() < val.min() and val.max() < test.min()
+    assert len(set(test)) == 80 and "up to" in said
+    steps = examples.moments["steps ahead"].to_numpy()
+    assert sorted(set(steps[parts["test"]])) == list(range(1, 15))
+
+
+def test_the_step_does_not_tell_the_weekday() -> None:
+    about = {"horizon": 7, "history": 3}
+    rows = HISTORY.in_order(rising(), {"time": "day", "target": "sold", "series": "", "numeric": [], "categorical": []})
+    origins, targets = HISTORY.pairs_of(rows, np.arange(20, 400), about, 1, np.random.default_rng(0))
+    weekdays = {step: set((targets[targets - origins == step] % 7).tolist()) for step in range(1, 8)}
+    assert all(len(found) == 7 for found in weekdays.values())
+
+
+def test_a_rising_series_is_learned_as_a_difference(tmp_path: Path) -> None:
+    examples, parts, about, _ = read(tmp_path, rising())
+    left = examples.values - examples.base
+    assert about["base"] == {"of": "season", "steps": 7}
+    assert np.abs(left[parts["test"]]).max() < 25 < examples.values[parts["train"]].std()
+
+
+def test_series_keep_to_themselves(tmp_path: Path) -> None:
+    examples, parts, about, _ = read(tmp_path, shops())
+    assert about["series"] == "shop" and examples.inputs.column_names[-2:] == ["rain", "shop"]
+    assert examples.inputs["shop"].to_pylist() == examples.moments["series"].to_pylist()
+    last = examples.inputs["sold: last value"].to_numpy()
+    north = np.array([name == "north" for name in examples.inputs["shop"].to_pylist()])
+    assert last[north].min() == 50 and last[north].max() == 170
+    assert set(examples.moments.take(parts["test"])["series"].to_pylist()) == {"north", "south", "west"}
+
+
+def test_missing_values_are_neither_foretold_nor_gone_on_from(tmp_path: Path) -> None:
+    table = rising()
+    values = [None if row in (50, 51, 399) else value for row, value in enumerate(table["sold"].to_pylist())]
+    examples, _, about, _ = read(tmp_path, pa.table({"day": table["day"], "sold": values}))
+    assert not {50, 51, 399} & set(examples.rows.tolist())
+    assert np.isfinite(examples.inputs["sold: last value"].to_numpy()).all()
+    _, _, labels, _ = HISTORY.coming(about)
+    assert labels[0][1] == "2021-02-03"  # row 399 is the 3rd: it has no value, and is foretold itself
+
+
+def test_rows_of_one_moment_are_refused() -> None:
+    about = {"time": "day", "target": "sold", "series": "", "numeric": [], "categorical": []}
+    table = pa.table({"day": [*days(10), *days(10)], "sold": np.arange(20.0)})
+    with pytest.raises(DataError, match="same 'day'"):
+        HISTORY.in_order(table, about)
+
+
+def test_newer_rows_go_on_from_those_that_are_kept(tmp_path: Path) -> None:
+    *_, about, _ = read(tmp_path, rising())
+    about = json.loads(json.dumps(about))
+    inputs, base, labels, past = HISTORY.coming(about)
+    assert labels[0] == ["", "2021-02-04", 1] and len(labels) == len(base) == inputs.num_rows == 14
+    newer = pa.table({"day": days(3, datetime(2021, 2, 3)), "sold": [0.0, 1.0, 2.0]})
+    inputs, _, labels, later = HISTORY.coming(about, newer)
+    assert labels[0][1] == "2021-02-06" and later.num_rows == past.num_rows + 2
+    assert inputs["sold: last value"][0].as_py() == 2.0
+    assert later["sold"].to_pylist()[-3:] == [0.0, 1.0, 2.0]
+    with pytest.raises(ValueError, match="rows are missing between 2021-02-03, where the data ends, and 2021-04-01"):
+        HISTORY.coming(about, pa.table({"day": days(30, datetime(2021, 4, 1)), "sold": np.arange(30.0)}))
+    with pytest.raises(ValueError, match="column missing from the input: sold"):
+        HISTORY.coming(about, pa.table({"day": days(3)}))

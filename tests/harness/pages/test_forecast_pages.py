@@ -1,0 +1,115 @@
+"""Forecasts on the pages: fields of the form, one click to the next values, the answer as a picture, the back-test."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.test import Client
+from django.urls import reverse
+
+from codegen.profile.types import ColumnProfile, ColumnType, DataKind, DatasetProfile, TimeSeries
+from harness.jobs.models import Job, Prediction
+from harness.jobs.predictions import FROM_END
+from harness.pages.prediction_view import forecast_chart
+from harness.pages.spec_fields import spec_groups
+from harness.pages.views import predict
+
+SHAPE = {"target": "sold", "numeric": ["sold: last value"], "categorical": []}
+COLUMNS = ["shop", "day", "steps ahead", "forecast", "low", "high"]
+BACK_TEST = {
+    "id": "back_test", "title": "Back-test", "kind": "back_test", "note": "",
+    "columns": ["series", "time", "true", "forecast", "low", "high", "steps ahead"],
+    "rows": [["north", "2021-01-01 00:00:00", 1.0, 1.1, 0.5, 1.5, 1], ["south", "2021-01-01 00:00:00", 2, 2, 1, 3, 1]],
+}  # fmt: skip
+
+
+def column(name: str, kind: ColumnType) -> ColumnProfile:
+    return ColumnProfile(name=name, type=kind, guessed_type=kind, reason="", missing=0, unique=9)
+
+
+def profile(*columns: ColumnProfile, by: str = "") -> DatasetProfile:
+    series = TimeSeries(time="day", by=by, step_s=86400.0, mean_step_s=86400.0, rows=90)
+    return DatasetProfile(kind=DataKind.TABLE, rows=90, columns=columns, series=(series,))
+
+
+def forecast_fields(found: DatasetProfile) -> dict[str, list[str]]:
+    """Fields of forecasts in the form, and what each lets choose from."""
+    names = ("data.time", "data.series", "data.horizon", "data.history")
+    fields = [field for group in spec_groups(found) for field in group.fields if field.path in names]
+    return {field.path: [value for value, _ in field.choices] for field in fields}
+
+
+def test_the_form_has_fields_of_forecasts_where_the_data_has_dates() -> None:
+    day, sold, shop = (
+        column("day", ColumnType.DATE), column("sold", ColumnType.NUMERIC), column("shop", ColumnType.CATEGORY)
+    )  # fmt: skip
+    whole = forecast_fields(profile(day, sold, shop, by="shop"))
+    assert whole == {"data.time": ["day"], "data.series": ["shop"], "data.horizon": [], "data.history": []}
+    assert "data.series" not in forecast_fields(profile(day, sold))
+    assert forecast_fields(profile(sold, shop)) == {}
+    for found, offered in ((profile(day, sold), True), (profile(sold, shop), False)):
+        (task,) = [field for group in spec_groups(found) for field in group.fields if field.path == "task"]
+        assert (("forecast", "Table: forecast a number") in task.choices) is offered
+
+
+@pytest.fixture
+def forecast(world: SimpleNamespace) -> Job:
+    job: Job = world.jobs["succeeded"]
+    Job.objects.filter(pk=job.pk).update(task="forecast", resolved={"spec": {"shape": SHAPE}})
+    return job
+
+
+def test_one_click_asks_for_the_next_values(forecast: Job, owner: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def create(**given: Any) -> Prediction:
+        asked.append(given)
+        return Prediction(id="noanswer0001", job=given["job"])
+
+    monkeypatch.setattr(predict, "prediction_create", create)
+    page = owner.get(reverse("job_predict", args=[forecast.pk])).content.decode()
+    assert "Forecast from the end of the data" in page and "From newer rows" in page and 'id="ft"' not in page
+    assert f"client.predict(&quot;{forecast.pk}&quot;)" in page and "from_end" in page
+    answer = owner.post(reverse("job_predict", args=[forecast.pk]), {"from_end": "1", "checkpoint": ""})
+    assert answer.status_code == 302
+    assert [(given["input_name"], given["data"]) for given in asked] == [(FROM_END, b"")]
+
+
+def test_the_answer_is_drawn_behind_the_values_that_it_goes_on_from(
+    forecast: Job, world: SimpleNamespace, owner: Client
+) -> None:
+    Prediction.objects.filter(pk=world.prediction.pk).update(state="done", checkpoint="", rows=2, input_name=FROM_END)
+    folder = settings.STORE.job(forecast.pk).prediction(world.prediction.pk)
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [["north", "2021-01-03", 1, 5.5, 4.0, 7.0], ["south", "2021-01-03", 1, 9.0, 8.0, 10.0]]
+    history = {"columns": ["shop", "day", "sold"], "rows": [["north", "2021-01-02", 5.0], ["south", "2021-01-02", 9.5]]}
+    (folder / "output.json").write_text(json.dumps({"columns": COLUMNS, "rows": rows, "history": history}))
+    page = owner.get(reverse("prediction_page", args=[forecast.pk, world.prediction.pk]))
+    text = page.content.decode()
+    assert 'data-mount="chart"' in text and 'data-chart-mode="south"' in text and "end of the data" in text
+    drawn = page.context["chart"]["data"]
+    assert drawn["columns"] == ["series", "time", "true", "forecast", "low", "high"]
+    assert drawn["rows"][0] == ["north", "2021-01-02", 5.0, None, None, None]
+    assert drawn["rows"][2] == ["north", "2021-01-03", None, 5.5, 4.0, 7.0]
+
+
+@pytest.mark.parametrize("history", [None, "odd", {"rows": 3}, {"rows": [["2021-01-02"], 5]}])
+def test_a_program_may_write_anything_in_the_place_of_a_history(history: Any) -> None:
+    rows: list[list[Any]] = [["2021-01-03", 1, 5.5]]
+    output = {"columns": ["day", "steps ahead", "forecast"], "rows": rows, "history": history}
+    chart = forecast_chart(output, output["columns"], rows)
+    assert chart is None or chart["data"]["rows"] == []
+
+
+def test_results_draw_the_back_test_and_let_choose_the_series(forecast: Job, owner: Client) -> None:
+    paths = settings.STORE.job(forecast.pk)
+    (paths.results / "results.json").write_text(json.dumps({"task": "forecast", "charts": [BACK_TEST]}))
+    page = owner.get(reverse("job_tab", args=[forecast.pk, "results"]))
+    assert page.status_code == 200
+    (chart,) = [chart for chart in page.context["charts"] if chart["id"] == "back_test"]
+    assert chart["drawn"] and chart["modes"] == ["north", "south"] and chart["wide"]
+    assert 'data-chart-mode="north"' in page.content.decode()

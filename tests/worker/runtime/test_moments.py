@@ -1,0 +1,33 @@
+"""Moments to come: days, working days, months, years, hours."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pyarrow as pa
+import pytest
+
+from tests.codegen.time_series import days, months
+from worker.runtime.moments import moments_after, said
+
+
+@pytest.mark.parametrize(
+    ("times", "step_s", "expected"),
+    [
+        (days(30), 86400.0, ["2020-01-31", "2020-02-01", "2020-02-02"]),
+        ([day for day in days(30) if day.weekday() < 5], 86400.0, ["2020-01-31", "2020-02-03", "2020-02-04"]),
+        (months(24), 31 * 86400.0, ["1992-01-01", "1992-02-01", "1992-03-01"]),
+        ([datetime(2020, 1, 31), datetime(2020, 2, 29)], 30 * 86400.0, ["2020-03-31", "2020-04-30", "2020-05-31"]),
+        ([datetime(2018, 6, 30), datetime(2019, 6, 30)], 365 * 86400.0, ["2020-06-30", "2021-06-30", "2022-06-30"]),
+        (
+            [datetime(2020, 1, 1, 20) + timedelta(hours=2 * hour) for hour in range(2)],
+            7200.0,
+            ["2020-01-02", "2020-01-02 02:00:00", "2020-01-02 04:00:00"],
+        ),
+    ],
+    ids=["days", "working days", "months", "ends of months", "years", "hours"],
+)
+def test_moments_to_come_follow_the_calendar(times: list[datetime], step_s: float, expected: list[str]) -> None:
+    known = pa.array(times, pa.timestamp("us")).cast(pa.int64()).to_numpy()
+    made = moments_after(known, step_s, 3)
+    assert [said(moment) for moment in pa.array(made).cast(pa.timestamp("us"))] == expected

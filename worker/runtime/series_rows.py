@@ -1,0 +1,57 @@
+"""Rows of series that predict.py goes on from: newer ones as they are sent, and the last ones for a page to show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from worker.runtime.data import DataError
+from worker.runtime.spelling import as_trained
+from worker.runtime.tables import InputError, read_rows
+
+HISTORY_KEPT, SERIES_KEPT = 200, 5
+"""Rows of each series, and series, that an answer shows."""
+
+
+def read_series(about: dict[str, Any], path: Path, tell: Callable[[str], None] = print) -> pa.Table:
+    """Newer rows of a forecast, read as those of the data. Raises `InputError`."""
+    table = read_rows(path)
+    if table.num_rows == 0:
+        raise InputError("The input has no rows.", "Give a header line and at least one row.")
+    numbers = [{"column": name, "kind": "numeric"} for name in (about["target"], *about["numeric"])]
+    entries = [*numbers, {"column": about["time"], "kind": "dates"}]
+    words = [{"column": name, "values": ()} for name in about["categorical"]]
+    known = {"numeric": entries, "categorical": words, "spelling": about["spelling"], "missing": about["missing"]}
+    return as_trained(known, table, tell)
+
+
+def series_coming(coming: Callable[..., Any], about: dict[str, Any], newer: pa.Table | None) -> Any:
+    """What `coming` of history.py makes. Raises `InputError` where the newer rows cannot be gone on from."""
+    try:
+        return coming(about, newer)
+    except DataError as error:
+        raise InputError(error.message, error.hint) from None
+    except ValueError as error:
+        text = str(error)
+        raise InputError(f"{text[0].upper()}{text[1:]}.", "Give rows that follow on those of the data.") from None
+
+
+def series_end(about: dict[str, Any], past: pa.Table) -> dict[str, Any]:
+    """The last rows of the first series that a forecast goes on from, for a page to show."""
+    names = [name for name in (about["series"], about["time"], about["target"]) if name]
+    series = past[about["series"]].unique()[:SERIES_KEPT] if about["series"] else [None]
+    each = [past if one is None else past.filter(pc.equal(past[about["series"]], one)) for one in series]
+    kept = pa.concat_tables([one.slice(max(0, one.num_rows - HISTORY_KEPT)) for one in each])
+    return {"columns": names, "rows": _plain_rows(kept.select(names))}
+
+
+def _plain_rows(table: pa.Table) -> list[list[Any]]:
+    columns = [
+        list(map(str, column.to_pylist())) if pa.types.is_temporal(column.type) else column.to_pylist()
+        for column in table.columns
+    ]
+    return [list(row) for row in zip(*columns, strict=True)]
