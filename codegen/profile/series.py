@@ -97,7 +97,8 @@ def _read(table: Path, column: str) -> Moments:
     if pa.types.is_timestamp(values.type):
         moments: Moments = pc.fill_null(values.cast(pa.int64()), np.iinfo(np.int64).min).to_numpy()
         return moments
-    return np.unique(values.to_numpy(zero_copy_only=False).astype(str), return_inverse=True)[1].astype(np.int64)
+    numbers: Moments = pc.index_in(values, pc.unique(values)).cast(pa.int64()).to_numpy()
+    return numbers
 
 
 def _series(time: str, by: str, moments: Moments, names: Moments) -> TimeSeries | None:
