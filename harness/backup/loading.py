@@ -40,6 +40,7 @@ def load(rows: Path, manifest: dict[str, Any]) -> dict[str, int]:
             if counts != manifest.get("rows"):
                 raise RowsError("the backup holds other rows than its manifest says")
             lost = attempts_lose()
+            nodes_go()
             fences_raise(time.time())
     except BaseException as error:
         tables_drop()
@@ -81,6 +82,15 @@ def attempts_lose() -> int:
     told = {"code": str(FailureCode.NODE_LOST), "message": "The installation was restored from a backup."}
     attempts = JobAttempt.objects.filter(ended_at=None)
     return sum(attempt_end(attempt, Outcome.LOST, told, forgiven=True) for attempt in attempts)
+
+
+def nodes_go() -> None:
+    """Nothing starts on a node that only the backup knows as up; whoever lives is up with its next heartbeat."""
+    from harness.pool.models import Node
+    from harness.pool.services import node_leave
+
+    for name in Node.objects.values_list("name", flat=True):
+        node_leave(name)
 
 
 def fences_raise(now_s: float) -> None:

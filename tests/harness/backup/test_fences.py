@@ -2,13 +2,13 @@
 
 import pytest
 
-from harness.backup.loading import NUMBERS_BEGIN_S, attempts_lose, fences_raise
+from harness.backup.loading import NUMBERS_BEGIN_S, attempts_lose, fences_raise, nodes_go
 from harness.errors import HarnessError
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.reconcile import reconcile
 from harness.jobs.control.tick import tick
 from harness.jobs.models import JobAttempt
-from harness.pool.models import PoolSetting
+from harness.pool.models import Node, PoolSetting
 from harness.transfer.returns import sender_get
 from tests.harness.jobs.helpers import event, queue, run_now, stops, tick_later
 from worker.states import JobState
@@ -89,6 +89,18 @@ def test_numbers_rise_where_the_clock_is_years_behind(job, node_make, tasks_sent
     restored(now_s=0.0)
     tick_later()
     assert newest(job).number > 1000
+
+
+def test_nothing_starts_on_a_node_until_it_is_heard_of_again(job, node_make, tasks_sent):
+    node_make()
+    node_make("node-2", cpus=0)
+    queue(job)
+    nodes_go()
+    assert set(Node.objects.values_list("state", flat=True)) == {"down"}
+    assert tick() == 0
+    node_make()
+    assert tick() == 1
+    assert dict(Node.objects.values_list("name", "state")) == {"node-1": "up", "node-2": "down"}
 
 
 def test_a_run_that_was_lost_as_often_as_it_may_be_waits_again_and_does_not_fail(job, node_make, tasks_sent):
