@@ -15,6 +15,7 @@ from codegen.profile.images import profile_images
 from codegen.profile.json_lines import JsonLinesSource
 from codegen.profile.parquet_source import ParquetSource
 from codegen.profile.problems import machine_limits
+from codegen.profile.sheet_source import SheetSource
 from codegen.profile.sniff import Format, Sniffed, sniff
 from codegen.profile.streams import ByteSource
 from codegen.profile.table import profile_table
@@ -78,6 +79,8 @@ def _table(
     body = ByteSource(source, sniffed.gzipped)
     if sniffed.format is Format.JSON_LINES:
         return profile_table(JsonLinesSource(body), made, scratch, options, progress)
+    if sniffed.format is Format.SHEET:
+        return profile_table(SheetSource(source), made, scratch, options, progress)
     if sniffed.format is Format.PARQUET:
         return profile_table(ParquetSource(body, scratch), made, scratch, options, progress)
     wrong: WrongEncoding | None = None

@@ -14,7 +14,8 @@ from codegen.profile.streams import ByteSource
 _HEAD_BYTES = 4096
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 _ACCEPTED = (
-    "Upload a CSV, TSV, JSON lines or Parquet table (plain or .gz), or class folders of pictures (.zip, .tar(.gz))."
+    "Upload a CSV, TSV, JSON lines or Parquet table (plain or .gz), a spreadsheet (.xlsx, .ods), or class folders "
+    "of pictures (.zip, .tar(.gz))."
 )
 
 
@@ -24,6 +25,7 @@ class Format(StrEnum):
     DELIMITED = "csv"
     JSON_LINES = "json lines"
     PARQUET = "parquet"
+    SHEET = "spreadsheet"
     ZIP = "zip"
     TAR = "tar"
 
@@ -44,7 +46,11 @@ _FOREIGN: tuple[tuple[bytes, str, str], ...] = (
     (b"\x89HDF", "an HDF5 file", "Export the table to Parquet or CSV, or the pictures to class folders in a .zip."),
     (b"\x93NUMPY", "a NumPy array", "Save it as a table: CSV or Parquet with one named column per feature."),
     (b"SQLite format 3", "an SQLite database", "Export one table or query as CSV or Parquet."),
-    (b"\xd0\xcf\x11\xe0", "an old Excel or Office file", "Save the sheet as CSV (UTF-8) and upload that."),
+    (
+        b"\xd0\xcf\x11\xe0",
+        "an old Excel or Office file",
+        "Save it as .xlsx, or the sheet as CSV (UTF-8), and upload that.",
+    ),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "Pack it as .zip or .tar.gz instead."),
     (b"Rar!", "a RAR archive", "Pack it as .zip or .tar.gz instead."),
     (b"BZh", "compressed with bzip2", "Use gzip (.gz) or no compression."),
@@ -115,19 +121,25 @@ def _zip(path: Path, gzipped: bool) -> Sniffed:
             "Test it with `unzip -t`, make it again and upload it again.",
             file=path.name,
         )
-    is_excel, is_opendocument = "[Content_Types].xml" in names, {"mimetype", "content.xml"} <= set(names)
-    if is_excel or is_opendocument:
-        fail(
-            "unknown_format",
-            f"{path.name} is an {'Excel' if is_excel else 'OpenDocument'} or Office file, which is not supported.",
-            "Save the sheet as CSV (UTF-8) and upload that.",
-            file=path.name,
-        )
+    if "[Content_Types].xml" in names or {"mimetype", "content.xml"} <= set(names):
+        return _office(path, names)
     if names and all(name.endswith(".npy") for name in names):
         fail(
             "unknown_format", f"{path.name} holds NumPy arrays.", "Save them as a CSV or Parquet table.", file=path.name
         )
     return Sniffed(Format.ZIP, gzipped)
+
+
+def _office(path: Path, names: list[str]) -> Sniffed:
+    """A workbook; texts and slides, which are packed alike, are refused."""
+    if "[Content_Types].xml" in names:
+        is_sheet = any(name.startswith("xl/") for name in names)
+    else:
+        with zipfile.ZipFile(path) as archive, archive.open("mimetype") as kind:
+            is_sheet = b"spreadsheet" in kind.read(200)
+    if not is_sheet:
+        fail("unknown_format", f"{path.name} is an Office file, but no spreadsheet.", _ACCEPTED, file=path.name)
+    return Sniffed(Format.SHEET, gzipped=False)
 
 
 def _text(path: Path, head: bytes, gzipped: bool, is_text: bool) -> Sniffed:

@@ -123,13 +123,15 @@ def _judge(completed: Completed, ended: dict[str, Any]) -> None:
     _log.error("reading ended with exit code %s: %s", completed.returncode, completed.stderr[-_STDERR_SHOWN:])
     if completed.timed_out:
         raise ProfileFailed(_problem("too_slow", f"Reading took longer than {WALL_LIMIT_S / 3600:.0f} hours."))
-    if completed.out_of_memory or "MemoryError" in completed.stderr:
+    if completed.out_of_memory or any(words in completed.stderr for words in _NO_MEMORY):
         raise ProfileFailed(_problem("out_of_memory", "Reading this file took more memory than allowed."))
     if "No space left on device" in completed.stderr:
         raise ProfileFailed(_problem("disk_full", "The disk filled up before the file was read."))
     raise ProfileFailed(_problem("reading_failed", f"Reading this file failed (exit code {completed.returncode})."))
 
 
+_NO_MEMORY = ("MemoryError", "memory allocation of")
+"""As Python says it, and libraries written in Rust."""
 _HINTS = {
     "out_of_memory": "Use a smaller file, or Parquet.",
     "disk_full": "Free space on the store's disk, then have it read again.",

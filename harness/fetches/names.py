@@ -13,6 +13,8 @@ _SUFFIXES = {
     "application/x-ndjson": ".jsonl",
     "application/jsonl": ".jsonl",
     "application/vnd.apache.parquet": ".parquet",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ".xlsx",
+    "application/vnd.oasis.opendocument.spreadsheet": ".ods",
     "application/zip": ".zip",
     "application/x-zip-compressed": ".zip",
     "application/gzip": ".gz",

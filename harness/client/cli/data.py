@@ -33,7 +33,8 @@ def data_add(  # noqa: PLR0913  (typer: one parameter per option)
         str,
         typer.Argument(
             metavar="FILE|URL",
-            help="CSV, TSV, JSON lines, Parquet (plain or gz), or a zip/tar of pictures; here or at a web address.",
+            help="CSV, TSV, JSON lines, Parquet (plain or gz), a spreadsheet (.xlsx, .ods), or a zip/tar of pictures; "
+            "here or at a web address.",
         ),
     ],
     name: Annotated[str, typer.Option(help="Name of the dataset; else the file's.")] = "",

@@ -75,8 +75,9 @@ def test_a_gzip_bomb_is_refused(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     ("name", "body", "word"),
     [
-        ("a.xlsx", zip_of({"[Content_Types].xml": b"x"}), "CSV"),
-        ("a.ods", zip_of({"mimetype": b"x", "content.xml": b"x", "Pictures/1.png": b"x"}), "CSV"),
+        ("a.docx", zip_of({"[Content_Types].xml": b"x", "word/document.xml": b"x"}), "CSV"),
+        ("a.odt", zip_of({"mimetype": b"application/vnd.oasis.opendocument.text", "content.xml": b"x"}), "CSV"),
+        ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), ".xlsx"),
         ("a.png", b"\x89PNG\r\n\x1a\n" + bytes(50), ".zip"),
         ("a.bin", bytes(range(256)) * 8, "Parquet"),
         ("a.7z", b"7z\xbc\xaf\x27\x1c" + bytes(40), ".zip"),
