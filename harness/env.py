@@ -85,8 +85,8 @@ def env_choice(name: str, choices: Sequence[str]) -> str:
 
 
 def env_address(name: str, default: str) -> str:
-    """The address of a portal, without a slash at its end. Raises `SettingsError` on what is none."""
-    url = env_text(name, default).strip().rstrip("/")
+    """The address of a portal, without a slash at its end; the default where nothing is set. Raises `SettingsError`."""
+    url = (env_text(name).strip() or default).rstrip("/")
     try:
         parts = urlsplit(url)
         is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0

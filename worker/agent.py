@@ -1,8 +1,7 @@
 """The agent of a node: starts and stops supervisors, and cleans up after the dead. `worker.heartbeat` reports for it.
 
-`python -m worker.agent` runs the node (the same Celery worker as `celery -A worker.celery_app:app worker -Q
-node.<name>`); `python -m worker.agent stop` ends every supervisor of this node, and so does an agent that is stopped
-where `DLH_RUNS_END_WITH_NODE` is 1.
+`python -m worker.agent` runs the node, a Celery worker; `python -m worker.agent stop` ends every supervisor of this
+node, and so does an agent that is stopped where `DLH_RUNS_END_WITH_NODE` is 1.
 """
 
 from __future__ import annotations
@@ -296,7 +295,7 @@ def main() -> int:
     with lock:
         app.worker_main(
             ["worker", "-Q", node_queue_name(name), "-n", f"node@{name}", "--without-gossip", "--without-mingle",
-             "--loglevel", os.environ.get("DLH_LOG_LEVEL", "INFO")],
+             "--loglevel", os.environ.get("DLH_LOG_LEVEL", "").strip() or "INFO"],
         )  # fmt: skip
     return 0
 

@@ -1,7 +1,6 @@
 """The node's Celery app: JSON only, short tasks, a heartbeat beside them.
 
-Started as `celery -A worker.celery_app:app worker -Q node.<name>` or `python -m worker.agent`. Reads
-`DLH_REDIS_URL` and `DLH_NODE_NAME`.
+Started as `python -m worker.agent`. Reads `DLH_REDIS_URL` and `DLH_NODE_NAME`.
 """
 
 from __future__ import annotations

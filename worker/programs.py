@@ -26,7 +26,10 @@ MEMORY_BYTES = 4 << 30
 FILE_BYTES = 2 << 30
 THREADS = 2
 _SMALLER_INPUT = "Send less at once, or download the program and run predict.py on a machine of your own."
-_SLOW_CHECK = "Look for what takes long while data.py loads the rows, model.py builds the model or a few rows pass it."
+_SLOW_CHECK = (
+    "Look for what takes long while data.py loads the rows, model.py builds the model, or train.py makes its first "
+    "steps."
+)
 _SMALLER_MODEL = (
     "Its model with its parameters and the rows that data.py loads take that much: choose a smaller model. A run may "
     "take more than a check: its own limit is resources.memory_gib."

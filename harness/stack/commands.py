@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from harness.env import env_text
-from worker.queues import node_queue_name
+from harness.env import LOG_LEVELS, env_choice
 
 PORTAL_SHUTDOWN_S = 3
 """Open live streams end by then."""
 PORTAL_KEEP_ALIVE_S = 75
 """Longer than proxies keep connections that nobody uses (60 s): one that the portal closes in the moment in which a
 proxy sends a change over it ends in a 502, since a change is not sent twice."""
-_QUIET = ("--without-gossip", "--without-mingle", "--loglevel")
 
 
 def portal_command(*listen: str) -> list[str]:
@@ -27,14 +25,10 @@ def portal_command(*listen: str) -> list[str]:
 def control_command(name: str) -> list[str]:
     """One control process with its own beat; of any number one decides at a time."""
     options = ["-Q", "control", "--concurrency", "2", "--max-tasks-per-child", "5000"]
-    return _celery(f"control@{name}", "harness.celery:app", options)
+    options += ["--without-gossip", "--without-mingle", "--loglevel", env_choice("DLH_LOG_LEVEL", LOG_LEVELS)]
+    return [sys.executable, "-m", "celery", "-A", "harness.celery:app", "worker", "-n", f"control@{name}", *options]
 
 
-def node_command(name: str) -> list[str]:
-    """The agent of a node."""
-    return _celery(f"node@{name}", "worker.celery_app:app", ["-Q", node_queue_name(name)])
-
-
-def _celery(name: str, app: str, options: list[str]) -> list[str]:
-    level = env_text("DLH_LOG_LEVEL", "INFO")
-    return [sys.executable, "-m", "celery", "-A", app, "worker", "-n", name, *_QUIET, level, *options]
+def node_command() -> list[str]:
+    """The agent of a node, which `DLH_NODE_NAME` names."""
+    return [sys.executable, "-m", "worker.agent"]

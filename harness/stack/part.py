@@ -107,7 +107,7 @@ def command(part: str, more: list[str]) -> list[str]:
     if part == "control":
         return control_command(node_name())
     if part == "node":
-        return node_command(node_name())
+        return node_command()
     if part == "store":
         return [sys.executable, "-m", "harness.bucket", *more]
     return [sys.executable, "-m", "harness.backup", "make" if part == "backup" else "restore", *more]

@@ -15,7 +15,7 @@ from harness.systemd import install_words, unit_text
 UNIT = "dlh"
 """Name of the service."""
 _SECRET = re.compile(r"KEY|PASSWORD|SECRET|TOKEN")
-_PASSED = re.compile(r"DLH_[A-Z0-9_]+|REDIS_URL|XDG_CACHE_HOME")
+_PASSED = re.compile(r"DLH_[A-Z0-9_]+|REDIS_URL(_FILE)?|XDG_CACHE_HOME")
 _CLIENT = frozenset({"DLH_URL", "DLH_TOKEN", "DLH_PROJECT"})
 """Of whoever prints it, not of the stack."""
 

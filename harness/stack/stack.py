@@ -137,7 +137,7 @@ class Stack:
         return self._part("control", control_command(self.node))
 
     def _node(self) -> ChildSpec:
-        return self._part("node", node_command(self.node), environment=without_serving(self.environment()))
+        return self._part("node", node_command(), environment=without_serving(self.environment()))
 
     def _part(
         self,

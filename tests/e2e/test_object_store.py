@@ -80,7 +80,7 @@ def test_a_run_lives_through_the_object_store_goes_on_elsewhere_and_a_lost_folde
 
     assert "object store: s3://pool/e2e answers" in first.text()
     for process in [*processes_of(first.home), *processes_of(second)]:
-        if "worker.celery_app:app" in process.cmdline():
+        if "worker.agent" in process.cmdline():
             assert not [name for name in process.environ() if name.startswith("DLH_S3_")]
     digits = first.upload(sample_file("digits", tmp_path), "digits")
     content = next((first.home / "store" / "datasets").iterdir()).name

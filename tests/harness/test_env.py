@@ -78,6 +78,9 @@ def test_a_choice_is_read_in_upper_and_lower_case(monkeypatch):
 
 
 def test_the_address_of_the_portal_is_whole(monkeypatch):
+    for nothing in ("", " "):
+        monkeypatch.setenv("DLH_PUBLIC_URL", nothing)
+        assert env_address("DLH_PUBLIC_URL", "http://127.0.0.1:8000") == "http://127.0.0.1:8000"
     monkeypatch.setenv("DLH_PUBLIC_URL", "https://portal.example:8443/")
     assert env_address("DLH_PUBLIC_URL", "") == "https://portal.example:8443"
     for wrong in ("portal.example", "ftp://portal.example", "https://", "http://portal.example:abc"):

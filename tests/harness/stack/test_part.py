@@ -1,6 +1,7 @@
 """One part by itself: it names what is missing, keeps passwords off its command line, and says whether it works."""
 
 import os
+import sys
 import time
 
 import pytest
@@ -66,6 +67,17 @@ def test_the_settings_understand_what_a_part_is_given(given):
 def test_a_password_in_the_url_wins(given):
     given(DLH_REDIS_URL="redis://:mine@broker:6379/0", DLH_REDIS_PASSWORD="other")
     assert part.environment("control")["DLH_REDIS_URL"] == "redis://:mine@broker:6379/0"
+
+
+def test_a_node_is_the_agent_which_holds_its_home_alone():
+    assert part.command("node", []) == [sys.executable, "-m", "worker.agent"]
+
+
+@pytest.mark.parametrize(("level", "taken"), [("", "INFO"), ("debug", "DEBUG")])
+def test_celery_gets_the_level_that_the_settings_take(monkeypatch, level, taken):
+    monkeypatch.setenv("DLH_LOG_LEVEL", level)
+    command = part.command("control", [])
+    assert command[command.index("--loglevel") + 1] == taken
 
 
 def test_a_node_needs_neither_database_nor_secret_key(monkeypatch):

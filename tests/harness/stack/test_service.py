@@ -42,6 +42,7 @@ def test_a_secret_is_refused_with_where_to_put_it(name: str, value: str) -> None
 
 
 def test_files_of_secrets_come_along_and_what_is_the_clients_or_anothers_does_not() -> None:
-    given = {"DLH_SECRET_KEY_FILE": "/run/key", "DLH_DATABASE_URL": "postgres://dlh@host/dlh", "DLH_PORT": "8080"}
+    files = {"DLH_SECRET_KEY_FILE": "/run/key", "REDIS_URL_FILE": "/run/broker"}
+    given = {**files, "DLH_DATABASE_URL": "postgres://dlh@host/dlh", "DLH_PORT": "8080"}
     others = {"DLH_TOKEN": "dlh_x", "DLH_URL": "https://a", "PATH": "/bin", "HOME": "/root"}
     assert settings_of({**given, **others}) == given

@@ -154,6 +154,12 @@ def test_the_check_runs_what_was_changed_in_train_py(program: Path, before: str,
     assert (answer["problem"]["file"], answer["problem"]["line"]) == ("train.py", line)
 
 
+def test_a_program_that_leaves_a_line_of_its_own_open_passes_the_check(program: Path) -> None:
+    step = "        run.log_step(loss, learning_rate=rate)"
+    edit(program, "train.py", lambda text: text.replace(step, f"        print('.', end='')\n{step}", 1))
+    assert check_of(program)["ok"]
+
+
 def test_an_answer_that_is_no_tensor_is_told_with_what_to_return(program: Path) -> None:
     (program / "model.py").write_text(
         OWN.replace("{outputs}", "3").replace("self.layer(numeric)", "self.layer(numeric), numeric")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from worker.events import FailureCode
@@ -37,7 +37,7 @@ def check(program: Path, data: Path) -> dict[str, Any]:
     """Try the program in the folder `program` on the packed data in `data`. Never raises for a fault of the program."""
     answer: dict[str, Any] = {"ok": False, "problem": None, "parameters": None, "output_shape": None, "notes": []}
     try:
-        net, found, fit = _try(program, data)
+        parameters, found, fit = _try(program, data)
         first_steps_make(program, data, ROWS)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
@@ -47,13 +47,13 @@ def check(program: Path, data: Path) -> dict[str, Any]:
         problem = describe(error, program, lambda: None)
         problem.pop("step")
         return {**answer, "problem": problem}
-    parameters = sum(weight.numel() for weight in net.parameters())
     shape, notes = list(found.output_shape), list(found.notes)
     notes += [fit.words] if fit else []
     return {**answer, "ok": True, "parameters": parameters, "output_shape": shape, "notes": notes}
 
 
-def _try(program: Path, data: Path) -> tuple[nn.Module, RowsTried, Fit | None]:
+def _try(program: Path, data: Path) -> tuple[int, RowsTried, Fit | None]:
+    """(parameters of the model, what was told of it); the model itself is let go, as train.py makes its own."""
     for name in SOURCES:
         source = (program / name).read_text(encoding="utf-8")
         compile(source, str(program / name), "exec")
@@ -82,7 +82,7 @@ def _try(program: Path, data: Path) -> tuple[nn.Module, RowsTried, Fit | None]:
     if not any(weight.grad is not None for weight in net.parameters()):
         message = "No parameter of the model gets a gradient."
         raise ProgramFailure(FailureCode.PROGRAM_ERROR, message, "Let the output depend on the model's parameters.")
-    return net, found, fit
+    return sum(weight.numel() for weight in net.parameters()), found, fit
 
 
 def _loss(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -100,7 +100,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(int(os.environ.get("DLH_THREADS", "1")))
     answer = check(options.program.absolute(), options.data.absolute())
-    print(json.dumps(answer), flush=True)
+    print("\n" + json.dumps(answer), flush=True)  # the program may have left a line of its own open
     sys.exit(0 if answer["ok"] else EXIT_REPORTED)
 
 

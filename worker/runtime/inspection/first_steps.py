@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from worker.runtime.data import Dataset, Part
 from worker.runtime.inspection.few_rows import GivenShapeSpec, few_rows
 from worker.runtime.inspection.standin import Enough, StandIn, drive
-from worker.runtime.spec import load_spec
+from worker.runtime.spec import Spec, load_spec
 
 STEPS = 2
 """The second is the first with a state of the optimizer."""
@@ -41,8 +41,26 @@ class FirstSteps(StandIn):
 
 
 def first_steps_make(program: Path, data: Path, batch_size: int) -> None:
-    """Run train.py for its first steps with so many rows each. Raises what the program raises."""
-    spec = load_spec(program / "spec.yaml")
-    with few_rows(data) as rows, tempfile.TemporaryDirectory(prefix="first-steps-") as work:
-        wanted = spec if rows.whole else GivenShapeSpec(spec)
-        drive(program, FirstSteps(wanted, rows.folder, Path(work), batch_size, DLH_DEVICE="cpu"))
+    """Run train.py for its first steps with so many rows each. Raises what the program raises.
+
+    A program of a person's own may need all rows where it fails on a few: it is told of what it raises with all.
+    """
+    with few_rows(data) as rows:
+        try:
+            wanted = _spec(program) if rows.whole else GivenShapeSpec(_spec(program))
+            _drive(program, wanted, rows.folder, batch_size)
+        except Exception:
+            if rows.whole:
+                raise
+        else:
+            return
+    _drive(program, _spec(program), data, batch_size)
+
+
+def _spec(program: Path) -> Spec:
+    return load_spec(program / "spec.yaml")
+
+
+def _drive(program: Path, spec: Spec, data: Path, batch_size: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="first-steps-") as work:
+        drive(program, FirstSteps(spec, data, Path(work), batch_size, DLH_DEVICE="cpu"))

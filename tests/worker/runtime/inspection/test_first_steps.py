@@ -1,0 +1,53 @@
+"""The first steps of train.py when a program is checked: on a few rows, or all where a few do not do."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from worker.runtime.inspection.few_rows import LIMIT_BYTES
+from worker.runtime.inspection.first_steps import first_steps_make
+
+ROWS = LIMIT_BYTES // 4
+TRAIN = """
+import pyarrow.parquet as pq
+from worker.runtime import Run
+run = Run.start("spec.yaml")
+rows = pq.read_metadata(run.data_folder / "table.parquet").num_rows
+with open("seen", "a") as file:
+    print(rows, file=file)
+if rows < {least}:
+    raise ValueError(f"{{rows}} rows do not do")
+run.finish(None)
+"""
+
+
+def seen(wine_program: Path, folder: Path, *, least: int) -> list[int]:
+    """How many rows a program saw that needs so many. Raises what it raises."""
+    (folder / "data").mkdir()
+    pq.write_table(pa.table({"x": pa.array(range(ROWS), pa.int64())}), folder / "data" / "table.parquet")
+    shutil.copy(wine_program / "spec.yaml", folder)
+    (folder / "train.py").write_text(TRAIN.format(least=least))
+    try:
+        first_steps_make(folder, folder / "data", 16)
+    finally:
+        counts = [int(line) for line in (folder / "seen").read_text().split()]
+    return counts
+
+
+def test_a_few_rows_do_where_a_program_can_do_with_them(wine_program: Path, tmp_path: Path) -> None:
+    (count,) = seen(wine_program, tmp_path, least=1)
+    assert count < ROWS
+
+
+def test_a_program_that_needs_all_rows_gets_them(wine_program: Path, tmp_path: Path) -> None:
+    assert seen(wine_program, tmp_path, least=ROWS)[-1] == ROWS
+
+
+def test_what_fails_on_all_rows_is_told_of_them(wine_program: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"{ROWS} rows do not do"):
+        seen(wine_program, tmp_path, least=ROWS + 1)
