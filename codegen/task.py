@@ -29,11 +29,12 @@ def task_guessed(profile: DatasetProfile) -> tuple[str, str]:
 
 
 def _guess(spec: TaskSpec, profile: DatasetProfile, target: ColumnProfile) -> tuple[Task, str]:
-    if spec.task == "auto" and (why := forecasts.unasked(spec, profile, target, _useful(spec, profile, target.name))):
-        return Task.FORECAST, why
     guess, reason = guess_task(target, profile.rows)
     if profile.task and profile.target == target.name:
         guess, reason = profile.task, profile.task_reason or reason
+    useful = _useful(spec, profile, target.name)
+    if spec.task == "auto" and (why := forecasts.unasked(spec, profile, target, useful)):
+        guess, reason = Task.FORECAST, why
     return Task(guess), reason
 
 

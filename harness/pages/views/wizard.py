@@ -70,7 +70,7 @@ def job_new_spec(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
     else:
         first = _first(request, dataset)
     groups = spec_groups(profile, weights_of(dataset.project))
-    context = {"dataset": dataset, "profile": profile, "groups": groups, "error": error, **first}
+    context: dict[str, Any] = {"dataset": dataset, "profile": profile, "groups": groups, "error": error, **first}
     context["task_guessed"] = task_guessed(profile)
     return show(request, "jobs/spec.html", context, nav="jobs", status=error.status if error else 200)
 
