@@ -8,10 +8,10 @@ from typing import Any
 from codegen import forecast as forecasts
 from codegen.notes import Notes
 from codegen.profile.target import REGRESSION, class_counts, target_problems
-from codegen.profile.target_guess import guess_task
 from codegen.profile.types import NUMBER_PARTS, ColumnProfile, ColumnType, DataKind, DataProblem, DatasetProfile
 from codegen.spec import Task, TaskSpec
 from codegen.split_by import SplitBy, split_by
+from codegen.task import UNUSED, table_task
 from codegen.types import SpecError
 
 LEAST_ROWS = 10
@@ -22,10 +22,6 @@ SCORES, SCORES_TOGETHER = 20, 64
 """Numbers at most that tell what a column of text says of the target, one per class, and those of all columns."""
 TASK_CODES = ("wrong_task", "target_not_numeric", "target_is_amount")
 """Problems of the task rather than of the target."""
-UNUSED = {
-    ColumnType.IDENTIFIER: "nearly every row has its own value: nothing to learn from",
-    ColumnType.CONSTANT: "it has one value or none: nothing to learn from",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +52,7 @@ def read(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> Reading:
     if profile.kind is DataKind.IMAGES:
         return _read_images(spec, profile, notes)
     target = _target(spec, profile, notes)
-    task = _table_task(spec, profile, target, notes)
+    task = table_task(spec, profile, target, notes)
     if task is Task.FORECAST:
         return _read_forecast(spec, profile, target, notes)
     forecasts.no_forecast_check(spec, task, notes)
@@ -221,25 +217,6 @@ def _target(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> ColumnProf
     if spec.data.features != "auto" and name in spec.data.features:
         notes.problem("data.features", f"names the target {name!r}; take it out of the list")
     return column
-
-
-def _table_task(spec: TaskSpec, profile: DatasetProfile, target: ColumnProfile, notes: Notes) -> Task:
-    guess, reason = guess_task(target, profile.rows)
-    if profile.task and profile.target == target.name:
-        guess, reason = profile.task, profile.task_reason or reason
-    if spec.task == "auto" and (why := forecasts.unasked(spec, profile, target, _useful(spec, profile, target.name))):
-        guess, reason = Task.FORECAST, why
-    return Task(notes.choose("task", spec.task, Task(guess), reason))
-
-
-def _useful(spec: TaskSpec, profile: DatasetProfile, target: str) -> list[str]:
-    """Columns that a model would learn from."""
-    return [
-        column.name
-        for column in profile.columns
-        if column.name not in (target, *spec.data.exclude)
-        and (column.type not in UNUSED if spec.data.features == "auto" else column.name in spec.data.features)
-    ]
 
 
 def _judge(profile: DatasetProfile, target: str | None, task: Task, notes: Notes) -> None:

@@ -129,7 +129,7 @@ def _finding(series: TimeSeries) -> Finding:
         meaning="If they are, a random split puts the neighbours of test rows into training, so its figures flatter: "
         "set data.split to by: time with this column, which trains on the past and tests on the latest rows. If each "
         "row is an event of its own, a random split is right. Either way a row is predicted from its own columns, not "
-        f"from earlier rows; to foretell the next values from earlier rows, choose the problem type forecast (task: "
+        f"from earlier rows; to foretell the next values from earlier rows, choose the task forecast (task: "
         f"forecast, {named}).",
         column=series.time,
     )

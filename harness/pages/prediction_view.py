@@ -75,7 +75,10 @@ def forecast_chart(output: dict[str, Any], columns: list[str], rows: list[list[A
             drawn.append([name, row[named], None, *figures, *[None] * (len(_BAND) - len(figures))])
     data = {"kind": "back_test", "title": "Forecast", "columns": ["series", "time", "true", *_BAND], "rows": drawn}
     modes = list(dict.fromkeys(str(row[0]) for row in drawn))
-    return {"anchor": "forecast", "kind": "back_test", "title": "Forecast", "data": data, "modes": modes[1:] and modes}
+    every = len({str(row[0]) for row in rows if row}) if named else 1
+    note = f"Drawn are the first {len(modes)} of {every:,} series; the table has all." if len(modes) < every else ""
+    found = {"anchor": "forecast", "kind": "back_test", "title": "Forecast", "data": data, "note": note}
+    return found | {"modes": modes if len(modes) > 1 else []}
 
 
 def single_answer(columns: list[str], row: list[Any]) -> dict[str, Any] | None:

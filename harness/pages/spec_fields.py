@@ -11,9 +11,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from codegen.profile.types import ColumnProfile, ColumnType, DataKind, DatasetProfile
-from codegen.reading import UNUSED
 from codegen.resolve import CLASS_METRICS, NUMBER_METRICS
 from codegen.spec import MODE_WORDS, Metric, Task, TaskSpec
+from codegen.task import UNUSED
 from harness.datasets.models import WeightsFile
 from harness.pages.words import NAME_WORDS, TASK_WORDS
 from worker.words import size_words
@@ -261,7 +261,7 @@ def _choices(path: str, profile: DatasetProfile, info: FieldInfo | None) -> tupl
     if path == "data.time":
         return tuple((column.name, column.name) for column in _dates(profile))
     if path == "data.series":
-        return tuple((one.by, one.by) for one in profile.series if one.by)
+        return tuple(dict.fromkeys((one.by, one.by) for one in profile.series if one.by))
     return _named(path, info)
 
 

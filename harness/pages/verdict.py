@@ -44,13 +44,39 @@ def verdict(task: str, body: dict[str, Any], unit: str = "") -> str:
         return told + _class_by_class(accuracy, balanced, classes) + _ranked(test, metric, what)
     if mae is None or r2 is None:
         return ""
-    by = f"{_with_unit(mae, unit)} on average{_sure(body, 'mae', what)}"
-    off = f"On rows it has never seen, its predictions are off by {by}"
+    if task == "forecast":
+        by = f"{_with_unit(mae, unit)} on average{_sure(body, 'mae', 'forecasts')}"
+        off = f"Of what came after its training, its forecasts are off by {by}"
+    else:
+        by = f"{_with_unit(mae, unit)} on average{_sure(body, 'mae', what)}"
+        off = f"On rows it has never seen, its predictions are off by {by}"
     rmse = number_of(test.get("rmse")) if metric == "rmse" else None
     more = f" Its RMSE is {_with_unit(rmse, unit)}{_sure(body, 'rmse')}." if rmse is not None else ""
+    if beside := _beside_simple(body, mae, unit):
+        return f"{off}{beside}.{more}"
     if r2 <= 0:
         return f"{off}: no better than always predicting the mean.{more}"
     return f"{off}, and explain {_percent(r2)} of what makes the values differ.{more}"
+
+
+def _beside_simple(body: dict[str, Any], mae: float, unit: str) -> str:
+    """How it compares with the best forecast without a model; empty where none is known. Of a series that wanders, a
+    share of its spread would flatter: the last value explains nearly all of it."""
+    simple = _best_simple(body)
+    if simple is None:
+        return ""
+    told = f"is off by {_with_unit(simple[0], unit)}"
+    if mae < simple[0]:
+        return f"; the best simple forecast ({simple[1]}) {told}"
+    return f": no better than a simple forecast without a model ({simple[1]}), which {told}"
+
+
+def _best_simple(body: dict[str, Any]) -> tuple[float, Any] | None:
+    """(mean absolute error, name) of the best forecast without a model on the test rows."""
+    told = ("simple_forecasts", "test")
+    rows = [row for chart in charts_of(body) if (chart.get("id"), chart.get("split")) == told for row in rows_of(chart)]
+    figures = [(number_of(row.get("mean_absolute_error")), row.get("forecast")) for row in rows[1:]]  # first: the model
+    return min(((off, name) for off, name in figures if off is not None), key=lambda found: found[0], default=None)
 
 
 def _with_unit(value: float, unit: str) -> str:
@@ -69,13 +95,15 @@ def _ranked(test: dict[str, Any], metric: Any, what: str) -> str:
 
 
 def beats_guessing(body: dict[str, Any]) -> bool:
-    """Whether it is better than always giving one answer, unless nothing tells.
+    """Whether it is better than always giving one answer, or a forecast without a model, unless nothing tells.
 
     Of classes it is where it names more rows right, or surely finds more of each class on average: a model that was
     told to find rare ones does so at the cost of the commonest.
     """
     test, classes = dict_of(dict_of(body.get("metrics")).get("test")), classes_tested(body)
-    accuracy, r2 = number_of(test.get("accuracy")), number_of(test.get("r2"))
+    accuracy, mae, r2 = (number_of(test.get(name)) for name in ("accuracy", "mae", "r2"))
+    if mae is not None and (simple := _best_simple(body)):
+        return mae < simple[0]
     if r2 is not None:
         return r2 > 0
     if accuracy is None or not classes:

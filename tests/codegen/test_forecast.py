@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from codegen.render import render
 from codegen.resolve import resolve
 from codegen.spec import TaskSpec
 from codegen.suggest import suggest
+from codegen.task import task_guessed
 from tests.codegen.model_profiles import TWO_CORES
 from tests.codegen.resolving import problems, resolved
 from tests.codegen.time_series import days, months, profiled, rising, shops
@@ -37,6 +39,13 @@ def test_a_date_and_a_number_are_forecast_unasked_and_it_is_said_why(one: Datase
     assert "there is nothing else to learn from" in reasons["task"]
     assert {"data.time", "data.horizon", "data.history"} <= set(reasons)
     assert "history.py" in render(found, one).files
+
+
+def test_data_look_like_what_is_chosen_unasked(one: DatasetProfile, several: DatasetProfile) -> None:
+    for profile in (one, several):
+        (chosen,) = [guess for guess in resolve(TaskSpec(), profile, TWO_CORES).guesses if guess.field == "task"]
+        assert task_guessed(profile) == (chosen.value, chosen.reason)
+    assert task_guessed(replace(one, target=None, task=None, task_reason="")) == ("", "")
 
 
 def test_beside_other_columns_a_forecast_is_only_offered(several: DatasetProfile) -> None:

@@ -89,7 +89,9 @@ def _records(request: HttpRequest) -> tuple[str, bytes, str, str]:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "records"
-        raise Invalid(f"{field}: {first['msg']}", field=field, hint="Send {records: [{column: value}]}.") from error
+        hint = "Send {records: [{column: value}]}, or {from_end: true} of a forecast."
+        message = first["msg"].removeprefix("Value error, ")
+        raise Invalid(f"{field}: {message}", field=field, hint=hint) from error
     if body.from_end:
         return FROM_END, b"", body.checkpoint, body.threshold
     data = json.dumps(body.records, allow_nan=False).encode()

@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from ninja import Query, Router
 
 from codegen.spec import TaskSpec
+from codegen.task import task_guessed
 from harness.accounts.models import User
 from harness.api.auth import person
 from harness.api.caching import json_if_changed
@@ -52,7 +53,8 @@ def spec_template(
         found = _dataset(user, dataset)
         profile = dataset_profile(found)
         data = {"dataset": found.pk, **({"target": profile.target} if profile.target else {})}
-        wish = {"data": data, **({"task": profile.task} if profile.task else {})}
+        task, _ = task_guessed(profile)
+        wish = {"data": data, **({"task": str(task)} if task else {})}
     return HttpResponse(_yaml(wish), content_type="application/yaml; charset=utf-8")
 
 

@@ -13,6 +13,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from codegen.profile.types import DataKind
+from codegen.task import task_guessed
 from harness.accounts.access import require
 from harness.accounts.models import Project, Role
 from harness.accounts.selectors import project_get, project_list, projects_writable
@@ -151,6 +152,7 @@ def _profile_context(dataset: Dataset) -> dict[str, Any]:
     profile = dataset_profile(dataset)
     return {
         "profile": profile,
+        "task_guessed": task_guessed(profile),
         "is_table": profile.kind == DataKind.TABLE,
         "columns": column_rows(profile, dataset.options.get("column_types", {})),
         "column_types": COLUMN_TYPE_WORDS.items(),

@@ -11,6 +11,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 
 from codegen.spec import TaskSpec
 from codegen.spec_yaml import dump
+from codegen.task import task_guessed
 from harness.accounts.access import projects_with_role
 from harness.accounts.models import Role
 from harness.datasets.models import Dataset, DatasetState
@@ -69,7 +70,8 @@ def job_new_spec(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
     else:
         first = _first(request, dataset)
     groups = spec_groups(profile, weights_of(dataset.project))
-    context = {"dataset": dataset, "profile": profile, "groups": groups, "error": error, **first}
+    context: dict[str, Any] = {"dataset": dataset, "profile": profile, "groups": groups, "error": error, **first}
+    context["task_guessed"] = task_guessed(profile)
     return show(request, "jobs/spec.html", context, nav="jobs", status=error.status if error else 200)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ from django.test import Client
 from django.urls import reverse
 
 from codegen.profile.types import ColumnProfile, ColumnType, DataKind, DatasetProfile, TimeSeries
+from harness.datasets.models import Dataset
 from harness.jobs.models import Job, Prediction
 from harness.jobs.predictions import FROM_END
 from harness.pages.prediction_view import forecast_chart
@@ -47,8 +49,11 @@ def test_the_form_has_fields_of_forecasts_where_the_data_has_dates() -> None:
     day, sold, shop = (
         column("day", ColumnType.DATE), column("sold", ColumnType.NUMERIC), column("shop", ColumnType.CATEGORY)
     )  # fmt: skip
-    whole = forecast_fields(profile(day, sold, shop, by="shop"))
+    whole_profile = profile(day, sold, shop, by="shop")
+    whole = forecast_fields(whole_profile)
     assert whole == {"data.time": ["day"], "data.series": ["shop"], "data.horizon": [], "data.history": []}
+    twice = replace(whole_profile, series=(*whole_profile.series, replace(whole_profile.series[0], time="week")))
+    assert forecast_fields(twice)["data.series"] == ["shop"], "two columns of dates tell the same series apart"
     assert "data.series" not in forecast_fields(profile(day, sold))
     assert forecast_fields(profile(sold, shop)) == {}
     for found, offered in ((profile(day, sold), True), (profile(sold, shop), False)):
@@ -103,6 +108,36 @@ def test_a_program_may_write_anything_in_the_place_of_a_history(history: Any) ->
     output = {"columns": ["day", "steps ahead", "forecast"], "rows": rows, "history": history}
     chart = forecast_chart(output, output["columns"], rows)
     assert chart is None or chart["data"]["rows"] == []
+
+
+def test_the_picture_says_of_how_many_series_it_shows_the_first() -> None:
+    rows: list[list[Any]] = [[name, "2021-01-03", 1, 5.5, 4.0, 7.0] for name in ("north", "south", "west")]
+    ends = [["north", "2021-01-02", 5.0], ["south", "2021-01-02", 9.5]]
+    chart = forecast_chart({"history": {"rows": ends}}, COLUMNS, rows)
+    assert chart and chart["note"] == "Drawn are the first 2 of 3 series; the table has all."
+    whole = forecast_chart({"history": {"rows": ends}}, COLUMNS, rows[:2])
+    assert whole and whole["note"] == ""
+
+
+def test_a_table_that_is_forecast_unasked_looks_like_one_on_every_page(world: SimpleNamespace, owner: Client) -> None:
+    day, sold = column("day", ColumnType.DATE), column("sold", ColumnType.NUMERIC)
+    found = replace(profile(day, sold), target="sold", task="tabular_regression", task_reason="a number")
+    Dataset.objects.filter(pk=world.wine.pk).update(profile=found.to_dict())
+    for name in ("dataset_page", "job_new_spec"):
+        page = owner.get(reverse(name, args=[world.wine.pk])).content.decode()
+        assert "Table: forecast a number" in page and "there is nothing else to learn from" in page, name
+    text = owner.get(f"/api/v1/spec/template?dataset={world.wine.pk}").content.decode()
+    assert "task: forecast" in text, "what the template fixes is what auto is"
+
+
+@pytest.mark.parametrize("body", [{}, {"from_end": True, "records": [{"day": "2021-01-03"}]}])
+def test_rows_or_the_end_of_the_data_are_asked_for_in_plain_words(
+    forecast: Job, owner: Client, body: dict[str, Any]
+) -> None:
+    answer = owner.post(f"/api/v1/jobs/{forecast.pk}/predictions", json.dumps(body), "application/json")
+    error = answer.json()["error"]
+    assert (answer.status_code, error["message"]) == (422, "records: give one record at least, or from_end, not both")
+    assert "{from_end: true}" in error["hint"]
 
 
 def test_results_draw_the_back_test_and_let_choose_the_series(forecast: Job, owner: Client) -> None:

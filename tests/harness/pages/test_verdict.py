@@ -110,6 +110,33 @@ def test_what_is_not_known_is_not_held_against_a_model() -> None:
     assert beats_guessing(results({"r2": 0.1}, [])) and not beats_guessing(results({"r2": 0.0}, []))
 
 
+def forecast(mae: float, **chart: Any) -> dict[str, Any]:
+    """The results of a forecast beside two simple ones, of whose values it explains nearly all."""
+    rows = [["this model", mae, 3.0], ["last value", 2.5, 3.5], ["7 steps before", 4.0, 5.0]]
+    columns = ["forecast", "mean_absolute_error", "rmse"]
+    simple = {"id": "simple_forecasts", "split": "test", "columns": columns, "rows": rows, **chart}
+    return {"metrics": {"test": {"mae": mae, "r2": 0.99}}, "rows": {"test": 2100}, "charts": [simple]}
+
+
+def test_a_forecast_is_judged_beside_the_best_simple_one() -> None:
+    off = "Of what came after its training, its forecasts are off by"
+    assert beats_guessing(forecast(2.0)) and not beats_guessing(forecast(2.5))
+    assert verdict("forecast", forecast(2.0), "km") == (
+        f"{off} 2 km on average (2,100 test forecasts); the best simple forecast (last value) is off by 2.5 km."
+    )
+    assert verdict("forecast", forecast(2.5), "km") == (
+        f"{off} 2.5 km on average (2,100 test forecasts): no better than a simple forecast without a model "
+        "(last value), which is off by 2.5 km."
+    )
+
+
+@pytest.mark.parametrize("chart", [{"split": "val"}, {"rows": [7, ["this", 2.0]]}, {"rows": [["this", 2], ["last"]]}])
+def test_a_forecast_beside_which_nothing_is_known_is_judged_by_what_it_explains(chart: dict[str, Any]) -> None:
+    body = forecast(2.0, **chart)
+    assert beats_guessing(body)
+    assert "and explain 99 % of what makes the values differ." in verdict("forecast", body)
+
+
 def test_figures_have_their_intervals_and_the_rows_they_rest_on() -> None:
     classes = {"metrics": {"test": {"accuracy": 26 / 27}}, "rows": {"test": 27}}
     assert verdict("", classes | {"intervals": {"test": {"accuracy": [0.817, 0.993]}}}) == (

@@ -1,11 +1,13 @@
 // A series and what was foretold of it, with the range of each forecast as a band. Columns: series, time, true, forecast,
-// low, high. Of several series the one that is chosen is drawn, else the first.
+// low, high. Of several series the one that is chosen is drawn, else the first. Moments are those of the data, in no
+// zone: they are drawn as they are written, wherever the reader is.
 import { number } from "../format.js";
 import { color, faded } from "./palette.js";
 import { axis, base, columnAt, timeAxis } from "./parts.js";
 
 const NAMED = new Set(["true", "forecast"]);
-const moment = (text) => Date.parse(String(text).replace(" ", "T"));
+const moment = (text) => Date.parse(`${String(text).replace(" ", "T")}${String(text).includes(":") ? "Z" : ""}`);
+const written = (at) => new Date(at).toISOString().slice(0, 19).replace("T", " ").replace(" 00:00:00", "");
 
 function backTest(chart, mode) {
   const names = new Set(chart.rows.map((row) => String(row[0])));
@@ -36,13 +38,14 @@ function backTest(chart, mode) {
   });
   const tooltip = (points) =>
     [
-      new Date(points[0].value[0]).toLocaleString(),
+      written(points[0].value[0]),
       ...points
         .filter(({ seriesName }) => NAMED.has(seriesName))
         .map((point) => `${point.seriesName} ${number(point.value[1], 4)}`),
     ].join("\n");
   return {
     ...base(),
+    useUTC: true,
     legend: { data: ["true", "forecast"] },
     grid: { left: 28, right: 24, top: 16, bottom: 20, containLabel: true },
     tooltip: { ...base().tooltip, trigger: "axis", formatter: tooltip },
