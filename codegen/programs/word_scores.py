@@ -29,9 +29,9 @@ TINY = 1e-300  # instead of 0 below a fraction, where nothing is left to do
 
 
 def aims(targets: np.ndarray, classes: int, scores: int) -> torch.Tensor:
-    """What the scores are to foretell, float64 [N, scores], each of mean 0; `classes` is 0 of numbers.
+    """What the scores are to foretell, float64 [N, at most `scores`], each of mean 0; `classes` is 0 of numbers.
 
-    Of more classes than scores the most frequent ones have a score.
+    Of more classes than scores the most frequent ones have a score; a part of the data may have fewer classes.
     """
     if classes > 2:
         frequent = np.argsort(-np.bincount(targets, minlength=classes), kind="stable")[:scores]

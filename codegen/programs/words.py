@@ -57,12 +57,12 @@ def learn(shape, table: Columns, targets: np.ndarray, classes: int) -> Read:
     texts = {name: table.take(rows)[name] for name in shape.texts}
     learned = {name: learn_words(some) for name, some in texts.items()}
     tables = {name: weighted(learned[name], some) for name, some in texts.items()}
+    wanted = word_scores.aims(targets[rows], classes, shape.scores)
     for name, some in tables.items():
-        learned[name] |= learn_topics(some, shape.topics) | {"scores": shape.scores}
+        learned[name] |= learn_topics(some, shape.topics) | {"scores": wanted.shape[1]}
 
     # the words of all columns foretell the targets together; a column's scores are its part of the sum
     fold = word_scores.deal(list(texts.values()))
-    wanted = word_scores.aims(targets[rows], classes, shape.scores)
     found = word_scores.find_weights(torch.cat(list(tables.values()), 1).coalesce(), wanted, fold)
     numbers, unseen = {}, {}
     for name, weights in zip(texts, found.split([some.shape[1] for some in tables.values()]), strict=True):

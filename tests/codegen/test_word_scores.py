@@ -95,6 +95,16 @@ def test_rare_words_tell_classes_apart_that_topics_do_not(tmp_path):
     assert float((scores.argmax(1) == dataset.test.targets).double().mean()) > 0.85
 
 
+@pytest.mark.parametrize(("classes", "scores"), [(1, 0), (2, 1)])
+def test_rows_of_a_sorted_table_may_have_fewer_classes_than_the_spec_tells_scores(tmp_path, classes: int, scores: int):
+    """Programs are traced and tried on some rows of a large table."""
+    kinds = pa.array([f"class {row % classes}" for row in range(ROWS)])
+    dataset = load_table(tmp_path, rare_words().set_column(1, "kind", kinds), **SHAPE)
+    assert sum("score" in name for name in dataset.shape["features"]) == scores
+    again = TABULAR.transform(dataset.preprocess, rare_words())[0]
+    assert again.shape == (ROWS, len(dataset.shape["features"]))
+
+
 def test_a_number_has_one_score(tmp_path):
     shape = SHAPE | {"target": "amount", "scores": 1}
     dataset = load_table(tmp_path, rare_words(), task="tabular_regression", **shape)
