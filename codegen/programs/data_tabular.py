@@ -61,7 +61,8 @@ def load(spec, folder: Path) -> Dataset:
     inputs = table.select(input_columns(spec.shape))
     preprocess = fit(spec.shape, inputs.take(parts["train"]))
     #: if spec.shape.texts
-    read = words.learn(spec.shape, inputs.take(parts["train"]), targets[parts["train"]], len(classes))
+    groups = table.take(parts["train"])[split.column] if (split := spec.data.split).get("by") == "group" else None
+    read = words.learn(spec.shape, inputs.take(parts["train"]), targets[parts["train"]], len(classes), groups)
     preprocess["texts"] = read.learned
     for name, numbers in read.numbers.items():
         preprocess["numeric"] += fit_numbers(name, "texts", list(numbers.items()), indicator=False)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
-from tests.codegen.data_tables import REVIEWS_SHAPE, TABULAR, load_table, make_reviews
+from tests.codegen.data_tables import REVIEWS_SHAPE, TABULAR, load_table, make_reviews, table_spec
 from tests.codegen.programs import module
 
 SCORES = module("word_scores.py")
@@ -122,6 +123,30 @@ def test_training_rows_have_scores_that_have_not_seen_them(tmp_path):
     again = TABULAR.transform(dataset.preprocess, table.take(pa.array(dataset.train.rows.numpy())))[0][:, place]
     assert abs(float(torch.corrcoef(torch.stack(trained))[0, 1])) < 0.15
     assert float(torch.corrcoef(torch.stack([again, trained[1]]))[0, 1]) > 0.3
+
+
+def test_scores_of_training_rows_have_not_seen_their_group_where_the_split_keeps_groups_together(tmp_path):
+    """Each group has a word of its own, and a class by chance, which that word would tell."""
+    generator, of = np.random.default_rng(4), np.arange(ROWS) % 60
+    kinds = generator.integers(0, 3, 60)[of]
+    notes = [f"name{group} w{one} w{two}" for group, (one, two) in zip(of, generator.integers(0, 20, (ROWS, 2)))]
+    table = pa.table({"note": notes, "kind": [f"class {kind}" for kind in kinds], "user": of})
+    pq.write_table(table, tmp_path / "table.parquet")
+    likeness = []
+    for by in ("random", "group"):
+        spec = table_spec(**SHAPE)
+        spec["data"]["split"] |= {"by": by, "column": "user"}
+        train = TABULAR.load(spec, tmp_path).train
+        score, wanted = train.inputs[0][:, -3], (train.targets == 0).float()
+        likeness.append(float(torch.corrcoef(torch.stack([score, wanted]))[0, 1]))
+    assert likeness[0] > 0.8 and likeness[1] < 0.1
+
+
+def test_of_strengths_that_are_as_good_the_first_is_taken():
+    table, fold = torch.ones(40, 1, dtype=torch.float64).to_sparse().coalesce(), torch.arange(40) % SCORES.FOLDS
+    wanted = torch.from_numpy(np.random.default_rng(0).normal(size=(40, 1)))
+    first = SCORES.solve(table, wanted, fold, SCORES.STRENGTHS[0])
+    assert torch.equal(SCORES.find_weights(table, wanted, fold), first)
 
 
 def test_scores_are_the_same_with_other_threads(tmp_path):
