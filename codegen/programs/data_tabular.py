@@ -88,7 +88,7 @@ def load(spec, folder: Path) -> Dataset:
         numeric[places], categorical[places] = transform(preprocess, records)
     #: if spec.shape.texts
     for place, column in enumerate(preprocess["numeric"]):
-        if column["feature"] in read.unseen:  # scores of training rows, which are the first ones
+        if column["kind"] == "texts" and column["feature"] in read.unseen:  # scores of training rows: the first ones
             numeric[read.rows, place] = torch.from_numpy(scale(column, read.unseen[column["feature"]])).float()
     #: endif
 

@@ -106,6 +106,13 @@ def test_rows_of_a_sorted_table_may_have_fewer_classes_than_the_spec_tells_score
     assert again.shape == (ROWS, len(dataset.shape["features"]))
 
 
+def test_a_column_that_is_named_as_a_score_keeps_its_own_numbers(tmp_path):
+    name, numbers = "note: score 1", np.arange(ROWS) % 7.0
+    dataset = load_table(tmp_path, rare_words().append_column(name, pa.array(numbers)), **SHAPE | {"numeric": [name]})
+    own, rows = dataset.train.inputs[0][:, 0].numpy(), dataset.train.rows.numpy()
+    assert dataset.shape["features"][0] == name and np.corrcoef(own, numbers[rows])[0, 1] > 0.99
+
+
 def test_a_number_has_one_score(tmp_path):
     shape = SHAPE | {"target": "amount", "scores": 1}
     dataset = load_table(tmp_path, rare_words(), task="tabular_regression", **shape)
