@@ -83,13 +83,14 @@ def solve(table: torch.Tensor, wanted: torch.Tensor, fold: torch.Tensor, strengt
     """
     kept = (fold[:, None, None] != torch.arange(FOLDS + 1)[:, None]).double()
     rest = products(table.T, kept * wanted[:, None])  # of the right side, what the weights do not give yet
-    weights, way, length = torch.zeros_like(rest), rest, (rest**2).sum(0)
-    for _ in range(STEPS):
-        given = products(table.T, kept * products(table, way)) + strength * way
+    weights, way, length = torch.zeros_like(rest), rest.clone(), (rest**2).sum(0)
+    for _ in range(STEPS):  # in place, as these are large
+        given = products(table.T, kept * products(table, way)).add_(way, alpha=strength)
         far = length / (way * given).sum(0).clamp(min=TINY)
-        weights, rest = weights + far * way, rest - far * given
+        weights.addcmul_(far, way)
+        rest.addcmul_(far, given, value=-1)
         before, length = length, (rest**2).sum(0)
-        way = rest + length / before.clamp(min=TINY) * way
+        way.mul_(length / before.clamp(min=TINY)).add_(rest)
         pulse.beat()
     return weights
 
