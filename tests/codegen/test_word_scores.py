@@ -136,7 +136,8 @@ def test_scores_of_training_rows_have_not_seen_their_group_where_the_split_keeps
     """Each group has a word of its own, and a class by chance, which that word would tell."""
     generator, of = np.random.default_rng(4), np.arange(ROWS) % 60
     kinds = generator.integers(0, 3, 60)[of]
-    notes = [f"name{group} w{one} w{two}" for group, (one, two) in zip(of, generator.integers(0, 20, (ROWS, 2)))]
+    common = generator.integers(0, 20, (ROWS, 2))
+    notes = [f"name{group} w{one} w{two}" for group, (one, two) in zip(of, common, strict=True)]
     table = pa.table({"note": notes, "kind": [f"class {kind}" for kind in kinds], "user": of})
     pq.write_table(table, tmp_path / "table.parquet")
     likeness = []
