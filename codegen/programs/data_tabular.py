@@ -61,7 +61,8 @@ def load(spec, folder: Path) -> Dataset:
     inputs = table.select(input_columns(spec.shape))
     preprocess = fit(spec.shape, inputs.take(parts["train"]))
     #: if spec.shape.texts
-    read = words.learn(spec.shape, inputs.take(parts["train"]), targets[parts["train"]], len(classes))
+    groups = table.take(parts["train"])[split.column] if (split := spec.data.split).get("by") == "group" else None
+    read = words.learn(spec.shape, inputs.take(parts["train"]), targets[parts["train"]], len(classes), groups)
     preprocess["texts"] = read.learned
     for name, numbers in read.numbers.items():
         preprocess["numeric"] += fit_numbers(name, "texts", list(numbers.items()), indicator=False)
@@ -87,7 +88,7 @@ def load(spec, folder: Path) -> Dataset:
         numeric[places], categorical[places] = transform(preprocess, records)
     #: if spec.shape.texts
     for place, column in enumerate(preprocess["numeric"]):
-        if column["feature"] in read.unseen:  # scores of training rows, which are the first ones
+        if column["kind"] == "texts" and column["feature"] in read.unseen:  # scores of training rows: the first ones
             numeric[read.rows, place] = torch.from_numpy(scale(column, read.unseen[column["feature"]])).float()
     #: endif
 

@@ -11,7 +11,8 @@ products with the sparse table of texts and words.
 
 The model reads the scores as inputs (Wolpert 1992, "Stacked Generalization", doi:10.1016/S0893-6080(05)80023-1).
 Weights that have seen the target of a row score it better than any new row, and the model would trust them too much.
-So the training rows are dealt into a few folds, and each fold is scored by the weights that the others gave.
+So the training rows are dealt into a few folds, and each fold is scored by the weights that the others gave. Rows with
+the same texts are in one fold; where the split keeps groups together, so do the folds.
 """
 
 import numpy as np
@@ -29,9 +30,9 @@ TINY = 1e-300  # instead of 0 below a fraction, where nothing is left to do
 
 
 def aims(targets: np.ndarray, classes: int, scores: int) -> torch.Tensor:
-    """What the scores are to foretell, float64 [N, scores], each of mean 0; `classes` is 0 of numbers.
+    """What the scores are to foretell, float64 [N, at most `scores`], each of mean 0; `classes` is 0 of numbers.
 
-    Of more classes than scores the most frequent ones have a score.
+    Of more classes than scores the most frequent ones have a score; a part of the data may have fewer classes.
     """
     if classes > 2:
         frequent = np.argsort(-np.bincount(targets, minlength=classes), kind="stable")[:scores]
@@ -42,9 +43,9 @@ def aims(targets: np.ndarray, classes: int, scores: int) -> torch.Tensor:
 
 
 def deal(columns: list[pa.ChunkedArray]) -> torch.Tensor:
-    """The fold of each row, int64 [N]: by chance, always the same, and one for all rows with the same texts."""
-    texts = [column.cast(pa.string()).combine_chunks() for column in columns]
-    distinct = pc.binary_join_element_wise(*texts, "\0", null_handling="replace").dictionary_encode()
+    """The fold of each row, int64 [N]: by chance, always the same, and one for all rows that have the same in these."""
+    values = [column.cast(pa.string()).combine_chunks() for column in columns]
+    distinct = pc.binary_join_element_wise(*values, "\0", null_handling="replace").dictionary_encode()
     folds = np.random.default_rng(0).permutation(len(distinct.dictionary)) % FOLDS
     return torch.from_numpy(folds[distinct.indices.to_numpy()])
 
@@ -58,7 +59,8 @@ def find_weights(table: torch.Tensor, wanted: torch.Tensor, fold: torch.Tensor) 
     tried = table.index_select(0, some), wanted[some], fold[some]
 
     def likeness_with(strength: float) -> float:
-        return likeness(unseen_scores(tried[0], solve(*tried, strength), tried[2]), tried[1])
+        found = likeness(unseen_scores(tried[0], solve(*tried, strength), tried[2]), tried[1])
+        return round(found, 9)  # of strengths that are as good, the first: rounding has no say
 
     return solve(table, wanted, fold, max(STRENGTHS, key=likeness_with))
 
@@ -81,13 +83,14 @@ def solve(table: torch.Tensor, wanted: torch.Tensor, fold: torch.Tensor, strengt
     """
     kept = (fold[:, None, None] != torch.arange(FOLDS + 1)[:, None]).double()
     rest = products(table.T, kept * wanted[:, None])  # of the right side, what the weights do not give yet
-    weights, way, length = torch.zeros_like(rest), rest, (rest**2).sum(0)
-    for _ in range(STEPS):
-        given = products(table.T, kept * products(table, way)) + strength * way
+    weights, way, length = torch.zeros_like(rest), rest.clone(), (rest**2).sum(0)
+    for _ in range(STEPS):  # in place, as these are large
+        given = products(table.T, kept * products(table, way)).add_(way, alpha=strength)
         far = length / (way * given).sum(0).clamp(min=TINY)
-        weights, rest = weights + far * way, rest - far * given
+        weights.addcmul_(far, way)
+        rest.addcmul_(far, given, value=-1)
         before, length = length, (rest**2).sum(0)
-        way = rest + length / before.clamp(min=TINY) * way
+        way.mul_(length / before.clamp(min=TINY)).add_(rest)
         pulse.beat()
     return weights
 

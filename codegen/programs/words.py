@@ -49,20 +49,23 @@ class Read(NamedTuple):
     unseen: dict[str, np.ndarray]  # those of the features that are scores, which have not seen the rows' targets
 
 
-def learn(shape, table: Columns, targets: np.ndarray, classes: int) -> Read:
-    """Learn from training rows what topics and scores of texts are; `classes` is 0 where targets are numbers."""
+def learn(shape, table: Columns, targets: np.ndarray, classes: int, groups: pa.ChunkedArray | None = None) -> Read:
+    """Learn from training rows what topics and scores of texts are; `classes` is 0 where targets are numbers.
+
+    `groups`: what the split keeps together, where it does, so that scores are of groups never seen, as in the test.
+    """
     if not shape.texts:  # somebody took them out of spec.yaml
         return Read(np.empty(0, np.int64), {}, {}, {})
     rows = rows_to_learn(table, shape.texts)
     texts = {name: table.take(rows)[name] for name in shape.texts}
     learned = {name: learn_words(some) for name, some in texts.items()}
     tables = {name: weighted(learned[name], some) for name, some in texts.items()}
+    wanted = word_scores.aims(targets[rows], classes, shape.scores)
     for name, some in tables.items():
-        learned[name] |= learn_topics(some, shape.topics) | {"scores": shape.scores}
+        learned[name] |= learn_topics(some, shape.topics) | {"scores": wanted.shape[1]}
 
     # the words of all columns foretell the targets together; a column's scores are its part of the sum
-    fold = word_scores.deal(list(texts.values()))
-    wanted = word_scores.aims(targets[rows], classes, shape.scores)
+    fold = word_scores.deal(list(texts.values()) if groups is None else [groups.take(pa.array(rows))])
     found = word_scores.find_weights(torch.cat(list(tables.values()), 1).coalesce(), wanted, fold)
     numbers, unseen = {}, {}
     for name, weights in zip(texts, found.split([some.shape[1] for some in tables.values()]), strict=True):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
-from tests.codegen.data_tables import REVIEWS_SHAPE, TABULAR, load_table, make_reviews
+from tests.codegen.data_tables import REVIEWS_SHAPE, TABULAR, load_table, make_reviews, table_spec
 from tests.codegen.programs import module
 
 SCORES = module("word_scores.py")
@@ -95,6 +96,23 @@ def test_rare_words_tell_classes_apart_that_topics_do_not(tmp_path):
     assert float((scores.argmax(1) == dataset.test.targets).double().mean()) > 0.85
 
 
+@pytest.mark.parametrize(("classes", "scores"), [(1, 0), (2, 1)])
+def test_rows_of_a_sorted_table_may_have_fewer_classes_than_the_spec_tells_scores(tmp_path, classes: int, scores: int):
+    """Programs are traced and tried on some rows of a large table."""
+    kinds = pa.array([f"class {row % classes}" for row in range(ROWS)])
+    dataset = load_table(tmp_path, rare_words().set_column(1, "kind", kinds), **SHAPE)
+    assert sum("score" in name for name in dataset.shape["features"]) == scores
+    again = TABULAR.transform(dataset.preprocess, rare_words())[0]
+    assert again.shape == (ROWS, len(dataset.shape["features"]))
+
+
+def test_a_column_that_is_named_as_a_score_keeps_its_own_numbers(tmp_path):
+    name, numbers = "note: score 1", np.arange(ROWS) % 7.0
+    dataset = load_table(tmp_path, rare_words().append_column(name, pa.array(numbers)), **SHAPE | {"numeric": [name]})
+    own, rows = dataset.train.inputs[0][:, 0].numpy(), dataset.train.rows.numpy()
+    assert dataset.shape["features"][0] == name and np.corrcoef(own, numbers[rows])[0, 1] > 0.99
+
+
 def test_a_number_has_one_score(tmp_path):
     shape = SHAPE | {"target": "amount", "scores": 1}
     dataset = load_table(tmp_path, rare_words(), task="tabular_regression", **shape)
@@ -112,6 +130,31 @@ def test_training_rows_have_scores_that_have_not_seen_them(tmp_path):
     again = TABULAR.transform(dataset.preprocess, table.take(pa.array(dataset.train.rows.numpy())))[0][:, place]
     assert abs(float(torch.corrcoef(torch.stack(trained))[0, 1])) < 0.15
     assert float(torch.corrcoef(torch.stack([again, trained[1]]))[0, 1]) > 0.3
+
+
+def test_scores_of_training_rows_have_not_seen_their_group_where_the_split_keeps_groups_together(tmp_path):
+    """Each group has a word of its own, and a class by chance, which that word would tell."""
+    generator, of = np.random.default_rng(4), np.arange(ROWS) % 60
+    kinds = generator.integers(0, 3, 60)[of]
+    common = generator.integers(0, 20, (ROWS, 2))
+    notes = [f"name{group} w{one} w{two}" for group, (one, two) in zip(of, common, strict=True)]
+    table = pa.table({"note": notes, "kind": [f"class {kind}" for kind in kinds], "user": of})
+    pq.write_table(table, tmp_path / "table.parquet")
+    likeness = []
+    for by in ("random", "group"):
+        spec = table_spec(**SHAPE)
+        spec["data"]["split"] |= {"by": by, "column": "user"}
+        train = TABULAR.load(spec, tmp_path).train
+        score, wanted = train.inputs[0][:, -3], (train.targets == 0).float()
+        likeness.append(float(torch.corrcoef(torch.stack([score, wanted]))[0, 1]))
+    assert likeness[0] > 0.8 and likeness[1] < 0.1
+
+
+def test_of_strengths_that_are_as_good_the_first_is_taken():
+    table, fold = torch.ones(40, 1, dtype=torch.float64).to_sparse().coalesce(), torch.arange(40) % SCORES.FOLDS
+    wanted = torch.from_numpy(np.random.default_rng(0).normal(size=(40, 1)))
+    first = SCORES.solve(table, wanted, fold, SCORES.STRENGTHS[0])
+    assert torch.equal(SCORES.find_weights(table, wanted, fold), first)
 
 
 def test_scores_are_the_same_with_other_threads(tmp_path):

@@ -34,7 +34,7 @@ LOADING_BY_COLUMN = (1.0, 130)
 """Of a table that is read one column at a time: to share its rows out, numbers of them are sorted."""
 LEARNED_LETTERS = 1 << 24
 """That the words of texts are learned from at most: `LEARN_LETTERS` of the program's words.py."""
-COLUMN_TIMES, WORDS_TIMES, WORDS_BYTES, SCORE_BYTES = 3.0, 24.0, 96 << 20, 9 << 20
+COLUMN_TIMES, WORDS_TIMES, WORDS_BYTES, SCORE_BYTES = 3.0, 12.0, 96 << 20, 13 << 20
 """What learning words takes before rows are shared out: times the columns of text (as they are read, and as their rows
 are chosen), times what is learned from, bytes beside, bytes for each score. Measured: docs/estimation.md, Memory."""
 _READS_COLUMNS = re.compile(r"^\s*(?:from|import)\s+worker\.runtime\.columns\b", re.MULTILINE)

@@ -8,11 +8,13 @@ import pyarrow.csv as pa_csv
 
 from codegen.profile import profile_dataset
 from codegen.profile.types import ProfileOptions
+from codegen.types import PROGRAM_FILES
 from tests.codegen.data_tables import make_reviews
 from tests.codegen.programs import module
 from tests.worker.runtime.samples import program
 from tests.worker.runtime.traces import traced
 from worker.runtime.inspection import workloads
+from worker.runtime.inspection.standin import OWN_MODULES
 
 
 def test_learning_words_counts_where_a_program_learns_them(tmp_path: Path) -> None:
@@ -35,3 +37,7 @@ def test_what_learning_takes_is_limited_as_it_is_in_programs() -> None:
     assert workloads.LEARNED_LETTERS == module("words.py").LEARN_LETTERS
     huge, twice = (workloads.words_peak(times * 1e9, scores=5) for times in (1, 2))
     assert twice - huge == workloads.COLUMN_TIMES * 1e9 and workloads.words_peak(0, scores=5) == 0
+
+
+def test_no_module_of_another_program_is_left_when_one_is_looked_at() -> None:
+    assert set(OWN_MODULES) == {Path(name).stem for name in PROGRAM_FILES if name.endswith(".py")}
