@@ -40,7 +40,7 @@ def service(home: StackHome) -> int:
     except ValueError as error:
         raise StackError(f"{error}: look at the DLH_ settings") from error
     sys.stdout.write(text)
-    sys.stderr.write(f"\nTo install it:  {install_words('make service', UNIT)}\n")
+    sys.stderr.write(f"\nTo install it, with the same settings before make:  {install_words('make service', UNIT)}\n")
     return 0
 
 
