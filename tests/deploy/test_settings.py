@@ -83,9 +83,7 @@ def test_a_group_of_nodes_may_have_its_own_and_the_others_have_those_of_all():
 
 @pytest.mark.parametrize(("own", "of_all"), [(0, 1), ("", "ports")])
 def test_a_group_may_have_nothing_of_what_all_others_have(own, of_all):
-    nodes = [
-        {**node, "settings": {"DLH_ANY": own}} if node["name"] == "cpu" else node for node in chart.GIVEN["nodes"]
-    ]
+    nodes = [{**node, "settings": {"DLH_ANY": own}} if node["name"] == "cpu" else node for node in chart.GIVEN["nodes"]]
     told = environments({"nodes": nodes, "settings": {"DLH_ANY": of_all}})
     values = {name: dict(environment)["DLH_ANY"] for name, environment in told.items()}
     assert values.pop("prod-dlh-node-cpu") == str(own)
