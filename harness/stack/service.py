@@ -22,8 +22,8 @@ _CLIENT = frozenset({"DLH_URL", "DLH_TOKEN", "DLH_PROJECT"})
 
 def service(home: StackHome) -> int:
     """Print it; how to install it is said beside it. Raises `StackError`."""
-    given = {**settings_of(os.environ), "DLH_HOME": str(home.root)}
     try:
+        given = {**settings_of(os.environ), "DLH_HOME": str(home.root)}
         text = unit_text(
             "Deep learning harness",
             [sys.executable, "-m", "harness.stack", "run"],
