@@ -45,7 +45,12 @@ run: setup
 demo: setup
 	@$(PY) -m harness.stack demo $(if $(filter-out 0,$(ONCE)),--once)
 
-stop status password service: setup
+stop status password: setup
+	@$(PY) -m harness.stack $@
+
+# What set-up says must not stand in the unit file.
+service:
+	@./deploy/setup.sh run >&2
 	@$(PY) -m harness.stack $@
 
 token: setup

@@ -22,8 +22,8 @@ _CLIENT = frozenset({"DLH_URL", "DLH_TOKEN", "DLH_PROJECT"})
 
 def service(home: StackHome) -> int:
     """Print it; how to install it is said beside it. Raises `StackError`."""
-    given = {**settings_of(os.environ), "DLH_HOME": str(home.root)}
     try:
+        given = {**settings_of(os.environ), "DLH_HOME": str(home.root)}
         text = unit_text(
             "Deep learning harness",
             [sys.executable, "-m", "harness.stack", "run"],
@@ -40,7 +40,7 @@ def service(home: StackHome) -> int:
     except ValueError as error:
         raise StackError(f"{error}: look at the DLH_ settings") from error
     sys.stdout.write(text)
-    sys.stderr.write(f"\nTo install it:  {install_words('make service', UNIT)}\n")
+    sys.stderr.write(f"\nTo install it, with the same settings before make:  {install_words('make service', UNIT)}\n")
     return 0
 
 

@@ -12,6 +12,8 @@ from tests.deploy.test_object_store_chart import accepts
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "operator-guide.md"
 OURS = ("Portal", "Runs", "Nodes")
+OF_CHART = ("DLH_DEBUG", "DLH_HOST", "DLH_PORT")
+"""What would break its services and probes, or tell strangers of the source."""
 NAMES = re.compile(r"`(DLH_[A-Z0-9_]+)`")
 
 
@@ -79,10 +81,19 @@ def test_a_group_of_nodes_may_have_its_own_and_the_others_have_those_of_all():
     assert set(cores.values()) == {"8"}
 
 
+@pytest.mark.parametrize(("own", "of_all"), [(0, 1), ("", "ports")])
+def test_a_group_may_have_nothing_of_what_all_others_have(own, of_all):
+    nodes = [{**node, "settings": {"DLH_ANY": own}} if node["name"] == "cpu" else node for node in chart.GIVEN["nodes"]]
+    told = environments({"nodes": nodes, "settings": {"DLH_ANY": of_all}})
+    values = {name: dict(environment)["DLH_ANY"] for name, environment in told.items()}
+    assert values.pop("prod-dlh-node-cpu") == str(own)
+    assert set(values.values()) == {str(of_all)}
+
+
 def test_what_the_chart_says_itself_and_what_is_secret_is_refused():
     every = dict.fromkeys((name for environment in environments({}).values() for name, _ in environment), "x")
     assert len(every) > 10
-    for name in [*every, "DLH_SECRET_KEY", "DLH_SMTP_PASSWORD", "DLH_S3_KEY", "DLH_DEBUG", "PATH", "LD_PRELOAD"]:
+    for name in [*every, "DLH_SECRET_KEY", "DLH_SMTP_PASSWORD", "DLH_S3_KEY", *OF_CHART, "PATH", "LD_PRELOAD"]:
         assert not accepts({**chart.GIVEN, "settings": {name: "x"}}), name
     assert not accepts({**chart.GIVEN, "settings": {"DLH_LOG_LEVEL": True}})
 

@@ -322,6 +322,24 @@ def test_of_what_waits_to_be_asked_again_the_newest_alone_is_asked(open_as: Call
     assert "state=succeeded" in page.url
 
 
+def test_what_waits_gives_way_to_another_button_that_fills_the_same_place(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = open_as()
+    visit(page, addresses(ids)["checkpoints"])
+    buttons = page.locator("button[hx-target='#onnx']")
+    assert buttons.count() > 1
+    first, second = (buttons.nth(place).get_attribute("hx-get") or "" for place in (0, 1))
+    asked = losing(page, "**/onnx/**", times=1)
+    buttons.nth(0).click()
+    page.wait_for_selector("#connection:has-text('trying again')")
+    buttons.nth(1).click()
+    page.wait_for_selector("#connection", state="hidden")
+    page.wait_for_timeout(2500)  # longer than the first one would have waited
+    assert [sum(address.endswith(button) for address in asked[:2]) for button in (first, second)] == [1, 1]
+    assert not any(address.endswith(first) for address in asked[1:])
+
+
 def test_what_changes_something_is_sent_once(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
     page = open_as()
     visit(page, addresses(ids)["cost"])

@@ -39,9 +39,12 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
 
-{{/* Settings of the operator guide that the chart has no value for. Call with a map of them. */}}
+{{/* Settings of the operator guide that the chart has no value for. Call with a list of maps: the last that has a name
+counts, also with 0 or an empty text, which `merge` takes for nothing. */}}
 {{- define "dlh.settings" -}}
-{{- range $name, $value := . }}
+{{- $given := dict }}
+{{- range . }}{{ range $name, $value := . }}{{ $_ := set $given $name $value }}{{ end }}{{ end }}
+{{- range $name, $value := $given }}
 - {name: {{ $name }}, value: {{ kindIs "string" $value | ternary $value (int64 $value | toString) | quote }}}
 {{- end }}
 {{- end -}}
@@ -62,7 +65,7 @@ capabilities: {drop: [ALL]}
 - {name: DLH_SECOND_FACTOR, value: {{ .Values.portal.secondFactor | default "nobody" }}}
 # Nodes with a cache ask the portal by its service.
 - {name: DLH_ALLOWED_HOSTS, value: {{ include "dlh.name" . }}-portal}
-{{- include "dlh.settings" .Values.settings }}
+{{- include "dlh.settings" (list .Values.settings) }}
 {{- end -}}
 
 {{/* Portal and control: they alone sign in at object store and mail server. */}}

@@ -202,9 +202,15 @@ def node_start(home: HomeOption = None, as_json: JsonFlag = False) -> None:
 
 @app.command("service")
 def node_service(home: HomeOption = None, as_json: JsonFlag = False) -> None:
-    """Print a unit file of systemd that runs the agent of this machine from boot on; its runs outlive the agent."""
+    """Print a unit file of systemd that runs the agent of this machine from boot on, with the node's settings of now.
+
+    Its runs outlive the agent.
+    """
     folder = node_home(home)
-    text = node_unit(folder, str(node_read(folder)["node"]))
+    try:
+        text = node_unit(folder, str(node_read(folder)["node"]))
+    except ValueError as error:
+        raise BadInput(f"No unit file can be made: {error}.", hint="Look at the DLH_ settings and --home.") from error
     if as_json:
         json_print({"unit": text})
     else:

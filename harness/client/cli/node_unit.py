@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -10,14 +11,23 @@ from harness.systemd import install_words, unit_text
 
 UNIT = "dlh-node"
 """Name of the service."""
+SETTINGS = (
+    *("DLH_NODE_CORES", "DLH_NODE_ADDRESS", "DLH_CACHE_GIB", "DLH_LOG_LEVEL", "DLH_PAUSE_S", "DLH_PEER_EGRESS"),
+    *("DLH_RUNS_END_WITH_NODE", "DLH_SANDBOX_MAX_LEVEL", "DLH_SANDBOX_UIDS"),
+)
+"""What the environment says to an agent that joined; all else, and what is secret, is in its home."""
 
 
 def node_unit(home: Path, name: str) -> str:
-    """Its unit file. Runs outlive an agent that is stopped, and the next one finds them."""
+    """Its unit file, with the settings of now. Runs outlive an agent that is stopped, and the next one finds them.
+
+    Raises `ValueError` for a setting that no unit can hold.
+    """
     return unit_text(
         f"Node {name} of a deep learning harness",
         [_dlh(), "node", "start", "--home", str(home)],
         service={"Restart": "always", "RestartSec": "5", "KillMode": "process"},
+        environment={setting: os.environ[setting] for setting in SETTINGS if os.environ.get(setting)},
     )
 
 

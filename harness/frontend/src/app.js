@@ -91,7 +91,7 @@ document.body.addEventListener("htmx:beforeSwap", (event) => {
   if ([400, 403, 404, 409, 413, 422].includes(event.detail.xhr.status)) event.detail.shouldSwap = true;
 });
 // What could not be asked for is said, not dropped; the next answer takes the notice away.
-document.body.addEventListener("htmx:beforeRequest", (event) => begun(event.detail));
+document.body.addEventListener("htmx:beforeRequest", (event) => begun(event.detail.requestConfig));
 document.body.addEventListener("htmx:sendError", (event) => {
   const again = askAgain(event.detail.requestConfig);
   reach("page", false, again ? "The portal cannot be reached; trying again" : "The portal cannot be reached");

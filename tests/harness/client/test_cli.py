@@ -16,11 +16,12 @@ from django.utils import timezone
 
 from harness.calibration.models import DeviceModelRow
 from harness.client.cli.app import app
-from harness.jobs.models import Job
+from harness.jobs.models import Allocation, Job
 from harness.pool.models import Device, Node
 from scheduler.estimation.device_parts import NodePace
 from scheduler.estimation.prior import prior_for
 from tests.harness.client.conftest import Dlh, state_set
+from tests.harness.jobs.helpers import place_now
 
 pytestmark = pytest.mark.usefixtures("portal")
 
@@ -229,6 +230,15 @@ def test_the_pool_is_shown_and_changed_by_admins(
     assert dlh("pool", "rm", "node-2", "--json").json["ok"]
     assert dlh("pool", "rm", "node-1", "--json").json["error"]["code"] == "conflict"
     assert "node-1" in dlh("pool").out
+
+
+def test_what_still_runs_on_a_node_that_drains_is_busy_alone(dlh: Dlh, node_make: Any, job_make: Any) -> None:
+    node_make(cpus=2)
+    place_now(job_make())
+    held = Allocation.objects.count()
+    Node.objects.update(state="drain")
+    left = f"{2 - held} down, draining or not seen, " if held < 2 else ""
+    assert f"{held} of 2 devices busy, 0 free, {left}0 jobs wait." in dlh("pool").out
 
 
 def test_the_pool_names_models_of_devices_as_an_offer_takes_them(dlh: Dlh, node_make: Any) -> None:

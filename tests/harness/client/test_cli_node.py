@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from pathlib import Path
 from types import SimpleNamespace
@@ -164,6 +165,33 @@ def test_the_unit_of_a_joined_node_starts_its_agent_and_leaves_its_runs_alone(
     (start,) = (line for line in lines if line.startswith("ExecStart="))
     assert start.endswith(f'"node" "start" "--home" "{home}"')
     assert dlh("node", "service", "--home", home, "--json").json["unit"].splitlines() == lines
+
+
+def test_the_unit_of_a_node_carries_its_settings_and_nothing_that_is_secret_or_of_the_person(
+    tmp_path: Path, dlh: Dlh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.client.cli.node_unit import SETTINGS
+
+    (tmp_path / "node.json").write_text('{"node": "node-2"}')
+    given = dict.fromkeys(SETTINGS, "7")
+    others = ("DLH_TOKEN", "DLH_URL", "DLH_NODE_SECRET", "DLH_REDIS_URL", "DLH_SECRET_KEY", "DLH_S3_SECRET")
+    for name, value in {**given, **dict.fromkeys(others, "x")}.items():
+        monkeypatch.setenv(name, value)
+    lines = dlh("node", "service", "--home", tmp_path).out.splitlines()
+    told = [line for line in lines if line.startswith("Environment=")]
+    assert told == [f'Environment="{name}=7"' for name in sorted(SETTINGS)]
+    monkeypatch.setenv("DLH_SANDBOX_UIDS", "1\nUser=root")
+    refused = dlh("node", "service", "--home", tmp_path)
+    assert refused.code == 2 and "line breaks" in refused.err
+
+
+def test_a_unit_carries_every_setting_of_nodes_in_the_guide_that_joining_does_not_give() -> None:
+    from harness.client.cli.node_unit import SETTINGS
+
+    guide = (Path(__file__).resolve().parents[3] / "docs" / "operator-guide.md").read_text()
+    rows = guide.partition("| **Nodes** |")[2].partition("| **Client**")[0].splitlines()
+    named = {name for row in rows if row.startswith("| `") for name in re.findall(r"DLH_[A-Z_]+", row.split("|")[1])}
+    assert named == {*SETTINGS, "DLH_NODE_NAME", "DLH_CACHE", "DLH_NODE_SECRET"} - {"DLH_LOG_LEVEL"}
 
 
 def test_pool_add_of_a_living_node_is_refused(

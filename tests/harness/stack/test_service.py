@@ -41,6 +41,14 @@ def test_a_secret_is_refused_with_where_to_put_it(name: str, value: str) -> None
     assert value not in str(told.value)
 
 
+def test_an_address_that_cannot_be_read_is_told_as_a_wrong_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DLH_PUBLIC_URL", "https://[harness.example.org")
+    with pytest.raises(StackError, match="look at the DLH_ settings"):
+        service(StackHome(tmp_path))
+
+
 def test_files_of_secrets_come_along_and_what_is_the_clients_or_anothers_does_not() -> None:
     files = {"DLH_SECRET_KEY_FILE": "/run/key", "REDIS_URL_FILE": "/run/broker"}
     given = {**files, "DLH_DATABASE_URL": "postgres://dlh@host/dlh", "DLH_PORT": "8080"}
