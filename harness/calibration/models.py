@@ -154,7 +154,7 @@ class FinishedJobRow(models.Model):
     """`scheduler.estimation.values.Allocation` it ran on."""
     step_s = models.FloatField(null=True, blank=True)
     start_s = models.FloatField(null=True, blank=True)
-    """From the start of its ranks to the first step."""
+    """From the start of its ranks to the first step; null: nobody told, or some waited for the data of others."""
     load_s = models.FloatField(null=True, blank=True)
     """Of it: reading the rows, as the run told; null: it did not."""
     run_s = models.FloatField(null=True, blank=True)

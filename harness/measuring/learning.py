@@ -35,6 +35,9 @@ LOOK_BACK = timedelta(days=2)
 LEAST, MOST = 1e-9, 1e18
 """No second, byte or rate that a run tells lies beyond."""
 BATCH = 50
+LATE_S = 5.0
+"""A node that begins its part so much later than another one fetched data, for which the others waited: that is no part
+of a start, and is foretold by itself."""
 _log = logging.getLogger(__name__)
 _tried = Tried()
 
@@ -164,10 +167,15 @@ def step_s_of(job: Job, timing: dict[str, Any], *, shared: bool = True) -> float
 
 
 def _start_s(job: Job, attempt: JobAttempt) -> float | None:
-    """From the start of the ranks to the first step, as the run told it."""
-    events = JobEvent.objects.filter(job=job, kind="state", new_state=JobState.RUNNING, token=attempt.number)
-    event = events.order_by("-pk").first()
-    return _positive(event.data.get("start_s")) if event else None
+    """From the start of the ranks to the first step, as the run told it; None where a node came late."""
+    events = JobEvent.objects.filter(job=job, token=attempt.number)
+    ran = events.filter(kind="state", new_state=JobState.RUNNING).order_by("-pk").first()
+    if ran is None:
+        return None
+    came = events.filter(kind="attempt", pk__lt=ran.pk).values_list("at", flat=True)
+    if came and (max(came) - min(came)).total_seconds() > LATE_S:
+        return None
+    return _positive(ran.data.get("start_s"))
 
 
 def _run_s(job: Job) -> float | None:

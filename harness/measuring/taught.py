@@ -94,7 +94,8 @@ def _finished(row: FinishedJobRow, ran: _Ran, links: LinksKnown, hosts: frozense
             # not as many together as were foretold at most, but as there were
             allocation=replace(way, most_on_node=max(ran.on_node.values(), default=way.most_on_node)),
             step_s=row.step_s or 0.0,
-            run_s=row.run_s if row.run_comparable else None,
+            # of several nodes without a start some may have waited, for what no model foretells
+            run_s=row.run_s if row.run_comparable and (row.start_s or len(ran.nodes) < 2) else None,
             start_s=row.start_s,
             load_s=row.load_s,
             peak_bytes=row.peak_bytes,

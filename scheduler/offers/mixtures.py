@@ -69,8 +69,9 @@ def _hows(workload: Workload, count: int, wish: Wish) -> list[How]:
 
 
 def _counts(groups: Sequence[DeviceGroup], workload: Workload, wish: Wish) -> list[Counts]:
-    """Devices of each group, of mixtures that lie together; the smallest first."""
-    most = workload.global_batch_size // LEAST_ROWS
+    """Devices of each group, of mixtures that lie together; the smallest first. Stages take no rows from each other."""
+    rows = workload.global_batch_size
+    most = sum(group.most for group in groups) if wish.mode in STAGED else rows // LEAST_ROWS
     found: set[Counts] = set()
     for caps in set(_places(groups)):
         found.update(

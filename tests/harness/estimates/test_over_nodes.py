@@ -300,6 +300,17 @@ def test_a_finished_job_is_compared_with_the_link_of_the_nodes_it_ran_on(job, no
     assert alone.node == "node-a" and alone.nodes_link is None
 
 
+@pytest.mark.parametrize(("start_s", "names", "run_s"), [(3.0, "ab", 90.0), (None, "ab", None), (None, "a", 90.0)])
+def test_a_run_over_nodes_that_tells_no_start_teaches_no_end_for_some_may_have_waited(
+    job, nodes, start_s, names, run_s
+):
+    nodes("node-a", "node-b")
+    link_make("node-a", "node-b")
+    finished_over(job, *[f"node-{name}" for name in names])
+    FinishedJobRow.objects.update(start_s=start_s, run_s=90.0)
+    assert [(found.start_s, found.run_s) for found in finished_of("cpu", "core")] == [(start_s, run_s)]
+
+
 def test_a_finished_job_is_compared_with_what_so_many_ranks_on_a_node_take(job, nodes):
     names = nodes("node-a", "node-b", "node-c", "node-d")
     for pair in combinations(names, 2):

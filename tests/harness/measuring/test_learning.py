@@ -91,6 +91,24 @@ def test_the_reading_of_rows_is_kept_apart_from_the_start_unless_it_cannot_be(en
     assert [job.load_s for job in finished_of(KIND, NAME)] == [1.5, None, None]
 
 
+@pytest.mark.parametrize(("late_s", "is_kept"), [(2, True), (60, False)])
+def test_a_start_in_which_one_node_fetched_data_while_the_others_waited_tells_of_no_start(
+    ended: Callable[..., Job], late_s: float, is_kept: bool
+) -> None:
+    job = ended(0.02)
+    about = {"job": job, "token": job.attempts.get().number}
+    first, last, _ = (JobEvent.objects.create(kind="attempt", message="Started on a node", **about) for _ in range(3))
+    JobEvent.objects.filter(pk=last.pk).update(at=first.at + timedelta(seconds=late_s))
+    JobEvent.objects.create(kind="state", new_state=JobState.RUNNING, data={"start_s": 3.0}, **about)
+    # a node with which the run grew later on kept nobody waiting
+    grown = JobEvent.objects.create(kind="attempt", message="Started on a node", **about)
+    JobEvent.objects.filter(pk=grown.pk).update(at=first.at + timedelta(hours=1))
+    job_learn(job.pk)
+    row = FinishedJobRow.objects.get(job=job)
+    assert row.start_s == (3.0 if is_kept else None)
+    assert row.step_s and row.run_s
+
+
 def test_the_beat_finds_what_nobody_told(ended: Callable[..., Job]) -> None:
     job = ended(0.02)
     assert jobs_learn() == 1 and jobs_learn() == 0

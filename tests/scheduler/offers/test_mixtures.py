@@ -223,6 +223,14 @@ def test_stages_are_on_unlike_devices_only_where_they_are_wished() -> None:
     assert not ways(*groups, work=replace(CUT, pieces=CUT.pieces[:3]), mode="pipeline", count=4), "too few pieces"
 
 
+def test_a_step_of_few_rows_passes_as_many_stages_on_unlike_devices_as_the_model_has_pieces() -> None:
+    small, groups = replace(CUT, batch_size=2, global_batch_size=2), (group(NAME, 2), group(SLOW, 2))
+    assert {way.allocation.count for way in ways(*groups, work=small, mode="pipeline")} == {2, 3, 4}
+    (several,) = ways(*groups, work=small, mode="pipeline+sync", count=4)
+    assert several.allocation.batch_split == (1,) * 4
+    assert not ways(*groups, work=small), "of ranks that share out rows each needs two"
+
+
 def test_stages_on_unlike_devices_are_as_slow_as_on_the_slow_ones_alone_and_all_see_the_same_rows() -> None:
     found = ways(group(NAME, 2), group(SLOW, 2), work=CUT, mode="pipeline", count=4)
     ((way, told),) = mixed_estimates(Steps(CUT), found, MODELS).items()
