@@ -255,11 +255,10 @@ def best_base(rows: Rows, origins: np.ndarray, targets: np.ndarray, about: dict)
 
 # ---- what comes next --------------------------------------------------------------------------------------------
 def recent(rows: Rows, about: dict) -> dict:
-    """The last rows of each series, as many as a forecast from the end of the data needs, as JSON."""
+    """The last rows of each series whose values are known, as many as a forecast from there needs, as JSON."""
     reach = [about["history"], *(window.get("steps", 0) for window in about["windows"])]
     need = max(reach) + 2 * NEARBY
-    ends = np.append(np.flatnonzero(np.diff(rows.first)), len(rows.first) - 1) + 1
-    kept = np.concatenate([np.arange(max(rows.first[end - 1], end - need), end) for end in ends])
+    kept = np.concatenate([np.arange(max(rows.first[end], end - need + 1), end + 1) for end in ends_of(rows)])
     table = rows.table.take(kept)
     time = table.column_names.index(about["time"])
     moments = table[about["time"]].cast(pa.timestamp("us")).cast(pa.int64())
@@ -283,8 +282,7 @@ def coming(about: dict, newer: pa.Table | None = None) -> tuple[pa.Table, np.nda
     """
     table = recent_rows(about)
     rows = in_order(table if newer is None else joined(about, table, newer), about)
-    ends = np.append(np.flatnonzero(np.diff(rows.first)), len(rows.first) - 1)
-    ends = np.array([last_known(rows, end) for end in ends])
+    ends = ends_of(rows)
     ends = ends[(ends - rows.first[ends] >= about["history"] - 1) & np.isfinite(rows.values[ends])]
     if not len(ends):
         raise ValueError(f"a forecast goes on from {about['history']} rows of {about['target']!r} at least; give more")
@@ -299,10 +297,12 @@ def coming(about: dict, newer: pa.Table | None = None) -> tuple[pa.Table, np.nda
     return inputs, base, labels, rows.table
 
 
-def last_known(rows: Rows, end: int) -> int:
-    """The last row of the series that ends there whose value is known: rows after it may have other columns alone."""
-    known = np.flatnonzero(np.isfinite(rows.values[rows.first[end] : end + 1]))
-    return int(rows.first[end] + known[-1]) if len(known) else int(end)
+def ends_of(rows: Rows) -> np.ndarray:
+    """The last row of each series whose value is known: rows after it may have other columns alone."""
+    ends = np.append(np.flatnonzero(np.diff(rows.first)), len(rows.first) - 1)
+    known = np.where(np.isfinite(rows.values), np.arange(len(rows.values)), 0)
+    last = np.maximum.accumulate(known)[ends]
+    return np.where(last >= rows.first[ends], last, ends)
 
 
 def joined(about: dict, table: pa.Table, newer: pa.Table) -> pa.Table:

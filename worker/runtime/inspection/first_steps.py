@@ -43,6 +43,6 @@ class FirstSteps(StandIn):
 def first_steps_make(program: Path, data: Path, batch_size: int) -> None:
     """Run train.py for its first steps with so many rows each. Raises what the program raises."""
     spec = load_spec(program / "spec.yaml")
-    with few_rows(data) as rows, tempfile.TemporaryDirectory(prefix="first-steps-") as work:
+    with few_rows(data, spec) as rows, tempfile.TemporaryDirectory(prefix="first-steps-") as work:
         wanted = spec if rows.whole else GivenShapeSpec(spec)
         drive(program, FirstSteps(wanted, rows.folder, Path(work), batch_size, DLH_DEVICE="cpu"))
