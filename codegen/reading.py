@@ -167,7 +167,7 @@ def _read_forecast(spec: TaskSpec, profile: DatasetProfile, target: ColumnProfil
         classes=(),
         outputs=1,
         features=tuple(column.name for column in columns),
-        shape=forecasts.shape_of(found, target, table_shape(columns, rows)),
+        shape=forecasts.shape_of(found, target, rows, table_shape(columns, rows)),
         split_by=division,
         data={"time": series.time, "horizon": found.horizon, "history": found.history}
         | ({"series": series.by} if series.by else {}),
@@ -227,7 +227,8 @@ def _table_task(spec: TaskSpec, profile: DatasetProfile, target: ColumnProfile, 
     guess, reason = guess_task(target, profile.rows)
     if profile.task and profile.target == target.name:
         guess, reason = profile.task, profile.task_reason or reason
-    if spec.task == "auto" and (why := forecasts.unasked(spec, profile, target, _useful(spec, profile, target.name))):
+    useful = _useful(spec, profile, target.name)
+    if spec.task == "auto" and (why := forecasts.unasked(spec, profile, target, guess, useful)):
         guess, reason = Task.FORECAST, why
     return Task(notes.choose("task", spec.task, Task(guess), reason))
 

@@ -23,7 +23,7 @@ from worker.runtime.data import DataError
 from worker.runtime.moments import moments_after, said
 from worker.runtime.split_by import split_times
 
-TESTED = 40_000  # of so many rows to test or validate each is foretold from every number of steps; of more, from some
+TESTED = 40_000  # about so many examples at most to test, as to validate; of more rows each is one
 NEARBY = 3  # steps around the place one season before
 DAY_S = 86_400
 CALENDAR = {"month": pc.month, "weekday": pc.day_of_week, "day of the year": pc.day_of_year}
@@ -69,9 +69,10 @@ def read(spec, table) -> tuple[Examples, dict, dict, str]:
     split = split_times(rows.table.take(known), about["time"], spec.data.split.validation, spec.data.split.test)
 
     random = np.random.default_rng(spec.training.seed)
+    tested = {"val": spec.shape.rows * spec.data.split.validation, "test": spec.shape.rows * spec.data.split.test}
     pairs = {}
-    for part, places in split.parts.items():
-        each = spec.shape.steps_each if part == "train" else max(1, TESTED // max(1, len(places)))
+    for part, places in split.parts.items():  # as many of each row where only some of the rows are here
+        each = spec.shape.steps_each if part == "train" else max(1, int(TESTED / max(1.0, tested[part])))
         pairs[part] = pairs_of(rows, known[places], about, each, random)
     if not len(pairs["train"][0]):
         told = f"no training row has {about['history']} rows of its series before it"
@@ -329,9 +330,13 @@ def of_series(table: pa.Table, about: dict, series) -> pa.Table:
 
 def check_gap(about: dict, older: pa.Table, newer: pa.Table) -> None:
     """Raise `ValueError` where newer rows do not follow on the older ones."""
-    time, most_us = about["time"], 5 * about["step_s"] * 1e6
+    time = about["time"]
     end, begin = pc.max(older[time]), pc.min(newer[time])
-    if end.is_valid and begin.is_valid and begin.cast(pa.int64()).as_py() - end.cast(pa.int64()).as_py() > most_us:
+    if not end.is_valid or not begin.is_valid:
+        return
+    steps = np.diff(np.sort(older[time].cast(pa.int64()).to_numpy()))  # a night or a holiday may lie between
+    most_us = max(5 * about["step_s"] * 1e6, steps.max(initial=0))
+    if begin.cast(pa.int64()).as_py() - end.cast(pa.int64()).as_py() > most_us:
         raise ValueError(f"rows are missing between {said(end)}, where the data ends, and {said(begin)}; add them")
 
 

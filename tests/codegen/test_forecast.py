@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -127,3 +128,24 @@ def test_a_profile_of_before_is_read_and_tells_that_the_data_must_be_read_again(
     assert DatasetProfile.from_dict(body) == one
     body.pop("series")
     assert "upload it again" in problems(FORECAST, DatasetProfile.from_dict(body))["data.time"]
+
+
+def test_classes_are_not_foretold_unasked_and_a_date_that_is_left_out_is_not_gone_by(
+    several: DatasetProfile, tmp_path: Path
+) -> None:
+    states = profiled(tmp_path / "states", pa.table({"day": days(300), "state": np.arange(300) % 3}))
+    assert resolved("", states)["task"] == "tabular_classification"
+    assert resolved("data: {horizon: 3}", states)["task"] == "forecast"
+    assert resolved("data: {target: rain, features: [shop]}", several)["task"] == "tabular_regression"
+    assert resolved("data: {target: rain, features: [day, shop]}", several)["task"] == "forecast"
+
+
+def test_rows_count_of_all_series_whatever_their_lengths(tmp_path: Path) -> None:
+    sizes = [40, 40, 40, 30_000]
+    columns = {
+        "day": [day for size in sizes for day in days(size, datetime(1920, 1, 1))],
+        "shop": [f"s{number}" for number, size in enumerate(sizes) for _ in range(size)],
+        "sold": np.random.default_rng(0).normal(size=sum(sizes)),
+    }
+    shape = resolved(FORECAST, profiled(tmp_path / "unequal", pa.table(columns)))["shape"]
+    assert shape["steps_each"] == 1 and shape["rows"] == sum(sizes)
