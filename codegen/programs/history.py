@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from worker.runtime.data import DataError
 from worker.runtime.moments import moments_after, said
+from worker.runtime.series_rows import joined
 from worker.runtime.split_by import split_times
 
 TESTED = 40_000  # about so many examples at most to test, as to validate; of more rows each is one
@@ -304,40 +305,6 @@ def ends_of(rows: Rows) -> np.ndarray:
     known = np.where(np.isfinite(rows.values), np.arange(len(rows.values)), 0)
     last = np.maximum.accumulate(known)[ends]
     return np.where(last >= rows.first[ends], last, ends)
-
-
-def joined(about: dict, table: pa.Table, newer: pa.Table) -> pa.Table:
-    """The rows kept of the data and the newer ones behind them; a newer row takes the place of one of its moment."""
-    lacking = [
-        name for name in (about["time"], about["series"], about["target"]) if name not in ("", *newer.column_names)
-    ]
-    lacking += [name for name in about["numeric"] + about["categorical"] if name not in newer.column_names]
-    if lacking:
-        raise ValueError(f"column missing from the input: {', '.join(dict.fromkeys(lacking))}")
-    newer = newer.select(table.column_names).cast(table.schema)
-    keys = [name for name in (about["series"], about["time"]) if name]
-    older = table.join(newer.select(keys), keys=keys, join_type="left anti").select(table.column_names)
-    for series in newer[about["series"]].unique() if about["series"] else [None]:
-        begins, ends = (newer, older) if series is None else (of_series(each, about, series) for each in (newer, older))
-        check_gap(about, ends, begins)
-    return pa.concat_tables([older, newer])
-
-
-def of_series(table: pa.Table, about: dict, series) -> pa.Table:
-    """Its rows."""
-    return table.filter(pc.equal(table[about["series"]], series))
-
-
-def check_gap(about: dict, older: pa.Table, newer: pa.Table) -> None:
-    """Raise `ValueError` where newer rows do not follow on the older ones."""
-    time = about["time"]
-    end, begin = pc.max(older[time]), pc.min(newer[time])
-    if not end.is_valid or not begin.is_valid:
-        return
-    steps = np.diff(np.sort(older[time].cast(pa.int64()).to_numpy()))  # a night or a holiday may lie between
-    most_us = max(5 * about["step_s"] * 1e6, steps.max(initial=0))
-    if begin.cast(pa.int64()).as_py() - end.cast(pa.int64()).as_py() > most_us:
-        raise ValueError(f"rows are missing between {said(end)}, where the data ends, and {said(begin)}; add them")
 
 
 def times_of(rows: Rows, end: int, about: dict) -> np.ndarray:

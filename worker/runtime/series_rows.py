@@ -6,10 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from worker.runtime.data import DataError
+from worker.runtime.moments import said
 from worker.runtime.spelling import as_trained
 from worker.runtime.tables import InputError, read_rows
 
@@ -27,6 +29,45 @@ def read_series(about: dict[str, Any], path: Path, tell: Callable[[str], None] =
     words = [{"column": name, "values": ()} for name in about["categorical"]]
     known = {"numeric": entries, "categorical": words, "spelling": about["spelling"], "missing": about["missing"]}
     return as_trained(known, table, tell)
+
+
+def joined(about: dict[str, Any], table: pa.Table, newer: pa.Table) -> pa.Table:
+    """The rows kept of the data and the newer ones behind them; a newer row takes the place of one of its moment.
+
+    Raises `ValueError` where a column is missing, or rows between.
+    """
+    lacking = [
+        name for name in (about["time"], about["series"], about["target"]) if name not in ("", *newer.column_names)
+    ]
+    lacking += [name for name in about["numeric"] + about["categorical"] if name not in newer.column_names]
+    if lacking:
+        raise ValueError(f"column missing from the input: {', '.join(dict.fromkeys(lacking))}")
+    newer = newer.select(table.column_names).cast(table.schema)
+    keys = [name for name in (about["series"], about["time"]) if name]
+    older = table.join(newer.select(keys), keys=keys, join_type="left anti").select(table.column_names)
+    for series in newer[about["series"]].unique() if about["series"] else [None]:
+        begins, ends = (
+            (newer, older) if series is None else (_of_series(each, about, series) for each in (newer, older))
+        )
+        _check_gap(about, ends, begins)
+    return pa.concat_tables([older, newer])
+
+
+def _of_series(table: pa.Table, about: dict[str, Any], series: pa.Scalar) -> pa.Table:
+    """Its rows."""
+    return table.filter(pc.equal(table[about["series"]], series))
+
+
+def _check_gap(about: dict[str, Any], older: pa.Table, newer: pa.Table) -> None:
+    """Raise `ValueError` where newer rows do not follow on the older ones."""
+    time = about["time"]
+    end, begin = pc.max(older[time]), pc.min(newer[time])
+    if not end.is_valid or not begin.is_valid:
+        return
+    steps = np.diff(np.sort(older[time].cast(pa.int64()).to_numpy()))  # a night or a holiday may lie between
+    most_us = max(5 * about["step_s"] * 1e6, steps.max(initial=0))
+    if begin.cast(pa.int64()).as_py() - end.cast(pa.int64()).as_py() > most_us:
+        raise ValueError(f"rows are missing between {said(end)}, where the data ends, and {said(begin)}; add them")
 
 
 def series_coming(coming: Callable[..., Any], about: dict[str, Any], newer: pa.Table | None) -> Any:

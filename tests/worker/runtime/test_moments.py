@@ -35,7 +35,16 @@ from worker.runtime.moments import moments_after, said
             ["2020-01-02", "2020-01-02 02:00:00", "2020-01-02 04:00:00"],
         ),
     ],
-    ids=["hours of opening", "fewer than three days", "days", "working days", "months", "ends of months", "years", "hours"],
+    ids=[
+        "hours of opening",
+        "fewer than three days",
+        "days",
+        "working days",
+        "months",
+        "ends of months",
+        "years",
+        "hours",
+    ],
 )
 def test_moments_to_come_follow_the_calendar(times: list[datetime], step_s: float, expected: list[str]) -> None:
     known = pa.array(times, pa.timestamp("us")).cast(pa.int64()).to_numpy()
