@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from codegen.profile.types import DatasetProfile
+from codegen.profile.types import ColumnType, DatasetProfile
 from codegen.render import render
 from codegen.resolve import resolve
 from codegen.spec import TaskSpec
@@ -149,3 +150,12 @@ def test_rows_count_of_all_series_whatever_their_lengths(tmp_path: Path) -> None
     }
     shape = resolved(FORECAST, profiled(tmp_path / "unequal", pa.table(columns)))["shape"]
     assert shape["steps_each"] == 1 and shape["rows"] == sum(sizes)
+
+
+def test_a_column_of_texts_that_names_the_series_is_not_said_to_be_left_out(several: DatasetProfile) -> None:
+    as_text = [
+        replace(column, type=ColumnType.TEXT if column.name == "shop" else column.type) for column in several.columns
+    ]
+    found = resolve(TaskSpec.model_validate({"task": "forecast"}), replace(several, columns=tuple(as_text)), TWO_CORES)
+    assert found.spec["shape"]["categorical"] == ["shop"]
+    assert not [guess for guess in found.guesses if guess.value == "without shop"]

@@ -17,6 +17,7 @@ from tests.codegen.model_profiles import TWO_CORES
 from tests.codegen.programs import module, program_spec
 from tests.codegen.time_series import days, profiled, rising, shops
 from worker.runtime.data import DataError
+from worker.runtime.series_rows import series_coming
 
 HISTORY = module("history.py")
 
@@ -147,3 +148,19 @@ def test_hours_of_opening_are_gone_on_from_the_next_morning(tmp_path: Path) -> N
     assert [label[1] for label in labels[:8]] == [str(moment) for moment in opening[-8:]]
     _, _, labels, _ = HISTORY.coming(about, pa.table({"day": opening[-8:-6], "sold": sold[-8:-6]}))
     assert labels[0][1] == str(opening[-6])
+
+
+def test_series_too_short_to_go_on_from_are_told(tmp_path: Path) -> None:
+    *_, about, _ = read(tmp_path, shops())
+    newer = pa.table(
+        {"day": days(5, datetime(2020, 5, 30)), "shop": ["east"] * 5, "rain": [1.0] * 5, "sold": [1.0] * 5}
+    )
+    told: list[str] = []
+    labels = series_coming(HISTORY.coming, about, newer, told.append)[2]
+    assert {name for name, *_ in labels} == {"north", "south", "west"}
+    assert told == [
+        "1 series without a forecast ('east'): it takes 14 rows of each up to the last known value of 'sold'."
+    ]
+    told.clear()
+    series_coming(HISTORY.coming, about, None, told.append)
+    assert told == []

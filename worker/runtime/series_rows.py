@@ -14,6 +14,7 @@ from worker.runtime.data import DataError
 from worker.runtime.moments import said
 from worker.runtime.spelling import as_trained
 from worker.runtime.tables import InputError, read_rows
+from worker.words import counted
 
 HISTORY_KEPT, SERIES_KEPT = 200, 5
 """Rows of each series, and series, that an answer shows."""
@@ -70,15 +71,36 @@ def _check_gap(about: dict[str, Any], older: pa.Table, newer: pa.Table) -> None:
         raise ValueError(f"rows are missing between {said(end)}, where the data ends, and {said(begin)}; add them")
 
 
-def series_coming(coming: Callable[..., Any], about: dict[str, Any], newer: pa.Table | None) -> Any:
-    """What `coming` of history.py makes. Raises `InputError` where the newer rows cannot be gone on from."""
+def series_coming(
+    coming: Callable[..., Any], about: dict[str, Any], newer: pa.Table | None, tell: Callable[[str], None] = print
+) -> Any:
+    """What `coming` of history.py makes; `tell` is told of series that it leaves out.
+
+    Raises `InputError` where the newer rows cannot be gone on from.
+    """
     try:
-        return coming(about, newer)
+        made = coming(about, newer)
+        _tell_left_out(about, made, tell)
+        return made
     except DataError as error:
         raise InputError(error.message, error.hint) from None
     except ValueError as error:
         text = str(error)
         raise InputError(f"{text[0].upper()}{text[1:]}.", "Give rows that follow on those of the data.") from None
+
+
+def _tell_left_out(about: dict[str, Any], made: Any, tell: Callable[[str], None]) -> None:
+    _, _, labels, past = made
+    if not about["series"]:
+        return
+    foretold = {name for name, *_ in labels}
+    lacking = [str(name) for name in past[about["series"]].unique().to_pylist() if name not in foretold]
+    if lacking:
+        named = ", ".join(map(repr, lacking[:SERIES_KEPT])) + (", ..." if len(lacking) > SERIES_KEPT else "")
+        tell(
+            f"{counted(len(lacking), 'series', 'series')} without a forecast ({named}): it takes {about['history']} "
+            f"rows of each up to the last known value of {about['target']!r}."
+        )
 
 
 def series_end(about: dict[str, Any], past: pa.Table) -> dict[str, Any]:
