@@ -17,7 +17,8 @@ from tests.codegen.model_profiles import TWO_CORES
 from tests.codegen.programs import module, program_spec
 from tests.codegen.time_series import days, profiled, rising, shops
 from worker.runtime.data import DataError
-from worker.runtime.series_rows import series_coming
+from worker.runtime.series_rows import read_series, series_coming
+from worker.runtime.tables import InputError
 
 HISTORY = module("history.py")
 
@@ -164,3 +165,16 @@ def test_series_too_short_to_go_on_from_are_told(tmp_path: Path) -> None:
     told.clear()
     series_coming(HISTORY.coming, about, None, told.append)
     assert told == []
+
+
+def test_newer_rows_are_read_as_those_of_the_data(tmp_path: Path) -> None:
+    table = shops()
+    table = table.append_column("offer", pa.array([["True", "False"][row % 2] for row in range(table.num_rows)]))
+    *_, about, _ = read(tmp_path, table, "data: {target: sold}")
+    (tmp_path / "new.csv").write_text("day,shop,rain,sold,offer\n2020-05-30,north,2.5,70,true\n")
+    inputs, _, labels, _ = HISTORY.coming(about, read_series(about, tmp_path / "new.csv"))
+    assert labels[0][1] == "2020-05-31" and inputs["offer"][0].as_py() == "True"
+    (tmp_path / "bad.csv").write_text("day,shop,rain,sold,offer\nsoon,north,2.5,70,true\n")
+    with pytest.raises(InputError, match="Column 'day': 'soon' is not a date that can be read") as told:
+        read_series(about, tmp_path / "bad.csv")
+    assert told.value.hint == "Write dates like 2020-01-31."

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from worker.runtime.data import DataError
 from worker.runtime.moments import said
-from worker.runtime.spelling import as_trained
+from worker.runtime.spelling import DATE_HINT, as_trained, unread_value
 from worker.runtime.tables import InputError, read_rows
 from worker.words import counted
 
@@ -27,9 +27,14 @@ def read_series(about: dict[str, Any], path: Path, tell: Callable[[str], None] =
         raise InputError("The input has no rows.", "Give a header line and at least one row.")
     numbers = [{"column": name, "kind": "numeric"} for name in (about["target"], *about["numeric"])]
     entries = [*numbers, {"column": about["time"], "kind": "dates"}]
-    words = [{"column": name, "values": ()} for name in about["categorical"]]
+    recent = about["recent"]  # tells how truth values are spelled
+    words = [{"column": name, "values": {*recent[name]} - {None}} for name in about["categorical"]]
     known = {"numeric": entries, "categorical": words, "spelling": about["spelling"], "missing": about["missing"]}
-    return as_trained(known, table, tell)
+    table = as_trained(known, table, tell)
+    if unread := unread_value(known, table):
+        what, hint = unread
+        raise InputError(what[0].upper() + what[1:], DATE_HINT if "not a date" in what else hint)
+    return table
 
 
 def joined(about: dict[str, Any], table: pa.Table, newer: pa.Table) -> pa.Table:
