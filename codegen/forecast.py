@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from codegen.notes import Notes
+from codegen.profile.target import REGRESSION
 from codegen.profile.types import TIME_SERIES, ColumnProfile, ColumnType, DatasetProfile, TimeSeries
 from codegen.spec import Split, TaskSpec
 from worker.words import counted, duration_words
@@ -47,15 +48,18 @@ class Forecast:
     """Steps ahead from which each row is foretold in training."""
 
 
-def unasked(spec: TaskSpec, profile: DatasetProfile, target: ColumnProfile, useful: list[str]) -> str:
-    """Why a forecast is meant where nobody has named a task; empty where none is. `useful`: columns to learn from."""
+def unasked(spec: TaskSpec, profile: DatasetProfile, target: ColumnProfile, task: str, useful: list[str]) -> str:
+    """Why a forecast is meant where nobody has named a task; empty where none is.
+
+    `task`: the one without a forecast, `useful`: columns to learn from.
+    """
     if target.type is not ColumnType.NUMERIC or spec.data.split != "auto":
         return ""
     named = [field for field in FIELDS if getattr(spec.data, field) != "auto"]
     if named:
         return f"data.{named[0]} is of a forecast"
-    for series in profile.series:
-        if set(useful) <= {series.time, series.by}:
+    for series in profile.series if task == REGRESSION else ():
+        if series.time in useful and set(useful) <= {series.time, series.by}:
             step = f"rows follow one another after {duration_words(series.step_s)} by {series.time!r}"
             beside = "there is nothing else to learn from" if not series.by else f"{series.by!r} names the series"
             return f"{step} and {beside}: the next values are foretold from earlier ones"
@@ -79,7 +83,7 @@ def forecast_of(spec: TaskSpec, profile: DatasetProfile, target: str, notes: Not
         if value > most:
             rows = f"{series.rows:,} rows" + (f" of a value of {series.by!r}" if series.by else "")
             notes.problem(field, f"{rows} are too few for {counted(value, 'step')}; use at most {most}, or add rows")
-    steps_each = max(1, min(horizon, EXAMPLES // (series.rows * series.count)))
+    steps_each = max(1, min(horizon, EXAMPLES // profile.rows))
     return Forecast(series=series, horizon=horizon, history=history, seasons=seasons_of(series), steps_each=steps_each)
 
 
@@ -192,8 +196,8 @@ def may_be_missing(window: dict[str, Any]) -> bool:
     return window["of"] in ("season", "around")
 
 
-def shape_of(forecast: Forecast, target: ColumnProfile, beside: dict[str, Any]) -> dict[str, Any]:
-    """The spec's `shape`: that of a table with the windows in front of the other columns, `beside`."""
+def shape_of(forecast: Forecast, target: ColumnProfile, rows: int, beside: dict[str, Any]) -> dict[str, Any]:
+    """The spec's `shape`: that of a table of so many rows, with the windows in front of the other columns, `beside`."""
     made = windows(forecast, target.name)
     names = [window["name"] for window in made]
     lacking = [window["name"] for window in made if may_be_missing(window)]
@@ -205,6 +209,7 @@ def shape_of(forecast: Forecast, target: ColumnProfile, beside: dict[str, Any]) 
         "spelling": beside["spelling"] | ({target.name: target.spelling} if target.spelling else {}),
         "windows": made,
         "steps_each": forecast.steps_each,
+        "rows": rows,
         "step_s": forecast.series.step_s,
         "target": target.name,
         "outputs": 1,

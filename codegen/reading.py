@@ -149,7 +149,7 @@ def _read_forecast(spec: TaskSpec, profile: DatasetProfile, target: ColumnProfil
     division = SplitBy(by="time", column=series.time)
     beside = {series.time, series.by, target.name}
     columns = _features(spec, profile, target.name, division, notes)
-    unfit = [column.name for column in columns if column.type in forecasts.UNFIT and column.name != series.time]
+    unfit = [column.name for column in columns if column.type in forecasts.UNFIT and column.name not in beside]
     for name in unfit:
         notes.note("data.features", f"without {name}", "left out: a forecast learns from numbers and categories")
     columns = [column for column in columns if column.name not in (*beside, *unfit)]
@@ -163,7 +163,7 @@ def _read_forecast(spec: TaskSpec, profile: DatasetProfile, target: ColumnProfil
         classes=(),
         outputs=1,
         features=tuple(column.name for column in columns),
-        shape=forecasts.shape_of(found, target, table_shape(columns, rows)),
+        shape=forecasts.shape_of(found, target, rows, table_shape(columns, rows)),
         split_by=division,
         data={"time": series.time, "horizon": found.horizon, "history": found.history}
         | ({"series": series.by} if series.by else {}),

@@ -33,7 +33,7 @@ def _guess(spec: TaskSpec, profile: DatasetProfile, target: ColumnProfile) -> tu
     if profile.task and profile.target == target.name:
         guess, reason = profile.task, profile.task_reason or reason
     useful = _useful(spec, profile, target.name)
-    if spec.task == "auto" and (why := forecasts.unasked(spec, profile, target, useful)):
+    if spec.task == "auto" and (why := forecasts.unasked(spec, profile, target, guess, useful)):
         guess, reason = Task.FORECAST, why
     return Task(guess), reason
 

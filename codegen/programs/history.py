@@ -21,9 +21,10 @@ import pyarrow.compute as pc
 
 from worker.runtime.data import DataError
 from worker.runtime.moments import moments_after, said
+from worker.runtime.series_rows import joined
 from worker.runtime.split_by import split_times
 
-TESTED = 40_000  # of so many rows to test or validate each is foretold from every number of steps; of more, from some
+TESTED = 40_000  # about so many examples at most to test, as to validate; of more rows each is one
 NEARBY = 3  # steps around the place one season before
 DAY_S = 86_400
 CALENDAR = {"month": pc.month, "weekday": pc.day_of_week, "day of the year": pc.day_of_year}
@@ -69,9 +70,10 @@ def read(spec, table) -> tuple[Examples, dict, dict, str]:
     split = split_times(rows.table.take(known), about["time"], spec.data.split.validation, spec.data.split.test)
 
     random = np.random.default_rng(spec.training.seed)
+    tested = {"val": spec.shape.rows * spec.data.split.validation, "test": spec.shape.rows * spec.data.split.test}
     pairs = {}
-    for part, places in split.parts.items():
-        each = spec.shape.steps_each if part == "train" else max(1, TESTED // max(1, len(places)))
+    for part, places in split.parts.items():  # as many of each row where only some of the rows are here
+        each = spec.shape.steps_each if part == "train" else max(1, int(TESTED / max(1.0, tested[part])))
         pairs[part] = pairs_of(rows, known[places], about, each, random)
     if not len(pairs["train"][0]):
         told = f"no training row has {about['history']} rows of its series before it"
@@ -255,11 +257,10 @@ def best_base(rows: Rows, origins: np.ndarray, targets: np.ndarray, about: dict)
 
 # ---- what comes next --------------------------------------------------------------------------------------------
 def recent(rows: Rows, about: dict) -> dict:
-    """The last rows of each series, as many as a forecast from the end of the data needs, as JSON."""
+    """The last rows of each series whose values are known, as many as a forecast from there needs, as JSON."""
     reach = [about["history"], *(window.get("steps", 0) for window in about["windows"])]
     need = max(reach) + 2 * NEARBY
-    ends = np.append(np.flatnonzero(np.diff(rows.first)), len(rows.first) - 1) + 1
-    kept = np.concatenate([np.arange(max(rows.first[end - 1], end - need), end) for end in ends])
+    kept = np.concatenate([np.arange(max(rows.first[end], end - need + 1), end + 1) for end in ends_of(rows)])
     table = rows.table.take(kept)
     time = table.column_names.index(about["time"])
     moments = table[about["time"]].cast(pa.timestamp("us")).cast(pa.int64())
@@ -283,8 +284,7 @@ def coming(about: dict, newer: pa.Table | None = None) -> tuple[pa.Table, np.nda
     """
     table = recent_rows(about)
     rows = in_order(table if newer is None else joined(about, table, newer), about)
-    ends = np.append(np.flatnonzero(np.diff(rows.first)), len(rows.first) - 1)
-    ends = np.array([last_known(rows, end) for end in ends])
+    ends = ends_of(rows)
     ends = ends[(ends - rows.first[ends] >= about["history"] - 1) & np.isfinite(rows.values[ends])]
     if not len(ends):
         raise ValueError(f"a forecast goes on from {about['history']} rows of {about['target']!r} at least; give more")
@@ -299,40 +299,12 @@ def coming(about: dict, newer: pa.Table | None = None) -> tuple[pa.Table, np.nda
     return inputs, base, labels, rows.table
 
 
-def last_known(rows: Rows, end: int) -> int:
-    """The last row of the series that ends there whose value is known: rows after it may have other columns alone."""
-    known = np.flatnonzero(np.isfinite(rows.values[rows.first[end] : end + 1]))
-    return int(rows.first[end] + known[-1]) if len(known) else int(end)
-
-
-def joined(about: dict, table: pa.Table, newer: pa.Table) -> pa.Table:
-    """The rows kept of the data and the newer ones behind them; a newer row takes the place of one of its moment."""
-    lacking = [
-        name for name in (about["time"], about["series"], about["target"]) if name not in ("", *newer.column_names)
-    ]
-    lacking += [name for name in about["numeric"] + about["categorical"] if name not in newer.column_names]
-    if lacking:
-        raise ValueError(f"column missing from the input: {', '.join(dict.fromkeys(lacking))}")
-    newer = newer.select(table.column_names).cast(table.schema)
-    keys = [name for name in (about["series"], about["time"]) if name]
-    older = table.join(newer.select(keys), keys=keys, join_type="left anti").select(table.column_names)
-    for series in newer[about["series"]].unique() if about["series"] else [None]:
-        begins, ends = (newer, older) if series is None else (of_series(each, about, series) for each in (newer, older))
-        check_gap(about, ends, begins)
-    return pa.concat_tables([older, newer])
-
-
-def of_series(table: pa.Table, about: dict, series) -> pa.Table:
-    """Its rows."""
-    return table.filter(pc.equal(table[about["series"]], series))
-
-
-def check_gap(about: dict, older: pa.Table, newer: pa.Table) -> None:
-    """Raise `ValueError` where newer rows do not follow on the older ones."""
-    time, most_us = about["time"], 5 * about["step_s"] * 1e6
-    end, begin = pc.max(older[time]), pc.min(newer[time])
-    if end.is_valid and begin.is_valid and begin.cast(pa.int64()).as_py() - end.cast(pa.int64()).as_py() > most_us:
-        raise ValueError(f"rows are missing between {said(end)}, where the data ends, and {said(begin)}; add them")
+def ends_of(rows: Rows) -> np.ndarray:
+    """The last row of each series whose value is known: rows after it may have other columns alone."""
+    ends = np.append(np.flatnonzero(np.diff(rows.first)), len(rows.first) - 1)
+    known = np.where(np.isfinite(rows.values), np.arange(len(rows.values)), 0)
+    last = np.maximum.accumulate(known)[ends]
+    return np.where(last >= rows.first[ends], last, ends)
 
 
 def times_of(rows: Rows, end: int, about: dict) -> np.ndarray:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from codegen.profile.types import DatasetProfile
+from codegen.profile.types import ColumnType, DatasetProfile
 from codegen.render import render
 from codegen.resolve import resolve
 from codegen.spec import TaskSpec
@@ -136,3 +137,33 @@ def test_a_profile_of_before_is_read_and_tells_that_the_data_must_be_read_again(
     assert DatasetProfile.from_dict(body) == one
     body.pop("series")
     assert "upload it again" in problems(FORECAST, DatasetProfile.from_dict(body))["data.time"]
+
+
+def test_classes_are_not_foretold_unasked_and_a_date_that_is_left_out_is_not_gone_by(
+    several: DatasetProfile, tmp_path: Path
+) -> None:
+    states = profiled(tmp_path / "states", pa.table({"day": days(300), "state": np.arange(300) % 3}))
+    assert resolved("", states)["task"] == "tabular_classification"
+    assert resolved("data: {horizon: 3}", states)["task"] == "forecast"
+    assert resolved("data: {target: rain, features: [shop]}", several)["task"] == "tabular_regression"
+    assert resolved("data: {target: rain, features: [day, shop]}", several)["task"] == "forecast"
+
+
+def test_rows_count_of_all_series_whatever_their_lengths(tmp_path: Path) -> None:
+    sizes = [40, 40, 40, 30_000]
+    columns = {
+        "day": [day for size in sizes for day in days(size, datetime(1920, 1, 1))],
+        "shop": [f"s{number}" for number, size in enumerate(sizes) for _ in range(size)],
+        "sold": np.random.default_rng(0).normal(size=sum(sizes)),
+    }
+    shape = resolved(FORECAST, profiled(tmp_path / "unequal", pa.table(columns)))["shape"]
+    assert shape["steps_each"] == 1 and shape["rows"] == sum(sizes)
+
+
+def test_a_column_of_texts_that_names_the_series_is_not_said_to_be_left_out(several: DatasetProfile) -> None:
+    as_text = [
+        replace(column, type=ColumnType.TEXT if column.name == "shop" else column.type) for column in several.columns
+    ]
+    found = resolve(TaskSpec.model_validate({"task": "forecast"}), replace(several, columns=tuple(as_text)), TWO_CORES)
+    assert found.spec["shape"]["categorical"] == ["shop"]
+    assert not [guess for guess in found.guesses if guess.value == "without shop"]

@@ -7,7 +7,9 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import pytest
 
 from tests.codegen.time_series import profiled, rising, shops
@@ -45,6 +47,8 @@ def test_a_rising_series_is_foretold_beyond_all_that_was_seen(risen: tuple[Path,
     test = results["metrics"]["test"]
     assert test["mae"] < 2.0, "chance alone is off by 0.8"
     assert test["r2"] > 0.9, "of the true values, not of what was learned"
+    kept = pq.read_table(program / "work/results/predictions.parquet").filter(pc.field("split") == "test")
+    assert kept.select(["row", "steps ahead"]).group_by(["row", "steps ahead"]).aggregate([]).num_rows == kept.num_rows
     coming = predicted(program)
     assert coming.column_names == ["day", "steps ahead", "forecast", "low", "high"]
     place = np.arange(400, 414)

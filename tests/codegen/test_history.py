@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,8 @@ from tests.codegen.model_profiles import TWO_CORES
 from tests.codegen.programs import module, program_spec
 from tests.codegen.time_series import days, profiled, rising, shops
 from worker.runtime.data import DataError
+from worker.runtime.series_rows import read_series, series_coming
+from worker.runtime.tables import InputError
 
 HISTORY = module("history.py")
 
@@ -120,3 +122,59 @@ def test_newer_rows_go_on_from_those_that_are_kept(tmp_path: Path) -> None:
         HISTORY.coming(about, pa.table({"day": days(30, datetime(2021, 4, 1)), "sold": np.arange(30.0)}))
     with pytest.raises(ValueError, match="column missing from the input: sold"):
         HISTORY.coming(about, pa.table({"day": days(3)}))
+
+
+def test_rows_behind_the_last_known_value_do_not_take_its_place(tmp_path: Path) -> None:
+    planned = pa.table({"day": days(40, datetime(2021, 2, 4)), "sold": pa.nulls(40, pa.float64())})
+    *_, about, _ = read(tmp_path, pa.concat_tables([rising(), planned]), "data: {split: {validation: 0.1, test: 0.1}}")
+    _, _, labels, past = HISTORY.coming(json.loads(json.dumps(about)))
+    assert labels[0][1] == "2021-02-04" and past["sold"].null_count == 0
+
+
+def test_of_few_rows_each_is_tried_as_often_as_of_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HISTORY, "TESTED", 240)
+    profile = profiled(tmp_path / "data", rising())
+    spec = program_spec(resolve(spec_yaml.load("task: forecast"), profile, TWO_CORES).spec)
+    table = pq.read_table(tmp_path / "data" / "table.parquet")
+    for rows in (400, 200):
+        examples, parts, *_ = HISTORY.read(spec, table.slice(0, rows))
+        assert len(parts["test"]) == 3 * len(set(examples.rows[parts["test"]].tolist()))
+
+
+def test_hours_of_opening_are_gone_on_from_the_next_morning(tmp_path: Path) -> None:
+    opening = [day + timedelta(hours=hour) for day in days(60) if day.weekday() < 5 for hour in range(9, 17)]
+    sold = np.random.default_rng(0).normal(size=len(opening))
+    *_, about, _ = read(tmp_path, pa.table({"day": opening[:-8], "sold": sold[:-8]}))
+    _, _, labels, _ = HISTORY.coming(about)
+    assert [label[1] for label in labels[:8]] == [str(moment) for moment in opening[-8:]]
+    _, _, labels, _ = HISTORY.coming(about, pa.table({"day": opening[-8:-6], "sold": sold[-8:-6]}))
+    assert labels[0][1] == str(opening[-6])
+
+
+def test_series_too_short_to_go_on_from_are_told(tmp_path: Path) -> None:
+    *_, about, _ = read(tmp_path, shops())
+    newer = pa.table(
+        {"day": days(5, datetime(2020, 5, 30)), "shop": ["east"] * 5, "rain": [1.0] * 5, "sold": [1.0] * 5}
+    )
+    told: list[str] = []
+    labels = series_coming(HISTORY.coming, about, newer, told.append)[2]
+    assert {name for name, *_ in labels} == {"north", "south", "west"}
+    assert told == [
+        "1 series without a forecast ('east'): it takes 14 rows of each up to the last known value of 'sold'."
+    ]
+    told.clear()
+    series_coming(HISTORY.coming, about, None, told.append)
+    assert told == []
+
+
+def test_newer_rows_are_read_as_those_of_the_data(tmp_path: Path) -> None:
+    table = shops()
+    table = table.append_column("offer", pa.array([["True", "False"][row % 2] for row in range(table.num_rows)]))
+    *_, about, _ = read(tmp_path, table, "data: {target: sold}")
+    (tmp_path / "new.csv").write_text("day,shop,rain,sold,offer\n2020-05-30,north,2.5,70,true\n")
+    inputs, _, labels, _ = HISTORY.coming(about, read_series(about, tmp_path / "new.csv"))
+    assert labels[0][1] == "2020-05-31" and inputs["offer"][0].as_py() == "True"
+    (tmp_path / "bad.csv").write_text("day,shop,rain,sold,offer\nsoon,north,2.5,70,true\n")
+    with pytest.raises(InputError, match="Column 'day': 'soon' is not a date that can be read") as told:
+        read_series(about, tmp_path / "bad.csv")
+    assert told.value.hint == "Write dates like 2020-01-31."

@@ -1,4 +1,4 @@
-"""The moments that follow on those of a series, by the calendar: months by months, days on weekdays that there are."""
+"""The moments that follow on those of a series, by the calendar: months by months, hours and days that there are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 DAY_S = 86_400
 DAY_US = DAY_S * 1_000_000
+LEAST_DAYS, LEAST_WEEK_DAYS = 3, 6
+"""Of fewer it is not known which times of the day, and which weekdays, there are none of."""
 MONTH_S = 28 * DAY_S
 """The shortest."""
 MEAN_MONTH_S = 365.25 / 12 * DAY_S
@@ -17,16 +19,28 @@ Moments = NDArray[np.int64]
 def moments_after(times: Moments, step_s: float, count: int) -> Moments:
     """`count` moments after the last of `times`, a step apart; all in microseconds since 1970.
 
-    Months, quarters and years are no fixed numbers of days. Where a step is a day, weekdays that no time is of are left
-    out.
+    Months, quarters and years are no fixed numbers of days. Weekdays that no time is of are left out where a step is a
+    day or a part of it, and so are times of the day.
     """
     last, ahead = int(times[-1]), np.arange(1, count + 1)
     if step_s >= MONTH_S:
         return _in_months(np.datetime64(last, "us"), ahead * round(step_s / MEAN_MONTH_S))
-    if step_s != DAY_S:
-        return last + (ahead * step_s * 1e6).astype(np.int64)
-    days = last + np.arange(1, 7 * count + 1) * DAY_US
-    return days[np.isin(_weekday(days), np.unique(_weekday(times)))][:count]
+    step_us = round(step_s * 1e6)
+    if DAY_US % step_us:
+        return last + ahead * step_us
+    span_us, each = last - int(times[0]), DAY_US // step_us
+    open_at = np.arange(each) if span_us < LEAST_DAYS * DAY_US else np.unique(_time_of_day(times, last, step_us))
+    days = 7 * (1 + -(-count // len(open_at)))  # one of a week at least is left
+    found = last + np.arange(1, days * each + 1) * step_us
+    found = found[np.isin(_time_of_day(found, last, step_us), open_at)]
+    if span_us >= LEAST_WEEK_DAYS * DAY_US:
+        found = found[np.isin(_weekday(found), _weekday(times))]
+    return found[:count]
+
+
+def _time_of_day(times: Moments, last: int, step_us: int) -> Moments:
+    """Which step of the day each is nearest to."""
+    return (times - last + step_us // 2) % DAY_US // step_us
 
 
 def _weekday(times: Moments) -> Moments:

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from worker.runtime.data import DataError
-from worker.runtime.spelling import as_trained
+from worker.runtime.moments import said
+from worker.runtime.spelling import DATE_HINT, as_trained, unread_value
 from worker.runtime.tables import InputError, read_rows
+from worker.words import counted
 
 HISTORY_KEPT, SERIES_KEPT = 200, 5
 """Rows of each series, and series, that an answer shows."""
@@ -24,20 +27,85 @@ def read_series(about: dict[str, Any], path: Path, tell: Callable[[str], None] =
         raise InputError("The input has no rows.", "Give a header line and at least one row.")
     numbers = [{"column": name, "kind": "numeric"} for name in (about["target"], *about["numeric"])]
     entries = [*numbers, {"column": about["time"], "kind": "dates"}]
-    words = [{"column": name, "values": ()} for name in about["categorical"]]
+    recent = about["recent"]  # tells how truth values are spelled
+    words = [{"column": name, "values": {*recent[name]} - {None}} for name in about["categorical"]]
     known = {"numeric": entries, "categorical": words, "spelling": about["spelling"], "missing": about["missing"]}
-    return as_trained(known, table, tell)
+    table = as_trained(known, table, tell)
+    if unread := unread_value(known, table):
+        what, hint = unread
+        raise InputError(what[0].upper() + what[1:], DATE_HINT if "not a date" in what else hint)
+    return table
 
 
-def series_coming(coming: Callable[..., Any], about: dict[str, Any], newer: pa.Table | None) -> Any:
-    """What `coming` of history.py makes. Raises `InputError` where the newer rows cannot be gone on from."""
+def joined(about: dict[str, Any], table: pa.Table, newer: pa.Table) -> pa.Table:
+    """The rows kept of the data and the newer ones behind them; a newer row takes the place of one of its moment.
+
+    Raises `ValueError` where a column is missing, or rows between.
+    """
+    lacking = [
+        name for name in (about["time"], about["series"], about["target"]) if name not in ("", *newer.column_names)
+    ]
+    lacking += [name for name in about["numeric"] + about["categorical"] if name not in newer.column_names]
+    if lacking:
+        raise ValueError(f"column missing from the input: {', '.join(dict.fromkeys(lacking))}")
+    newer = newer.select(table.column_names).cast(table.schema)
+    keys = [name for name in (about["series"], about["time"]) if name]
+    older = table.join(newer.select(keys), keys=keys, join_type="left anti").select(table.column_names)
+    for series in newer[about["series"]].unique() if about["series"] else [None]:
+        begins, ends = (
+            (newer, older) if series is None else (_of_series(each, about, series) for each in (newer, older))
+        )
+        _check_gap(about, ends, begins)
+    return pa.concat_tables([older, newer])
+
+
+def _of_series(table: pa.Table, about: dict[str, Any], series: pa.Scalar) -> pa.Table:
+    """Its rows."""
+    return table.filter(pc.equal(table[about["series"]], series))
+
+
+def _check_gap(about: dict[str, Any], older: pa.Table, newer: pa.Table) -> None:
+    """Raise `ValueError` where newer rows do not follow on the older ones."""
+    time = about["time"]
+    end, begin = pc.max(older[time]), pc.min(newer[time])
+    if not end.is_valid or not begin.is_valid:
+        return
+    steps = np.diff(np.sort(older[time].cast(pa.int64()).to_numpy()))  # a night or a holiday may lie between
+    most_us = max(5 * about["step_s"] * 1e6, steps.max(initial=0))
+    if begin.cast(pa.int64()).as_py() - end.cast(pa.int64()).as_py() > most_us:
+        raise ValueError(f"rows are missing between {said(end)}, where the data ends, and {said(begin)}; add them")
+
+
+def series_coming(
+    coming: Callable[..., Any], about: dict[str, Any], newer: pa.Table | None, tell: Callable[[str], None] = print
+) -> Any:
+    """What `coming` of history.py makes; `tell` is told of series that it leaves out.
+
+    Raises `InputError` where the newer rows cannot be gone on from.
+    """
     try:
-        return coming(about, newer)
+        made = coming(about, newer)
+        _tell_left_out(about, made, tell)
+        return made
     except DataError as error:
         raise InputError(error.message, error.hint) from None
     except ValueError as error:
         text = str(error)
         raise InputError(f"{text[0].upper()}{text[1:]}.", "Give rows that follow on those of the data.") from None
+
+
+def _tell_left_out(about: dict[str, Any], made: Any, tell: Callable[[str], None]) -> None:
+    _, _, labels, past = made
+    if not about["series"]:
+        return
+    foretold = {name for name, *_ in labels}
+    lacking = [str(name) for name in past[about["series"]].unique().to_pylist() if name not in foretold]
+    if lacking:
+        named = ", ".join(map(repr, lacking[:SERIES_KEPT])) + (", ..." if len(lacking) > SERIES_KEPT else "")
+        tell(
+            f"{counted(len(lacking), 'series', 'series')} without a forecast ({named}): it takes {about['history']} "
+            f"rows of each up to the last known value of {about['target']!r}."
+        )
 
 
 def series_end(about: dict[str, Any], past: pa.Table) -> dict[str, Any]:

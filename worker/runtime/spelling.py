@@ -42,7 +42,7 @@ MEASURES = (
 _FIRST_MOMENT, _LAST_MOMENT = (
     pa.scalar(moment, pa.timestamp("us")) for moment in (datetime(1000, 1, 1), datetime(9999, 12, 31, 23, 59, 59))
 )
-_DATE_HINT = "Write dates like 2020-01-31."
+DATE_HINT = "Write dates like 2020-01-31."
 _OR_EMPTY = "or leave it empty: the median of the training rows stands in for what is missing."
 _READ = {
     "numeric": (_NUMBER, "number", f"Write a plain number like 12.5 there, {_OR_EMPTY}"),
@@ -282,8 +282,8 @@ def _refuse_doubtful(values: list[str | None], readings: list[list[datetime | No
         where = f"Row {row}: column {name!r}: {value!r}"
         different = {date for date in dates if date is not None}
         if value is not None and not different:
-            raise InputError(f"{where} is not a date that can be read.", _DATE_HINT)
+            raise InputError(f"{where} is not a date that can be read.", DATE_HINT)
         if len(different) > 1:
             raise InputError(
-                f"{where} may be {' or '.join(f'{date:%d %B %Y}' for date in sorted(different))}.", _DATE_HINT
+                f"{where} may be {' or '.join(f'{date:%d %B %Y}' for date in sorted(different))}.", DATE_HINT
             )

@@ -14,6 +14,16 @@ from worker.runtime.moments import moments_after, said
 @pytest.mark.parametrize(
     ("times", "step_s", "expected"),
     [
+        (
+            [day + timedelta(hours=hour) for day in days(31) if day.weekday() < 5 for hour in (9, 10, 11)],
+            3600.0,
+            ["2020-02-03 09:00:00", "2020-02-03 10:00:00", "2020-02-03 11:00:00"],
+        ),
+        (
+            [datetime(2020, 1, 1) + timedelta(minutes=minute) for minute in range(60)],
+            60.0,
+            ["2020-01-01 01:00:00", "2020-01-01 01:01:00", "2020-01-01 01:02:00"],
+        ),
         (days(30), 86400.0, ["2020-01-31", "2020-02-01", "2020-02-02"]),
         ([day for day in days(30) if day.weekday() < 5], 86400.0, ["2020-01-31", "2020-02-03", "2020-02-04"]),
         (months(24), 31 * 86400.0, ["1992-01-01", "1992-02-01", "1992-03-01"]),
@@ -25,7 +35,16 @@ from worker.runtime.moments import moments_after, said
             ["2020-01-02", "2020-01-02 02:00:00", "2020-01-02 04:00:00"],
         ),
     ],
-    ids=["days", "working days", "months", "ends of months", "years", "hours"],
+    ids=[
+        "hours of opening",
+        "fewer than three days",
+        "days",
+        "working days",
+        "months",
+        "ends of months",
+        "years",
+        "hours",
+    ],
 )
 def test_moments_to_come_follow_the_calendar(times: list[datetime], step_s: float, expected: list[str]) -> None:
     known = pa.array(times, pa.timestamp("us")).cast(pa.int64()).to_numpy()

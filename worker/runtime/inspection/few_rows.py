@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from worker.runtime.spec import Spec, as_spec
@@ -60,8 +62,12 @@ class GivenShapeSpec(Spec):
 
 
 @contextmanager
-def few_rows(data: Path, limit_bytes: int = LIMIT_BYTES) -> Iterator[FewRows]:
-    """The folder itself if it is small, else a temporary one with rows from several places of each file."""
+def few_rows(data: Path, spec: Spec, limit_bytes: int = LIMIT_BYTES) -> Iterator[FewRows]:
+    """The folder itself if it is small, else a temporary one with rows from several places of each file.
+
+    Of a forecast of several series these are all rows of some: of all of them each would have too few to look back.
+    """
+    series = str(spec.get("data", {}).get("series", ""))
     files = sorted(data.glob("*.parquet"))
     size = sum(file.stat().st_size for file in files)
     if size <= limit_bytes or not files:
@@ -70,14 +76,15 @@ def few_rows(data: Path, limit_bytes: int = LIMIT_BYTES) -> Iterator[FewRows]:
     with tempfile.TemporaryDirectory(prefix="few-rows-") as name:
         folder, kept, rows = Path(name), 0, 0
         for file in files:
-            found, total = _cut(file, folder / file.name, limit_bytes / size)
+            cut = _cut_series if series else _cut
+            found, total = cut(file, folder / file.name, limit_bytes / size, series)
             kept, rows = kept + found, rows + total
         for file in data.glob("*.json"):
             shutil.copyfile(file, folder / file.name)
         yield FewRows(folder=folder, share=min(1.0, kept / max(1, rows)))
 
 
-def _cut(source: Path, target: Path, share: float) -> tuple[int, int]:
+def _cut(source: Path, target: Path, share: float, _series: str) -> tuple[int, int]:
     """Write some rows of `source`; returns (rows written, rows there are)."""
     with pq.ParquetFile(source) as file:
         total, groups = file.metadata.num_rows, file.num_row_groups
@@ -91,6 +98,26 @@ def _cut(source: Path, target: Path, share: float) -> tuple[int, int]:
             first = next(batches, None) if rows > 0 else None
             if first is not None:
                 pieces.append(first)
+        table = pa.Table.from_batches(pieces, schema=file.schema_arrow)
+    pq.write_table(table, target)
+    return table.num_rows, total
+
+
+def _cut_series(source: Path, target: Path, share: float, series: str) -> tuple[int, int]:
+    """Write all rows of some series, long and short ones; returns (rows written, rows there are).
+
+    Two at least: an input that is the same in all rows would be left out.
+    """
+    with pq.ParquetFile(source) as file:
+        total, names = file.metadata.num_rows, file.read(columns=[series], use_threads=False)[series]
+        counts = pa.Table.from_struct_array(pc.value_counts(pc.drop_null(names))).sort_by([("counts", "descending")])
+        wanted = max(LEAST_ROWS, int(total * share))
+        many = min(counts.num_rows, max(2, round(wanted * counts.num_rows / total)))
+        places = np.unique(np.linspace(0, counts.num_rows - 1, many).astype(int))
+        chosen = counts["values"].take(pa.array(places)).combine_chunks()
+        pieces = [
+            batch.filter(pc.is_in(batch[series], value_set=chosen)) for batch in file.iter_batches(use_threads=False)
+        ]
         table = pa.Table.from_batches(pieces, schema=file.schema_arrow)
     pq.write_table(table, target)
     return table.num_rows, total

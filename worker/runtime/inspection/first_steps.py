@@ -45,10 +45,10 @@ def first_steps_make(program: Path, data: Path, batch_size: int) -> None:
 
     A program of a person's own may need all rows where it fails on a few: it is told of what it raises with all.
     """
-    with few_rows(data) as rows:
+    spec = _spec(program)
+    with few_rows(data, spec) as rows:
         try:
-            wanted = _spec(program) if rows.whole else GivenShapeSpec(_spec(program))
-            _drive(program, wanted, rows.folder, batch_size)
+            _drive(program, spec if rows.whole else GivenShapeSpec(spec), rows.folder, batch_size)
         except Exception:
             if rows.whole:
                 raise

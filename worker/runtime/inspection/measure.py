@@ -85,7 +85,7 @@ def measure(
 
 def _rows(stack: ExitStack, spec: Spec, data: Path | None) -> tuple[FewRows, Spec]:
     if data is not None:
-        rows = stack.enter_context(few_rows(data))
+        rows = stack.enter_context(few_rows(data, spec))
         return rows, spec if rows.whole else GivenShapeSpec(spec)
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="made-up-")))
     return FewRows(folder=make_rows(spec, folder), share=1.0), GivenShapeSpec(spec)

@@ -55,7 +55,7 @@ from worker.runtime.loss_scale import LossScale
 from worker.runtime.pipeline.blocks import TRIED_ROWS, Chain
 from worker.runtime.precision import Rounding
 from worker.runtime.rng import seed_all
-from worker.runtime.spec import load_spec
+from worker.runtime.spec import Spec, load_spec
 from worker.stages import MOST_PIECES
 
 CANNOT_TRACE = "cannot_trace"
@@ -209,8 +209,11 @@ def trace(program: Path, data: Path, batch_size: int | None = None, limit_bytes:
     answer: dict[str, Any] = {"ok": False, "workload": None, "problem": None, "parameters": None}
     run: TraceRun | None = None
     try:
-        with few_rows(data, limit_bytes) as rows, tempfile.TemporaryDirectory(prefix="trace-") as work:
-            run = _run(program, rows, Path(work), batch_size)
+        spec = _read_program(program)
+        with few_rows(data, spec, limit_bytes) as rows, tempfile.TemporaryDirectory(prefix="trace-") as work:
+            wanted = spec if rows.whole else GivenShapeSpec(spec)
+            run = TraceRun(wanted, rows.folder, Path(work), batch_size, DLH_DEVICE="cpu")
+            seed_all(run.seed)
             answer |= _trace(program, run, rows)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
@@ -219,13 +222,11 @@ def trace(program: Path, data: Path, batch_size: int | None = None, limit_bytes:
     return {**answer, "trace_s": round(time.monotonic() - began_s, 3)}
 
 
-def _run(program: Path, rows: FewRows, work: Path, batch_size: int | None) -> TraceRun:
+def _read_program(program: Path) -> Spec:
+    """Its spec, once its files are seen to be Python."""
     for name in ("model.py", "data.py", "train.py"):
         compile((program / name).read_text(encoding="utf-8"), str(program / name), "exec")
-    spec = load_spec(program / "spec.yaml")
-    run = TraceRun(spec if rows.whole else GivenShapeSpec(spec), rows.folder, work, batch_size, DLH_DEVICE="cpu")
-    seed_all(run.seed)
-    return run
+    return load_spec(program / "spec.yaml")
 
 
 def _trace(program: Path, run: TraceRun, rows: FewRows) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from worker.runtime.outcome.importance import importance_chart, input_places
 from worker.runtime.outcome.intervals import part_intervals
 from worker.runtime.outcome.ranges import part_ranges
 from worker.runtime.outcome.records import features
-from worker.runtime.ranges import NOTED
+from worker.runtime.ranges import NOTED, STEPS
 
 if TYPE_CHECKING:
     from worker.runtime.run import Run
@@ -175,7 +175,10 @@ def _write_json(path: Path, body: dict[str, Any]) -> None:
 
 
 def _write_predictions(path: Path, dataset: Dataset, parts: dict[str, Part], outputs: dict[str, Tensor]) -> None:
-    """One line per row of the dataset, in its order: row, split, true, predicted, and probabilities or the error."""
+    """One line per row of the dataset, in its order: row, split, true, predicted, and probabilities or the error.
+
+    Of a forecast one for each number of steps ahead that a row is foretold from.
+    """
     tables = [_part_predictions(name, part, outputs[name], dataset) for name, part in parts.items() if len(part)]
     table = pa.concat_tables(tables).sort_by("row")
     making = path.with_name(f".{path.name}")
@@ -187,6 +190,8 @@ def _part_predictions(name: str, part: Part, outputs: Tensor, dataset: Dataset) 
     columns: dict[str, Any] = {"row": part.rows.numpy(), "split": pa.array([name] * len(part))}
     if part.targets.is_floating_point():
         true, predicted = analysis.true_values(part, dataset), analysis.predicted_values(part, outputs, dataset)
+        if name in dataset.moments:  # a row of the data is foretold from several steps before
+            columns[STEPS] = dataset.moments[name][STEPS]
         return pa.table(columns | {"true": true, "predicted": predicted, "error": predicted - true})
     probabilities = torch.softmax(outputs.double(), 1).numpy()
     classes = pa.array(dataset.classes, pa.string())

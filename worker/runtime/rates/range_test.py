@@ -53,7 +53,7 @@ def rate_test(program: Path, data: Path | None, options: argparse.Namespace) -> 
     with tracing.problem_told(answer, program):
         if data is None or not data.is_dir():
             raise DataError("A range test needs the program's data.", "Name their folder: --data FOLDER")
-        with few_rows(data, DATA_BYTES) as rows:
+        with few_rows(data, load_spec(program / "spec.yaml"), DATA_BYTES) as rows:
             sweeps = _sweeps(program, rows.folder, rows.whole, options)
             answer["run_s"] = sweeps[0].run_s / rows.share
         answer |= _told(sweeps, options) | {"took_s": time.monotonic() - began_s}

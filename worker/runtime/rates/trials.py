@@ -48,7 +48,7 @@ def rate_trials(program: Path, data: Path | None, options: argparse.Namespace) -
     with tracing.problem_told(answer, program):
         if data is None or not data.is_dir():
             raise DataError("Trials need the program's data.", "Name their folder: --data FOLDER")
-        with few_rows(data, DATA_BYTES) as rows:
+        with few_rows(data, load_spec(program / "spec.yaml"), DATA_BYTES) as rows:
             search = _Search(program, rows, options, began_s + options.budget)
             search.run()
         answer |= search.told() | {"ok": True, "took_s": time.monotonic() - began_s}

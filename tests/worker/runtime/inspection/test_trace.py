@@ -24,6 +24,7 @@ from worker.runtime.inspection import workloads
 from worker.runtime.inspection.few_rows import few_rows
 from worker.runtime.inspection.standin import _instead_of_run
 from worker.runtime.inspection.trace import trace
+from worker.runtime.spec import load_spec
 
 FAMILIES = {"digits": ("cnn", "resnet", "convnext"), "wine": ("mlp", "resmlp", "ft_transformer"), "diabetes": ("mlp",)}
 CASES = [(dataset, family) for dataset, families in FAMILIES.items() for family in families]
@@ -185,7 +186,7 @@ def test_a_large_dataset_is_not_read_whole_but_counted_whole(tmp_path: Path) -> 
     (tmp_path / "data").mkdir()
     pq.write_table(many, tmp_path / "data" / "table.parquet", row_group_size=500)
     folder = program(tmp_path / "program", profile, model={"family": "mlp"})
-    with few_rows(tmp_path / "data", limit_bytes=20_000) as rows:
+    with few_rows(tmp_path / "data", load_spec(folder / "spec.yaml"), limit_bytes=20_000) as rows:
         assert not rows.whole
         assert 128 <= pq.read_metadata(rows.folder / "table.parquet").num_rows < 2000
         cut = rows.folder
