@@ -31,7 +31,7 @@ class Trial:
         Raises `ProgramFailure` where it does not fit the data.
         """
         run = self.run
-        outputs = int(dataset.shape.get("outputs") or run.spec.shape.outputs)
+        outputs = int(run.spec.with_shape(dataset.shape).shape.outputs)
         rows, limits = min(ROWS, self._rows_here), (run.settings.memory_bytes, run.settings.device_ranks)
         memory.rows_try(net, dataset.train, outputs, run.mode.home, rows, *limits, self._tell)
 

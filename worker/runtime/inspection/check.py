@@ -72,7 +72,7 @@ def _try(program: Path, data: Path) -> tuple[int, RowsTried, Fit | None]:
     if len(dataset.train) < 2:
         raise DataError(f"Too few rows to train on: {len(dataset.train)}.", "Use more rows or smaller other parts.")
     net = model.build(spec.with_shape(dataset.shape))
-    outputs = int(dataset.shape.get("outputs") or spec.shape.outputs)
+    outputs = int(spec.with_shape(dataset.shape).shape.outputs)
     found = rows_try(net, dataset.train, outputs, torch.device("cpu"), ROWS)
     weights = os.environ.get("DLH_WEIGHTS")
     fit = weights_take(net, spec, Path(weights) if weights else None)

@@ -190,7 +190,7 @@ class TraceRun(StandIn):
             output = net(*inputs)
         self.evaluation_bytes = grown[0]
         net.train(was_training)
-        memory.check_shape(output, self.batch_size, int(dataset.shape.get("outputs") or self.spec.shape.outputs))
+        memory.check_shape(output, self.batch_size, int(self.spec.with_shape(dataset.shape).shape.outputs))
 
 
 def _holds_tensor(value: Any) -> bool:

@@ -200,6 +200,18 @@ def test_a_large_dataset_is_not_read_whole_but_counted_whole(tmp_path: Path) -> 
     assert few.operators == whole.operators
 
 
+def test_few_rows_that_lack_a_class_are_traced_with_the_outputs_of_all(tmp_path: Path) -> None:
+    rows = 6000  # in the order of the classes
+    values = np.random.default_rng(0).normal(size=rows)
+    kinds = ["ab"[row % 2] if row < 4000 else "c" for row in range(rows)]
+    profile = pack_table(tmp_path / "data", {"x": values, "kind": kinds}, "kind")
+    folder = program(tmp_path / "program", profile, model={"family": "mlp"})
+    answer = apart(trace, folder, tmp_path / "data", limit_bytes=2_000)
+    assert answer["ok"], answer["problem"]
+    whole = traced(folder, tmp_path / "data")
+    assert Workload.from_dict(answer["workload"]).operators == whole.operators
+
+
 @pytest.mark.parametrize("by", ["group", "time"])
 def test_few_rows_of_one_group_or_moment_are_traced_though_they_cannot_be_split_by_it(by: str, tmp_path: Path) -> None:
     rows = 6000  # in the order of the column: the few are of one value, and of one class
