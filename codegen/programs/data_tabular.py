@@ -61,7 +61,9 @@ def load(spec, folder: Path) -> Dataset:
     inputs = table.select(input_columns(spec.shape))
     preprocess = fit(spec.shape, inputs.take(parts["train"]))
     #: if spec.shape.texts
-    groups = table.take(parts["train"])[split.column] if (split := spec.data.split).get("by") == "group" else None
+    split = spec.data.split
+    grouped = split.get("by") == "group" and split.column in table.column_names
+    groups = table.take(parts["train"])[split.column] if grouped else None
     read = words.learn(spec.shape, inputs.take(parts["train"]), targets[parts["train"]], len(classes), groups)
     preprocess["texts"] = read.learned
     for name, numbers in read.numbers.items():

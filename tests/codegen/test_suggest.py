@@ -85,6 +85,6 @@ def test_suggestions_are_plain_values():
 def test_a_plain_net_comes_first_where_texts_are_all_there_is():
     texts_alone = TaskSpec.model_validate({"data": {"features": ["note"]}})
     first, *others = suggest(texts_alone, table(), TWO_CORES)
-    assert first.family == "mlp" and "130 numbers" in first.reason and "not their order" in first.against
+    assert first.family == "mlp" and "28 numbers" in first.reason and "not their order" in first.against
     assert {"resmlp", "ft_transformer"} == {other.family for other in others}
     assert suggest(TaskSpec(), table(), TWO_CORES)[0].family == "resmlp"
