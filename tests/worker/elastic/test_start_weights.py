@@ -16,7 +16,7 @@ from worker.plan import EXIT_PAUSED, START_WEIGHTS
 from worker.shares import Line, Planned
 
 pytestmark = pytest.mark.ranks
-RANKS, EPOCHS = 3, 12
+RANKS, EPOCHS = 3, 16
 IN_FIRST_EPOCH = 2
 """A step: no checkpoint is there yet."""
 PLANNED = Planned(rows=(15, 15, 7), lines=(Line(0, 1), Line(0, 1), Line(0, 2)), correct=False)
