@@ -1,0 +1,72 @@
+"""What an admin may do to a person's account: the buttons beside them, in the page's words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from harness.accounts.models import User
+
+
+@dataclass(frozen=True, kw_only=True)
+class PersonAct:
+    """One button: the action it posts, its words, and with the person's name in it what it is called and asks first."""
+
+    action: str
+    words: str
+    label: str
+    confirm: str = ""
+
+
+_PASSWORD: Final = PersonAct(
+    action="password",
+    words="New password",
+    label="New password for {}",
+    confirm="{} is signed out, and the old password stops working.",
+)
+_SECOND_FACTOR: Final = PersonAct(
+    action="second-factor",
+    words="Remove second factor",
+    label="Remove the second factor of {}",
+    confirm="{} will sign in with the password alone. Make sure they asked.",
+)
+_NO_ADMIN: Final = PersonAct(
+    action="no-admin",
+    words="No longer admin",
+    label="Make {} no longer an admin",
+    confirm="{} no longer administers the installation. Projects stay as they are.",
+)
+_ADMIN: Final = PersonAct(
+    action="admin",
+    words="Make admin",
+    label="Make {} an admin",
+    confirm="{} will see all projects and change people, pool and settings.",
+)
+_DISABLE: Final = PersonAct(
+    action="disable",
+    words="Disable",
+    label="Disable {}",
+    confirm="{} is signed out, and their tokens no longer work. Running jobs continue.",
+)
+_ENABLE: Final = PersonAct(action="enable", words="Enable", label="Enable {}")
+
+
+def person_acts(person: User, *, actor: User) -> list[PersonAct]:
+    """What `actor`, an admin, may do to a person of `user_list`; nothing to themselves."""
+    if person == actor:
+        return []
+    if not person.is_active:
+        acts = [_ENABLE]
+    else:
+        second_factor = [_SECOND_FACTOR] if getattr(person, "has_second_factor", False) else []
+        acts = [_PASSWORD, *second_factor, _NO_ADMIN if person.is_superuser else _ADMIN, _DISABLE]
+    return [_named(act, person.username) for act in acts]
+
+
+def _named(act: PersonAct, username: str) -> PersonAct:
+    return PersonAct(
+        action=act.action,
+        words=act.words,
+        label=act.label.format(username),
+        confirm=act.confirm.format(username),
+    )
