@@ -24,7 +24,7 @@ from harness.accounts.services import (
 )
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
 from harness.pages.forms import MemberForm, ProjectForm, UserForm
-from harness.pages.person_acts import person_acts
+from harness.pages.person_acts import PersonAct, person_acts
 from harness.pages.web import can, change, page, person, show
 from harness.storage.use import storage_of
 
@@ -43,7 +43,7 @@ def _projects(
         "projects": project_list(user=user),
         "form": ProjectForm(),
         "no_more": project_refused(user),
-        "people": [(each, person_acts(each, actor=user)) for each in user_list(user=user)] if user.is_superuser else None,
+        "people": _people(user) if user.is_superuser else None,
         "user_form": user_form,
         "made": made,
         "secret": secret,
@@ -51,6 +51,10 @@ def _projects(
     response = show(request, "projects/list.html", context, nav="projects", status=status)
     response["Cache-Control"] = "no-store"
     return response
+
+
+def _people(admin: User) -> list[tuple[User, list[PersonAct]]]:
+    return [(someone, person_acts(someone, actor=admin)) for someone in user_list(user=admin)]
 
 
 @page("POST")
