@@ -126,10 +126,11 @@ def _finding(series: TimeSeries) -> Finding:
         severity=Severity.WARNING,
         message=f"The rows may be a series in time: by '{series.time}' most follow the one before after "
         f"{duration_words(series.step_s)}{each}.",
-        meaning="If they are, a random split puts the neighbours of test rows into training, so its figures flatter: "
-        "set data.split to by: time with this column, which trains on the past and tests on the latest rows. If each "
-        "row is an event of its own, a random split is right. Either way a row is predicted from its own columns, not "
-        f"from earlier rows; to foretell the next values from earlier rows, choose the task forecast (task: "
-        f"forecast, {named}).",
+        meaning="To foretell the next values from earlier rows, use Table: forecast a number (task: forecast, "
+        f"{named}); it is chosen for you where there is nothing else to learn from. The other tasks predict a row from "
+        "its own columns, not from earlier rows. A random split would then put neighbours of test rows into training, "
+        "and its figures would flatter: split by time with this column (under Data in the form, data.split by: time in "
+        "YAML), which trains on the past and tests on the latest rows. If each row is an event of its own, a random "
+        "split is right.",
         column=series.time,
     )

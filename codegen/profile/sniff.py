@@ -118,7 +118,7 @@ def _zip(path: Path, gzipped: bool) -> Sniffed:
         fail(
             "broken_archive",
             f"The zip archive cannot be opened ({error}); it was probably cut off while being copied.",
-            "Test it with `unzip -t`, make it again and upload it again.",
+            "See whether it opens where it was made; pack it there again, and upload that.",
             file=path.name,
         )
     if "[Content_Types].xml" in names or {"mimetype", "content.xml"} <= set(names):

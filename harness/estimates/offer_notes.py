@@ -32,7 +32,8 @@ from scheduler.placing.obstacles import device_words
 from scheduler.workload import Workload
 from worker.words import counted, size_words
 
-MODEL, OPEN = "The model is {}{}.", "; the spec leaves {} open, and taking a line fixes it"
+MODEL = "The model is {}{}."
+OPEN = ": chosen for you ({} {} auto), and fixed once you take an option"
 LEFT = "Times and energy are of what is left of the run, {} of it, from its newest checkpoint."
 CUT = "No device holds the whole model with its rows, so pipelines are priced, which cut it over several."
 NORMS = "Its batch normalisation would learn from the rows of a micro-batch there, and not from those of a whole step."
@@ -88,9 +89,8 @@ def model_note(spec: Mapping[str, Any], resolved: Mapping[str, Any], *, is_own: 
         return ""
     left = [f"model.{name}" for name in ("family", "size") if named.get(name, "auto") == "auto"]
     words = f"{FAMILIES[family].word}{f', size {size}' if size else ''}"
-    return MODEL.format(
-        words, f"; the spec leaves {' and '.join(left)} open, and taking a line fixes it" if left else ""
-    )
+    is_open = OPEN.format(" and ".join(left), "is" if len(left) == 1 else "are") if left else ""
+    return MODEL.format(words, is_open)
 
 
 def staged_notes(workload: Workload, spec: Mapping[str, Any]) -> list[str]:

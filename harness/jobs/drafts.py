@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
 from django.conf import settings
@@ -45,6 +46,7 @@ _DRAFT_FIELDS = (
     "program_sha256", "program_edited", "program_own", "deadline_at", "options", "slowdown", "weights",
 )  # fmt: skip
 """Columns that a change of spec or program may touch."""
+_NAME_LENGTH, _NUMBER_LENGTH = 120, 8
 
 
 def job_create(
@@ -98,7 +100,7 @@ def _create(
         programs.files_replace(paths.generated, program.files)
         programs.files_replace(paths.program, {**program.files, **overlay})
         _fill(job, wish, resolved, dataset)
-        job.name = _job_name(name or wish.name, dataset, job.family)
+        job.name = _job_name(name or wish.name, job)
         job.suggestions = programs.suggestions_of(wish, dataset_profile(dataset), hardware())
         with transaction.atomic():
             weights_hold(job.weights)
@@ -153,9 +155,13 @@ def _fill(job: Job, wish: TaskSpec, resolved: Resolved, dataset: Dataset) -> Non
     job.program_edited = programs.program_is_edited(paths)
 
 
-def _job_name(name: str, dataset: Dataset, family: str) -> str:
-    name = name.strip() or f"{dataset.name} · {FAMILIES[family].word}"
-    return name[:120]
+def _job_name(name: str, job: Job) -> str:
+    """What a person named it, else its data and model, numbered from the second such job of its project on."""
+    if name.strip():
+        return name.strip()[:_NAME_LENGTH]
+    made = f"{job.dataset.name} · {FAMILIES[job.family].word}"[: _NAME_LENGTH - _NUMBER_LENGTH]
+    taken = set(Job.objects.filter(project=job.project, name__startswith=made).values_list("name", flat=True))
+    return next(one for number in count(1) if (one := made if number == 1 else f"{made} ({number})") not in taken)
 
 
 def _draft_require(user: User, job: Job, *, hold: bool = False) -> RunPaths:

@@ -19,6 +19,7 @@ from worker.merit import SMALLER_IS_BETTER, larger_is_better
 _OWN = {"data.dataset"}
 """Told by a field of its own, in words."""
 _IN_WORDS: dict[str, Callable[[Any], str]] = {"task": task_word, "model.family": words}
+_PARTS = {"train": "training", "val": "validation"}
 _SCORES = {str(metric) for metric in Metric} | SMALLER_IS_BETTER
 _COSTS = (("run_s", "Run time (s)", -1), ("energy_j", "Energy (J)", -1), ("samples_per_s", "Rows/s", 1))
 Field = dict[str, Any]
@@ -68,13 +69,19 @@ def _figures(jobs: Sequence[Job]) -> Iterable[Field]:
             yield from _told(f"{part}:{name}", title.format(words(name)), values, better, jobs)
     for key in sorted({key for job in jobs for key in job.last_values if not key.startswith("rank")}):
         values = [job.last_values.get(key) for job in jobs]
-        yield from _told(f"last:{key}", f"Newest {key}", values, _better(key), jobs)
+        yield from _told(f"last:{key}", _newest(key), values, _better(key), jobs)
     computed = [columns_values(job, COLUMNS) for job in jobs]
     for key, label, better in _COSTS:
         values = [row[key] if key in row else getattr(job, key) for job, row in zip(jobs, computed, strict=True)]
         if key == "energy_j":
             label += _bases_words(row["energy_basis"] for row in computed)
         yield from _told(key, label, [value or None for value in values], better)
+
+
+def _newest(key: str) -> str:
+    """What a curve ends with, in words: `train/log_loss` as `Newest log loss (training)`."""
+    part, _, name = key.partition("/")
+    return f"Newest {words(name)} ({_PARTS[part]})" if part in _PARTS and name else f"Newest {key}"
 
 
 def _bases_words(bases: Iterable[str | None]) -> str:

@@ -202,10 +202,11 @@ def offer_chart(job: Job, offer: OfferRow, priced: Offer) -> dict[str, Any]:
     return chart_card(
         f"offer-{offer.pk}", "Energy against finish time", "offer", list(_COLUMNS), rows,
         csv=reverse("job_offer_csv", args=[job.pk, offer.pk]), wide=True,
-        note=f"Each point is one way to run it, at its latest finish ({time_unit} from the offer on), by which a "
-        "deadline is kept or missed and one way is faster than another; its bar begins at the earliest. Further down "
-        f"it takes less energy ({energy_unit}). Nothing is both earlier and surely cheaper than the dashed line. The "
-        "bars hold the true value 8 times out of 10. Hollow grey points cannot be taken; the table says why.",
+        note=f"Each point is one way to run it: further left it is done earlier ({time_unit} from the offer on), "
+        f"further down it takes less energy ({energy_unit}). A point stands at the latest finish, by which a "
+        "deadline is kept and one way is faster than another; its bars hold finish and energy 8 times out of 10. No "
+        "way is both earlier and surely cheaper than the dashed line. Hollow grey points cannot be taken; the table "
+        "says why.",
         deadline=deadline, time_unit=time_unit, energy_unit=energy_unit,
     )  # fmt: skip
 

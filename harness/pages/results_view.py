@@ -7,6 +7,7 @@ from typing import Any
 
 from django.urls import reverse
 
+from codegen.spec import Task
 from harness.errors import HarnessError
 from harness.estimates.selectors import job_actual, job_energy_basis
 from harness.jobs.control.width_request import width_of
@@ -74,6 +75,7 @@ def _advice(job: Job, metrics: dict[str, dict[str, Any]], body: dict[str, Any]) 
         beats_guessing=beats_guessing(body),
         worst=_worst(body),
         rows=number_of(dict_of(body.get("rows")).get("test")),
+        sample="picture" if job.task == Task.IMAGE_CLASSIFICATION else "row",
         best_epoch=best.epoch if best and metric_improved_at(job, best.step) else None,
         epochs=job.epochs,
     )

@@ -80,7 +80,10 @@ def job_page(request: HttpRequest, job_id: str, tab: str = "") -> HttpResponseBa
     if tab not in TABS:
         raise NotFound("A job has no such tab.", hint=f"Its tabs are {', '.join(TABS)}.")
     context = {**_frame(user, job, tab), "tab": tab, "tabs": TABS, **_TAB_CONTEXT[tab](request, job)}
-    return show(request, f"jobs/tab_{tab}.html", context, nav="jobs")
+    response = show(request, f"jobs/tab_{tab}.html", context, nav="jobs")
+    if tab == "cost" and job.state == JobState.DRAFT:
+        response["Cache-Control"] = "no-store"  # Back from the job that was submitted here shows it as it is now
+    return response
 
 
 def _frame(user: User, job: Job, tab: str = "") -> dict[str, Any]:

@@ -45,6 +45,7 @@ def test_an_even_series_is_warned_of(lab: Lab, moments: list[datetime], step: st
     told = finding(profile, "time_series", "time")
     assert told.severity is Severity.WARNING and f"after {step}." in told.message
     assert "from its own columns, not from earlier rows" in told.meaning and "by: time" in told.meaning
+    assert "it is chosen for you where there is nothing else to learn from" in told.meaning
     assert "date_column" not in {found.code for found in profile.warnings}
 
 

@@ -103,13 +103,13 @@ def test_the_model_that_is_priced_is_named_and_so_is_what_the_spec_leaves_open(j
     job = job_make(model={"family": "auto"})
     word = FAMILIES[job.resolved["spec"]["model"]["family"]].word
     told = f"The model is {word}, size {job.resolved['spec']['model']['size']}"
-    assert offered(job).notes[0].startswith(f"{told}; the spec leaves model.family and model.size open")
+    assert offered(job).notes[0].startswith(f"{told}: chosen for you (model.family and model.size are auto)")
     pinned = offer_accept(user=job.owner, offer=offered(job))
     assert offered(pinned).notes[0] == f"{told}."
     bare = offer_make_spec(user=people.owner, dataset=job.dataset, spec={}, asked=Asked())
     inspection_answer(answer(bare.inspection))
     bare.refresh_from_db()
-    assert bare.notes[0].startswith("The model is ") and "the spec leaves" in bare.notes[0]
+    assert bare.notes[0].startswith("The model is ") and ": chosen for you (" in bare.notes[0]
 
 
 def test_a_core_that_a_shipped_calibration_stands_in_for_is_said_to_rest_on_it(job, node_make, offered, folder):

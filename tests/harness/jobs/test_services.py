@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from codegen.catalog import FAMILIES
 from harness.errors import Conflict, NotFound
 from harness.jobs import selectors, services
 from harness.jobs.control import found
@@ -31,6 +32,17 @@ def test_a_job_in_the_trash_is_neither_submitted_nor_resumed(job, people):
         job_submit(user=people.owner, job=stale)
     with pytest.raises(Conflict, match="trash"):
         services.job_resume(user=people.owner, job=stale)
+
+
+def test_jobs_that_nobody_named_are_told_apart_by_a_number(job_make, dataset):
+    names = [job_make(model={"family": "mlp"}).name for _ in range(3)]
+    made = f"{dataset.name} · {FAMILIES['mlp'].word}"
+    assert names == [made, f"{made} (2)", f"{made} (3)"]
+    assert [job_make(name="mine").name for _ in range(2)] == ["mine", "mine"], "what a person says, holds"
+    dataset.name = "x" * 119
+    dataset.save()
+    cut = [job_make(model={"family": "mlp"}).name for _ in range(2)]
+    assert len(set(cut)) == 2 and all(len(name) <= 120 for name in cut)
 
 
 def test_own_code_is_refused_where_no_node_shuts_it_in_well_enough(job_make, people, node_make):

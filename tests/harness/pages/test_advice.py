@@ -25,6 +25,22 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         {"metrics": GOOD, "classes": [{"class": "dog", "rows": 12, "recall": 0.0}]},
         "Of class 'dog' it finds none: look",
     ),
+    "classes that are never found": (
+        {
+            "metrics": GOOD,
+            "sample": "picture",
+            "classes": [CLASSES[0], *({"class": name, "rows": 12, "recall": 0.0} for name in ("eel", "dog"))],
+        },
+        "Of classes 'dog' and 'eel' it finds none: look at the worst examples below; more pictures of these classes",
+    ),
+    "more classes that are never found than are named": (
+        {"metrics": GOOD, "classes": [{"class": str(i), "rows": 9, "recall": 0.0} for i in range(4)]},
+        "Of classes '0', '1', '2' and 1 other it finds none: look",
+    ),
+    "pictures learnt by heart": (
+        {"metrics": {"train": {"accuracy": 0.99}, "val": {"accuracy": 0.71}}, "sample": "picture"},
+        "It knows the pictures it was trained on much better than others (accuracy 0.99 against 0.71): more pictures,",
+    ),
     "a class without a test row": (
         {"metrics": GOOD, "classes": [CLASSES[0], {"class": "eel", "rows": 0, "recall": None}]},
         "Nothing is known of how well it finds 'eel': no test row",

@@ -45,6 +45,7 @@ def test_jobs_are_drawn_by_the_fields_in_which_they_differ_and_by_every_figure_t
     assert (
         fields["best:accuracy"]["better"] == 1 and fields["last:val/loss"]["better"] == fields["run_s"]["better"] == -1
     )
+    assert fields["last:val/loss"]["label"] == "Newest loss (validation)"
 
 
 def test_metrics_of_other_names_are_never_drawn_on_one_axis(runs: list[Job], owner: Client) -> None:

@@ -43,6 +43,14 @@ def test_taking_a_line_puts_its_devices_into_the_spec_and_submits(owner: Client,
     assert len(draft.options) > 1
 
 
+def test_back_from_a_job_that_was_submitted_shows_no_draft_but_what_it_is_now(owner: Client, draft: Job) -> None:
+    address = reverse("job_tab", args=[draft.pk, "cost"])
+    assert owner.get(address)["Cache-Control"] == "no-store"
+    assert not owner.get(reverse("job_tab", args=[draft.pk, "spec"])).has_header("Cache-Control"), "it has an editor"
+    Job.objects.filter(pk=draft.pk).update(state="queued")
+    assert not owner.get(address).has_header("Cache-Control")
+
+
 def test_what_came_with_a_line_does_not_bind_the_next_offer_of_the_page(owner: Client, draft: Job) -> None:
     priced = offer_priced(current(draft))
     assert priced is not None

@@ -8,8 +8,6 @@ import pytest
 
 from codegen.catalog import FAMILIES
 from codegen.profile.types import ColumnProfile, ColumnType, DataKind, DatasetProfile, Finding, Severity
-from harness.datasets.models import Dataset
-from harness.jobs.drafts import _job_name
 from harness.jobs.models import Job
 from harness.pages.compare_view import compare_rows
 from harness.pages.spec_diff import spec_differences
@@ -169,7 +167,6 @@ def test_a_message_undoes_by_a_form_or_hints_in_words() -> None:
 
 def test_families_are_called_alike_in_lists_and_in_names_of_jobs() -> None:
     assert {dlh.words(name) for name in FAMILIES} == {family.word for family in FAMILIES.values()}
-    assert _job_name("", Dataset(name="wine"), "mlp") == "wine · MLP"
 
 
 @pytest.mark.django_db

@@ -207,9 +207,9 @@ def sample_charts(
     order = np.argsort(-badness, kind="stable")
     named = [name for name in features.column_names if name != "name"][:FEATURES_SHOWN]
     made = []
-    for identity, title, chosen in (
-        ("worst_samples", "Worst samples", order[:SAMPLES]),
-        ("best_samples", "Best samples", order[::-1][:SAMPLES]),
+    for identity, title, ends, chosen in (
+        ("worst_samples", "Worst samples", "furthest from", order[:SAMPLES]),
+        ("best_samples", "Best samples", "nearest to", order[::-1][:SAMPLES]),
     ):
         picked = features.take(pa.array(chosen)) if features.num_columns else features
         rows = []
@@ -218,7 +218,7 @@ def sample_charts(
             name = picked["name"][place].as_py() if "name" in features.column_names else f"row {row + 1}"
             known = [text(picked[column][place].as_py()) for column in named]
             rows.append([row, name, *shown[index], *known])
-        note = f"{len(rows):,} of {len(badness):,} rows."
+        note = f"{len(rows):,} of {len(badness):,} rows, what is {ends} the truth first."
         made.append(chart(identity, title, "samples", ["row", "name", *columns, *named], rows, note))
     return made
 
