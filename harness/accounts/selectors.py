@@ -141,7 +141,7 @@ def token_find(text: str) -> ApiToken | None:
     token = (
         ApiToken.objects.select_related("user", "project")
         .filter(Q(expires_at=None) | Q(expires_at__gt=now), digest=token_digest(text), revoked_at=None)
-        .filter(user__is_active=True)
+        .filter(Q(project=None) | Q(project__deleted_at=None), user__is_active=True)
         .first()
     )
     if token is None:

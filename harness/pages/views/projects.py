@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TypedDict
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
@@ -23,7 +24,16 @@ from harness.accounts.services import (
     user_update,
 )
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
-from harness.pages.forms import MemberForm, ProjectForm, UserForm
+from harness.jobs.project_trash import (
+    ProjectHolds,
+    project_any,
+    project_delete,
+    project_holds,
+    project_purge,
+    project_restore,
+    projects_trashed,
+)
+from harness.pages.forms import DeleteForm, MemberForm, ProjectForm, UserForm
 from harness.pages.person_acts import person_acts
 from harness.pages.web import can, change, page, person, show
 from harness.storage.use import storage_of
@@ -39,11 +49,14 @@ def _projects(
     request: HttpRequest, user_form: UserForm, *, made: User | None = None, secret: str = "", status: int = 200
 ) -> HttpResponseBase:
     user = person(request)
+    people = [(each, person_acts(each, actor=user)) for each in user_list(user=user)] if user.is_superuser else None
     context = {
         "projects": project_list(user=user),
         "form": ProjectForm(),
         "no_more": project_refused(user),
-        "people": [(each, person_acts(each, actor=user)) for each in user_list(user=user)] if user.is_superuser else None,
+        "people": people,
+        "trashed": projects_trashed(user=user),
+        "trash_days": settings.TRASH_DAYS,
         "user_form": user_form,
         "made": made,
         "secret": secret,
@@ -170,3 +183,65 @@ def member_remove(request: HttpRequest, slug: str, username: str) -> HttpRespons
         to=reverse("project_list") if username == user.username else reverse("project_page", args=[slug]),
         failed_to=reverse("project_page", args=[slug]),
     )
+
+
+@page("GET", "HEAD", "POST")
+def project_end(request: HttpRequest, slug: str) -> HttpResponseBase:
+    """What the project holds, and deleting it by typing its name."""
+    user = person(request)
+    project = project_get(user=user, slug=slug)
+    require(user, project, Role.ADMIN)
+    form, problem = DeleteForm(request.POST or None), None
+    if request.method == "POST" and form.is_valid():
+        try:
+            project_delete(user=user, project=project, name=form.cleaned_data["name"])
+        except Invalid as error:
+            form.add_error("name", error.message)
+        except Conflict as error:
+            problem = error
+        else:
+            messages.success(request, f"{project.name} is in the trash.", extra_tags="It can be restored below.")
+            return redirect("project_list")
+    holds = project_holds(user=user, project=project)
+    context = {
+        "project": project,
+        "holds": holds,
+        "rows": _hold_rows(holds),
+        "form": form,
+        "problem": problem,
+        "trash_days": settings.TRASH_DAYS,
+    }
+    status = 200 if request.method != "POST" else problem.status if problem else Invalid.status
+    return show(request, "projects/delete.html", context, nav="projects", status=status)
+
+
+@page("POST")
+def project_trash_act(request: HttpRequest, slug: str, action: str) -> HttpResponseBase:
+    """Take a project out of the trash, or delete it for good."""
+    user = person(request)
+    project = project_any(user=user, slug=slug)
+    acts = {
+        "restore": (project_restore, f"{project.name} is restored. Its reservations ended when it was deleted."),
+        "purge": (project_purge, f"{project.name} is being deleted for good."),
+    }
+    if action not in acts:
+        raise NotFound("There is no such action.")
+    act, done = acts[action]
+    return change(request, lambda: act(user=user, project=project), done=done, to=reverse("project_list"))
+
+
+def _hold_rows(holds: ProjectHolds) -> list[tuple[str, int, int | None]]:
+    """(Words, how many, bytes where there are some)."""
+    use = holds.use
+    run_bytes = use.checkpoint_bytes + use.result_bytes + use.other_bytes
+    return [
+        (f"Jobs, of them {holds.drafts:,} drafts", holds.jobs, run_bytes),
+        ("Datasets and weights files", holds.datasets + holds.weights, use.dataset_bytes),
+        ("Unfinished uploads", holds.uploads, use.upload_bytes),
+        ("Memberships", holds.members, None),
+        ("API tokens for this project", holds.tokens, None),
+        ("Reservations", holds.reservations, None),
+        ("Quotas", holds.quotas, None),
+        ("Shared views", holds.saved_views, None),
+        ("Notifications sent or waiting", holds.notifications, None),
+    ]
