@@ -104,7 +104,7 @@ def user_list(*, user: User) -> QuerySet[User]:
 
 
 def _users() -> QuerySet[User]:
-    return with_second_factor(User.objects.annotate(token_used_at=Max("tokens__last_used_at")))
+    return with_second_factor(User.objects.filter(deleted_at=None).annotate(token_used_at=Max("tokens__last_used_at")))
 
 
 def user_seen_at(user: User) -> datetime | None:

@@ -41,6 +41,7 @@ urlpatterns = [
     path("logout", account.SignOut.as_view(), name="logout"),
     path("account/", account.account, name="account"),
     path("account/password/", account.PasswordChange.as_view(), name="password_change"),
+    path("account/delete/", account.account_end, name="account_end"),
     path("account/time-zone/", account.time_zone, name="time_zone"),
     path("account/time-zone/browser/", account.browser_time_zone, name="browser_time_zone"),
     path("account/tokens/", account.token_add, name="token_add"),

@@ -10,6 +10,7 @@ from ninja import Query, Router, Status
 from harness.accounts import selectors, services
 from harness.accounts.access import is_admin, require, require_admin, role_of, token_of
 from harness.accounts.audit import AuditFilters, audit_list
+from harness.accounts.leaving import user_delete
 from harness.accounts.models import ApiToken, AuditEvent, Membership, Project, Role, Scope, User
 from harness.accounts.names import name_meant
 from harness.accounts.second_factor import second_factor_remove
@@ -27,6 +28,7 @@ from harness.api.schemas.accounts import (
     TokenIn,
     TokenMade,
     TokenOut,
+    UserGone,
     UserIn,
     UserMade,
     UserOut,
@@ -258,3 +260,17 @@ def user_update(request: HttpRequest, username: str, body: UserPatch) -> dict[st
         user = selectors.user_get(username=username, disabled=True)
     password = services.user_password_reset(actor=actor, user=user) if body.new_password else ""
     return {**_user_out(user), "password": password}
+
+
+@router.delete("/users/{username}", response=UserGone, summary="Delete a user")
+def user_end(request: HttpRequest, username: str) -> UserGone:
+    """Delete an account for good: sign-in, tokens, memberships and personal data; for admins of the installation.
+
+    Datasets and jobs stay in their projects under the name that is answered, and jobs that run go on. Refused for the
+    last admin of the installation, and of a project with other members (`last_admin`). One's own account is deleted on
+    the page Account.
+    """
+    actor = person(request)
+    require_admin(actor)
+    user = selectors.user_get(username=username, disabled=True)
+    return UserGone(shown_as=user_delete(actor=actor, user=user))

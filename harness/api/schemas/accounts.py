@@ -135,6 +135,12 @@ class UserMade(UserOut):
     password: str = Field("", description="The password, where one was made. Shown once.")
 
 
+class UserGone(Schema):
+    """An account that was deleted."""
+
+    shown_as: str = Field(description="The name under which stays what the person made.", examples=["deleted-person-7"])
+
+
 class TokenOut(Schema):
     """An API token, without its text."""
 

@@ -12,6 +12,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from harness.accounts.access import project_refused, require, require_admin
+from harness.accounts.leaving import user_delete
 from harness.accounts.models import Role, User
 from harness.accounts.second_factor import second_factor_remove
 from harness.accounts.selectors import membership_list, project_get, project_list, user_get, user_list
@@ -100,8 +101,8 @@ _STANDINGS: dict[str, tuple[_Standing, str]] = {
 
 @page("POST")
 def user_act(request: HttpRequest, username: str, action: str) -> HttpResponseBase:
-    """End a person's access, give it back, make them an admin or no longer, remove their second factor, or give them a
-    new password, shown in this answer and nowhere else."""
+    """End a person's access, give it back, make them an admin or no longer, remove their second factor, delete
+    their account, or give them a new password, shown in this answer and nowhere else."""
     actor = person(request)
     require_admin(actor)
     user = user_get(username=username, disabled=True)
@@ -112,6 +113,9 @@ def user_act(request: HttpRequest, username: str, action: str) -> HttpResponseBa
         done = f"{username} now signs in with the password alone."
         remove = partial(second_factor_remove, actor=actor, user=user)
         return change(request, remove, done=done, to=reverse("project_list"))
+    if action == "delete":
+        done = f"The account of {username} is deleted. What they made is shown as by a deleted person."
+        return change(request, partial(user_delete, actor=actor, user=user), done=done, to=reverse("project_list"))
     if action not in _STANDINGS:
         raise NotFound("There is no such action.")
     standing, done = _STANDINGS[action]

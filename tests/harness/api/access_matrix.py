@@ -43,6 +43,7 @@ MATRIX: dict[tuple[str, str], str] = {
     ("GET", "/users"): "admin",
     ("POST", "/users"): "admin",
     ("PATCH", "/users/{username}"): "admin",
+    ("DELETE", "/users/{username}"): "admin",
     ("OPTIONS", "/uploads"): "look",
     ("GET", "/uploads"): "look",
     ("POST", "/uploads"): "write",
