@@ -127,7 +127,7 @@ class AccountEndForm(PasswordForm):
     def clean(self) -> dict[str, Any]:
         """Ask for the code only where the password is right: each is good once."""
         cleaned = dict(super().clean() or {})
-        asked = "code" in cleaned and "password" in cleaned and isinstance(self._user, User)
-        if asked and not second_factor_verify(user=self._user, code=cleaned["code"]):
+        user, asked = self._user, "code" in cleaned and "password" in cleaned
+        if asked and isinstance(user, User) and not second_factor_verify(user=user, code=cleaned["code"]):
             self.add_error("code", "That code is not valid now. Wait for the next one.")
         return cleaned
