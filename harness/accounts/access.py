@@ -27,7 +27,11 @@ def role_rank(role: str) -> int:
 
 
 def role_of(user: User, project: Project, token: ApiToken | None = None) -> Role | None:
-    """The role in force, after the token's limits; None for an outsider."""
+    """The role in force, after the token's limits; None for an outsider, and for all in a project in the trash."""
+    return None if project.deleted_at is not None else _role_held(user, project, token)
+
+
+def _role_held(user: User, project: Project, token: ApiToken | None) -> Role | None:
     if not user.is_active:
         return None
     token = token_of(user, token)
@@ -46,9 +50,12 @@ def role_of(user: User, project: Project, token: ApiToken | None = None) -> Role
     return role
 
 
-def require(user: User, project: Project, role: Role, token: ApiToken | None = None) -> Role:
-    """Return the person's role if it is at least `role`. Raises `NotFound` for outsiders, `Forbidden` below."""
-    held = role_of(user, project, token)
+def require(user: User, project: Project, role: Role, token: ApiToken | None = None, *, in_trash: bool = False) -> Role:
+    """Return the person's role if it is at least `role`; with `in_trash` also in a project that lies there.
+
+    Raises `NotFound` for outsiders, `Forbidden` below.
+    """
+    held = _role_held(user, project, token) if in_trash else role_of(user, project, token)
     if held is None:
         raise NotFound("Not found, or not visible to you.")
     if role_rank(held) < role_rank(role):
@@ -89,7 +96,14 @@ def visible_projects(user: User, token: ApiToken | None = None) -> QuerySet[Proj
     where = Q() if user.is_superuser else Q(pk__in=Membership.objects.filter(user=user).values("project"))
     if token and token.project_id:
         where &= Q(pk=token.project_id)
-    return Project.objects.filter(where)
+    return Project.objects.filter(where, deleted_at=None)
+
+
+def project_hold(project_id: str) -> None:
+    """Have a deletion of the project wait until the transaction ends. Raises `NotFound` where it has been deleted."""
+    rows = Project.objects.select_for_update(no_key=True).filter(pk=project_id, deleted_at=None)
+    if rows.values_list("pk").first() is None:
+        raise NotFound("This project has been deleted.", hint="An admin of it can restore it from the trash.")
 
 
 def projects_with_role(user: User, role: Role, token: ApiToken | None = None) -> QuerySet[Project]:

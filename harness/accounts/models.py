@@ -17,6 +17,8 @@ class User(AbstractUser):
     """The one they chose; empty: that of their browser."""
     browser_time_zone = models.CharField(max_length=64, blank=True)
     """As the browser they used last tells it."""
+    deleted_at = models.DateTimeField(null=True, blank=True)
+    """The account was deleted: the row stays for what it made, without anything of the person (`leaving`)."""
 
 
 class Role(models.TextChoices):
@@ -38,6 +40,8 @@ class Project(models.Model):
     name = models.CharField(max_length=120)
     created_at = models.DateTimeField(auto_now_add=True)
     members = models.ManyToManyField(User, through="Membership", related_name="projects")
+    deleted_at = models.DateTimeField(null=True, blank=True)
+    """In the trash since: nobody sees it or what is in it, but for its admins on the list of what may be restored."""
 
     def __str__(self) -> str:
         return self.name

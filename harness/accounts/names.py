@@ -5,6 +5,9 @@ from __future__ import annotations
 from harness.accounts.models import User
 from harness.errors import Conflict
 
+GONE_PREFIX = "deleted-person-"
+"""So begins the name under which stays what a person made whose account was deleted."""
+
 
 def names_alike(name: str) -> list[str]:
     """Names of users that are `name` but for their case: several only where they are older than this rule."""
@@ -21,7 +24,14 @@ def name_meant(name: str) -> str:
 
 
 def name_check(name: str) -> None:
-    """Pass unless a new name differs from somebody's in case alone. Raises `Conflict`."""
+    """Pass unless a new name differs from somebody's in case alone, or is that of a deleted account. Raises
+    `Conflict`."""
+    if name.lower().startswith(GONE_PREFIX):
+        raise Conflict(
+            f"Names that begin with {GONE_PREFIX} stand for deleted accounts.",
+            field="username",
+            hint="Choose another name.",
+        )
     alike = [other for other in names_alike(name) if other != name]
     if alike:
         raise Conflict(

@@ -104,7 +104,7 @@ def user_list(*, user: User) -> QuerySet[User]:
 
 
 def _users() -> QuerySet[User]:
-    return with_second_factor(User.objects.annotate(token_used_at=Max("tokens__last_used_at")))
+    return with_second_factor(User.objects.filter(deleted_at=None).annotate(token_used_at=Max("tokens__last_used_at")))
 
 
 def user_seen_at(user: User) -> datetime | None:
@@ -141,7 +141,7 @@ def token_find(text: str) -> ApiToken | None:
     token = (
         ApiToken.objects.select_related("user", "project")
         .filter(Q(expires_at=None) | Q(expires_at__gt=now), digest=token_digest(text), revoked_at=None)
-        .filter(user__is_active=True)
+        .filter(Q(project=None) | Q(project__deleted_at=None), user__is_active=True)
         .first()
     )
     if token is None:

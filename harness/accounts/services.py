@@ -101,7 +101,7 @@ def user_update(
     }  # fmt: skip
     with transaction.atomic():
         if is_admin is False or is_active is False:
-            _keep_an_operator(user)
+            operator_keep(user)
         _rights_set(user, is_admin, is_active)
         # Nothing else: the row may have changed since it was read, by an admin who takes a right away.
         user.save(update_fields=list(_given(written)))
@@ -147,7 +147,7 @@ def _password_make() -> str:
     return secrets.token_urlsafe(12)
 
 
-def _keep_an_operator(user: User) -> None:
+def operator_keep(user: User) -> None:
     """Raises `Conflict` where nobody else runs the installation; of two who leave at once the second is refused."""
     rows = User.objects.select_for_update().filter(is_superuser=True, is_active=True).order_by("pk")
     if set(rows.values_list("pk", flat=True)) == {user.pk}:

@@ -9,3 +9,10 @@ class CalibrationConfig(AppConfig):
     name = "harness.calibration"
     label = "calibration"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Forget people whose accounts are deleted."""
+        from harness.accounts.leaving import FORGET
+        from harness.calibration.leaving import person_forget
+
+        FORGET.answered_by(person_forget)

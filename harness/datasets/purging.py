@@ -46,10 +46,10 @@ def dataset_purge(*, user: User, dataset: Dataset, at_once: bool = False) -> Non
         _unused_check(row)
         audit_write(user, "dataset_purge", f"{row.pk} {row.name}", project=row.project, bytes=row.source_bytes)
         publish_dataset(row.project_id, row.pk, {"deleted": True})
-        _row_delete(row)
+        dataset_row_delete(row)
 
 
-def _row_delete(dataset: Dataset) -> None:
+def dataset_row_delete(dataset: Dataset) -> None:
     """With the upload that it was made of: without a dataset that would be an unfinished one again."""
     Upload.objects.filter(dataset=dataset).delete()
     dataset.delete()
@@ -75,7 +75,7 @@ def datasets_purge() -> int:
         with transaction.atomic():  # a person may take it out of the trash, or make a job of it, meanwhile
             dataset = Dataset.objects.select_for_update().filter(pk=dataset_id, deleted_at__lt=limit).first()
             if dataset is not None and not dataset.jobs.exists():
-                _row_delete(dataset)
+                dataset_row_delete(dataset)
                 count += 1
     return count
 

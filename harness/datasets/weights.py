@@ -184,6 +184,11 @@ def weights_delete(*, user: User, weights: WeightsFile) -> None:
                 hint="Delete them for good first; those in the trash count, too.",
             )
         audit_write(user, "weights_delete", f"{row.pk} {row.name}", project=row.project, bytes=row.size_bytes)
-        Upload.objects.filter(weights=row).delete()
-        row.delete()
-        task_send_on_commit("control.content_purge", [row.sha256])
+        weights_row_delete(row)
+
+
+def weights_row_delete(weights: WeightsFile) -> None:
+    """With the uploads that it was made of; call it in a transaction."""
+    Upload.objects.filter(weights=weights).delete()
+    weights.delete()
+    task_send_on_commit("control.content_purge", [weights.sha256])

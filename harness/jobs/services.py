@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from harness.accounts.access import require
+from harness.accounts.access import project_hold, require
 from harness.accounts.models import Role, User
 from harness.broker import task_send_on_commit
 from harness.errors import Conflict, Invalid, NotFound
@@ -98,6 +98,7 @@ def draft_queue(*, user: User, job: Job, promise: dict[str, Any]) -> None:
     if moved is None:
         raise _wrong_state(job, "submitted")
     _not_in_trash(job)  # again: from here on the row is ours
+    project_hold(job.project_id)
     if not job.options:
         task_send_on_commit("control.estimate_job", [job.pk])
 
@@ -224,6 +225,7 @@ def job_resume(*, user: User, job: Job, checkpoint: str = "") -> Job:
         if moved is None:
             raise _no_resume(job)
         _not_in_trash(job)  # again: from here on the row is ours
+        project_hold(job.project_id)
     return job_moved(job)
 
 

@@ -96,11 +96,18 @@ def _device_key(node: str, kind: str, index: int) -> GroupKey:
     return GroupKey(name, name, "")
 
 
+def _project_key(name: str, project_id: str | None, is_pools: str) -> GroupKey:
+    """What a deleted project used stays, under the name it had."""
+    if project_id or is_pools:
+        return GroupKey(project_id or f"pool:{name}", name, "")
+    return GroupKey(f"gone:{name}", f"{name} (deleted)", "")
+
+
 _KEYS: Mapping[str, Callable[..., GroupKey]] = {
     "device": _device_key,
     "job": _job_key,
     "person": lambda name, *_: GroupKey(name, name, ""),
-    "project": lambda name, project_id, *_: GroupKey(project_id or f"gone:{name}", name, ""),
+    "project": _project_key,
 }
 """Of the fields of `GROUPS`."""
 

@@ -57,6 +57,8 @@ def email_possible(user: User) -> bool:
 
 def may_be_told(user: User, project: Project | None) -> bool:
     """Whether the person still sees the project."""
+    if project is not None and project.deleted_at is not None:
+        return False
     if project is None or user.is_superuser:
         return user.is_active
     return user.is_active and Membership.objects.filter(project=project, user=user).exists()

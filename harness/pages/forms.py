@@ -24,6 +24,14 @@ class Tabler(forms.Form):
             field.widget.attrs.setdefault("class", kind)
 
 
+class DeleteForm(Tabler):
+    """The name of what is to be deleted, typed."""
+
+    name = forms.CharField(
+        max_length=120, label="Name of the project", widget=forms.TextInput(attrs={"autocomplete": "off"})
+    )
+
+
 class TokenForm(Tabler):
     """A new API token."""
 

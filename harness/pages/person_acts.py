@@ -48,6 +48,13 @@ _DISABLE: Final = PersonAct(
     label="Disable {}",
     confirm="{} is signed out, and their tokens no longer work. Running jobs continue.",
 )
+_DELETE: Final = PersonAct(
+    action="delete",
+    words="Delete",
+    label="Delete the account of {}",
+    confirm="The account of {} is deleted for good, with tokens, memberships and personal data. Datasets and jobs "
+    "stay, shown as by a deleted person; running jobs continue. This cannot be undone.",
+)
 _ENABLE: Final = PersonAct(action="enable", words="Enable", label="Enable {}")
 
 
@@ -56,10 +63,10 @@ def person_acts(person: User, *, actor: User) -> list[PersonAct]:
     if person == actor:
         return []
     if not person.is_active:
-        acts = [_ENABLE]
+        acts = [_ENABLE, _DELETE]
     else:
         second_factor = [_SECOND_FACTOR] if getattr(person, "has_second_factor", False) else []
-        acts = [_PASSWORD, *second_factor, _NO_ADMIN if person.is_superuser else _ADMIN, _DISABLE]
+        acts = [_PASSWORD, *second_factor, _NO_ADMIN if person.is_superuser else _ADMIN, _DISABLE, _DELETE]
     return [_named(act, person.username) for act in acts]
 
 

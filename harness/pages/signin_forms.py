@@ -12,7 +12,7 @@ from django.http import HttpRequest
 
 from harness.accounts.models import User
 from harness.accounts.names import name_meant
-from harness.accounts.second_factor import second_factor_get
+from harness.accounts.second_factor import second_factor_get, second_factor_verify
 from harness.accounts.signin import client_address, signin_failed, signin_succeeded, signin_wait
 from harness.pages.forms import Tabler
 
@@ -106,3 +106,28 @@ class SecondFactorForm(PasswordForm):
         widget=forms.TextInput(attrs={"autocomplete": "one-time-code", "inputmode": "numeric"}),
     )
     field_order = ("code", "password")
+
+
+class AccountEndForm(PasswordForm):
+    """The password, and of who has a second factor a code, before the account is deleted."""
+
+    code = forms.CharField(
+        max_length=40,
+        label="Code",
+        help_text="The six digits that your app shows now, or a recovery code.",
+        widget=forms.TextInput(attrs={"autocomplete": "one-time-code"}),
+    )
+
+    def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        super().__init__(request, *args, **kwargs)
+        self._user = request.user
+        if not (isinstance(self._user, User) and second_factor_get(self._user)):
+            del self.fields["code"]
+
+    def clean(self) -> dict[str, Any]:
+        """Ask for the code only where the password is right: each is good once."""
+        cleaned = dict(super().clean() or {})
+        user, asked = self._user, "code" in cleaned and "password" in cleaned
+        if asked and isinstance(user, User) and not second_factor_verify(user=user, code=cleaned["code"]):
+            self.add_error("code", "That code is not valid now. Wait for the next one.")
+        return cleaned

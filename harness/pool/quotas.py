@@ -56,7 +56,11 @@ def quota_get(project: Project, device_kind: str) -> Quota:
 
 def quota_list() -> QuerySet[Quota]:
     """All quotas, by project and kind."""
-    return Quota.objects.select_related("project").order_by("project__name", "device_kind")
+    return (
+        Quota.objects.filter(project__deleted_at=None)
+        .select_related("project")
+        .order_by("project__name", "device_kind")
+    )
 
 
 def quota_check(device_kind: str, devices: int) -> None:

@@ -9,3 +9,10 @@ class SavedViewsConfig(AppConfig):
     name = "harness.saved_views"
     label = "saved_views"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Forget people whose accounts are deleted."""
+        from harness.accounts.leaving import FORGET
+        from harness.saved_views.leaving import person_forget
+
+        FORGET.answered_by(person_forget)

@@ -81,7 +81,10 @@ def storage_rows(*, user: User) -> list[ProjectStorage]:
 
 def storage_limits() -> list[ProjectStorage]:
     """Every project that has a limit, whoever asks: for control."""
-    rows = _rows(projects := list(Project.objects.order_by("pk")), {project.pk: StorageUse() for project in projects})
+    rows = _rows(
+        projects := list(Project.objects.filter(deleted_at=None).order_by("pk")),
+        {project.pk: StorageUse() for project in projects},
+    )
     limited = [row for row in rows if row.limit_bytes is not None]
     uses = storage_use(row.project for row in limited)
     return [replace(row, use=uses[row.project.pk]) for row in limited]

@@ -10,6 +10,7 @@ from ninja import Query, Router, Status
 from harness.accounts import selectors, services
 from harness.accounts.access import is_admin, require, require_admin, role_of, token_of
 from harness.accounts.audit import AuditFilters, audit_list
+from harness.accounts.leaving import user_delete
 from harness.accounts.models import ApiToken, AuditEvent, Membership, Project, Role, Scope, User
 from harness.accounts.names import name_meant
 from harness.accounts.second_factor import second_factor_remove
@@ -20,18 +21,28 @@ from harness.api.schemas.accounts import (
     AuditQuery,
     MemberOut,
     MeOut,
+    ProjectHoldsOut,
     ProjectIn,
     ProjectOut,
     RoleIn,
     TokenIn,
     TokenMade,
     TokenOut,
+    UserGone,
     UserIn,
     UserMade,
     UserOut,
     UserPatch,
 )
 from harness.api.schemas.base import Done, Items, PageOf
+from harness.jobs.project_trash import (
+    project_any,
+    project_delete,
+    project_holds,
+    project_purge,
+    project_restore,
+    projects_trashed,
+)
 from harness.paging import page_of
 
 router = Router()
@@ -45,6 +56,7 @@ def _project_out(user: User, project: Project) -> ProjectOut:
         role=role_of(user, project),
         members_count=project.memberships.count() if count is None else count,
         created_at=project.created_at,
+        deleted_at=project.deleted_at,
     )
 
 
@@ -106,10 +118,11 @@ def token_revoke(request: HttpRequest, token_id: str) -> Done:
 
 
 @router.get("/projects", response=Items[ProjectOut], summary="My projects")
-def project_list(request: HttpRequest) -> dict[str, object]:
-    """Projects that the caller sees, by name."""
+def project_list(request: HttpRequest, deleted: bool = False) -> dict[str, object]:
+    """Projects that the caller sees, by name; with `deleted` those in the trash that the caller may restore."""
     user = person(request)
-    return {"items": [_project_out(user, project) for project in selectors.project_list(user=user)]}
+    rows = projects_trashed(user=user) if deleted else selectors.project_list(user=user)
+    return {"items": [_project_out(user, project) for project in rows]}
 
 
 @router.post("/projects", response={201: ProjectOut}, summary="Create a project")
@@ -117,6 +130,43 @@ def project_create(request: HttpRequest, body: ProjectIn) -> Status[Any]:
     """Create a project; the caller becomes its admin."""
     user = person(request)
     return Status(201, _project_out(user, services.project_create(user=user, name=body.name)))
+
+
+@router.get("/projects/{slug}/holds", response=ProjectHoldsOut, summary="What a project holds")
+def project_holds_get(request: HttpRequest, slug: str) -> dict[str, object]:
+    """What goes with it if it is deleted, in numbers and bytes; for the project's admins."""
+    user = person(request)
+    holds = project_holds(user=user, project=project_any(user=user, slug=slug))
+    told = {"used_bytes": holds.use.used_bytes, "jobs_active": [job.pk for job in holds.in_the_way]}
+    return {**vars(holds), **told}
+
+
+@router.delete("/projects/{slug}", response=Done, summary="Delete a project")
+def project_end(request: HttpRequest, slug: str, name: str = "") -> Done:
+    """Move it to the trash with all that is in it, from where it can be restored for two weeks; for its admins.
+
+    `name` is that of the project, as a person types it. Refused (`jobs_active`) while jobs wait, run or return results.
+    """
+    user = person(request)
+    project_delete(user=user, project=project_any(user=user, slug=slug), name=name)
+    return Done()
+
+
+@router.post("/projects/{slug}/restore", response=ProjectOut, summary="Restore a project")
+def project_back(request: HttpRequest, slug: str) -> ProjectOut:
+    """Take it out of the trash with all that is in it, but its reservations; for its admins."""
+    user = person(request)
+    project = project_any(user=user, slug=slug)
+    project_restore(user=user, project=project)
+    return _project_out(user, project)
+
+
+@router.post("/projects/{slug}/purge", response=Done, summary="Delete a project for good")
+def project_end_for_good(request: HttpRequest, slug: str) -> Done:
+    """Delete one in the trash now, with all its jobs, datasets and weights; this cannot be undone. For its admins."""
+    user = person(request)
+    project_purge(user=user, project=project_any(user=user, slug=slug))
+    return Done()
 
 
 @router.get("/projects/{slug}/members", response=Items[MemberOut], summary="Members of a project")
@@ -210,3 +260,17 @@ def user_update(request: HttpRequest, username: str, body: UserPatch) -> dict[st
         user = selectors.user_get(username=username, disabled=True)
     password = services.user_password_reset(actor=actor, user=user) if body.new_password else ""
     return {**_user_out(user), "password": password}
+
+
+@router.delete("/users/{username}", response=UserGone, summary="Delete a user")
+def user_end(request: HttpRequest, username: str) -> UserGone:
+    """Delete an account for good: sign-in, tokens, memberships and personal data; for admins of the installation.
+
+    Datasets and jobs stay in their projects under the name that is answered, and jobs that run go on. Refused for the
+    last admin of the installation, and of a project with other members (`last_admin`). One's own account is deleted on
+    the page Account.
+    """
+    actor = person(request)
+    require_admin(actor)
+    user = selectors.user_get(username=username, disabled=True)
+    return UserGone(shown_as=user_delete(actor=actor, user=user))

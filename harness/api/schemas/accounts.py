@@ -25,6 +25,25 @@ class ProjectOut(ProjectRef):
     role: Role | None = Field(description="The caller's role in it, after the limits of the token.")
     members_count: int
     created_at: datetime
+    deleted_at: datetime | None = Field(None, description="In the trash since.")
+
+
+class ProjectHoldsOut(Schema):
+    """What goes with a project that is deleted."""
+
+    jobs: int
+    drafts: int = Field(description="Of the jobs.")
+    datasets: int
+    weights: int
+    uploads: int = Field(description="Unfinished.")
+    members: int
+    tokens: int = Field(description="API tokens for this project alone.")
+    reservations: int
+    quotas: int
+    saved_views: int
+    notifications: int
+    used_bytes: int = Field(description="On the disk; files that other projects have as well stay for those.")
+    jobs_active: list[str] = Field(description="Ids of jobs that wait, run or return results: they stand in the way.")
 
 
 class ProjectIn(Strict):
@@ -114,6 +133,12 @@ class UserMade(UserOut):
     """A person just made, or changed."""
 
     password: str = Field("", description="The password, where one was made. Shown once.")
+
+
+class UserGone(Schema):
+    """An account that was deleted."""
+
+    shown_as: str = Field(description="The name under which stays what the person made.", examples=["deleted-person-7"])
 
 
 class TokenOut(Schema):

@@ -1,7 +1,8 @@
-"""`dlh people`: who may sign in to the portal; add, admin, email, disable, enable, password, second-factor."""
+"""`dlh people`: who may sign in to the portal; add, admin, email, disable, enable, password, second-factor, rm."""
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -13,7 +14,8 @@ from harness.client.errors import BadInput
 from harness.client.transport import segment
 
 app = typer.Typer(
-    help="People of the installation: list, add, admin, email, disable, enable, password, second-factor. For admins.",
+    help="People of the installation: list, add, admin, email, disable, enable, password, second-factor, rm. For"
+    " admins.",
     invoke_without_command=True,
 )
 UserArgument = Annotated[str, typer.Argument(metavar="USER", help="User name.")]
@@ -21,8 +23,8 @@ UserArgument = Annotated[str, typer.Argument(metavar="USER", help="User name.")]
 
 @app.callback()
 def people_list(context: typer.Context, as_json: JsonFlag = False) -> None:
-    """Everybody who has an account; `add`, `admin`, `email`, `disable`, `enable`, `password` and `second-factor` change
-    that."""
+    """Everybody who has an account; `add`, `admin`, `email`, `disable`, `enable`, `password`, `second-factor` and `rm`
+    change that."""
     if context.invoked_subcommand:
         return
     with open_client(context) as client:
@@ -115,6 +117,25 @@ def people_second_factor(
     if not remove:
         raise BadInput("People set it up themselves, on the page Account.", hint="--remove removes a lost one.")
     _change(context, user, {"remove_second_factor": True}, f"{user} now signs in with the password alone.", as_json)
+
+
+@app.command("rm")
+def people_rm(
+    context: typer.Context,
+    user: UserArgument,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Delete an account for good, with everything that tells of the person. Their datasets and jobs stay in their
+    projects, as those of a deleted person, and jobs that run go on."""
+    if not yes and not sys.stdin.isatty():
+        raise BadInput(f"Nothing is deleted unasked: {user} would be gone for good.", hint="Say so: --yes.")
+    if not yes:
+        typer.confirm(f"Delete the account of {user} for good? This cannot be undone", abort=True, err=True)
+    with open_client(context) as client:
+        gone = client.send("DELETE", f"/users/{segment(user)}")
+    said = f"The account of {user} is deleted; what they made is shown as by {gone['shown_as']}."
+    json_print(gone) if as_json else console().print(said, markup=False, soft_wrap=True)
 
 
 def _change(context: typer.Context, user: str, body: Json, said: str, as_json: bool) -> None:

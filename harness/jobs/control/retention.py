@@ -22,6 +22,7 @@ from harness.datasets.uploads import uploads_expire
 from harness.jobs.control.contents import contents_tidy
 from harness.jobs.control.forgetting import history_forget
 from harness.jobs.control.orphans import orphans_remove
+from harness.jobs.control.project_purging import projects_give_up, projects_purge
 from harness.jobs.models import Job, JobEvent, MetricPoint, ResourceSample
 from harness.jobs.past_predictions import predictions_forget
 from harness.pool.devices import devices_forget
@@ -42,8 +43,8 @@ _log = logging.getLogger(__name__)
 def retention() -> None:
     """Do all of it; each part stands alone."""
     parts = (
-        uploads_expire, jobs_purge, datasets_purge, contents_tidy, orphans_remove, samples_thin, sessions_expire,
-        devices_forget, predictions_forget, history_forget, live_streams_expire,
+        uploads_expire, projects_give_up, jobs_purge, projects_purge, datasets_purge, contents_tidy, orphans_remove,
+        samples_thin, sessions_expire, devices_forget, predictions_forget, history_forget, live_streams_expire,
     )  # fmt: skip
     for part in parts:
         try:
@@ -72,8 +73,8 @@ def jobs_purge() -> int:
 
 
 def jobs_purge_asked() -> None:
-    """Delete what people have given up, and what they give up meanwhile."""
-    while jobs_purge():
+    """Delete what people have given up, and what they give up meanwhile: jobs, and whole projects."""
+    while projects_give_up() + jobs_purge() + projects_purge():
         pass
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth import update_session_auth_hash
+from django.contrib.auth import logout, update_session_auth_hash
 from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.contrib.auth.views import LoginView, LogoutView, PasswordChangeView
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
@@ -14,15 +14,16 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 
+from harness.accounts.leaving import user_delete
 from harness.accounts.models import User
 from harness.accounts.second_factor import second_factor_get
 from harness.accounts.selectors import project_get, project_list, token_list
 from harness.accounts.services import token_create, token_revoke, user_update
 from harness.accounts.sessions import session_end, session_list, session_moved, sessions_end
 from harness.accounts.time_zone import browser_time_zone_name, browser_time_zone_note, time_zone_choose
-from harness.errors import Invalid
+from harness.errors import Conflict, Invalid
 from harness.pages.forms import TimeZoneForm, TokenForm
-from harness.pages.signin_forms import NewPasswordForm, SignInForm
+from harness.pages.signin_forms import AccountEndForm, NewPasswordForm, SignInForm
 from harness.pages.views.second_factor import half_way
 from harness.pages.web import change, next_address, page, person, show
 
@@ -180,3 +181,23 @@ def sessions_out(request: HttpRequest) -> HttpResponseBase:
         done="You are signed out everywhere else. API tokens stay valid.",
         to=reverse("account"),
     )
+
+
+@page("GET", "HEAD", "POST")
+def account_end(request: HttpRequest) -> HttpResponseBase:
+    """Delete one's own account, by the password and with a second factor by its code."""
+    user = person(request)
+    form, problem = AccountEndForm(request, request.POST or None), None
+    if request.method == "POST" and form.is_valid():
+        try:
+            user_delete(actor=user, user=user, is_proven=True)
+        except Conflict as error:
+            problem = error
+        else:
+            logout(request)
+            messages.success(request, "Your account is deleted.")
+            return redirect("login")
+    status = 200 if request.method != "POST" else problem.status if problem else Invalid.status
+    response = show(request, "accounts/delete.html", {"form": form, "problem": problem}, status=status)
+    response["Cache-Control"] = "no-store"
+    return response

@@ -5,12 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TypedDict
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 
 from harness.accounts.access import project_refused, require, require_admin
+from harness.accounts.leaving import user_delete
 from harness.accounts.models import Role, User
 from harness.accounts.second_factor import second_factor_remove
 from harness.accounts.selectors import membership_list, project_get, project_list, user_get, user_list
@@ -23,7 +25,16 @@ from harness.accounts.services import (
     user_update,
 )
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
-from harness.pages.forms import MemberForm, ProjectForm, UserForm
+from harness.jobs.project_trash import (
+    ProjectHolds,
+    project_any,
+    project_delete,
+    project_holds,
+    project_purge,
+    project_restore,
+    projects_trashed,
+)
+from harness.pages.forms import DeleteForm, MemberForm, ProjectForm, UserForm
 from harness.pages.person_acts import PersonAct, person_acts
 from harness.pages.web import can, change, page, person, show
 from harness.storage.use import storage_of
@@ -44,6 +55,8 @@ def _projects(
         "form": ProjectForm(),
         "no_more": project_refused(user),
         "people": _people(user) if user.is_superuser else None,
+        "trashed": projects_trashed(user=user),
+        "trash_days": settings.TRASH_DAYS,
         "user_form": user_form,
         "made": made,
         "secret": secret,
@@ -91,8 +104,8 @@ _STANDINGS: dict[str, tuple[_Standing, str]] = {
 
 @page("POST")
 def user_act(request: HttpRequest, username: str, action: str) -> HttpResponseBase:
-    """End a person's access, give it back, make them an admin or no longer, remove their second factor, or give them a
-    new password, shown in this answer and nowhere else."""
+    """End a person's access, give it back, make them an admin or no longer, remove their second factor, delete
+    their account, or give them a new password, shown in this answer and nowhere else."""
     actor = person(request)
     require_admin(actor)
     user = user_get(username=username, disabled=True)
@@ -103,6 +116,9 @@ def user_act(request: HttpRequest, username: str, action: str) -> HttpResponseBa
         done = f"{username} now signs in with the password alone."
         remove = partial(second_factor_remove, actor=actor, user=user)
         return change(request, remove, done=done, to=reverse("project_list"))
+    if action == "delete":
+        done = f"The account of {username} is deleted. What they made is shown as by a deleted person."
+        return change(request, partial(user_delete, actor=actor, user=user), done=done, to=reverse("project_list"))
     if action not in _STANDINGS:
         raise NotFound("There is no such action.")
     standing, done = _STANDINGS[action]
@@ -174,3 +190,65 @@ def member_remove(request: HttpRequest, slug: str, username: str) -> HttpRespons
         to=reverse("project_list") if username == user.username else reverse("project_page", args=[slug]),
         failed_to=reverse("project_page", args=[slug]),
     )
+
+
+@page("GET", "HEAD", "POST")
+def project_end(request: HttpRequest, slug: str) -> HttpResponseBase:
+    """What the project holds, and deleting it by typing its name."""
+    user = person(request)
+    project = project_get(user=user, slug=slug)
+    require(user, project, Role.ADMIN)
+    form, problem = DeleteForm(request.POST or None), None
+    if request.method == "POST" and form.is_valid():
+        try:
+            project_delete(user=user, project=project, name=form.cleaned_data["name"])
+        except Invalid as error:
+            form.add_error("name", error.message)
+        except Conflict as error:
+            problem = error
+        else:
+            messages.success(request, f"{project.name} is in the trash.", extra_tags="It can be restored below.")
+            return redirect("project_list")
+    holds = project_holds(user=user, project=project)
+    context = {
+        "project": project,
+        "holds": holds,
+        "rows": _hold_rows(holds),
+        "form": form,
+        "problem": problem,
+        "trash_days": settings.TRASH_DAYS,
+    }
+    status = 200 if request.method != "POST" else problem.status if problem else Invalid.status
+    return show(request, "projects/delete.html", context, nav="projects", status=status)
+
+
+@page("POST")
+def project_trash_act(request: HttpRequest, slug: str, action: str) -> HttpResponseBase:
+    """Take a project out of the trash, or delete it for good."""
+    user = person(request)
+    project = project_any(user=user, slug=slug)
+    acts = {
+        "restore": (project_restore, f"{project.name} is restored. Its reservations ended when it was deleted."),
+        "purge": (project_purge, f"{project.name} is being deleted for good."),
+    }
+    if action not in acts:
+        raise NotFound("There is no such action.")
+    act, done = acts[action]
+    return change(request, lambda: act(user=user, project=project), done=done, to=reverse("project_list"))
+
+
+def _hold_rows(holds: ProjectHolds) -> list[tuple[str, int, int | None]]:
+    """(Words, how many, bytes where there are some)."""
+    use = holds.use
+    run_bytes = use.checkpoint_bytes + use.result_bytes + use.other_bytes
+    return [
+        (f"Jobs, of them {holds.drafts:,} drafts", holds.jobs, run_bytes),
+        ("Datasets and weights files", holds.datasets + holds.weights, use.dataset_bytes),
+        ("Unfinished uploads", holds.uploads, use.upload_bytes),
+        ("Memberships", holds.members, None),
+        ("API tokens for this project", holds.tokens, None),
+        ("Reservations", holds.reservations, None),
+        ("Quotas", holds.quotas, None),
+        ("Shared views", holds.saved_views, None),
+        ("Notifications sent or waiting", holds.notifications, None),
+    ]

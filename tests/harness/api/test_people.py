@@ -44,3 +44,15 @@ def test_whoever_leaves_a_project_may_write_their_own_name_in_any_case(
     mate = bearer(people.mate, "admin")
     assert mate.delete(f"{API}/projects/{people.project.slug}/members/MATE").status_code == 200
     assert not people.project.memberships.filter(user=people.mate).exists()
+
+
+def test_an_admin_deletes_somebody_but_not_themselves(admin: Client, people: SimpleNamespace) -> None:
+    gone = admin.delete(f"{API}/users/mate")
+    assert gone.json() == {"shown_as": f"deleted-person-{people.mate.pk}"}
+    assert "mate" not in {one["username"] for one in admin.get(f"{API}/users").json()["items"]}
+    assert admin.delete(f"{API}/users/mate").status_code == 404
+    User.objects.filter(pk=people.viewer.pk).update(is_superuser=True)
+    own = admin.delete(f"{API}/users/admin")
+    assert own.status_code == 403 and "Account" in own.json()["error"]["hint"]
+    last = admin.delete(f"{API}/users/owner")
+    assert last.status_code == 409 and last.json()["error"]["code"] == "last_admin"

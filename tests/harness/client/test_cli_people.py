@@ -72,3 +72,15 @@ def test_an_admin_removes_a_second_factor_that_is_lost(
     assert not TOTPDevice.objects.exists()
     again = dlh("people", "second-factor", "mate", "--remove")
     assert again.code != 0 and "has no second factor" in again.err
+
+
+@pytest.mark.usefixtures("admin")
+def test_an_account_is_deleted_once_somebody_says_so(dlh: Dlh, portal: SimpleNamespace) -> None:
+    unasked = dlh("people", "rm", "mate")
+    assert unasked.code == 2 and "--yes" in unasked.err and User.objects.filter(username="mate").exists()
+    pk = User.objects.get(username="mate").pk
+    assert f"shown as by deleted-person-{pk}" in dlh("people", "rm", "mate", "--yes").out
+    assert "mate" not in dlh("people").out and dlh("people", "rm", "mate", "-y").code == 3
+    refused = dlh("people", "rm", "owner", "--yes", "--json")
+    assert refused.code == 2 and refused.json["error"]["code"] == "last_admin"
+    assert works(portal)

@@ -87,3 +87,18 @@ def test_whoever_may_create_no_further_project_is_told(dlh: Dlh, portal: SimpleN
     settings.PROJECTS_MAX = 0
     refused = dlh("projects", "add", "Small things")
     assert refused.code != 0 and "Only admins of the installation" in refused.err
+
+
+def test_a_project_is_deleted_by_its_name_restored_and_deleted_for_good(dlh: Dlh, portal: SimpleNamespace) -> None:
+    made = dlh("projects", "add", "Small things", "--json").json["slug"]
+    unasked = dlh("projects", "rm", made)
+    assert unasked.code == 2 and "--name NAME" in unasked.err and "On the disk" in unasked.out
+    wrong = dlh("projects", "rm", made, "--name", "small")
+    assert wrong.code == 2 and "Small things" in wrong.err
+    assert "dlh projects restore small-things" in dlh("projects", "rm", made, "--name", "Small things").out
+    assert made not in dlh("projects").out and made in dlh("projects", "trash").out
+    assert "Small things is restored" in dlh("projects", "restore", made).out
+    assert made in dlh("projects").out and dlh("projects", "trash", "--json").json == []
+    gone = dlh("projects", "rm", made, "--name", "Small things", "--forever", "--json").json
+    assert gone["jobs"] == 0 and gone["members"] == 1
+    assert dlh("projects", "restore", made).code == 3
