@@ -5,12 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TypedDict
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 
 from harness.accounts.access import project_refused, require, require_admin
+from harness.accounts.identities import identity_allow, identity_unlink
 from harness.accounts.models import Role, User
 from harness.accounts.second_factor import second_factor_remove
 from harness.accounts.selectors import membership_list, project_get, project_list, user_get, user_list
@@ -43,7 +45,9 @@ def _projects(
         "projects": project_list(user=user),
         "form": ProjectForm(),
         "no_more": project_refused(user),
-        "people": [(each, person_acts(each, actor=user)) for each in user_list(user=user)] if user.is_superuser else None,
+        "people": [(each, person_acts(each, actor=user)) for each in user_list(user=user)]
+        if user.is_superuser
+        else None,
         "user_form": user_form,
         "made": made,
         "secret": secret,
@@ -87,8 +91,8 @@ _STANDINGS: dict[str, tuple[_Standing, str]] = {
 
 @page("POST")
 def user_act(request: HttpRequest, username: str, action: str) -> HttpResponseBase:
-    """End a person's access, give it back, make them an admin or no longer, remove their second factor, or give them a
-    new password, shown in this answer and nowhere else."""
+    """End a person's access, give it back, make them an admin or no longer, remove their second factor, allow a link to
+    the identity provider, or give them a new password, shown in this answer and nowhere else."""
     actor = person(request)
     require_admin(actor)
     user = user_get(username=username, disabled=True)
@@ -99,6 +103,12 @@ def user_act(request: HttpRequest, username: str, action: str) -> HttpResponseBa
         done = f"{username} now signs in with the password alone."
         remove = partial(second_factor_remove, actor=actor, user=user)
         return change(request, remove, done=done, to=reverse("project_list"))
+    if action == "unlink" and settings.OIDC:
+        unlink = partial(identity_unlink, actor=actor, user=user, oidc=settings.OIDC)
+        return change(request, unlink, done=f"{username} is no longer linked.", to=reverse("project_list"))
+    if action == "allow-link" and settings.OIDC:
+        done = f"{username} is linked when they next sign in at the identity provider, within 7 days."
+        return change(request, partial(identity_allow, actor=actor, user=user), done=done, to=reverse("project_list"))
     if action not in _STANDINGS:
         raise NotFound("There is no such action.")
     standing, done = _STANDINGS[action]
