@@ -213,11 +213,11 @@ def _ca_file(name: str) -> str:
     return path
 
 
-_SERVING = ("DLH_S3_", "DLH_SMTP_")
+_SERVING = ("DLH_S3_", "DLH_SMTP_", "DLH_OIDC_")
 
 
 def without_serving(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment for whoever must sign in neither at the object store nor at the mail server: nodes."""
+    """The environment for whoever must sign in at no object store, mail server or identity provider: nodes."""
     return {name: value for name, value in environment.items() if not name.startswith(_SERVING)}
 
 

@@ -9,6 +9,8 @@ _INDENT = "    "
 _NO_BREAK = "\u00a0"
 """Within our own sizes and times."""
 
+ANSWERS = "/login/provider/back?"
+
 
 class PlainLines(logging.Formatter):
     """One line a record; a traceback follows it, each of its lines indented."""
@@ -24,6 +26,19 @@ class PlainLines(logging.Formatter):
     def formatStack(self, stack_info: str) -> str:
         """Where the record was made."""
         return _indented(super().formatStack(stack_info))
+
+
+class WithoutCodes(logging.Filter):
+    """Of the server's line for an answer of the identity provider: not its query, which has a code to sign in by."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Lets every line pass. uvicorn's has client, method, path with query, version, status."""
+        if isinstance(record.args, tuple):
+            record.args = tuple(
+                one.partition("?")[0] if isinstance(one, str) and one.startswith(ANSWERS) else one
+                for one in record.args
+            )
+        return True
 
 
 def escaped(text: str) -> str:

@@ -24,6 +24,7 @@ from harness.env import (
     second_factor,
     secret_read_or_make,
 )
+from harness.env_oidc import oidc_settings
 from harness.env_smtp import smtp_settings
 from harness.store import StorePaths
 
@@ -131,6 +132,8 @@ LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login"
 SECOND_FACTOR = second_factor()
 """Who must have a second factor: nobody, admins or all."""
+OIDC = oidc_settings()
+"""The identity provider that people sign in by; None: by password alone."""
 OTP_TOTP_ISSUER = "Deep learning harness"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
@@ -224,11 +227,14 @@ LOGGING = {
         "line": {"()": "harness.log_lines.PlainLines", "format": "%(asctime)s %(levelname)s %(name)s %(message)s"}
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "filters": {"without_codes": {"()": "harness.log_lines.WithoutCodes"}},
     "root": {"handlers": ["stderr"], "level": env_choice("DLH_LOG_LEVEL", LOG_LEVELS)},
     "loggers": {
         # The beat's ticks, several a second, would bury everything else.
         **{name: {"level": "WARNING"} for name in ("celery.beat", "celery.worker.strategy", "celery.app.trace")},
         # Its own handlers write lines without a time, whatever the level.
-        **dict.fromkeys(("uvicorn", "uvicorn.error", "uvicorn.access"), _THROUGH_ROOT),
+        **dict.fromkeys(("uvicorn", "uvicorn.error"), _THROUGH_ROOT),
+        "uvicorn.access": {**_THROUGH_ROOT, "filters": ["without_codes"]},
+        "httpx": {"level": "WARNING"},
     },
 }

@@ -2,7 +2,8 @@
 # Makes the secrets of a compose installation, once:  deploy/compose/secrets.sh [FOLDER [NODE...]]   (else secrets/ beside it)
 # Random, one file each. A file that is there stays as it is. FOLDER/nodes/ has one for each node with a cache of its own:
 # cache-1 (the profile `cache`), and the nodes named here; `prepare` lets in whoever has a file there.
-# s3_key and s3_secret (object-store.yaml) come from your object store, smtp_password (notify.yaml) from your mail server:
+# s3_key and s3_secret (object-store.yaml) come from your object store, smtp_password (notify.yaml) from your mail server,
+# oidc_client_secret (sign-in.yaml) from your identity provider:
 # put them in, run this again for their rights.
 set -eu
 folder=${1:-$(cd "$(dirname "$0")" && pwd)/secrets}

@@ -24,6 +24,7 @@ def browser_seen(request: HttpRequest, user_id: Any) -> None:
 
 def signed_in(*, request: HttpRequest, user: User, **_: Any) -> None:
     """Receiver of `user_logged_in`."""
+    request.session.set_expiry(None)  # who began a sign-in elsewhere before had a short one
     browser_seen(request, user.pk)
 
 

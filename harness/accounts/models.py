@@ -19,6 +19,8 @@ class User(AbstractUser):
     """As the browser they used last tells it."""
     deleted_at = models.DateTimeField(null=True, blank=True)
     """The account was deleted: the row stays for what it made, without anything of the person (`leaving`)."""
+    link_allowed_until = models.DateTimeField(null=True, blank=True)
+    """Until then the provider's person with this account's e-mail address, if verified, may take it as theirs, once."""
 
 
 class Role(models.TextChoices):
@@ -96,6 +98,24 @@ class ApiToken(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
+
+
+class Identity(models.Model):
+    """A person of an identity provider who signs in as a user: known by issuer and subject, never by an address."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="identities")
+    issuer = models.CharField(max_length=255)
+    subject = models.CharField(max_length=255)
+    created_at = models.DateTimeField(auto_now_add=True)
+    used_at = models.DateTimeField(null=True, blank=True)
+    made_admin = models.BooleanField(default=False)
+    """The provider's group made the user an admin, who is none any more on leaving it."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["issuer", "subject"], name="identity_of_one_user"),
+            models.UniqueConstraint(fields=["user", "issuer"], name="one_identity_per_issuer"),
+        ]
 
 
 class RecoveryCode(models.Model):

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from django.db.models import Count, Max, Q, QuerySet
+from django.conf import settings
+from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from harness.accounts.access import (
@@ -19,7 +20,7 @@ from harness.accounts.access import (
     token_of,
     visible_projects,
 )
-from harness.accounts.models import ApiToken, Membership, Project, Role, User
+from harness.accounts.models import ApiToken, Identity, Membership, Project, Role, User
 from harness.accounts.names import name_meant
 from harness.accounts.second_factor import with_second_factor
 from harness.accounts.services import TOKEN_PREFIX, token_digest
@@ -104,7 +105,9 @@ def user_list(*, user: User) -> QuerySet[User]:
 
 
 def _users() -> QuerySet[User]:
-    return with_second_factor(User.objects.filter(deleted_at=None).annotate(token_used_at=Max("tokens__last_used_at")))
+    linked = Exists(Identity.objects.filter(user=OuterRef("pk"), issuer=settings.OIDC.issuer if settings.OIDC else ""))
+    rows = User.objects.filter(deleted_at=None).annotate(token_used_at=Max("tokens__last_used_at"), has_identity=linked)
+    return with_second_factor(rows)
 
 
 def user_seen_at(user: User) -> datetime | None:

@@ -32,11 +32,14 @@ def client_address(request: HttpRequest) -> str:
     return forwarded.rpartition(",")[2].strip() or str(request.META.get("REMOTE_ADDR", ""))
 
 
-def signin_wait(*, name: str, address: str) -> timedelta | None:
-    """How long this name must wait at this address; None: it may try."""
+def signin_wait(*, name: str | None, address: str) -> timedelta | None:
+    """How long this name must wait at this address; None: it may try. Without a name the address alone counts."""
     recent = SignInFailure.objects.filter(at__gt=timezone.now() - WINDOW).order_by("-at")
-    of_name, from_there = Q(name=_name(name)), Q(address=_place(address))
-    limits = ((of_name & from_there, TRIES_PER_ADDRESS), (from_there, TRIES_FROM_ADDRESS), (of_name, TRIES_PER_NAME))
+    from_there = Q(address=_place(address))
+    limits = [(from_there, TRIES_FROM_ADDRESS)]
+    if name is not None:
+        of_name = Q(name=_name(name))
+        limits += [(of_name & from_there, TRIES_PER_ADDRESS), (of_name, TRIES_PER_NAME)]
     waits = []
     for which, tries in limits:
         rows = recent.filter(which)

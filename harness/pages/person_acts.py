@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from django.conf import settings
+
 from harness.accounts.models import User
 
 
@@ -29,6 +31,18 @@ _SECOND_FACTOR: Final = PersonAct(
     words="Remove second factor",
     label="Remove the second factor of {}",
     confirm="{} will sign in with the password alone. Make sure they asked.",
+)
+_LINK: Final = PersonAct(
+    action="allow-link",
+    words="Allow link",
+    label="Allow {} to be linked to the identity provider",
+    confirm="For 7 days, whoever signs in at the provider with the verified e-mail address of {} takes this account.",
+)
+_UNLINK: Final = PersonAct(
+    action="unlink",
+    words="Remove link",
+    label="Remove the link of {} to the identity provider",
+    confirm="{} is signed out and needs a password, or a new link, to sign in.",
 )
 _NO_ADMIN: Final = PersonAct(
     action="no-admin",
@@ -66,8 +80,15 @@ def person_acts(person: User, *, actor: User) -> list[PersonAct]:
         acts = [_ENABLE, _DELETE]
     else:
         second_factor = [_SECOND_FACTOR] if getattr(person, "has_second_factor", False) else []
-        acts = [_PASSWORD, *second_factor, _NO_ADMIN if person.is_superuser else _ADMIN, _DISABLE, _DELETE]
+        standing = _NO_ADMIN if person.is_superuser else _ADMIN
+        acts = [_PASSWORD, *second_factor, *_link_act(person), standing, _DISABLE, _DELETE]
     return [_named(act, person.username) for act in acts]
+
+
+def _link_act(person: User) -> list[PersonAct]:
+    if settings.OIDC and getattr(person, "has_identity", False):
+        return [_UNLINK]
+    return [_LINK] if settings.OIDC and person.email else []
 
 
 def _named(act: PersonAct, username: str) -> PersonAct:

@@ -7,9 +7,11 @@ from datetime import timedelta
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.http import HttpRequest
 
+from harness.accounts.identities import may_use_password
 from harness.accounts.models import User
 from harness.accounts.names import name_meant
 from harness.accounts.second_factor import second_factor_get, second_factor_verify
@@ -17,7 +19,8 @@ from harness.accounts.signin import client_address, signin_failed, signin_succee
 from harness.pages.forms import Tabler
 
 
-def _minutes(wait: timedelta) -> int:
+def minutes(wait: timedelta) -> int:
+    """As people are told how long to wait."""
     return max(1, math.ceil(wait.total_seconds() / 60))
 
 
@@ -30,7 +33,7 @@ class SignInForm(AuthenticationForm):
         address = client_address(self.request) if self.request else ""
         wait = signin_wait(name=name, address=address)
         if wait is not None:
-            raise forms.ValidationError(f"{_minutes(wait)} min", code="wait")
+            raise forms.ValidationError(f"{minutes(wait)} min", code="wait")
         if name:  # whosever it is, so that none takes longer
             self.cleaned_data["username"] = name_meant(name)
         try:
@@ -39,6 +42,10 @@ class SignInForm(AuthenticationForm):
             signin_failed(name=name, address=address)
             raise
         user = self.get_user()
+        if isinstance(user, User) and not may_use_password(user, settings.OIDC):
+            # In the words of a wrong password: the page tells everybody alike to take the other way.
+            signin_failed(name=name, address=address)
+            raise self.get_invalid_login_error()
         if not (isinstance(user, User) and second_factor_get(user)):  # else after the code, or guesses start anew
             signin_succeeded(name=name, address=address)
         return cleaned
@@ -89,7 +96,7 @@ def _own_password(request: HttpRequest, password: str) -> str:
     name, address = user.get_username(), client_address(request)
     wait = signin_wait(name=name, address=address)
     if wait is not None:
-        raise forms.ValidationError(f"Too many wrong attempts. Try again in {_minutes(wait)} min.")
+        raise forms.ValidationError(f"Too many wrong attempts. Try again in {minutes(wait)} min.")
     if not user.check_password(password):
         signin_failed(name=name, address=address)
         raise forms.ValidationError("That is not your password.")

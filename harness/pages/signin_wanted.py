@@ -25,7 +25,9 @@ from harness.trouble import trouble_page
 SHOWN = "second_factor"
 """Key of a session in which a code was shown: of which app (`second_factor_id`). One that was set up since has shown
 none here."""
-_OPEN = frozenset({"login", "login_code", "logout"})
+BY_PROVIDER = "by_provider"
+"""Key of a session that the identity provider's sign-in began: it counts in place of password and second factor."""
+_OPEN = frozenset({"login", "login_code", "logout", "provider_start", "provider_back"})
 _SETTING_UP = frozenset({"second_factor", "second_factor_add"})
 _PASSWORD = "password_change"  # noqa: S105  (a page's name)
 
@@ -51,6 +53,8 @@ class SignInMiddleware(MiddlewareMixin):
 
 
 def _held(request: HttpRequest, user: User, name: str) -> HttpResponseBase | None:
+    if request.session.get(BY_PROVIDER):
+        return None
     wants_factor = settings.SECOND_FACTOR == "all" or (settings.SECOND_FACTOR == "admins" and user.is_superuser)
     factor = second_factor_id(user) if wants_factor else ""
     if factor and request.session.get(SHOWN) != factor and name not in _SETTING_UP:

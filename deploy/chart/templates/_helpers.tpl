@@ -84,6 +84,24 @@ counts, also with 0 or an empty text, which `merge` takes for nothing. */}}
 {{- end }}
 {{- end }}
 {{- end }}
+{{- with .Values.signIn }}
+{{- if .issuer }}
+- {name: DLH_OIDC_ISSUER, value: {{ .issuer | quote }}}
+- {name: DLH_OIDC_CLIENT_ID, value: {{ .clientId | quote }}}
+{{- if $.Values.secrets.oidcClientSecret }}
+- {name: DLH_OIDC_CLIENT_SECRET_FILE, value: /run/secrets/dlh/oidc_client_secret}
+{{- end }}
+- {name: DLH_OIDC_SCOPES, value: {{ .scopes | quote }}}
+- {name: DLH_OIDC_NAME_CLAIM, value: {{ .nameClaim | quote }}}
+- {name: DLH_OIDC_GROUPS_CLAIM, value: {{ .groupsClaim | quote }}}
+- {name: DLH_OIDC_ALLOWED_DOMAINS, value: {{ .allowedDomains | join "," | quote }}}
+- {name: DLH_OIDC_ALLOWED_GROUPS, value: {{ .allowedGroups | join "," | quote }}}
+- {name: DLH_OIDC_ADMIN_GROUP, value: {{ .adminGroup | quote }}}
+- {name: DLH_OIDC_NEW_ACCOUNTS, value: {{ ternary "1" "0" .newAccounts | quote }}}
+- {name: DLH_OIDC_LABEL, value: {{ .label | quote }}}
+- {name: DLH_OIDC_EMERGENCY_ADMIN, value: {{ .emergencyAdmin | quote }}}
+{{- end }}
+{{- end }}
 - {name: DLH_FETCHES_AT_ONCE, value: {{ .Values.fetches.atOnce | toString | quote }}}
 - {name: DLH_FETCH_NETWORKS, value: {{ .Values.fetches.networks | join "," | quote }}}
 - {name: DLH_WEBHOOK_NETWORKS, value: {{ .Values.webhooks.networks | join "," | quote }}}
@@ -191,6 +209,9 @@ counts, also with 0 or an empty text, which `merge` takes for nothing. */}}
 {{- end }}
 {{- if .Values.smtp.user }}
 {{- $keys = append $keys "smtpPassword" }}
+{{- end }}
+{{- if and .Values.signIn.issuer .Values.secrets.oidcClientSecret }}
+{{- $keys = append $keys "oidcClientSecret" }}
 {{- end }}
 {{- include "dlh.volumes" (dict "root" . "secrets" $keys "store" true) }}
 {{- include "dlh.caVolumes" . }}

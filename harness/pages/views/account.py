@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import logout, update_session_auth_hash
 from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
@@ -14,6 +15,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 
+from harness.accounts.identities import identity_of, may_use_password
 from harness.accounts.leaving import user_delete
 from harness.accounts.models import User
 from harness.accounts.second_factor import second_factor_get
@@ -23,7 +25,7 @@ from harness.accounts.sessions import session_end, session_list, session_moved, 
 from harness.accounts.time_zone import browser_time_zone_name, browser_time_zone_note, time_zone_choose
 from harness.errors import Conflict, Invalid
 from harness.pages.forms import TimeZoneForm, TokenForm
-from harness.pages.signin_forms import AccountEndForm, NewPasswordForm, SignInForm
+from harness.pages.signin_forms import AccountEndForm, NewPasswordForm, PasswordForm, SignInForm
 from harness.pages.views.second_factor import half_way
 from harness.pages.web import change, next_address, page, person, show
 
@@ -34,6 +36,10 @@ class SignIn(LoginView):
     template_name = "accounts/login.html"
     authentication_form = SignInForm
     redirect_authenticated_user = True
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """With the identity provider, where there is one."""
+        return {**super().get_context_data(**kwargs), "oidc": settings.OIDC}
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         """In, or where the person has a second factor on to its code."""
@@ -82,11 +88,22 @@ class PasswordChange(PasswordChangeView):
 @page("GET", "HEAD")
 def account(request: HttpRequest) -> HttpResponseBase:
     """The person's tokens and a form for a new one."""
-    return _account(request, TokenForm())
+    return account_page(request)
 
 
-def _account(request: HttpRequest, form: TokenForm, secret: str = "", status: int = 200) -> HttpResponseBase:
+def account_page(
+    request: HttpRequest,
+    *,
+    form: TokenForm | None = None,
+    secret: str = "",
+    link_form: PasswordForm | None = None,
+    unlink_form: PasswordForm | None = None,
+    may_link: bool = False,
+    status: int = 200,
+) -> HttpResponseBase:
+    """The page, after a form of it was refused or done."""
     user = person(request)
+    form = form or TokenForm()
     form.set_projects(project_list(user=user))
     context = {
         "tokens": token_list(user=user),
@@ -96,6 +113,12 @@ def _account(request: HttpRequest, form: TokenForm, secret: str = "", status: in
         "has_second_factor": second_factor_get(user) is not None,
         "sessions": session_list(user=user),
         "session_key": request.session.session_key,
+        "has_password": may_use_password(user, settings.OIDC),
+        "oidc": settings.OIDC,
+        "identity": identity_of(user, settings.OIDC),
+        "link_form": link_form or PasswordForm(request, prefix="link"),
+        "unlink_form": unlink_form or PasswordForm(request, prefix="unlink"),
+        "may_link": may_link,
     }
     response = show(request, "accounts/account.html", context, status=status)
     response["Cache-Control"] = "no-store"
@@ -134,7 +157,7 @@ def token_add(request: HttpRequest) -> HttpResponseBase:
     form = TokenForm(request.POST)
     form.set_projects(project_list(user=user))
     if not form.is_valid():
-        return _account(request, form, status=422)
+        return account_page(request, form=form, status=422)
     wish = form.cleaned_data
     project = project_get(user=user, slug=wish["project"]) if wish["project"] else None
     expires_at = timezone.now() + timedelta(days=wish["days"]) if wish["days"] else None
@@ -144,8 +167,8 @@ def token_add(request: HttpRequest) -> HttpResponseBase:
         )
     except Invalid as error:
         form.add_error(None, f"{error.message} {error.hint}")
-        return _account(request, form, status=422)
-    return _account(request, TokenForm(), secret=text)
+        return account_page(request, form=form, status=422)
+    return account_page(request, secret=text)
 
 
 @page("POST")

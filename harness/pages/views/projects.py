@@ -12,6 +12,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from harness.accounts.access import project_refused, require, require_admin
+from harness.accounts.identities import identity_allow, identity_unlink
 from harness.accounts.leaving import user_delete
 from harness.accounts.models import Role, User
 from harness.accounts.second_factor import second_factor_remove
@@ -105,7 +106,8 @@ _STANDINGS: dict[str, tuple[_Standing, str]] = {
 @page("POST")
 def user_act(request: HttpRequest, username: str, action: str) -> HttpResponseBase:
     """End a person's access, give it back, make them an admin or no longer, remove their second factor, delete
-    their account, or give them a new password, shown in this answer and nowhere else."""
+    their account, allow or end a link to the identity provider, or give them a new password, shown in this answer and
+    nowhere else."""
     actor = person(request)
     require_admin(actor)
     user = user_get(username=username, disabled=True)
@@ -119,6 +121,12 @@ def user_act(request: HttpRequest, username: str, action: str) -> HttpResponseBa
     if action == "delete":
         done = f"The account of {username} is deleted. What they made is shown as by a deleted person."
         return change(request, partial(user_delete, actor=actor, user=user), done=done, to=reverse("project_list"))
+    if action == "unlink" and settings.OIDC:
+        unlink = partial(identity_unlink, actor=actor, user=user, oidc=settings.OIDC)
+        return change(request, unlink, done=f"{username} is no longer linked.", to=reverse("project_list"))
+    if action == "allow-link" and settings.OIDC:
+        done = f"{username} is linked when they next sign in at the identity provider, within 7 days."
+        return change(request, partial(identity_allow, actor=actor, user=user), done=done, to=reverse("project_list"))
     if action not in _STANDINGS:
         raise NotFound("There is no such action.")
     standing, done = _STANDINGS[action]

@@ -15,6 +15,7 @@ LOADS = {
     "assert {'control.tick', 'control.calibration_fit'} <= set(app.tasks)",
 }
 LATER = {"scipy", "sklearn", "polars", "pyarrow", "torch", "onnx", "onnxruntime", "onnxscript"}
+LATER |= {"joserfc", "cryptography.hazmat"}  # of the first sign-in by an identity provider
 PAGES = {"harness.api.routes", "harness.pages.urls"}
 
 

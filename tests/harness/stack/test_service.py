@@ -30,6 +30,7 @@ def test_the_unit_runs_the_stack_of_this_home_with_these_settings(
     [
         ("DLH_SECRET_KEY", "x" * 50),
         ("DLH_SMTP_PASSWORD", "x"),
+        ("DLH_OIDC_CLIENT_SECRET", "x"),
         ("DLH_S3_KEY", "x"),
         ("DLH_DATABASE_URL", "postgres://dlh:secret@host/dlh"),
         ("REDIS_URL", "redis://:secret@host:6379/0"),
