@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 from django.db.models import Prefetch
@@ -19,6 +20,19 @@ from harness.pool.services import pool_setting_get
 
 _DEFAULT_CORES = 2
 _DEFAULT_MEMORY_BYTES = 4 << 30
+
+
+class DeviceUse(StrEnum):
+    """What a device does: always exactly one of these."""
+
+    BUSY = "busy"
+    """A job holds it, whatever its node does."""
+    AWAY = "away"
+    """Its node drains or is down, or does not see it."""
+    RESERVED = "reserved"
+    """Idle, and kept for something."""
+    IDLE = "idle"
+    """A job could get it now."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +86,19 @@ class NodeRow:
     @property
     def busy(self) -> int:
         """Devices held by jobs."""
-        return sum(device.job_id is not None for device in self.devices)
+        return self.count(DeviceUse.BUSY)
+
+    def use_of(self, device: DeviceRow) -> DeviceUse:
+        """What one of its devices does."""
+        if device.job_id is not None:
+            return DeviceUse.BUSY
+        if self.state != NodeState.UP or device.away_s is not None:
+            return DeviceUse.AWAY
+        return DeviceUse.RESERVED if device.reserved else DeviceUse.IDLE
+
+    def count(self, use: DeviceUse) -> int:
+        """How many of its devices do that."""
+        return sum(self.use_of(device) is use for device in self.devices)
 
     @property
     def said(self) -> str:
@@ -94,26 +120,31 @@ class PoolOverview:
 
     @property
     def devices(self) -> int:
-        """All devices."""
+        """All devices: those that are busy, free, reserved or away."""
         return sum(len(node.devices) for node in self.nodes)
 
     @property
     def busy(self) -> int:
         """Devices held by jobs."""
-        return sum(node.busy for node in self.nodes)
+        return self._count(DeviceUse.BUSY)
 
     @property
     def free(self) -> int:
         """Devices a job could get now: idle ones of nodes that are up, without those that are reserved."""
-        up = (node for node in self.nodes if node.state == NodeState.UP)
-        idle = (device for node in up for device in node.devices if device.job_id is None and device.away_s is None)
-        return sum(not device.reserved for device in idle)
+        return self._count(DeviceUse.IDLE)
+
+    @property
+    def reserved(self) -> int:
+        """Devices that would be free, were they not reserved."""
+        return self._count(DeviceUse.RESERVED)
 
     @property
     def away(self) -> int:
         """Idle devices of nodes that drain or are down, and those that their nodes do not see."""
-        pairs = ((node, device) for node in self.nodes for device in node.devices if device.job_id is None)
-        return sum(node.state != NodeState.UP or device.away_s is not None for node, device in pairs)
+        return self._count(DeviceUse.AWAY)
+
+    def _count(self, use: DeviceUse) -> int:
+        return sum(node.count(use) for node in self.nodes)
 
 
 def pool_overview() -> PoolOverview:
