@@ -47,9 +47,9 @@ def supervisors(home: StackHome, node: str) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter(["cmdline"]):
         command = process.info["cmdline"] or []
-        if "worker.supervisor" in command and any(part.startswith(f"{home.jobs}/") for part in command):
-            if _started_with(process) == (str(home.root), node):
-                found.append(process)
+        of_store = "worker.supervisor" in command and any(part.startswith(f"{home.jobs}/") for part in command)
+        if of_store and _started_with(process) == (str(home.root), node):
+            found.append(process)
     return found
 
 

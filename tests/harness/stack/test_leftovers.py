@@ -71,9 +71,7 @@ def test_supervisors_of_this_home_only_are_found(home, sleeper, tmp_path):
 
 
 def test_a_run_of_a_joined_node_on_this_machine_goes_on_though_it_shares_the_store(home, sleeper, tmp_path):
-    ours = sleeper(
-        "-m", "worker.supervisor", f"{home.jobs}/abc", "1", DLH_HOME=str(home.root), DLH_NODE_NAME="node-1"
-    )
+    ours = sleeper("-m", "worker.supervisor", f"{home.jobs}/abc", "1", DLH_HOME=str(home.root), DLH_NODE_NAME="node-1")
     apart = {"DLH_HOME": str(tmp_path / "joined"), "DLH_NODE_NAME": "node-2"}
     beside = {"DLH_HOME": str(home.root), "DLH_NODE_NAME": "node-2"}
     joined = [sleeper("-m", "worker.supervisor", f"{home.jobs}/def", "1", **given) for given in (apart, beside)]
