@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -17,6 +18,7 @@ from harness.pool.idle_power import devices_idle_watts
 from harness.pool.models import Device, DeviceKind, Node, NodeState, PoolSetting
 from harness.pool.reservations import reservation_list
 from harness.pool.services import pool_setting_get
+from scheduler.kinds import declared_name
 
 _DEFAULT_CORES = 2
 _DEFAULT_MEMORY_BYTES = 4 << 30
@@ -108,6 +110,24 @@ class NodeRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class KindRow:
+    """All devices of one kind and model, and how many do what."""
+
+    kind: str
+    name: str
+    """As offers name it: a declared slowdown is part of it."""
+    busy: int
+    idle: int
+    reserved: int
+    away: int
+
+    @property
+    def devices(self) -> int:
+        """All of them."""
+        return self.busy + self.idle + self.reserved + self.away
+
+
+@dataclass(frozen=True, kw_only=True)
 class PoolOverview:
     """The whole pool at one moment."""
 
@@ -142,6 +162,26 @@ class PoolOverview:
     def away(self) -> int:
         """Idle devices of nodes that drain or are down, and those that their nodes do not see."""
         return self._count(DeviceUse.AWAY)
+
+    @property
+    def kinds(self) -> list[KindRow]:
+        """By kind and model."""
+        counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        for node in self.nodes:
+            for device in node.devices:
+                name = declared_name(device.model_name, device.slowdown)
+                counts[device.kind, name][node.use_of(device)] += 1
+        return [
+            KindRow(
+                kind=kind,
+                name=name,
+                busy=counted[DeviceUse.BUSY],
+                idle=counted[DeviceUse.IDLE],
+                reserved=counted[DeviceUse.RESERVED],
+                away=counted[DeviceUse.AWAY],
+            )
+            for (kind, name), counted in sorted(counts.items())
+        ]
 
     def _count(self, use: DeviceUse) -> int:
         return sum(node.count(use) for node in self.nodes)

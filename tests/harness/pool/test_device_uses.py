@@ -16,6 +16,7 @@ DEVICES = st.builds(
     kind=st.sampled_from(["cpu", "cuda"]),
     index=st.just(0),
     model_name=st.just("model"),
+    slowdown=st.sampled_from([1.0, 2.0]),
     memory_bytes=st.just(1 << 30),
     job_id=st.sampled_from([None, "job"]),
     job_name=st.none(),
@@ -48,6 +49,10 @@ def test_what_devices_do_adds_up_to_all_of_them(nodes: tuple[NodeRow, ...]) -> N
     assert pool.busy + pool.free + pool.reserved + pool.away == pool.devices
     counted = Counter(node.use_of(device) for node in nodes for device in node.devices)
     told = {DeviceUse.BUSY: pool.busy, DeviceUse.IDLE: pool.free, DeviceUse.RESERVED: pool.reserved}
+    kinds = pool.kinds
+    assert [sum(getattr(row, use) for row in kinds) for use in DeviceUse] == [counted[use] for use in DeviceUse]
+    assert sum(row.devices for row in kinds) == pool.devices
+    assert len({(row.kind, row.name) for row in kinds}) == len(kinds) <= 4
     assert all(counted[use] == count for use, count in told.items()) and counted[DeviceUse.AWAY] == pool.away
 
 
