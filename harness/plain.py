@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 DEPTH_MAX = 32
 INTEGER_MAX = 2**63 - 1
 """Larger whole numbers fit no column and no float that we compare them with."""
+
+NAME_MAX = 40
+"""Keys up to so many letters are looked at once."""
 
 
 def json_read(body: bytes | str) -> Any:
@@ -38,6 +42,9 @@ def plain(value: Any, depth: int = 0) -> Any:
 
     Raises `ValueError` for what is nested deeper than `DEPTH_MAX`.
     """
+    # Nearly all of what a large body holds, asked for first: offers have tens of thousands of values.
+    if type(value) is float and math.isfinite(value):
+        return value
     if isinstance(value, str):
         return text_plain(value)
     if isinstance(value, bool) or value is None:
@@ -49,10 +56,19 @@ def plain(value: Any, depth: int = 0) -> Any:
     if depth >= DEPTH_MAX:
         raise ValueError(f"nested deeper than {DEPTH_MAX}")
     if isinstance(value, dict):
-        return {text_plain(str(key)): plain(item, depth + 1) for key, item in value.items()}
+        return {_key(key): plain(item, depth + 1) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(item, depth + 1) for item in value]
     return text_plain(str(value))
+
+
+@lru_cache(maxsize=1024)  # bodies repeat the same few names
+def _name(key: str) -> str:
+    return text_plain(key)
+
+
+def _key(key: object) -> str:
+    return _name(key) if type(key) is str and len(key) <= NAME_MAX else text_plain(str(key))
 
 
 def value_at(body: Any, path: str) -> Any:
@@ -64,7 +80,8 @@ def value_at(body: Any, path: str) -> Any:
 
 def text_plain(text: str) -> str:
     """Text without NUL, which PostgreSQL refuses, and without lone surrogates, which cannot be encoded."""
-    text = text.replace("\0", "\ufffd")
+    if "\0" in text or type(text) is not str:
+        text = text.replace("\0", "\ufffd")
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

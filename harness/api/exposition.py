@@ -16,7 +16,7 @@ from prometheus_client.core import GaugeMetricFamily
 from harness.jobs.readers import reading_state
 from harness.jobs.selectors import jobs_by_state, oldest_queued_s, promises_at_risk_count
 from harness.pool.models import NodeState
-from harness.pool.selectors import DeviceRow, NodeRow, pool_overview
+from harness.pool.selectors import DeviceUse, NodeRow, pool_overview
 from harness.release import release
 
 Rows = Iterable[tuple[Sequence[str], float]]
@@ -24,7 +24,7 @@ Rows = Iterable[tuple[Sequence[str], float]]
 
 
 def exposition() -> bytes:
-    """All gauges as they stand now. What the broker would tell is left out while it does not answer."""
+    """All gauges as they stand now. What broker or store would tell is left out while they do not answer."""
     registry = CollectorRegistry()
     registry.register(_Gauges())
     return generate_latest(registry)
@@ -40,7 +40,7 @@ class _Gauges:
         yield from _of_nodes(nodes := pool_overview().nodes)
         yield from _of_devices(nodes)
         yield from _of_events()
-        yield _single("dlh_store_free_bytes", "Free space on the store's disk.", settings.STORE.free_bytes())
+        yield from _of_store()
 
 
 def _gauge(name: str, about: str, rows: Rows, labels: Sequence[str] = ()) -> GaugeMetricFamily:
@@ -74,23 +74,15 @@ def _of_devices(nodes: Iterable[NodeRow]) -> Iterator[GaugeMetricFamily]:
     idle_w: defaultdict[tuple[str, ...], float] = defaultdict(float)
     for node in nodes:
         for device in node.devices:
-            state = _state(node, device)
+            state = node.use_of(device)
             counts[node.name, device.kind, device.model_name, state] += 1
-            if state in ("idle", "reserved"):
+            if state in (DeviceUse.IDLE, DeviceUse.RESERVED):
                 idle_w[node.name, device.kind, device.model_name, device.idle_basis] += device.idle_w
     labels = ("node", "kind", "model")
     yield _gauge("dlh_devices", "Devices, by what they do.", counts.items(), (*labels, "state"))
     yield _gauge(
         "dlh_idle_power_watts", "What free devices draw, and what that rests on.", idle_w.items(), (*labels, "basis")
     )
-
-
-def _state(node: NodeRow, device: DeviceRow) -> str:
-    if device.job_id is not None:
-        return "busy"
-    if node.state != NodeState.UP or device.away_s is not None:
-        return "away"
-    return "reserved" if device.reserved else "idle"
 
 
 def _of_events() -> Iterator[GaugeMetricFamily]:
@@ -101,3 +93,13 @@ def _of_events() -> Iterator[GaugeMetricFamily]:
     yield _single("dlh_events_waiting", "Events of runs that control has not taken in yet.", reading.waiting)
     yield _single("dlh_events_behind_seconds", "Age of the oldest of them; 0: none.", reading.behind_s)
     yield _single("dlh_event_readers", "Control processes that took events in lately.", len(reading.readers))
+
+
+def _of_store() -> Iterator[GaugeMetricFamily]:
+    try:
+        free_bytes = settings.STORE.free_bytes()
+    except OSError:  # a shared file system that is gone: the rest is what an admin needs most now
+        free_bytes = None
+    yield _single("dlh_store_up", "Whether the store's disk answers.", float(free_bytes is not None))
+    if free_bytes is not None:
+        yield _single("dlh_store_free_bytes", "Free space on the store's disk.", free_bytes)

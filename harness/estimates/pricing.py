@@ -49,7 +49,7 @@ from scheduler.estimation.pipelines import PIPELINE, PIPELINES
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation, Estimate
-from scheduler.offers.mixtures import mixed_estimates
+from scheduler.offers.mixed_estimates import mixed_estimates
 from scheduler.offers.recommend import candidates, recommend
 from scheduler.offers.staged import UNASKED, is_unasked, why_staged, without_vain
 from scheduler.offers.values import Candidate, DeviceGroup, Offer, Wish

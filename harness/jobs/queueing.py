@@ -18,6 +18,7 @@ from harness.jobs.models import Job
 from harness.jobs.options import option_read, option_words, options_of
 from harness.jobs.queue_order import neighbours, queue_changed, shown_order
 from harness.jobs.quota_use import borrowers
+from harness.jobs.starts import reads_apart, start_times
 from harness.jobs.states import job_note
 from harness.pool.models import Reservation
 from harness.pool.turn import facts_change
@@ -43,6 +44,9 @@ class QueueRow:
     priority: int
     waiting_text: str
     expected_start_at: datetime | None
+    """As `starts.start_times`, with its range while it waits."""
+    expected_start_low_at: datetime | None
+    expected_start_high_at: datetime | None
     expected_finish_at: datetime | None
     expected_low_at: datetime | None
     expected_high_at: datetime | None
@@ -58,6 +62,12 @@ class QueueRow:
     can_go_up: bool = False
     """An admin may move it before another job."""
     can_go_down: bool = False
+
+    @property
+    def start_spreads(self) -> bool:
+        """Whether the two ends of the range of its start read differently."""
+        low, high = self.expected_start_low_at, self.expected_start_high_at
+        return low is not None and high is not None and reads_apart(low, high)
 
 
 def queue_rows(*, user: User, mine: bool = False) -> tuple[list[QueueRow], list[QueueRow]]:
@@ -105,6 +115,7 @@ def _reserved_until(job: Job, reserved: Sequence[Reservation]) -> datetime | Non
 
 
 def _row(job: Job, place: int | None, visible: bool, borrows: bool, reserved: Sequence[Reservation] = ()) -> QueueRow:
+    start = start_times(job)
     return QueueRow(
         job=job if visible else None,
         state=job.state,
@@ -112,7 +123,9 @@ def _row(job: Job, place: int | None, visible: bool, borrows: bool, reserved: Se
         devices=devices_words(job),
         priority=job.priority,
         waiting_text=job.waiting_text if visible else "",
-        expected_start_at=job.expected_start_at,
+        expected_start_at=start["expected_start_at"],
+        expected_start_low_at=start["expected_start_low_at"],
+        expected_start_high_at=start["expected_start_high_at"],
         expected_finish_at=job.expected_finish_at,
         expected_low_at=job.expected_low_at,
         expected_high_at=job.expected_high_at,

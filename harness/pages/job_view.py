@@ -24,6 +24,7 @@ from harness.jobs.queueing import job_reserved_until
 from harness.jobs.quota_use import borrowers
 from harness.jobs.selectors import job_checkpoints, job_logs, jobs_queued_count, program_files
 from harness.jobs.services import minimum_sandbox_level
+from harness.jobs.starts import reads_apart, start_told
 from harness.jobs.timelines import job_energy
 from harness.pages.figures import figure
 from harness.pages.returning_view import returning_of
@@ -106,6 +107,7 @@ def header(job: Job) -> dict[str, Any]:
         "idle_s": idle_s(job),
         "slack_s": slack_s(job),
         "never_starts": job.waiting_code in NEVER,
+        "start": start_told(job),
         "reserved_until": job_reserved_until(job),
         "is_being_measured": is_being_measured(job),
         "finish_spreads": _finish_spreads(job),
@@ -123,9 +125,7 @@ def header(job: Job) -> dict[str, Any]:
 def _finish_spreads(job: Job) -> bool:
     """Whether the two ends of the range of the expected finish read differently: minutes are shown."""
     low, high = job.expected_low_at, job.expected_high_at
-    if low is None or high is None:
-        return False
-    return low.replace(second=0, microsecond=0) != high.replace(second=0, microsecond=0)
+    return low is not None and high is not None and reads_apart(low, high)
 
 
 def energy_of(job: Job) -> dict[str, str] | None:

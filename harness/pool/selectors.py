@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 from django.db.models import Prefetch
@@ -16,9 +18,23 @@ from harness.pool.idle_power import devices_idle_watts
 from harness.pool.models import Device, DeviceKind, Node, NodeState, PoolSetting
 from harness.pool.reservations import reservation_list
 from harness.pool.services import pool_setting_get
+from scheduler.kinds import declared_name
 
 _DEFAULT_CORES = 2
 _DEFAULT_MEMORY_BYTES = 4 << 30
+
+
+class DeviceUse(StrEnum):
+    """What a device does: always exactly one of these."""
+
+    BUSY = "busy"
+    """A job holds it, whatever its node does."""
+    AWAY = "away"
+    """Its node drains or is down, or does not see it."""
+    RESERVED = "reserved"
+    """Idle, and kept for something."""
+    IDLE = "idle"
+    """A job could get it now."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,13 +88,43 @@ class NodeRow:
     @property
     def busy(self) -> int:
         """Devices held by jobs."""
-        return sum(device.job_id is not None for device in self.devices)
+        return self.count(DeviceUse.BUSY)
+
+    def use_of(self, device: DeviceRow) -> DeviceUse:
+        """What one of its devices does."""
+        if device.job_id is not None:
+            return DeviceUse.BUSY
+        if self.state != NodeState.UP or device.away_s is not None:
+            return DeviceUse.AWAY
+        return DeviceUse.RESERVED if device.reserved else DeviceUse.IDLE
+
+    def count(self, use: DeviceUse) -> int:
+        """How many of its devices do that."""
+        return sum(self.use_of(device) is use for device in self.devices)
 
     @property
     def said(self) -> str:
         """What it is found by, in small letters."""
         models = dict.fromkeys((str(self.description.get("cpu_model", "")), *(one.model_name for one in self.devices)))
         return " ".join((self.name, self.near, *models)).lower()
+
+
+@dataclass(frozen=True, kw_only=True)
+class KindRow:
+    """All devices of one kind and model, and how many do what."""
+
+    kind: str
+    name: str
+    """As offers name it: a declared slowdown is part of it."""
+    busy: int
+    idle: int
+    reserved: int
+    away: int
+
+    @property
+    def devices(self) -> int:
+        """All of them."""
+        return self.busy + self.idle + self.reserved + self.away
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,26 +140,51 @@ class PoolOverview:
 
     @property
     def devices(self) -> int:
-        """All devices."""
+        """All devices: those that are busy, free, reserved or away."""
         return sum(len(node.devices) for node in self.nodes)
 
     @property
     def busy(self) -> int:
         """Devices held by jobs."""
-        return sum(node.busy for node in self.nodes)
+        return self._count(DeviceUse.BUSY)
 
     @property
     def free(self) -> int:
         """Devices a job could get now: idle ones of nodes that are up, without those that are reserved."""
-        up = (node for node in self.nodes if node.state == NodeState.UP)
-        idle = (device for node in up for device in node.devices if device.job_id is None and device.away_s is None)
-        return sum(not device.reserved for device in idle)
+        return self._count(DeviceUse.IDLE)
+
+    @property
+    def reserved(self) -> int:
+        """Devices that would be free, were they not reserved."""
+        return self._count(DeviceUse.RESERVED)
 
     @property
     def away(self) -> int:
         """Idle devices of nodes that drain or are down, and those that their nodes do not see."""
-        pairs = ((node, device) for node in self.nodes for device in node.devices if device.job_id is None)
-        return sum(node.state != NodeState.UP or device.away_s is not None for node, device in pairs)
+        return self._count(DeviceUse.AWAY)
+
+    @property
+    def kinds(self) -> list[KindRow]:
+        """By kind and model."""
+        counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        for node in self.nodes:
+            for device in node.devices:
+                name = declared_name(device.model_name, device.slowdown)
+                counts[device.kind, name][node.use_of(device)] += 1
+        return [
+            KindRow(
+                kind=kind,
+                name=name,
+                busy=counted[DeviceUse.BUSY],
+                idle=counted[DeviceUse.IDLE],
+                reserved=counted[DeviceUse.RESERVED],
+                away=counted[DeviceUse.AWAY],
+            )
+            for (kind, name), counted in sorted(counts.items())
+        ]
+
+    def _count(self, use: DeviceUse) -> int:
+        return sum(node.count(use) for node in self.nodes)
 
 
 def pool_overview() -> PoolOverview:

@@ -41,14 +41,25 @@ def process_find(pid: Any, created_s: Any) -> psutil.Process | None:
         return None
 
 
-def supervisors(home: StackHome) -> list[psutil.Process]:
-    """Live supervisors of jobs of this home, by their command line (`-m worker.supervisor JOB_DIR TOKEN`)."""
+def supervisors(home: StackHome, node: str) -> list[psutil.Process]:
+    """Live supervisors that the node of this home's stack started, by their command line (`-m worker.supervisor JOB_DIR
+    TOKEN`) and by home and node that they were started with: a node that joined may share machine and store."""
     found = []
     for process in psutil.process_iter(["cmdline"]):
         command = process.info["cmdline"] or []
-        if "worker.supervisor" in command and any(part.startswith(f"{home.jobs}/") for part in command):
+        of_store = "worker.supervisor" in command and any(part.startswith(f"{home.jobs}/") for part in command)
+        if of_store and _started_with(process) == (str(home.root), node):
             found.append(process)
     return found
+
+
+def _started_with(process: psutil.Process) -> tuple[str, str]:
+    """(`DLH_HOME`, `DLH_NODE_NAME`) of a process; empty where they cannot be read, as of another person's."""
+    try:
+        given = process.environ()
+    except psutil.Error:
+        return "", ""
+    return given.get("DLH_HOME", ""), given.get("DLH_NODE_NAME", "")
 
 
 def family(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
@@ -81,9 +92,9 @@ def end_processes(processes: list[psutil.Process], grace_s: float) -> int:
     return len(processes)
 
 
-def end_supervisors(home: StackHome) -> int:
-    """End the runs of this home. Returns how many there were."""
-    running = supervisors(home)
+def end_supervisors(home: StackHome, node: str) -> int:
+    """End the runs of the stack's own node. Returns how many there were."""
+    running = supervisors(home, node)
     return end_processes(running, SUPERVISOR_GRACE_S) if running else 0
 
 

@@ -186,12 +186,12 @@ class Stack:
         for name in ("control", "node", "portal"):
             if name in self._children:
                 self._children[name].ask_to_end()
-        if ended := end_supervisors(self.home):
+        if ended := end_supervisors(self.home, self.node):
             say(f"  stopped {counted(ended, 'run')}, to resume from the newest checkpoint at the next start")
         for name in ("control", "node", "portal"):
             if name in self._children:
                 self._children[name].end()
-        end_supervisors(self.home)
+        end_supervisors(self.home, self.node)
         if "broker" in self._children:
             self._children["broker"].end()
         if self._listener is not None:

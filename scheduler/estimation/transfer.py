@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from statistics import NormalDist
 
 from scheduler.estimation.calibration import LEAST_HELD_OUT
@@ -121,7 +122,8 @@ def _widened(spread: Spread, between: float) -> Spread:
     )
 
 
-def _wider(scores: Sequence[float], floor: float, between: float) -> tuple[float, ...]:
+@lru_cache(maxsize=256)  # every offer asks for the same few
+def _wider(scores: tuple[float, ...], floor: float, between: float) -> tuple[float, ...]:
     """Scores at the wider floor; never nearer to zero than they were, so that no range gets narrower."""
     normal, found = NormalDist(), []
     for number, score in enumerate(sorted(scores), 1):

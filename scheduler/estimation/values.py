@@ -157,13 +157,16 @@ class Estimate:
         return values_of(self)
 
 
+_PLAIN = frozenset({str, float, int, bool, type(None)})
+
+
 def values_of(record: Any) -> dict[str, Any]:
     """Fields of a frozen dataclass by name, of those inside as well: `asdict` without copies of what cannot change."""
-    return {name: _value(value) for name, value in vars(record).items()}
+    return {name: value if type(value) in _PLAIN else _value(value) for name, value in vars(record).items()}
 
 
 def _value(value: Any) -> Any:
-    if value is None or isinstance(value, str | float | int):
+    if value is None or isinstance(value, (str, float, int)):
         return value
     if isinstance(value, tuple):
         return tuple(map(_value, value))

@@ -227,7 +227,7 @@ def _judged(line: OfferLine, way: Candidate, deadline_s: float | None, wish: Wis
         text = f"It finishes up to {duration_words(line.latest_s - deadline_s, up=True)} after the deadline"
         on_time = f", and is on time with a chance of {chance_words(chance)}" if chance >= LEAST_CHANCE else ""
         return replace(line, hindrance=Hindrance.DEADLINE, why=f"{text}{on_time}.")
-    return replace(line, why=COMPARED if is_unasked(line.allocation, wish) else "")
+    return replace(line, why=COMPARED) if is_unasked(line.allocation, wish) else line
 
 
 def _name(line: OfferLine) -> tuple[int, str, str, str]:
@@ -249,7 +249,10 @@ def _marked(lines: list[OfferLine], wish: Wish) -> list[OfferLine]:
         marks[cheapest].append(Mark.CHEAPEST)
     frontier = _frontier([(index, costs[index]) for index in takeable])
     return [
-        replace(line, marks=tuple(marks.get(index, ())), frontier=index in frontier) for index, line in enumerate(lines)
+        replace(line, marks=tuple(marks[index]), frontier=index in frontier)
+        if marks.get(index) or index in frontier
+        else line
+        for index, line in enumerate(lines)
     ]
 
 

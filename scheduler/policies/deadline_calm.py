@@ -70,6 +70,6 @@ def _keeps(found: DeadlinePass, plan: Plan, other: DeadlinePass, calmer: Plan) -
 
 
 def _first(begin: Sequence[JobView], firm: Sequence[JobView], found: DeadlinePass) -> Set[str]:
-    """Of jobs that begin those of higher priority, that an admin put first, or that are overdue: they do so as well."""
-    least = max((-job.priority, job.rank) for job in firm)
-    return {job.job_id for job in begin if (-job.priority, job.rank) < least or job.job_id in found.overdue}
+    """Of jobs that begin those of higher priority or that are overdue: they do so as well."""
+    least = min(job.priority for job in firm)
+    return {job.job_id for job in begin if job.priority > least or job.job_id in found.overdue}

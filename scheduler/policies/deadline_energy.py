@@ -21,6 +21,7 @@ from scheduler.policies.deadline_calm import calmest
 from scheduler.policies.deadline_orders import best_order
 from scheduler.policies.deadline_pass import DeadlinePass
 from scheduler.policies.deadline_settings import Settings
+from scheduler.policies.order import runs_in_front
 from scheduler.policies.site_slot import Slot
 from scheduler.types import Capacity, JobView, Option, Plan, Quotas
 
@@ -58,6 +59,7 @@ class DeadlineEnergy(Settings):
         self, jobs: Sequence[JobView], capacity: Capacity, now_s: float, quotas: Quotas, *, with_stays: bool = False
     ) -> DeadlinePass:
         """All promises are planned, by a decision just as by a question what else could be promised."""
+        jobs = runs_in_front(jobs, now_s, self.patience_s)
         made = partial(DeadlinePass, self, jobs, capacity, now_s, quotas)
         found = made({}, with_stays=with_stays)
         if found.is_late and found.has_stays:

@@ -57,8 +57,8 @@ class Room:
             return ""
         if not overdue and job.priority != taker.priority:
             return "of higher priority" if taker.priority > job.priority else ""
-        if job.rank != taker.rank:
-            return "that an admin has put before it" if taker.rank < job.rank else ""
+        if job.rank != taker.rank:  # a run stands with the foremost of its priority (`runs_in_front`)
+            return ""
         if dated:
             return "that needs less of the pool for its deadline" if self._share(taker) < self._share(job) else ""
         first = order_key(taker, self.now_s, self.patience_s) < order_key(job, self.now_s, self.patience_s)

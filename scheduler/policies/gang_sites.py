@@ -13,7 +13,7 @@ from itertools import chain
 
 from scheduler.placing.data_times import DataTimes
 from scheduler.policies.quota_lines import QuotaLines
-from scheduler.policies.site_groups import GangSite, Parts, beside, mixture_of
+from scheduler.policies.site_groups import GangSite, Parts, all_free_s, mixture_of
 from scheduler.policies.site_known import SitesSeen
 from scheduler.policies.site_making import sites_of
 from scheduler.policies.site_reserved import Reservations
@@ -118,7 +118,7 @@ class GangSites:
         best: GangSite | None = None
         best_s = math.inf
         for site in self._candidates(job, option):
-            start_s = self._start(((site, option.count),), option, run_s, latest_s, tokens, from_s)
+            start_s = all_free_s(((site, option.count),), option, run_s, latest_s, tokens, from_s)
             if start_s < best_s:
                 best_s, best = start_s, site
                 if start_s <= self.now_s:
@@ -143,7 +143,7 @@ class GangSites:
             return here
 
         def start_of(parts: Parts, run_s: float, latest_s: float) -> float:
-            return self._start(parts, option, run_s, latest_s, tokens, from_s)
+            return all_free_s(parts, option, run_s, latest_s, tokens, from_s)
 
         reach = Reach(run_s, latest_s, by_s, self.now_s, ends_first)
         look = partial(first_slot, option, reach=reach, start_of=start_of, way_to=partial(self._data.to, job, option))
@@ -155,7 +155,7 @@ class GangSites:
         self, job: JobView, option: Option, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float
     ) -> Slot | None:
         site = self._seen(job).known.here(job, option)
-        start_s = self._start(((site, option.count),), option, run_s, latest_s, tokens, from_s) if site else math.inf
+        start_s = all_free_s(((site, option.count),), option, run_s, latest_s, tokens, from_s) if site else math.inf
         return Slot(option, site, start_s, start_s + run_s) if site and start_s <= self.now_s else None
 
     def _alike(self, job: JobView, option: Option) -> Iterator[Parts]:
@@ -203,7 +203,7 @@ class GangSites:
         """The first slot of a gang over several models; on the nodes where it runs where it can start there now."""
         best: Slot | None = None
         for parts in self._mixtures(job, option):
-            start_s = self._start(parts, option, run_s, latest_s, tokens, from_s)
+            start_s = all_free_s(parts, option, run_s, latest_s, tokens, from_s)
             if math.isfinite(start_s) and (best is None or start_s < best.start_s):
                 best = Slot(option, parts[0][0], start_s, start_s + run_s, parts)
                 if start_s <= self.now_s:
@@ -276,20 +276,6 @@ class GangSites:
         """Whether more than this share of the devices of its kind is planned for, from now to `until_s`."""
         loads = [(self._loads[key], self.totals[key]) for key in self._known.keys(option)]
         return not loads or any(load.is_above(limit, total, until_s) for load, total in loads)
-
-    def _start(
-        self, parts: Parts, option: Option, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float
-    ) -> float:
-        """When all of it is free at once, from `from_s` on."""
-        site, width = parts[0]
-        start_s = site.devices.earliest(width, run_s, latest_s, from_s)
-        others = beside(parts, option, tokens)
-        while others and start_s < math.inf:
-            later_s = max(line.earliest(amount, run_s, latest_s, start_s) for line, amount in others)
-            if later_s <= start_s:
-                return start_s
-            start_s = site.devices.earliest(width, run_s, latest_s, later_s)
-        return start_s
 
     def _move(
         self,

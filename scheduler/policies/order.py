@@ -8,7 +8,8 @@ can be before it, and these are finitely many.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from scheduler.types import JobView
 
@@ -27,6 +28,26 @@ def order_key(job: JobView, now_s: float, patience_s: float = PATIENCE_S) -> Ord
     """Sort key of the queue: who is served first has the smallest."""
     overdue = is_overdue(job, now_s, patience_s)
     return (not overdue, 0 if overdue else -job.priority, job.rank, job.submitted_s, job.job_id)
+
+
+def runs_in_front(jobs: Sequence[JobView], now_s: float, patience_s: float = PATIENCE_S) -> Sequence[JobView]:
+    """The jobs, each run with the rank of the foremost job that it is ordered among: an admin's order arranges what
+    waits, so a move pauses no run of its priority. What else puts a job before a run (submission, say) still does."""
+    if not any(job.rank for job in jobs):
+        return jobs
+    foremost: dict[int | None, int] = {}
+    for job in jobs:
+        for group in _groups(job, now_s, patience_s):
+            foremost[group] = min(job.rank, foremost.get(group, job.rank))
+    return [
+        replace(job, rank=min(foremost[group] for group in _groups(job, now_s, patience_s))) if job.is_running else job
+        for job in jobs
+    ]
+
+
+def _groups(job: JobView, now_s: float, patience_s: float) -> tuple[int | None, ...]:
+    """Its priority; None as well once it is overdue: among such jobs the priority does not count."""
+    return (job.priority, None) if is_overdue(job, now_s, patience_s) else (job.priority,)
 
 
 def is_settled(job: JobView, patience_s: float = PATIENCE_S) -> bool:

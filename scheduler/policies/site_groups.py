@@ -76,6 +76,21 @@ def beside(parts: Parts, option: Option, tokens: Timeline | None) -> list[tuple[
     return found
 
 
+def all_free_s(
+    parts: Parts, option: Option, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float
+) -> float:
+    """When all that a gang needs is free at once, from `from_s` on; infinite where it is not by `latest_s`."""
+    site, width = parts[0]
+    start_s = site.devices.earliest(width, run_s, latest_s, from_s)
+    others = beside(parts, option, tokens)
+    while others and start_s < math.inf:
+        later_s = max(line.earliest(amount, run_s, latest_s, start_s) for line, amount in others)
+        if later_s <= start_s:
+            return start_s
+        start_s = site.devices.earliest(width, run_s, latest_s, later_s)
+    return start_s
+
+
 def mixture_of(sites: Sequence[GangSite], option: Option) -> Parts:
     """Where a gang over several models could go among the sites of one place; nothing where they have not enough.
 

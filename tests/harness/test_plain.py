@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import json
+from enum import StrEnum
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.plain import DEPTH_MAX, plain, text_plain
 from harness.store import FileTooLarge, UnsafePath, json_beneath
@@ -15,6 +18,25 @@ def test_numbers_that_no_database_holds_become_none() -> None:
 def test_text_can_be_encoded_and_holds_no_nul() -> None:
     assert text_plain("a\0b\ud800c\U0001f600") == "a\ufffdb\ufffdc\U0001f600"
     assert plain({"\ud800": "x"}) == {"\ufffd": "x"}
+
+
+class _Word(StrEnum):
+    ONE = "one"
+
+
+_LEAVES = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(st.sampled_from("a\0\ud800\u00e9"), max_size=60),
+    st.just(_Word.ONE),
+)  # fmt: skip
+
+
+@given(st.recursive(_LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_LEAVES, inner, max_size=4)))
+def test_what_is_made_plain_is_strict_json_and_stays_as_it_is(value: object) -> None:
+    found = plain(value)
+    text = json.dumps(found, allow_nan=False, ensure_ascii=False)
+    text.encode()
+    assert "\\u0000" not in text and json.loads(text) == found == plain(found)
+    assert "_Word" not in repr(found)
 
 
 def test_what_is_nested_too_deep_is_refused() -> None:

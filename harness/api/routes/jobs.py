@@ -31,6 +31,7 @@ from harness.jobs.mode import job_mode
 from harness.jobs.models import Job
 from harness.jobs.programs import spec_read
 from harness.jobs.queueing import job_reserved_until
+from harness.jobs.starts import start_times
 from harness.rates import submitting
 from harness.rates.selectors import job_rate, rate_test_first
 from worker.states import JobState
@@ -43,7 +44,7 @@ _OUT = (
     *("program_own", "step", "steps_total", "epoch", "epochs", "samples_per_s", "phase", "metric_name"),
     *("metric_best", "metric_test", "last_values", "restarts", "sandbox_level", "created_at", "queued_at"),
     *("placed_at", "running_at", "finished_at", "deleted_at", "run_s", "deadline_at", "promised_at", "warning"),
-    *("expected_start_at", "expected_finish_at", "expected_low_at", "expected_high_at"),
+    *("expected_finish_at", "expected_low_at", "expected_high_at"),
 )
 _DETAIL = ["notes", "spec", "resolved", "suggestions", "program_sha256", "priority", "token", "resume_from"]
 _DETAIL += ["promise", "options"]
@@ -58,6 +59,7 @@ def _out(job: Job) -> dict[str, Any]:
         "dataset": DatasetRef(id=job.dataset_id, name=job.dataset.name),
         "parent": job.parent_id,
         "progress": 1.0 if job.state == JobState.SUCCEEDED else min(1.0, progress),
+        **start_times(job),
         "eta_s": left_s(job),
         "idle_s": idle_s(job),
         "slack_s": slack_s(job),

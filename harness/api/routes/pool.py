@@ -92,6 +92,8 @@ def _pool_out(user: User) -> PoolOut:
         devices=overview.devices,
         busy=overview.busy,
         free=overview.free,
+        reserved=overview.reserved,
+        away=overview.away,
         queued=jobs_queued_count(),
     )
 

@@ -159,7 +159,11 @@ class JobOut(Schema):
     run_s: float
     deadline_at: datetime | None = Field(description="Requested finish.")
     promised_at: datetime | None = Field(description="Finish promised at admission.")
-    expected_start_at: datetime | None
+    expected_start_at: datetime | None = Field(description="Of a job that waits an estimate; else when it started.")
+    expected_start_low_at: datetime | None = Field(
+        description="With `expected_start_high_at`: range of the start while it waits; plans use the upper end."
+    )
+    expected_start_high_at: datetime | None
     expected_finish_at: datetime | None = Field(
         description="Null: nothing is known of it yet, or it makes no progress (`idle_s`)."
     )

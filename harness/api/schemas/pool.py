@@ -101,9 +101,11 @@ class PoolOut(Schema):
 
     nodes: list[NodeOut]
     links: list[LinkOut] = Field(description="Between nodes, the slowest first.")
-    devices: int
-    busy: int
-    free: int
+    devices: int = Field(description="All: those that are busy, free, reserved or away.")
+    busy: int = Field(description="Held by jobs.")
+    free: int = Field(description="A job could get them now.")
+    reserved: int = Field(description="Nobody holds them, but they are kept for something.")
+    away: int = Field(description="Not held, on nodes that drain or are down, or not seen by their nodes.")
     queued: int = Field(description="Jobs that wait for devices.")
 
 

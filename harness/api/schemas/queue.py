@@ -31,7 +31,11 @@ class QueueRowOut(Schema):
     devices: str = Field(description="Wanted or held.", examples=["2 GPUs"])
     priority: int
     waiting_text: str = Field(description="Why it waits, and what would let it start now.")
-    expected_start_at: datetime | None
+    expected_start_at: datetime | None = Field(description="Of a job that waits an estimate; else when it started.")
+    expected_start_low_at: datetime | None = Field(
+        description="With `expected_start_high_at`: range of the start while it waits; plans use the upper end."
+    )
+    expected_start_high_at: datetime | None
     expected_finish_at: datetime | None
     expected_low_at: datetime | None = Field(description="With `expected_high_at`: holds the finish 8 times out of 10.")
     expected_high_at: datetime | None

@@ -32,9 +32,8 @@ def pool_show(context: typer.Context, as_json: JsonFlag = False) -> None:
         json_print(pool)
         return
     table_print(("Node", "State", "Cores", "Memory", "Devices", "Busy", "Sandbox", "Jobs"), map(_row, pool["nodes"]))
-    idle = [(node, device) for node in pool["nodes"] for device in node["devices"] if not device["busy"]]
-    away = sum(node["state"] != "up" or device.get("away_s") is not None for node, device in idle)
-    left_out = f"{away} down, draining or not seen, " if away else ""
+    told = (("reserved", "reserved"), ("away", "down, draining or not seen"))
+    left_out = "".join(f"{pool[name]} {words}, " for name, words in told if pool.get(name))
     console().print(
         f"{pool['busy']} of {pool['devices']} devices busy, {pool['free']} free, {left_out}"
         f"{counted(pool['queued'], 'job waits', 'jobs wait')}."

@@ -45,7 +45,8 @@ def queue_show(
     if as_json:
         json_print(queue)
         return
-    columns = ("Place", "Job", "Project", "Wants", "Priority", "Start", "Finish", "Range", "Promised", "Why it waits")
+    times = ("Start", "Its range", "Finish", "Range", "Promised")
+    columns = ("Place", "Job", "Project", "Wants", "Priority", *times, "Why it waits")
     _section("Waiting", columns, map(_waiting, queue["waiting"]), "Nothing is waiting.")
     held = ("Job", "Project", "State", "Holds", "Finish", "Range", "Promised", "Slack")
     _section("Running", held, map(_running, queue["running"]), "Nothing is running.")
@@ -69,10 +70,15 @@ def _range(row: Json) -> str:
     return f"{when(row['expected_low_at'])} to {when(row['expected_high_at'])}" if row["expected_low_at"] else ""
 
 
+def _start_range(row: Json) -> str:
+    low, high = row.get("expected_start_low_at"), row.get("expected_start_high_at")
+    return f"{when(low)} to {when(high)}" if low else ""
+
+
 def _waiting(row: Json) -> tuple[object, ...]:
     until = row.get("reserved_until")
     unknown = f"no estimate, reserved until about {when(until)}" if until else "no estimate"
-    times = (when(row["expected_start_at"]), when(row["expected_finish_at"]) or unknown, _range(row))
+    times = (when(row["expected_start_at"]), _start_range(row), when(row["expected_finish_at"]) or unknown, _range(row))
     place = (row["position"], *_name(row), row["devices"], row["priority"])
     return (*place, *times, when(row["promised_at"]), local_words(row["waiting_text"]))
 

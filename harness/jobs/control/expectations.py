@@ -14,6 +14,7 @@ from harness.broker import publish_job
 from harness.jobs.control.data_ways import dataset_of
 from harness.jobs.control.views import Facts
 from harness.jobs.models import Job
+from harness.jobs.starts import start_times
 from harness.jobs.states import job_note
 from harness.moments import moment_of, moment_words
 from scheduler.data_way import Travel
@@ -114,7 +115,7 @@ def told_live(job: Job) -> dict[str, Any]:
         "code": job.waiting_code,
         "text": job.waiting_text,
         "position": job.queue_position,
-        "start": job.expected_start_at,
+        **{name.removeprefix("expected_").removesuffix("_at"): at for name, at in start_times(job).items()},
         "finish": job.expected_finish_at,
         "low": job.expected_low_at,
         "high": job.expected_high_at,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +17,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from harness.jobs.models import Job
 from harness.jobs.readers import Reading, StreamState
-from harness.pool.models import Device, Node
+from harness.pool.models import Device, Node, Reservation
+from harness.pool.selectors import pool_overview
+from harness.store import StorePaths
 from tests.harness.api.conftest import API
 from tests.harness.jobs.helpers import place_now
 from worker.states import JobState
@@ -80,6 +83,18 @@ def test_devices_are_counted_by_what_they_do(
     assert len(idle) == 1 and idle[0] > 0
 
 
+def test_a_reserved_device_is_counted_once_and_all_add_up(gauges: Read, node_make: Callable[..., Any]) -> None:
+    node = node_make(cpus=3)
+    now = timezone.now()
+    Reservation.objects.create(
+        device=node.devices.order_by("index")[0], starts_at=now, ends_at=now + timedelta(hours=1), purpose="tests"
+    )
+    by_state = {labels.rpartition(" ")[2]: value for (name, labels), value in gauges().items() if name == "dlh_devices"}
+    assert by_state == {"reserved": 1, "idle": 2}
+    overview = pool_overview()
+    assert (overview.devices, overview.free, overview.reserved, overview.busy, overview.away) == (3, 2, 1, 0, 0)
+
+
 def test_a_silent_node_and_its_devices_are_told_as_such(gauges: Read, node_make: Callable[..., Any]) -> None:
     node_make(cpus=2)
     Node.objects.update(state="down", heartbeat_at=timezone.now() - timedelta(minutes=10))
@@ -98,6 +113,19 @@ def test_the_reading_of_events_is_told_and_left_out_while_the_broker_is_away(
     reading.reading = None
     found = gauges()
     assert found["dlh_broker_up", ""] == 0 and ("dlh_events_waiting", "") not in found
+
+
+def test_a_store_that_does_not_answer_is_told_and_hides_no_other_gauge(
+    gauges: Read, node_make: Callable[..., Any], settings: Any, tmp_path: Path
+) -> None:
+    node_make(cpus=2)
+    found = gauges()
+    assert found["dlh_store_up", ""] == 1 and found["dlh_store_free_bytes", ""] > 0
+    (tmp_path / "file").touch()
+    settings.STORE = StorePaths(tmp_path / "file" / "store")
+    without = gauges()
+    assert without["dlh_store_up", ""] == 0
+    assert found.keys() - without.keys() == {("dlh_store_free_bytes", "")}
 
 
 def test_nothing_names_a_job_a_person_or_a_project(

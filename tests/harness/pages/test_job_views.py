@@ -247,7 +247,7 @@ def test_a_start_that_should_have_been_is_not_announced_for_a_moment_ago(world: 
     for minutes, words in ((5, "It should start"), (-5, "It was expected to start by now")):
         Job.objects.filter(pk=job.pk).update(expected_start_at=timezone.now() + timedelta(minutes=minutes))
         assert words in header_of(owner, job)
-        assert ("or before" in owner.get("/queue/").content.decode()) == (minutes > 0)
+        assert ("starts <time" in owner.get("/queue/").content.decode()) == (minutes > 0)
 
 
 def test_a_job_that_the_scheduler_has_not_looked_at_yet_is_told_nothing_about_its_start(

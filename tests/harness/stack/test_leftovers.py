@@ -1,5 +1,6 @@
 """What a stack leaves behind is found and ended, and nothing else is."""
 
+import os
 import subprocess
 import sys
 
@@ -22,12 +23,13 @@ def home(tmp_path, monkeypatch):
 def sleeper():
     started = []
 
-    def start(*arguments):
+    def start(*arguments, **environment):
         started.append(
             subprocess.Popen(
                 [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)", *arguments],
                 start_new_session=True,
                 stdout=subprocess.PIPE,
+                env={**os.environ, **environment},
             )
         )
         started[-1].stdout.readline()
@@ -60,11 +62,22 @@ def test_a_broken_record_ends_nothing(record):
 
 
 def test_supervisors_of_this_home_only_are_found(home, sleeper, tmp_path):
-    ours = sleeper("-m", "worker.supervisor", f"{home.jobs}/abc", "1")
-    other = sleeper("-m", "worker.supervisor", f"{tmp_path.parent}/elsewhere/store/jobs/abc", "1")
-    assert [process.pid for process in supervisors(home)] == [ours.pid]
-    assert end_supervisors(home) == 1
+    own = {"DLH_HOME": str(home.root), "DLH_NODE_NAME": "node-1"}
+    ours = sleeper("-m", "worker.supervisor", f"{home.jobs}/abc", "1", **own)
+    other = sleeper("-m", "worker.supervisor", f"{tmp_path.parent}/elsewhere/store/jobs/abc", "1", **own)
+    assert [process.pid for process in supervisors(home, "node-1")] == [ours.pid]
+    assert end_supervisors(home, "node-1") == 1
     assert other.is_running()
+
+
+def test_a_run_of_a_joined_node_on_this_machine_goes_on_though_it_shares_the_store(home, sleeper, tmp_path):
+    ours = sleeper("-m", "worker.supervisor", f"{home.jobs}/abc", "1", DLH_HOME=str(home.root), DLH_NODE_NAME="node-1")
+    apart = {"DLH_HOME": str(tmp_path / "joined"), "DLH_NODE_NAME": "node-2"}
+    beside = {"DLH_HOME": str(home.root), "DLH_NODE_NAME": "node-2"}
+    joined = [sleeper("-m", "worker.supervisor", f"{home.jobs}/def", "1", **given) for given in (apart, beside)]
+    assert end_supervisors(home, "node-1") == 1
+    assert not ours.is_running() or ours.status() == psutil.STATUS_ZOMBIE
+    assert all(process.is_running() for process in joined)
 
 
 def test_descendants_end_with_their_supervisor(sleeper):

@@ -43,9 +43,9 @@ def test_one_that_would_be_late_otherwise_or_nearly_does(deadline_s, given):
     assert counts(plan) == {given: 1} and not plan.warnings
 
 
-@pytest.mark.parametrize("first", [{"priority": 1}, {"rank": -1}])
-def test_one_of_higher_priority_or_that_an_admin_put_first_does(first):
-    assert counts(plan_of(runs("runs"), replace(waits("waits"), **first))) == {"waits": 1}
+@pytest.mark.parametrize(("first", "given"), [({"priority": 1}, "waits"), ({"rank": -1}, "runs")])
+def test_one_of_higher_priority_does_and_one_that_an_admin_moved_to_the_front_does_not(first, given):
+    assert counts(plan_of(runs("runs"), replace(waits("waits"), **first))) == {given: 1}
 
 
 def test_of_two_runs_one_goes_on_where_one_is_enough():

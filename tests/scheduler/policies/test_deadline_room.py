@@ -63,7 +63,7 @@ PAIRS = [
     ),
     ({"share": 0.5}, {"share": 0.2}, "It makes room for a job that needs less of the pool for its deadline."),
     ({"share": 0.2}, {"share": 0.5, "priority": 1}, "It makes room for a job of higher priority."),
-    ({}, {"rank": -1}, "It makes room for a job that an admin has put before it."),
+    ({}, {"rank": -1}, "The plan has another job use its devices first."),
     ({}, {"submitted_s": NOW_S - 100.0}, "It makes room for a job that was submitted before it."),
     ({"share": 0.5}, {"priority": 1}, "Its deadline leaves time: another job has its devices first."),
     ({"priority": 1}, {"project": "q"}, "It makes room for a job of a project that has not used up its quota."),
