@@ -56,7 +56,7 @@ def learn(shape, table: Columns, targets: np.ndarray, classes: int, groups: pa.C
     """
     if not shape.texts:  # somebody took them out of spec.yaml
         return Read(np.empty(0, np.int64), {}, {}, {})
-    rows = rows_to_learn(table, shape.texts)
+    rows = rows_to_learn(table, shape.texts, shape.get("learn_rows"))
     texts = {name: table.take(rows)[name] for name in shape.texts}
     learned = {name: learn_words(some) for name, some in texts.items()}
     tables = {name: weighted(learned[name], some) for name, some in texts.items()}
@@ -78,12 +78,15 @@ def learn(shape, table: Columns, targets: np.ndarray, classes: int, groups: pa.C
     return Read(rows, learned, numbers, unseen)
 
 
-def rows_to_learn(table: Columns, names: list[str]) -> np.ndarray:
-    """Places of the rows to learn from: all, or evenly spaced ones where rows or letters are very many."""
+def rows_to_learn(table: Columns, names: list[str], most: int | None = None) -> np.ndarray:
+    """Places of the rows to learn from: all, or evenly spaced ones where rows or letters are very many.
+
+    `most`: of them, for whoever needs topics but no good ones, such as the trace of a program.
+    """
     lengths = [pc.utf8_length(table[name].cast(pa.string())) for name in names]
     lengths = [pc.min_element_wise(length, LETTERS, skip_nulls=False) for length in lengths]
     letters = sum(pc.sum(length).as_py() or 0 for length in lengths)
-    count = min(table.num_rows, LEARN_ROWS, table.num_rows * LEARN_LETTERS // max(letters, 1))
+    count = min(table.num_rows, most or LEARN_ROWS, table.num_rows * LEARN_LETTERS // max(letters, 1))
     return np.linspace(0, table.num_rows - 1, count).astype(np.int64)
 
 

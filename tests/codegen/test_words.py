@@ -16,6 +16,7 @@ from codegen.spec import TaskSpec
 from tests.codegen.data_tables import REVIEWS_SHAPE, TABULAR, load_table, make_reviews
 from tests.codegen.model_profiles import TWO_CORES, column, table
 from tests.codegen.programs import module
+from worker.runtime.spec import as_spec
 
 WORDS = module("words.py")
 
@@ -125,6 +126,16 @@ def test_texts_that_have_nothing_in_common_or_no_difference_give_few_topics(valu
     learned = learn(texts(*values), 8)
     assert learned["topics"] == (1 if values[0] == "x" else 0)
     assert len(WORDS.text_numbers(learned, texts("x", None), "t")) == learned["topics"]
+
+
+def test_whoever_needs_no_good_topics_learns_from_fewer_rows():
+    table = make_reviews()
+    targets = np.arange(table.num_rows) % 2
+    few, all_rows = (
+        WORDS.learn(as_spec({**REVIEWS_SHAPE, **more}), table, targets, 2) for more in ({"learn_rows": 50}, {})
+    )
+    assert (len(few.rows), len(all_rows.rows)) == (50, table.num_rows)
+    assert few.numbers["review"].keys() == all_rows.numbers["review"].keys()
 
 
 def test_reviews_are_told_apart_by_their_words(tmp_path):

@@ -1,8 +1,9 @@
-"""How much memory learning the words of texts is foretold to take."""
+"""What learning the words of texts is foretold to take, and that a step is traced without learning them well."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow.csv as pa_csv
 
@@ -11,18 +12,52 @@ from codegen.profile.types import ProfileOptions
 from codegen.types import PROGRAM_FILES
 from tests.codegen.data_tables import make_reviews
 from tests.codegen.programs import module
+from tests.worker.runtime.apart import apart
 from tests.worker.runtime.samples import program
 from tests.worker.runtime.traces import traced
+from worker.runtime.inspection import trace as tracing
 from worker.runtime.inspection import workloads
 from worker.runtime.inspection.standin import OWN_MODULES
 
 
-def test_learning_words_counts_where_a_program_learns_them(tmp_path: Path) -> None:
+def reviews_program(tmp_path: Path) -> tuple[Path, Path]:
+    """(program, packed data)."""
     data = tmp_path / "data"
     data.mkdir()
     pa_csv.write_csv(make_reviews(), tmp_path / "reviews.csv")
     profile = profile_dataset(tmp_path / "reviews.csv", data, ProfileOptions(), lambda *_: None)
-    folder = program(tmp_path / "program", profile, model={"family": "mlp"})
+    return program(tmp_path / "program", profile, model={"family": "mlp"}), data
+
+
+def traced_from(folder: Path, data: Path, learn_rows: int) -> dict[str, Any]:
+    """The workload, in a process of its own, where words are learned from so many rows at most."""
+    tracing.LEARN_ROWS = learn_rows
+    answer = tracing.trace(folder, data)
+    assert answer["ok"], answer["problem"]
+    return {**answer["workload"], "load_s": None}
+
+
+def few_learned(folder: Path, data: Path) -> str:
+    """What a program says that fails once words are learned."""
+    tracing.LEARN_ROWS = 200
+    return str(tracing.trace(folder, data)["problem"]["message"])
+
+
+def test_a_traced_step_is_the_same_from_whatever_rows_words_were_learned(tmp_path: Path) -> None:
+    folder, data = reviews_program(tmp_path)
+    from_few = apart(traced_from, folder, data, 60)
+    assert from_few["operators"] and from_few == apart(traced_from, folder, data, 10**9)
+    learn = (folder / "words.py").read_text()
+    told = learn.replace(
+        "    return Read(rows, learned", "    raise ValueError(f'{len(rows)} rows')\n    return Read(rows, learned"
+    )
+    assert told != learn
+    (folder / "words.py").write_text(told)
+    assert "200 rows" in apart(few_learned, folder, data)
+
+
+def test_learning_words_counts_where_a_program_learns_them(tmp_path: Path) -> None:
+    folder, data = reviews_program(tmp_path)
     learning = traced(folder, data)
     letters = sum(len(text or "") for text in make_reviews()["review"].to_pylist())
     least = workloads.WORDS_BYTES + workloads.SCORE_BYTES + workloads.WORDS_TIMES * letters
