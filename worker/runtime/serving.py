@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from worker.cells import cell
 from worker.events import finite
 from worker.plan import EXIT_REPORTED
+from worker.runtime.columns import BLOCK_ROWS, VALUES_AT_ONCE
 from worker.runtime.hashed import file_sha256
 from worker.runtime.manifest import STATE_FILE, manifest_read
 from worker.runtime.onnx_export.predict_table import alike
@@ -186,8 +187,8 @@ Transform = Callable[[dict[str, Any], Any], tuple[Tensor, ...]]
 def table_inputs(
     transform: Transform, preprocess: dict[str, Any], table: pa.Table, tell: Callable[[str], None] = print
 ) -> Iterator[tuple[Tensor, ...]]:
-    """Inputs of the rows, chunk by chunk; `tell` is told which values count as missing though something is there,
-    and which lie outside of what training has seen.
+    """Inputs of the rows, chunk by chunk, of which many are prepared at a time; `tell` is told which values count as
+    missing though something is there, and which lie outside of what training has seen.
 
     Raises `InputError` naming the column, and the first row at fault.
     """
@@ -196,14 +197,26 @@ def table_inputs(
     table = as_trained(preprocess, table, tell)
     unseen_tell(preprocess, table, tell)
     _try(transform, preprocess, table.slice(0, 0), "", alike(*_lacking(preprocess, table)))
-    for start in range(0, table.num_rows, CHUNK):
-        chunk = table.slice(start, CHUNK)
+    rows_at_once = CHUNK * max(1, min(BLOCK_ROWS, VALUES_AT_ONCE // max(1, table.num_columns)) // CHUNK)
+    for start in range(0, table.num_rows, rows_at_once):
+        block = table.slice(start, rows_at_once)
         try:
-            yield transform(preprocess, chunk)
+            inputs = transform(preprocess, block)
+        except Exception:
+            _row_at_fault(transform, preprocess, block, start)
+            raise
+        yield from zip(*(tensor.split(CHUNK) for tensor in inputs), strict=True)
+
+
+def _row_at_fault(transform: Transform, preprocess: dict[str, Any], block: pa.Table, before: int) -> None:
+    """Raise `InputError` that names the first row of the block, with so many before it, that cannot be prepared."""
+    for start in range(0, block.num_rows, CHUNK):
+        chunk = block.slice(start, CHUNK)
+        try:
+            transform(preprocess, chunk)
         except Exception:
             for row in range(chunk.num_rows):
-                _try(transform, preprocess, chunk.slice(row, 1), f"Row {start + row + 1}: ")
-            raise
+                _try(transform, preprocess, chunk.slice(row, 1), f"Row {before + start + row + 1}: ")
 
 
 def picture_inputs(
