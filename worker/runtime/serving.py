@@ -38,6 +38,7 @@ from worker.runtime.seen import unseen_tell
 from worker.runtime.series_rows import read_series as read_series
 from worker.runtime.series_rows import series_coming as series_coming
 from worker.runtime.series_rows import series_end as series_end
+from worker.runtime.sheets import SHEETS
 from worker.runtime.spelling import as_trained, columns_known, unread_value
 from worker.runtime.tables import InputError as InputError
 from worker.runtime.tables import read_rows as read_rows
@@ -267,7 +268,11 @@ def write_output(
     a forecast goes on from. Texts that a
     spreadsheet would take for a formula are quoted in the CSV. `source`, the file of the `inputs`, is written with the
     answer added (`own_file`): to the path, where that ends as it does and not in .json, else beside a .json.
+    Raises `InputError` for the name of a spreadsheet, which is read, but not written.
     """
+    if path.suffix in SHEETS:
+        hint = f"Name a CSV, which spreadsheets open: --output {path.with_suffix('.csv').name}"
+        raise InputError(f"{path.name} is not written: no spreadsheets are.", hint)
     names = [] if inputs is None else inputs.column_names
     own = columns[1:], [row[1:] for row in rows]  # the own file has its rows in their order, without a number
     if path.suffix == ".json":
