@@ -79,7 +79,7 @@ def test_without_the_library_people_are_told_to_save_a_csv(tmp_path: Path, monke
 def test_no_spreadsheet_is_written_and_the_answer_for_one_is_a_csv(tmp_path: Path) -> None:
     path = saved(tmp_path, workbook({"Data": CELLS}))
     rows = [[number, "yes"] for number in (1, 2, 3)]
-    with pytest.raises(InputError, match="answer.xlsx is not written"):
+    with pytest.raises(InputError, match=r"answer\.xlsx is not written"):
         write_output(tmp_path / "answer.xlsx", ["row", "prediction"], rows, inputs=read_rows(path), source=path)
     write_output(tmp_path / "answer.json", ["row", "prediction"], rows, inputs=read_rows(path), source=path)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["answer.csv", "answer.json", "rows.xlsx"]

@@ -253,6 +253,7 @@ def _trace(program: Path, run: TraceRun, rows: FewRows) -> dict[str, Any]:
         loading=loading_of(run.spec.task, (program / "data.py").read_text(encoding="utf-8")),
         text_bytes=text_bytes(run.spec, program, rows.folder) / rows.share,
         scores=len(run.spec.shape.get("texts", ())) * int(run.spec.shape.get("scores", 0)),
+        targets=int(run.spec.shape.get("scores", 0)),
     )  # fmt: skip
     body = workload(seen)
     if len(body.get("pieces", ())) > MOST_PIECES or _is_too_large(body):
