@@ -206,7 +206,7 @@ def table_inputs(
         except Exception:
             _row_at_fault(transform, preprocess, block, start)
             raise
-        yield from zip(*(tensor.split(CHUNK) for tensor in inputs), strict=True)
+        yield from zip(*(torch.split(tensor, CHUNK) for tensor in inputs), strict=True)
 
 
 def _row_at_fault(transform: Transform, preprocess: dict[str, Any], block: pa.Table, before: int) -> None:
