@@ -142,6 +142,9 @@ class Workload:
     load_s: float = 0.0
     """Seconds that its own code took to read the rows and build the model when the program was read, of a large dataset
     a few of the rows; 0: no longer than others take, or nobody looked."""
+    words_s: float = 0.0
+    """Seconds of one core in which it learns and reads the words of texts before its first step, modelled by the size
+    of the texts; 0: it has none, or nobody looked."""
     precision: str = "auto"
     """In what it asks to compute (`PRECISIONS`). Its FLOPs and bytes are those of float32 all the same: what a device
     makes of them, its model knows."""

@@ -3,7 +3,8 @@
 Latent semantic analysis (Deerwester et al. 1990, "Indexing by Latent Semantic Analysis", doi:10.1002/(SICI)1097-4571
 (199009)41:6<391::AID-ASI1>3.0.CO;2-9), learned from the training rows only:
 
-- Words: runs of letters, digits and underscores, in lower case. Known are the most frequent ones.
+- Words: runs of letters, digits and underscores, in lower case. Of scripts that set no words apart (Chinese, Japanese,
+  Thai ...) each letter is a word, and each two that follow each other; so are emoji. Known are the most frequent ones.
 - A text is a list of weights, one for each known word in it: more for a word that it repeats, much more for a word that
   few texts have (tf-idf), and of length 1 over all words, so that long texts weigh no more than short ones.
 - Words that occur in the same texts lie in one direction: the few directions in which the texts differ most (a singular
@@ -11,7 +12,7 @@ Latent semantic analysis (Deerwester et al. 1990, "Indexing by Latent Semantic A
   becomes one number per topic: how far it lies in that direction.
 - Beside its topics a text has a few scores: how much its words speak for each target (word_scores.py).
 
-The order of the words is not read. Where words are not set apart (Chinese, Japanese, Thai), little is learned.
+The order of the words is not read.
 """
 
 import base64
@@ -28,7 +29,12 @@ import word_scores
 from worker.runtime.columns import Columns
 from worker.runtime.pulse import pulse
 
-BETWEEN_WORDS = r"[^\p{L}\p{N}_]+"
+ALONE = (  # ranges of what is a word by itself: Thai and Lao, Burmese, Khmer, kana, Han, emoji
+    "\u0e01-\u0eff\u1000-\u109f\u1780-\u17dd\u3041-\u3096\u30a1-\u30fa\u30fc-\u30ff\uff66-\uff9f"
+    "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
+    "\u2600-\u27bf\U0001f300-\U0001faff"
+)
+BETWEEN_WORDS = rf"[^\p{{L}}\p{{N}}_{ALONE}]+"
 KNOWN_WORDS, TOPIC_WORDS = 30_000, 10_000  # most frequent words kept per column; those of them that topics consist of
 LETTERS = 20_000  # of a longer text the beginning is read
 LEAST_TEXTS = 2  # that a word occurs in
@@ -56,7 +62,7 @@ def learn(shape, table: Columns, targets: np.ndarray, classes: int, groups: pa.C
     """
     if not shape.texts:  # somebody took them out of spec.yaml
         return Read(np.empty(0, np.int64), {}, {}, {})
-    rows = rows_to_learn(table, shape.texts)
+    rows = rows_to_learn(table, shape.texts, shape.get("learn_rows"))
     texts = {name: table.take(rows)[name] for name in shape.texts}
     learned = {name: learn_words(some) for name, some in texts.items()}
     tables = {name: weighted(learned[name], some) for name, some in texts.items()}
@@ -78,12 +84,15 @@ def learn(shape, table: Columns, targets: np.ndarray, classes: int, groups: pa.C
     return Read(rows, learned, numbers, unseen)
 
 
-def rows_to_learn(table: Columns, names: list[str]) -> np.ndarray:
-    """Places of the rows to learn from: all, or evenly spaced ones where rows or letters are very many."""
+def rows_to_learn(table: Columns, names: list[str], most: int | None = None) -> np.ndarray:
+    """Places of the rows to learn from: all, or evenly spaced ones where rows or letters are very many.
+
+    `most`: of them, for whoever needs topics but no good ones, such as the trace of a program.
+    """
     lengths = [pc.utf8_length(table[name].cast(pa.string())) for name in names]
     lengths = [pc.min_element_wise(length, LETTERS, skip_nulls=False) for length in lengths]
     letters = sum(pc.sum(length).as_py() or 0 for length in lengths)
-    count = min(table.num_rows, LEARN_ROWS, table.num_rows * LEARN_LETTERS // max(letters, 1))
+    count = min(table.num_rows, most or LEARN_ROWS, table.num_rows * LEARN_LETTERS // max(letters, 1))
     return np.linspace(0, table.num_rows - 1, count).astype(np.int64)
 
 
@@ -91,7 +100,7 @@ def learn_words(texts: pa.ChunkedArray) -> dict:
     """Known words and their weights: JSON values."""
     known = count_words(texts)
     weights = np.log((1 + len(texts)) / (1 + known["texts"].to_numpy())) + 1
-    return {"words": known["word"].to_pylist(), "weights": weights.round(3).tolist()}
+    return {"words": known["word"].to_pylist(), "weights": weights.round(3).tolist(), "alone": ALONE}
 
 
 def learn_topics(table: torch.Tensor, topics: int) -> dict:
@@ -140,10 +149,23 @@ def blocks(texts: pa.ChunkedArray) -> Iterator[tuple[slice, pa.ChunkedArray]]:
 def split_words(texts: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:
     """(row int64 [M], word [M]) of all words in the texts."""
     begun = pc.utf8_slice_codeunits(texts.cast(pa.string()), 0, LETTERS)
-    lists = pc.split_pattern_regex(pc.utf8_lower(begun.combine_chunks()), BETWEEN_WORDS)
+    lowered = pc.utf8_lower(begun.combine_chunks())
+    some_alone = pc.any(pc.match_substring_regex(lowered, f"[{ALONE}]")).as_py()
+    if some_alone:
+        lowered = pc.replace_substring_regex(lowered, f"([{ALONE}])", r" \1 ")
+    lists = pc.split_pattern_regex(lowered, BETWEEN_WORDS)
     rows, words = pc.list_parent_indices(lists), pc.list_flatten(lists)
     is_word = pc.not_equal(words, "")  # what stands before the first separator, or behind the last one
-    return rows.filter(is_word).to_numpy().astype(np.int64), words.filter(is_word)
+    rows, words = rows.filter(is_word).to_numpy().astype(np.int64), words.filter(is_word)
+    return with_pairs(rows, words) if some_alone else (rows, words)
+
+
+def with_pairs(rows: np.ndarray, words: pa.Array) -> tuple[np.ndarray, pa.Array]:
+    """The words, and each two of one row that follow each other and are words by themselves."""
+    by_itself = pc.match_substring_regex(words, f"^[{ALONE}]$").to_numpy(zero_copy_only=False)
+    first = np.flatnonzero(by_itself[:-1] & by_itself[1:] & (rows[:-1] == rows[1:]))
+    pairs = pc.binary_join_element_wise(words.take(pa.array(first)), words.take(pa.array(first + 1)), "")
+    return np.concatenate([rows, rows[first]]), pa.concat_arrays([words, pairs])
 
 
 def count_words(texts: pa.ChunkedArray) -> pa.Table:

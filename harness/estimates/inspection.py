@@ -33,7 +33,7 @@ _COSTS_NOTHING = ("name", "mode", "pipeline", "resources", "budget", "checkpoint
 """Parts of spec.yaml that change where and when a program runs, not what a step of it does."""
 _NO_WORK = ("staleness", "backup", "learning_rate", "rate_rule")
 """Of its part `training`, the same: two come and go with mode async, and a step takes as long at any rate."""
-TOLD_LATER = {"pieces": None, "precision": "auto", "compression": "none"}
+TOLD_LATER = {"pieces": None, "precision": "auto", "compression": "none", "words_s": 0.0}
 """Fields of a workload that older nodes did not tell, and what is taken where no node tells them."""
 _LATE = {
     "code": "no_answer",

@@ -43,11 +43,11 @@ from worker.words import size_words
 WEIGHTS_FILE, RESULTS_FILE = "work/results/model.safetensors", "work/results/results.json"
 INPUT_SUFFIXES = {
     "csv": "csv", "tsv": "tsv", "json": "json", "jsonl": "jsonl", "ndjson": "jsonl", "parquet": "parquet",
+    "xlsx": "xlsx", "ods": "ods",
     "png": "png", "jpg": "jpg", "jpeg": "jpg", "jpe": "jpg", "jfif": "jpg", "webp": "webp", "bmp": "bmp", "gif": "gif",
     "zip": "zip",
 }  # fmt: skip
 """What a person's file may end in: what it ends in on the node."""
-_SHEETS = (".xlsx", ".xls", ".ods")
 FROM_END = "end of the data"
 """Stands for the name of an input where a forecast goes on from the data themselves."""
 _OWN_NAME = re.compile(rf"(?<![\w./-])input\.(?:{'|'.join(sorted(set(INPUT_SUFFIXES.values())))})\b")
@@ -142,8 +142,8 @@ def _classes(job: Job) -> list[str]:
 def _suffix_hint(job: Job, suffix: str) -> str:
     if job.task == Task.IMAGE_CLASSIFICATION:
         return "Give a picture (.png, .jpg, .webp, .bmp, .gif), or a .zip of pictures."
-    before = {".gz": "Unpack it first. ", **dict.fromkeys(_SHEETS, "Save the sheet as CSV. ")}.get(suffix, "")
-    return f"{before}Rows are taken as .csv, .tsv, .json, .jsonl or .parquet."
+    before = {".gz": "Unpack it first. ", ".xls": "Save it as .xlsx, or the sheet as CSV. "}.get(suffix, "")
+    return f"{before}Rows are taken as .csv, .tsv, .json, .jsonl, .parquet, .xlsx or .ods."
 
 
 def _waiting_check(user: User) -> None:

@@ -133,6 +133,10 @@ class RunOverheads:
     """Whose start and whose end were seen."""
     load_bytes_per_s: float = 6e6
     """Rows read and made ready, by the bytes that they then take in memory (`Workload.dataset_bytes`)."""
+    words_times: float = 1.0
+    """So many times as long as modelled (`Workload.words_s`) the words of texts take here."""
+    n_words: int = 0
+    """Runs that showed it; 0: it is as modelled."""
     meet_s: float = 0.5
     """More of it where ranks lie on several nodes, however near: all nodes have to be there before any of them starts
     its ranks, and they look for each other a few times a second."""

@@ -252,6 +252,8 @@ def _start_s(workload: Workload, model: DeviceModel, allocation: Allocation, pro
         reading_s = load_s(workload, known)
     else:
         reading_s = probe.load_row_s * all_rows(workload) + (probe.load_once_s or 0.0)
+        if workload.words_s:  # of many rows, words are learned from some alone: they take less each than a probe's few
+            reading_s = min(reading_s, load_s(workload, known) + (probe.load_once_s or 0.0))
     start_s = known.start_s + known.rank_start_s * (allocation.ranks_together - 1) + reading_s
     if model.nodes_link is None:
         return start_s

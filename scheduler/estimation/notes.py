@@ -10,6 +10,9 @@ from scheduler.estimation.values import Allocation, Basis
 from scheduler.workload import Workload
 from worker.words import counted, duration_words
 
+NAMED_S = 1.0
+"""Learning words is named in an estimate from here on."""
+
 
 def note(model: DeviceModel, allocation: Allocation, probe: Probe | None, workload: Workload) -> str:
     """What the figures rest on, in words."""
@@ -46,9 +49,19 @@ def note(model: DeviceModel, allocation: Allocation, probe: Probe | None, worklo
     said += _pace_words(model)
     if (probe is None or probe.load_row_s is None) and workload.load_s:
         said.append(f"its start by the {duration_words(workload.load_s)} that its code took to load when it was read")
+    said += _learning_words(model, workload)
     if len(allocation.batch_split) > 1:
         said += _link_words(model, allocation) + _meeting_words(model)
     return "; ".join(said)
+
+
+def _learning_words(model: DeviceModel, workload: Workload) -> list[str]:
+    if workload.words_s < NAMED_S:
+        return []
+    known = model.overheads
+    by = f", corrected by {counted(known.n_words, 'finished run')}" if known.n_words else ""
+    took = duration_words(workload.words_s * known.words_times)
+    return [f"in its start {took} in which the words of texts are learned, modelled{by}"]
 
 
 def _job_words(correction: Correction) -> list[str]:

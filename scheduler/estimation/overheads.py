@@ -13,7 +13,7 @@ from scheduler.estimation.finished import Finished
 from scheduler.estimation.link import spanned
 from scheduler.estimation.prior import by_host
 from scheduler.estimation.ranks import StepTime, step_time
-from scheduler.estimation.run_time import forward_rows, joined_s, load_s, saves_s, steps_s
+from scheduler.estimation.run_time import forward_rows, joined_s, load_s, rows_read_s, saves_s, steps_s
 from scheduler.estimation.values import Basis
 
 LOAD_PRIOR_BYTES = 1 << 20
@@ -29,7 +29,7 @@ def overheads_taught(model: DeviceModel, jobs: Sequence[Finished]) -> RunOverhea
     known = model.overheads
     if not jobs:
         return known
-    known = replace(known, load_bytes_per_s=_load_rate(known, jobs))
+    known = _words_taught(replace(known, load_bytes_per_s=_load_rate(known, jobs)), jobs)
     seen = _starts_seen(known, jobs)
     known = _meeting_taught(_starts_taught(known, seen), jobs)
     known = replace(known, slow_starts=_slow_starts(known, jobs))
@@ -100,12 +100,23 @@ def _slow_starts(known: RunOverheads, jobs: Sequence[Finished]) -> dict[str, flo
 def _load_rate(known: RunOverheads, jobs: Sequence[Finished]) -> float:
     """Bytes of rows that are read per second: all bytes over all seconds, so that large data count for most.
 
-    What was assumed counts as `LOAD_PRIOR_BYTES` of them. Programs whose own code is slow to load do not count.
+    What was assumed counts as `LOAD_PRIOR_BYTES` of them. Programs whose own code is slow to load, or that learn words
+    meanwhile, do not count.
     """
-    as_others = [job for job in jobs if not job.workload.load_s]
+    as_others = [job for job in jobs if not job.workload.load_s and not job.workload.words_s]
     told = [(job.workload.dataset_bytes, job.load_s) for job in as_others if job.load_s and job.workload.dataset_bytes]
     size_bytes = LOAD_PRIOR_BYTES + sum(count for count, _ in told)
     return size_bytes / (LOAD_PRIOR_BYTES / known.load_bytes_per_s + sum(seconds for _, seconds in told))
+
+
+def _words_taught(known: RunOverheads, jobs: Sequence[Finished]) -> RunOverheads:
+    """How long learning words takes is what jobs with texts took to load beyond the reading of their rows."""
+    seen = [
+        max(0.0, job.load_s - rows_read_s(job.workload, known)) / job.workload.words_s
+        for job in jobs
+        if job.load_s and job.workload.words_s and not job.workload.load_s
+    ]
+    return replace(known, words_times=_shrunk(known.words_times, seen), n_words=len(seen)) if seen else known
 
 
 def _foretold_s(known: RunOverheads, job: Finished) -> float:

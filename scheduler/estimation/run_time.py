@@ -77,8 +77,14 @@ def all_rows(workload: Workload) -> float:
 
 
 def load_s(workload: Workload, overheads: RunOverheads) -> float:
-    """Seconds that a rank reads its rows before the first step, at least those that its own code was seen to take."""
-    return max(workload.load_s, (workload.dataset_bytes or workload.data_bytes) / overheads.load_bytes_per_s)
+    """Seconds that a rank reads its rows and learns their words before the first step, at least those that its own code
+    was seen to take."""
+    return max(workload.load_s, rows_read_s(workload, overheads) + overheads.words_times * workload.words_s)
+
+
+def rows_read_s(workload: Workload, overheads: RunOverheads) -> float:
+    """Of it the reading alone, by the bytes of the rows."""
+    return (workload.dataset_bytes or workload.data_bytes) / overheads.load_bytes_per_s
 
 
 def joined_s(workload: Workload, allocation: Allocation, link: LinkModel) -> float:

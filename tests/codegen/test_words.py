@@ -16,6 +16,7 @@ from codegen.spec import TaskSpec
 from tests.codegen.data_tables import REVIEWS_SHAPE, TABULAR, load_table, make_reviews
 from tests.codegen.model_profiles import TWO_CORES, column, table
 from tests.codegen.programs import module
+from worker.runtime.spec import as_spec
 
 WORDS = module("words.py")
 
@@ -42,6 +43,30 @@ def test_a_word_is_a_run_of_letters_and_digits_in_lower_case():
     rows, words = WORDS.split_words(texts("Größe: 3,5 m²!", None, "", " (don't) ΟΔΟΣ\nsnake_case"))
     assert words.to_pylist() == ["größe", "3", "5", "m²", "don", "t", "οδοσ", "snake_case"]
     assert rows.tolist() == [0, 0, 0, 0, 3, 3, 3, 3]
+
+
+def test_where_words_are_not_set_apart_letters_and_pairs_of_them_are_words():
+    rows, words = WORDS.split_words(texts("日本 ABC語", "ไม่", None, "great 👍👍!", "plain"))
+    found = [sorted(word for row, word in zip(rows, words.to_pylist(), strict=True) if row == at) for at in range(5)]
+    assert found[0] == sorted(["日", "本", "日本", "abc", "語"])
+    assert found[1] == sorted(["ไ", "ม", "\u0e48", "ไม", "ม\u0e48"])
+    assert found[2:] == [[], sorted(["great", "👍", "👍", "👍👍"]), ["plain"]]
+
+
+def test_reviews_in_a_script_without_spaces_are_told_apart_as_those_with_spaces(tmp_path):
+    generator = np.random.default_rng(3)
+    labels = [("good", "bad")[row % 2] for row in range(400)]
+    fitting = {"good": ["好吃", "喜欢", "满意"], "bad": ["难吃", "讨厌", "失望"]}
+    fillers = ["今天", "我们", "这家", "店的", "东西", "真的", "非常"]
+
+    def said(label):
+        parts = [*generator.choice(fillers, 4), generator.choice(fitting[label])]
+        return "".join(generator.permutation(parts)) + f"{generator.integers(10**6)}"
+
+    table = pa.table({"review": [said(label) for label in labels], "label": labels})
+    data = load_table(tmp_path, table, **{**REVIEWS_SHAPE, "numeric": [], "indicators": []})
+    score = data.test.inputs[0][:, data.shape["features"].index("review: score 1")].numpy()
+    assert abs(np.corrcoef(score, data.test.targets.numpy())[0, 1]) > 0.9
 
 
 def test_of_a_very_long_text_the_beginning_is_read():
@@ -125,6 +150,16 @@ def test_texts_that_have_nothing_in_common_or_no_difference_give_few_topics(valu
     learned = learn(texts(*values), 8)
     assert learned["topics"] == (1 if values[0] == "x" else 0)
     assert len(WORDS.text_numbers(learned, texts("x", None), "t")) == learned["topics"]
+
+
+def test_whoever_needs_no_good_topics_learns_from_fewer_rows():
+    table = make_reviews()
+    targets = np.arange(table.num_rows) % 2
+    few, all_rows = (
+        WORDS.learn(as_spec({**REVIEWS_SHAPE, **more}), table, targets, 2) for more in ({"learn_rows": 50}, {})
+    )
+    assert (len(few.rows), len(all_rows.rows)) == (50, table.num_rows)
+    assert few.numbers["review"].keys() == all_rows.numbers["review"].keys()
 
 
 def test_reviews_are_told_apart_by_their_words(tmp_path):

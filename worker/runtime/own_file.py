@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from worker.cells import cell
 from worker.events import finite
+from worker.runtime.sheets import SHEETS
 from worker.runtime.tables import delimiter_of, names_apart, text_of
 
 _SAMPLE_CELLS = 5000
@@ -33,9 +34,11 @@ Rows = Sequence[Sequence[Any]]
 def answer_added(source: Path, target: Path, columns: Sequence[str], rows: Rows) -> bool:
     """Write `source` to `target` with these columns added, a row of values for each of its rows.
 
-    False, and nothing is written, where it has no rows that could take them: another form of JSON, or other rows than
-    were answered.
+    False, and nothing is written, where it has no rows that could take them: another form of JSON, other rows than
+    were answered, or a spreadsheet, of which only the cells are read.
     """
+    if source.suffix in SHEETS:
+        return False
     if source.suffix == ".parquet":
         return _parquet(source, target, columns, rows)
     text, codec, mark = text_of(source)

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from worker.cells import cell
 from worker.events import finite
 from worker.plan import EXIT_REPORTED
+from worker.runtime.columns import BLOCK_ROWS, VALUES_AT_ONCE
 from worker.runtime.hashed import file_sha256
 from worker.runtime.manifest import STATE_FILE, manifest_read
 from worker.runtime.onnx_export.predict_table import alike
@@ -37,6 +38,7 @@ from worker.runtime.seen import unseen_tell
 from worker.runtime.series_rows import read_series as read_series
 from worker.runtime.series_rows import series_coming as series_coming
 from worker.runtime.series_rows import series_end as series_end
+from worker.runtime.sheets import SHEETS
 from worker.runtime.spelling import as_trained, columns_known, unread_value
 from worker.runtime.tables import InputError as InputError
 from worker.runtime.tables import read_rows as read_rows
@@ -186,8 +188,8 @@ Transform = Callable[[dict[str, Any], Any], tuple[Tensor, ...]]
 def table_inputs(
     transform: Transform, preprocess: dict[str, Any], table: pa.Table, tell: Callable[[str], None] = print
 ) -> Iterator[tuple[Tensor, ...]]:
-    """Inputs of the rows, chunk by chunk; `tell` is told which values count as missing though something is there,
-    and which lie outside of what training has seen.
+    """Inputs of the rows, chunk by chunk, of which many are prepared at a time; `tell` is told which values count as
+    missing though something is there, and which lie outside of what training has seen.
 
     Raises `InputError` naming the column, and the first row at fault.
     """
@@ -196,14 +198,26 @@ def table_inputs(
     table = as_trained(preprocess, table, tell)
     unseen_tell(preprocess, table, tell)
     _try(transform, preprocess, table.slice(0, 0), "", alike(*_lacking(preprocess, table)))
-    for start in range(0, table.num_rows, CHUNK):
-        chunk = table.slice(start, CHUNK)
+    rows_at_once = CHUNK * max(1, min(BLOCK_ROWS, VALUES_AT_ONCE // max(1, table.num_columns)) // CHUNK)
+    for start in range(0, table.num_rows, rows_at_once):
+        block = table.slice(start, rows_at_once)
         try:
-            yield transform(preprocess, chunk)
+            inputs = transform(preprocess, block)
+        except Exception:
+            _row_at_fault(transform, preprocess, block, start)
+            raise
+        yield from zip(*(torch.split(tensor, CHUNK) for tensor in inputs), strict=True)
+
+
+def _row_at_fault(transform: Transform, preprocess: dict[str, Any], block: pa.Table, before: int) -> None:
+    """Raise `InputError` that names the first row of the block, with so many before it, that cannot be prepared."""
+    for start in range(0, block.num_rows, CHUNK):
+        chunk = block.slice(start, CHUNK)
+        try:
+            transform(preprocess, chunk)
         except Exception:
             for row in range(chunk.num_rows):
-                _try(transform, preprocess, chunk.slice(row, 1), f"Row {start + row + 1}: ")
-            raise
+                _try(transform, preprocess, chunk.slice(row, 1), f"Row {before + start + row + 1}: ")
 
 
 def picture_inputs(
@@ -254,7 +268,11 @@ def write_output(
     a forecast goes on from. Texts that a
     spreadsheet would take for a formula are quoted in the CSV. `source`, the file of the `inputs`, is written with the
     answer added (`own_file`): to the path, where that ends as it does and not in .json, else beside a .json.
+    Raises `InputError` for the name of a spreadsheet, which is read, but not written.
     """
+    if path.suffix in SHEETS:
+        hint = f"Name a CSV, which spreadsheets open: --output {path.with_suffix('.csv').name}"
+        raise InputError(f"{path.name} is not written: no spreadsheets are.", hint)
     names = [] if inputs is None else inputs.column_names
     own = columns[1:], [row[1:] for row in rows]  # the own file has its rows in their order, without a number
     if path.suffix == ".json":

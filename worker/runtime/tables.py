@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
+from worker.runtime.sheets import SHEETS, SheetError, columns_of, sheet_rows
+
 MISSING = (
     "", "?", "-", "--", "NA", "N/A", "n/a", "na", "NaN", "nan", "-nan", "NULL", "null", "None", "nil", "<NA>", "n.a.",
     "N.A.", "NaT", "k.A.", "\\N", "#N/A", "#NV", "#DIV/0!", "#VALUE!", "#WERT!", "#REF!", "#BEZUG!", "#NAME?", "#NUM!",
@@ -29,13 +31,13 @@ _SAMPLE_ROWS = 200
 _WIDE_SAMPLE_BYTES = 64 << 10
 DECIMAL_COMMA = b"decimal_comma"
 """Key of the metadata of a table where `1,234` is rather one and a bit."""
-_FORMATS = "Use CSV, TSV, JSON, JSON lines or Parquet; for a file that was cut, send it again."
+_FORMATS = "Use CSV, TSV, JSON, JSON lines, Parquet, .xlsx or .ods; for a file that was cut, send it again."
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _BLOCK_BYTES_MAX = 1 << 30
 _HEAD_BYTES = 16
 _PARQUET = b"PAR1"
 _FOREIGN = (
-    (b"PK\x03\x04", "a zip archive or an Excel file", "Unpack it, or save the sheet as CSV."),
+    (b"PK\x03\x04", "a zip archive or a spreadsheet", "Unpack it; name a spreadsheet .xlsx or .ods."),
     (b"PK\x05\x06", "an empty zip archive", ""),
     (b"\x1f\x8b", "compressed with gzip", "Unpack it."),
     (b"BZh91AY&SY", "compressed with bzip2", "Unpack it."),
@@ -61,7 +63,9 @@ class InputError(Exception):
 
 
 def read_rows(path: Path) -> pa.Table:
-    """A table from .csv, .tsv, .json, .jsonl or .parquet; texts stay texts. Raises `InputError`."""
+    """A table from .csv, .tsv, .json, .jsonl, .parquet, .xlsx or .ods; texts stay texts. Raises `InputError`."""
+    if path.suffix in SHEETS:
+        return _sheet(path)
     try:
         _refuse_foreign(path)
         if path.suffix == ".parquet":
@@ -73,6 +77,15 @@ def read_rows(path: Path) -> pa.Table:
     except (pa.ArrowInvalid, OSError, csv.Error) as error:
         said = str(error).replace(str(path), path.name).rstrip(".")
         raise InputError(f"{path.name} cannot be read: {said}.", _FORMATS) from None
+
+
+def _sheet(path: Path) -> pa.Table:
+    try:
+        names, rows = sheet_rows(path)
+    except SheetError as error:
+        raise InputError(str(error), error.hint) from None
+    columns = columns_of(names_apart(names), rows)
+    return pa.table({name: pa.array(cells, pa.string()) for name, cells in columns.items()})
 
 
 def _refuse_foreign(path: Path) -> None:

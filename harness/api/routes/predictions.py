@@ -56,7 +56,8 @@ def prediction_create(
     checkpoint: Annotated[str, Form(max_length=40)] = "",
     threshold: Annotated[str, Form(max_length=THRESHOLD_LETTERS_MAX)] = "",
 ) -> Status[Any]:
-    """Predict for a file (form field `input`: csv, tsv, json, jsonl, parquet, pictures or a zip) or for JSON records.
+    """Predict for a file (form field `input`: csv, tsv, json, jsonl, parquet, xlsx, ods, pictures or a zip) or for JSON
+    records.
 
     A forecast goes on from the end of the data with the JSON body `{"from_end": true}`, from newer rows with a file.
 

@@ -239,8 +239,8 @@ def predict(
     file: Annotated[
         Path | None,
         typer.Argument(
-            help="csv, tsv, json, jsonl, parquet, a picture, or a zip of pictures; none: forecast from the end of "
-            "the data."
+            help="csv, tsv, json, jsonl, parquet, xlsx, ods, a picture, or a zip of pictures; none: forecast from the "
+            "end of the data."
         ),
     ] = None,
     out: Annotated[

@@ -17,10 +17,14 @@ from harness.client.transport import Transport, segment
 
 _COLUMNS = ("Prediction", "Input", "Checkpoint", "Made", "State", "Rows")
 _NO_CSV = frozenset(
-    {".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".zip"}
+    {".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".ods", ".zip"}
     | {".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".bmp", ".gif"}
 )
 """What else an input may end in: who reads a file by its ending must not find a CSV there."""
+
+
+_SHEETS = frozenset({".xlsx", ".ods"})
+"""Read, but not written."""
 
 
 def predictions(
@@ -55,8 +59,8 @@ def _row(item: Json) -> tuple[object, ...]:
 def answer_name_check(out: Path, file: Path | None) -> None:
     """Pass where the answer for a `file`, or a forecast without one, may be written by this name. Raises `BadInput`."""
     if out.suffix.lower() in _NO_CSV and not _is_own(out, file):
-        of_file = f"The answer for {file.name} is a CSV, or the file itself with the answer added." if file else ""
-        raise _no_csv(out, of_file or "A forecast is a CSV.")
+        own = "" if out.suffix.lower() in _SHEETS else ", or the file itself with the answer added"
+        raise _no_csv(out, f"The answer for {file.name} is a CSV{own}." if file else "A forecast is a CSV.")
 
 
 def answer_download(transport: Transport, answer: str, out: Path, file: Path | None) -> None:
@@ -78,7 +82,8 @@ def answer_download(transport: Transport, answer: str, out: Path, file: Path | N
 
 
 def _is_own(out: Path, file: Path | None) -> bool:
-    return file is not None and out.suffix.lower() == file.suffix.lower()
+    """Whether the answer is the file itself with columns added; no spreadsheet is written."""
+    return file is not None and out.suffix.lower() == file.suffix.lower() and out.suffix.lower() not in _SHEETS
 
 
 def _no_csv(out: Path, why: str) -> BadInput:

@@ -46,9 +46,9 @@ def test_predictions_are_asked_of_a_node_and_answered(
 @pytest.mark.parametrize(
     ("task", "name", "hint"),
     [
-        ("tabular_regression", "rows.xlsx", "Save the sheet as CSV. Rows are taken as .csv"),
+        ("tabular_regression", "rows.xls", "Save it as .xlsx, or the sheet as CSV. Rows are taken as .csv"),
         ("tabular_regression", "rows.csv.gz", "Unpack it first. Rows are taken as .csv"),
-        ("tabular_regression", "rows.doc", "Rows are taken as .csv, .tsv, .json, .jsonl or .parquet."),
+        ("tabular_regression", "rows.doc", "Rows are taken as .csv, .tsv, .json, .jsonl, .parquet, .xlsx or .ods."),
         ("image_classification", "cat.tiff", "Give a picture (.png, .jpg, .webp, .bmp, .gif), or a .zip of pictures."),
     ],
 )

@@ -41,8 +41,11 @@ def test_all_kinds_of_columns_are_encoded_as_in_training(rows: int, tmp_path) ->
 
 def test_words_are_read_by_the_script_as_in_training(tmp_path) -> None:
     reviews = make_reviews()
+    foreign = [f"{text} 好吃👍" if text and "lovely" in text else text for text in reviews["review"].to_pylist()]
+    reviews = reviews.set_column(0, "review", pa.array(foreign, pa.string()))
     dataset = load_table(tmp_path, reviews, **REVIEWS_SHAPE)
     odd = ["AWFUL3, awful3 and Lovely4!", "İ ΟΔΟΣ", "no word that is known", None, "lovely3 " * 2500 + "awful5"]
+    odd += ["很好,吃好。吃", "👍👍lovely3好", "ไม่ ΟΔΟΣ吃"]
     texts = reviews["review"].to_pylist()[:60] + odd
     sample = pa.table({"review": pa.array(texts, pa.string()), "day": np.linspace(-1, 1, len(texts))})
     tensors = [tensor.numpy() for tensor in TABULAR.transform(dataset.preprocess, sample)]

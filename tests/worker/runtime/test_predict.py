@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import openpyxl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -69,7 +70,11 @@ def test_rows_of_every_format_get_the_predictions_of_the_results(table: Path, tm
     (tmp_path / "b.json").write_text(json.dumps(records))
     (tmp_path / "c.jsonl").write_text("\n".join(json.dumps(record) for record in records))
     pq.write_table(rows, tmp_path / "d.parquet")
-    for name in ("a.csv", "b.json", "c.jsonl", "d.parquet"):
+    book = openpyxl.Workbook()
+    for line in (["Measured in May"], rows.column_names, *(list(record.values()) for record in records)):
+        book.active.append(line)
+    book.save(tmp_path / "e.xlsx")
+    for name in ("a.csv", "b.json", "c.jsonl", "d.parquet", "e.xlsx"):
         done = predict(table, tmp_path / name, tmp_path / "output.json")
         assert done.returncode == 0, done.stderr
         body = json.loads((tmp_path / "output.json").read_text())

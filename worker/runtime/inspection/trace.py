@@ -61,6 +61,8 @@ from worker.stages import MOST_PIECES
 CANNOT_TRACE = "cannot_trace"
 Batch = tuple[tuple[Tensor, ...], Tensor]
 REGISTERED = ("_parameters", "_buffers", "_modules")
+LEARN_ROWS = 1000
+"""That the words of texts are learned from: what a step does needs the number of topics and scores, not good ones."""
 MOST_BYTES = 200_000
 """Of a workload as JSON: a node keeps so much of what a program prints."""
 HINT = "Measure a few real steps on a device instead; checking the program tells whether it is at fault."
@@ -71,6 +73,8 @@ class TraceRun(StandIn):
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
+        if self.spec.shape.get("texts"):
+            self.spec["shape"]["learn_rows"] = LEARN_ROWS
         self.autocast = Rounding(self.device, "float32")  # whatever it computes in, so that figures can be compared
         self.loss_scale = LossScale(self.device, needed=False)  # what is fake shows no overflow
         self.tracer = Tracer()
@@ -249,6 +253,7 @@ def _trace(program: Path, run: TraceRun, rows: FewRows) -> dict[str, Any]:
         loading=loading_of(run.spec.task, (program / "data.py").read_text(encoding="utf-8")),
         text_bytes=text_bytes(run.spec, program, rows.folder) / rows.share,
         scores=len(run.spec.shape.get("texts", ())) * int(run.spec.shape.get("scores", 0)),
+        targets=int(run.spec.shape.get("scores", 0)),
     )  # fmt: skip
     body = workload(seen)
     if len(body.get("pieces", ())) > MOST_PIECES or _is_too_large(body):

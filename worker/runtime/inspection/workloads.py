@@ -37,6 +37,11 @@ LEARNED_LETTERS = 1 << 24
 COLUMN_TIMES, WORDS_TIMES, WORDS_BYTES, SCORE_BYTES = 3.0, 12.0, 96 << 20, 13 << 20
 """What learning words takes before rows are shared out: times the columns of text (as they are read, and as their rows
 are chosen), times what is learned from, bytes beside, bytes for each score. Measured: docs/estimation.md, Memory."""
+LEARNED_ROWS = 100_000
+"""The same of rows: its `LEARN_ROWS`."""
+WORDS_S, LEARN_LETTER_S, SCORE_LETTER_S, READ_LETTER_S = 0.5, 5e-7, 4e-8, 1e-7
+"""What learning words takes of one core: seconds in any case, for each letter that is learned from, for each score of
+it, and for each letter of all rows. Measured: docs/estimation.md, The whole run."""
 _READS_COLUMNS = re.compile(r"^\s*(?:from|import)\s+worker\.runtime\.columns\b", re.MULTILINE)
 FIXED = frozenset({"in", "out", "kernel", "size", "groups", "queries", "keys", "width"})
 """Of a shape: what belongs to the model, not to the batch."""
@@ -67,6 +72,8 @@ class Seen:
     """Of the columns in all rows whose words are learned."""
     scores: int = 0
     """That all these columns have together."""
+    targets: int = 0
+    """What each column of text has a score for."""
     load_s: float = 0.0
     """Seconds until the rows were read and the model was built."""
     precision: str = "auto"
@@ -88,6 +95,14 @@ def words_peak(text_bytes: float, scores: int) -> float:
         return 0.0
     learned = WORDS_TIMES * min(text_bytes, LEARNED_LETTERS)
     return COLUMN_TIMES * text_bytes + learned + WORDS_BYTES + SCORE_BYTES * scores
+
+
+def words_s(text_bytes: float, train_rows: float, all_rows: float, targets: int) -> float:
+    """Seconds of one core in which the words of texts are learned and read; 0 without texts."""
+    if not text_bytes:
+        return 0.0
+    learned = min(text_bytes * min(train_rows, LEARNED_ROWS) / max(1.0, all_rows), LEARNED_LETTERS)
+    return WORDS_S + (LEARN_LETTER_S + SCORE_LETTER_S * targets) * learned + READ_LETTER_S * text_bytes
 
 
 def text_bytes(spec: Spec, program: Path, data: Path) -> int:
@@ -149,6 +164,7 @@ def workload(seen: Seen) -> dict[str, Any]:
         **({} if seen.pieces is None else {"pieces": list(seen.pieces)}),
         "batch_norms": sum(isinstance(module, _BatchNorm) for module in net.modules()),
         "load_s": round(seen.load_s, 1) if seen.load_s > ORDINARY_LOAD_S else 0.0,
+        "words_s": round(words_s(seen.text_bytes, len(dataset.train) / share, dataset_rows, seen.targets), 2),
         "precision": seen.precision,
         "compression": seen.compression,
         "per_row": {

@@ -148,6 +148,18 @@ def text_number(text: str, feature: str, _spelled: str) -> float:
     return float(len(text) if feature == "characters" else len(text.split()))
 
 
+def words_of(text: str, alone: str) -> list[str]:
+    """Its words; a letter in the ranges `alone` is a word by itself, and each two of them that follow each other are.
+
+    Models of before have no such ranges.
+    """
+    if not alone:
+        return re.findall(r"\w+", text)
+    words = re.findall(rf"[{alone}]|(?:(?![{alone}])\w)+", text)
+    by_itself = [re.fullmatch(f"[{alone}]", word) is not None for word in words]
+    return words + [words[at] + words[at + 1] for at in range(len(words) - 1) if by_itself[at] and by_itself[at + 1]]
+
+
 def encode_words(learned: dict[str, Any], texts: list[str]) -> dict[str, np.ndarray]:
     """How far each text lies in the direction of each topic, and its scores, [N] each; NaN where it is missing.
 
@@ -163,7 +175,7 @@ def encode_words(learned: dict[str, Any], texts: list[str]) -> dict[str, np.ndar
         if not text:
             continue
         lowered = "".join(letter.lower()[0] for letter in text[:LETTERS])  # whole words have another last sigma
-        times = Counter(places[word] for word in re.findall(r"\w+", lowered) if word in places)
+        times = Counter(places[word] for word in words_of(lowered, learned.get("alone", "")) if word in places)
         weights = np.array([(1 + math.log(count)) * learned["weights"][place] for place, count in times.items()])
         weights = weights / np.sqrt(weights @ weights) if times else weights
         known = np.array(list(times), np.int64)

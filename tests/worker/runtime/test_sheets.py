@@ -1,0 +1,86 @@
+"""Spreadsheets as rows to predict for: the cells are those that training read, attacks and broken files are refused."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime, time
+from pathlib import Path
+
+import pytest
+
+from codegen.profile.sheet_source import SheetSource
+from tests.codegen.profile.test_sheets import opendocument, workbook
+from tests.codegen.profile.uploads import zip_of
+from worker.runtime import sheets
+from worker.runtime.serving import write_output
+from worker.runtime.tables import InputError, read_rows
+
+CELLS = [
+    ["when", "x", "ok", None, "x", "at"],
+    [datetime(2024, 1, 5), 1, True, None, 0.1, time(10, 30)],
+    [None, None, None, None, None, None],
+    [datetime(2024, 1, 6, 10, 2), 1.5, False, None, "n/a", None],
+    [None, 2**60, None, "kept", " spaced ", None],
+]
+"""With a row and a cell that are empty, a column without a name, and a name twice."""
+
+
+def saved(folder: Path, body: bytes, name: str = "rows.xlsx") -> Path:
+    path = folder / name
+    path.write_bytes(body)
+    return path
+
+
+def test_cells_are_read_as_they_are_from_data_to_train_on(tmp_path: Path) -> None:
+    path = saved(tmp_path, workbook({"Old": CELLS[:2], "Empty": [], "Data": [["A title"], *CELLS]}, hidden="Old"))
+    (trained, _), *rest = SheetSource(path).batches()
+    assert not rest and trained.height == 3
+    assert read_rows(path).to_pydict() == trained.to_dict(as_series=False)
+
+
+def test_an_opendocument_sheet_is_read(tmp_path: Path) -> None:
+    path = saved(tmp_path, opendocument([["name", "city"], ["Ada", "Bern"], ["Bo", "Köln"]]), "rows.ods")
+    assert read_rows(path).to_pydict() == {"name": ["Ada", "Bo"], "city": ["Bern", "Köln"]}
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"name,city\nAda,Bern\n", "rows.xlsx is no spreadsheet by its content."),
+        (zip_of({"a.txt": b"words"}), "rows.xlsx cannot be read"),
+        (workbook({"Data": [["name", "city"]]}), "No sheet of rows.xlsx has a row of names and rows below it."),
+        (workbook({"Data": [["a"], [None, None], [None, "b"]]}), "rows.xlsx has no row of names."),
+    ],
+    ids=["csv", "zip", "names_alone", "scattered"],
+)
+def test_what_holds_no_rows_is_refused_by_name_with_what_to_do(tmp_path: Path, body: bytes, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        read_rows(saved(tmp_path, body))
+    assert refused.value.message.startswith(said) and refused.value.hint
+
+
+@pytest.mark.parametrize(("limit", "said"), [("MAX_UNPACKED_BYTES", "unpacks to"), ("MAX_CELLS", "reaches over")])
+def test_a_sheet_that_is_larger_than_it_looks_is_refused(
+    tmp_path: Path, limit: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = saved(tmp_path, workbook({"Data": CELLS}))
+    monkeypatch.setattr(sheets, limit, 10)
+    with pytest.raises(InputError, match=said):
+        read_rows(path)
+
+
+def test_without_the_library_people_are_told_to_save_a_csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "python_calamine", None)
+    with pytest.raises(InputError, match="python-calamine") as refused:
+        read_rows(saved(tmp_path, workbook({"Data": CELLS})))
+    assert refused.value.hint.startswith("Save the sheet as CSV")
+
+
+def test_no_spreadsheet_is_written_and_the_answer_for_one_is_a_csv(tmp_path: Path) -> None:
+    path = saved(tmp_path, workbook({"Data": CELLS}))
+    rows = [[number, "yes"] for number in (1, 2, 3)]
+    with pytest.raises(InputError, match=r"answer\.xlsx is not written"):
+        write_output(tmp_path / "answer.xlsx", ["row", "prediction"], rows, inputs=read_rows(path), source=path)
+    write_output(tmp_path / "answer.json", ["row", "prediction"], rows, inputs=read_rows(path), source=path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["answer.csv", "answer.json", "rows.xlsx"]
+    assert (tmp_path / "answer.csv").read_text().splitlines()[2].startswith("2,yes,2024-01-06 10:02:00,1.5,false")
