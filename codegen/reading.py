@@ -7,7 +7,7 @@ from typing import Any
 
 from codegen import forecast as forecasts
 from codegen.notes import Notes
-from codegen.profile.target import REGRESSION, class_counts, target_problems
+from codegen.profile.target import REGRESSION, class_counts, target_problems, unlearnable
 from codegen.profile.types import NUMBER_PARTS, ColumnProfile, ColumnType, DataKind, DataProblem, DatasetProfile
 from codegen.spec import Task, TaskSpec
 from codegen.split_by import SplitBy, split_by
@@ -207,6 +207,9 @@ def _read_images(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> Readi
 
 def _target(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> ColumnProfile:
     guess = profile.target or ""
+    if spec.data.target == "auto" and (problem := unlearnable(profile)):
+        notes.problem("data.target", f"{problem.message} {problem.hint}")
+        raise SpecError(notes.problems)
     name = notes.choose("data.target", spec.data.target, guess, profile.target_reason or "the profile's guess")
     column = profile.column(name)
     if column is None:

@@ -83,6 +83,12 @@ def _resolve_mode(spec: TaskSpec, body: dict[str, Any], facts: Facts, choice: Ch
         fewest = fewest_devices(spec) if spec.mode in STAGED else FEWEST_DEVICES
         notes.problem("mode", f"{spec.mode} needs {fewest} devices or more; raise resources.count or use auto")
         notes.stop_if_wrong()
+    if spec.mode == "single" and facts.device == "cuda" and count > 1:
+        words = (
+            f"single runs on one GPU, and resources.count asks for {count}; set resources.count to 1, or mode to auto"
+        )
+        notes.problem("mode", f"{words}, sync or replicated to use them all")
+        notes.stop_if_wrong()
     for field, words in without_effect(spec, body["mode"]):
         notes.problem(field, words)
     notes.stop_if_wrong()

@@ -6,6 +6,7 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 import polars as pl
 import pyarrow as pa
@@ -34,7 +35,7 @@ class DelimitedSource:
         self._unfilled = min(empty_tail(self._dialect.names), len(self._names) - 1)
         """Columns at the end with neither a name nor, so far, any value."""
         self._dropped = 0
-        wanted = f"the {len(self._names)} fields of the {'header' if self._dialect.header else 'first row'}"
+        wanted = f"the {counted(len(self._names), 'field')} of the {'header' if self._dialect.header else 'first row'}"
         self._bad = BadLines(
             file=self._file,
             what=f"do not have {wanted}",
@@ -80,6 +81,8 @@ class DelimitedSource:
             chunks = utf8_chunks(stream, self._dialect, self._file)
             blocks = record_blocks(chunks, self._dialect.delimiter, self._file)
             for block in blocks:
+                if skip_header and self._dialect.first_width != len(self._names):
+                    block, skip_header = self._without_header(block), False
                 if block.plain:
                     yield self._fast(block, skip_header), stream.share
                 else:
@@ -88,6 +91,13 @@ class DelimitedSource:
                 skip_header = False
                 if self._bad.count > 1000:
                     self._check()
+
+    def _without_header(self, block: Block) -> Block:
+        """The first block behind a header that has more or fewer delimiters at its end than the rows."""
+        reader = csv.reader(io.StringIO(block.body.decode(), newline="\n"), delimiter=self._dialect.delimiter)
+        next(row for row in reader if row)
+        lines = reader.line_num
+        return replace(block, body=block.body.split(b"\n", lines)[lines], first_line=block.first_line + lines)
 
     def _look_for_values(self, batch: pl.DataFrame) -> None:
         unfilled = batch.get_columns()[batch.width - self._unfilled :]

@@ -39,7 +39,10 @@ class Dialect:
     delimiter: str
     header: bool
     names: tuple[str, ...]
-    """As in the header, or empty strings where there is none."""
+    """As in the header, or empty strings where there is none; as many as all rows have fields, where the header has
+    more or fewer delimiters at its end."""
+    first_width: int
+    """Fields of the first row."""
     newline: Newline
 
     @property
@@ -72,6 +75,7 @@ def dialect_of(source: ByteSource, options: ProfileOptions, encoding: str | None
     if options.header is None:
         _refuse_title(rows, source.path.name)
     names = tuple(name.strip() for name in rows[0]) if header else ("",) * len(rows[0])
+    names = _as_wide_as(rows[1:], names) if header else names
     if header and len(rows) == 1 and whole:
         fail(
             "header_only",
@@ -86,12 +90,15 @@ def dialect_of(source: ByteSource, options: ProfileOptions, encoding: str | None
         delimiter=delimiter,
         header=header,
         names=names,
+        first_width=len(rows[0]),
         newline=newline,
     )
 
 
 def guess_encoding(sample: bytes) -> str:
     """By byte order mark or every second byte, else UTF-8 where it decodes, else Windows-1252 or Latin-1."""
+    if sample.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        return "utf-32"  # looked for first: in little-endian order it begins like UTF-16
     if sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     if sample.startswith(codecs.BOM_UTF8):
@@ -241,6 +248,15 @@ def _has_header(rows: list[list[str]]) -> bool:
         sum(cell == row[at] for row in below if at < len(row)) for at, cell in enumerate(first) if cell.strip() != ""
     ]
     return not below or sum(count > 0 for count in seen) * 2 < len(seen)
+
+
+def _as_wide_as(rows: list[list[str]], names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names with as many fields as all rows have, where nothing but empty cells at the end is added or lost."""
+    widths = {len(row) for row in rows}
+    width = widths.pop() if len(widths) == 1 else len(names)
+    if any(cell.strip() for row in rows for cell in row[len(names) :]) or any(names[width:]):
+        return names
+    return (*names[:width], *[""] * (width - len(names)))
 
 
 def _refuse_title(rows: list[list[str]], name: str) -> None:

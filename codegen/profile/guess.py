@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import polars as pl
 
 from codegen.profile.measures import in_unit, measures_alike, own_units
+from codegen.profile.naming import is_key_name
 from codegen.profile.survey import ColumnSurvey
 from codegen.profile.target_guess import are_classes
 from codegen.profile.types import PLAIN_NUMBERS, ColumnType
@@ -26,11 +26,6 @@ from worker.words import counted, percent_words
 
 MAX_WORD_SHARE = 0.05
 """A column of numbers may hold this share of words, which then count as missing."""
-_IDENTIFIER_NAME = re.compile(
-    r"((^|[^a-zA-Z])(id|uuid|guid|index|idx|key|no|nr|num|number|rowid|sku)|[a-z]Id|[a-z]ID)$"
-    r"|^(Unnamed: \d+|__index_level_\d+__)$",  # as pandas names its row numbers
-    re.ASCII,
-)
 _MIN_IDENTIFIER_ROWS = 20
 _IDENTIFIER_SHARE = 0.98
 _TEXT_LENGTH = 40
@@ -198,7 +193,7 @@ def _guess_numeric(survey: ColumnSurvey, share: float) -> tuple[ColumnType, str]
             and survey.distinct.count >= survey.present * 0.97
         ):
             return ColumnType.IDENTIFIER, "whole numbers that count the rows, each once"
-        if _IDENTIFIER_NAME.search(survey.name) or _IDENTIFIER_NAME.search(survey.name.lower()):
+        if is_key_name(survey.name):
             return ColumnType.IDENTIFIER, "nearly every value is different, and it is named like a key"
     unit = f" with {survey.unit}" if survey.unit else ""
     if share == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from dataclasses import dataclass
 from enum import StrEnum
@@ -66,6 +67,10 @@ _FOREIGN: tuple[tuple[bytes, str, str], ...] = (
     (b"<html", "a web page", "The download probably gave an error page instead of the data: open the file and look."),
     (b"\x7fELF", "a program", _ACCEPTED),
 )
+
+
+_OBJECTS = re.compile(rb"\[\s*\{\s*\"")
+"""How an array of JSON objects begins, whatever its file is called."""
 
 
 def sniff(path: Path, *, is_text: bool = False) -> Sniffed:
@@ -153,14 +158,14 @@ def _text(path: Path, head: bytes, gzipped: bool, is_text: bool) -> Sniffed:
                 "Check the file where it was made, and upload it again.",
                 file=path.name,
             )
-    text = is_text or head.startswith((b"\xff\xfe", b"\xfe\xff")) or bool(wide_encoding(head))
+    text = is_text or head.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")) or bool(wide_encoding(head))
     control = sum(byte < 9 or 13 < byte < 32 for byte in head)
     if not text and control > len(head) // 10:
         fail("unknown_format", f"{path.name} is a binary file of an unknown format.", _ACCEPTED, file=path.name)
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if start.startswith(b"{"):
         return Sniffed(Format.JSON_LINES, gzipped)
-    if start.startswith(b"[") and name.endswith((".json", ".jsonl", ".ndjson")):
+    if start.startswith(b"[") and (name.endswith((".json", ".jsonl", ".ndjson")) or _OBJECTS.match(start)):
         fail(
             "json_array",
             f"{path.name} is one JSON array.",

@@ -22,6 +22,7 @@ from codegen.profile.readings import no_features, similar_classes
 from codegen.profile.rows import rows_with
 from codegen.profile.series import with_series
 from codegen.profile.sources import TableSource
+from codegen.profile.spans import with_spans
 from codegen.profile.splits import split_name
 from codegen.profile.spool import PackedWriter, Spool
 from codegen.profile.stats import ColumnStats, RepeatedRows, RowSample, histogram_edges, value_limit
@@ -208,6 +209,7 @@ def _profile(
         _column(by_name[plan.name], plan, stats, measured.sample)
         for plan, stats in zip(plans, measured.stats, strict=True)
     )
+    columns = with_spans(columns, out / TABLE_FILE)
     rows = measured.stats[0].rows
     target, why = (options.target, "set by you") if options.target else guess_target(columns)
     chosen = next((column for column in columns if column.name == target), None)

@@ -24,6 +24,10 @@ _CALLED = {
     IMAGES: f"{IMAGES} (pictures: predict a class)",
 }  # fmt: skip
 """As the spec and as the form has it."""
+PASSED_OVER = "target_passed_over"
+"""Code of the finding that what looks like the target cannot be it."""
+_NOTHING_TO_LEARN = ("one_class", "target_all_missing")
+_OTHERS = 2
 MANY_CLASSES = 100
 LARGEST_AMOUNT = 1e100
 MAX_CLASSES = 50_000
@@ -56,7 +60,7 @@ def target_problems(profile: DatasetProfile, target: str | None, task: str) -> l
     column = profile.column(target) if target else None
     if column is None:
         return [_not_found(profile, target)]
-    found = _usable_problems(column, profile.rows)
+    found = _usable_problems(profile, column, profile.rows)
     if any(isinstance(entry, DataProblem) for entry in found):
         return found
     if task == REGRESSION:
@@ -96,17 +100,50 @@ def more_classes(column: ColumnProfile) -> str:
     return "Add rows of the other classes"
 
 
-def _usable_problems(column: ColumnProfile, rows: int) -> list[DataProblem | Finding]:
+def unlearnable(profile: DatasetProfile) -> DataProblem | None:
+    """Why nothing can be learned while the target is left open: it, or what looks like it, has one value or none."""
+    passed = next((found.column for found in profile.warnings if found.code == PASSED_OVER), None)
+    column = profile.column(passed) if passed else None
+    if column is not None and column.unique < 2 and profile.target != column.name:
+        values = f"only one value ('{column.top_values[0][0]}')" if column.top_values else "no value"
+        return _problem(
+            "one_class",
+            f"'{column.name}' looks like the target, but has {values}: there is nothing to tell apart.",
+            f"{more_classes(column)}, or name the column to predict{_others(profile, column.name)}.",
+            column.name,
+        )
+    if profile.target is None and profile.kind is DataKind.TABLE:
+        return None
+    found = target_problems(profile, profile.target, profile.task or CLASSIFICATION)
+    return next((one for one in found if isinstance(one, DataProblem) and one.code in _NOTHING_TO_LEARN), None)
+
+
+def _others(profile: DatasetProfile, target: str) -> str:
+    """Columns that may be the target instead, the last ones first."""
+    unfit = (ColumnType.CONSTANT, ColumnType.IDENTIFIER, ColumnType.TEXT, ColumnType.DATE)
+    names = [column.name for column in profile.columns if column.type not in unfit and column.unique > 1]
+    shown = [f"'{name}'" for name in reversed(names) if name != target][:_OTHERS]
+    return f", such as {' or '.join(shown)}" if shown else ""
+
+
+def _usable_problems(profile: DatasetProfile, column: ColumnProfile, rows: int) -> list[DataProblem | Finding]:
     name = column.name
     if column.missing == rows:
-        return [_problem("target_all_missing", f"Every value of '{name}' is missing.", "Choose another target.", name)]
+        return [
+            _problem(
+                "target_all_missing",
+                f"Every value of '{name}' is missing.",
+                f"Choose another target{_others(profile, name)}.",
+                name,
+            )
+        ]
     if column.unique == 1:
         value = f" ('{column.top_values[0][0]}')" if column.top_values else ""
         return [
             _problem(
                 "one_class",
                 f"'{name}' has only one value{value}: there is nothing to tell apart.",
-                f"{more_classes(column)}, or choose another target.",
+                f"{more_classes(column)}, or choose another target{_others(profile, name)}.",
                 name,
             )
         ]

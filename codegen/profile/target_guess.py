@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from codegen.profile.target import CLASSIFICATION, REGRESSION, more_classes
+from codegen.profile.target import CLASSIFICATION, PASSED_OVER, REGRESSION, more_classes
 from codegen.profile.types import ColumnProfile, ColumnType, Finding, Severity
 from worker.words import counted
 
@@ -63,7 +63,7 @@ def passed_over(columns: Sequence[ColumnProfile], target: str | None) -> list[Fi
             instead = f"'{target}' was taken instead" if target else "no other column can be predicted"
             return [
                 Finding(
-                    code="target_passed_over",
+                    code=PASSED_OVER,
                     severity=Severity.DANGER,
                     message=f"'{column.name}' looks like the target, but {what}; {instead}.",
                     meaning=meaning,

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from codegen.profile.time_span import TimeSpan
+
 PROFILE_VERSION = 1
-READING = 3
+READING = 4
 """Raise it with every change of what is read of the same bytes: types, packed values, spellings, findings. Bytes that
 were packed by an earlier reading are then read anew when they are uploaded again; what is there stays as it is."""
 TIME_SERIES = "time_series"
@@ -122,6 +124,8 @@ class ColumnProfile:
     figures of a duration are, a unit behind these (`thousands, €`), or the format of dates."""
     same_parts: tuple[str, ...] = ()
     """Numbers of a date or text (`NUMBER_PARTS`) that are the same in every row: the hour of plain dates."""
+    span: TimeSpan | None = None
+    """Of a column of dates, unless every value is missing."""
 
     @property
     def unit(self) -> str:
@@ -200,7 +204,9 @@ class DatasetProfile:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         body = dict(vars(self))  # `asdict` copies every value of every column, one by one
-        body["columns"] = tuple(dict(vars(column)) for column in self.columns)
+        body["columns"] = tuple(
+            {**vars(column), "span": column.span.to_dict() if column.span else None} for column in self.columns
+        )
         body["images"] = dict(vars(self.images)) if self.images else None
         body["warnings"] = tuple(dict(vars(warning)) for warning in self.warnings)
         body["series"] = tuple(dict(vars(series)) for series in self.series)
@@ -288,6 +294,7 @@ def _column(body: dict[str, Any]) -> ColumnProfile:
         fields[name] = tuple(body[name])
     fields["top_values"] = _pairs(body["top_values"])
     fields["same_parts"] = tuple(body.get("same_parts", ()))  # not in earlier profiles
+    fields["span"] = TimeSpan.from_dict(body["span"]) if body.get("span") else None
     return ColumnProfile(**fields)
 
 

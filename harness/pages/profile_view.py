@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from codegen.profile.naming import are_labels
 from codegen.profile.types import PLAIN_NUMBERS, ColumnProfile, ColumnType, DatasetProfile, Finding
+from harness.pages.figures import figure
+from worker.words import counted
 
 CLASSES_SHOWN = 20
 TOP_SHOWN = 5
 ALIKE_SHOWN = 2
 """Findings of one kind that all stand open; of more, the first one does."""
+_DIGITS = {"second": 19, "minute": 16, "hour": 16, "day": 10, "week": 10, "month": 7, "quarter": 7, "year": 4}
+"""How much of a moment tells when a bar of this length begins: `2020-01` of a month."""
 READ_OTHERWISE = frozenset(
     {
         "bad_quotes", "nul_byte", "one_column", "ragged_rows", "title_line", "too_many_columns", "unknown_encoding",
@@ -56,6 +61,9 @@ def column_rows(profile: DatasetProfile, overrides: dict[str, str]) -> list[dict
             "notes": notes.get(column.name, 0),
             "top": _top(column, profile.rows),
             "examples": [_written(column, value) for value in column.examples],
+            "figures": _figures(column),
+            "time": (time := _time(column)),
+            "ends": (time["first"], time["last"]) if time else _ends(column),
         }
         for column in profile.columns
     ]
@@ -74,6 +82,46 @@ def _written(column: ColumnProfile, value: str) -> str:
     if column.type != ColumnType.DATE:
         return value
     return value.removesuffix(".000000").removesuffix(" 00:00:00")
+
+
+def number_written(column: ColumnProfile, value: float | None) -> str:
+    """A figure of a column, without marks of thousands where its numbers are years or keys: `1950`, `1984.2`."""
+    return figure(value).replace(",", "") if are_labels(column) else figure(value)
+
+
+def _figures(column: ColumnProfile) -> dict[str, str]:
+    """Of a column of numbers, as they are written; empty for others."""
+    if column.mean is None:
+        return {}
+    names = ("minimum", "maximum", "mean")
+    return {**{name: number_written(column, getattr(column, name)) for name in names}, "std": figure(column.std)}
+
+
+def _ends(column: ColumnProfile) -> tuple[str, ...]:
+    """Of the histogram of a column of numbers."""
+    return tuple(number_written(column, edge) for edge in (column.minimum, column.maximum) if edge is not None)
+
+
+def _time(column: ColumnProfile) -> dict[str, Any]:
+    """Of a column of dates: its ends, bars with what each tells, and the longest of its gaps; empty for others."""
+    span = column.span
+    if span is None:
+        return {}
+    bar = _DIGITS[span.unit.split()[-1].removesuffix("s")]
+    digits = _DIGITS["day"] if "hour" in column.same_parts else max(bar, _DIGITS["minute"])
+    longest = span.gaps[0] if span.gaps else None
+    bars = [f"{start[:bar]}: {counted(rows, 'row')}" for start, rows in zip(span.starts, span.counts, strict=True)]
+    return {
+        "first": span.first[:digits],
+        "last": span.last[:digits],
+        "unit": span.unit,
+        "counts": span.counts,
+        "bars": bars,
+        "begins": span.first[:bar],
+        "ends": span.last[:bar],
+        "gaps": len(span.gaps),
+        "gap": f"{longest.after[:digits]} to {longest.until[:digits]}" if longest else "",
+    }
 
 
 def class_bars(profile: DatasetProfile) -> dict[str, Any]:

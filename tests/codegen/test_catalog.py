@@ -7,7 +7,8 @@ import pytest
 from codegen.catalog import DATA_TEMPLATES, FAMILIES, OWN, families_for
 from codegen.catalog.base import SIZES, Facts
 from codegen.catalog.training import epoch_steps, memory_bytes, training_defaults
-from codegen.spec import Task, Training
+from codegen.spec import Task
+from codegen.spec_training import Training
 from worker import shares
 
 TABLE = Facts(

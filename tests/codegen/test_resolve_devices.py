@@ -125,3 +125,12 @@ def test_a_count_that_needs_several_nodes_is_refused_for_what_keeps_nodes_apart(
     # One process is on one node whatever the nodes run.
     replicated = problems("mode: replicated\nresources: {count: 4}", table(), apart)["resources.count"]
     assert replicated == "the largest node has 2 CPU cores; ask for at most 2"
+
+
+def test_one_process_on_several_gpus_names_both_fields_and_what_to_do():
+    wish = "mode: single\nresources: {device: cuda, count: 2}"
+    words = problems(wish, pictures(), replace(ONE_GPU, gpus=2))["mode"]
+    assert "resources.count asks for 2" in words and "set resources.count to 1, or mode to auto" in words
+    assert resolved("mode: single\nresources: {device: cuda, count: 1}", pictures(), ONE_GPU)["mode"] == "single"
+    cores = resolved("mode: single\nresources: {device: cpu, count: 2}", table())
+    assert cores["resources"]["count"] == 2, "one process drives several cores"

@@ -9,7 +9,7 @@ import pytest
 from codegen import spec_yaml
 from codegen.catalog import FAMILIES, OWN, families_for
 from codegen.resolve import resolve
-from codegen.spec import Training
+from codegen.spec_training import Training
 from codegen.types import Guess, Hardware, SpecError
 from tests.codegen.model_profiles import ONE_GPU, TWO_CORES, numbers, pictures, table
 

@@ -9,6 +9,11 @@ from urllib.error import HTTPError, URLError
 
 MESSAGE_CHARS = 300
 """A headline is no longer; the log has the whole."""
+ASKS_FOR_GPU = (
+    "not compiled with CUDA", "no NVIDIA driver", "No CUDA GPUs", "_cuda_setDevice", "Cannot get CUDA generator",
+    "requires CUDA support", "Attempting to deserialize object on a CUDA device",
+)  # fmt: skip
+"""What torch says where a program names `cuda` and there is no GPU."""
 KNOWN = (
     (
         ("'Byte'", "got Byte and", "unsigned char"),
@@ -36,9 +41,11 @@ KNOWN = (
         "Run it on a CPU (python train.py --device cpu): there the line itself fails, and says what is out of range.",
     ),
     (
-        ("not compiled with CUDA", "no NVIDIA driver", "No CUDA GPUs"),
+        ASKS_FOR_GPU,
         "The program asks for a GPU (CUDA), but this device is not one.",
-        "Leave `.cuda()` and `.to(...)` out: train.py moves the model and the rows to the device of the run.",
+        "Leave `.cuda()` and `.to(...)` out: train.py moves the model and the rows to the device of the run. Where a "
+        "device must be named, write `run.device` for 'cuda' in train.py, and that of an input, such as "
+        "`numeric.device` or `pictures.device`, in forward.",
     ),
     (
         ("from the 'Sparse", "support sparse gradients", "layout torch.sparse_coo"),
@@ -70,6 +77,11 @@ def known_cause(error: BaseException) -> tuple[str, str] | None:
         )
         return message, hint
     return next(((message, hint) for texts, message, hint in KNOWN if any(text in str(error) for text in texts)), None)
+
+
+def asks_for_gpu(error: BaseException) -> bool:
+    """Whether a program names `cuda` where there is no GPU."""
+    return any(text in str(each) for each in _chain(error) for text in ASKS_FOR_GPU)
 
 
 def not_finite_hint(clip_norm: object, computes_in: str, *, is_saved: bool) -> str:

@@ -21,7 +21,11 @@ class CheckOut(Schema):
 
     check_id: str
     waiting: bool = Field(description="The node has not answered yet.")
-    ok: bool | None = None
+    ok: bool | None = Field(
+        None,
+        description="null while it waits, and where the program names a GPU and its job runs on GPUs alone: it cannot "
+        "be tried on a CPU (problem `not_tried_here`).",
+    )
     problem: dict[str, Any] | None = Field(None, description="code, message, hint, file, line.")
     parameters: int | None = None
     output_shape: list[int] | None = None

@@ -193,7 +193,10 @@ def _guess(profile: Json, key: str) -> str:
 
 def _column(column: Json) -> tuple[object, ...]:
     missing = column.get("missing", 0)
-    return column["name"], column["type"], missing or "", column["unique"], ", ".join(column["examples"][:3])
+    span = column.get("span")  # of dates, which their ends tell better
+    ends = " to ".join(span[end].removesuffix(" 00:00:00") for end in ("first", "last")) if span else ""
+    examples = ends or ", ".join(column["examples"][:3])
+    return column["name"], column["type"], missing or "", column["unique"], examples
 
 
 @app.command("uploads")

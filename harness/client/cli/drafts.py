@@ -116,7 +116,10 @@ def _deadline(text: str) -> str:
 
 
 def check(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) -> None:
-    """Try a job's program on a node: compile, build the model, first steps on real rows. Exit code 1 if it fails."""
+    """Try a job's program on a node: compile, build the model, first steps on real rows. Exit code 1 if it fails.
+
+    A program that runs on GPUs alone may not be to be tried: that is told, and is no failure.
+    """
     with open_client(context) as client:
         asked = client.job_do(job, "check")
         notes().print("A node is trying the program; after 3 minutes it is stopped.")
@@ -135,7 +138,7 @@ def check(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) -
         console().print(message if message.startswith(place) else place + message, markup=False)
         if problem.get("hint"):
             console().print(str(problem["hint"]), markup=False)
-    if not answer["ok"]:
+    if answer["ok"] is False:
         raise typer.Exit(ExitCode.JOB_FAILED)
 
 

@@ -326,16 +326,14 @@ def history_time() -> str:
 
 
 @register.inclusion_tag("parts/sparkbars.html")
-def sparkbars(counts: Any, edges: Any = None) -> dict[str, Any]:
-    """A histogram as a small picture with its figures in words."""
-    values = [float(count) for count in counts or ()]
-    top = max(values, default=0.0) or 1.0
-    width = 100.0 / max(1, len(values))
+def sparkbars(counts: Sequence[int], ends: Sequence[str] = (), told: Sequence[str] = ()) -> dict[str, Any]:
+    """A histogram as a small picture with its figures in words; `told`: of each bar, on hover."""
+    top = max(counts, default=0) or 1
+    width = 100.0 / max(1, len(counts))
     bars = [
-        {"x": round(index * width, 2), "width": round(width * 0.86, 2), "y": round(30 - 30 * value / top, 2),
-         "height": round(30 * value / top, 2)}
-        for index, value in enumerate(values)
+        {"x": round(index * width, 2), "width": round(width * 0.86, 2), "y": round(30 - 30 * count / top, 2),
+         "height": round(30 * count / top, 2), "told": told[index] if told else ""}
+        for index, count in enumerate(counts)
     ]  # fmt: skip
-    ends = list(edges or ())
-    label = f"histogram from {figure(ends[0])} to {figure(ends[-1])}" if ends else "histogram"
-    return {"bars": bars, "label": f"{label}, {len(values)} bins, highest {figure(top)} rows"}
+    label = f"histogram from {ends[0]} to {ends[-1]}" if ends else "histogram"
+    return {"bars": bars, "label": f"{label}, {len(counts)} bins, highest {top:,} rows"}

@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 
+from codegen.profile.target import unlearnable
 from codegen.profile.types import DataKind
 from codegen.task import task_guessed
 from harness.accounts.access import require
@@ -157,6 +158,7 @@ def _profile_context(dataset: Dataset) -> dict[str, Any]:
         "columns": column_rows(profile, dataset.options.get("column_types", {})),
         "column_types": COLUMN_TYPE_WORDS.items(),
         "findings": finding_groups(profile.warnings),
+        "unlearnable": unlearnable(profile),
         "classes": class_bars(profile),
         "thumbnails": thumbnails_by_class(profile),
     }

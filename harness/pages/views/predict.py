@@ -32,6 +32,7 @@ from harness.jobs.services import prediction_create, prediction_delete
 from harness.pages.job_view import header
 from harness.pages.predict_calls import calls
 from harness.pages.prediction_view import prediction_context
+from harness.pages.profile_view import number_written
 from harness.pages.results_view import typical_error
 from harness.pages.target import target_of
 from harness.pages.verdict import classes_tested
@@ -72,8 +73,7 @@ def _field(column: ColumnProfile, kind: str) -> dict[str, Any]:
         "clock": is_clock,
         "typical": "" if typical is None else f"{typical:.6g}" if isinstance(typical, float) else typical,
         "choices": values if kind == "categorical" and len(values) <= CHOICES_MOST else [],
-        "low": column.minimum,
-        "high": column.maximum,
+        "seen": [number_written(column, end) for end in (column.minimum, column.maximum) if end is not None],
         "hint": "a date, like 2020-01-31"
         if kind == "dates"
         else "a duration or a time of day, like 0:38:53, or seconds"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from datetime import datetime
 
 import pytest
@@ -166,3 +167,40 @@ def test_more_columns_without_names_than_are_listed_are_told_as_such(lab: Lab) -
 def test_the_remark_sep_above_two_names_is_refused(lab: Lab) -> None:
     rows = "".join(f"{i},5;{'pq'[i % 2]}\n" for i in range(60))
     assert lab.problem("a.csv", "sep=;\na;y\n" + rows).code == "title_line"
+
+
+@pytest.mark.parametrize("quoted", [False, True])
+@pytest.mark.parametrize(("head", "tail"), [("", ","), ("", ",,"), (",", ""), (",,", "")])
+def test_delimiters_at_the_end_of_the_rows_or_of_the_header_alone_are_no_columns(
+    lab: Lab, head: str, tail: str, quoted: bool
+) -> None:
+    label = '"a, {}"' if quoted else "a {}"
+    rows = [f"{at},{at % 7},{label.format(at % 2)}" for at in range(60)]
+    profile = lab.profile("a.csv", "\n".join([f"x,z,label{head}", *(f"{row}{tail}" for row in rows)]) + "\n")
+    assert [column.name for column in profile.columns] == ["x", "z", "label"]
+    assert (profile.rows, len(profile.classes)) == (60, 2)
+    assert not {"ragged_rows", "unnamed_columns"} & {found.code for found in profile.warnings}
+
+
+def test_a_value_that_comes_late_in_a_column_without_a_name_is_kept(lab: Lab) -> None:
+    rows = [f"{at},{at % 7},{at % 2}x," for at in range(400)]
+    rows[350] += "late"
+    profile = lab.profile("a.csv", "\n".join(["x,z,label", *rows]) + "\n")
+    assert profile.columns[-1].name == "column_4" and profile.columns[-1].missing == 399
+
+
+def test_a_name_that_lacks_above_a_filled_column_is_still_told(lab: Lab) -> None:
+    body = "\n".join(["x,z", *(f"{at},{at % 7},{at % 2}x" for at in range(60))])
+    assert lab.problem("a.csv", body).code == "ragged_rows"
+
+
+@pytest.mark.parametrize("codec", ["utf-32", "utf-32-be"])
+def test_utf_32_is_read_where_it_has_a_byte_order_mark(lab: Lab, codec: str) -> None:
+    body = "x,size,label\n" + "".join(f"{at},{at % 7},{at % 2}\u00e4\n" for at in range(60))
+    mark = codecs.BOM_UTF32_BE if codec.endswith("be") else b""
+    profile = lab.profile("a.csv", mark + body.encode(codec))
+    assert profile.rows == 60 and "utf-32" in profile.source_format
+
+
+def test_an_array_of_json_objects_is_told_whatever_its_file_is_called(lab: Lab) -> None:
+    assert lab.problem("a.csv", '[{"x": 1, "y": 2}, {"x": 2, "y": 3}]').code == "json_array"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from codegen.profile.target import target_problems
+from codegen.profile import profile_dataset
+from codegen.profile.target import target_problems, unlearnable
 from codegen.profile.target_guess import guess_target, guess_task
 from codegen.profile.types import (
     ColumnProfile,
@@ -15,8 +17,10 @@ from codegen.profile.types import (
     DataProblem,
     DatasetProfile,
     Finding,
+    ProfileOptions,
     Severity,
 )
+from tests.codegen.resolving import problems, resolved
 
 CLASSIFY, REGRESS = "tabular_classification", "tabular_regression"
 
@@ -127,3 +131,29 @@ def test_pictures_are_judged_by_their_folders() -> None:
     profile = DatasetProfile(kind=DataKind.IMAGES, rows=50, classes=(("cat", 50),))
     assert codes(target_problems(profile, None, "image_classification")) == ["one_class"]
     assert codes(target_problems(profile, None, CLASSIFY)) == ["wrong_task"]
+
+
+def _lab_profile(folder: Path, body: str, target: str | None = None) -> DatasetProfile:
+    path = folder / "a.csv"
+    path.write_text(body)
+    return profile_dataset(path, folder / "out", ProfileOptions(target=target), lambda *_: None)
+
+
+def test_what_looks_like_the_target_with_one_value_leaves_nothing_to_learn_unless_another_is_named(
+    tmp_path: Path,
+) -> None:
+    body = "size,kind,target\n" + "".join(f"{at * 37 % 91},{'ab'[at % 2]},yes\n" for at in range(60))
+    problem = unlearnable(_lab_profile(tmp_path, body))
+    assert problem is not None and (problem.code, problem.column) == ("one_class", "target")
+    assert "only one value ('yes')" in problem.message and "such as 'kind' or 'size'" in problem.hint
+    chosen = unlearnable(_lab_profile(tmp_path, body, "target"))
+    assert chosen is not None and "choose another target, such as 'kind'" in chosen.hint
+    assert unlearnable(_lab_profile(tmp_path, body, "kind")) is None
+    assert unlearnable(_lab_profile(tmp_path, body.replace("yes", "no", 9))) is None
+
+
+def test_a_target_that_is_open_is_refused_while_nothing_can_be_learned_of_it(tmp_path: Path) -> None:
+    body = "size,kind,target\n" + "".join(f"{at * 37 % 91},{'ab'[at % 2]},yes\n" for at in range(60))
+    profile = _lab_profile(tmp_path, body)
+    assert "name the column to predict, such as 'kind'" in problems("", profile)["data.target"]
+    assert resolved("data: {target: kind}", profile)["data"]["target"] == "kind"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from codegen.profile import profile_dataset
 from codegen.profile.types import Finding, ProfileOptions, Severity
@@ -48,3 +50,31 @@ def test_shares_of_classes_are_of_the_rows_that_have_one(tmp_path: Path) -> None
     assert profile.rows == 80
     bars = class_bars(profile)["bars"]
     assert [(bar["name"], bar["share"]) for bar in bars] == [("yes", 0.75), ("no", 0.25)]
+
+
+def _rows(folder: Path, lines: list[str]) -> dict[str, dict[str, Any]]:
+    path = folder / "a.csv"
+    path.write_text("\n".join(lines) + "\n")
+    profile = profile_dataset(path, folder / "out", ProfileOptions(), lambda *_: None)
+    return {row["profile"].name: row for row in column_rows(profile, {})}
+
+
+def test_years_and_keys_have_no_marks_of_thousands_and_amounts_do(tmp_path: Path) -> None:
+    lines = [f"{1950 + at % 71},{10000 + at % 9 * 5000},{1000 + at * 7 % 5000},{at % 2}x" for at in range(142)]
+    rows = _rows(tmp_path, ["built,shop_id,price,label", *lines])
+    assert rows["built"]["figures"]["minimum"] == "1950" and rows["built"]["figures"]["maximum"] == "2020"
+    assert rows["built"]["figures"]["mean"] == "1985" and rows["built"]["ends"] == ("1950", "2020")
+    assert rows["shop_id"]["figures"]["maximum"] == "50000"
+    assert rows["price"]["figures"]["minimum"] == "1,000"
+    assert rows["label"]["figures"] == {} == rows["label"]["time"]
+
+
+def test_dates_are_shown_over_time_with_their_ends_and_the_longest_gap(tmp_path: Path) -> None:
+    days = [date(2020, 1, 1) + timedelta(days=at) for at in (*range(100), *range(400, 500))]
+    shown = _rows(tmp_path, ["day,label", *(f"{day},{at % 2}x" for at, day in enumerate(days))])["day"]["time"]
+    assert (shown["first"], shown["last"], shown["begins"]) == ("2020-01-01", "2021-05-14", "2020-01")
+    assert shown["gaps"] == 1 and shown["gap"] == "2020-04-09 to 2021-02-04"
+    assert shown["bars"][0] == "2020-01: 31 rows" and shown["bars"][5] == "2020-06: 0 rows"
+    hours = [datetime(2020, 1, 1) + timedelta(minutes=20 * at) for at in range(60)]
+    shown = _rows(tmp_path, ["at,label", *(f"{at},{row % 2}x" for row, at in enumerate(hours))])["at"]["time"]
+    assert (shown["last"], shown["bars"][1]) == ("2020-01-01 19:40", "2020-01-01 01:00: 3 rows")

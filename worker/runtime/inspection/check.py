@@ -1,8 +1,9 @@
 """Try a program before it is run: `python -m worker.runtime.inspection.check --program FOLDER --data FOLDER`.
 
 Compiles every file, loads the data, builds the model, makes one forward and one backward pass on a few real rows, and
-runs train.py for its first steps. The last line printed is JSON: {ok, problem: {code, message, hint,
-file, line, traceback} or null, parameters, output_shape, notes}. Exit code 0 if all is well, else EXIT_REPORTED.
+runs train.py for its first steps, all on the CPU. The last line printed is JSON: {ok, problem: {code, message, hint,
+file, line, traceback} or null, parameters, output_shape, notes}. `ok` is null, with the problem NOT_TRIED, where the
+program cannot be tried on a CPU and never runs on one. Exit code 0 if all is well, else EXIT_REPORTED.
 """
 
 from __future__ import annotations
@@ -24,12 +25,18 @@ from worker.plan import EXIT_REPORTED
 from worker.runtime.data import DataError, Dataset
 from worker.runtime.failures import ProgramFailure, describe
 from worker.runtime.inspection.first_steps import first_steps_make
+from worker.runtime.known_causes import asks_for_gpu
 from worker.runtime.memory import RowsTried, rows_try
 from worker.runtime.spec import load_spec
 from worker.runtime.spec_check import spec_check
 from worker.runtime.start_weights import Fit, weights_take
 
 ROWS = 16
+NOT_TRIED = "not_tried_here"
+_NOT_TRIED_HINT = (
+    "The job runs on GPUs alone (resources.device: cuda), where this may do. {} Then it can be tried here, and runs on "
+    "any device."
+)
 SOURCES = ("model.py", "data.py", "train.py", "predict.py")
 
 
@@ -46,10 +53,24 @@ def check(program: Path, data: Path) -> dict[str, Any]:
             error = ProgramFailure(FailureCode.PROGRAM_ERROR, "The program ended itself while it was loaded.")
         problem = describe(error, program, lambda: None)
         problem.pop("step")
+        if asks_for_gpu(error) and _is_for_gpus(program):
+            return {**answer, "ok": None, "problem": _not_tried(problem)}
         return {**answer, "problem": problem}
     shape, notes = list(found.output_shape), list(found.notes)
     notes += [fit.words] if fit else []
     return {**answer, "ok": True, "parameters": parameters, "output_shape": shape, "notes": notes}
+
+
+def _is_for_gpus(program: Path) -> bool:
+    """Whether a job of this program gets no other devices."""
+    return str(load_spec(program / "spec.yaml").get("resources", {}).get("device", "auto")) == "cuda"
+
+
+def _not_tried(problem: dict[str, Any]) -> dict[str, Any]:
+    """What is no fault on the devices that the job will have, with its place."""
+    place = f"{problem['file']}, line {problem['line']} asks" if problem["file"] and problem["line"] else "It asks"
+    message = f"The program could not be tried here: {place} for a GPU (CUDA), and programs are tried on a CPU."
+    return {**problem, "code": NOT_TRIED, "message": message, "hint": _NOT_TRIED_HINT.format(problem["hint"])}
 
 
 def _try(program: Path, data: Path) -> tuple[int, RowsTried, Fit | None]:
