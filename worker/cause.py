@@ -14,7 +14,7 @@ from worker.events import Event, EventKind, FailureCode, Outcome
 from worker.full_disk import FULL
 from worker.plan import EXIT_PAUSED, EXIT_PEER_LOST, EXIT_REPORTED
 from worker.signals import signal_name
-from worker.stacks import standing
+from worker.stacks import raised_in, standing
 from worker.watchdog import Verdict, disk_full, out_of_memory
 
 _MEMORY_WORDS = ("MemoryError", "can't allocate memory", "Cannot allocate memory", "out of memory", "bad_alloc")
@@ -53,6 +53,8 @@ class Seen:
     """Where they are."""
     own_disk: bool = False
     """The job's folder lies on a disk of the node's own."""
+    began: bool = True
+    """A rank opened its file of events, as `Run.start` does."""
     errors: list[Event] = field(default_factory=list)
     """ERROR events, in the order of arrival."""
     tails: dict[int, list[str]] = field(default_factory=dict)
@@ -142,7 +144,8 @@ def judge(seen: Seen) -> tuple[Outcome, dict[str, Any] | None]:
     codes = list(seen.codes.values())
     complete = len(codes) == seen.ranks and seen.sandbox_code is not None
     if complete and all(code == 0 for code in codes):
-        return Outcome.SUCCEEDED, None
+        never_began = 0 in seen.codes and not seen.began
+        return (Outcome.FAILED, _never_began()) if never_began else (Outcome.SUCCEEDED, None)
     if complete and set(codes) <= {0, EXIT_PAUSED} and (seen.pause_wanted or not seen.shut_down):
         return Outcome.PAUSED, None
     if seen.verdict is not None and seen.verdict.code is not FailureCode.OUT_OF_MEMORY:
@@ -198,6 +201,13 @@ def _bad_exit(seen: Seen) -> tuple[Outcome, dict[str, Any]]:
     if told["code"] == FailureCode.DISK_FULL and seen.own_disk and not told.get("limit"):
         return _node_disk_full(seen.node, told["traceback"])
     return Outcome.FAILED, told
+
+
+def _never_began() -> dict[str, Any]:
+    """Its exit code says that all is well, yet nothing was trained."""
+    text = "The program ended without Run.start(...) and run.finish(dataset): there are no results."
+    hint = "Keep in train.py what the generated one calls of `run`, in a copy of the job; `dlh jobs check` tries it."
+    return failure(FailureCode.PROGRAM_ERROR, text, hint)
 
 
 def left_early(who: str) -> dict[str, Any]:
@@ -261,5 +271,7 @@ def _from_log(seen: Seen, rank: int, code: int) -> dict[str, Any]:
         return failure(FailureCode.DEVICE_FAULT, *machine_faults.gpu_words(fault, {}), traceback=text)
     ended = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
     last = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
+    place = raised_in(lines)
+    told = f"{place}: {last}" if code == 1 and place else f"Rank {rank} {ended}: {last}"
     hint = "The end of the log tells more (dlh logs JOB): correct the program in a copy of the job, and submit that."
-    return failure(FailureCode.PROGRAM_ERROR, f"Rank {rank} {ended}: {last}", hint, traceback=text or None)
+    return failure(FailureCode.PROGRAM_ERROR, told, hint, traceback=text or None)

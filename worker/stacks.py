@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 _HEAD = "(most recent call first):"
-_FRAME = re.compile(r'  File "(.+)", line (\d+) in (.+)')
+_TRACEBACK = "Traceback (most recent call last):"
+_FRAME = re.compile(r'  File "(.+)", line (\d+),? in (.+)')
 _WAITING = (
     "/worker/runtime/collective.py",
     "/worker/runtime/arrival.py",
@@ -35,6 +36,14 @@ def stack_of(lines: Sequence[str]) -> list[Frame]:
             break
         frames.append((found[1], int(found[2]), found[3]))
     return frames
+
+
+def raised_in(lines: Sequence[str]) -> str | None:
+    """The innermost line of the program's own in the last traceback of a log, as `train.py, line 3`."""
+    heads = [number for number, line in enumerate(lines) if line.startswith(_TRACEBACK)]
+    found = [_FRAME.fullmatch(line) for line in (lines[heads[-1] :] if heads else ())]
+    own = [frame for frame in found if frame and _PROGRAM in frame[1]]
+    return f"{PurePosixPath(own[-1][1]).name}, line {own[-1][2]}" if own else None
 
 
 def waits(stack: Sequence[Frame]) -> bool:

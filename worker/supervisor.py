@@ -246,6 +246,7 @@ class Supervisor:
         if self.seen.pause_overdue:
             self.emit(EventKind.NOTE, message="The run did not save in time after the pause request and was stopped.")
         self.seen.sandbox_text = self._channels.launcher_text.decode(errors="replace")
+        self.seen.began = any(tail.is_there for tail in self.tails)
         return judge(self.seen)
 
     def _record(self, outcome: Outcome, cause: dict[str, Any] | None) -> None:

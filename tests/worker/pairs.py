@@ -26,10 +26,11 @@ def tell(kind, **data):
     with open(os.environ["DLH_EVENTS"], "a") as file:
         file.write(json.dumps({"kind": kind, "job_id": "x", "token": 99, "rank": 42, "seq": 7,
                                "time_s": time.time(), "data": data}) + "\\n")
+open(os.environ["DLH_EVENTS"], "a").close()
 def paused():
     return os.path.exists(os.environ["DLH_REQUESTS"] + "/pause")
 """
-"""Before each stand-in program: `tell(kind, **data)` and `paused()` are there for it."""
+"""Before each stand-in program: `tell(kind, **data)` and `paused()` are there for it, and its events have begun."""
 START = """
 import json, sys
 from pathlib import Path

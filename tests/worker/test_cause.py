@@ -229,3 +229,26 @@ def test_lies_in_the_status_pipe_are_passed_over() -> None:
     assert seen.codes == {}
     seen.status(b'{"own": true, "rank": 0, "code": 3}', {0})
     assert seen.codes == {0: 3}
+
+
+def test_a_program_that_never_began_a_run_has_not_succeeded_whatever_its_exit_code() -> None:
+    outcome, failure = judge(seen(codes={0: 0}, began=False))
+    assert failure and (outcome, failure["code"]) == (Outcome.FAILED, "program_error")
+    assert "Run.start" in failure["message"] and failure["hint"]
+    assert judge(seen(codes={1: 0}, began=False)) == (Outcome.SUCCEEDED, None)  # the first one is on another node
+
+
+def test_an_exception_before_the_run_began_names_its_line_of_the_program() -> None:
+    log = [
+        "Traceback (most recent call last):",
+        '  File "/jobs/j/program/train.py", line 7, in <module>',
+        "    import model",
+        '  File "/jobs/j/program/model.py", line 2, in <module>',
+        "    import nonesuch",
+        '  File "/usr/lib/python3/importlib.py", line 99, in load',
+        "ModuleNotFoundError: No module named 'nonesuch'",
+    ]
+    _, failure = judge(seen(codes={0: 1}, tails={0: log}))
+    assert failure and failure["message"] == "model.py, line 2: ModuleNotFoundError: No module named 'nonesuch'"
+    _, failure = judge(seen(codes={0: 1}, tails={0: log[-2:]}))
+    assert failure and failure["message"].startswith("Rank 0 ended with exit code 1: ModuleNotFoundError")

@@ -296,3 +296,13 @@ def test_the_end_of_the_node_records_its_runs_as_lost(job: JobFixture) -> None:
     os.kill(registry.entries()[0].pid, signal.SIGTERM)
     assert job.exited().data["outcome"] == "lost"
     assert job.processes() == []
+
+
+def test_a_program_that_never_begins_a_run_fails_although_it_ends_well(job: JobFixture) -> None:
+    job.program("")
+    (job.paths.program / "train.py").write_text("print('hello')\n")
+    plan = job.plan()
+    assert job.start(plan)
+    exited = job.exited()
+    assert exited.data["outcome"] == "failed"
+    assert "Run.start" in exited.data["failure"]["message"]

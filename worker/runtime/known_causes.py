@@ -76,6 +76,10 @@ def known_cause(error: BaseException) -> tuple[str, str] | None:
             "bring weights along as a weights file (model.weights)."
         )
         return message, hint
+    if isinstance(error, OSError) and error.errno == errno.EROFS:
+        message = f"The program wrote where it may not ({headline(error)})."
+        hint = "Write into the folder `run.settings.work`, which stays with the job, or into tempfile.gettempdir()."
+        return message, hint
     return next(((message, hint) for texts, message, hint in KNOWN if any(text in str(error) for text in texts)), None)
 
 

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from worker.events import FailureCode
 from worker.runtime.data import Dataset, Part
+from worker.runtime.failures import ProgramFailure
 from worker.runtime.outcome.curves import roc_area
 
 
@@ -83,6 +85,28 @@ def part_metrics(outputs: Tensor, targets: Tensor, std: float) -> dict[str, floa
     if targets.is_floating_point():
         return regression_metrics(outputs, targets, std)
     return classification_metrics(outputs, targets)
+
+
+def plain_numbers(metrics: Mapping[str, Mapping[str, object]]) -> dict[str, dict[str, float]]:
+    """The same with tensors and arrays of one number as numbers. Raises `ProgramFailure` that names what is none."""
+    plain: dict[str, dict[str, float]] = {}
+    for part, values in metrics.items():
+        if not isinstance(values, Mapping):
+            raise _no_metric(f"metrics[{part!r}]", values, "a dict of numbers by name")
+        plain[str(part)] = numbers = {}
+        for name, value in values.items():
+            try:
+                numbers[str(name)] = float(value)  # type: ignore[arg-type]
+            except (TypeError, ValueError, RuntimeError):  # the last for tensors of several numbers
+                raise _no_metric(f"metrics[{part!r}][{name!r}]", value, "one number") from None
+    return plain
+
+
+def _no_metric(name: str, value: object, wanted: str) -> ProgramFailure:
+    shape = f" of shape {list(value.shape)}" if isinstance(value, Tensor | np.ndarray) else ""
+    message = f"run.log_epoch(metrics): {name} is a {type(value).__name__}{shape}, not {wanted}."
+    hint = 'Put a number of your own beside the others: metrics["val"]["mine"] = float(...).'
+    return ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint)
 
 
 def told_values(metrics: Mapping[str, Mapping[str, float]]) -> dict[str, float]:

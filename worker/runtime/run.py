@@ -24,7 +24,7 @@ from worker.runtime.evaluation import epoch_metrics, train_sample
 from worker.runtime.loss_curve import check_losses
 from worker.runtime.loss_scale import LossScale, trained
 from worker.runtime.memory_growth import MemoryGrowth
-from worker.runtime.metrics import told_values
+from worker.runtime.metrics import plain_numbers, told_values
 from worker.runtime.modes.whole import Whole
 from worker.runtime.opening import opening_notes, opening_tell
 from worker.runtime.outcome.results import write_preprocess, write_results
@@ -231,8 +231,9 @@ class Run:
     def log_epoch(self, metrics: dict[str, dict[str, float]]) -> None:
         """Tell the metrics of the epoch, and whether it is the best; counts towards stopping early.
 
-        Raises `ProgramFailure` (nan_loss) if a loss is not a finite number.
+        Raises `ProgramFailure` if one is no number, and (nan_loss) if a loss is not a finite one.
         """
+        metrics = plain_numbers(metrics)
         position = self.position
         check_losses(position.step, metrics)
         judged = metrics.get("val") or metrics["train"]

@@ -108,6 +108,11 @@ class EventTail:
     _credit: float = field(default=5000.0)
     _credit_s: float = field(default_factory=time.monotonic)
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the rank has made the file, as of the last call of `poll`."""
+        return self._fd is not None
+
     def poll(self) -> list[Event]:
         """New events since the last call."""
         if self._fd is None:

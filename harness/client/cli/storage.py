@@ -99,7 +99,16 @@ def storage_quota(
             limit_bytes = None if limit == "none" else size_read(limit)
             answer = client.send("PUT", path, {"limit_bytes": limit_bytes})
             said = "as much as there is" if limit_bytes is None else size(limit_bytes)
-    json_print(answer) if as_json else console().print(f"{project} may take {said}.", markup=False)
+        found: Json = {} if as_json else client.get(f"/projects/{segment(project)}/storage")
+    if as_json:
+        json_print(answer)
+        return
+    console().print(f"{project} may take {said}.", markup=False)
+    if found["is_over"]:  # as where a number without a unit was meant as GiB
+        used = size(found["used_bytes"])
+        console().print(
+            f"It takes {used}, so its quota is used up: it can add nothing until it takes less.", markup=False
+        )
 
 
 def remove(client: Client, what: str, key: str, *, forever: bool) -> None:

@@ -34,7 +34,9 @@ def test_a_quota_is_set_shown_and_refuses_an_upload(
     assert dlh("pool", "storage-quota", portal.project, "1KiB", "--json").code == 3
     with monkeypatch.context() as as_admin:
         as_admin.setenv("DLH_TOKEN", portal.token_of("admin"))
-        assert "may take 1 KiB" in dlh("pool", "storage-quota", portal.project, "1KiB").out
+        assert "used up" not in dlh("pool", "storage-quota", portal.project, "1GiB").out
+        said = dlh("pool", "storage-quota", portal.project, "1KiB").out
+        assert "may take 1 KiB" in said and "its quota is used up" in said
     (row,) = dlh("pool", "storage", "--json").json
     assert (row["project"], row["limit_bytes"], row["is_over"]) == (portal.project, 1024, True)
     assert "1 KiB" in dlh("pool", "storage").out

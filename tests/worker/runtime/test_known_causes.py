@@ -111,3 +111,8 @@ def test_an_exception_after_the_end_of_the_run_names_file_and_line(program: Path
     edit(program, "train.py", lambda text: text.replace("run.finish(dataset)", "run.finish(dataset); 1 / 0"))
     told = error_of(program)
     assert told["file"] == "train.py" and "ZeroDivisionError" in told["message"]
+
+
+def test_a_file_that_may_not_be_written_is_told_with_where_it_may() -> None:
+    told = describe(OSError(errno.EROFS, os.strerror(errno.EROFS), "big.bin"), Path(), lambda: None)
+    assert "big.bin" in told["message"] and "run.settings.work" in told["hint"]

@@ -1,4 +1,4 @@
-"""The area under the ROC curve as a metric, beside scikit-learn's."""
+"""The area under the ROC curve as a metric, beside scikit-learn's; and metrics of a person's own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from sklearn.metrics import roc_auc_score
@@ -13,7 +14,8 @@ from torch import Tensor
 
 from tests.worker.runtime import samples
 from worker.runtime.data import Dataset, Part
-from worker.runtime.metrics import classification_metrics, metrics_of
+from worker.runtime.failures import ProgramFailure
+from worker.runtime.metrics import classification_metrics, metrics_of, plain_numbers
 
 
 def rows(classes: int, count: int = 300) -> tuple[Tensor, Tensor]:
@@ -105,3 +107,15 @@ def test_what_is_learned_as_a_difference_is_judged_by_the_sum() -> None:
     spread = ((values - values.mean()) ** 2).sum()
     assert found["r2"] == pytest.approx(1 - float((0.5**2 + 0.5**2 + 1.5**2) / spread))
     assert metrics_of(dataset, part.take(slice(0, 2)), torch.zeros(2, 1))["mae"] == pytest.approx(0.5)
+
+
+def test_a_metric_may_be_a_tensor_of_one_number_and_what_is_none_is_named() -> None:
+    assert plain_numbers({"val": {"cost": torch.tensor([2.5]), "n": np.float32(3)}}) == {"val": {"cost": 2.5, "n": 3.0}}
+    for wrong, said in (
+        ({"val": {"cost": torch.ones(2)}}, r"metrics\['val'\]\['cost'\] is a Tensor of shape \[2\], not one number"),
+        ({"val": {"cost": "high"}}, r"metrics\['val'\]\['cost'\] is a str, not one number"),
+        ({"cost": 3.0}, r"metrics\['cost'\] is a float, not a dict of numbers by name"),
+    ):
+        with pytest.raises(ProgramFailure, match=said) as caught:
+            plain_numbers(wrong)  # type: ignore[arg-type]
+        assert 'metrics["val"]' in caught.value.hint

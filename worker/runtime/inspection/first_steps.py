@@ -6,11 +6,13 @@ import tempfile
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from torch import Tensor, nn
 
+from worker.events import FailureCode
 from worker.runtime.data import Dataset, Part
+from worker.runtime.failures import ProgramFailure
 from worker.runtime.inspection.few_rows import GivenShapeSpec, few_rows
 from worker.runtime.inspection.standin import Enough, StandIn, drive
 from worker.runtime.spec import Spec, load_spec
@@ -22,6 +24,9 @@ STEPS = 2
 class FirstSteps(StandIn):
     """Leaves train.py after its first steps; one that takes no batches here, where it evaluates or finishes."""
 
+    is_reached = False
+    """It has got as far as that."""
+
     def start_weights(self, net: nn.Module) -> str:
         """A step runs with any weights."""
         return ""
@@ -29,14 +34,18 @@ class FirstSteps(StandIn):
     def batches(self, part: Part) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
         """The first batches of a run."""
         yield from islice(super().batches(part), STEPS)
-        raise Enough
+        self._leave()
 
     def evaluate(self, net: nn.Module, dataset: Dataset) -> Any:
         """It got past its steps."""
-        raise Enough
+        self._leave()
 
     def finish(self, dataset: Dataset) -> None:
         """It got past its steps."""
+        self._leave()
+
+    def _leave(self) -> NoReturn:
+        self.is_reached = True
         raise Enough
 
 
@@ -63,4 +72,9 @@ def _spec(program: Path) -> Spec:
 
 def _drive(program: Path, spec: Spec, data: Path, batch_size: int) -> None:
     with tempfile.TemporaryDirectory(prefix="first-steps-") as work:
-        drive(program, FirstSteps(spec, data, Path(work), batch_size, DLH_DEVICE="cpu"))
+        run = FirstSteps(spec, data, Path(work), batch_size, DLH_DEVICE="cpu")
+        drive(program, run)
+    if not run.is_reached:  # such a program would end at once, and leave nothing
+        message = "train.py ended without a step: it takes no batches of run.batches(...), nor calls run.finish(...)."
+        hint = 'Keep `run = Run.start("spec.yaml")` and what the generated train.py calls of it.'
+        raise ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint)

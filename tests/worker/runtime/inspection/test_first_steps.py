@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from worker.runtime.failures import ProgramFailure
 from worker.runtime.inspection.few_rows import LIMIT_BYTES
 from worker.runtime.inspection.first_steps import first_steps_make
 
@@ -51,3 +52,13 @@ def test_a_program_that_needs_all_rows_gets_them(wine_program: Path, tmp_path: P
 def test_what_fails_on_all_rows_is_told_of_them(wine_program: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"{ROWS} rows do not do"):
         seen(wine_program, tmp_path, least=ROWS + 1)
+
+
+def test_a_train_py_that_ends_without_a_step_is_told_so(wine_program: Path, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    pq.write_table(pa.table({"x": pa.array(range(9), pa.int64())}), tmp_path / "data" / "table.parquet")
+    shutil.copy(wine_program / "spec.yaml", tmp_path)
+    (tmp_path / "train.py").write_text("print('all is well')\n")
+    with pytest.raises(ProgramFailure, match=r"without a step.*run\.batches") as caught:
+        first_steps_make(tmp_path, tmp_path / "data", 16)
+    assert "Run.start" in caught.value.hint
