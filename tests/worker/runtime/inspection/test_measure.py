@@ -20,6 +20,7 @@ from scheduler.estimation.link import fit_link
 from scheduler.workload import Workload
 from tests.codegen.model_profiles import column
 from tests.codegen.programs import module
+from tests.codegen.time_series import profiled, rising, shops
 from tests.worker.runtime.apart import apart
 from tests.worker.runtime.samples import change_spec, diabetes, digits, pack_table, program, python, staged, wine
 from worker import power
@@ -252,6 +253,21 @@ def test_made_up_rows_change_in_every_input(tmp_path: Path) -> None:
     body = {"task": "tabular_classification", "data": {"split": split}, "training": {"seed": 0}, "shape": shape}
     dataset = module("data_tabular.py").load(as_spec(body), make_rows(as_spec(body), tmp_path / "made"))
     assert dataset.shape["features"] == shape["features"] and dataset.shape["categorical"] == ["category"]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_made_up_rows_of_a_forecast_are_series(several: bool, tmp_path: Path) -> None:
+    table = shops(120) if several else rising(120)
+    wish = {"target": "sold", **({"known": ["rain"]} if several else {})}
+    folder = program(tmp_path / "program", profiled(tmp_path / "data", table), task="forecast", data=wish)
+    spec = load_spec(folder / "spec.yaml")
+    made = make_rows(spec, tmp_path / "made")
+    assert set(pq.read_schema(made / "table.parquet").names) == set(table.column_names)
+    examples, parts, *_ = module("history.py").read(spec, pq.read_table(made / "table.parquet"))
+    assert len(parts["train"]) > 256 and len(parts["val"]) and len(parts["test"])
+    fitted = module("data_tabular.py").fit(spec.shape, examples.inputs.take(parts["train"]))
+    assert [column["feature"] for column in fitted["numeric"]] == list(spec.shape.features)
+    assert [column["column"] for column in fitted["categorical"]] == list(spec.shape.categorical)
 
 
 def test_the_slowest_rank_and_the_largest_memory_count() -> None:
