@@ -60,7 +60,7 @@ def test_one_series_from_its_end_and_from_newer_rows(tmp_path: Path) -> None:
     plain, onnx = both(program)
     alike(plain, onnx)
     assert list(onnx[0]) == ["day", "steps ahead", "forecast", "low", "high"] and len(onnx) == 14
-    (program / "new.csv").write_text("day;sold\n04.02.2021;510,5\n05.02.2021;511,25\n")
+    (program / "new.csv").write_text("day;sold\n2021-02-04;510,5\n2021-02-05;511,25\n")
     alike(*both(program, "--input", "new.csv"))
 
 
