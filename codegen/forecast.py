@@ -5,7 +5,7 @@ The program's history.py makes the inputs that are named here (`shape.windows` o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from codegen.notes import Notes
@@ -14,9 +14,11 @@ from codegen.profile.types import TIME_SERIES, ColumnProfile, ColumnType, Datase
 from codegen.spec import Split, TaskSpec
 from worker.words import counted, duration_words
 
-TIME, SERIES, HORIZON, HISTORY = "data.time", "data.series", "data.horizon", "data.history"
-FIELDS = ("time", "series", "horizon", "history")
+TIME, SERIES, HORIZON, HISTORY, KNOWN = "data.time", "data.series", "data.horizon", "data.history", "data.known"
+FIELDS = ("time", "series", "horizon", "history", "known")
 """Of `data`: only forecasts have them."""
+WHEN_MADE = "{}: when the forecast is made"
+"""Beside a column that is known ahead, for what it will be: what it is then. history.py of the program makes it."""
 DAY_S = 86_400.0
 MONTH_S, QUARTER_S, YEAR_S = 28 * DAY_S, 89 * DAY_S, 365 * DAY_S
 """The shortest of their kind."""
@@ -55,7 +57,7 @@ def unasked(spec: TaskSpec, profile: DatasetProfile, target: ColumnProfile, task
     """
     if target.type is not ColumnType.NUMERIC or spec.data.split != "auto":
         return ""
-    named = [field for field in FIELDS if getattr(spec.data, field) != "auto"]
+    named = _named(spec)
     if named:
         return f"data.{named[0]} is of a forecast"
     for series in profile.series if task == REGRESSION else ():
@@ -196,6 +198,12 @@ def may_be_missing(window: dict[str, Any]) -> bool:
     return window["of"] in ("season", "around")
 
 
+def when_made(columns: list[ColumnProfile], known: list[str]) -> list[ColumnProfile]:
+    """The columns, behind each that is known ahead what it is at the moment of the forecast."""
+    each = ([one, replace(one, name=WHEN_MADE.format(one.name))] if one.name in known else [one] for one in columns)
+    return [column for of in each for column in of]
+
+
 def shape_of(forecast: Forecast, target: ColumnProfile, rows: int, beside: dict[str, Any]) -> dict[str, Any]:
     """The spec's `shape`: that of a table of so many rows, with the windows in front of the other columns, `beside`."""
     made = windows(forecast, target.name)
@@ -219,8 +227,27 @@ def shape_of(forecast: Forecast, target: ColumnProfile, rows: int, beside: dict[
 
 def no_forecast_check(spec: TaskSpec, task: str, notes: Notes) -> None:
     """Note fields of a forecast that the spec of another task has."""
-    for name in FIELDS:
-        if getattr(spec.data, name) != "auto":
-            notes.problem(
-                f"data.{name}", f"only a forecast has it, and the task is {task}; use auto, or task: forecast"
-            )
+    for name in _named(spec):
+        notes.problem(f"data.{name}", f"only a forecast has it, and the task is {task}; use auto, or task: forecast")
+
+
+def _named(spec: TaskSpec) -> list[str]:
+    """Fields of a forecast that the spec has."""
+    return [name for name in FIELDS if getattr(spec.data, name) not in ("auto", [])]
+
+
+def known_ahead(spec: TaskSpec, target: str, used: list[str], beside: set[str], notes: Notes) -> list[str]:
+    """Columns that are known for the moments to come, as far as they are among the `used` ones; a problem for others.
+
+    `beside`: the columns of time and series, and the target.
+    """
+    known = [] if spec.data.known == "auto" else list(dict.fromkeys(spec.data.known))
+    for name in known:
+        if name == target:
+            notes.problem(KNOWN, f"{name!r} is the target, which is not known ahead; take it out of the list")
+        elif name in beside:
+            notes.problem(KNOWN, f"{name!r} is known ahead anyway; take it out of the list")
+        elif name not in used:
+            listed = ", ".join(map(repr, used[:20])) or "none"
+            notes.problem(KNOWN, f"{name!r} is no column that is learned from; those are {listed}")
+    return [name for name in known if name in used]

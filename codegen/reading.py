@@ -153,6 +153,7 @@ def _read_forecast(spec: TaskSpec, profile: DatasetProfile, target: ColumnProfil
     for name in unfit:
         notes.note("data.features", f"without {name}", "left out: a forecast learns from numbers and categories")
     columns = [column for column in columns if column.name not in (*beside, *unfit)]
+    known = forecasts.known_ahead(spec, target.name, [column.name for column in columns], beside, notes)
     named = [column for column in profile.columns if column.name == series.by]
     columns += [replace(column, type=ColumnType.CATEGORY) for column in named]
     notes.stop_if_wrong()
@@ -163,10 +164,11 @@ def _read_forecast(spec: TaskSpec, profile: DatasetProfile, target: ColumnProfil
         classes=(),
         outputs=1,
         features=tuple(column.name for column in columns),
-        shape=forecasts.shape_of(found, target, rows, table_shape(columns, rows)),
+        shape=forecasts.shape_of(found, target, rows, table_shape(forecasts.when_made(columns, known), rows)),
         split_by=division,
         data={"time": series.time, "horizon": found.horizon, "history": found.history}
-        | ({"series": series.by} if series.by else {}),
+        | ({"series": series.by} if series.by else {})
+        | ({"known": known} if known else {}),
         examples_each=found.steps_each,
     )
 

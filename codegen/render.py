@@ -19,7 +19,7 @@ from codegen.catalog import DATA_TEMPLATES, FAMILIES, OWN
 from codegen.profile.types import DatasetProfile
 from codegen.program_spec import dump_program_spec
 from codegen.spec import NUMBER_TASKS, Task
-from codegen.types import HISTORY_FILE, WORDS_FILES, Program, Resolved, SpecError
+from codegen.types import HISTORY_FILES, WORDS_FILES, Program, Resolved, SpecError
 
 PROGRAMS = Path(__file__).parent / "programs"
 PROJECT = Path(__file__).parent.parent
@@ -82,7 +82,7 @@ def render(resolved: Resolved, profile: DatasetProfile, own_model: str | None = 
             "model.py": own_model if own_model is not None else text(f"models/{family.template}"),
             "data.py": text(DATA_TEMPLATES[task]),
             **({name: text(name) for name in WORDS_FILES} if spec["shape"].get("texts") else {}),
-            **({HISTORY_FILE: text(HISTORY_FILE)} if task is Task.FORECAST else {}),
+            **({name: text(name) for name in HISTORY_FILES} if task is Task.FORECAST else {}),
             "train.py": text("train.py"),
             "predict.py": text("predict.py"),
             "spec.yaml": dump_program_spec(spec),

@@ -90,6 +90,11 @@ class Data(Part):
         default="auto",
         description="Forecast: how many of the last values the model is shown, beside those a season ago.",
     )
+    known: list[str] | Auto = Field(
+        default="auto",
+        description="Forecast: columns whose values are known for the moments to come, e.g. prices, holidays, "
+        "promotions; a forecast then takes rows with them. auto: none.",
+    )
 
 
 class Objective(Part):

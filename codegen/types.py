@@ -8,9 +8,18 @@ from typing import Any
 
 WORDS_FILES = ("words.py", "word_scores.py")
 """Only of programs whose data have columns of text."""
-HISTORY_FILE = "history.py"
+HISTORY_FILES = ("history.py", "windows.py")
 """Only of forecasts."""
-PROGRAM_FILES = ("model.py", "data.py", *WORDS_FILES, HISTORY_FILE, "train.py", "predict.py", "spec.yaml", "README.md")
+PROGRAM_FILES = (
+    "model.py",
+    "data.py",
+    *WORDS_FILES,
+    *HISTORY_FILES,
+    "train.py",
+    "predict.py",
+    "spec.yaml",
+    "README.md",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

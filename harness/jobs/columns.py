@@ -71,7 +71,7 @@ _ALSO = {
 """What people call columns -> what they are."""
 _KEY_LETTERS_MAX = 80
 _NOT_OFFERED = {"name", "task", "model.family", "model.params", "data.dataset", "budget.deadline"}
-_NOT_OFFERED |= {"data.features", "data.exclude"}
+_NOT_OFFERED |= {"data.features", "data.exclude", "data.known"}
 """Spec fields that are columns of their own, or lists too long for a cell: whoever names one gets it."""
 
 

@@ -66,6 +66,7 @@ _LABELS = {
     "data.series": "Column of series (forecast)",
     "data.horizon": "Steps ahead (forecast)",
     "data.history": "Last values shown (forecast)",
+    "data.known": "Columns known ahead (forecast)",
     "budget.deadline": "Done by (your time)",
     "budget.time_s": "Time limit (s)",
     "resources.memory_gib": "Memory (GiB)",
@@ -95,7 +96,7 @@ _WHOLE_NUMBERS = {
     "stages", "micro_batches", "least", "commit_steps", "horizon", "history",
 }  # fmt: skip
 _OF_COLUMNS = {"data.target", "data.features", "data.exclude", "data.split.by", "data.split.column"}
-_OF_FORECASTS = ("data.time", "data.series", "data.horizon", "data.history")
+_OF_FORECASTS = ("data.time", "data.series", "data.horizon", "data.history", "data.known")
 _GROUPS: tuple[tuple[str, bool, tuple[str, ...]], ...] = (
     ("What to learn, and by when", True, ("name", "task", "data.target", "objective.metric", "budget.deadline")),
     (
@@ -149,6 +150,7 @@ def spec_groups(profile: DatasetProfile, weights: Sequence[WeightsFile] = ()) ->
     hidden = {"training.augment"} if is_table else set(_OF_COLUMNS)
     hidden |= set() if _dates(profile) else set(_OF_FORECASTS)
     hidden |= set() if any(series.by for series in profile.series) else {"data.series"}
+    hidden |= set() if _known_ahead(profile) else {"data.known"}
     return [
         SpecGroup(
             title=title,
@@ -191,6 +193,8 @@ def _field(path: str, profile: DatasetProfile, weights: Sequence[WeightsFile]) -
     if path == "data.exclude":
         hint = "The target cannot be left out."
         return SpecField(path=path, label=label, hint=hint, kind="columns", columns=_columns(profile))
+    if path == "data.known":
+        return SpecField(path=path, label=label, hint=hint, kind="columns", columns=_known_ahead(profile))
     if path == "data.features":
         return SpecField(path=path, label=label, hint=f"{hint} Separate names by commas.", kind="list")
     if path == "budget.deadline":
@@ -220,6 +224,17 @@ def _columns(profile: DatasetProfile) -> tuple[tuple[str, str], ...]:
     return tuple(
         (column.name, f"{column.type}: left out already" if column.type in UNUSED else str(column.type))
         for column in profile.columns
+    )
+
+
+def _known_ahead(profile: DatasetProfile) -> tuple[tuple[str, str], ...]:
+    """Columns that a forecast may be told of the moments to come."""
+    kinds = (ColumnType.NUMERIC, ColumnType.CATEGORY)
+    named = {series.by for series in profile.series}
+    return tuple(
+        (column.name, str(column.type))
+        for column in profile.columns
+        if column.type in kinds and column.name != profile.target and column.name not in named
     )
 
 

@@ -21,7 +21,7 @@ from codegen.program_spec import dump_program_spec
 from codegen.render import literal, render, runtime_files
 from codegen.resolve import resolve
 from codegen.spec import Task, TaskSpec
-from codegen.types import HISTORY_FILE, PROGRAM_FILES, WORDS_FILES, SpecError
+from codegen.types import HISTORY_FILES, PROGRAM_FILES, WORDS_FILES, SpecError
 from tests.codegen import time_series
 from tests.worker.runtime import samples
 
@@ -38,7 +38,7 @@ import json, os, runpy, sys
 from worker.runtime import failures
 failures.install_hook = lambda *_: None
 for folder in sys.argv[1:]:
-    for name in ("model", "data", "history"):
+    for name in ("model", "data", "history", "windows"):
         sys.modules.pop(name, None)
     os.chdir(folder)
     sys.path[0] = folder
@@ -84,7 +84,9 @@ def test_default_programs_match_the_golden_files(task: Task, profiles: dict[Task
     _, profile = profiles[task]
     program = render(resolve(TaskSpec(), profile, samples.HARDWARE), profile)
     assert tuple(program.files) == tuple(
-        name for name in PROGRAM_FILES if name not in WORDS_FILES and (task is Task.FORECAST or name != HISTORY_FILE)
+        name
+        for name in PROGRAM_FILES
+        if name not in WORDS_FILES and (task is Task.FORECAST or name not in HISTORY_FILES)
     )
     for name, text in program.files.items():
         path = GOLDEN / task.value / (f"{name}.txt" if name.endswith(".py") else name)

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from worker.runtime.data import DataError
-from worker.runtime.moments import said
+from worker.runtime.moments import Moments
+from worker.runtime.series_checks import gap_check, needed_columns
 from worker.runtime.spelling import DATE_HINT, as_trained, unread_value
 from worker.runtime.tables import InputError, read_rows
 from worker.words import counted
@@ -40,14 +40,17 @@ def read_series(about: dict[str, Any], path: Path, tell: Callable[[str], None] =
 def joined(about: dict[str, Any], table: pa.Table, newer: pa.Table) -> pa.Table:
     """The rows kept of the data and the newer ones behind them; a newer row takes the place of one of its moment.
 
-    Raises `ValueError` where a column is missing, or rows between.
+    Rows of moments to come may have only the columns that are known ahead. Raises `ValueError` where a column is
+    missing, or rows between.
     """
-    lacking = [
-        name for name in (about["time"], about["series"], about["target"]) if name not in ("", *newer.column_names)
-    ]
-    lacking += [name for name in about["numeric"] + about["categorical"] if name not in newer.column_names]
-    if lacking:
-        raise ValueError(f"column missing from the input: {', '.join(dict.fromkeys(lacking))}")
+    given, target = newer.column_names, about["target"]
+    has_none = target not in given or newer[target].null_count == newer.num_rows
+    needed = needed_columns(about, is_plan=bool(about.get("known")) and has_none)
+    if lacking := [name for name in needed if name not in given]:
+        raise ValueError(f"column missing from the input: {', '.join(lacking)}")
+    for field in table.schema:
+        if field.name not in given:
+            newer = newer.append_column(field, pa.nulls(newer.num_rows, field.type))
     newer = newer.select(table.column_names).cast(table.schema)
     keys = [name for name in (about["series"], about["time"]) if name]
     older = table.join(newer.select(keys), keys=keys, join_type="left anti").select(table.column_names)
@@ -55,8 +58,13 @@ def joined(about: dict[str, Any], table: pa.Table, newer: pa.Table) -> pa.Table:
         begins, ends = (
             (newer, older) if series is None else (_of_series(each, about, series) for each in (newer, older))
         )
-        _check_gap(about, ends, begins)
+        gap_check(_moments(ends, about), _moments(begins, about), about["step_s"])
     return pa.concat_tables([older, newer])
+
+
+def _moments(table: pa.Table, about: dict[str, Any]) -> Moments:
+    moments: Moments = pc.drop_null(table[about["time"]]).cast(pa.int64()).to_numpy()
+    return moments
 
 
 def _of_series(table: pa.Table, about: dict[str, Any], series: pa.Scalar) -> pa.Table:
@@ -64,16 +72,11 @@ def _of_series(table: pa.Table, about: dict[str, Any], series: pa.Scalar) -> pa.
     return table.filter(pc.equal(table[about["series"]], series))
 
 
-def _check_gap(about: dict[str, Any], older: pa.Table, newer: pa.Table) -> None:
-    """Raise `ValueError` where newer rows do not follow on the older ones."""
-    time = about["time"]
-    end, begin = pc.max(older[time]), pc.min(newer[time])
-    if not end.is_valid or not begin.is_valid:
-        return
-    steps = np.diff(np.sort(older[time].cast(pa.int64()).to_numpy()))  # a night or a holiday may lie between
-    most_us = max(5 * about["step_s"] * 1e6, steps.max(initial=0))
-    if begin.cast(pa.int64()).as_py() - end.cast(pa.int64()).as_py() > most_us:
-        raise ValueError(f"rows are missing between {said(end)}, where the data ends, and {said(begin)}; add them")
+def first_empty(about: dict[str, Any], planned: pa.Table) -> dict[str, int]:
+    """By column that is known ahead the first row without a value, where there is one."""
+    return {
+        name: pc.index(pc.is_null(planned[name]), True).as_py() for name in about["known"] if planned[name].null_count
+    }
 
 
 def series_coming(
@@ -96,6 +99,10 @@ def series_coming(
 
 def _tell_left_out(about: dict[str, Any], made: Any, tell: Callable[[str], None]) -> None:
     _, _, labels, past = made
+    if about.get("known") and labels and (most := max(step for *_, step in labels)) < about["horizon"]:
+        known = ", ".join(map(repr, about["known"]))
+        steps = counted(about["horizon"], "step")
+        tell(f"Foretold are {most} of {steps}: of the moments after them there are no rows with {known}.")
     if not about["series"]:
         return
     foretold = {name for name, *_ in labels}
@@ -104,7 +111,8 @@ def _tell_left_out(about: dict[str, Any], made: Any, tell: Callable[[str], None]
         named = ", ".join(map(repr, lacking[:SERIES_KEPT])) + (", ..." if len(lacking) > SERIES_KEPT else "")
         tell(
             f"{counted(len(lacking), 'series', 'series')} without a forecast ({named}): it takes {about['history']} "
-            f"rows of each up to the last known value of {about['target']!r}."
+            f"rows of each up to the last known value of {about['target']!r}"
+            f"{' and rows of the moments to come' if about.get('known') else ''}."
         )
 
 

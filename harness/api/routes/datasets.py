@@ -10,6 +10,8 @@ from django.http import HttpRequest, HttpResponseBase
 from ninja import Query, Router
 from pydantic import Field
 
+from codegen.profile.types import DatasetProfile
+from codegen.task import task_guessed
 from harness.accounts.selectors import project_get
 from harness.api.auth import person
 from harness.api.paging import Paging, page_body
@@ -45,6 +47,14 @@ class DatasetFilters(Strict):
     filename: str = Field("", max_length=255)
 
 
+def task_of(profile: dict[str, Any]) -> str | None:
+    """The task that is guessed: of rows that may be a series by more than the target."""
+    if not profile.get("series"):
+        return profile.get("task")
+    task, _ = task_guessed(DatasetProfile.from_dict(profile))
+    return str(task) or None
+
+
 def dataset_out(dataset: Dataset, same: Iterable[Dataset] = ()) -> DatasetOut:
     """A dataset as the API shows it; `same`: earlier ones of the same bytes."""
     profile = dataset.profile or {}
@@ -53,7 +63,7 @@ def dataset_out(dataset: Dataset, same: Iterable[Dataset] = ()) -> DatasetOut:
         owner=dataset.owner.username,
         kind=profile.get("kind"),
         rows=profile.get("rows"),
-        task=profile.get("task"),
+        task=task_of(profile),
         target=profile.get("target"),
         same_as=[DatasetRef(id=one.pk, name=one.name) for one in same],
         **{name: getattr(dataset, name) for name in _COPIED},

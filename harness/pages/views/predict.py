@@ -115,6 +115,7 @@ def job_predict(request: HttpRequest, job_id: str) -> HttpResponseBase:
         "fields": fields,
         "is_table": profile.kind == DataKind.TABLE,
         "is_forecast": is_forecast,
+        "known_ahead": ((job.resolved.get("spec") or {}).get("data") or {}).get("known") or [],
         "checkpoints": job_checkpoints(job),
         "checkpoint": request.POST.get("checkpoint") or request.GET.get("checkpoint", ""),
         "two_classes": two_classes,

@@ -61,6 +61,18 @@ def test_the_form_has_fields_of_forecasts_where_the_data_has_dates() -> None:
         assert (("forecast", "Table: forecast a number") in task.choices) is offered
 
 
+def test_columns_that_may_be_known_ahead_can_be_ticked() -> None:
+    day, sold, shop, price = (
+        column("day", ColumnType.DATE), column("sold", ColumnType.NUMERIC), column("shop", ColumnType.CATEGORY),
+        column("price", ColumnType.NUMERIC),
+    )  # fmt: skip
+    found = replace(profile(day, sold, shop, price, by="shop"), target="sold")
+    (field,) = [field for group in spec_groups(found) for field in group.fields if field.path == "data.known"]
+    assert (field.kind, field.columns) == ("columns", (("price", "numeric"),))
+    alone = replace(profile(day, sold), target="sold")
+    assert not [field for group in spec_groups(alone) for field in group.fields if field.path == "data.known"]
+
+
 @pytest.fixture
 def forecast(world: SimpleNamespace) -> Job:
     job: Job = world.jobs["succeeded"]
@@ -82,6 +94,14 @@ def test_one_click_asks_for_the_next_values(forecast: Job, owner: Client, monkey
     answer = owner.post(reverse("job_predict", args=[forecast.pk]), {"from_end": "1", "checkpoint": ""})
     assert answer.status_code == 302
     assert [(given["input_name"], given["data"]) for given in asked] == [(FROM_END, b"")]
+
+
+def test_rows_of_the_moments_to_come_are_asked_for_where_columns_are_known_ahead(forecast: Job, owner: Client) -> None:
+    address = reverse("job_predict", args=[forecast.pk])
+    assert "rows of the moments to come" not in owner.get(address).content.decode()
+    resolved = {"spec": {"shape": SHAPE, "data": {"known": ["price", "offer"]}}}
+    Job.objects.filter(pk=forecast.pk).update(resolved=resolved)
+    assert "rows of the moments to come with price, offer" in owner.get(address).content.decode()
 
 
 def test_the_answer_is_drawn_behind_the_values_that_it_goes_on_from(
@@ -128,6 +148,9 @@ def test_a_table_that_is_forecast_unasked_looks_like_one_on_every_page(world: Si
         assert "Table: forecast a number" in page and "there is nothing else to learn from" in page, name
     text = owner.get(f"/api/v1/spec/template?dataset={world.wine.pk}").content.decode()
     assert "task: forecast" in text, "what the template fixes is what auto is"
+    listed = owner.get("/api/v1/datasets").json()["items"]
+    assert {item["task"] for item in listed if item["id"] == world.wine.pk} == {"forecast"}
+    assert owner.get(f"/api/v1/datasets/{world.wine.pk}").json()["task"] == "forecast"
 
 
 @pytest.mark.parametrize("body", [{}, {"from_end": True, "records": [{"day": "2021-01-03"}]}])

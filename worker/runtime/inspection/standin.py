@@ -19,7 +19,7 @@ from worker.runtime.run import Run
 from worker.runtime.settings import Settings
 from worker.runtime.spec import Spec
 
-OWN_MODULES = ("model", "data", "words", "word_scores", "history", "train", "predict")
+OWN_MODULES = ("model", "data", "words", "word_scores", "history", "windows", "train", "predict")
 
 
 class Enough(BaseException):

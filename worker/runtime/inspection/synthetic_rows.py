@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
+from worker.runtime.moments import MEAN_MONTH_S, MONTH_S
+from worker.runtime.series_checks import WHEN_MADE
 from worker.runtime.spec import Spec
 from worker.runtime.split import split_rows
 
@@ -25,6 +27,8 @@ def make_rows(spec: Spec, folder: Path, rows: int = ROWS) -> Path:
     generator = np.random.default_rng(SEED)
     if "height" in spec.shape:
         pq.write_table(_pictures(spec.shape, rows, generator), folder / "images.parquet")
+    elif "windows" in spec.shape:
+        pq.write_table(_series(spec, rows, generator), folder / "table.parquet")
     else:
         table = _table(spec.shape, rows, generator)
         if "column" in (split := spec.get("data", {}).get("split", {})):
@@ -69,6 +73,34 @@ def _table(shape: Spec, rows: int, generator: np.random.Generator) -> pa.Table:
         columns[name] = [f"value {row % max(1, int(size) - 1)}" for row in range(rows)]
     columns[str(shape.target)] = _labels(shape, rows) if shape.get("classes") else generator.normal(size=rows)
     return pa.table(columns)
+
+
+def _series(spec: Spec, rows: int, generator: np.random.Generator) -> pa.Table:
+    """Of a forecast: so many rows more that some look back as far as all do, and others not; two series if any."""
+    data, shape = spec.data, spec.shape
+    reach = max(int(data.history), *(int(window.get("steps", 0)) for window in shape.windows))
+    each, names = rows + 2 * reach + int(data.horizon), [f"series {number}" for number in range(2)]
+    count = each * len(names) if data.get("series") else each
+    made = {window["name"] for window in shape.windows}
+    made |= {WHEN_MADE.format(name) for name in data.get("known", [])}
+    columns: dict[str, Any] = {str(data.time): np.resize(_steps(float(shape.step_s), each), count)}
+    for name in shape.numeric:
+        if name not in made:
+            gaps = np.arange(count) % 7 == 0
+            columns[name] = pa.array(generator.normal(size=count), mask=gaps & (name in shape.indicators))
+    for name, size in zip(shape.categorical, shape.cardinalities, strict=True):
+        if name not in made:
+            columns[name] = [f"value {number}" for number in generator.integers(0, max(1, int(size) - 1), count)]
+    columns |= {str(data.series): np.repeat(names, each)} if data.get("series") else {}
+    return pa.table(columns | {str(shape.target): generator.normal(size=count)})
+
+
+def _steps(step_s: float, count: int) -> Any:
+    """Moments a step apart: the first days of months, where it is one or several."""
+    if step_s >= MONTH_S:
+        months = np.arange(count) * round(step_s / MEAN_MONTH_S)
+        return (np.datetime64("1900-01", "M") + months).astype("datetime64[us]")
+    return np.datetime64("2000-01-03", "us") + np.arange(count) * np.timedelta64(round(step_s * 1e6), "us")
 
 
 def _moments(name: str, features: list[str], rows: int, generator: np.random.Generator) -> Any:

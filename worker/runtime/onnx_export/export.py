@@ -26,7 +26,7 @@ from worker.runtime.onnx_export.loaded import Loaded, load
 from worker.runtime.onnx_export.portable import AXIS, Portable
 from worker.runtime.onnx_export.readme import readme
 from worker.runtime.onnx_export.reasons import CannotExport, why_not
-from worker.runtime.onnx_export.scripts import SCRIPT_FILES, scripts_for
+from worker.runtime.onnx_export.scripts import SCRIPT_FILES, scripts_for, series_scripts_for
 from worker.runtime.ranges import range_said
 
 OPSET = 20
@@ -52,7 +52,7 @@ def export(program: Path, data: Path, weights: Path, out: Path, weights_sha256: 
     try:
         origin = {"weights_sha256": weights_sha256} if weights_sha256 else {}
         origin |= {"checkpoint": weights.name} if weights.is_dir() else {}
-        return {"ok": True, "report": _export(loaded, out, origin), "problem": None}
+        return {"ok": True, "report": _export(loaded, out, origin, program), "problem": None}
     except Exception as error:
         (out / MAKING_FILE).unlink(missing_ok=True)
         reason = why_not(error, program)
@@ -63,7 +63,7 @@ def _failed(message: str, hint: str) -> dict[str, Any]:
     return {"ok": False, "report": None, "problem": {"message": message, "hint": hint}}
 
 
-def _export(loaded: Loaded, out: Path, origin: dict[str, str]) -> dict[str, Any]:
+def _export(loaded: Loaded, out: Path, origin: dict[str, str], program: Path) -> dict[str, Any]:
     portable = loaded.portable
     _check_chance(loaded)
     about: dict[str, Any] = {"task": loaded.task, "classes": loaded.classes, **origin}
@@ -77,7 +77,7 @@ def _export(loaded: Loaded, out: Path, origin: dict[str, str]) -> dict[str, Any]
         "check": compare(out / MAKING_FILE, portable, loaded.tensors, loaded.inputs).to_dict(),
         "versions": versions,
     }
-    return _write(out, report, loaded)
+    return _write(out, report, loaded, program)
 
 
 def _check_chance(loaded: Loaded) -> None:
@@ -151,12 +151,15 @@ def _outputs(loaded: Loaded) -> list[dict[str, Any]]:
     ]
 
 
-def _write(out: Path, report: dict[str, Any], loaded: Loaded) -> dict[str, Any]:
+def _write(out: Path, report: dict[str, Any], loaded: Loaded, program: Path) -> dict[str, Any]:
     """All beside the model, then the model under its name."""
     names_known = bool(loaded.classes) or not loaded.portable.is_classification
     arrays = [tensor.numpy() for tensor in loaded.tensors]
-    alone = names_known and "forecast" not in loaded.preprocess  # whose rows history.py makes
-    scripts = scripts_for(loaded.preprocess, loaded.rows, arrays) if alone else {}
+    scripts: dict[str, str] = {}
+    if "forecast" in loaded.preprocess:
+        scripts = series_scripts_for(loaded.sampled, arrays, program)
+    elif names_known:
+        scripts = scripts_for(loaded.preprocess, loaded.rows, arrays)
     for name in SCRIPT_FILES:
         (out / name).unlink(missing_ok=True)
     for name, text in scripts.items():

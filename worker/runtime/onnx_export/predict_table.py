@@ -129,14 +129,19 @@ def value_of(read: Any, text: str, feature: str, spelled: str, name: str, row: i
 
 def date_number(text: str, feature: str, spelled: str) -> float:
     """Days since 1970, year, month, weekday (Monday is 0) or hour of a date."""
+    utc = moment_of(text, spelled)
+    days = (utc - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() / 86_400
+    whole = {"year": utc.year, "month": utc.month, "weekday": utc.weekday()}
+    return float(whole[feature]) if feature in whole else 24 * (days % 1) if feature == "hour" else days
+
+
+def moment_of(text: str, spelled: str) -> datetime:
+    """A date, in UTC. Raises `ValueError`."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         moment = datetime.strptime(text, spelled) if spelled else _not_a_date(text)
-    utc = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    days = (utc - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() / 86_400
-    whole = {"year": utc.year, "month": utc.month, "weekday": utc.weekday()}
-    return float(whole[feature]) if feature in whole else 24 * (days % 1) if feature == "hour" else days
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _not_a_date(text: str) -> datetime:

@@ -25,7 +25,17 @@ The inputs are what `transform` in data.py of the training program makes of rows
 preprocess.json. There is no predict_onnx.py here, for this program prepares its rows in a way of its own.
 """
 _FORECAST = """\
-There is no predict_onnx.py here: it cannot make the inputs of a forecast. They are what `inputs_of` in history.py and
+The inputs are numbers of the last rows of a series, encoded: `predict_onnx.py`, with the modules beside it, makes them
+with numpy alone, and adds to the answer what it is the difference to. It gave the inputs of the training program in the
+check.
+
+    pip install numpy onnxruntime
+    python predict_onnx.py --output forecast.csv                      from the end of the data
+    python predict_onnx.py --input rows.csv --output forecast.csv     from the end of newer rows, which follow on it
+"""
+_OWN_FORECAST = """\
+There is no predict_onnx.py here, for this program prepares its rows in a way of its own, or is of an earlier release.
+The inputs are what `inputs_of` in history.py and
 then `transform` in data.py of the training program make of the last rows of a series, with preprocess.json; the program
 itself forecasts with `python predict.py --output forecast.csv`.
 """
@@ -35,7 +45,8 @@ def readme(report: dict[str, Any]) -> str:
     """The text. `report` is what onnx.json holds."""
     check, versions = report["check"], report["versions"]
     prepare = _OWN if not report["script"] else _PICTURES if report["task"].startswith("image") else _TABLE
-    prepare = _FORECAST if report["task"] == "forecast" else prepare
+    if report["task"] == "forecast":
+        prepare = _FORECAST if report["script"] else _OWN_FORECAST
     sha256, checkpoint = report.get("weights_sha256"), report.get("checkpoint")
     weights = f"the weights of the checkpoint {checkpoint}" if checkpoint else "the best weights of the run"
     if sha256:

@@ -11,11 +11,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from worker.runtime import pictures
-from worker.runtime.onnx_export import answers, predict_pictures, predict_table, table_rows
+from worker.runtime import moments, pictures, series_checks
+from worker.runtime.onnx_export import answers, predict_pictures, predict_series, predict_table, table_rows
 
 SCRIPT_FILE = "predict_onnx.py"
-SCRIPT_FILES = (SCRIPT_FILE, "answers.py", "table_rows.py", "pictures.py")
+WINDOWS_FILE = "windows.py"
+SCRIPT_FILES = (
+    SCRIPT_FILE, "answers.py", "table_rows.py", "pictures.py", "predict_table.py", "series_checks.py", "moments.py",
+    WINDOWS_FILE,
+)  # fmt: skip
 """What may go with a model: the script, and what it imports."""
 _OURS = re.compile(r"^from worker\.runtime\.(?:onnx_export\.)?(\w+) import", re.MULTILINE)
 EXACT = 1e-5
@@ -34,6 +38,23 @@ def scripts_for(preprocess: dict[str, Any], rows: Any, tensors: Sequence[np.ndar
         return {}
     beside = (answers, table_rows if is_table else pictures)
     return {SCRIPT_FILE: _text(module), **{Path(str(each.__file__)).name: _text(each) for each in beside}}
+
+
+def series_scripts_for(preprocess: dict[str, Any], tensors: Sequence[np.ndarray], program: Path) -> dict[str, str]:
+    """Of a forecast: name -> text, with the windows.py of the `program`, which can be imported; none where they do not
+    make `tensors` [N] of the end of the data, or the program is an older one without that file."""
+    windows = program / WINDOWS_FILE
+    if not windows.is_file():
+        return {}
+    try:
+        made = predict_table.encode(preprocess, predict_series.coming(preprocess["forecast"]).rows[: len(tensors[0])])
+    except Exception:  # whatever it meets in files that may be a person's own
+        return {}
+    if len(made) != len(tensors) or not all(map(_same, made, tensors)):
+        return {}
+    beside = (answers, table_rows, predict_table, series_checks, moments)
+    texts = {Path(str(each.__file__)).name: _text(each) for each in beside}
+    return {SCRIPT_FILE: _text(predict_series), **texts, WINDOWS_FILE: windows.read_text(encoding="utf-8")}
 
 
 def _text(module: ModuleType) -> str:

@@ -15,6 +15,7 @@ from worker.runtime.data import Dataset, Part
 from worker.runtime.outcome.chart import Chart, chart
 from worker.runtime.outcome.curves import average_precision, precision_recall_curve, roc_area, roc_curve
 from worker.runtime.outcome.group_charts import accuracy_by_group, error_by_group
+from worker.runtime.outcome.intervals import stretches_of
 from worker.runtime.outcome.regression_charts import regression_charts
 
 ROWS_SHOWN = 2000
@@ -51,11 +52,12 @@ def predicted_values(part: Part, outputs: Tensor, dataset: Dataset) -> NDArray[n
 
 
 def charts(part: Part, outputs: Tensor, dataset: Dataset, features: pa.Table, split: str) -> list[Chart]:
-    """All charts of one part. `features`: what is known of its rows, in the same order."""
+    """All charts of the part `split`. `features`: what is known of its rows, in the same order."""
     if part.targets.is_floating_point():
         true, predicted = true_values(part, dataset), predicted_values(part, outputs, dataset)
         made = regression_charts(true, predicted, part.rows.numpy())
-        made.append(error_by_group(predicted - true, told_apart(part, features)))
+        stretches = stretches_of(dataset.moments[split]) if split in dataset.moments else None
+        made.append(error_by_group(predicted - true, told_apart(part, features), stretches))
         error = np.abs(predicted - true)
         shown = np.stack([true, predicted, error], 1).tolist()
         made += sample_charts(error, shown, ["true", "predicted", "error"], part, features)

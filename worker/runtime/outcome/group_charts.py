@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from worker.intervals import share_interval
 from worker.runtime.outcome.chart import Chart, chart, metric_words
 from worker.runtime.outcome.groups import FEATURES, groups
-from worker.runtime.outcome.intervals import Floats, rmse_interval
+from worker.runtime.outcome.intervals import LEAST_STRETCHES, Floats, Stretches, enough, rmse_interval
 from worker.words import counted, number_words
 
 LEAST_ROWS = 10
@@ -26,21 +26,24 @@ BY_CHANCE = 0.025
 def accuracy_by_group(right: NDArray[np.bool_], features: pa.Table) -> Chart:
     """Share of the rows of each group that are named right. `right`: [N], in the order of `features`."""
 
-    def figures(right: NDArray[Any]) -> list[Any]:
+    def figures(right: NDArray[Any], _: Stretches | None) -> list[Any]:
         return [*share_interval(int(right.sum()), len(right)), len(right)]
 
     columns = ["accuracy", "low", "high", "rows"]
     return _chart("Accuracy by group", columns, right, features, figures, larger_is_better=True)
 
 
-def error_by_group(residuals: Floats, features: pa.Table) -> Chart:
-    """Root of the mean square of the residuals of each group, mean size and mean. `residuals`: [N], as `features`."""
+def error_by_group(residuals: Floats, features: pa.Table, stretches: Stretches | None = None) -> Chart:
+    """Root of the mean square of the residuals of each group, mean size and mean. `residuals`: [N], as `features`.
 
-    def figures(errors: Floats) -> list[Any]:
-        return [*rmse_interval(errors), len(errors), float(np.abs(errors).mean()), float(errors.mean())]
+    `stretches`: of forecasts, over which their errors hang together.
+    """
+
+    def figures(errors: Floats, stretches: Stretches | None) -> list[Any]:
+        return [*rmse_interval(errors, stretches), len(errors), float(np.abs(errors).mean()), float(errors.mean())]
 
     columns = ["rmse", "low", "high", "rows", "mean_absolute_error", "mean_error"]
-    return _chart("Error by group", columns, residuals, features, figures, larger_is_better=False)
+    return _chart("Error by group", columns, residuals, features, figures, stretches, larger_is_better=False)
 
 
 def _chart(
@@ -48,7 +51,8 @@ def _chart(
     columns: list[str],
     judged: NDArray[Any],
     features: pa.Table,
-    figures: Callable[[NDArray[Any]], list[Any]],
+    figures: Callable[[NDArray[Any], Stretches | None], list[Any]],
+    stretches: Stretches | None = None,
     *,
     larger_is_better: bool,
 ) -> Chart:
@@ -57,14 +61,21 @@ def _chart(
     if rows > MOST_ROWS:
         chosen = np.linspace(0, rows - 1, MOST_ROWS).round().astype(np.int64)
         judged, features = judged[chosen], features.take(pa.array(chosen))
+        stretches = None if stretches is None else stretches[chosen]
     found = list(groups(features))
     large = [group for group in found if LEAST_ROWS <= group.inside.sum() < len(judged)]
-    lines = [[group.feature, group.values, *figures(judged[group.inside])] for group in large]
+    parts = [(group, None if stretches is None else stretches[group.inside]) for group in large]
+    lines = [[group.feature, group.values, *figures(judged[group.inside], own)] for group, own in parts if enough(own)]
     good_end, sign = (4, 1) if larger_is_better else (3, -1)
     lines.sort(key=lambda row: sign * row[good_end])
-    whole = figures(judged)[0]
+    whole = figures(judged, None)[0]
     worse = sum(sign * row[good_end] < sign * whole for row in lines)
     note = _note(columns[0], whole, len(lines), worse) if lines else "No group has rows enough to tell."
+    if lines and stretches is not None:
+        note += (
+            f" Errors of neighbouring moments hang together: the intervals are from stretches of time, and groups of "
+            f"fewer than {LEAST_STRETCHES} are left out."
+        )
     if rows > MOST_ROWS:
         note += f" Of {rows:,} rows {MOST_ROWS:,}, evenly spaced, are looked at."
     if features.num_columns > FEATURES:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from worker.intervals import share_interval
 from worker.runtime.data import Dataset
 from worker.runtime.outcome.charts import predicted_values, true_values
+from worker.runtime.outcome.intervals import enough, mean_half, stretches_of
 from worker.runtime.ranges import (
     COLUMNS,
     LEAST_ROWS,
@@ -53,21 +54,26 @@ def part_ranges(dataset: Dataset, outputs: dict[str, Tensor]) -> dict[str, Any]:
     steps = {part: table[STEPS].to_numpy() for part, table in dataset.moments.items()}
     told_by = steps or predicted
     found = {"share": SHARE, **ranges_found(told_by["train"], told_by["val"], residuals), "rows": rows}
-    found["test"] = _tried(found, predicted["test"], true_values(dataset.test, dataset), steps.get("test"))
+    found["test"] = _tried(found, predicted["test"], true_values(dataset.test, dataset), dataset.moments.get("test"))
     if steps:
         return {**found, "said": _said_ahead(found)}
     return {**found, "said": _said(found)}
 
 
-def _tried(
-    found: dict[str, Any], predicted: Floats, true: Floats, steps: NDArray[np.int64] | None
-) -> dict[str, Any] | None:
-    """How many rows lie inside."""
+def _tried(found: dict[str, Any], predicted: Floats, true: Floats, moments: pa.Table | None) -> dict[str, Any] | None:
+    """How many rows lie inside. `moments`: of a forecast, whose errors hang together: it has an interval where there
+    are stretches of time enough."""
     if not len(true):
         return None
-    limits = range_limits({NOTED: found}, predicted, steps)
+    limits = range_limits({NOTED: found}, predicted, None if moments is None else moments[STEPS].to_numpy())
     low, high = (np.array(limits[name]) for name in COLUMNS)
-    share, least, most = share_interval(int(((low <= true) & (true <= high)).sum()), len(true))
+    inside = (low <= true) & (true <= high)
+    share, least, most = share_interval(int(inside.sum()), len(true))
+    if moments is not None:
+        if not enough(stretches := stretches_of(moments)):
+            return {"rows": len(true), "inside": share}
+        half = mean_half(inside.astype(np.float64), stretches)
+        least, most = max(0.0, share - half), min(1.0, share + half)
     return {"rows": len(true), "inside": share, "interval": [least, most]}
 
 

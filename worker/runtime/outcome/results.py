@@ -27,7 +27,7 @@ from worker.runtime.outcome import charts as analysis
 from worker.runtime.outcome.backtest import backtest_charts
 from worker.runtime.outcome.chart import Chart
 from worker.runtime.outcome.importance import importance_chart, input_places
-from worker.runtime.outcome.intervals import part_intervals
+from worker.runtime.outcome.intervals import part_intervals, stretches_of
 from worker.runtime.outcome.ranges import part_ranges
 from worker.runtime.outcome.records import features
 from worker.runtime.ranges import NOTED, STEPS
@@ -58,6 +58,7 @@ def write_results(run: Run, net: nn.Module, dataset: Dataset) -> None:
     _write_predictions(folder / "predictions.parquet", dataset, parts, outputs)
     save_weights(net, folder / "model.safetensors")
     ranges = part_ranges(dataset, outputs)
+    stretches = stretches_of(dataset.moments["test"]) if dataset.moments else None
     write_preprocess(run, dataset, ranges)
     surroundings = environment(run)
     _write_json(folder / "environment.json", surroundings)
@@ -70,9 +71,7 @@ def write_results(run: Run, net: nn.Module, dataset: Dataset) -> None:
         },
         "metrics": metrics,
         "rows": {name: len(part) for name, part in parts.items()},
-        "intervals": {}
-        if dataset.moments
-        else {"test": part_intervals(outputs["test"], targets["test"], dataset.target_std)},
+        "intervals": {"test": part_intervals(outputs["test"], targets["test"], dataset.target_std, stretches)},
         "ranges": ranges,
         "split": " ".join(filter(None, (*split_notes(run), dataset.split))),
         "test_rows": dataset.test.rows_digest,

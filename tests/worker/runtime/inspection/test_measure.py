@@ -20,6 +20,7 @@ from scheduler.estimation.link import fit_link
 from scheduler.workload import Workload
 from tests.codegen.model_profiles import column
 from tests.codegen.programs import module
+from tests.codegen.time_series import profiled, rising, shops
 from tests.worker.runtime.apart import apart
 from tests.worker.runtime.samples import change_spec, diabetes, digits, pack_table, program, python, staged, wine
 from worker import power
@@ -252,6 +253,26 @@ def test_made_up_rows_change_in_every_input(tmp_path: Path) -> None:
     body = {"task": "tabular_classification", "data": {"split": split}, "training": {"seed": 0}, "shape": shape}
     dataset = module("data_tabular.py").load(as_spec(body), make_rows(as_spec(body), tmp_path / "made"))
     assert dataset.shape["features"] == shape["features"] and dataset.shape["categorical"] == ["category"]
+
+
+KINDS = ("numeric", "categorical")
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_made_up_rows_of_a_forecast_are_series(several: bool, tmp_path: Path) -> None:
+    table = shops(120) if several else rising(120)
+    wish = {"target": "sold", **({"known": ["rain"]} if several else {})}
+    folder = program(tmp_path / "program", profiled(tmp_path / "data", table), task="forecast", data=wish)
+    spec = load_spec(folder / "spec.yaml")
+    made = make_rows(spec, tmp_path / "made")
+    assert set(pq.read_schema(made / "table.parquet").names) == set(table.column_names)
+    names = []
+    for rows in (tmp_path / "data", made):
+        examples, parts, *_ = module("history.py").read(spec, pq.read_table(rows / "table.parquet"))
+        assert all(len(places) for places in parts.values())
+        fitted = module("data_tabular.py").fit(spec.shape, examples.inputs.take(parts["train"]))
+        names.append([(column["column"], column.get("feature")) for kind in KINDS for column in fitted[kind]])
+    assert set(names[0]) <= set(names[1]), "what never changes in the real rows does in these"
 
 
 def test_the_slowest_rank_and_the_largest_memory_count() -> None:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
-from worker.intervals import share_interval
-from worker.runtime.outcome.intervals import LEAST_ERRORS, mae_interval, part_intervals, rmse_interval
+from worker.intervals import share_interval, student
+from worker.runtime.outcome.intervals import (
+    LEAST_ERRORS,
+    STRETCH_HORIZONS,
+    mae_interval,
+    part_intervals,
+    rmse_interval,
+    stretches_of,
+)
 
 
 def test_the_interval_of_an_rmse_holds_the_true_one_about_95_times_in_100() -> None:
@@ -22,6 +30,41 @@ def test_the_interval_of_a_mean_absolute_error_holds_the_true_one_about_95_times
     draws = [mae_interval(random.normal(0.0, 2.0, 80)) for _ in range(1000)]
     true = 2.0 * (2 / np.pi) ** 0.5
     assert 910 < sum(low <= true <= high for _, low, high in draws) < 970
+
+
+def test_the_intervals_of_a_forecast_hold_the_true_error_though_its_errors_hang_together() -> None:
+    random, horizon, moments = np.random.default_rng(1), 7, 280
+    stretches = np.repeat(np.arange(moments) // (STRETCH_HORIZONS * horizon), horizon)
+    steps = np.tile(np.arange(horizon), moments)
+
+    def errors() -> np.ndarray:
+        """Of the sum of what came by chance since the forecast was made."""
+        chance = random.normal(size=moments + horizon)
+        sums = np.cumsum(chance)
+        return (sums[horizon:, None] - sums[horizon - 1 - steps[:horizon] + np.arange(moments)[:, None]]).ravel()
+
+    true = np.mean([np.abs(errors()).mean() for _ in range(300)])
+    draws = [errors() for _ in range(300)]
+    held, alone = (
+        np.mean([low <= true <= high for _, low, high in (mae_interval(each, of) for each in draws)])
+        for of in (stretches, None)
+    )
+    assert held > 0.9 and alone < 0.7
+
+
+def test_stretches_are_of_all_series_together_and_few_of_them_tell_nothing() -> None:
+    days = np.datetime64("2020-01-01", "us") + np.tile(np.arange(40), 2) * np.timedelta64(1, "D")
+    moments = pa.table({"time": days, "steps ahead": np.tile([1, 2, 3, 4], 20)})
+    found = stretches_of(moments)
+    assert found.tolist() == np.tile(np.repeat(np.arange(5), 8), 2).tolist()
+    outputs, targets = torch.randn(80, 1), torch.zeros(80)
+    assert set(part_intervals(outputs, targets, 1.0, found)) == {"rmse", "mae"}
+    assert part_intervals(outputs, targets, 1.0, np.minimum(found, 3)) == {}
+
+
+def test_student_is_within_a_hundredth() -> None:
+    for freedom, known in ((3, 3.182), (4, 2.776), (9, 2.262), (30, 2.042), (1000, 1.962)):
+        assert student(freedom) == pytest.approx(known, rel=0.01)
 
 
 def test_a_part_of_classes_has_intervals_around_its_accuracies() -> None:
