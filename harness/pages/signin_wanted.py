@@ -3,6 +3,7 @@ second factor where the operator asks for one. Until then they get no further th
 
 from __future__ import annotations
 
+import time
 from typing import Any
 from urllib.parse import urlencode
 
@@ -27,6 +28,10 @@ SHOWN = "second_factor"
 none here."""
 BY_PROVIDER = "by_provider"
 """Key of a session that the identity provider's sign-in began: it counts in place of password and second factor."""
+PROVEN = "proven_by_provider"
+"""Key of a session in which the provider's sign-in was repeated, as others type their password again: by whom, when."""
+PROVEN_S = 300.0
+"""So long it counts."""
 _OPEN = frozenset({"login", "login_code", "logout", "provider_start", "provider_back"})
 _SETTING_UP = frozenset({"second_factor", "second_factor_add"})
 _PASSWORD = "password_change"  # noqa: S105  (a page's name)
@@ -50,6 +55,12 @@ class SignInMiddleware(MiddlewareMixin):
             if answer is None:
                 raise
             return answer
+
+
+def is_proven_by_provider(request: HttpRequest, user: User) -> bool:
+    """Whether the person signed in at the identity provider again a moment ago."""
+    proof = request.session.get(PROVEN)
+    return proof is not None and proof["user"] == user.pk and 0 <= time.time() - proof["at"] <= PROVEN_S
 
 
 def _held(request: HttpRequest, user: User, name: str) -> HttpResponseBase | None:
