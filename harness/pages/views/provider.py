@@ -128,7 +128,7 @@ def _arrived(request: HttpRequest, kept: dict[str, Any] | None, to: str) -> Http
     user = identity_signin(told=code_redeem(oidc, way, code=code, back=_back()), oidc=oidc)
     request.session.flush()  # nothing of before: neither its key nor half a sign-in by password
     login(request, user, backend=BACKEND)
-    request.session[BY_PROVIDER] = True
+    request.session[BY_PROVIDER] = oidc.issuer
     return redirect(to or reverse("home"))
 
 

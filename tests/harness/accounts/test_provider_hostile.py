@@ -146,6 +146,20 @@ def test_who_was_deleted_comes_back_as_a_stranger(provider: Provider, client: Cl
     assert user_of(late) == "ada" and User.objects.get(username="ada").pk != gone.pk
 
 
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_a_sign_in_by_a_provider_that_counts_no_longer_ends(
+    is_removed: bool, provider: Provider, client: Client, settings: Any
+) -> None:
+    sign_in(client, provider)
+    assert client.get("/account/").status_code == client.get("/api/v1/me").status_code == 200
+    if is_removed:
+        settings.OIDC = None
+    else:
+        changed(settings, issuer="https://other.example.org")
+    assert client.get("/api/v1/me").status_code == 403
+    assert client.get("/account/")["Location"] == "/login" and user_of(client) == ""
+
+
 def proven(client: Client, provider: Provider, **claims: Any) -> Any:
     there = client.get(reverse("provider_again"))["Location"]
     assert "max_age=0" in there
