@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import hmac
 import json
@@ -30,6 +31,13 @@ ADA = {"sub": "ada-1", "preferred_username": "ada", "email": "ada@example.org", 
 
 def _part(value: dict[str, Any]) -> str:
     return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+
+class _Escaped(json.JSONEncoder):
+    """Halves of a letter too, which UTF-8 cannot say."""
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(**{**how, "ensure_ascii": True})
 
 
 class _State:
@@ -57,9 +65,10 @@ class _State:
         if lie == "other key":
             key = RSAKey.generate_key(2048, {"kid": self.key.kid})
             return jwt.encode({"alg": "RS256", "kid": self.key.kid}, claims, key)
-        if lie == "new key":
-            self.key = RSAKey.generate_key(2048, {"kid": secrets.token_hex(4), "use": "sig", "alg": "RS256"})
-        return jwt.encode({"alg": "RS256", "kid": self.key.kid}, claims, self.key)
+        if lie in ("new key", "new key of the old name"):
+            name = secrets.token_hex(4) if lie == "new key" else self.key.kid
+            self.key = RSAKey.generate_key(2048, {"kid": name, "use": "sig", "alg": "RS256"})
+        return jwt.encode({"alg": "RS256", "kid": self.key.kid}, claims, self.key, encoder_cls=_Escaped)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -69,14 +78,19 @@ class _Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         asked = {name: values[0] for name, values in parse_qs(url.query).items()}
         issuer = self.state.issuer
-        if url.path == "/.well-known/openid-configuration":
+        body = self.state.told.get("bodies", {}).get(url.path)
+        if body is not None:
+            is_packed = bool(self.state.told.get("packed"))
+            sent = gzip.compress(body.encode()) if is_packed else body.encode()
+            self._send(sent, 200, {"Content-Encoding": "gzip"} if is_packed else {})
+        elif url.path == "/.well-known/openid-configuration":
             self._say({
                 "issuer": issuer, "authorization_endpoint": f"{issuer}/authorize", "token_endpoint": f"{issuer}/token",
                 "jwks_uri": f"{issuer}/keys", **self.state.told.get("discovery", {}),
             })  # fmt: skip
         elif url.path == "/keys":
             self.state.key_requests += 1
-            self._say({"keys": [self.state.key.as_dict(private=False)]})
+            self._say({"keys": [*self.state.told.get("keys", []), self.state.key.as_dict(private=False)]})
         elif url.path == "/requests":
             self._say({"keys": self.state.key_requests})
         elif url.path == "/authorize":
@@ -108,8 +122,12 @@ class _Handler(BaseHTTPRequestHandler):
         return self._say({"access_token": "x", "token_type": "Bearer", "id_token": self.state.token(asked)})
 
     def _say(self, document: dict[str, Any], status: int = 200) -> None:
-        body = json.dumps(document).encode()
+        self._send(json.dumps(document).encode(), status, {})
+
+    def _send(self, body: bytes, status: int, headers: dict[str, str]) -> None:
         self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -138,8 +156,9 @@ class Provider:
                 time.sleep(0.05)
 
     def tell(self, **told: Any) -> None:
-        """What the next answers say: `claims`, `signed`, `answer`, `discovery`; without any the truth."""
-        httpx.post(f"{self.issuer}/told", json=told).raise_for_status()
+        """What the next answers say: `claims`, `signed`, `answer`, `discovery`, `keys` beside its own, `bodies` by path
+        (`packed`: by gzip, though it was not asked for); without any the truth."""
+        httpx.post(f"{self.issuer}/told", content=json.dumps(told)).raise_for_status()
 
     def key_requests(self) -> int:
         return int(httpx.get(f"{self.issuer}/requests").json()["keys"])

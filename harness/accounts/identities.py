@@ -4,6 +4,7 @@ that is there already; its person links it while signed in, or an admin allows i
 from __future__ import annotations
 
 import logging
+import unicodedata
 from datetime import timedelta
 
 from django.core.exceptions import ValidationError
@@ -14,7 +15,7 @@ from harness.accounts.access import require_admin, token_of
 from harness.accounts.audit import audit_write
 from harness.accounts.models import Identity, User
 from harness.accounts.names import name_check
-from harness.accounts.provider import Told
+from harness.accounts.provider import CLOCKS_APART_S, Told
 from harness.accounts.services import user_update
 from harness.accounts.sessions import sessions_end
 from harness.env_oidc import OidcSettings
@@ -63,6 +64,18 @@ def identity_link(*, user: User, told: Told, oidc: OidcSettings) -> Identity:
                 hint="Choose another person there, or remove the link in that other account first.",
             )
         return known or _link(held, told, by=held)
+
+
+def identity_prove(*, user: User, told: Told, since: float) -> None:
+    """Pass where the provider's person is this user, who has signed in there since then (epoch), as far as the provider
+    says when. Raises `Forbidden`."""
+    known = _identity_of(told)
+    if known is None or known.user_id != user.pk:
+        raise Forbidden(
+            f"The provider's person does not sign in as {user.username}.", hint="Sign in there as the one who does."
+        )
+    if told.signed_in_at is not None and told.signed_in_at < since - CLOCKS_APART_S:
+        raise Forbidden("The provider did not ask you to sign in again.", hint="Sign out there, and try again.")
 
 
 def identity_unlink(*, actor: User, user: User, oidc: OidcSettings, keep_session: str | None = None) -> None:
@@ -145,13 +158,18 @@ def _allowed_link(told: Told) -> Identity | None:
     if not told.email:
         return None
     rows = User.objects.select_for_update().filter(email__iexact=told.email)
-    found = list(rows[:2])
+    found = [row for row in rows[:2] if is_same_address(row.email, told.email)]
     allowed_until = found[0].link_allowed_until if len(found) == 1 else None
     if allowed_until is None or allowed_until < timezone.now() or not found[0].is_active:
         return None
     if found[0].identities.filter(issuer=told.issuer).exists():
         return None
     return _link(found[0], told, by=found[0])
+
+
+def is_same_address(one: str, other: str) -> bool:
+    """Whether two addresses differ in case at most. PostgreSQL takes a dotless i for an i: another person's letter."""
+    return unicodedata.normalize("NFKC", one).casefold() == unicodedata.normalize("NFKC", other).casefold()
 
 
 def _link(user: User, told: Told, *, by: User) -> Identity:
@@ -184,6 +202,11 @@ def _account_make(told: Told, oidc: OidcSettings) -> Identity:
     try:
         user.full_clean(exclude=["password"], validate_unique=False)
     except ValidationError as error:
+        if "email" in error.message_dict:
+            raise Forbidden(
+                "The provider's e-mail address for you is none that an account here can have.",
+                hint="Have it corrected at the provider.",
+            ) from error
         raise Forbidden(
             f"The provider's claim {oidc.name_claim} has no name that an account here can have.",
             hint="It needs letters, digits and @ . + - _ alone. Tell an admin: DLH_OIDC_NAME_CLAIM chooses the claim.",

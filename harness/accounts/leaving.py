@@ -12,6 +12,7 @@ from harness.accounts.audit import audit_write
 from harness.accounts.models import (
     ApiToken,
     AuditEvent,
+    Identity,
     Membership,
     RecoveryCode,
     Role,
@@ -31,6 +32,7 @@ _ABOUT_PEOPLE = (
     | Q(action__startswith="membership_")
     | Q(action__startswith="second_factor_")
     | Q(action__startswith="recovery_code")
+    | Q(action__startswith="identity_")
 )
 """Lines of the audit log whose target is a person."""
 
@@ -81,7 +83,7 @@ def _projects_keep(user: User) -> None:
 
 def _access_end(user: User) -> None:
     sessions_end(user=user)
-    for model in (ApiToken, RecoveryCode, TOTPDevice, Membership):
+    for model in (ApiToken, Identity, RecoveryCode, TOTPDevice, Membership):
         model.objects.filter(user=user).delete()
     SignInFailure.objects.filter(name=user.username.lower()).delete()
 
@@ -89,7 +91,7 @@ def _access_end(user: User) -> None:
 def _audit_forget(user: User, name: str) -> None:
     """Lines stay, and what they tell of the person's name, address and tokens goes."""
     about = AuditEvent.objects.filter(_ABOUT_PEOPLE, target=user.username)
-    for event in about.filter(action="user_update", data__has_key="email"):
+    for event in about.filter(data__has_key="email"):
         event.data["email"] = "changed"
         event.save(update_fields=["data"])
     about.update(target=name)
@@ -105,6 +107,6 @@ def _row_empty(user: User, name: str) -> None:
     user.username, user.email, user.first_name, user.last_name = name, "", "", ""
     user.time_zone = user.browser_time_zone = ""
     user.is_active = user.is_superuser = user.is_staff = user.must_change_password = False
-    user.last_login, user.deleted_at = None, timezone.now()
+    user.last_login, user.link_allowed_until, user.deleted_at = None, None, timezone.now()
     user.set_unusable_password()
     user.save()

@@ -11,6 +11,7 @@ import secrets
 import ssl
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote_plus, urlencode
@@ -46,6 +47,8 @@ class Told:
     email: str
     """Only one that the provider has verified; else empty."""
     groups: frozenset[str]
+    signed_in_at: float | None = None
+    """When they showed the provider who they are (epoch); None: it does not say."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +69,11 @@ _kept: dict[str, tuple[float, dict[str, Any]]] = {}
 """Address -> (when it came, monotonic; the document)."""
 
 
-def way_address(oidc: OidcSettings, way: Way, *, back: str) -> str:
-    """Where the browser is sent; `back`: the callback's address. Raises `Unavailable`, `Forbidden`."""
+def way_address(oidc: OidcSettings, way: Way, *, back: str, anew: bool = False) -> str:
+    """Where the browser is sent; `back`: the callback's address; `anew`: who is signed in there shall sign in again.
+
+    Raises `Unavailable`, `Forbidden`.
+    """
     challenge = base64.urlsafe_b64encode(hashlib.sha256(way.verifier.encode()).digest()).rstrip(b"=").decode()
     asked = {
         "response_type": "code",
@@ -78,6 +84,7 @@ def way_address(oidc: OidcSettings, way: Way, *, back: str) -> str:
         "nonce": way.nonce,
         "code_challenge": challenge,
         "code_challenge_method": "S256",
+        **({"max_age": 0} if anew else {}),
     }
     endpoint = _endpoint(oidc, "authorization_endpoint")
     return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}"
@@ -134,11 +141,11 @@ def told_by(oidc: OidcSettings, token: str, *, nonce: str) -> Told:
     """
     claims = _claims_checked(oidc, _claims(oidc, token), nonce)
     email = claims.get("email")
-    verified = isinstance(email, str) and claims.get("email_verified") in (True, "true")
+    verified = isinstance(email, str) and email.isprintable() and claims.get("email_verified") in (True, "true")
     name = claims.get(oidc.name_claim)
     if oidc.name_claim == "email" and not verified:
         name = None
-    groups = claims.get(oidc.groups_claim)
+    groups, signed_in_at = claims.get(oidc.groups_claim), claims.get("auth_time")
     named = groups if isinstance(groups, list) else []
     return Told(
         issuer=oidc.issuer,
@@ -146,18 +153,22 @@ def told_by(oidc: OidcSettings, token: str, *, nonce: str) -> Told:
         name=name.strip() if isinstance(name, str) else "",
         email=str(email).strip() if verified else "",
         groups=frozenset(group for group in named if isinstance(group, str)),
+        signed_in_at=signed_in_at if isinstance(signed_in_at, int | float) else None,
     )
 
 
 def _claims(oidc: OidcSettings, token: str) -> dict[str, Any]:
     """Of a token with a good signature; keys that have changed are asked for once more."""
     from joserfc import jwt
-    from joserfc.errors import InvalidKeyIdError, JoseError
+    from joserfc.errors import BadSignatureError, InvalidKeyIdError, JoseError
 
     try:
         try:
             return jwt.decode(token, _keys(oidc, KEPT_S), algorithms=list(SIGNED_BY)).claims
-        except InvalidKeyIdError:
+        except (
+            InvalidKeyIdError,
+            BadSignatureError,
+        ):  # the latter of a key set whose keys have no names, or the old ones
             return jwt.decode(token, _keys(oidc, KEYS_ANEW_S), algorithms=list(SIGNED_BY)).claims
     except (JoseError, ValueError, TypeError) as error:
         raise _refused(
@@ -192,7 +203,7 @@ def _claims_checked(oidc: OidcSettings, claims: dict[str, Any], nonce: str) -> d
         if error.claim in ("iat", "nbf"):
             raise _refused("The provider's ID token is from the future.", clocks, error.claim) from error
         raise _refused(*_CLAIMS.get(error.claim or "", _CLAIMS[""]), error.claim or "") from error
-    if len(claims["sub"]) > 255 or "\x00" in claims["sub"]:
+    if len(claims["sub"]) > 255 or not claims["sub"].isprintable():  # databases take neither NUL nor half a letter
         raise _refused(*_CLAIMS[""], "sub")
     return claims
 
@@ -212,17 +223,24 @@ _CLAIMS = {
 
 
 def _keys(oidc: OidcSettings, kept_s: float) -> Any:
-    """Public keys for signatures. Raises `Unavailable`, and what joserfc raises for a set that has none."""
-    from joserfc.jwk import KeySet
+    """Public keys for signatures, as far as they can be read. Raises `Unavailable`."""
+    from joserfc.errors import JoseError
+    from joserfc.jwk import ECKey, Key, KeySet, RSAKey
 
     document = _document(_endpoint(oidc, "jwks_uri"), kept_s)
     keys = document.get("keys")
-    usable = [
-        key
-        for key in (keys if isinstance(keys, list) else [])
-        if isinstance(key, dict) and key.get("kty") in ("RSA", "EC") and key.get("use", "sig") == "sig"
-    ]
-    return KeySet.import_key_set({"keys": usable})
+    usable: list[Key] = []
+    for key in keys if isinstance(keys, list) else []:
+        if not isinstance(key, dict) or key.get("use", "sig") != "sig":
+            continue
+        with suppress(
+            JoseError, ValueError, TypeError, KeyError
+        ):  # one that nobody here can use leaves the others good
+            if key.get("kty") == "RSA":
+                usable.append(RSAKey.import_key(key))
+            elif key.get("kty") == "EC":
+                usable.append(ECKey.import_key(key))
+    return KeySet(usable)
 
 
 def _discovery(oidc: OidcSettings) -> dict[str, Any]:
@@ -260,10 +278,12 @@ def _asked(method: str, url: str, **sent: Any) -> tuple[int, dict[str, Any]]:
     try:
         # The machine's own authorities (or SSL_CERT_FILE), so that those of an institution count.
         with (
-            httpx.Client(timeout=TIMEOUT_S, verify=ssl.create_default_context()) as client,
+            httpx.Client(
+                timeout=TIMEOUT_S, verify=ssl.create_default_context(), headers={"Accept-Encoding": "identity"}
+            ) as client,
             client.stream(method, url, **sent) as answer,
         ):
-            for part in answer.iter_bytes():
+            for part in answer.iter_raw():  # as it comes: what is packed may become a thousand times larger
                 body += part
                 if len(body) > ANSWER_BYTES_MAX or time.monotonic() > end_s:
                     raise _unreadable(f"{url}: the answer is too large or too slow")
@@ -275,7 +295,7 @@ def _asked(method: str, url: str, **sent: Any) -> tuple[int, dict[str, Any]]:
         ) from error
     try:
         document = json.loads(bytes(body))
-    except ValueError:
+    except (ValueError, RecursionError):
         document = {}
     return answer.status_code, document if isinstance(document, dict) else {}
 

@@ -98,6 +98,7 @@ def user_update(
     written = {
         "password": password, "must_change_password": password, "email": email,
         "is_superuser": is_admin, "is_staff": is_admin, "is_active": is_active,
+        "link_allowed_until": email is not None or is_active is False or None,
     }  # fmt: skip
     with transaction.atomic():
         if is_admin is False or is_active is False:
@@ -117,6 +118,8 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
 
 def _rights_set(user: User, is_admin: bool | None, is_active: bool | None) -> None:
     """On the object; None: as it is."""
+    if is_active is False:
+        user.link_allowed_until = None
     if is_admin is not None:
         user.is_superuser = user.is_staff = is_admin
     if is_active is not None:
@@ -163,7 +166,7 @@ def _password_set(user: User, password: str) -> None:
 
 
 def _email_set(user: User, email: str) -> None:
-    user.email = email.strip()
+    user.email, user.link_allowed_until = email.strip(), None  # the link was allowed for the address of before
     try:
         user.clean_fields(exclude=[field.name for field in User._meta.fields if field.name != "email"])
     except ValidationError as error:

@@ -3,6 +3,7 @@ second factor where the operator asks for one. Until then they get no further th
 
 from __future__ import annotations
 
+import time
 from typing import Any
 from urllib.parse import urlencode
 
@@ -26,7 +27,12 @@ SHOWN = "second_factor"
 """Key of a session in which a code was shown: of which app (`second_factor_id`). One that was set up since has shown
 none here."""
 BY_PROVIDER = "by_provider"
-"""Key of a session that the identity provider's sign-in began: it counts in place of password and second factor."""
+"""Key of a session that an identity provider's sign-in began: of which issuer. It counts in place of password and
+second factor as long as that provider does."""
+PROVEN = "proven_by_provider"
+"""Key of a session in which the provider's sign-in was repeated, as others type their password again: by whom, when."""
+PROVEN_S = 300.0
+"""So long it counts."""
 _OPEN = frozenset({"login", "login_code", "logout", "provider_start", "provider_back"})
 _SETTING_UP = frozenset({"second_factor", "second_factor_add"})
 _PASSWORD = "password_change"  # noqa: S105  (a page's name)
@@ -52,13 +58,21 @@ class SignInMiddleware(MiddlewareMixin):
             return answer
 
 
+def is_proven_by_provider(request: HttpRequest, user: User) -> bool:
+    """Whether the person signed in at the identity provider again a moment ago."""
+    proof = request.session.get(PROVEN)
+    return proof is not None and proof["user"] == user.pk and 0 <= time.time() - proof["at"] <= PROVEN_S
+
+
 def _held(request: HttpRequest, user: User, name: str) -> HttpResponseBase | None:
-    if request.session.get(BY_PROVIDER):
-        return None
+    if issuer := request.session.get(BY_PROVIDER):
+        if settings.OIDC and issuer == settings.OIDC.issuer:
+            return None
+        return _refused(request, "The identity provider that you signed in by counts no longer.", _AGAIN, "login")
     wants_factor = settings.SECOND_FACTOR == "all" or (settings.SECOND_FACTOR == "admins" and user.is_superuser)
     factor = second_factor_id(user) if wants_factor else ""
     if factor and request.session.get(SHOWN) != factor and name not in _SETTING_UP:
-        return _refused(request, _FACTOR, "Sign in again.", "login")
+        return _refused(request, _FACTOR, _AGAIN, "login")
     if user.must_change_password:
         return None if name == _PASSWORD else _refused(request, _SET_BY_OTHERS, _CHOOSE, _PASSWORD)
     if wants_factor and not factor and name not in _SETTING_UP:
@@ -66,6 +80,7 @@ def _held(request: HttpRequest, user: User, name: str) -> HttpResponseBase | Non
     return None
 
 
+_AGAIN = "Sign in again."
 _FACTOR = "Here people sign in with a second factor."
 _SET_BY_OTHERS = "Somebody else set your password."
 _CHOOSE = "Load the page again and choose one that only you know; API tokens work as before."

@@ -59,6 +59,7 @@ urlpatterns = [
     path("account/second-factor/codes/", second_factor.recovery_codes, name="recovery_codes"),
     path("account/provider/link/", provider.provider_link, name="provider_link"),
     path("account/provider/go/", provider.provider_go, name="provider_go"),
+    path("account/provider/again/", provider.provider_again, name="provider_again"),
     path("account/provider/unlink/", provider.provider_unlink, name="provider_unlink"),
     path("account/sessions/end/", account.sessions_out, name="sessions_out"),
     path("account/sessions/<str:session_id>/end/", account.session_out, name="session_out"),

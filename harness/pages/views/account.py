@@ -26,6 +26,7 @@ from harness.accounts.time_zone import browser_time_zone_name, browser_time_zone
 from harness.errors import Conflict, Invalid
 from harness.pages.forms import TimeZoneForm, TokenForm
 from harness.pages.signin_forms import AccountEndForm, NewPasswordForm, PasswordForm, SignInForm
+from harness.pages.signin_wanted import is_proven_by_provider
 from harness.pages.views.second_factor import half_way
 from harness.pages.web import change, next_address, page, person, show
 
@@ -208,10 +209,13 @@ def sessions_out(request: HttpRequest) -> HttpResponseBase:
 
 @page("GET", "HEAD", "POST")
 def account_end(request: HttpRequest) -> HttpResponseBase:
-    """Delete one's own account, by the password and with a second factor by its code."""
+    """Delete one's own account: by the password, and with a second factor by its code; who has no password that lets
+    them in signs in at the identity provider again."""
     user = person(request)
-    form, problem = AccountEndForm(request, request.POST or None), None
-    if request.method == "POST" and form.is_valid():
+    by_provider = not may_use_password(user, settings.OIDC) and identity_of(user, settings.OIDC) is not None
+    is_proven = by_provider and is_proven_by_provider(request, user)
+    form, problem = None if by_provider else AccountEndForm(request, request.POST or None), None
+    if request.method == "POST" and (form.is_valid() if form else is_proven):
         try:
             user_delete(actor=user, user=user, is_proven=True)
         except Conflict as error:
@@ -221,6 +225,7 @@ def account_end(request: HttpRequest) -> HttpResponseBase:
             messages.success(request, "Your account is deleted.")
             return redirect("login")
     status = 200 if request.method != "POST" else problem.status if problem else Invalid.status
-    response = show(request, "accounts/delete.html", {"form": form, "problem": problem}, status=status)
+    context = {"form": form, "is_proven": is_proven, "problem": problem}
+    response = show(request, "accounts/delete.html", context, status=status)
     response["Cache-Control"] = "no-store"
     return response

@@ -20,14 +20,14 @@ from django.utils.crypto import constant_time_compare
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from harness.accounts.identities import identity_link, identity_signin, identity_unlink
+from harness.accounts.identities import identity_link, identity_prove, identity_signin, identity_unlink
 from harness.accounts.models import User
 from harness.accounts.provider import Way, answer_check, code_redeem, way_address
 from harness.accounts.signin import client_address, signin_failed, signin_wait
 from harness.env_oidc import OidcSettings
 from harness.errors import Forbidden, HarnessError, NotFound, TooMany, Unavailable
 from harness.pages.signin_forms import PasswordForm, minutes
-from harness.pages.signin_wanted import BY_PROVIDER
+from harness.pages.signin_wanted import BY_PROVIDER, PROVEN
 from harness.pages.views.account import SignIn, account_page
 from harness.pages.web import change, next_address, page, person
 
@@ -58,11 +58,12 @@ def _wait_check(request: HttpRequest) -> None:
         raise TooMany("Too many refused sign-ins from your address.", hint=f"Try again in {minutes(wait)} min.")
 
 
-def _sent_there(request: HttpRequest, *, to: str, links: int | None) -> HttpResponse:
-    """On to the provider; `links`: whose account the answer shall be linked to."""
+def _sent_there(request: HttpRequest, *, to: str, links: int | None = None, proves: int | None = None) -> HttpResponse:
+    """On to the provider; `links`: whose account the answer shall be linked to; `proves`: who shall show that it is
+    they."""
     way = Way.make()
-    address = way_address(_oidc(), way, back=_back())
-    request.session[_WAY] = {**asdict(way), "to": to, "links": links, "at": time.time()}
+    address = way_address(_oidc(), way, back=_back(), anew=proves is not None)
+    request.session[_WAY] = {**asdict(way), "to": to, "links": links, "proves": proves, "at": time.time()}
     if not request.user.is_authenticated:
         request.session.set_expiry(WAY_S)  # whoever turns around leaves nothing behind for long
     return redirect(address)
@@ -77,7 +78,7 @@ def provider_start(request: HttpRequest) -> HttpResponseBase:
         return redirect(to or reverse("home"))
     try:
         _wait_check(request)
-        return _sent_there(request, to=to, links=None)
+        return _sent_there(request, to=to)
     except HarnessError as error:
         return _refused(request, error, to)
 
@@ -113,19 +114,29 @@ def _arrived(request: HttpRequest, kept: dict[str, Any] | None, to: str) -> Http
     way = Way(state=kept["state"], nonce=kept["nonce"], verifier=kept["verifier"])
     code = answer_check(oidc, request.GET.dict())
     if kept["links"] is not None:
-        user = request.user
-        if not isinstance(user, User) or user.pk != kept["links"]:
-            raise Forbidden("You are no longer signed in as who began the link.", hint="Sign in and begin it again.")
+        user = _who_began(request, kept["links"])
         identity_link(user=user, told=code_redeem(oidc, way, code=code, back=_back()), oidc=oidc)
         messages.success(request, "Your account is linked. From now on you can sign in by the identity provider.")
         return redirect("account")
+    if kept["proves"] is not None:
+        user = _who_began(request, kept["proves"])
+        identity_prove(user=user, told=code_redeem(oidc, way, code=code, back=_back()), since=kept["at"])
+        request.session[PROVEN] = {"user": user.pk, "at": time.time()}
+        return redirect("account_end")
     if request.user.is_authenticated:
         return redirect(to or reverse("home"))
     user = identity_signin(told=code_redeem(oidc, way, code=code, back=_back()), oidc=oidc)
     request.session.flush()  # nothing of before: neither its key nor half a sign-in by password
     login(request, user, backend=BACKEND)
-    request.session[BY_PROVIDER] = True
+    request.session[BY_PROVIDER] = oidc.issuer
     return redirect(to or reverse("home"))
+
+
+def _who_began(request: HttpRequest, user_id: int) -> User:
+    user = request.user
+    if not isinstance(user, User) or user.pk != user_id:
+        raise Forbidden("You are no longer signed in as who began this.", hint="Sign in and begin it again.")
+    return user
 
 
 def _refused(request: HttpRequest, error: HarnessError, to: str) -> HttpResponseBase:
@@ -158,6 +169,17 @@ def provider_go(request: HttpRequest) -> HttpResponseBase:
     try:
         _wait_check(request)
         return _sent_there(request, to="", links=user.pk)
+    except HarnessError as error:
+        messages.error(request, error.message, extra_tags=error.hint)
+        return redirect("account")
+
+
+@page("GET")
+def provider_again(request: HttpRequest) -> HttpResponseBase:
+    """To the provider, to sign in there once more before the account is deleted."""
+    try:
+        _wait_check(request)
+        return _sent_there(request, to="", proves=person(request).pk)
     except HarnessError as error:
         messages.error(request, error.message, extra_tags=error.hint)
         return redirect("account")

@@ -16,8 +16,9 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from harness.accounts import selectors, services
 from harness.accounts.audit import audit_list
+from harness.accounts.identities import identity_allow
 from harness.accounts.leaving import user_delete
-from harness.accounts.models import ApiToken, Membership, Project, RecoveryCode, Role, SignInFailure, User
+from harness.accounts.models import ApiToken, Identity, Membership, Project, RecoveryCode, Role, SignInFailure, User
 from harness.accounts.second_factor import key_make
 from harness.accounts.signin import signin_failed
 from harness.calibration.models import CalibrationRun
@@ -45,6 +46,8 @@ def ada(people: SimpleNamespace, dataset_make: Any, tasks_sent: Any) -> User:
     services.token_revoke(user=people.admin, token_id=token.pk)
     TOTPDevice.objects.create(user=ada, key=key_make(), confirmed=True)
     RecoveryCode.objects.create(user=ada, digest="0" * 64)
+    Identity.objects.create(user=ada, issuer="https://id.example.org", subject="Ada Lovelace")
+    identity_allow(actor=people.admin, user=ada)
     signin_failed(name=NAME, address="192.0.2.1")
     upload_create(user=ada, project=people.project, filename="a.csv", size_bytes=4)
     _history_make(people, ada, dataset_make(ada, people.project))
@@ -88,13 +91,15 @@ def test_no_table_tells_of_the_person_any_more_and_what_they_made_stays(people: 
     job = Job.objects.get()
     assert job.owner.username == name == f"deleted-person-{ada.pk}" and job.dataset.owner == job.owner
     assert job.failure["message"].startswith(name) and DeviceUse.objects.get().owner_name == name
-    for model in (ApiToken, RecoveryCode, TOTPDevice, Membership, NotifyChoice):
+    for model in (ApiToken, Identity, RecoveryCode, TOTPDevice, Membership, NotifyChoice):
         assert not model._default_manager.filter(user=ada).exists()
+    ada.refresh_from_db()
+    assert ada.link_allowed_until is None
     assert not SignInFailure.objects.exists() and not ada.uploads.exists()
     assert [view.name for view in SavedView.objects.all()] == ["Ours"]
     assert [delivery.user for delivery in Delivery.objects.all()] == [people.mate]
     lines = {(line.action, line.target) for line in audit_list(user=people.admin)}
-    assert {("user_create", name), ("membership_set", name), ("user_delete", name)} <= lines
+    assert {(action, name) for action in ("user_create", "membership_set", "identity_allow", "user_delete")} <= lines
 
 
 def test_nobody_signs_in_as_them_and_the_list_of_people_is_without_them(people: SimpleNamespace, ada: User) -> None:
