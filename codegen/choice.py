@@ -131,7 +131,7 @@ def choose_model(spec: TaskSpec, facts: Facts, notes: Notes, *, is_own: bool = F
     wishes, batch_wish = _split_wishes(spec, notes)
     size: str = spec.model.size
     if size == "auto":
-        size, reason = auto_size(family, facts), f"{facts.train_rows:,} training rows and the time they may take"
+        size, reason = auto_size(family, facts), f"{facts.train_words} and the time they may take"
         if family.name == OWN:
             size, reason = SIZES[0], "not used for a person's own model"
         notes.note("model.size", size, reason)
@@ -219,7 +219,7 @@ def _training(
         if batch_wish != "auto":
             notes.problem(
                 "training.batch_size",
-                f"{values['batch_size']:,} is more than the {facts.train_rows:,} training rows; use fewer",
+                f"{values['batch_size']:,} is more than the {facts.train_words}; use fewer",
             )
         values["batch_size"] = min(values["batch_size"], facts.train_rows)
     values["accumulate"] = _accumulate(spec, family, facts, cost, values["batch_size"], notes)

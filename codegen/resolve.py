@@ -231,7 +231,9 @@ def _metric(spec: TaskSpec, reading: Reading, notes: Notes) -> Metric:
             reason = f"one class holds {percent_words(largest, 0)} of the rows, so accuracy would say little"
     metric: Metric = notes.choose("objective.metric", spec.objective.metric, guess, reason)
     if metric not in allowed:
-        notes.problem("objective.metric", f"{metric} does not fit {reading.task}; use {', '.join(allowed)}")
+        what, other = ("a number", "of classes") if reading.task in NUMBER_TASKS else ("a class", "of numbers")
+        words = f"{metric} is a metric {other}, and the task predicts {what} ({reading.task})"
+        notes.problem("objective.metric", f"{words}; use {', '.join(allowed)}")
     return metric
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from codegen.spec import NUMBER_TASKS, Metric, Task
+from worker.words import counted
 
 Params = Mapping[str, Any]
 Problems = list[tuple[str, str]]
@@ -49,6 +50,12 @@ class Facts:
     def images(self) -> bool:
         """Whether the data are pictures."""
         return self.task is Task.IMAGE_CLASSIFICATION
+
+    @property
+    def train_words(self) -> str:
+        """What is trained on: `210 training rows`; a forecast is made of windows, several of them from each row."""
+        one = "window" if self.task is Task.FORECAST else "picture" if self.images else "row"
+        return counted(self.train_rows, f"training {one}")
 
     @property
     def regression(self) -> bool:

@@ -43,7 +43,7 @@ def reason(facts: Facts) -> str:
         )
     if facts.train_rows < 1000:
         return (
-            f"With {facts.train_rows:,} training rows a small, strongly regularised net generalises at least as well "
+            f"With {facts.train_words} a small, strongly regularised net generalises at least as well "
             "as bigger ones, and it trains in seconds."
         )
     return "The cheapest net for a table: a quick baseline that shows what the bigger ones must beat."

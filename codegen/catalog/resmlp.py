@@ -57,7 +57,7 @@ def reason(facts: Facts) -> str:
         return "Residual blocks train deeper than a plain MLP; there are no numeric columns to embed here."
     return (
         f"Its embeddings let the {counted(facts.features, 'number')} of a row act through thresholds and waves, which "
-        f"is what plain nets lack against boosted trees; {facts.train_rows:,} training rows are "
+        f"is what plain nets lack against boosted trees; {facts.train_words} are "
         + ("enough to learn them." if facts.train_rows >= 1000 else "few to learn them.")
     )
 

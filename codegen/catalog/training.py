@@ -95,7 +95,7 @@ def usual_batch(facts: Facts) -> int:
 def batch_size(facts: Facts, cost: Cost) -> tuple[int, str]:
     """Rows per step: as usual, fewer where memory is short."""
     batch = usual_batch(facts)
-    reason = f"about {epoch_steps(facts.train_rows, batch):,} steps per epoch of {facts.train_rows:,} training rows"
+    reason = f"about {epoch_steps(facts.train_rows, batch):,} steps per epoch of {facts.train_words}"
     while batch > 8 and facts.memory_bytes and memory_bytes(facts, cost, batch) > MEMORY_SHARE * facts.memory_bytes:
         batch //= 2
         reason = "fewer rows than usual, as memory is short"

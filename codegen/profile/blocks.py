@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -43,7 +44,10 @@ def utf8_chunks(stream: ByteStream, dialect: Dialect, file: str) -> Iterator[byt
     if dialect.encoding in ("utf-8", "utf-8-sig") and dialect.newline == "\n":
         yield from _checked_utf8(stream, dialect, file)
         return
-    decoder = codecs.getincrementaldecoder(dialect.encoding)("strict")
+    decoder = io.IncrementalNewlineDecoder(
+        codecs.getincrementaldecoder(dialect.encoding)("strict"),
+        translate=dialect.newline == "\r",  # maybe beside others
+    )
     line = 1
     ended = False
     while not ended:
@@ -53,8 +57,6 @@ def utf8_chunks(stream: ByteStream, dialect: Dialect, file: str) -> Iterator[byt
             text = decoder.decode(chunk, ended)
         except UnicodeDecodeError as error:
             _wrong_encoding(dialect, line + text_lines(chunk[: error.start]), chunk, file)
-        if dialect.newline == "\r":
-            text = text.replace("\r", "\n")
         line += text.count("\n")
         if text:
             yield text.encode()

@@ -6,7 +6,7 @@ import codecs
 import csv
 import operator
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
@@ -39,8 +39,8 @@ class Dialect:
     delimiter: str
     header: bool
     names: tuple[str, ...]
-    """As in the header, or empty strings where there is none; as many as all rows have fields, where the header has
-    more or fewer delimiters at its end."""
+    """As in the header, or empty strings where there is none; as many as most rows have fields, where the header
+    has more or fewer delimiters at its end."""
     first_width: int
     """Fields of the first row."""
     newline: Newline
@@ -67,7 +67,7 @@ def dialect_of(source: ByteSource, options: ProfileOptions, encoding: str | None
     encoding = encoding or given or guess_encoding(head)
     text = _text(head, encoding, whole, source.path.name)
     _refuse_nul(text, source.path.name)
-    newline: Newline = "\r" if "\r" in text and "\n" not in text else "\n"
+    newline = _newline(text, whole)
     lines = _lines(text, newline, whole)
     delimiter = _delimiter(lines, options.delimiter, source.path.name)
     rows = _rows(lines, delimiter)
@@ -178,8 +178,21 @@ def fail_nul(line: int, name: str) -> None:
     )
 
 
+def _newline(text: str, whole: bool) -> Newline:
+    """`\\r` where one that no `\\n` follows ends lines, as on old Macs, maybe beside others: none stands in quotes."""
+    if not re.search(r"\r(?!\n|\Z)", text):
+        return "\r" if whole and text.endswith("\r") else "\n"
+    try:
+        deque(csv.reader(_lines(text, "\n", whole)), maxlen=0)
+    except csv.Error:
+        return "\r"
+    return "\n" if "\n" in text else "\r"
+
+
 def _lines(text: str, newline: Newline, whole: bool) -> list[str]:
-    lines = text.split(newline)
+    if newline == "\r":
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    lines = text.split("\n")
     if not whole and len(lines) > 1:
         lines.pop()
     return [line + "\n" for line in lines]
@@ -251,9 +264,8 @@ def _has_header(rows: list[list[str]]) -> bool:
 
 
 def _as_wide_as(rows: list[list[str]], names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names with as many fields as all rows have, where nothing but empty cells at the end is added or lost."""
-    widths = {len(row) for row in rows}
-    width = widths.pop() if len(widths) == 1 else len(names)
+    """The names with as many fields as most rows have, where nothing but empty cells at the end is added or lost."""
+    width = Counter(map(len, rows)).most_common(1)[0][0] if rows else len(names)
     if any(cell.strip() for row in rows for cell in row[len(names) :]) or any(names[width:]):
         return names
     return (*names[:width], *[""] * (width - len(names)))

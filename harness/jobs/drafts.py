@@ -13,7 +13,7 @@ from django.db import transaction
 from codegen.catalog import FAMILIES
 from codegen.spec import TaskSpec
 from codegen.types import Program, Resolved
-from harness.accounts.access import require
+from harness.accounts.access import project_hold, require
 from harness.accounts.models import Project, Role, User
 from harness.datasets.content import space_check
 from harness.datasets.models import Dataset
@@ -100,9 +100,10 @@ def _create(
         programs.files_replace(paths.generated, program.files)
         programs.files_replace(paths.program, {**program.files, **overlay})
         _fill(job, wish, resolved, dataset)
-        job.name = _job_name(name or wish.name, job)
         job.suggestions = programs.suggestions_of(wish, dataset_profile(dataset), hardware())
         with transaction.atomic():
+            project_hold(project.pk)  # one after another, so that no two take the same number
+            job.name = _job_name(name or wish.name, job)
             weights_hold(job.weights)
             job.save(force_insert=True)
             job_note(job, "person", "Draft made" + (f" from {parent.name}" if parent else ""), actor=user)

@@ -18,6 +18,7 @@ from codegen.spec import TaskSpec
 from codegen.suggest import suggest
 from codegen.types import PROGRAM_FILES, Hardware, Program, Resolved, SpecError
 from harness.errors import Invalid, NotFound
+from harness.plain import value_at
 from worker.plan import RunPaths
 
 GENERATOR_FILES = frozenset(PROGRAM_FILES)
@@ -28,12 +29,14 @@ class SpecInvalid(Invalid):
 
     default_code = "spec_invalid"
 
-    def __init__(self, problems: list[dict[str, Any]]) -> None:
+    def __init__(self, problems: list[dict[str, Any]], spec: TaskSpec | None = None) -> None:
         first = problems[0]
+        left_open = spec is not None and value_at(spec.model_dump(mode="json"), first["field"]) == "auto"
+        correct = "Set the field" if left_open else "Correct the field; `auto` lets the harness choose"
         super().__init__(
             f"{first['field']}: {first['message']}" if first["field"] else first["message"],
             field=first["field"] or None,
-            hint="Correct the field; `auto` lets the harness choose." if first["field"] else "Correct the spec there.",
+            hint=f"{correct}." if first["field"] else "Correct the spec there.",
             details=problems,
         )
         self.problems = problems
@@ -56,7 +59,7 @@ def resolve_spec(spec: TaskSpec, profile: DatasetProfile, hardware: Hardware, *,
     try:
         return resolve(spec, profile, hardware, is_own=is_own)
     except SpecError as error:
-        raise SpecInvalid(_problems(error)) from error
+        raise SpecInvalid(_problems(error), spec) from error
 
 
 def suggestions_of(spec: TaskSpec, profile: DatasetProfile, hardware: Hardware) -> list[dict[str, Any]]:
@@ -64,7 +67,7 @@ def suggestions_of(spec: TaskSpec, profile: DatasetProfile, hardware: Hardware) 
     try:
         return [suggestion.to_dict() for suggestion in suggest(spec, profile, hardware)]
     except SpecError as error:
-        raise SpecInvalid(_problems(error)) from error
+        raise SpecInvalid(_problems(error), spec) from error
 
 
 def program_render(resolved: Resolved, profile: DatasetProfile, own_model: str | None) -> Program:

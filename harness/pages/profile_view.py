@@ -25,6 +25,10 @@ READ_OTHERWISE = frozenset(
 """Codes of problems of a text that another delimiter or encoding may cure."""
 
 
+BROKEN = frozenset({"broken_archive", "broken_file", "broken_gzip", "broken_picture", "empty_file"})
+"""Codes of problems of the bytes themselves, which reading them once more cures never."""
+
+
 def may_read_otherwise(problem: dict[str, Any]) -> bool:
     """Whether to ask for another delimiter or encoding: of no use to a broken archive or a web page."""
     return problem.get("code") in READ_OTHERWISE
@@ -93,8 +97,8 @@ def _figures(column: ColumnProfile) -> dict[str, str]:
     """Of a column of numbers, as they are written; empty for others."""
     if column.mean is None:
         return {}
-    names = ("minimum", "maximum", "mean")
-    return {**{name: number_written(column, getattr(column, name)) for name in names}, "std": figure(column.std)}
+    names = ("minimum", "maximum", "mean", "std")
+    return {name: number_written(column, getattr(column, name)) for name in names}
 
 
 def _ends(column: ColumnProfile) -> tuple[str, ...]:

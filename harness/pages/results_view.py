@@ -7,7 +7,6 @@ from typing import Any
 
 from django.urls import reverse
 
-from codegen.spec import Task
 from harness.errors import HarnessError
 from harness.estimates.selectors import job_actual, job_energy_basis
 from harness.jobs.control.width_request import width_of
@@ -20,6 +19,7 @@ from harness.pages.job_view import curves_source, stopped_early
 from harness.pages.results_read import charts_of, dict_of, number_of, rows_of
 from harness.pages.speed import speedup_rows
 from harness.pages.target import target_of
+from harness.pages.templatetags.dlh import sample_word
 from harness.pages.verdict import beats_guessing, verdict
 from scheduler.offers.words import energy_words
 from worker.words import size_words
@@ -75,7 +75,7 @@ def _advice(job: Job, metrics: dict[str, dict[str, Any]], body: dict[str, Any]) 
         beats_guessing=beats_guessing(body),
         worst=_worst(body),
         rows=number_of(dict_of(body.get("rows")).get("test")),
-        sample="picture" if job.task == Task.IMAGE_CLASSIFICATION else "row",
+        sample=sample_word(job.task),
         best_epoch=best.epoch if best and metric_improved_at(job, best.step) else None,
         epochs=job.epochs,
     )

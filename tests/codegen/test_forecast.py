@@ -39,6 +39,7 @@ def test_a_date_and_a_number_are_forecast_unasked_and_it_is_said_why(one: Datase
     reasons = {guess.field: guess.reason for guess in found.guesses}
     assert "there is nothing else to learn from" in reasons["task"]
     assert {"data.time", "data.horizon", "data.history"} <= set(reasons)
+    assert "training windows" in reasons["model.size"], "more of them than rows, which would read like a slip"
     assert "history.py" in render(found, one).files
 
 

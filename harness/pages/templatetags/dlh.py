@@ -17,6 +17,7 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
 from codegen.profile.types import Finding
+from codegen.spec import Task
 from harness.accounts.browsers import browser_words
 from harness.moments import moment_of, moments_split
 from harness.pages.figures import NONE, duration, figure, is_number, percent, short, signed, size
@@ -181,6 +182,12 @@ def clock_words(off_s: float) -> str:
 def task_word(task: str) -> str:
     """A task in words."""
     return TASK_WORDS.get(str(task), str(task).replace("_", " "))
+
+
+@register.filter
+def sample_word(task: str) -> str:
+    """What one sample of a task is called."""
+    return "picture" if task == Task.IMAGE_CLASSIFICATION else "row"
 
 
 @register.filter

@@ -32,7 +32,14 @@ from harness.datasets.selectors import (
 from harness.datasets.services import dataset_delete, dataset_restore, dataset_update
 from harness.errors import HarnessError, Invalid
 from harness.fetches.services import fetch_create
-from harness.pages.profile_view import class_bars, column_rows, finding_groups, may_read_otherwise, thumbnails_by_class
+from harness.pages.profile_view import (
+    BROKEN,
+    class_bars,
+    column_rows,
+    finding_groups,
+    may_read_otherwise,
+    thumbnails_by_class,
+)
 from harness.pages.project_choice import project_chosen, project_shown
 from harness.pages.views.fetches import fetch_context
 from harness.pages.web import can, change, number_read, page, person, show
@@ -142,6 +149,7 @@ def dataset_page(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
         "may_change": can(user, dataset.project, Role.MEMBER),
         "same": [] if dataset.deleted_at else datasets_same(dataset),
         "read_otherwise": may_read_otherwise(dataset.problem or {}),
+        "is_broken": (dataset.problem or {}).get("code") in BROKEN,
         "jobs": dataset.jobs.filter(deleted_at=None).order_by("-created_at")[:5],
     }
     if dataset.state == DatasetState.READY:

@@ -204,3 +204,25 @@ def test_utf_32_is_read_where_it_has_a_byte_order_mark(lab: Lab, codec: str) -> 
 
 def test_an_array_of_json_objects_is_told_whatever_its_file_is_called(lab: Lab) -> None:
     assert lab.problem("a.csv", '[{"x": 1, "y": 2}, {"x": 2, "y": 3}]').code == "json_array"
+
+
+def test_a_row_that_lacks_fields_costs_not_the_rows_with_a_delimiter_at_their_end(lab: Lab) -> None:
+    rows = [f"{at},{at % 7},{at % 2}x," for at in range(60)]
+    profile = lab.profile("a.csv", "\n".join(["x,z,label", *rows, "1,2"]) + "\n")
+    assert [column.name for column in profile.columns] == ["x", "z", "label"]
+    assert profile.rows == 60 and finding(profile, "ragged_rows").rows == (62,)
+
+
+@pytest.mark.parametrize("ends", [("\r", "\n"), ("\r\n", "\r"), ("\r", "\r")])
+@pytest.mark.parametrize("codec", ["utf-8-sig", "utf-16"])
+def test_lines_that_end_in_several_ways_are_told_apart(lab: Lab, ends: tuple[str, str], codec: str) -> None:
+    body = "x,z,label\r" + "".join(f"{at},{at % 7},{at % 2}\u00e4{ends[at % 2]}" for at in range(60)) + "1,2\n"
+    profile = lab.profile("a.csv", body.encode(codec))
+    assert [column.name for column in profile.columns] == ["x", "z", "label"]
+    assert profile.rows == 60 and finding(profile, "ragged_rows").rows == (62,)
+
+
+def test_a_return_within_quotes_ends_no_line(lab: Lab) -> None:
+    body = "x,z,label\n" + "".join(f'"{at % 5}\ra",{at % 7},{at % 2}x\n' for at in range(60))
+    profile = lab.profile("a.csv", body)
+    assert profile.rows == 60 and profile.columns[0].unique == 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,7 +33,7 @@ def page_with(world: SimpleNamespace, owner: Client, **told: Any) -> str:
 @pytest.mark.parametrize(("told", "shown"), [("All rows of one 'x' & more.", True), ({"a": 1}, False), ("", False)])
 def test_results_tell_how_rows_were_split(world: SimpleNamespace, owner: Client, told: Any, shown: bool) -> None:
     page = page_with(world, owner, split=told)
-    assert ("How rows were split" in page) is shown
+    assert ("How pictures were split" in page) is shown
     assert ("All rows of one &#x27;x&#x27; &amp; more." in page) is shown
 
 
@@ -82,6 +83,13 @@ def test_of_many_groups_the_first_are_drawn_and_all_are_in_the_table(world: Simp
         many["note"] == f"N. Drawn are the first {INTERVALS_DRAWN} of {len(rows)}." and many["data"]["overall"] is None
     )
     assert [chart["drawn"] for chart in odd[:2]] == [False, False]
+
+
+def test_results_begin_with_links_to_their_parts_and_call_pictures_so(world: SimpleNamespace, owner: Client) -> None:
+    page = owner.get(reverse("job_tab", args=[world.jobs["succeeded"].pk, "results"])).content.decode()
+    links = re.findall('<a href="#([^"]+)">', page[page.index("Parts of the results") :].partition("</nav>")[0])
+    assert len(links) > 3 and all(f'id="{link}"' in page for link in links)
+    assert "test pictures" in page and "pictures/s" in page and "test rows" not in page
 
 
 def test_the_worst_samples_are_written_so_that_they_can_be_found_in_the_data(

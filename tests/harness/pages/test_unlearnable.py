@@ -53,3 +53,4 @@ def test_a_job_of_it_is_refused_by_the_api_with_the_field_and_other_targets(
     answer = owner.post("/api/v1/jobs", body, content_type="application/json")
     assert answer.status_code == 422 and "such as" in answer.content.decode()
     assert f"'{target}' has only one value" in answer.content.decode() and "data.target" in answer.content.decode()
+    assert answer.json()["error"]["hint"] == "Set the field.", "it was left to `auto`, which is no way out"

@@ -221,6 +221,8 @@ def sample_charts(
             known = [text(picked[column][place].as_py()) for column in named]
             rows.append([row, name, *shown[index], *known])
         note = f"{len(rows):,} of {len(badness):,} rows, what is {ends} the truth first."
+        if identity == "best_samples" and "confidence" in columns and any(row[2] != row[3] for row in rows):
+            note += " Even of these some are wrong."
         made.append(chart(identity, title, "samples", ["row", "name", *columns, *named], rows, note))
     return made
 
