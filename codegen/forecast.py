@@ -250,4 +250,7 @@ def known_ahead(spec: TaskSpec, target: str, used: list[str], beside: set[str], 
         elif name not in used:
             listed = ", ".join(map(repr, used[:20])) or "none"
             notes.problem(KNOWN, f"{name!r} is no column that is learned from; those are {listed}")
+        elif WHEN_MADE.format(name) in used:
+            there = WHEN_MADE.format(name)
+            notes.problem(KNOWN, f"an input beside {name!r} is called {there!r}; leave that column out in data.exclude")
     return [name for name in known if name in used]

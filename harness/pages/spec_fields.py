@@ -150,7 +150,7 @@ def spec_groups(profile: DatasetProfile, weights: Sequence[WeightsFile] = ()) ->
     hidden = {"training.augment"} if is_table else set(_OF_COLUMNS)
     hidden |= set() if _dates(profile) else set(_OF_FORECASTS)
     hidden |= set() if any(series.by for series in profile.series) else {"data.series"}
-    hidden |= set() if _known_ahead(profile) else {"data.known"}
+    hidden |= set() if len(_known_ahead(profile)) > 1 else {"data.known"}
     return [
         SpecGroup(
             title=title,
@@ -228,13 +228,13 @@ def _columns(profile: DatasetProfile) -> tuple[tuple[str, str], ...]:
 
 
 def _known_ahead(profile: DatasetProfile) -> tuple[tuple[str, str], ...]:
-    """Columns that a forecast may be told of the moments to come."""
+    """Columns that a forecast may be told of the moments to come; the target too, for another may be chosen."""
     kinds = (ColumnType.NUMERIC, ColumnType.CATEGORY)
     named = {series.by for series in profile.series}
     return tuple(
         (column.name, str(column.type))
         for column in profile.columns
-        if column.type in kinds and column.name != profile.target and column.name not in named
+        if column.type in kinds and column.name not in named
     )
 
 

@@ -96,6 +96,15 @@ def test_rows_that_the_data_have_of_moments_to_come_are_kept_for_them(tmp_path: 
     assert np.allclose(inputs["price"].to_numpy(), table["price"].to_numpy()[DAYS - 10 : DAYS - 3])
 
 
+def test_a_plan_that_begins_before_the_end_of_the_data_takes_no_value_away_that_came(tmp_path: Path) -> None:
+    _, _, about = read(tmp_path, offers())
+    plain, *_ = HISTORY.coming(about, planned(3))
+    early = {"day": days(20, datetime(2020, 10, 10)), "price": [8.0] * 20, "sign": ["out"] * 20}
+    inputs, _, labels, past = HISTORY.coming(about, pa.table(early))
+    assert [label[1] for label in labels] == ["2020-10-27", "2020-10-28", "2020-10-29"] and inputs.equals(plain)
+    assert str(past["day"][-1].as_py().date()) == "2020-10-26"
+
+
 @pytest.mark.parametrize(
     ("newer", "told"),
     [
@@ -124,6 +133,9 @@ def test_the_series_whose_row_lacks_a_value_is_named_and_those_without_rows_are_
     _, _, labels, _ = series_coming(HISTORY.coming, about, pa.table(newer | {"rain": [2.5, 2.0]}), told.append)
     assert [label[0] for label in labels] == ["south"] * 2
     assert told[1].startswith("2 series without a forecast ('north', 'west')")
+    newer |= {"shop": ["south", "east"], "rain": [2.5, 2.0], "day": days(1, datetime(2020, 5, 30)) * 2}
+    series_coming(HISTORY.coming, about, pa.table(newer), told.append)
+    assert told[3].startswith("3 series without a forecast ('north', 'west', 'east')"), "one that was never there, too"
 
 
 @pytest.mark.parametrize(
@@ -141,6 +153,17 @@ def test_columns_that_cannot_be_known_ahead_are_refused(tmp_path: Path, known: s
     with pytest.raises(SpecError) as error:
         resolve(spec_yaml.load(text), profile, TWO_CORES)
     assert [(field, words.startswith(told)) for field, words in error.value.problems] == [("data.known", True)]
+
+
+def test_a_column_that_is_called_as_an_input_beside_one_that_is_known_is_refused(tmp_path: Path) -> None:
+    table = offers()
+    table = table.append_column("rain: when the forecast is made", table["price"])
+    profile = profiled(tmp_path / "data", table)
+    with pytest.raises(SpecError) as error:
+        resolve(spec_yaml.load("task: forecast\ndata: {target: sold, known: [rain]}"), profile, TWO_CORES)
+    assert [field for field, _ in error.value.problems] == ["data.known"]
+    apart = spec_yaml.load("data: {target: sold, known: [rain], exclude: ['rain: when the forecast is made']}")
+    assert resolve(apart, profile, TWO_CORES).spec["data"]["known"] == ["rain"]
 
 
 def test_only_a_forecast_knows_columns_ahead_and_naming_one_asks_for_a_forecast(tmp_path: Path) -> None:

@@ -70,12 +70,19 @@ def test_several_series_with_a_column_that_is_known_ahead(tmp_path: Path) -> Non
     plain, onnx = both(program, "--input", "plan.csv")
     alike(plain, onnx)
     assert [row["day"] for row in onnx] == ["2020-05-31", "2020-06-01"]
+    month = "".join(f"2020-05-{day},west,true\n" for day in range(10, 32))
+    (program / "month.csv").write_text("day,shop,offer\n" + month)
+    plain, onnx = both(program, "--input", "month.csv")
+    alike(plain, onnx)
+    assert [row["day"] for row in onnx] == ["2020-05-30", "2020-05-31"]
     done = samples.python(program, "without_torch.py", "--output", "onnx.csv", PYTHONPATH="")
     assert done.returncode != 0 and done.stderr.startswith("rows of the moments to come are missing, 2020-05-30")
     for text, told in (
         ("day,shop\n2020-05-30,north\n", "bad.csv: column missing from the input: offer"),
         ("day,shop,offer\n2020-05-31,north,true\n", "bad.csv: no row of 'north' for 2020-05-30 before 2020-05-31"),
         ("day,shop,offer\n2020-05-30,north,\n", "bad.csv: 'offer' is empty in the row of 'north' of 2020-05-30"),
+        ("day,shop,offer\n" + 2 * "2020-05-30,north,true\n", "bad.csv: there are two rows of 'north' of 2020-05-30"),
+        ("day,shop,offer\n" + 9 * "2020-05-30,north,true\n", "bad.csv: 8 rows have the same 'day' as another, such as"),
         ("day,shop,offer\nsoon,north,true\n", "bad.csv: row 1: column 'day': 'soon' is not a date"),
         ("day,shop,offer\n2021-05-30,north,true\n", "bad.csv: rows are missing between 2020-05-29"),
     ):

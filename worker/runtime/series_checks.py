@@ -57,6 +57,8 @@ def planned_check(about: Mapping[str, Any], past: Moments, ahead: Moments, empty
     most_us = max(int(np.diff(past).max(initial=0)), round(1.5 * about["step_s"] * 1e6))
     every = np.append(past, ahead)
     for at in range(len(past), len(every)):
+        if every[at] == every[at - 1]:
+            raise ValueError(f"there are two rows{of} of {moment_said(every[at])}: keep one")
         if every[at] - every[at - 1] > most_us:
             between = moments_after(every[:at], about["step_s"], LACKING_NAMED + 1)
             lacking = [moment_said(moment) for moment in between[between < every[at]]]

@@ -40,8 +40,8 @@ def read_series(about: dict[str, Any], path: Path, tell: Callable[[str], None] =
 def joined(about: dict[str, Any], table: pa.Table, newer: pa.Table) -> pa.Table:
     """The rows kept of the data and the newer ones behind them; a newer row takes the place of one of its moment.
 
-    Rows of moments to come may have only the columns that are known ahead. Raises `ValueError` where a column is
-    missing, or rows between.
+    Rows of moments to come may have only the columns that are known ahead; one of a moment whose value is known is left
+    out. Raises `ValueError` where a column is missing, or rows between.
     """
     given, target = newer.column_names, about["target"]
     has_none = target not in given or newer[target].null_count == newer.num_rows
@@ -53,6 +53,8 @@ def joined(about: dict[str, Any], table: pa.Table, newer: pa.Table) -> pa.Table:
             newer = newer.append_column(field, pa.nulls(newer.num_rows, field.type))
     newer = newer.select(table.column_names).cast(table.schema)
     keys = [name for name in (about["series"], about["time"]) if name]
+    if about.get("known"):
+        newer = _without_past_plans(table, newer, keys, target)
     older = table.join(newer.select(keys), keys=keys, join_type="left anti").select(table.column_names)
     for series in newer[about["series"]].unique() if about["series"] else [None]:
         begins, ends = (
@@ -60,6 +62,13 @@ def joined(about: dict[str, Any], table: pa.Table, newer: pa.Table) -> pa.Table:
         )
         gap_check(_moments(ends, about), _moments(begins, about), about["step_s"])
     return pa.concat_tables([older, newer])
+
+
+def _without_past_plans(table: pa.Table, newer: pa.Table, keys: list[str], target: str) -> pa.Table:
+    """A plan may begin before the end of the data: the values that came stand."""
+    is_plan, known = pc.is_null(newer[target]), table.filter(pc.is_valid(table[target]))
+    to_come = newer.filter(is_plan).join(known.select(keys), keys=keys, join_type="left anti")
+    return pa.concat_tables([newer.filter(pc.invert(is_plan)), to_come.select(newer.column_names)])
 
 
 def _moments(table: pa.Table, about: dict[str, Any]) -> Moments:
@@ -88,7 +97,7 @@ def series_coming(
     """
     try:
         made = coming(about, newer)
-        _tell_left_out(about, made, tell)
+        _tell_left_out(about, made, newer, tell)
         return made
     except DataError as error:
         raise InputError(error.message, error.hint) from None
@@ -97,7 +106,7 @@ def series_coming(
         raise InputError(f"{text[0].upper()}{text[1:]}.", "Give rows that follow on those of the data.") from None
 
 
-def _tell_left_out(about: dict[str, Any], made: Any, tell: Callable[[str], None]) -> None:
+def _tell_left_out(about: dict[str, Any], made: Any, newer: pa.Table | None, tell: Callable[[str], None]) -> None:
     _, _, labels, past = made
     if about.get("known") and labels and (most := max(step for *_, step in labels)) < about["horizon"]:
         known = ", ".join(map(repr, about["known"]))
@@ -106,7 +115,9 @@ def _tell_left_out(about: dict[str, Any], made: Any, tell: Callable[[str], None]
     if not about["series"]:
         return
     foretold = {name for name, *_ in labels}
-    lacking = [str(name) for name in past[about["series"]].unique().to_pylist() if name not in foretold]
+    there = [table[about["series"]].cast(pa.string()) for table in (past, newer) if table is not None]
+    names = pa.chunked_array([chunk for column in there for chunk in column.chunks], pa.string()).unique()
+    lacking = [str(name) for name in names.to_pylist() if name not in foretold]
     if lacking:
         named = ", ".join(map(repr, lacking[:SERIES_KEPT])) + (", ..." if len(lacking) > SERIES_KEPT else "")
         tell(

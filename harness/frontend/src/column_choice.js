@@ -1,4 +1,4 @@
-// Columns of a table to leave out, ticked in a list. Of a table of thousands the first ones are shown, and what is searched.
+// Columns of a table to leave out, or known ahead, ticked in a list. Of a table of thousands the first ones are shown, and what is searched.
 import { clear, el } from "./dom.js";
 import { number } from "./format.js";
 
@@ -52,7 +52,7 @@ export class ColumnChoice {
     return this.#field.value ? JSON.parse(this.#field.value) : [];
   }
 
-  // What the field holds by now. The target cannot be left out.
+  // What the field holds by now. The target can be none of them.
   show(target = this.#target) {
     this.#target = target;
     this.#draw();
@@ -94,7 +94,7 @@ export class ColumnChoice {
       box.checked = kept.has(name);
       box.disabled = name === this.#target && !box.checked;
     }
-    this.#count.textContent = ticked.length ? `${number(ticked.length)} left out` : "";
+    this.#count.textContent = ticked.length ? `${number(ticked.length)} ${this.#field.dataset.counted}` : "";
   }
 
   #tick(name) {

@@ -68,7 +68,8 @@ def test_columns_that_may_be_known_ahead_can_be_ticked() -> None:
     )  # fmt: skip
     found = replace(profile(day, sold, shop, price, by="shop"), target="sold")
     (field,) = [field for group in spec_groups(found) for field in group.fields if field.path == "data.known"]
-    assert (field.kind, field.columns) == ("columns", (("price", "numeric"),))
+    told = "the guessed target, too: another one may be chosen"
+    assert (field.kind, field.columns) == ("columns", (("sold", "numeric"), ("price", "numeric"))), told
     alone = replace(profile(day, sold), target="sold")
     assert not [field for group in spec_groups(alone) for field in group.fields if field.path == "data.known"]
 
@@ -101,7 +102,9 @@ def test_rows_of_the_moments_to_come_are_asked_for_where_columns_are_known_ahead
     assert "rows of the moments to come" not in owner.get(address).content.decode()
     resolved = {"spec": {"shape": SHAPE, "data": {"known": ["price", "offer"]}}}
     Job.objects.filter(pk=forecast.pk).update(resolved=resolved)
-    assert "rows of the moments to come with price, offer" in owner.get(address).content.decode()
+    page = " ".join(owner.get(address).content.decode().split())
+    assert "rows of the moments to come with price, offer and an empty target" in page
+    assert "rows of the moments to come need only price, offer and" in page
 
 
 def test_the_answer_is_drawn_behind_the_values_that_it_goes_on_from(

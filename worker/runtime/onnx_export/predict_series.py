@@ -32,6 +32,8 @@ from worker.runtime.series_checks import WHEN_MADE, gap_check, moment_said, need
 
 HERE = Path(__file__).parent
 US = timedelta(microseconds=1)
+SAME_MOST = 0.02
+"""Share of rows with the moment of another that is let pass."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ def coming(about: dict[str, Any], newer: Rows | None = None, *, prefer_comma: bo
         np.array([record.time_us for record in records], np.int64),
         windows.starts_of(np.array([numbers[record.name] for record in records], np.int64)),
     )
+    _check_moments(about, rows)
     begins = windows.begins_of(rows, about)
     moments = _moments(windows, about, rows, begins, records)
     origins = np.repeat(begins, [len(each) for each in moments])
@@ -89,6 +92,14 @@ def coming(about: dict[str, Any], newer: Rows | None = None, *, prefer_comma: bo
             for row, (at, step) in enumerate(zip(origins, steps, strict=True))
         ],
     )
+
+
+def _check_moments(about: dict[str, Any], rows: Any) -> None:
+    """Raise `ValueError` where moments come twice, as history.py does."""
+    same = (np.diff(rows.times) == 0) & (np.diff(rows.first) == 0)
+    if same.sum() > SAME_MOST * len(rows.times):
+        moment = moment_said(rows.times[int(same.argmax())])
+        raise ValueError(f"{same.sum():,} rows have the same {about['time']!r} as another, such as {moment}; keep one")
 
 
 def _text(value: float) -> str:
@@ -163,7 +174,11 @@ def _microseconds(text: str, _feature: str, spelled: str) -> int:
 
 
 def _joined(about: dict[str, Any], older: list[Record], newer: list[Record]) -> list[Record]:
-    """The newer ones behind the older ones; one takes the place of another of its moment."""
+    """The newer ones behind the older ones; one takes the place of another of its moment, but no plan that of a value
+    that came."""
+    if about.get("known"):
+        came = {(record.name, record.time_us) for record in older if math.isfinite(record.value)}
+        newer = [record for record in newer if math.isfinite(record.value) or (record.name, record.time_us) not in came]
     taken = {(record.name, record.time_us) for record in newer}
     kept = [record for record in older if (record.name, record.time_us) not in taken]
     for name in dict.fromkeys(record.name for record in newer):
