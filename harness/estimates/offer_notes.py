@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -31,6 +31,8 @@ from scheduler.offers.words import devices_words, had_together
 from scheduler.placing.obstacles import device_words
 from scheduler.workload import Workload
 from worker.words import counted, size_words
+
+Models = Mapping[Key, DeviceModel]
 
 MODEL = "The model is {}{}."
 OPEN = ": chosen for you ({} {} auto), and fixed once you take an option"
@@ -118,20 +120,32 @@ def alone_notes(ways: Iterable[Allocation], workload: Workload, probes: Mapping[
     return [_ALONE.format("; ".join(tried))] if tried else []
 
 
-def source_notes(ways: Iterable[Allocation], probes: Mapping[Key, Probe]) -> list[str]:
+def basis_notes(ways: Collection[Allocation], workload: Workload, probes: Mapping[Key, Probe]) -> list[str]:
+    """What the figures of devices rest on; what is known of each is read once."""
+    named = {(way.kind, name) for way in ways for name, _ in way.by_model}
+    models = device_models(named | {(kind, real_name(name)[0]) for kind, name in named})
+    return [
+        *source_notes(ways, probes, models),
+        *precision_notes(ways, workload, probes, models),
+        *host_notes(ways, models),
+    ]
+
+
+def source_notes(ways: Iterable[Allocation], probes: Mapping[Key, Probe], models: Models) -> list[str]:
     """Whose figures are those of no calibration made here."""
     keys = {(way.kind, real_name(way.model_name)[0]) for way in ways if not way.parts}
-    models = device_models(keys - probes.keys())
-    unknown = {key: model for key, model in models.items() if not model.n_points}
+    unknown = {key: models[key] for key in sorted(keys - probes.keys()) if not models[key].n_points}
     by_source: dict[str, list[str]] = defaultdict(list)
-    for (kind, name), model in sorted(unknown.items()):
+    for (kind, name), model in unknown.items():
         source = _SHIPPED.format(model.transferred.model_name) if model.transferred else _SHEETS
         by_source[source].append(name or kind)
     notes = [_UNCALIBRATED.format(", ".join(names), source) for source, names in by_source.items()]
     return notes + _scratch_notes(unknown)
 
 
-def precision_notes(ways: Iterable[Allocation], workload: Workload, probes: Mapping[Key, Probe]) -> list[str]:
+def precision_notes(
+    ways: Iterable[Allocation], workload: Workload, probes: Mapping[Key, Probe], models: Models
+) -> list[str]:
     """Where steps are foretold from those in another precision."""
     asked: dict[tuple[Key, str], Workload] = {}
     for way in ways:
@@ -139,7 +153,6 @@ def precision_notes(ways: Iterable[Allocation], workload: Workload, probes: Mapp
         keys = {(way.kind, real_name(name)[0]) for name, _ in way.by_model}
         told = probes.keys() if its is workload else set[Key]()  # a probe ran in what its device takes alone
         asked |= {(key, its.precision): its for key in keys - told}
-    models = device_models({key for key, _ in asked})
     by_what: dict[tuple[str, str], list[str]] = defaultdict(list)
     for ((kind, name), _), its in sorted(asked.items(), key=lambda pair: pair[0]):
         model = in_precision(models[kind, name], its)
@@ -158,13 +171,14 @@ def _scratch_notes(models: Mapping[Key, DeviceModel]) -> list[str]:
     return [_SCRATCH.format(", ".join(assumed), size_words(max(assumed.values())))] if assumed else []
 
 
-def host_notes(ways: Iterable[Allocation]) -> list[str]:
+def host_notes(ways: Iterable[Allocation], models: Models) -> list[str]:
     """Of which GPUs the ranks add up through their hosts, where ways with several of them are priced so, and why."""
     summed = [way for way in ways if way.kind == DeviceKind.CUDA and len(way.batch_split) > 1]
     summed = [way for way in summed if way.mode not in modes.STAGED]
     keys = {(way.kind, name) for way in summed for name in ([part for part, _ in way.parts] or [way.model_name])}
     by_why: dict[str, list[str]] = defaultdict(list)
-    for (kind, name), model in sorted(device_models(keys).items()):
+    for kind, name in sorted(keys):
+        model = models[kind, name]
         if model.host_link is not None:
             by_why[model.host_why].append(name or kind)
     return [_BY_HOST.format(", ".join(names), why) for why, names in by_why.items()]

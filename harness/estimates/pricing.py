@@ -25,16 +25,14 @@ from harness.estimates.offer_notes import (
     ONLY,
     UNCUT,
     alone_notes,
+    basis_notes,
     declared_notes,
     explained,
-    host_notes,
     kept_of_all,
     looks_notes,
     model_note,
-    precision_notes,
     quota_notes,
     reserved_notes,
-    source_notes,
     staged_notes,
 )
 from harness.estimates.openings import Key, openings_read
@@ -73,6 +71,8 @@ def estimates_of(
 
     Mixtures of which a device would only delay the others are left out. `even`: rows are shared out so.
     """
+    if not ways:
+        return {}
     by_kind: dict[tuple[Key, Nodes], list[Candidate]] = defaultdict(list)
     mixed: dict[tuple[str, Nodes], list[Candidate]] = defaultdict(list)
     for way in ways:
@@ -141,8 +141,7 @@ def offer_compute(
     notes += [CUT, *staged_notes(workload, job.spec if job else {})] if staged else []
     notes += [why_staged(offer.chosen, offer.lines, wish)] if offer.chosen and not staged else []
     notes += own_notes(probes or {}) + alone_notes(estimates, workload, probes or {})
-    notes += source_notes(estimates, probes or {}) + precision_notes(estimates, workload, probes or {})
-    notes += host_notes(estimates)
+    notes += basis_notes(estimates, workload, probes or {})
     notes += [GUESSED] if openings.guessed and any(way.promised is None for way in ways) else []
     unasked = [way.allocation for way in ways if way.promised is None and way.within_quota]
     notes += quota_notes([way for way in unasked if wish.allows(way)], openings, now_s)

@@ -101,9 +101,15 @@ def _problem(offer: OfferRow, error: Exception) -> dict[str, str]:
 
 def _keep(offer: OfferRow, **fields: Any) -> None:
     """Of two who settle an offer at once the first one counts."""
-    if OfferRow.objects.filter(pk=offer.pk, state=OfferState.WAITING).update(**fields) and offer.job is not None:
+    if not OfferRow.objects.filter(pk=offer.pk, state=OfferState.WAITING).update(**fields):
+        offer.refresh_from_db()
+        return
+    if offer.job is not None:
         publish_job(offer.job.project_id, offer.job.pk, "offer", {"offer_id": offer.pk, "state": str(fields["state"])})
-    offer.refresh_from_db()
+    for name, value in fields.items():
+        setattr(offer, name, value)
+    # All but what was just written: bodies are large.
+    offer.refresh_from_db(fields=[field.name for field in OfferRow._meta.concrete_fields if field.name not in fields])
 
 
 def offers_due_settle() -> int:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from django.utils import timezone
 
+from harness.calibration.known import device_models
 from harness.calibration.models import DeviceModelRow
 from harness.estimates.offer_notes import alone_notes, precision_notes
 from harness.estimates.selectors import offer_priced
@@ -91,6 +92,7 @@ def test_steps_that_one_gpu_alone_made_tell_nothing_of_a_mixture_that_computes_i
     probes = {("cuda", H100): Probe(allocation=alone, step_s=(0.1,))}
     assert not alone_notes([mixture], workload_make(), probes)
     assert alone_notes([gang, mixture], workload_make(), probes)
-    assert not precision_notes([gang], workload_make(), probes)
-    (told,) = precision_notes([gang, mixture], workload_make(), probes)
+    models = device_models([("cuda", H100), ("cuda", V100)])
+    assert not precision_notes([gang], workload_make(), probes, models)
+    (told,) = precision_notes([gang, mixture], workload_make(), probes, models)
     assert told.startswith(f"On {H100} steps in float16 are modelled from another precision, bfloat16")

@@ -10,9 +10,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.db.utils import OperationalError
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from harness.calibration.models import DeviceModelRow
 from harness.errors import Conflict
 from harness.estimates import pricing
 from harness.estimates.accepting import offer_accept
@@ -20,7 +23,7 @@ from harness.estimates.models import Inspection, JobEstimate, OfferRow
 from harness.estimates.retention import estimates_retention
 from harness.estimates.selectors import offer_problem
 from harness.estimates.services import inspection_answer, offer_refresh
-from harness.estimates.settling import PASSING_LIMIT
+from harness.estimates.settling import PASSING_LIMIT, offer_settle
 from harness.rates.submitting import job_submit
 from tests.harness.estimates.factories import answer
 
@@ -138,3 +141,33 @@ def test_an_offer_waits_for_such_a_cause_for_a_limited_time_since_its_program_wa
     offer = OfferRow.objects.get()
     assert offer_refresh(offer).state == "failed"
     assert "PermissionError (see " in offer.problem["message"] and "secret" not in str(offer.problem)
+
+
+def test_who_settles_an_offer_has_it_as_it_is_kept_and_who_comes_second_has_that_of_the_first(
+    job: Any, node_make: Any, ask: Callable[..., OfferRow], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node_make("node-1", cpus=2)
+    first = ask(job)
+    with monkeypatch.context() as full:
+        breaking(full, MemoryError())
+        inspection_answer(answer(first.inspection))
+    second = OfferRow.objects.get()
+    OfferRow.objects.update(title="renamed meanwhile")
+    settled, late = offer_settle(first), offer_settle(second)
+    kept = OfferRow.objects.get()
+    assert kept.state == "ready" and kept.body["lines"] and kept.title == "renamed meanwhile"
+    for name in (field.attname for field in OfferRow._meta.concrete_fields):
+        assert getattr(settled, name) == getattr(late, name) == getattr(kept, name), name
+
+
+def test_what_is_known_of_devices_is_read_once_for_the_figures_and_once_for_what_is_said_of_them(
+    job: Any, node_make: Any, ask: Callable[..., OfferRow]
+) -> None:
+    node_make("node-1", cpus=2, gpus=2)
+    offer = ask(job)
+    with CaptureQueriesContext(connection) as queries:
+        inspection_answer(answer(offer.inspection))
+    offer.refresh_from_db()
+    assert offer.state == "ready" and any(note.startswith("Not calibrated here:") for note in offer.notes)
+    read = [query["sql"] for query in queries if f'FROM "{DeviceModelRow._meta.db_table}"' in query["sql"]]
+    assert len(read) == 2
