@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,8 +17,18 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from harness.accounts import selectors, services
 from harness.accounts.audit import audit_list
+from harness.accounts.identities import identity_allow
 from harness.accounts.leaving import user_delete
-from harness.accounts.models import ApiToken, Membership, Project, RecoveryCode, Role, SignInFailure, User
+from harness.accounts.models import (
+    ApiToken,
+    Identity,
+    Membership,
+    Project,
+    RecoveryCode,
+    Role,
+    SignInFailure,
+    User,
+)
 from harness.accounts.second_factor import key_make
 from harness.accounts.signin import signin_failed
 from harness.calibration.models import CalibrationRun
@@ -45,6 +56,8 @@ def ada(people: SimpleNamespace, dataset_make: Any, tasks_sent: Any) -> User:
     services.token_revoke(user=people.admin, token_id=token.pk)
     TOTPDevice.objects.create(user=ada, key=key_make(), confirmed=True)
     RecoveryCode.objects.create(user=ada, digest="0" * 64)
+    Identity.objects.create(user=ada, issuer="https://id.example.org", subject=f"id-of-{NAME}")
+    identity_allow(actor=people.admin, user=ada)
     signin_failed(name=NAME, address="192.0.2.1")
     upload_create(user=ada, project=people.project, filename="a.csv", size_bytes=4)
     _history_make(people, ada, dataset_make(ada, people.project))
@@ -88,7 +101,7 @@ def test_no_table_tells_of_the_person_any_more_and_what_they_made_stays(people: 
     job = Job.objects.get()
     assert job.owner.username == name == f"deleted-person-{ada.pk}" and job.dataset.owner == job.owner
     assert job.failure["message"].startswith(name) and DeviceUse.objects.get().owner_name == name
-    for model in (ApiToken, RecoveryCode, TOTPDevice, Membership, NotifyChoice):
+    for model in (ApiToken, Identity, RecoveryCode, TOTPDevice, Membership, NotifyChoice):
         assert not model._default_manager.filter(user=ada).exists()
     assert not SignInFailure.objects.exists() and not ada.uploads.exists()
     assert [view.name for view in SavedView.objects.all()] == ["Ours"]
@@ -111,6 +124,25 @@ def test_nobody_signs_in_as_them_and_the_list_of_people_is_without_them(people: 
     with pytest.raises(Conflict, match="deleted accounts"):
         services.user_create(actor=people.admin, username="Deleted-Person-7")
     assert services.user_create(actor=people.admin, username=NAME)[0].pk != ada.pk
+
+
+def test_whoever_read_the_account_before_it_was_deleted_changes_nothing_of_it_any_more(
+    people: SimpleNamespace, ada: User
+) -> None:
+    stale = User.objects.get(pk=ada.pk)
+    user_delete(actor=people.admin, user=ada)
+    for change in (
+        partial(services.user_update, actor=people.admin, user=stale, is_active=True),
+        partial(services.user_password_reset, actor=people.admin, user=stale),
+        partial(services.membership_set, actor=people.owner, project=people.project, user=stale, role=Role.ADMIN),
+        partial(services.token_create, user=stale, name="mine"),
+        partial(services.project_create, user=stale, name="Mine"),
+    ):
+        with pytest.raises(NotFound, match="has been deleted"):
+            change()
+    ada.refresh_from_db()
+    assert not ada.is_active and not ada.has_usable_password() and ada.link_allowed_until is None
+    assert not ada.memberships.exists() and not ada.tokens.exists()
 
 
 def test_jobs_that_run_go_on(people: SimpleNamespace, ada: User) -> None:
