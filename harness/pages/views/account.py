@@ -221,6 +221,7 @@ def account_end(request: HttpRequest) -> HttpResponseBase:
             messages.success(request, "Your account is deleted.")
             return redirect("login")
     status = 200 if request.method != "POST" else problem.status if problem else Invalid.status
-    response = show(request, "accounts/delete.html", {"form": form, "problem": problem}, status=status)
+    context = {"form": form, "problem": problem, "has_password": user.has_usable_password()}
+    response = show(request, "accounts/delete.html", context, status=status)
     response["Cache-Control"] = "no-store"
     return response
