@@ -9,6 +9,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from harness.accounts.access import require_admin
 from harness.accounts.audit import audit_write
+from harness.accounts.keeping import admins_hold, operator_keep
 from harness.accounts.models import (
     ApiToken,
     AuditEvent,
@@ -20,7 +21,6 @@ from harness.accounts.models import (
     User,
 )
 from harness.accounts.names import GONE_PREFIX
-from harness.accounts.services import operator_keep
 from harness.accounts.sessions import sessions_end
 from harness.errors import Conflict, Forbidden
 from harness.hooks import Question
@@ -29,10 +29,10 @@ FORGET: Question[[User, str], None] = Question()
 """Remove what tells of this person, and write this name where theirs is written down; in the transaction."""
 _ABOUT_PEOPLE = (
     Q(action__startswith="user_")
+    | Q(action__startswith="identity_")
     | Q(action__startswith="membership_")
     | Q(action__startswith="second_factor_")
     | Q(action__startswith="recovery_code")
-    | Q(action__startswith="identity_")
 )
 """Lines of the audit log whose target is a person."""
 
@@ -50,6 +50,7 @@ def user_delete(*, actor: User | None, user: User, is_proven: bool = False) -> s
         require_admin(actor)
     name = f"{GONE_PREFIX}{user.pk}"
     with transaction.atomic():
+        admins_hold()  # before the row, also of somebody who is none: see `keeping`
         row = User.objects.select_for_update().get(pk=user.pk)
         if row.deleted_at is not None:
             return row.username
@@ -107,6 +108,7 @@ def _row_empty(user: User, name: str) -> None:
     user.username, user.email, user.first_name, user.last_name = name, "", "", ""
     user.time_zone = user.browser_time_zone = ""
     user.is_active = user.is_superuser = user.is_staff = user.must_change_password = False
-    user.last_login, user.link_allowed_until, user.deleted_at = None, None, timezone.now()
+    user.last_login = user.link_allowed_until = None
+    user.deleted_at = timezone.now()
     user.set_unusable_password()
     user.save()

@@ -22,6 +22,7 @@ from harness.accounts.access import (
     token_of,
 )
 from harness.accounts.audit import audit_write
+from harness.accounts.keeping import account_hold, operator_keep, project_admin_keep
 from harness.accounts.models import ApiToken, Membership, Project, Role, Scope, User
 from harness.accounts.names import name_check
 from harness.accounts.sessions import sessions_end
@@ -103,6 +104,7 @@ def user_update(
     with transaction.atomic():
         if is_admin is False or is_active is False:
             operator_keep(user)
+        account_hold(user)
         _rights_set(user, is_admin, is_active)
         # Nothing else: the row may have changed since it was read, by an admin who takes a right away.
         user.save(update_fields=list(_given(written)))
@@ -150,13 +152,6 @@ def _password_make() -> str:
     return secrets.token_urlsafe(12)
 
 
-def operator_keep(user: User) -> None:
-    """Raises `Conflict` where nobody else runs the installation; of two who leave at once the second is refused."""
-    rows = User.objects.select_for_update().filter(is_superuser=True, is_active=True).order_by("pk")
-    if set(rows.values_list("pk", flat=True)) == {user.pk}:
-        raise Conflict("This is the last admin.", hint="Make someone else an admin first.")
-
-
 def _password_set(user: User, password: str) -> None:
     try:
         validate_password(password, user)
@@ -187,7 +182,7 @@ def project_create(*, user: User, name: str) -> Project:
         slug = base if number == 1 else f"{base}-{number}"
         try:
             with transaction.atomic():
-                User.objects.select_for_update().get(pk=user.pk)  # of two at once the second counts the first
+                account_hold(user)  # of two at once the second counts the first
                 project_create_check(user)
                 project = Project.objects.create(name=name, slug=slug)
                 Membership.objects.create(project=project, user=user, role=Role.ADMIN)
@@ -204,8 +199,9 @@ def membership_set(*, actor: User, project: Project, user: User, role: Role | st
     if role not in Role.values:
         raise Invalid(f"There is no role {role!r}.", field="role", hint=f"Use one of: {', '.join(Role.values)}.")
     with transaction.atomic():
+        account_hold(user)
         if role != Role.ADMIN:
-            _keep_an_admin(project, user)
+            project_admin_keep(project, user)
         membership, _ = Membership.objects.update_or_create(project=project, user=user, defaults={"role": Role(role)})
         audit_write(actor, "membership_set", user.username, project=project, role=str(Role(role).value))
     return membership
@@ -216,21 +212,12 @@ def membership_remove(*, actor: User, project: Project, user: User) -> None:
     require(actor, project, Role.VIEWER if actor == user else Role.ADMIN)
     require_write(actor)
     with transaction.atomic():
-        _keep_an_admin(project, user)
+        project_admin_keep(project, user)
         removed, _ = Membership.objects.filter(project=project, user=user).delete()
         if removed:
             audit_write(actor, "membership_remove", user.username, project=project)
     if not removed:
         raise NotFound(f"{user.username} is not a member of {project.name}.")
-
-
-def _keep_an_admin(project: Project, user: User) -> None:
-    admins = Membership.objects.select_for_update().filter(project=project, role=Role.ADMIN)
-    holders = {membership.user_id for membership in admins}
-    if holders == {user.pk}:
-        raise Conflict(
-            f"{user.username} is the last admin of {project.name}.", hint="Make someone else an admin first."
-        )
 
 
 def token_create(
@@ -257,6 +244,7 @@ def token_create(
         require(user, project, Role.VIEWER)
     text = TOKEN_PREFIX + secrets.token_urlsafe(32)
     with transaction.atomic():
+        account_hold(user)
         token = ApiToken.objects.create(
             user=user,
             name=name.strip(),

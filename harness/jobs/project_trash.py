@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,7 +98,8 @@ def project_delete(*, user: User, project: Project, name: str) -> None:
         )
     with transaction.atomic():
         facts_change()  # before the row of the project, as whoever submits a job does
-        row = Project.objects.select_for_update().filter(pk=project.pk).first()
+        # Its key stays: whoever has just added a row to it, and waits for the facts, is not to wait for this.
+        row = Project.objects.select_for_update(no_key=True).filter(pk=project.pk).first()
         if row is None or row.deleted_at is not None:
             return
         if jobs := _in_the_way(row):
@@ -134,11 +136,11 @@ def projects_trashed(*, user: User) -> QuerySet[Project]:
 
 def project_any(*, user: User, slug: str) -> Project:
     """A project by its slug, one in the trash as well. Raises `NotFound`."""
-    project = Project.objects.filter(slug=slug).first()
-    if project is None:
-        raise NotFound(f"There is no project {slug}.", hint="Check the list of your projects.")
-    require(user, project, Role.VIEWER, in_trash=True)
-    return project
+    for project in Project.objects.filter(slug=slug):
+        with suppress(NotFound):  # in the words of one that does not exist
+            require(user, project, Role.VIEWER, in_trash=True)
+            return project
+    raise NotFound(f"There is no project {slug}.", hint="Check the list of your projects.")
 
 
 def project_restore(*, user: User, project: Project) -> None:

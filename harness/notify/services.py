@@ -64,7 +64,8 @@ def choice_update(*, user: User, changes: Mapping[str, Any]) -> tuple[NotifyChoi
             choice.webhook_nonce = secrets.token_urlsafe(32)
         choice.save()
         if watched is not None:
-            choice.projects.set(watched)
+            # Those in the trash, which are not offered, are watched again once they are restored.
+            choice.projects.set([*watched, *choice.projects.exclude(deleted_at=None)])
     return choice, webhook_secret(choice) if is_new else ""
 
 

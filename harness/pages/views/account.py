@@ -210,11 +210,12 @@ def sessions_out(request: HttpRequest) -> HttpResponseBase:
 @page("GET", "HEAD", "POST")
 def account_end(request: HttpRequest) -> HttpResponseBase:
     """Delete one's own account: by the password, and with a second factor by its code; who has no password that lets
-    them in signs in at the identity provider again."""
+    them in signs in at the identity provider again, and who has neither asks an admin."""
     user = person(request)
     by_provider = not may_use_password(user, settings.OIDC) and identity_of(user, settings.OIDC) is not None
     is_proven = by_provider and is_proven_by_provider(request, user)
-    form, problem = None if by_provider else AccountEndForm(request, request.POST or None), None
+    by_password = user.has_usable_password() and not by_provider
+    form, problem = AccountEndForm(request, request.POST or None) if by_password else None, None
     if request.method == "POST" and (form.is_valid() if form else is_proven):
         try:
             user_delete(actor=user, user=user, is_proven=True)
@@ -225,7 +226,7 @@ def account_end(request: HttpRequest) -> HttpResponseBase:
             messages.success(request, "Your account is deleted.")
             return redirect("login")
     status = 200 if request.method != "POST" else problem.status if problem else Invalid.status
-    context = {"form": form, "is_proven": is_proven, "problem": problem}
+    context = {"form": form, "is_proven": is_proven, "by_provider": by_provider, "problem": problem}
     response = show(request, "accounts/delete.html", context, status=status)
     response["Cache-Control"] = "no-store"
     return response

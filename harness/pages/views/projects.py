@@ -39,6 +39,7 @@ from harness.pages.forms import DeleteForm, MemberForm, ProjectForm, UserForm
 from harness.pages.person_acts import PersonAct, person_acts
 from harness.pages.web import can, change, page, person, show
 from harness.storage.use import storage_of
+from worker.words import counted
 
 
 @page("GET", "HEAD")
@@ -250,7 +251,7 @@ def _hold_rows(holds: ProjectHolds) -> list[tuple[str, int, int | None]]:
     use = holds.use
     run_bytes = use.checkpoint_bytes + use.result_bytes + use.other_bytes
     return [
-        (f"Jobs, of them {holds.drafts:,} drafts", holds.jobs, run_bytes),
+        (f"Jobs, of them {counted(holds.drafts, 'draft')}", holds.jobs, run_bytes),
         ("Datasets and weights files", holds.datasets + holds.weights, use.dataset_bytes),
         ("Unfinished uploads", holds.uploads, use.upload_bytes),
         ("Memberships", holds.members, None),

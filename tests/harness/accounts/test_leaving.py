@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -116,6 +117,25 @@ def test_nobody_signs_in_as_them_and_the_list_of_people_is_without_them(people: 
     with pytest.raises(Conflict, match="deleted accounts"):
         services.user_create(actor=people.admin, username="Deleted-Person-7")
     assert services.user_create(actor=people.admin, username=NAME)[0].pk != ada.pk
+
+
+def test_whoever_read_the_account_before_it_was_deleted_changes_nothing_of_it_any_more(
+    people: SimpleNamespace, ada: User
+) -> None:
+    stale = User.objects.get(pk=ada.pk)
+    user_delete(actor=people.admin, user=ada)
+    for change in (
+        partial(services.user_update, actor=people.admin, user=stale, is_active=True),
+        partial(services.user_password_reset, actor=people.admin, user=stale),
+        partial(services.membership_set, actor=people.owner, project=people.project, user=stale, role=Role.ADMIN),
+        partial(services.token_create, user=stale, name="mine"),
+        partial(services.project_create, user=stale, name="Mine"),
+    ):
+        with pytest.raises(NotFound, match="has been deleted"):
+            change()
+    ada.refresh_from_db()
+    assert not ada.is_active and not ada.has_usable_password() and ada.link_allowed_until is None
+    assert not ada.memberships.exists() and not ada.tokens.exists()
 
 
 def test_jobs_that_run_go_on(people: SimpleNamespace, ada: User) -> None:

@@ -93,8 +93,10 @@ def test_only_its_admins_and_those_of_the_installation_delete_it_by_its_name(peo
         with pytest.raises(NotFound):
             act(user=people.outsider, project=people.project)
     assert project_any(user=people.mate, slug=people.project.slug) == people.project
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound, match="There is no project birds"):  # as of one that does not exist
         project_any(user=people.outsider, slug=people.project.slug)
+    with pytest.raises(NotFound, match="There is no project beasts"):
+        project_any(user=people.outsider, slug="beasts")
 
 
 @pytest.mark.parametrize("state", sorted({JobState.QUEUED, *HAS_ATTEMPT}))

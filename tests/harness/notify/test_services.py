@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import pytest
+from django.utils import timezone
 
+from harness.accounts.models import Project
 from harness.accounts.services import token_create
 from harness.errors import Conflict, Forbidden, Invalid, NotFound, TooMany
 from harness.notify.models import Delivery, NotifyChoice
@@ -79,6 +81,15 @@ def test_only_projects_that_one_sees_can_be_watched(people):
         choose(people.viewer, projects=["birds", "elsewhere"])
     choose(people.viewer, projects=[])
     assert not projects_watched(user=people.viewer)
+
+
+def test_a_project_that_comes_back_from_the_trash_is_watched_as_before(people):
+    choose(people.viewer, projects=["birds"])
+    Project.objects.filter(slug="birds").update(deleted_at=timezone.now())
+    choose(people.viewer, projects=[])
+    assert not projects_watched(user=people.viewer)
+    Project.objects.update(deleted_at=None)
+    assert [project.slug for project in projects_watched(user=people.viewer)] == ["birds"]
 
 
 def test_tokens_that_may_less_change_nothing_and_a_bound_one_sees_nothing(people, bound):

@@ -67,3 +67,13 @@ def test_an_admin_deletes_others_by_the_button_and_not_themselves(people: Simple
     User.objects.filter(pk=people.owner.pk).update(is_superuser=True)
     admin.post(reverse("user_act", args=["admin", "delete"]))
     assert User.objects.filter(username="admin").exists()
+
+
+def test_who_has_no_password_here_is_told_who_deletes_the_account(people: SimpleNamespace) -> None:
+    people.mate.set_unusable_password()
+    people.mate.save()
+    place, mate = reverse("account_end"), inside(people.mate)
+    page = mate.get(place).content.decode()
+    assert "no password" in page and "Ask an admin" in page and 'name="password"' not in page
+    assert mate.post(place, {"password": ""}).status_code == 422
+    assert User.objects.filter(username="mate").exists()

@@ -28,10 +28,22 @@ def client_of(user: object) -> Client:
 
 def test_jobs_in_the_way_are_named_with_the_next_step(owner: Client, world: SimpleNamespace) -> None:
     page = owner.get(place(world)).content.decode()
+    assert "of them 1 draft<" in page and "more</li>" not in page
     assert "Cancel them" in page and world.jobs["running"].name in page and 'name="name"' not in page
     refused = owner.post(place(world), {"name": world.project.name})
     assert refused.status_code == 409 and world.jobs["running"].pk in refused.content.decode()
     assert Project.objects.get(pk=world.project.pk).deleted_at is None
+
+
+def test_of_many_jobs_in_the_way_it_is_told_how_many_are_not_named(owner: Client, world: SimpleNamespace) -> None:
+    job = Job.objects.get(pk=world.jobs["running"].pk)
+    Job.objects.exclude(pk=job.pk).update(state=JobState.CANCELLED.value)
+    for number in range(22):
+        Job.objects.create(
+            project=job.project, owner=job.owner, dataset=job.dataset, name=f"waits {number}", state="queued"
+        )
+    page = owner.get(place(world)).content.decode()
+    assert page.count("(queued)") + page.count("(running)") == 20 and "<li>and 3 more</li>" in page
 
 
 def test_it_goes_by_its_name_and_comes_back(owner: Client, world: SimpleNamespace) -> None:
