@@ -132,9 +132,11 @@ def project_create_check(user: User) -> None:
         raise Forbidden(
             "Only admins of the installation create projects here.", hint="Ask one to create it, and to add you."
         )
-    if projects_made(user).count() >= settings.PROJECTS_MAX:
+    made = projects_made(user)
+    if made.count() >= settings.PROJECTS_MAX:
+        trashed = "; those in the trash count, too" if made.exclude(deleted_at=None).exists() else ""
         raise Forbidden(
-            f"You have created {counted(settings.PROJECTS_MAX, 'project')}, which is the maximum per person.",
+            f"You have created {counted(settings.PROJECTS_MAX, 'project')}, which is the maximum per person{trashed}.",
             hint="Use one of them, or ask an admin of the installation to create it, and to add you.",
         )
 

@@ -25,6 +25,7 @@ from harness.accounts.signin import signin_failed
 from harness.calibration.models import CalibrationRun
 from harness.datasets.services import upload_create
 from harness.errors import Conflict, Forbidden, NotFound
+from harness.estimates.models import OfferRow
 from harness.jobs.models import DeviceUse, Job, JobEvent
 from harness.notify.models import Delivery, NotifyChoice
 from harness.saved_views.models import SavedView
@@ -73,6 +74,8 @@ def _history_make(people: SimpleNamespace, ada: User, dataset: Any) -> None:
         Delivery.objects.create(
             user=user, project=people.project, channel="webhook", kind="job_finished", about="a", body=body, due_at=now
         )
+    OfferRow.objects.create(owner=ada, title="Lovelace")
+    OfferRow.objects.create(owner=ada, title="of the project", project=people.project)
     view_create(user=ada, name="Mine", query="state=failed")
     view_create(user=ada, name="Ours", query="state=failed", project=people.project)
 
@@ -98,6 +101,7 @@ def test_no_table_tells_of_the_person_any_more_and_what_they_made_stays(people: 
     assert ada.link_allowed_until is None
     assert not SignInFailure.objects.exists() and not ada.uploads.exists()
     assert [view.name for view in SavedView.objects.all()] == ["Ours"]
+    assert [offer.title for offer in OfferRow.objects.all()] == ["of the project"]
     assert [delivery.user for delivery in Delivery.objects.all()] == [people.mate]
     lines = {(line.action, line.target) for line in audit_list(user=people.admin)}
     assert {(action, name) for action in ("user_create", "membership_set", "identity_allow", "user_delete")} <= lines

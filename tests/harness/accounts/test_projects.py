@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from harness.accounts import selectors, services
 from harness.accounts.models import Membership, Project, Role, Scope, User
@@ -95,6 +96,9 @@ def test_a_person_creates_a_limited_number_of_projects_and_an_admin_any(people: 
     services.membership_set(actor=people.mate, project=first, user=people.owner, role=Role.ADMIN)
     services.membership_remove(actor=people.mate, project=first, user=people.mate)  # given away, but no less created
     with pytest.raises(Forbidden, match="2 projects"):
+        services.project_create(user=people.mate, name="three")
+    Project.objects.filter(name="two").update(deleted_at=timezone.now())
+    with pytest.raises(Forbidden, match="those in the trash count, too"):
         services.project_create(user=people.mate, name="three")
     services.project_create(user=people.owner, name="four")  # being made an admin of "one" costs nothing
     for number in range(3):
