@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Sequence
 from datetime import date, datetime, time
@@ -20,6 +21,7 @@ MAX_CELLS = 20_000_000
 """Room is kept for each cell between the first and the last one that is filled."""
 _EXACT = 2**53
 """From here on not all whole numbers are different ones in a spreadsheet; as in `codegen.profile.sheet_source`."""
+_REACH = re.compile(rb'<(?:\w+:)?dimension ref="(?:[A-Z]+\d+:)?([A-Z]+)(\d+)"')
 _AS_CSV = "Save the sheet as CSV (UTF-8), and give that."
 _AGAIN = f"Open it and save it again. {_AS_CSV}"
 
@@ -34,8 +36,9 @@ class SheetError(Exception):
         self.hint = hint
 
 
-def sheet_rows(path: Path) -> tuple[list[str], list[Row]]:
-    """(names, filled rows below them) of the first visible sheet with rows; an empty cell is None.
+def sheet_rows(path: Path) -> tuple[list[str], list[Row], list[bool]]:
+    """(names, filled rows below them, which columns have a fraction that is a number to the spreadsheet) of the first
+    visible sheet with rows; an empty cell is None.
 
     Names are the first row with more than one cell; columns without a name or a value are left out. Raises
     `SheetError`.
@@ -43,13 +46,17 @@ def sheet_rows(path: Path) -> tuple[list[str], list[Row]]:
     sheet = _opened(path)
     if sheet.height * sheet.width > MAX_CELLS:
         raise SheetError(f"{path.name} reaches over {sheet.height:,} rows x {sheet.width:,} columns.")
-    rows = [row for row in (tuple(map(_text, cells)) for cells in sheet.iter_rows()) if any(row)]
+    rows, fractions = [], set[int]()
+    for cells in sheet.iter_rows():
+        fractions.update(at for at, cell in enumerate(cells) if isinstance(cell, float) and not cell.is_integer())
+        if any(row := tuple(map(_text, cells))):
+            rows.append(row)
     place = next((at for at, row in enumerate(rows) if sum(map(bool, row)) > 1 or sheet.width == 1), None)
     if place is None:
         raise SheetError(f"{path.name} has no row of names.", "Put the names of the columns into the first row.")
     columns = [at for at, cells in enumerate(zip(*rows[place:], strict=True)) if any(cells)]
     names, *kept = ([row[at] for at in columns] for row in rows[place:])
-    return [name or "" for name in names], [tuple(row) for row in kept if any(row)]
+    return [name or "" for name in names], [tuple(row) for row in kept if any(row)], [at in fractions for at in columns]
 
 
 def _opened(path: Path) -> CalamineSheet:
@@ -79,10 +86,29 @@ def _unpacked_check(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             size_bytes = sum(info.file_size for info in archive.infolist())
-    except zipfile.BadZipFile:
+            if size_bytes > MAX_UNPACKED_BYTES:
+                told = f"unpacks to {size_words(size_bytes)}, more than is read of a spreadsheet"
+                raise SheetError(f"{path.name} {told}.")
+            _reach_check(path, archive)
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError):  # the latter two: compressed or encrypted oddly
         raise SheetError(f"{path.name} is no spreadsheet by its content.", _AGAIN) from None
-    if size_bytes > MAX_UNPACKED_BYTES:
-        raise SheetError(f"{path.name} unpacks to {size_words(size_bytes)}, more than is read of a spreadsheet.")
+
+
+def _reach_check(path: Path, archive: zipfile.ZipFile) -> None:
+    """Raise `SheetError` for a stray cell far off, by what an Excel file says of its sheets: room for all cells before
+    it is asked for at once, which ends the process."""
+    for name in archive.namelist():
+        if not name.startswith("xl/worksheets/sheet"):
+            continue
+        with archive.open(name) as sheet:
+            told = _REACH.search(sheet.read(4096))
+        if told is None:
+            continue
+        column, height = told[1].decode(), int(told[2])
+        width = sum((ord(letter) - 64) * 26**place for place, letter in enumerate(reversed(column)))
+        if width * height > MAX_CELLS:
+            message = f"{path.name} reaches over {height:,} rows x {width:,} columns, to the cell {column}{height}."
+            raise SheetError(message, f"If that cell is a stray one, delete its row and column. Otherwise: {_AS_CSV}")
 
 
 def _text(cell: Any) -> str | None:

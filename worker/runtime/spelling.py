@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from worker.runtime.tables import DECIMAL_COMMA, MISSING, InputError
+from worker.runtime.tables import DECIMAL_COMMA, MISSING, PLAIN_POINTS, InputError
 
 DATE_FORMATS = (
     "%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y/%m/%d",
@@ -75,7 +75,8 @@ def as_trained(preprocess: Mapping[str, Any], table: pa.Table, tell: Tell = prin
         if kinds.get(name) == "numeric":
             style, unit = _number_spelling(spelled.get(name))
             prefer_comma = comma and style != _THOUSANDS_STYLE  # what the data to train on says weighs more
-            plain = _plain_numbers(_without_unit(texts, unit), prefer_comma, style == _COMMA_STYLE)
+            points = PLAIN_POINTS in (field.metadata or {})
+            plain = _plain_numbers(_without_unit(texts, unit), prefer_comma, style == _COMMA_STYLE, points)
             texts = _plain_seconds(plain, style) if style in _CLOCKS else _in_unit(plain, texts, unit)
             if name in with_missing:
                 texts = _without_words(texts, pc.match_substring_regex(texts, _NUMBER), name, "number", tell)
@@ -207,12 +208,18 @@ def _measures_alike(unit: str) -> dict[str, int]:
     return next((kind for kind in MEASURES if unit in kind), {})
 
 
-def _plain_numbers(texts: pa.ChunkedArray, prefer_comma: bool, trained_comma: bool) -> pa.ChunkedArray:
-    """`1,234.5` and `1.234,5` as 1234.5, `+2` as 2; what comma and point mean is told by values that leave no doubt."""
+def _plain_numbers(
+    texts: pa.ChunkedArray, prefer_comma: bool, trained_comma: bool, plain_points: bool = False
+) -> pa.ChunkedArray:
+    """`1,234.5` and `1.234,5` as 1234.5, `+2` as 2; what comma and point mean is told by values that leave no doubt.
+
+    With `plain_points` one point alone is that of a fraction.
+    """
     texts = pc.replace_substring_regex(texts, r"^\+([0-9.])", r"\1")
     by_thousands = pc.match_substring_regex(texts, _THOUSANDS_SPELLED)
     by_comma = pc.match_substring_regex(texts, _COMMA_SPELLED)
     one_point = pc.match_substring_regex(texts, _ONE_POINT)
+    by_comma = pc.and_not(by_comma, one_point) if plain_points else by_comma
     in_full = pc.and_not(by_comma, one_point)
     sure_thousands, sure_comma = _count(pc.and_not(by_thousands, by_comma)), _count(pc.and_not(in_full, by_thousands))
     if sure_comma < sure_thousands or (sure_comma == sure_thousands and not (prefer_comma or trained_comma)):

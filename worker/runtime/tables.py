@@ -31,6 +31,9 @@ _SAMPLE_ROWS = 200
 _WIDE_SAMPLE_BYTES = 64 << 10
 DECIMAL_COMMA = b"decimal_comma"
 """Key of the metadata of a table where `1,234` is rather one and a bit."""
+PLAIN_POINTS = b"plain_points"
+"""Key of the metadata of a column of texts where the point in `1.234` is that of a fraction, whatever it was in
+training."""
 _FORMATS = "Use CSV, TSV, JSON, JSON lines, Parquet, .xlsx or .ods; for a file that was cut, send it again."
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _BLOCK_BYTES_MAX = 1 << 30
@@ -81,11 +84,13 @@ def read_rows(path: Path) -> pa.Table:
 
 def _sheet(path: Path) -> pa.Table:
     try:
-        names, rows = sheet_rows(path)
+        names, rows, fractions = sheet_rows(path)
     except SheetError as error:
         raise InputError(str(error), error.hint) from None
     columns = columns_of(names_apart(names), rows)
-    return pa.table({name: pa.array(cells, pa.string()) for name, cells in columns.items()})
+    marks = ({PLAIN_POINTS: b"1"} if fraction else None for fraction in fractions)
+    fields = [pa.field(name, pa.string(), metadata=mark) for name, mark in zip(columns, marks, strict=True)]
+    return pa.table(columns, schema=pa.schema(fields))
 
 
 def _refuse_foreign(path: Path) -> None:

@@ -38,7 +38,8 @@ JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Id of a job.")]
 
 WEIGHTS_SUFFIX = ".safetensors"
 _DATA_SUFFIXES = frozenset(
-    {".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".gz", ".tgz", ".zip", ".tar", ".xlsx", ".xls"}
+    {".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".gz", ".tgz", ".zip", ".tar"}
+    | {".xlsx", ".xls", ".ods"}
 )
 _TEXT_SUFFIXES = frozenset({".txt", ".json"})
 """A spec may be written so, too."""

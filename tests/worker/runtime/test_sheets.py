@@ -6,6 +6,7 @@ import sys
 from datetime import datetime, time
 from pathlib import Path
 
+import openpyxl
 import pytest
 
 from codegen.profile.sheet_source import SheetSource
@@ -13,6 +14,7 @@ from tests.codegen.profile.test_sheets import opendocument, workbook
 from tests.codegen.profile.uploads import zip_of
 from worker.runtime import sheets
 from worker.runtime.serving import write_output
+from worker.runtime.spelling import as_trained
 from worker.runtime.tables import InputError, read_rows
 
 CELLS = [
@@ -67,6 +69,27 @@ def test_a_sheet_that_is_larger_than_it_looks_is_refused(
     monkeypatch.setattr(sheets, limit, 10)
     with pytest.raises(InputError, match=said):
         read_rows(path)
+
+
+def test_a_stray_cell_far_off_is_refused_before_room_is_made_for_all_before_it(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    for cell, value in (("A1", "x"), ("B1", "y"), ("A2", 1), ("B2", 2), ("XFD1048576", 3)):
+        book.active[cell] = value
+    book.save(tmp_path / "rows.xlsx")
+    with pytest.raises(InputError, match=r"1,048,576 rows x 16,384 columns, to the cell XFD1048576") as refused:
+        read_rows(tmp_path / "rows.xlsx")
+    assert "stray" in refused.value.hint
+
+
+def test_a_fraction_of_a_spreadsheet_is_one_whatever_a_point_was_in_training(tmp_path: Path) -> None:
+    path = saved(tmp_path, workbook({"Data": [["x", "written"], [1.234, "1.234"], [12.125, "1.000"]]}))
+    noted = {
+        "numeric": [{"column": name, "kind": "numeric"} for name in ("x", "written")],
+        "spelling": {"x": "decimal comma", "written": "decimal comma"},
+    }
+    read = as_trained(noted, read_rows(path))
+    assert read["x"].to_pylist() == ["1.234", "12.125"]
+    assert read["written"].to_pylist() == ["1234", "1000"]  # texts of a sheet are read as those of any file
 
 
 def test_without_the_library_people_are_told_to_save_a_csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
