@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from harness.accounts.access import require_admin, token_of
 from harness.accounts.audit import audit_write
+from harness.accounts.keeping import admins_hold
 from harness.accounts.models import Identity, User
 from harness.accounts.names import name_check
 from harness.accounts.provider import CLOCKS_APART_S, Told
@@ -34,6 +35,8 @@ def identity_signin(*, told: Told, oidc: OidcSettings) -> User:
     _allowed_check(told, oidc)
     try:
         with transaction.atomic():
+            if oidc.admin_group:
+                admins_hold()  # before the row: two who left the group at once would wait for each other
             identity = _identity_of(told) or _allowed_link(told) or _account_make(told, oidc)
             user = User.objects.select_for_update().get(pk=identity.user_id)
             if not user.is_active:

@@ -37,7 +37,9 @@ def rates_advance() -> int:
 
 
 def _advance(test: RateTest) -> None:
-    if test.state == AskState.WAITING and test.submit and (test.job.state != JobState.DRAFT or test.job.deleted_at):
+    job = test.job
+    is_gone = job.state != JobState.DRAFT or job.deleted_at or job.project.deleted_at
+    if test.state == AskState.WAITING and test.submit and is_gone:
         rate_test_call_off(test)
         return
     if test.state == AskState.WAITING and test.sent_at is None:

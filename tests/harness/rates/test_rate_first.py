@@ -12,6 +12,7 @@ import pytest
 from django.utils import timezone
 
 from harness.jobs.models import Job
+from harness.jobs.project_trash import project_delete
 from harness.jobs.services import job_cancel, job_delete, job_spec_update
 from harness.pool.models import Reservation
 from harness.rates import sending
@@ -109,7 +110,11 @@ def test_a_test_waits_for_a_device_but_not_for_ever(
     assert waiting.state == "queued"
 
 
-@pytest.mark.parametrize("end", [job_cancel, job_delete], ids=["cancelled", "deleted"])
+def project_end(*, user: Any, job: Job) -> None:
+    project_delete(user=user, project=job.project, name=job.project.name)
+
+
+@pytest.mark.parametrize("end", [job_cancel, job_delete, project_end], ids=["cancelled", "deleted", "project deleted"])
 @pytest.mark.parametrize("nodes", [0, 1], ids=["waits for a device", "under way"])
 def test_a_test_is_called_off_with_the_job_that_waited_for_it(
     waiting: Job, people: SimpleNamespace, node_make: Any, commit: Any, tasks_sent: list[Any], end: Any, nodes: int
