@@ -71,5 +71,5 @@ def test_the_pictures_of_an_upload_are_those_to_predict_for() -> None:
     assert (FORMATS, SUFFIXES, OTHER_SUFFIXES) == (uploaded.FORMATS, layout.PICTURE_SUFFIXES, layout.OTHER_PICTURES)
     with pytest.raises(BadPicture, match=f"^{NOT_READ}$"):
         picture_read(b"no picture")
-    tables = {"csv", "tsv", "json", "jsonl", "ndjson", "parquet"}
+    tables = {"csv", "tsv", "json", "jsonl", "ndjson", "parquet", "xlsx", "ods"}
     assert set(INPUT_SUFFIXES) - tables - {"zip"} == {suffix.removeprefix(".") for suffix in SUFFIXES}
