@@ -81,6 +81,19 @@ def test_a_stray_cell_far_off_is_refused_before_room_is_made_for_all_before_it(t
     assert "stray" in refused.value.hint
 
 
+@pytest.mark.parametrize(("field", "value"), [(8, 1), (10, 99)], ids=["encrypted", "packed in an unknown way"])
+def test_parts_that_cannot_be_unpacked_are_refused_by_the_name_of_the_file(
+    tmp_path: Path, field: int, value: int
+) -> None:
+    body = bytearray(workbook({"Data": CELLS}))
+    at = body.find(b"PK\x01\x02")  # entries of the zip's directory: flags stand at 8, the way of packing at 10
+    while at >= 0:
+        body[at + field] = value
+        at = body.find(b"PK\x01\x02", at + 4)
+    with pytest.raises(InputError, match=r"^rows\.xlsx is no spreadsheet by its content"):
+        read_rows(saved(tmp_path, bytes(body)))
+
+
 def test_a_fraction_of_a_spreadsheet_is_one_whatever_a_point_was_in_training(tmp_path: Path) -> None:
     path = saved(tmp_path, workbook({"Data": [["x", "written"], [1.234, "1.234"], [12.125, "1.000"]]}))
     noted = {
