@@ -59,7 +59,14 @@ ROWS: dict[str, Row] = {
     "login": Row({302}, {302}, {302}, open_to_all=True),
     "login_code": Row({302}, {302}, {302}, open_to_all=True),
     "logout": Row({302}, {302}, {302}, post={}, open_to_all=True),
+    "provider_start": Row({302}, {302}, {302}, open_to_all=True),
+    "provider_back": Row({302}, {302}, {302}, open_to_all=True),
     "account": own(),
+    "account_end": own(),
+    "provider_link": Row({404}, {404}, {404}, post={}),
+    "provider_go": own(),
+    "provider_again": own(),
+    "provider_unlink": Row({404}, {404}, {404}, post={}),
     "password_change": own(),
     "time_zone": own(post={"time_zone": "Europe/Berlin"}),
     "browser_time_zone": Row({204}, {204}, {204}, post={"name": "Europe/Berlin"}),
@@ -80,6 +87,8 @@ ROWS: dict[str, Row] = {
     "user_add": Row({403}, {403}, {403}, post={"username": "someone"}),
     "user_act": Row({403}, {403}, {403}, ("outsider", "disable"), {}),
     "project_page": look("orchard"),
+    "project_end": Row({200}, {403}, {404}, ("orchard",), mate=frozenset({403})),
+    "project_trash_act": act("orchard", "restore", mate=403),
     "member_set": act("orchard", post={"username": "member", "role": "viewer"}, mate=403),
     "member_remove": act("orchard", "member"),
     "dataset_list": own(),
@@ -243,7 +252,8 @@ def test_nobody_gets_in_without_signing_in(world: SimpleNamespace) -> None:
 
 
 def test_but_for_signing_in_one_page_is_open_to_all_and_it_reads_only() -> None:
-    assert {name for name, row in ROWS.items() if row.open_to_all} == {"login", "login_code", "logout", "accuracy"}
+    signing_in = {"login", "login_code", "logout", "provider_start", "provider_back"}
+    assert {name for name, row in ROWS.items() if row.open_to_all} == {*signing_in, "accuracy"}
     assert ROWS["accuracy"].post is None
 
 
@@ -259,6 +269,7 @@ def test_changes_need_post_and_a_csrf_token(world: SimpleNamespace) -> None:
 
 def test_pages_that_only_show_something_take_no_post(world: SimpleNamespace) -> None:
     both = {"dataset_upload", "job_new_spec", "job_predict", "job_onnx", "login", "login_code", "password_change"}
+    both |= {"account_end", "project_end"}
     client = Client()
     client.force_login(world.owner)
     shown = {name: row for name, row in ROWS.items() if row.post is None}

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 PROBABILITY_COLUMNS = 1000
 """With more classes than this, predictions.parquet holds only the probability of the predicted class."""
-IMPORTANCE_SHARE, IMPORTANCE_LEAST_S, IMPORTANCE_MOST_S = 0.02, 0.3, 10.0
+IMPORTANCE_SHARE, IMPORTANCE_LEAST_S, IMPORTANCE_MOST_S = 0.02, 1.0, 10.0
 """Time for the importance of inputs: a share of the training, within limits; so small that no estimate misses it."""
 PACKAGES = ("torch", "numpy", "pyarrow", "pillow", "scikit-learn", "safetensors", "PyYAML", "horovod")
 
