@@ -11,7 +11,8 @@
 #   make restore FILE=x   such a file into an empty DLH_HOME
 #
 #   make test          every test (ARGS="tests/codegen -k name" picks some)
-#   make test-postgres what uses the database, on a PostgreSQL server of its own (ARGS as above)
+#   make test-parts    of these what starts no ranks, stack or browser; make test-whole: what does
+#   make test-postgres every test that uses the database, on a PostgreSQL server of its own (ARGS as above)
 #   make lint          style (Python, templates, scripts), types, import walls, Django's own checks
 #   make format        what the formatters can repair themselves
 #   make bench         every figure of docs/benchmarks.md, about 4 hours (make bench-start: one of them)
@@ -28,7 +29,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIOME := PATH="$(CURDIR)/.venv/bin:$$PATH" node_modules/.bin/biome
 BENCHMARKS := $(patsubst tests/benchmarks/bench_%.py,%,$(wildcard tests/benchmarks/bench_*.py))
 
-.PHONY: help setup setup-test run demo stop status password token service backup restore test test-postgres lint format bench pictures third-party clean $(addprefix bench-,$(subst _,-,$(BENCHMARKS)))
+.PHONY: help setup setup-test run demo stop status password token service backup restore test test-parts test-whole test-postgres lint format bench pictures third-party clean $(addprefix bench-,$(subst _,-,$(BENCHMARKS)))
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -62,34 +63,33 @@ backup: setup
 restore: setup
 	@$(PY) -m harness.backup restore "$(FILE)"
 
-# What starts ranks, stacks or a browser mostly waits for what it started, so three of these files run at a time on any
-# machine; of the rest one more than there are cores, since they wait for disks and children for a quarter of their time.
+# Each test runs once. Those that start nothing use PostgreSQL, which is the stricter of the two databases, and what starts
+# ranks, stacks or a browser uses SQLite, as `make run` does. Marked `both_databases` are those that run on either: what
+# commits and locks, every address of the pages and of the API, and stacks whose jobs end in all kinds of ways.
+# What starts something mostly waits for it, so three of these files run at a time on any machine; of the rest one more
+# than there are cores, since they wait for disks and children for a quarter of their time.
 # A test process that dies ends the run: xdist would start another, and can then wait for ever. nproc takes the number of
 # threads that a program may use for that of cores.
 SHARED := --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 TESTERS = $(shell expr $$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc) + 1)
 WAITING := ranks or stack or browser
-# They lie in two folders: each process reads all the tests it is given.
-WAITING_IN := tests/e2e tests/worker
 
 test: setup-test
 ifdef ARGS
 	@$(PY) -m pytest $(ARGS)
 else
-	@status=0; $(PY) -m pytest -n $(TESTERS) $(SHARED) -m "not ($(WAITING))" || status=1; \
-	$(PY) -m pytest -n 3 $(SHARED) -m "$(WAITING)" $(WAITING_IN) || status=1; exit $$status
+	@status=0; $(MAKE) --no-print-directory test-parts || status=1; $(MAKE) --no-print-directory test-whole || status=1; \
+	exit $$status
 endif
 
-# What comes to the same on any database is left to `make test`: tests that have none, and of the whole stacks those that
-# are not about jobs and their ends: what these do to a database (answers of nodes, offers, returned files, pages) is done
-# to it in tests/harness, locks and races included. The random kills end the database's connections, too, and so the
-# longer series of them is not made again. What control writes while an elastic run loses a rank, or a node that is not
-# its first, is tried there write by write, in tests/harness.
-# ARGS="-n 3 --dist loadfile tests/harness tests/e2e" takes all.
-STACKS := jobs faults fault_services fault_stages fault_kills fault_nodes pause_and_cancel scheduling backup stack_again \
-	elastic_width elastic_first_node
+test-parts: setup-test
+	@$(PY) -m tests.postgres $(or $(ARGS),-n $(TESTERS) $(SHARED) -m "not ($(WAITING)) or both_databases")
+
+test-whole: setup-test
+	@$(PY) -m pytest $(or $(ARGS),-n 3 $(SHARED) -m "$(WAITING) or both_databases" tests/e2e tests/worker tests/harness)
+
 test-postgres: setup-test
-	@$(PY) -m tests.postgres $(or $(ARGS),-n 3 $(SHARED) --uses-database tests/harness $(STACKS:%=tests/e2e/test_%.py))
+	@$(PY) -m tests.postgres $(or $(ARGS),-n 3 $(SHARED) tests/harness tests/e2e)
 
 lint: setup-test
 	.venv/bin/ruff check .

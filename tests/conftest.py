@@ -40,8 +40,10 @@ hypothesis.settings.register_profile("search", derandomize=False, **UNTIMED)
 hypothesis.settings.load_profile("fixed")
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--uses-database", action="store_true", help="leave out what comes to the same on any database")
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """What commits runs on both databases, before `-m` looks at marks."""
+    if order.commits(item):
+        item.add_marker("both_databases")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -56,10 +58,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Slow files first: one that begins last is waited for by processes that have nothing left to do."""
     if lost := order.misplaced(items):
         raise pytest.UsageError(f"ranks, stacks and browsers are looked for in {order.WAITING_FOLDERS} alone: {lost}")
-    if config.getoption("uses_database"):
-        left_out = [item for item in items if not order.uses_database(item)]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if order.uses_database(item)]
     order.slow_first(items)
 
 

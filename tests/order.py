@@ -1,4 +1,4 @@
-"""Which tests run where and in which order: by the database that they use, and by how long their files take."""
+"""Which tests run where and in which order: by what they do with the database, and by how long their files take."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).resolve().parent
-DATABASE_FIXTURES = {"db", "transactional_db", "live_server"}
 WAITING = {"ranks", "stack", "browser"}
 WAITING_FOLDERS = ("e2e", "worker")
 """Where `make test` looks for tests with one of these marks, so that their processes need not read all the others."""
@@ -32,11 +31,14 @@ SLOWEST = (
 given whole files, the next one when it is done."""
 
 
-def uses_database(item: pytest.Item) -> bool:
-    """Whether the test, or a stack that it starts, reads or writes the database."""
-    if item.get_closest_marker("django_db") or item.get_closest_marker("stack"):
+def commits(item: pytest.Item) -> bool:
+    """Whether the test makes transactions of its own, whose locks and errors are not the same on each database; those
+    that merely ask a portal which serves another thread do not count."""
+    marker = item.get_closest_marker("django_db")
+    if marker is not None and marker.kwargs.get("transaction"):
         return True
-    return bool(DATABASE_FIXTURES.intersection(getattr(item, "fixturenames", ())))
+    fixtures = getattr(item, "fixturenames", ())
+    return "transactional_db" in fixtures and "live_server" not in fixtures
 
 
 def misplaced(items: list[pytest.Item]) -> list[str]:

@@ -9,7 +9,7 @@ from tests.e2e.held import LONG, NAPPING
 from tests.e2e.people import dlh, signed_in
 from tests.e2e.stack import START_TIMEOUT_S, clean_environment, items, wait_for
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.both_databases]
 
 
 def predicted(stack, job, file):

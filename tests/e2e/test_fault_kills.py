@@ -8,7 +8,7 @@ from tests.e2e.held import NAPPING_CHAIN
 from tests.e2e.kills import KINDS, Storm
 from tests.postgres import database_cut
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.both_databases]
 KILLS, SEED = 10, 4
 
 

@@ -12,7 +12,7 @@ from tests.e2e.faults import at_rest, attempts, broker_forget, cores_of, databas
 from tests.e2e.held import job_hold, job_let_go
 from tests.e2e.stack import END_TIMEOUT_S, wait_for
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.both_databases]
 
 
 def test_a_broker_that_loses_its_memory_loses_no_job_that_runs_or_waits(stack, wine):

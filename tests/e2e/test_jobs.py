@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.stack import items
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.both_databases]
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,8 @@ from tests.harness.api.access_world import World, world_make
 from tests.harness.api.conftest import API, TUS, client_of, metadata, token_text
 from tests.kept import Kept, kept
 
+pytestmark = pytest.mark.both_databases
+
 
 def routes() -> list[tuple[str, str]]:
     return [(method, path) for path, operation in operations(api) for method in operation.methods]

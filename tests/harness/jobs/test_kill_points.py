@@ -37,7 +37,7 @@ STRIDE = 4
 def executioner(request, broker, monkeypatch):
     cuts = request.param == "cut off"
     if cuts and connection.vendor != "postgresql":
-        pytest.skip("only a server cuts connections: make test-postgres")
+        pytest.skip("only a server cuts connections: PostgreSQL runs this")
     with executed(cuts, monkeypatch) as found:
         yield found
 

@@ -146,7 +146,7 @@ def test_a_deleted_job_is_nobodys(three):
     assert not JobEvent.objects.filter(job_id=three[0].pk).exists()
 
 
-@pytest.mark.skipif("sqlite" in connection.vendor, reason="SQLite locks whole files; make test-postgres runs this")
+@pytest.mark.skipif("sqlite" in connection.vendor, reason="SQLite locks whole files; PostgreSQL runs this")
 @pytest.mark.django_db(transaction=True)
 def test_a_row_that_somebody_holds_is_not_waited_for(three):
     held, let_go = threading.Event(), threading.Event()

@@ -17,6 +17,8 @@ from django.urls import reverse
 
 from harness.pages.urls import urlpatterns
 
+pytestmark = pytest.mark.both_databases
+
 DONE = {200, 302}
 
 

@@ -12,7 +12,7 @@ from harness.transfer import returns
 from tests.harness.transfer.asking import MANIFEST, STATE, caller, code, commit, paths, send
 
 
-@pytest.mark.skipif("sqlite" in connection.vendor, reason="SQLite locks whole files; make test-postgres runs this")
+@pytest.mark.skipif("sqlite" in connection.vendor, reason="SQLite locks whole files; PostgreSQL runs this")
 def test_a_commit_that_comes_while_the_job_is_given_to_a_newer_attempt_waits_and_is_refused(node, attempt, monkeypatch):
     node = caller(node)
     files = {"state.pt": STATE, "MANIFEST.json": MANIFEST}
