@@ -56,7 +56,10 @@ def plain(value: Any, depth: int = 0) -> Any:
     if depth >= DEPTH_MAX:
         raise ValueError(f"nested deeper than {DEPTH_MAX}")
     if isinstance(value, dict):
-        return {_key(key): plain(item, depth + 1) for key, item in value.items()}
+        return {
+            _key(key): item if type(item) is float and math.isfinite(item) else plain(item, depth + 1)
+            for key, item in value.items()
+        }
     if isinstance(value, (list, tuple)):
         return [plain(item, depth + 1) for item in value]
     return text_plain(str(value))

@@ -17,6 +17,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from worker.words import counted
@@ -118,6 +119,7 @@ def _caps(most: Sequence[int], rows: int, ranks: int) -> list[int]:
     return [cap if cap > 0 else rows for cap in most or [0] * ranks]
 
 
+@lru_cache(maxsize=4096)
 def even(rows: int, ranks: int) -> tuple[int, ...]:
     """As even as whole rows allow: so a run shares them out where all ranks are alike, and so offers count them."""
     return tuple(rows * (rank + 1) // ranks - rows * rank // ranks for rank in range(ranks))
@@ -190,6 +192,8 @@ def _first(some: _Alike, least: int, in_time: Callable[[float], bool]) -> tuple[
 
 def _without_surplus(shares: list[int], seconds_of: Sequence[SecondsOf], surplus: int, least: int) -> list[int]:
     """Take rows from those that would end last, of equals from those with most rows."""
+    if not surplus:
+        return shares
 
     def entry(rank: int) -> tuple[float, int, int]:
         return -seconds_of[rank](shares[rank]), -shares[rank], rank
@@ -206,7 +210,8 @@ def _without_surplus(shares: list[int], seconds_of: Sequence[SecondsOf], surplus
 
 def finish_s(seconds_of: Sequence[SecondsOf], shares: Sequence[int]) -> float:
     """When the last rank has done its rows; one without rows does nothing."""
-    return max(seconds(rows) if rows else 0.0 for seconds, rows in zip(seconds_of, shares, strict=True))
+    alike = {(id(seconds), rows): seconds for seconds, rows in zip(seconds_of, shares, strict=True) if rows}
+    return max((seconds(rows) for (_, rows), seconds in alike.items()), default=0.0)
 
 
 def in_proportion(shares: Sequence[int], count: int, *, least: int = 1, most: Sequence[int] = ()) -> tuple[int, ...]:

@@ -66,6 +66,19 @@ def device_models(keys: Collection[Key]) -> dict[Key, DeviceModel]:
     return found
 
 
+class ModelsRead:
+    """`device_models`, of which each is read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Key, DeviceModel] = {}
+
+    def of(self, keys: Collection[Key]) -> Mapping[Key, DeviceModel]:
+        """(At least) these."""
+        if missing := set(keys) - self._known.keys():
+            self._known |= device_models(missing)
+        return self._known
+
+
 def _host_words(nodes: Sequence[str]) -> str:
     more = f" and {counted(len(nodes) - 1, 'other node')}" if len(nodes) > 1 else ""
     return f"Horovod has no NCCL on {nodes[0]}{more}"

@@ -34,8 +34,8 @@ def dataset_of_offer(row: OfferRow) -> str:
 def with_bringing(row: OfferRow, ways: tuple[Candidate, ...], groups: Sequence[DeviceGroup]) -> tuple[Candidate, ...]:
     """The ways with what brings the data: to the node that is planned, else to that with the longest way of all on
     which the job may be put."""
-    dataset, caches = dataset_of_offer(row), caches_get()
-    if not dataset or not caches:
+    dataset = dataset_of_offer(row)
+    if not dataset or not (caches := caches_get()):
         return ways
     known = DataWays(caches, pool_setting_get().data_mib_per_s, [dataset])
     if (data := known.of(dataset)) is None:

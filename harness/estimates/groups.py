@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from django.utils import timezone
 
@@ -30,16 +31,15 @@ def groups_read(
     now = timezone.now()
     kept_off = [] if with_reserved else reservations_now(project, now)
     reserved = {row.node_id or row.device_id or "" for row in kept_off}
-    nodes: dict[Key, dict[str, list[Device]]] = defaultdict(lambda: defaultdict(list))
-    up = Node.objects.filter(state=NodeState.UP).prefetch_related("devices")
-    rows = [device for node in up for device in node.devices.all()]
-    for device in rows:
-        if device.away_since is None and device.pk not in reserved and device.node_id not in reserved:
-            nodes[device_key(device.kind, device.model_name, device.slowdown)][device.node_id].append(device)
+    up = list(Node.objects.filter(state=NodeState.UP))
+    nodes: dict[Key, dict[str, list[_Device]]] = defaultdict(lambda: defaultdict(list))
     cores: dict[str, int] = defaultdict(int)
     gpus: dict[str, int] = defaultdict(int)
-    for device in rows:
-        (cores if device.kind == DeviceKind.CPU else gpus)[device.node_id] += 1
+    for device in _devices_of(up):
+        node_id = device.node.pk
+        if not device.is_away and device.pk not in reserved and node_id not in reserved:
+            nodes[device.key][node_id].append(device)
+        (cores if device.key[0] == DeviceKind.CPU else gpus)[node_id] += 1
     quotas = {row.device_kind: row.devices for row in Quota.objects.filter(project=project, may_borrow=False)}
     setting = pool_setting_get()
     spans = setting.span_nodes and not gang_problem(up, setting)
@@ -47,6 +47,28 @@ def groups_read(
         _group(key, by_node, cores, gpus, quotas.get(key[0]), memory_bytes) for key, by_node in sorted(nodes.items())
     ]
     return tuple(replace(group, spans_nodes=spans) for group in groups)
+
+
+class _Device(NamedTuple):
+    """Of a node that is up, as a plain value: a pool has thousands."""
+
+    pk: str
+    node: Node
+    key: Key
+    memory_bytes: int
+    is_away: bool
+
+
+def _devices_of(nodes: Sequence[Node]) -> list[_Device]:
+    """Node by node, in the order of these."""
+    by_node: dict[str, list[_Device]] = {node.pk: [] for node in nodes}
+    of_id = {node.pk: node for node in nodes}
+    columns = ("pk", "node_id", "kind", "model_name", "slowdown", "memory_bytes", "away_since")
+    rows = Device.objects.filter(node__in=of_id).values_list(*columns)
+    for pk, node_id, kind, name, slowdown, size, away_since in rows:
+        device = _Device(pk, of_id[node_id], device_key(kind, name, slowdown), size, away_since is not None)
+        by_node[node_id].append(device)
+    return [device for devices in by_node.values() for device in devices]
 
 
 def kinds_known() -> frozenset[Key]:
@@ -78,7 +100,7 @@ def option_there(option: Option, most: Mapping[Key, int]) -> bool:
 
 def _group(
     key: Key,
-    by_node: Mapping[str, list[Device]],
+    by_node: Mapping[str, list[_Device]],
     cores: Mapping[str, int],
     gpus: Mapping[str, int],
     quota: int | None,
@@ -93,10 +115,10 @@ def _group(
             kind=kind, model_name=model_name, sizes=sizes, nodes=tuple(by_node),
             memory_bytes=min(device.memory_bytes for device in first),
             idle_bytes=IDLE_CUDA_BYTES, quota=quota, asked_bytes=memory_bytes, hosts_bytes=hosts,
-            threads_per_rank=min(max(1, device.node.cpu_cores // gpus[device.node_id]) for device in first),
+            threads_per_rank=min(max(1, device.node.cpu_cores // gpus[device.node.pk]) for device in first),
         )  # fmt: skip
     usable = [int(device.node.memory_bytes * MEMORY_SHARE) for device in first]
-    share = min(most // cores[device.node_id] for most, device in zip(usable, first, strict=True))
+    share = min(most // cores[device.node.pk] for most, device in zip(usable, first, strict=True))
     return DeviceGroup(
         kind=kind, model_name=model_name, sizes=sizes, nodes=tuple(by_node), idle_bytes=IDLE_CPU_BYTES, quota=quota,
         memory_bytes=0 if memory_bytes else share,

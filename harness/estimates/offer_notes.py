@@ -14,7 +14,7 @@ from codegen import modes
 from codegen.catalog import FAMILIES
 from codegen.spec import TaskSpec
 from harness.accounts.models import Project
-from harness.calibration.known import device_models
+from harness.calibration.known import ModelsRead
 from harness.estimates.groups import groups_read
 from harness.estimates.openings import Key, Openings, device_key, reservations_now
 from harness.moments import moment_words
@@ -120,10 +120,12 @@ def alone_notes(ways: Iterable[Allocation], workload: Workload, probes: Mapping[
     return [_ALONE.format("; ".join(tried))] if tried else []
 
 
-def basis_notes(ways: Collection[Allocation], workload: Workload, probes: Mapping[Key, Probe]) -> list[str]:
-    """What the figures of devices rest on; what is known of each is read once."""
+def basis_notes(
+    ways: Collection[Allocation], workload: Workload, probes: Mapping[Key, Probe], read: ModelsRead
+) -> list[str]:
+    """What the figures of devices rest on."""
     named = {(way.kind, name) for way in ways for name, _ in way.by_model}
-    models = device_models(named | {(kind, real_name(name)[0]) for kind, name in named})
+    models = read.of(named | {(kind, real_name(name)[0]) for kind, name in named})
     return [
         *source_notes(ways, probes, models),
         *precision_notes(ways, workload, probes, models),

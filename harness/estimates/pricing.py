@@ -12,7 +12,7 @@ from dataclasses import replace
 from django.utils import timezone
 
 from codegen.modes import STAGED
-from harness.calibration.known import device_models
+from harness.calibration.known import ModelsRead
 from harness.estimates.before import tests_told, with_tests
 from harness.estimates.bringing import bringing_notes, with_bringing
 from harness.estimates.groups import groups_read
@@ -43,6 +43,7 @@ from harness.estimates.rate_wishes import untested_steps
 from harness.jobs.options import work_left
 from scheduler.estimation.alone import tells_of
 from scheduler.estimation.estimate import estimate_all
+from scheduler.estimation.foreseen import rows_foreseen
 from scheduler.estimation.pipelines import PIPELINE, PIPELINES
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.steps import Steps
@@ -66,10 +67,12 @@ def estimates_of(
     probes: Mapping[Key, Probe] | None = None,
     *,
     even: bool = False,
+    read: ModelsRead | None = None,
 ) -> dict[Allocation, Estimate]:
     """Every way priced, by the candidate's allocation; each kind of device read and each step foretold once.
 
-    Mixtures of which a device would only delay the others are left out. `even`: rows are shared out so.
+    Mixtures of which a device would only delay the others are left out. `even`: rows are shared out so. `read`: kinds
+    of device that may have been read before.
     """
     if not ways:
         return {}
@@ -81,8 +84,8 @@ def estimates_of(
         else:
             by_kind[(way.allocation.kind, way.allocation.model_name), way.over_nodes].append(way)
     keys = {key for key, _ in by_kind} | {(kind, name) for (kind, _), group in mixed.items() for name in _inside(group)}
-    models, links = device_models(keys), links_read(ways)
-    steps = Steps(workload)
+    models, links = (read or ModelsRead()).of(keys), links_read(ways)
+    steps = Steps(workload, rows_foreseen(workload, (way.allocation for way in ways)))
     found: dict[Allocation, Estimate] = {}
     for (key, nodes), group in by_kind.items():
         pairs = [(way.allocation, way.memory_limit_bytes) for way in group]
@@ -117,7 +120,8 @@ def offer_compute(
     if kept:
         groups = groups_read(project, memory_bytes=row.memory_bytes, with_reserved=True)
     openings = openings_read(groups, project=project, without=job.pk if job else "", with_reserved=bool(kept))
-    ways, estimates, staged = _priced(workload, groups, wish, probes, only)
+    read = ModelsRead()
+    ways, estimates, staged = _priced(workload, groups, wish, probes, only, read)
     ways = with_tests(untested_steps(job) if job else row.untested_steps, ways, estimates, deadline_at)
     left = max(LEFT_LEAST, work_left(job)) if job else 1.0
     now_s = timezone.now().timestamp()
@@ -141,7 +145,7 @@ def offer_compute(
     notes += [CUT, *staged_notes(workload, job.spec if job else {})] if staged else []
     notes += [why_staged(offer.chosen, offer.lines, wish)] if offer.chosen and not staged else []
     notes += own_notes(probes or {}) + alone_notes(estimates, workload, probes or {})
-    notes += basis_notes(estimates, workload, probes or {})
+    notes += basis_notes(estimates, workload, probes or {}, read)
     notes += [GUESSED] if openings.guessed and any(way.promised is None for way in ways) else []
     unasked = [way.allocation for way in ways if way.promised is None and way.within_quota]
     notes += quota_notes([way for way in unasked if wish.allows(way)], openings, now_s)
@@ -177,16 +181,17 @@ def _priced(
     wish: Wish,
     probes: Mapping[Key, Probe] | None,
     only: Allocation | None,
+    read: ModelsRead,
 ) -> tuple[tuple[Candidate, ...], dict[Allocation, Estimate], bool]:
     """(ways with an estimate, their estimates, whether pipelines are among them that nobody asked for)."""
     ways = candidates(workload, groups, wish=wish)
     if only is not None:
         ways = tuple(way for way in ways if tells_of(only, way.allocation, workload))
-    estimates = estimates_of(workload, ways, probes, even=wish.even)
+    estimates = estimates_of(workload, ways, probes, even=wish.even, read=read)
     too_large = only is None and _too_large(ways, estimates, wish)
     staged = _staged(workload, groups, wish) if too_large else ()
     staged = tuple(way for way in staged if way.allocation not in estimates)
-    estimates |= estimates_of(workload, staged, probes, even=wish.even)
+    estimates |= estimates_of(workload, staged, probes, even=wish.even, read=read)
     ways = without_vain((*ways, *staged), estimates, wish)
     return ways, estimates, too_large and any(is_unasked(way.allocation, wish) for way in ways)
 

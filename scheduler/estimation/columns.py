@@ -25,7 +25,7 @@ class Columns:
     operators: tuple[Operator, ...]
     """Each once, in the order in which they come first."""
     repeats: Floats
-    """How often each comes."""
+    """How often each comes; where each is a step of its own: [steps, operators]."""
     more: Floats
     """[numbers of rows, 1]: rows above those of the trace."""
 
@@ -37,10 +37,16 @@ class Columns:
         more = np.array(rows, dtype=float)[:, None] - workload.batch_size
         return Columns(tuple(different.values()), np.array([counts[key] for key in different], dtype=float), more)
 
+    @staticmethod
+    def apart(workload: Workload) -> Columns:
+        """Each different operator as a step of its own, at the rows of the trace."""
+        different = {id(operator): operator for operator in workload.operators}
+        return Columns(tuple(different.values()), np.eye(len(different)), np.zeros((1, 1)))
+
     def where(self, wanted: Callable[[Operator], bool]) -> Columns:
         """Some of the operators."""
         kept = [place for place, operator in enumerate(self.operators) if wanted(operator)]
-        return Columns(tuple(self.operators[place] for place in kept), self.repeats[kept], self.more)
+        return Columns(tuple(self.operators[place] for place in kept), self.repeats[..., kept], self.more)
 
     def only(self, *ops: OpClass) -> Columns:
         """Those of some classes."""

@@ -13,8 +13,9 @@ those of a convolution come in whole blocks.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -64,6 +65,18 @@ class Block:
     """Terms that an evaluation costs too."""
     once: npt.NDArray[np.bool_]
     """Terms of the step itself, whatever the rows: the optimizer, the loop."""
+
+    @cached_property
+    def places(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """(the steps that have any of these terms, where those of each begin)."""
+        return np.unique(self.owner, return_index=True)
+
+    def per_step(self, values: Vector, size: int) -> Vector:
+        """Sums over the terms of each of `size` steps of values that come as [terms, columns]."""
+        owners, starts = self.places
+        total = np.zeros((size, values.shape[1]))
+        total[owners] = np.add.reduceat(values, starts, axis=0)
+        return total
 
 
 @dataclass(frozen=True)
@@ -119,9 +132,19 @@ LAYOUTS = _layouts()
 
 def terms(workload: Workload, rows: Sequence[int]) -> dict[str, Block]:
     """Terms of one training step on each of several numbers of rows, by group; the owner is the place in `rows`."""
-    columns = Columns.of(workload, rows)
+    return _blocks((*_operator_terms(Columns.of(workload, rows)), *_step_terms(workload, rows)))
+
+
+def operator_terms(workload: Workload) -> dict[str, Block]:
+    """Terms of each different operator by itself, its calls included, at the rows of the trace; the owner is its place
+    in the order in which they come first."""
+    columns = Columns.apart(workload)
+    return _blocks((*_operator_terms(columns), *_call_terms(np.ones((len(columns.operators), 1)))))
+
+
+def _blocks(terms: Iterable[_Term]) -> dict[str, Block]:
     gathered: dict[str, list[_Term]] = {}
-    for term in (*_operator_terms(columns), *_step_terms(workload, rows)):
+    for term in terms:
         gathered.setdefault(term.group, []).append(term)
     blocks = {group: _block(found) for group, found in gathered.items()}
     return {group: block for group, block in blocks.items() if len(block.owner)}
@@ -131,6 +154,7 @@ def _block(found: Sequence[_Term]) -> Block:
     """Terms of one group, without those of nothing."""
     amounts = np.concatenate([term.amounts for term in found], axis=1)
     phi = np.concatenate([term.phi for term in found], axis=1)
+    phi = np.broadcast_to(phi, (len(amounts), *phi.shape[1:]))  # of operators apart they are those of the same rows
     widths = [term.amounts.shape[1] for term in found]
     forward = np.repeat([term.forward for term in found], widths)
     once = np.repeat([term.once for term in found], widths)
@@ -143,13 +167,17 @@ def _step_terms(workload: Workload, rows: Sequence[int]) -> Iterator[_Term]:
     state = workload.parameter_bytes + workload.gradient_bytes + workload.optimizer_bytes
     row_bytes = workload.data_bytes / max(1, workload.train_rows)
     each = np.ones((len(rows), 1))
-    calls = len(workload.operators) * each
     yield _Term("optimizer_bytes", state * each, _flat(each), forward=False, once=True)
     yield _Term("optimizer_tensors", workload.fixed_parameters_ops * each, _flat(each), forward=False, once=True)
     yield _Term("batch_bytes", row_bytes * np.array(rows)[:, None], _flat(each), forward=True)
-    yield _Term("operators", calls, _flat(each), forward=True)
-    yield _Term("operators", 2.0 * calls, _flat(each), forward=False)
+    yield from _call_terms(len(workload.operators) * each)
     yield _Term("step", each, _flat(each), forward=False, once=True)
+
+
+def _call_terms(calls: Vector) -> Iterator[_Term]:
+    """What it costs to call so many operators, forward and twice backward."""
+    yield _Term("operators", calls, _flat(calls), forward=True)
+    yield _Term("operators", 2.0 * calls, _flat(calls), forward=False)
 
 
 def _operator_terms(columns: Columns) -> Iterator[_Term]:

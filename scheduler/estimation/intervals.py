@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +42,10 @@ def quantiles(scores: Sequence[float], level: float) -> tuple[float, float]:
     return float(ordered[count - rank]), float(ordered[rank - 1])
 
 
+_quantiles_known = lru_cache(maxsize=64)(quantiles)
+"""A model's scores come again with each of its estimates."""
+
+
 def of_new_groups(scores: Vector, groups: int) -> tuple[float, ...]:
     """Scores of a program of a group never seen, from those of `groups` that were left out; none of too few.
 
@@ -66,7 +71,7 @@ def log_range(model: DeviceModel, near: bool, disagreement: float, level: float 
     scores = spread.near if near or few else spread.far
     if len(scores) < LEAST_SCORES:
         raise ValueError(f"{len(scores)} held-out scores are too few for an interval")
-    low, high = quantiles(scores, level)
+    low, high = _quantiles_known(scores, level)
     size = scale(spread, disagreement) * (UNLIKE_FACTOR if few and not near else 1.0)
     return min(0.0, low * size), max(0.0, high * size)
 
@@ -76,7 +81,8 @@ def are_near(model: DeviceModel, summaries: Vector) -> npt.NDArray[np.bool_]:
     if not model.fingerprints:
         return np.zeros(len(summaries), dtype=bool)
     known = np.array(model.fingerprints)
-    return np.array([nearest(known, point) for point in summaries]) <= model.spread.near_distance
+    squares = ((known[None, :, :] - summaries[:, None, :]) ** 2).sum(axis=2)
+    return np.asarray(np.sqrt(squares.min(axis=1)) <= model.spread.near_distance)
 
 
 def nearest(known: Vector, point: Vector) -> float:

@@ -13,7 +13,7 @@ factor is 1. A job that ran out of memory would have taken more than it had; it 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -67,8 +67,8 @@ class _AddedUp(NamedTuple):
     """A peak before any job corrects it."""
 
     peak_bytes: float
-    makeup: Vector
-    """Of what it consists, in lengths: what two peaks are alike by."""
+    makeup: Callable[[], Vector]
+    """Of what it consists, in lengths: what two peaks are alike by. Asked for where any job has taught."""
 
 
 def memory_taught(model: MemoryModel, seen: Sequence[PeakSeen]) -> MemoryModel:
@@ -97,7 +97,7 @@ def _lessons(told: Sequence[tuple[PeakSeen, _AddedUp]]) -> PeakLessons:
     usual = float(np.median(telling)) if len(telling) >= FEW else 0.0
     kept = np.flatnonzero((np.abs(logs - usual) <= BELIEVED) | (ran_out & (logs < usual))).tolist()
     return PeakLessons(
-        makeups=tuple(tuple(map(float, told[number][1].makeup)) for number in kept),
+        makeups=tuple(tuple(map(float, told[number][1].makeup())) for number in kept),
         log_ratios=tuple(float(logs[number]) for number in kept),
         ran_out=tuple(told[number][0].ran_out for number in kept),
         n_left_out=len(told) - len(kept),
@@ -130,9 +130,12 @@ def steps_interval(model: MemoryModel, workload: Workload) -> Interval:
 
 def _steps(model: MemoryModel, workload: Workload) -> _AddedUp:
     """Made up of the shares of its parts, and its size."""
-    amounts = parts(workload) * np.array([model.coefficients[name] for name in PARTS])
-    total = float(amounts.sum())
-    makeup = np.array([*(amounts / total / SHARE_LENGTH), math.log10(total) / SIZE_LENGTH])
+
+    def makeup() -> Vector:
+        amounts = parts(workload) * np.array([model.coefficients[name] for name in PARTS])
+        total = float(amounts.sum())
+        return np.array([*(amounts / total / SHARE_LENGTH), math.log10(total) / SIZE_LENGTH])
+
     return _AddedUp(predict_peak(model.coefficients, workload), makeup)
 
 
@@ -142,7 +145,8 @@ def _reading(model: MemoryModel, workload: Workload) -> _AddedUp | None:
     if not peak_bytes:
         return None
     times = workload.loading_bytes / max(1, workload.dataset_bytes)
-    return _AddedUp(peak_bytes, np.array([math.log10(times) / TIMES_LENGTH, math.log10(peak_bytes) / SIZE_LENGTH]))
+    makeup = np.array([math.log10(times) / TIMES_LENGTH, math.log10(peak_bytes) / SIZE_LENGTH])
+    return _AddedUp(peak_bytes, lambda: makeup)
 
 
 def _interval(model: MemoryModel, added_up: _AddedUp, lessons: PeakLessons) -> Interval:
@@ -150,12 +154,12 @@ def _interval(model: MemoryModel, added_up: _AddedUp, lessons: PeakLessons) -> I
     return Interval(low=low, mid=mid, high=high, level=PEAK_LEVEL)
 
 
-def _log_ends(model: MemoryModel, makeup: Vector, lessons: PeakLessons) -> tuple[float, float, float]:
+def _log_ends(model: MemoryModel, makeup: Callable[[], Vector], lessons: PeakLessons) -> tuple[float, float, float]:
     """(lower end, middle, upper end), each the logarithm of its ratio to what was added up."""
     low, high = math.log(model.low_ratio), math.log(model.high_ratio)
     if not lessons.log_ratios:
         return low, 0.0, high
-    away = np.array(lessons.makeups) - makeup
+    away = np.array(lessons.makeups) - makeup()
     likeness = np.exp(-(away**2).sum(axis=1) / 2)
     logs, ran_out = np.array(lessons.log_ratios), np.array(lessons.ran_out)
     mid = _factor(logs[~ran_out], likeness[~ran_out])

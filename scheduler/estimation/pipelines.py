@@ -75,17 +75,22 @@ def handed_bytes(workload: Workload) -> float:
     return written / max(1, len(workload.operators)) / workload.batch_size
 
 
+def micro_rows(rows: int) -> dict[int, int]:
+    """Number of micro-batches of so many rows -> rows of the largest."""
+    return {count: -(-rows // count) for count in COUNTS if count <= rows}
+
+
 def staged_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceModel) -> list[StepTime]:
     """Step times in stages, each on a device of its own, by one pipeline or several."""
     if not allocations:
         return []
     model = in_precision(model, steps.workload)
     shares = {max(allocation.batch_split) for allocation in allocations}
-    parts = {rows: {count: -(-rows // count) for count in COUNTS if count <= rows} for rows in shares}
+    parts = {rows: micro_rows(rows) for rows in shares}
     found = steps.on(model, {part for each in parts.values() for part in each.values()})
     known = _Known(
         found=found,
-        costliest=costliest_share(steps, steps.workload.batch_size, model),
+        costliest=costliest_share(steps, model),
         once_s=_once_s(steps.workload, model),
         row_s=2.0 * handed_bytes(steps.workload) / model.stages_link.bytes_per_s,
     )
@@ -155,11 +160,10 @@ def _shared_out(workload: Workload, stages: int, held: float) -> Workload:
     return replace(workload, **weighed, activation_bytes=workload.activation_bytes / stages)
 
 
-def costliest_share(steps: Steps, rows: int, model: DeviceModel) -> float:
-    """Of the time of all operators on so many rows, that of the costliest single one: no cut goes through it."""
-    counts = np.array(list(Counter(map(id, steps.whole(rows).operators)).values()), dtype=float)
-    seconds = np.mean([member_seconds(steps.apart(rows), member) for member in model.members], axis=0)
-    each = np.maximum(seconds[1:] - seconds[0], 0.0)
+def costliest_share(steps: Steps, model: DeviceModel) -> float:
+    """Of the time of all operators on the traced rows, that of the costliest single one: no cut goes through it."""
+    counts = np.array(list(Counter(map(id, steps.workload.operators)).values()), dtype=float)
+    each = np.mean([member_seconds(steps.apart, member) for member in model.members], axis=0)
     total = float(each @ counts)
     return float(each.max()) / total if total > 0 else 0.0
 

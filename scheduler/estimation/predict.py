@@ -45,10 +45,7 @@ def _joined(blocks: Sequence[Block]) -> Block:
 
 def group_seconds(table: Table, member: Coefficients) -> dict[str, Vector]:
     """Seconds of every term, by group."""
-    return {
-        name: block.amounts * np.exp(np.clip(block.phi @ np.array(member[name]), *EXPONENTS))
-        for name, block in table.blocks.items()
-    }
+    return {name: _seconds(block, np.array(member[name])[:, None])[:, 0] for name, block in table.blocks.items()}
 
 
 def member_seconds(table: Table, member: Coefficients) -> Vector:
@@ -79,23 +76,28 @@ def predict(model: DeviceModel, workloads: Sequence[Workload]) -> Prediction:
 
 def predicted(model: DeviceModel, table: Table, summaries: Callable[[], Vector]) -> Prediction:
     """The same of steps that are tabulated; `summaries` of each are asked for where the model wants them."""
-    logs, shares, work = [], np.zeros(table.size), np.zeros(table.size)
-    for member in model.members:
-        total, forward, calls = np.zeros(table.size), np.zeros(table.size), np.zeros(table.size)
-        for name, seconds in group_seconds(table, member).items():
-            block = table.blocks[name]
-            spent = np.bincount(block.owner, seconds, table.size)
-            total += spent
-            if name in CALLS:
-                calls += spent
-            forward += np.bincount(block.owner, seconds * block.forward, table.size)
-        logs.append(np.log(total))
-        shares += forward / total / len(model.members)
-        work += (1.0 - calls / total) / len(model.members)
-    mean = np.mean(logs, axis=0)
+    total, forward, calls = (np.zeros((table.size, len(model.members))) for _ in range(3))
+    for name, block in table.blocks.items():
+        seconds = _seconds(block, np.array([member[name] for member in model.members]).T)
+        spent = block.per_step(seconds, table.size)
+        total += spent
+        if name in CALLS:
+            calls += spent
+        if block.forward.any():
+            forward += block.per_step(seconds * block.forward[:, None], table.size)
+    logs = np.log(total)
+    mean = logs.mean(axis=1)
     if model.corrector is not None:
         mean = mean + corrections(model.corrector, summaries())
-    return Prediction(mean, np.std(logs, axis=0), shares, work)
+    return Prediction(mean, logs.std(axis=1), (forward / total).mean(axis=1), (1.0 - calls / total).mean(axis=1))
+
+
+def _seconds(block: Block, weights: Vector) -> Vector:
+    """[terms, members] from [columns, members]."""
+    # `np.clip` takes several times as long for so few
+    exponents = np.minimum(np.maximum(block.phi @ weights, EXPONENTS[0]), EXPONENTS[1])
+    seconds: Vector = block.amounts[:, None] * np.exp(exponents)
+    return seconds
 
 
 def corrections(corrector: Corrector, inputs: Vector) -> Vector:

@@ -7,7 +7,7 @@ single  one process with n CPU threads: step x (1 - p + p / n), p the share of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -71,6 +71,8 @@ class StepTime:
 
     def at_pace(self, factor: float, *, with_messages: bool) -> StepTime:
         """So many times as long, as was measured; what ranks send each other stays as it is unless it is told."""
+        if factor == 1.0:
+            return self
         local_s = self.local_s * factor
         communication_s = self.communication_s * (factor if with_messages else 1.0)
         step_s = local_s + communication_s
@@ -94,7 +96,7 @@ def step_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceMod
     workload, times = steps.workload, []
     model = in_precision(model, workload)
     shares = [max(allocation.batch_split) for allocation in allocations]
-    at_once = {rows: rows_at_once(workload, rows) for rows in {*shares, *(last_of(workload, rows) for rows in shares)}}
+    at_once = at_once_of(workload, shares)
     found = steps.on(model, at_once.values())
     for allocation, rows in zip(allocations, shares, strict=True):
         step, ranks = found[at_once[rows]], len(allocation.batch_split)
@@ -138,6 +140,12 @@ def last_of(workload: Workload, rows: int) -> int:
 def most_of(workload: Workload, rows: int) -> int:
     """The most rows of a step that such a rank has in an epoch."""
     return max(rows, last_of(workload, rows))
+
+
+def at_once_of(workload: Workload, shares: Iterable[int]) -> dict[int, int]:
+    """`rows_at_once` of each of these shares of a step, and of what each has of an epoch's last step."""
+    shares = set(shares)
+    return {rows: rows_at_once(workload, rows) for rows in shares.union(last_of(workload, rows) for rows in shares)}
 
 
 def rows_at_once(workload: Workload, rows: int) -> int:

@@ -80,10 +80,15 @@ def line_of(points: Iterable[tuple[float, float]]) -> Line:
     return Line(float(fixed_s), float(row_s))
 
 
+def line_rows(workload: Workload) -> list[int]:
+    """Rows of a rank alone that lines are drawn through, over all that it may get."""
+    most = workload.global_batch_size
+    return sorted({max(1, round(number)) for number in np.geomspace(max(1.0, most / LINE_REACH), most, LINE_POINTS)})
+
+
 def lone_seconds(steps: Steps, model: DeviceModel) -> tuple[tuple[int, float], ...]:
     """(rows, seconds) of a rank alone on this kind of device, by the estimator, over all that a rank may get."""
-    most = steps.workload.global_batch_size
-    rows = sorted({max(1, round(number)) for number in np.geomspace(max(1.0, most / LINE_REACH), most, LINE_POINTS)})
+    rows = line_rows(steps.workload)
     ways = [
         Allocation(kind=model.kind, model_name=model.model_name, count=1, mode="single", batch_split=(number,))
         for number in rows
@@ -173,11 +178,13 @@ def _without_idlers(rows: int, members: Sequence[Member], least: int) -> tuple[i
     """Equal finish over those devices that help; the others get 0."""
     inside = list(range(len(members)))
     best = _over(rows, members, inside, least)
+    seconds_of = [member.seconds_of for member in members]
+    if min(best) > least and finish_s(seconds_of, best) > finish_s(seconds_of, [least] * len(members)):
+        return best  # nobody waits for a device with its first rows alone: with fewer the split is the same
     relaxed = _over(rows, members, inside, 0)
     helping = [place for place in inside if relaxed[place] >= least]
     if 0 < len(helping) < len(inside):
         fewer = _over(rows, members, helping, least)
-        seconds_of = [member.seconds_of for member in members]
         if finish_s(seconds_of, fewer) < finish_s(seconds_of, best):
             return fewer
     return best

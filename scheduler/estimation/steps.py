@@ -13,11 +13,14 @@ from functools import cache, cached_property, partial
 import numpy as np
 
 from scheduler.estimation.device_model import DeviceModel
-from scheduler.estimation.features import Vector, terms
+from scheduler.estimation.features import Vector, operator_terms, terms
 from scheduler.estimation.in_precision import moved_half
 from scheduler.estimation.intervals import are_near
-from scheduler.estimation.predict import Table, predicted, summaries, tabulate
-from scheduler.workload import Workload, at_batch, totals_at_batch
+from scheduler.estimation.predict import Table, predicted, summaries
+from scheduler.workload import Workload, totals_at_batch
+
+_LOOKED_AT = ("members", "corrector", "fingerprints", "spread", "precision", "moved", "correction")
+"""Parts of a `DeviceModel` that steps on one device alone are foretold by."""
 
 
 @dataclass(frozen=True)
@@ -56,18 +59,21 @@ class _Rows:
 class Steps:
     """What is asked again is known. One model counts for each kind of device, at whatever declared slowdown."""
 
-    def __init__(self, workload: Workload) -> None:
-        """Nothing is looked at before it is asked for."""
+    def __init__(self, workload: Workload, foreseen: Iterable[int] = ()) -> None:
+        """Nothing is looked at before it is asked for; `foreseen`: rows that are looked at together then."""
         self.workload = workload
-        self.whole = cache(partial(at_batch, workload))
-        """By rows, with operators."""
+        self._foreseen = frozenset(foreseen)
         self.totals = cache(partial(totals_at_batch, workload))
         """By rows, without operators."""
-        self.apart = cache(lambda rows: _apart(self.whole(rows)))
-        """By rows: each different operator as a step of its own, after a step without any."""
         self._looked_at: dict[tuple[int, ...], _Rows] = {}
         self._models: dict[tuple[str, str], DeviceModel] = {}
         self._known: dict[tuple[str, str], dict[int, Step]] = {}
+
+    @cached_property
+    def apart(self) -> Table:
+        """Each different operator as a step of its own, at the rows of the trace."""
+        found = operator_terms(self.workload)
+        return Table(len(set(map(id, self.workload.operators))), found)
 
     def on(self, model: DeviceModel, rows: Iterable[int]) -> Mapping[int, Step]:
         """Steps on (at least) each of `rows`, by their number. Raises `ValueError` for a second model of a kind.
@@ -76,17 +82,24 @@ class Steps:
         """
         if self._models.setdefault(model.measured_key, model).members != model.members:
             raise ValueError(f"two models of {model.measured_key}")
-        known = self._known.setdefault(model.measured_key, {})
-        missing = tuple(sorted(set(rows) - known.keys()))
+        if model.measured_key not in self._known:
+            self._known[model.measured_key] = self._known_of_like(model)
+        known = self._known[model.measured_key]
+        missing = tuple(sorted(self._foreseen.union(rows) - known.keys()))
         if missing:
             looked_at = self._looked_at.setdefault(missing, _Rows(self.workload, missing))
             known.update(zip(missing, _foretold(model, looked_at), strict=True))
         return known
 
+    def _known_of_like(self, model: DeviceModel) -> dict[int, Step]:
+        """What is known of another kind of device on which steps take as long: nothing was measured on either."""
+        like = (key for key, other in self._models.items() if key in self._known and _is_like(model, other))
+        return self._known.get(next(like, model.measured_key), {})
 
-def _apart(workload: Workload) -> Table:
-    different = {id(operator): operator for operator in workload.operators}.values()
-    return tabulate([replace(workload, operators=chain) for chain in ((), *((operator,) for operator in different))])
+
+def _is_like(model: DeviceModel, other: DeviceModel) -> bool:
+    """Whether all that `_foretold` looks at is the same."""
+    return all(getattr(model, name) == getattr(other, name) for name in _LOOKED_AT)
 
 
 def _foretold(model: DeviceModel, at: _Rows) -> list[Step]:

@@ -135,6 +135,8 @@ class Estimate:
 
     def of_share(self, share: float) -> Estimate:
         """Of so much of the run, above 0: steps as they are, time and energy in proportion."""
+        if share == 1.0:
+            return self
         return replace(self, run_s=self.run_s.scaled(share), energy_j=self.energy_j.scaled(share))
 
     def of_epochs(self, made: int, planned: int) -> Estimate:

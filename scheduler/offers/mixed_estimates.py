@@ -17,6 +17,7 @@ from functools import lru_cache
 from codegen.modes import STAGED
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.estimate import estimate_all, worst
+from scheduler.estimation.foreseen import rows_foreseen
 from scheduler.estimation.in_precision import of_gang
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.split import Member, gang_split, lone_seconds, most_rows, rank_line
@@ -47,7 +48,8 @@ def mixed_estimates(
         if workload is steps.workload:
             found |= _mixed(steps, alike, models, probes or {}, even_shares)
         else:  # probes ran on one device, in what that takes alone
-            found |= _mixed(Steps(workload), alike, models, {}, even_shares)
+            own = Steps(workload, rows_foreseen(workload, (way.allocation for way in alike)))
+            found |= _mixed(own, alike, models, {}, even_shares)
     return found
 
 

@@ -196,8 +196,9 @@ def _line(way: Candidate, estimate_of: EstimateOf, start_of: StartOf, now_s: flo
         start_s = max(start_s, now_s + way.before.time_s)
         latest_s = max(start_s + data.high_s + run.high, promised.end_s if promised else start_s)
         # Of data that are sent ahead of a start that is far off, nothing may be left to bring.
-        bringing = replace(bringing, likely_s=still_to_come(data, start_s - now_s).mid_s)
-        likely_s = bringing.likely_s
+        likely_s = still_to_come(data, start_s - now_s).mid_s
+        if bringing.likely_s != likely_s:
+            bringing = replace(bringing, likely_s=likely_s)
         soonest_s, mid_s = start_s + min(bringing.low_s, likely_s) + run.low, start_s + likely_s + run.mid
         finish = Interval(low=soonest_s, mid=mid_s, high=latest_s, level=run.level)
     return OfferLine(

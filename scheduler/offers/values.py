@@ -163,8 +163,10 @@ class OfferLine:
     @property
     def energy_j(self) -> Interval:
         """Of the run, of the range test before it, and of devices that wait for its data."""
-        before = Interval(low=self.before_j, mid=self.before_j, high=self.before_j)
-        return self.estimate.energy_j.plus(before).plus(self.bringing.held_j)
+        run_j, before_j = self.estimate.energy_j, self.before_j
+        if not before_j and not self.bringing.idle_w:
+            return run_j
+        return run_j.plus(Interval(low=before_j, mid=before_j, high=before_j)).plus(self.bringing.held_j)
 
     @property
     def energy_basis(self) -> Basis:
@@ -191,8 +193,7 @@ class OfferLine:
         """Probability that it ends by then, where it starts when its devices are expected to be free."""
         if self.start_s is None:
             return 0.0
-        whole_s = self.estimate.run_s.plus(self.bringing.way.range_s)
-        return whole_s.chance(deadline_s - self.start_s)
+        return self.estimate.run_s.plus(self.bringing.way.range_s).chance(deadline_s - self.start_s)
 
 
 NEAR_S = 600.0
@@ -287,13 +288,12 @@ def estimate_from(body: Mapping[str, Any]) -> Estimate:
 
 
 def _line_from(body: Mapping[str, Any]) -> OfferLine:
-    hindrance = body["hindrance"]
     return OfferLine(
         **{
             **body,
             "estimate": estimate_from(body["estimate"]),
             "finish_s": _interval(body["finish_s"]),
-            "hindrance": Hindrance(hindrance) if hindrance else None,
+            "hindrance": Hindrance(body["hindrance"]) if body["hindrance"] else None,
             "bringing": Bringing.from_dict(body.get("bringing") or {}),
             "marks": tuple(Mark(mark) for mark in body["marks"]),
         }

@@ -69,6 +69,21 @@ def test_a_second_model_of_a_kind_of_device_is_refused_and_one_of_slower_devices
         known.on(prior_for(KIND, NAME), [8])
 
 
+def test_rows_that_are_foreseen_are_looked_at_together_and_told_alike() -> None:
+    known, alone = Steps(WORK, foreseen=[8, 64]), Steps(WORK)
+    found = known.on(MODEL, [16])
+    assert set(found) == {8, 16, 64}
+    for rows, step in found.items():
+        assert step.alone_s == pytest.approx(alone.on(MODEL, [rows])[rows].alone_s, rel=1e-9)
+
+
+def test_kinds_of_device_of_which_the_same_is_known_share_their_steps_and_others_do_not() -> None:
+    known, twin = Steps(WORK), replace(MODEL, model_name="another core")
+    other = replace(MODEL, model_name="a third", corrector=None)
+    assert known.on(MODEL, [8]) is known.on(twin, [8])
+    assert known.on(other, [8])[8].alone_s != known.on(MODEL, [8])[8].alone_s
+
+
 def test_programs_are_near_at_some_rows_and_far_at_others() -> None:
     assert {step.near for step in Steps(WORK).on(MODEL, range(1, 300, 10)).values()} == {True, False}
 
