@@ -15,6 +15,12 @@ LOADED = """
 import sys
 print(sorted(name for name in sys.modules if name.startswith("torch._dynamo.")))
 """
+SHARDED = """
+import sys
+loaded = "torch.distributed.tensor" in sys.modules
+import torch.distributed.tensor
+print(loaded, hasattr(torch.distributed.tensor.DTensor, "from_local"))
+"""
 READS = """
 from pathlib import Path
 import torch
@@ -95,6 +101,13 @@ def last_line(folder: Path, source: str) -> str:
 
 def test_reading_a_program_loads_nothing_of_torchs_compiler_but_what_can_be_loaded_alone(folder: Path) -> None:
     assert last_line(folder, READS + LOADED) == str(sorted(f"{PACKAGE}.{name}" for name in ALONE))
+
+
+def test_reading_a_program_loads_no_sharded_tensors_but_those_that_the_program_asks_for(folder: Path) -> None:
+    assert last_line(folder, READS + SHARDED) == "False True"
+    source = folder / "model.py"
+    source.write_text(source.read_text().replace("import torch", "import torch.distributed.tensor\nimport torch", 1))
+    assert last_line(folder, READS + SHARDED) == "True True"
 
 
 def test_training_loads_nothing_of_torchs_compiler_and_gives_the_same_bits_as_with_it(folder: Path) -> None:

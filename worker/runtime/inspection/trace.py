@@ -48,6 +48,7 @@ from worker.runtime.data import Dataset, Part
 from worker.runtime.device import set_up_torch
 from worker.runtime.failures import ProgramFailure, describe
 from worker.runtime.inspection.few_rows import LIMIT_BYTES, FewRows, GivenShapeSpec, few_rows
+from worker.runtime.inspection.sharded import sharded_apart
 from worker.runtime.inspection.standin import Enough, StandIn, drive
 from worker.runtime.inspection.tracer import Step, Tracer
 from worker.runtime.inspection.workloads import Seen, loading_of, text_bytes, workload
@@ -94,6 +95,7 @@ class TraceRun(StandIn):
         if not isinstance(net, nn.Module):
             message = f"build(spec) in model.py returned {type(net).__name__}, not a torch.nn.Module."
             raise ProgramFailure(FailureCode.MODEL_NO_BUILD, message, "Return the model itself from build(spec).")
+        sharded_apart(self.fake)
         self._make_fake(net)
         self.net, self.dataset = net, dataset
         self._modes.enter_context(self.fake)
