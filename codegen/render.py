@@ -37,6 +37,7 @@ RUNTIME = (
     "worker/pacing.py",
     "worker/plan.py",
     "worker/shares.py",
+    "worker/sheet_reach.py",
     "worker/stage_devices.py",
     "worker/stages.py",
     "worker/words.py",

@@ -34,6 +34,11 @@ _GROWS = (
     "numbers (`.item()`) or nothing; `.detach()` drops what a tensor was computed from. A smaller batch only puts the "
     "end off."
 )
+_OWN = (
+    "What the program keeps of its own, in lists for instance, is not in that: where it runs out again, look for what "
+    "grows."
+)
+"""Only a step of the model was tried, and `grows` takes a while to be seen."""
 
 
 def memory_words(
@@ -58,5 +63,5 @@ def memory_words(
     if fitting_batch == 0:
         return f"{message} Not even a batch of one or two rows fits.", f"Choose a smaller model or pictures, or {more}."
     parts = ", have training.accumulate work off a batch in parts" if at is Phase.TRAINING else ""
-    hint = f"Set training.batch_size to {fitting_batch}{parts}, or {more}."
-    return f"{message} A batch size of about {fitting_batch} would fit.", hint
+    hint = f"Set training.batch_size to {fitting_batch}{parts}, or {more}. {_OWN}"
+    return f"{message} A batch size of about {fitting_batch} would fit, as far as the model goes.", hint

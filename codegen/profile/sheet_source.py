@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import zipfile
 from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta
@@ -23,6 +22,7 @@ from codegen.profile.problems import fail
 from codegen.profile.sources import unique_names
 from codegen.profile.streams import MAX_RATIO
 from codegen.profile.types import Finding, Severity
+from worker.sheet_reach import NOT_UNPACKED, sheets_reach
 from worker.words import counted, size_words
 
 Cell = int | float | str | bool | date | datetime | time | timedelta
@@ -32,7 +32,6 @@ _MAX_CELLS = 50_000_000
 """Calamine keeps room for each cell between the first and the last one that is filled."""
 _EXACT = 2**53
 """Spreadsheets hold every number as a float64; from here on not all whole numbers are different ones."""
-_DIMENSION = re.compile(rb'<(?:\w+:)?dimension ref="(?:[A-Z]+\d+:)?([A-Z]+)(\d+)"')
 _SMALLER = "Save the sheet as CSV (UTF-8), which is read row by row, and upload that."
 
 
@@ -117,20 +116,17 @@ class SheetSource:
             )
 
     def _refuse_stray(self, archive: zipfile.ZipFile) -> None:
-        """By what an Excel file says of the size of its sheets; one that does not is read within the memory allowed."""
-        for name in archive.namelist():
-            if not name.startswith("xl/worksheets/sheet"):
-                continue
-            with archive.open(name) as sheet:
-                told = _DIMENSION.search(sheet.read(4096))
-            if told is None:
-                continue
-            column, row = told[1].decode(), int(told[2])
-            width = sum((ord(letter) - 64) * 26**place for place, letter in enumerate(reversed(column)))
-            if width * row > _MAX_CELLS:
+        """By what the file says of the size of its sheets; one that does not is read within the memory allowed."""
+        try:
+            sheets = list(sheets_reach(archive))
+        except NOT_UNPACKED:  # who reads it says what is wrong with it
+            return
+        for reach in sheets:
+            if reach.cells > _MAX_CELLS:
                 fail(
                     "too_large",
-                    f"A sheet of {self._file} reaches to the cell {column}{row}: {row:,} rows x {width:,} columns.",
+                    f"A sheet of {self._file} reaches to the cell {reach.corner}: {reach.rows:,} rows x "
+                    f"{reach.columns:,} columns.",
                     f"If that cell is a stray one, delete its row and column. Otherwise: {_SMALLER}",
                     file=self._file,
                 )

@@ -61,6 +61,7 @@ def main(options: argparse.Namespace) -> None:
     about, notes = preprocess["forecast"], []  # notes: how values were read that could be taken for a mistake
     newer = serving.read_series(about, options.input, notes.append) if options.input else None
     inputs, base, names, past = serving.series_coming(data.history.coming, about, newer, notes.append)
+    serving.planned_tell(preprocess, inputs, names, notes.append)
     chunks = [data.transform(preprocess, inputs)]
     #: else
     label = "row"

@@ -20,7 +20,7 @@ from harness.accounts.models import (
     SignInFailure,
     User,
 )
-from harness.accounts.names import GONE_PREFIX
+from harness.accounts.names import gone_name
 from harness.accounts.sessions import sessions_end
 from harness.errors import Conflict, Forbidden
 from harness.hooks import Question
@@ -48,7 +48,6 @@ def user_delete(*, actor: User | None, user: User, is_proven: bool = False) -> s
         raise Forbidden("Your own account is deleted with your password.", hint="Use Account → Delete account.")
     if actor is not None and actor != user:
         require_admin(actor)
-    name = f"{GONE_PREFIX}{user.pk}"
     with transaction.atomic():
         admins_hold()  # before the row, also of somebody who is none: see `keeping`
         row = User.objects.select_for_update().get(pk=user.pk)
@@ -57,6 +56,7 @@ def user_delete(*, actor: User | None, user: User, is_proven: bool = False) -> s
         if row.is_superuser and row.is_active:
             operator_keep(row)
         _projects_keep(row)
+        name = gone_name(row.pk)
         FORGET.ask(row, name)
         _access_end(row)
         _audit_forget(row, name)

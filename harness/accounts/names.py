@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 from harness.accounts.models import User
 from harness.errors import Conflict
 
@@ -21,6 +23,12 @@ def name_meant(name: str) -> str:
     """The name of the user who is meant: the one written so, else the only one that is alike; else `name` itself."""
     alike = names_alike(name)
     return alike[0] if len(alike) == 1 else name
+
+
+def gone_name(number: int) -> str:
+    """The name that a deleted account of this number gets, or the next that is free: somebody may have chosen it
+    before such names were refused."""
+    return next(name for one in count(number) if not names_alike(name := f"{GONE_PREFIX}{one}"))
 
 
 def name_check(name: str) -> None:

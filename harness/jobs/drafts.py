@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Mapping
 from itertools import count
@@ -46,7 +47,8 @@ _DRAFT_FIELDS = (
     "program_sha256", "program_edited", "program_own", "deadline_at", "options", "slowdown", "weights",
 )  # fmt: skip
 """Columns that a change of spec or program may touch."""
-_NAME_LENGTH, _NUMBER_LENGTH = 120, 8
+_NAME_LENGTH, _NUMBER_LENGTH, _COPY_LENGTH = 120, 8, 13
+_COPY = re.compile(r" \(copy(?: \d+)?\)$")
 
 
 def job_create(
@@ -103,7 +105,11 @@ def _create(
         job.suggestions = programs.suggestions_of(wish, dataset_profile(dataset), hardware())
         with transaction.atomic():
             project_hold(project.pk)  # one after another, so that no two take the same number
-            job.name = _job_name(name or wish.name, job)
+            job.name = (
+                _copy_name(parent, job)
+                if is_copy and parent and not name.strip()
+                else _job_name(name or wish.name, job)
+            )
             weights_hold(job.weights)
             job.save(force_insert=True)
             job_note(job, "person", "Draft made" + (f" from {parent.name}" if parent else ""), actor=user)
@@ -161,8 +167,19 @@ def _job_name(name: str, job: Job) -> str:
     if name.strip():
         return name.strip()[:_NAME_LENGTH]
     made = f"{job.dataset.name} · {FAMILIES[job.family].word}"[: _NAME_LENGTH - _NUMBER_LENGTH]
+    return _name_free(made, "", job)
+
+
+def _copy_name(parent: Job, job: Job) -> str:
+    """That of the job it is a copy of, which may be a copy itself; numbered from the second copy on."""
+    return _name_free(_COPY.sub("", parent.name)[: _NAME_LENGTH - _COPY_LENGTH], "copy", job)
+
+
+def _name_free(made: str, word: str, job: Job) -> str:
+    """The first name of a job that its project does not have yet: `made`, `made (2)` ... or `made (copy)` ..."""
     taken = set(Job.objects.filter(project=job.project, name__startswith=made).values_list("name", flat=True))
-    return next(one for number in count(1) if (one := made if number == 1 else f"{made} ({number})") not in taken)
+    marks = (" ".join(filter(None, (word, str(number) if number > 1 else ""))) for number in count(1))
+    return next(one for mark in marks if (one := f"{made} ({mark})" if mark else made) not in taken)
 
 
 def _draft_require(user: User, job: Job, *, hold: bool = False) -> RunPaths:
@@ -266,8 +283,8 @@ def _program_changed(user: User, job: Job, paths: RunPaths, message: str, name: 
 
 def job_clone(*, user: User, job: Job, name: str = "", changes: Mapping[str, Any] | None = None) -> Job:
     """A new draft with what `job_copy` takes over, changed so; `left_out` tells the rest. Code that cannot run is
-    copied as well: the copy is where it is corrected. Without a `name` it has the one that `changes` give the spec.
-    Raises like `job_create`, and then makes nothing."""
+    copied as well: the copy is where it is corrected. Without a `name` it has the one that `changes` give the spec,
+    else is numbered as a copy. Raises like `job_create`, and then makes nothing."""
     require(user, job.project, Role.MEMBER)
     source = job_copy(job, changes)
     wish = programs.spec_read(source.spec)
@@ -279,6 +296,6 @@ def job_clone(*, user: User, job: Job, name: str = "", changes: Mapping[str, Any
         dataset=job.dataset,
         source=source,
         parent=job,
-        name=given or f"{job.name[:110]} (copy)",
+        name=given,
         is_copy=True,
     )

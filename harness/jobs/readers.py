@@ -38,7 +38,7 @@ class Reading:
     streams: tuple[StreamState, ...]
     """Those that new attempts write to, and others that hold events."""
     readers: tuple[str, ...]
-    """Control processes that took events in within the last minute."""
+    """Control processes that read a stream now, or took events in within the last minute."""
 
     @property
     def waiting(self) -> int:
@@ -68,9 +68,14 @@ def reading_state() -> Reading | None:
     now_s = seconds + micros / 1e6
     found = zip(numbers, answers[0::3], answers[1::3], answers[2::3], strict=True)
     states = [_state(*told, str(read_by.get(str(told[0]), "")), now_s) for told in found]
-    at_work = {state.reader for state in states if state.read_at_s and now_s - state.read_at_s < AT_WORK_S}
+    reads = [bool(holder) for holder in answers[2::3]]
+    at_work = {state.reader for state, now in zip(states, reads, strict=True) if now or _was_lately(state, now_s)}
     shown = [state for state in states if state.number < settings.EVENT_STREAMS or state.waiting]
     return Reading(streams=tuple(shown), readers=tuple(sorted(at_work)))
+
+
+def _was_lately(state: StreamState, now_s: float) -> bool:
+    return state.read_at_s is not None and now_s - state.read_at_s < AT_WORK_S
 
 
 def _state(number: int, waiting: int, rows: list[Any], holder: str | None, read_by: str, now_s: float) -> StreamState:

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from codegen.catalog import OWN
-from codegen.spec import TaskSpec
+from codegen.spec import MODE_WORDS, TaskSpec
 from codegen.spec_yaml import dump
 from harness.datasets.selectors import dataset_profile
 from harness.datasets.weights import weights_of
@@ -112,7 +112,7 @@ def header(job: Job) -> dict[str, Any]:
         "is_being_measured": is_being_measured(job),
         "finish_spreads": _finish_spreads(job),
         "borrows": job.expected_finish_at is not None and job.pk in borrowers([job]),
-        "mode": {"name": mode, "why": why},
+        "mode": {"name": mode, "why": why, "says": MODE_WORDS.get(mode, "")},
         "rate": {"peak": rate, "why": rate_why},
         "is_tested_first": rate_test_first(job),
         "energy": energy_of(job),

@@ -111,6 +111,7 @@ def offer_context(job: Job, offer: OfferRow | None) -> dict[str, Any]:
         "chart": offer_chart(job, offer, priced) if priced else None,
         "devices": device_choices(priced) if priced else [],
         "modes": MODE_WORDS,
+        "modes_offered": {line.view.line.allocation.mode: line.mode_says for line in lines if line.mode_says},
         "spec_mode": named_mode(job),
     }
 

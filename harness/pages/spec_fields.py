@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from codegen.profile.types import ColumnProfile, ColumnType, DataKind, DatasetProfile
 from codegen.resolve import CLASS_METRICS, NUMBER_METRICS
-from codegen.spec import MODE_WORDS, Metric, Task, TaskSpec
+from codegen.spec import MODE_WORDS, NUMBER_TASKS, Metric, Task, TaskSpec
 from codegen.task import UNUSED
 from harness.datasets.models import WeightsFile
 from harness.pages.words import NAME_WORDS, TASK_WORDS
@@ -30,8 +30,9 @@ class SpecField:
     """`choice`, `number`, `text`, `list` (comma-separated), `columns` (to tick) or `moment` (in the reader's zone)."""
     hint: str
     choices: tuple[tuple[str, str], ...] = ()
-    headed: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
-    """(head, choices below it), where not all choices fit every task; `choices` has all of them."""
+    headed: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = ()
+    """(head, tasks that they fit, choices below it), where not all choices fit every task; `choices` has all of them.
+    """
     offered: tuple[tuple[str, str], ...] = ()
     """(value, what it is) of what may be typed: other values as well."""
     columns: tuple[tuple[str, str], ...] = ()
@@ -280,11 +281,15 @@ def _choices(path: str, profile: DatasetProfile, info: FieldInfo | None) -> tupl
     return _named(path, info)
 
 
-def _headed(choices: tuple[tuple[str, str], ...]) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
+def _headed(choices: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]:
     """Metrics by what is predicted."""
+    groups = (
+        ("for classes", set(Task) - NUMBER_TASKS, CLASS_METRICS),
+        ("for a number", NUMBER_TASKS, NUMBER_METRICS),
+    )
     return tuple(
-        (head, tuple(choice for choice in choices if choice[0] in metrics))
-        for head, metrics in (("for classes", CLASS_METRICS), ("for a number", NUMBER_METRICS))
+        (head, " ".join(sorted(tasks)), tuple(choice for choice in choices if choice[0] in metrics))
+        for head, tasks, metrics in groups
     )
 
 

@@ -18,7 +18,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from harness.accounts.access import require_admin
+from harness.accounts.access import is_admin, require_admin
 from harness.accounts.audit import audit_write
 from harness.accounts.models import User
 from harness.broker import publish_pool
@@ -107,8 +107,8 @@ def _not_alive(node: Node) -> None:
 def node_join(request: JoinRequest, *, caller: str) -> JoinAnswer:
     """Let a machine in. `caller` is the address it called from. A refusal leaves the token as good as before.
 
-    Raises `Forbidden` (unknown token) and `Conflict` with the codes `join_token_used`, `join_token_expired`,
-    `version_mismatch`, `clock_off`, `name_taken`, `broker_not_reachable`.
+    Raises `Forbidden` (unknown token, or of somebody who is no admin any more) and `Conflict` with the codes
+    `join_token_used`, `join_token_expired`, `version_mismatch`, `clock_off`, `name_taken`, `broker_not_reachable`.
     """
     now = timezone.now()
     token = _token_find(request.token, now)
@@ -152,6 +152,12 @@ def _token_find(text: str, now: datetime) -> JoinToken:
         raise Conflict(
             f"This join token expired at {moment_words(token.expires_at)}.",
             code="join_token_expired",
+            hint=f"Have an admin make a new one: dlh pool add {token.node.name}.",
+        )
+    if token.by is not None and not is_admin(token.by):
+        raise Forbidden(
+            "This join token was made by somebody who is no admin any more.",
+            code="join_token_ended",
             hint=f"Have an admin make a new one: dlh pool add {token.node.name}.",
         )
     return token

@@ -184,13 +184,15 @@ def test_offers_that_are_known_ahead_are_foretold(tmp_path: Path) -> None:
     _, without = trained(tmp_path / "without", offers(), **parts)
     errors = [found["metrics"]["test"]["mae"] for found in (results, without)]
     assert errors[0] < 0.5 * errors[1], "chance alone is off by 0.8, not knowing the offers by 9"
-    (program / "plan.csv").write_text("day,price,sign\n27.10.2020,7.5,out\n28.10.2020,9.0,in\n29.10.2020,9.0,in\n")
+    plan = "day,price,sign\n27.10.2020,7.5,out\n28.10.2020,9.0,in\n29.10.2020,9.0,neon\n"
+    (program / "plan.csv").write_text(plan)
     done = samples.python(program, "predict.py", "--input", "plan.csv", "--output", "out.json", PYTHONPATH="")
     assert done.returncode == 0, done.stderr[-3000:]
     answer = json.loads((program / "out.json").read_text())
     said = [row[2] for row in answer["rows"]]
     assert said[0] > said[1] + 15 and len(said) == 3
     assert any("3 of 7 steps" in note for note in answer["notes"])
+    assert any("'sign'" in note and "'neon' in the row of 2020-10-29" in note for note in answer["notes"])
     done = samples.python(program, "predict.py", "--output", "out.csv", PYTHONPATH="")
     assert done.returncode != 0 and "Rows of the moments to come are missing" in done.stderr
     assert "Traceback" not in done.stderr

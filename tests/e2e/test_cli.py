@@ -7,6 +7,7 @@ import sys
 import zipfile
 from datetime import date, timedelta
 
+import openpyxl
 import pytest
 
 from harness.datasets.samples import sample_file
@@ -55,6 +56,7 @@ def test_a_number_is_predicted_with_its_range_by_the_portal_and_by_the_onnx_mode
     assert ranges["test"]["rows"] and "90 % of rows" in dlh("results", job["id"])
     out = tmp_path / "out.csv"
     assert json.loads(dlh("predict", job["id"], table, "--out", out, "--json"))["output"]["ranges"] == ranges["said"]
+    _predicts_for_a_spreadsheet_as_for_a_csv(dlh, job["id"], table, tmp_path)
     by_onnx = _predicts_as_onnx(dlh, job["id"], table, tmp_path / "onnx")
     for row, other in zip(_csv(out), _csv(by_onnx), strict=True):
         ends = [float(row[name]) for name in ("prediction_low", "prediction", "prediction_high")]
@@ -91,6 +93,22 @@ def test_a_series_is_forecast_from_its_end_and_from_newer_rows(dlh, tmp_path):
 def _csv(path):
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
+
+
+def _predicts_for_a_spreadsheet_as_for_a_csv(dlh, job_id, table, folder):
+    book, sheet = openpyxl.Workbook(), folder / "rows.xlsx"
+    rows = _csv(table)
+    names = list(rows[0])[:-1]
+    for row in (names, *([float(row[name]) for name in names] for row in rows)):
+        book.active.append(row)
+    book.save(sheet)
+    answers = []
+    for given in (table, sheet):
+        dlh("predict", job_id, given, "--out", folder / "answer.txt")
+        answers.append(_csv(folder / "answer.txt"))
+    assert len(answers[1]) == len(rows)
+    for by_csv, by_sheet in zip(*answers, strict=True):
+        assert float(by_csv["prediction"]) == pytest.approx(float(by_sheet["prediction"]), abs=1e-4)
 
 
 def _predicts_as_onnx(dlh, job_id, table, folder):

@@ -78,3 +78,17 @@ def test_what_is_wrong_in_the_text_alone_folds_it_out(open_as: Callable[..., Any
     page.keyboard.insert_text("training: [\n")
     page.click("#yaml > summary")
     page.wait_for_selector(".cm-editor .cm-lint-marker-error")
+
+
+def test_metrics_are_offered_that_fit_the_task_as_it_is_known(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+    page = opened(open_as, ids)
+    offered = "[...document.querySelectorAll('#spec-objective-metric optgroup:enabled')].map((one) => one.label).join()"
+    until(page, f"{offered} === 'for classes'")
+    page.select_option("#spec-data-target", "alcohol")
+    until(page, f"{offered} === 'for a number'")
+    page.select_option("#spec-objective-metric", "rmse")
+    page.select_option("#spec-data-target", "")  # as it is guessed, a class
+    page.wait_for_selector("[data-problem='objective.metric']:has-text('is a metric of numbers')")
+    until(page, f"{offered} === 'for classes,for a number'")
+    page.select_option("#spec-objective-metric", "accuracy")
+    until(page, f"{offered} === 'for classes'")

@@ -1,7 +1,7 @@
 // The fields of the form of a spec.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { faults, get, put, shown, textOf, valueIn } from "../../harness/frontend/src/spec_fields.js";
+import { faults, get, offerFor, put, shown, textOf, valueIn } from "../../harness/frontend/src/spec_fields.js";
 
 process.env.TZ = "Europe/Berlin";
 
@@ -92,4 +92,20 @@ test("validation and test together leave rows to train on", () => {
   assert.equal(found.field, "data.split.test");
   assert.deepEqual(others, []);
   assert.deepEqual(faults([part("val", "0.5"), part("test", "0.4")]), []);
+});
+
+test("metrics are offered that fit the task, all while it is unknown, and what is chosen stays to be seen", () => {
+  const group = (tasks, ...values) => ({ dataset: { tasks }, children: values.map((value) => ({ value })) });
+  const classes = group("image_classification tabular_classification", "accuracy");
+  const numbers = group("forecast tabular_regression", "r2");
+  const select = { value: "", querySelectorAll: () => [classes, numbers] };
+  const offered = (task) => {
+    offerFor(select, task);
+    return [classes, numbers].map(({ hidden, disabled }) => !hidden && !disabled);
+  };
+  assert.deepEqual(offered("tabular_classification"), [true, false]);
+  assert.deepEqual(offered("forecast"), [false, true]);
+  assert.deepEqual(offered(undefined), [true, true]);
+  select.value = "accuracy";
+  assert.deepEqual(offered("tabular_regression"), [true, true]);
 });

@@ -135,6 +135,15 @@ def test_out_of_memory_tells_what_the_run_was_at_and_what_helps_there(
     assert message in failure["message"] and hint in failure["hint"]
 
 
+@pytest.mark.parametrize("batch", [16, 0, None])
+def test_a_batch_size_is_said_to_fit_the_model_alone_not_what_the_program_keeps(batch: int | None) -> None:
+    facts = seen(codes={0: -9}, out_of_memory=True, phase="training", fitting_batch=batch)
+    failure = judge(facts)[1]
+    assert failure
+    told = "as far as the model goes" in failure["message"], "in lists for instance" in failure["hint"]
+    assert told == (bool(batch), bool(batch))
+
+
 def test_out_of_memory_by_growth_suggests_no_batch_size() -> None:
     facts = seen(codes={0: -9}, out_of_memory=True)
     tried = {"kind": EventKind.PROGRESS, "job_id": "j", "token": 1, "rank": 0, "time_s": 0.0}

@@ -34,6 +34,7 @@ from worker.runtime.pictures import FORMATS, NOT_READ, OTHER_SUFFIXES, SUFFIXES,
 from worker.runtime.ranges import NOTED
 from worker.runtime.ranges import range_limits as range_limits
 from worker.runtime.ranges import range_said as range_said
+from worker.runtime.seen import planned_tell as planned_tell
 from worker.runtime.seen import unseen_tell
 from worker.runtime.series_rows import read_series as read_series
 from worker.runtime.series_rows import series_coming as series_coming

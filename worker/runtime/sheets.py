@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import zipfile
 from collections.abc import Sequence
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from worker.sheet_reach import NOT_UNPACKED, sheets_reach
 from worker.words import size_words
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ MAX_CELLS = 20_000_000
 """Room is kept for each cell between the first and the last one that is filled."""
 _EXACT = 2**53
 """From here on not all whole numbers are different ones in a spreadsheet; as in `codegen.profile.sheet_source`."""
-_REACH = re.compile(rb'<(?:\w+:)?dimension ref="(?:[A-Z]+\d+:)?([A-Z]+)(\d+)"')
 _AS_CSV = "Save the sheet as CSV (UTF-8), and give that."
 _AGAIN = f"Open it and save it again. {_AS_CSV}"
 
@@ -90,25 +89,18 @@ def _unpacked_check(path: Path) -> None:
                 told = f"unpacks to {size_words(size_bytes)}, more than is read of a spreadsheet"
                 raise SheetError(f"{path.name} {told}.")
             _reach_check(path, archive)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError):  # the latter two: compressed or encrypted oddly
+    except NOT_UNPACKED:
         raise SheetError(f"{path.name} is no spreadsheet by its content.", _AGAIN) from None
 
 
 def _reach_check(path: Path, archive: zipfile.ZipFile) -> None:
-    """Raise `SheetError` for a stray cell far off, by what an Excel file says of its sheets: room for all cells before
-    it is asked for at once, which ends the process."""
-    for name in archive.namelist():
-        if not name.startswith("xl/worksheets/sheet"):
-            continue
-        with archive.open(name) as sheet:
-            told = _REACH.search(sheet.read(4096))
-        if told is None:
-            continue
-        column, height = told[1].decode(), int(told[2])
-        width = sum((ord(letter) - 64) * 26**place for place, letter in enumerate(reversed(column)))
-        if width * height > MAX_CELLS:
-            message = f"{path.name} reaches over {height:,} rows x {width:,} columns, to the cell {column}{height}."
-            raise SheetError(message, f"If that cell is a stray one, delete its row and column. Otherwise: {_AS_CSV}")
+    """Raise `SheetError` for a stray cell far off, by what the file says of its sheets: room for all cells before it is
+    asked for at once, which ends the process."""
+    for reach in sheets_reach(archive):
+        if reach.cells > MAX_CELLS:
+            told = f"reaches over {reach.rows:,} rows x {reach.columns:,} columns, to the cell {reach.corner}"
+            hint = f"If that cell is a stray one, delete its row and column. Otherwise: {_AS_CSV}"
+            raise SheetError(f"{path.name} {told}.", hint)
 
 
 def _text(cell: Any) -> str | None:

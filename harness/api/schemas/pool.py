@@ -143,7 +143,7 @@ class ReadingOut(Schema):
 
     waiting: int = Field(description="Events that are not taken in yet.")
     behind_s: float = Field(description="Of the stream that is farthest behind.")
-    readers: list[str] = Field(description="Control processes that took events in within the last minute.")
+    readers: list[str] = Field(description="Control processes that read a stream now, or did within the last minute.")
     streams: list[StreamOut]
 
 

@@ -19,6 +19,8 @@ from harness.client.config import Config, config_save, environment_text
 from harness.client.errors import BadInput
 from harness.client.transport import segment
 
+DAYS_MAX = 3650
+
 tokens_app = typer.Typer(help="API tokens: list, add, rm.", invoke_without_command=True)
 
 
@@ -136,11 +138,14 @@ def tokens_add(
     name: Annotated[str, typer.Argument(help="What it is for.")],
     scope: Annotated[str, typer.Option(help="read, write or admin.")] = "write",
     for_project: Annotated[str, typer.Option("--for-project", help="Bind it to one project (slug).")] = "",
-    expires: Annotated[str, typer.Option(help="When it ends: 2030-01-31T18:00 (here), or 720h from now.")] = "",
+    days: Annotated[
+        int | None, typer.Option(help=f"How long it is good for (1 to {DAYS_MAX}); else without end.")
+    ] = None,
+    expires: Annotated[str, typer.Option(help="Or when it ends: 2030-01-31T18:00 (here), or 720h from now.")] = "",
     as_json: JsonFlag = False,
 ) -> None:
     """Make a token. It is printed once."""
-    expires_at = moment_read(expires, "--expires", field="expires_at") if expires else None
+    expires_at = _ends_at(days, expires)
     body: Json = {"name": name, "scope": scope, "project": for_project or None, "expires_at": expires_at}
     with open_client(context) as client:
         made = client.send("POST", "/tokens", body)
@@ -148,6 +153,19 @@ def tokens_add(
         json_print(made)
     else:
         console().print(made["token"], markup=False, soft_wrap=True)
+
+
+def _ends_at(days: int | None, expires: str) -> str | None:
+    """When a token ends, of the two ways to say it. Raises `BadInput`."""
+    if days is None:
+        return moment_read(expires, "--expires", field="expires_at") if expires else None
+    if expires:
+        raise BadInput("--days and --expires both say when it ends.", hint="Give one of them.", field="days")
+    if not 1 <= days <= DAYS_MAX:
+        raise BadInput(
+            f"A token is good for 1 to {DAYS_MAX} days, not {days}.", hint="Such as --days 90.", field="days"
+        )
+    return moment_read(f"{days}d", "--days", field="days")
 
 
 @tokens_app.command("rm")

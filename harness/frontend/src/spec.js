@@ -4,7 +4,7 @@ import { ColumnChoice } from "./column_choice.js";
 import { alertBox, clear, debounce, el } from "./dom.js";
 import { Editor } from "./editor.js";
 import { ApiError, json, request } from "./net.js";
-import { faults, get, put, shown, textOf, valueIn } from "./spec_fields.js";
+import { faults, get, offerFor, put, shown, textOf, valueIn } from "./spec_fields.js";
 import { ago } from "./time.js";
 
 const WAIT_MS = 350;
@@ -64,6 +64,13 @@ export function mount(form) {
     const family = spec.model?.family ?? "auto";
     for (const radio of form.querySelectorAll("[data-family]"))
       radio.checked = family === "auto" ? radio.dataset.rank === "1" && !isOwn() : radio.dataset.family === family;
+  }
+
+  // The task that is chosen, else the one that the data were taken for; neither, and all is offered.
+  function offerWhatFits(guesses) {
+    const wish = get(spec, "task") ?? "auto";
+    const task = wish === "auto" ? guesses.find((guess) => guess.field === "task")?.value : wish;
+    for (const field of fields) if (field.tagName === "SELECT") offerFor(field, task);
   }
 
   function showGuesses(guesses) {
@@ -192,6 +199,7 @@ export function mount(form) {
     } else if (side === "form") spec = body.spec;
     source.value = editor.text;
     showProblems(answer.problems);
+    offerWhatFits(answer.resolved?.guesses ?? []);
     if (answer.resolved) {
       showGuesses(answer.resolved.guesses);
       models(answer.spec);

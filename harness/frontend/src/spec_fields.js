@@ -91,3 +91,13 @@ export function faults(fields) {
   }
   return found;
 }
+
+// Offers of a select the choices that fit the task, all while it is not known. What is chosen stays to be seen, so that
+// it can be told that it does not fit.
+export function offerFor(select, task) {
+  for (const group of select.querySelectorAll("optgroup[data-tasks]")) {
+    const fits = !task || group.dataset.tasks.split(" ").includes(task);
+    const isChosen = [...group.children].some((option) => option.value === select.value);
+    group.hidden = group.disabled = !fits && !isChosen;
+  }
+}

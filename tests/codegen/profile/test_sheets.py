@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Sequence
 from datetime import date, datetime, time
 from typing import Any
 
@@ -31,13 +32,24 @@ def workbook(sheets: Sheets, hidden: str = "") -> bytes:
     return target.getvalue()
 
 
-def opendocument(rows: list[list[str]]) -> bytes:
+Given = str | int | None
+
+
+def odf_cell(given: Given) -> str:
+    """A text; a number: so many empty cells; None: an empty one with a comment."""
+    if isinstance(given, int):
+        return f'<table:table-cell table:number-columns-repeated="{given}"/>'
+    if given is None:
+        return "<table:table-cell><office:annotation><text:p>look</text:p></office:annotation></table:table-cell>"
+    return f'<table:table-cell office:value-type="string"><text:p>{given}</text:p></table:table-cell>'
+
+
+def opendocument(rows: Sequence[Sequence[Given] | int]) -> bytes:
+    """`rows`: cells, or a number of empty rows."""
     cells = "".join(
-        "<table:table-row>"
-        + "".join(
-            f'<table:table-cell office:value-type="string"><text:p>{cell}</text:p></table:table-cell>' for cell in row
-        )
-        + "</table:table-row>"
+        f'<table:table-row table:number-rows-repeated="{row}">{odf_cell(16384)}</table:table-row>'
+        if isinstance(row, int)
+        else f"<table:table-row>{''.join(map(odf_cell, row))}</table:table-row>"
         for row in rows
     )
     names = "".join(
@@ -145,6 +157,32 @@ def test_a_stray_cell_far_from_the_others_is_refused_and_named(lab: Lab) -> None
     book.save(target := io.BytesIO())
     problem = lab.problem("a.xlsx", target.getvalue())
     assert problem.code == "too_large" and "XFD1048576" in problem.message
+
+
+TABLE = [["x", "label"], *([str(i), "ab"[i % 2]] for i in range(60))]
+
+
+def test_a_stray_cell_of_an_opendocument_sheet_is_refused_and_named_before_it_is_read(lab: Lab) -> None:
+    problem = lab.problem("a.ods", opendocument([*TABLE, 1_000_000, [16000, "stray"]]))
+    assert problem.code == "too_large" and "WQK1000062" in problem.message and "delete its row" in problem.hint
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [
+        ([*TABLE, 1_000_000, [16000, None]], ["x", "label"]),
+        ([[*TABLE[0], 16000, None], *TABLE[1:], 1_048_515], ["x", "label"]),
+        ([*TABLE, 100_000, ["7", "a"]], ["x", "label"]),
+        ([TABLE[0], [*TABLE[1], 15000, "stray"], *TABLE[2:]], ["x", "label", "column_3"]),
+    ],
+    ids=["comment below", "comment beside", "row far below", "cell far beside"],
+)
+def test_what_lies_far_from_a_table_makes_no_empty_rows_or_columns(
+    lab: Lab, rows: list[Any], columns: list[str]
+) -> None:
+    profile = lab.profile("a.ods", opendocument(rows))
+    assert [column.name for column in profile.columns] == columns
+    assert profile.rows == sum(isinstance(row, list) and isinstance(row[0], str) for row in rows) - 1
 
 
 def test_columns_without_a_name_are_named_and_repeated_ones_numbered(lab: Lab) -> None:

@@ -176,3 +176,18 @@ def test_the_last_admin_of_a_project_with_other_members_names_another_first(peop
     user_delete(actor=people.admin, user=people.owner)
     user_delete(actor=people.admin, user=people.outsider)  # alone in their project
     assert Project.objects.filter(slug="elsewhere").exists()
+
+
+def test_a_name_of_deleted_people_that_somebody_has_is_left_to_them(people: SimpleNamespace, ada: User) -> None:
+    taken = [f"Deleted-Person-{ada.pk}", f"deleted-person-{ada.pk + 1}"]
+    for name in taken:  # from before such names were refused
+        User.objects.create_user(name)
+    assert user_delete(actor=people.admin, user=ada) == f"deleted-person-{ada.pk + 2}"
+    assert User.objects.filter(username__in=taken, deleted_at=None).count() == 2
+
+
+@pytest.mark.parametrize("name", ["deleted-person-7", "Deleted-Person-x"])
+def test_nobody_gets_a_name_of_deleted_people(people: SimpleNamespace, name: str) -> None:
+    with pytest.raises(Conflict, match="stand for deleted accounts") as told:
+        services.user_create(actor=people.admin, username=name)
+    assert told.value.field == "username" and told.value.hint

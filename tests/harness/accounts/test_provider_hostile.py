@@ -14,22 +14,19 @@ from harness.accounts.identities import identity_allow, is_same_address
 from harness.accounts.leaving import user_delete
 from harness.accounts.models import Identity, User
 from harness.accounts.services import user_update
-from tests.harness.accounts.test_provider import (
+from tests.harness.accounts.provider_parts import (
     BACK,
     PASSWORD,
     begun,
     changed,
     linked,
     path_of,
-    provider,
     refused,
-    served,
     sign_in,
     user_of,
 )
 from tests.oidc_provider import Provider
 
-__all__ = ["provider", "served"]
 DISCOVERY = "/.well-known/openid-configuration"
 
 

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -102,6 +103,18 @@ def test_a_wrong_value_names_field_choice_and_next_step(dlh: Dlh, portal: Simple
     when = dlh("tokens", "add", "x", "--expires", "soon", "--json").json["error"]
     assert when["field"] == "expires_at"
     assert when["message"].startswith("--expires 'soon'") and "2030-01-31T18:00" in when["hint"]
+
+
+def test_a_token_ends_after_days_as_one_made_on_the_portal_s_machine_or_at_a_time(
+    dlh: Dlh, portal: SimpleNamespace
+) -> None:
+    assert dlh("tokens", "add", "days", "--days", "3").code == dlh("tokens", "add", "at", "--expires", "3d").code == 0
+    ends = {item["name"]: item["expires_at"] for item in dlh("tokens", "--json").json}
+    days, at = (datetime.fromisoformat(ends[name]) for name in ("days", "at"))
+    assert abs(days - at) < timedelta(hours=1) and timedelta(days=2) < days - datetime.now(UTC) <= timedelta(days=3)
+    for given, word in (("0", "1 to 3650 days, not 0"), ("4000", "not 4000"), ("3 --expires 3d", "both say when")):
+        error = dlh("tokens", "add", "x", "--days", *given.split(), "--json").json["error"]
+        assert error["field"] == "days" and word in error["message"] and error["hint"]
 
 
 def test_a_wrong_spec_says_where_to_read_what_it_takes(dlh: Dlh, dataset: Any, tmp_path: Path) -> None:

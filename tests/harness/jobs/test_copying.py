@@ -111,3 +111,16 @@ def test_an_own_model_that_had_the_knobs_of_a_family_keeps_them(job_make: Any, p
     assert params and [one.resolved["spec"]["model"]["params"] for one in (made, job)] == [params] * 2
     plain = job_make(own_model=OWN_MODEL)
     assert job_clone(user=people.owner, job=plain).spec["model"]["family"] == "auto"
+
+
+def test_copies_that_nobody_named_are_numbered_and_a_copy_of_a_copy_is_one_more(people: Any, job_make: Any) -> None:
+    from harness.jobs.services import job_clone, job_update
+
+    job = job_make(name="wider")
+    made = [job_clone(user=people.owner, job=job) for _ in range(2)]
+    made.append(job_clone(user=people.owner, job=made[0]))
+    assert [one.name for one in made] == ["wider (copy)", "wider (copy 2)", "wider (copy 3)"]
+    assert made[2].parent == made[0]
+    job_update(user=people.owner, job=job, name="w" * 120)
+    long = [job_clone(user=people.owner, job=job).name for _ in range(2)]
+    assert len(set(long)) == 2 and all(len(name) <= 120 for name in long) and long[1].endswith("w (copy 2)")

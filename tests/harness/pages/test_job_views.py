@@ -14,13 +14,16 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from codegen.spec import MODE_WORDS
 from harness.accounts.models import AuditEvent
+from harness.jobs.mode import job_mode
 from harness.jobs.models import DeviceUse, Job, MetricPoint
 from harness.jobs.options import options_of
 from harness.jobs.promises import PromiseState, promise_told
 from harness.jobs.timelines import job_energy
 from harness.pages.figures import NONE
 from harness.pages.job_view import first_error_line, job_actions
+from harness.pages.words import SANDBOX_WORDS
 from harness.pool.models import Node, Quota
 from harness.pool.reservations import reservation_hold
 
@@ -182,6 +185,18 @@ def test_the_off_by_of_a_prediction_carries_a_plus_or_a_minus(world: SimpleNames
 
 def header_of(owner: Client, job: Job) -> str:
     return owner.get(reverse("job_header", args=[job.pk])).content.decode()
+
+
+def test_the_mode_and_the_sandbox_level_are_said_in_place_where_nothing_can_hover(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    job = world.jobs["running"]
+    Job.objects.filter(pk=job.pk).update(sandbox_level=2)
+    mode, _ = job_mode(job)
+    told = header_of(owner, job).split("<summary>What this means</summary>")[1].split("</details>")[0]
+    assert f"Mode {mode}: {MODE_WORDS[mode]}." in told and f"Sandbox {SANDBOX_WORDS[2]}." in told
+    Job.objects.filter(pk=job.pk).update(sandbox_level=None)
+    assert "Sandbox " not in header_of(owner, job)
 
 
 @pytest.mark.parametrize(

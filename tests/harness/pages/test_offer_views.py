@@ -130,7 +130,9 @@ def test_each_line_says_its_mode(owner: Client, draft: Job) -> None:
     text = cost(owner, draft)
     priced = offer_priced(current(draft))
     assert priced is not None
+    below = text.split("<summary>What these modes mean</summary>")[1].split("</details>")[0]
     for mode in {line.allocation.mode for line in priced.lines}:
+        assert below.count(f"Mode {mode}: {MODE_WORDS[mode]}.") == 1
         told = re.findall(rf'title="{re.escape(MODE_WORDS[mode])}"\s*>mode\s+{re.escape(mode)}<', text)
         assert len(told) == sum(line.allocation.mode == mode for line in priced.lines)
 

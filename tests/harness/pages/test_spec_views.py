@@ -88,11 +88,14 @@ def test_metrics_stand_below_what_they_are_for(world: SimpleNamespace, owner: Cl
         return next(field for group in groups for field in group.fields if field.path == "objective.metric")
 
     table, pictures = metrics(world.wine), metrics(world.digits)
-    heads = {head: {value for value, _ in choices} for head, choices in table.headed}
+    heads = {head: {value for value, _ in choices} for head, _, choices in table.headed}
     assert heads["for a number"] == {"r2", "rmse", "mae"} and "accuracy" in heads["for classes"]
     assert {value for value, _ in pictures.choices} == heads["for classes"] and not pictures.headed
     page = owner.get(reverse("job_new_spec", args=[world.wine.pk])).content.decode()
-    assert re.search(r'<optgroup label="for a number">\s*<option value="r2">R²</option>', page)
+    assert re.search(
+        r'<optgroup label="for a number" data-tasks="forecast tabular_regression">\s*<option value="r2">R²</option>',
+        page,
+    )
 
 
 def test_the_finish_time_of_the_form_is_not_said_to_be_utc(world: SimpleNamespace) -> None:

@@ -11,7 +11,9 @@ import pytest
 import redis
 from django.utils import timezone
 
-from harness.accounts.models import AuditEvent
+from harness.accounts.leaving import user_delete
+from harness.accounts.models import AuditEvent, User
+from harness.accounts.services import user_update
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
 from harness.pool import broker_users, joining, removing, services
 from harness.pool.models import JoinToken, Node
@@ -48,6 +50,22 @@ def test_an_unknown_and_an_expired_token_are_refused(text):
     refused("dlhj_nonsense", "join_token_unknown")
     JoinToken.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
     refused(text, "join_token_expired")
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        lambda user: user_delete(actor=None, user=user),
+        lambda user: user_update(actor=None, user=user, is_active=False),
+        lambda user: user_update(actor=None, user=user, is_admin=False),
+    ],
+    ids=["deleted", "disabled", "no admin"],
+)
+def test_a_token_ends_with_the_rights_of_who_made_it(text, left):
+    User.objects.create_superuser("another", "another@example.org", "a long passphrase 7")
+    left(JoinToken.objects.get().by)
+    assert "no admin any more" in refused(text, "join_token_ended").message
+    assert Node.objects.get(name="node-2").joined_at is None
 
 
 def test_another_release_is_refused_and_the_token_stays_good(text):

@@ -81,6 +81,15 @@ def test_a_stray_cell_far_off_is_refused_before_room_is_made_for_all_before_it(t
     assert "stray" in refused.value.hint
 
 
+def test_a_stray_cell_of_an_opendocument_sheet_is_refused_and_a_comment_is_none(tmp_path: Path) -> None:
+    table: list[list[str | int | None] | int] = [["x", "y"], ["1", "2"]]
+    with pytest.raises(InputError, match=r"1,000,003 rows x 16,001 columns, to the cell WQK1000003") as refused:
+        read_rows(saved(tmp_path, opendocument([*table, 1_000_000, [16000, "3"]]), "rows.ods"))
+    assert "stray" in refused.value.hint
+    far = saved(tmp_path, opendocument([*table, 1000, [16000, None], ["3", "4"], 1_000_000]), "rows.ods")
+    assert read_rows(far).to_pydict() == {"x": ["1", "3"], "y": ["2", "4"]}
+
+
 @pytest.mark.parametrize(("field", "value"), [(8, 1), (10, 99)], ids=["encrypted", "packed in an unknown way"])
 def test_parts_that_cannot_be_unpacked_are_refused_by_the_name_of_the_file(
     tmp_path: Path, field: int, value: int
@@ -92,6 +101,13 @@ def test_parts_that_cannot_be_unpacked_are_refused_by_the_name_of_the_file(
         at = body.find(b"PK\x01\x02", at + 4)
     with pytest.raises(InputError, match=r"^rows\.xlsx is no spreadsheet by its content"):
         read_rows(saved(tmp_path, bytes(body)))
+
+
+def test_a_damaged_opendocument_sheet_is_refused_by_its_name(tmp_path: Path) -> None:
+    whole = opendocument([["name", "city"], *([f"name {i}", f"city {i}"] for i in range(500))])
+    at = whole.find(b"content.xml") + 60
+    with pytest.raises(InputError, match=r"^rows\.ods is no spreadsheet by its content"):
+        read_rows(saved(tmp_path, whole[:at] + bytes(50) + whole[at + 50 :], "rows.ods"))
 
 
 def test_a_fraction_of_a_spreadsheet_is_one_whatever_a_point_was_in_training(tmp_path: Path) -> None:

@@ -75,6 +75,10 @@ def _drive(program: Path, spec: Spec, data: Path, batch_size: int) -> None:
         run = FirstSteps(spec, data, Path(work), batch_size, DLH_DEVICE="cpu")
         drive(program, run)
     if not run.is_reached:  # such a program would end at once, and leave nothing
-        message = "train.py ended without a step: it takes no batches of run.batches(...), nor calls run.finish(...)."
-        hint = 'Keep `run = Run.start("spec.yaml")` and what the generated train.py calls of it.'
+        message = (
+            "train.py ended without a step of run.batches(...), and without run.finish(...), which writes results."
+        )
+        hint = (
+            'Keep `run = Run.start("spec.yaml")`; a loop with steps of its own ends with `run.finish(dataset)` as well.'
+        )
         raise ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint)

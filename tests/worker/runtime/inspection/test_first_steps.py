@@ -25,6 +25,16 @@ if rows < {least}:
     raise ValueError(f"{{rows}} rows do not do")
 run.finish(None)
 """
+OWN_STEPS = """
+import torch
+from worker.runtime import Run
+run = Run.start("spec.yaml")
+net = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(net.parameters())
+for _ in range(2):
+    net(torch.ones(4, 1)).sum().backward()
+    optimizer.step()
+"""
 
 
 def seen(wine_program: Path, folder: Path, *, least: int) -> list[int]:
@@ -54,11 +64,14 @@ def test_what_fails_on_all_rows_is_told_of_them(wine_program: Path, tmp_path: Pa
         seen(wine_program, tmp_path, least=ROWS + 1)
 
 
-def test_a_train_py_that_ends_without_a_step_is_told_so(wine_program: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("train", ["print('all is well')\n", OWN_STEPS], ids=["nothing", "steps of its own"])
+def test_a_train_py_that_ends_without_a_step_is_told_so(train: str, wine_program: Path, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     pq.write_table(pa.table({"x": pa.array(range(9), pa.int64())}), tmp_path / "data" / "table.parquet")
     shutil.copy(wine_program / "spec.yaml", tmp_path)
-    (tmp_path / "train.py").write_text("print('all is well')\n")
-    with pytest.raises(ProgramFailure, match=r"without a step.*run\.batches") as caught:
+    (tmp_path / "train.py").write_text(train)
+    with pytest.raises(ProgramFailure, match=r"without a step.*run\.batches.*without run\.finish") as caught:
         first_steps_make(tmp_path, tmp_path / "data", 16)
-    assert "Run.start" in caught.value.hint
+    assert "Run.start" in caught.value.hint and "run.finish(dataset)" in caught.value.hint
+    (tmp_path / "train.py").write_text(OWN_STEPS + "run.finish(None)\n")
+    first_steps_make(tmp_path, tmp_path / "data", 16)

@@ -1,0 +1,50 @@
+"""Files to predict for, as the API takes them."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any
+
+import openpyxl
+import pytest
+from django.conf import settings
+from django.test import Client
+
+from harness.jobs.models import Checkpoint, Job
+from tests.harness.api.conftest import API
+
+pytestmark = pytest.mark.django_db
+
+
+def workbook() -> BytesIO:
+    book = openpyxl.Workbook()
+    for row in (["length", "kind"], [1.5, "rose"]):
+        book.active.append(row)
+    book.save(target := BytesIO())
+    target.seek(0)
+    return target
+
+
+@pytest.mark.parametrize("name", ["rows.xlsx", "Rows of May.XLSX"])
+def test_a_spreadsheet_is_taken_as_it_is_and_a_node_is_asked_for_it(
+    name: str, caller: Client, job: Job, node_make: Any, tasks_sent: Any, django_capture_on_commit_callbacks: Any
+) -> None:
+    node_make()
+    Checkpoint.objects.create(job=job, name="step-00000010", step=10, epoch=1)
+    sheet = workbook()
+    sheet.name, body = name, sheet.getvalue()
+    with django_capture_on_commit_callbacks(execute=True):
+        answer = caller.post(f"{API}/jobs/{job.pk}/predictions", {"input": sheet, "checkpoint": "step-00000010"})
+    assert answer.status_code == 201
+    made = answer.json()
+    assert (made["state"], made["input_name"]) == ("waiting", name)
+    assert (settings.STORE.job(job.pk).prediction(made["id"]) / "input.xlsx").read_bytes() == body
+    (request,) = [args[0] for task, args, _ in tasks_sent if task == "node.predict"]
+    assert request["prediction_id"] == made["id"]
+
+
+def test_an_older_spreadsheet_is_refused_with_what_to_do(caller: Client, job: Job) -> None:
+    old = BytesIO(b"\xd0\xcf\x11\xe0")
+    old.name = "rows.xls"
+    answer = caller.post(f"{API}/jobs/{job.pk}/predictions", {"input": old})
+    assert answer.status_code == 422 and "Save it as .xlsx" in answer.json()["error"]["hint"]

@@ -1,0 +1,64 @@
+"""How far sheets reach, told from the file alone: of Excel by what it says, of OpenDocument by its rows and cells."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import openpyxl
+import pytest
+
+from worker import sheet_reach
+from worker.sheet_reach import Reach, sheets_reach
+
+CELL = '<table:table-cell table:style-name="ce1" office:value-type="float" office:value="1"/>'
+EMPTY = '<table:table-cell table:style-name="ce2" table:number-columns-repeated="16384"/>'
+
+
+def reach_of(*tables: str) -> list[Reach]:
+    """Of tables by their rows."""
+    whole = "".join(
+        f'<table:table table:name="t"><table:table-column/><table:table-rows>{rows}</table:table-rows></table:table>'
+        for rows in tables
+    )
+    with zipfile.ZipFile(io.BytesIO(), "w") as archive:
+        archive.writestr("content.xml", f"<office:body>{whole}</office:body>")
+        return list(sheets_reach(archive))
+
+
+def row(cells: str, repeated: int = 1) -> str:
+    return f'<table:table-row table:number-rows-repeated="{repeated}">{cells}</table:table-row>'
+
+
+@pytest.mark.parametrize("chunk_bytes", [7, 1 << 20])
+def test_rows_and_cells_count_up_to_the_last_that_is_filled(chunk_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sheet_reach, "_CHUNK_BYTES", chunk_bytes)
+    covered = '<table:covered-table-cell/><table:table-cell table:number-columns-repeated="3"/>'
+    first = row(CELL + covered + CELL + EMPTY) + row(EMPTY, 40) + row(CELL, 5) + "<table:table-row/>" + row(EMPTY, 900)
+    assert reach_of(first, row(EMPTY), row(CELL)) == [Reach(46, 6), Reach(0, 0), Reach(1, 1)]
+
+
+def test_cells_that_are_repeated_with_a_value_are_all_there_and_rows_end_where_sheets_do() -> None:
+    many = CELL.replace("<table:table-cell", '<table:table-cell table:number-columns-repeated="200"')
+    assert reach_of(row(many, 999_999_999)) == [Reach(1 << 20, 200)]
+
+
+@pytest.mark.parametrize(("reach", "corner"), [((1, 1), "A1"), ((9, 26), "Z9"), ((9, 27), "AA9"), ((5, 16384), "XFD5")])
+def test_the_last_cell_is_named_as_spreadsheets_do(reach: tuple[int, int], corner: str) -> None:
+    assert Reach(*reach).corner == corner
+
+
+def test_an_excel_file_is_taken_by_its_word() -> None:
+    book = openpyxl.Workbook()
+    book.active["C7"] = 1
+    book.active["AA3"] = 1
+    book.save(target := io.BytesIO())
+    with zipfile.ZipFile(target) as archive:
+        (reach,) = sheets_reach(archive)
+    assert reach == (7, 27) and reach.cells == 189
+
+
+def test_a_row_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sheet_reach, "_ROW_BYTES_MAX", 1000)
+    monkeypatch.setattr(sheet_reach, "_CHUNK_BYTES", 100)
+    assert reach_of(row(CELL), row(CELL * 50)) == [Reach(1, 1)]

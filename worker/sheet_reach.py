@@ -1,0 +1,90 @@
+"""How far the sheets of a spreadsheet (.xlsx, .ods) reach, told without reading them: who reads one makes room for each
+cell between the first and the last that is filled, so that a stray one far off takes all memory."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from typing import IO, NamedTuple
+
+_DIMENSION = re.compile(rb'<(?:\w+:)?dimension ref="(?:[A-Z]+\d+:)?([A-Z]+)(\d+)"')
+_ROW = re.compile(rb"<table:table-row(?=[\s/>])")
+_ROW_END, _TABLE_END = b"</table:table-row>", b"</table:table>"
+_CELL = re.compile(rb"<table:(?:covered-)?table-cell(?=[\s/>])")
+_ROWS_REPEATED = re.compile(rb'table:number-rows-repeated="(\d{1,9})"')
+_CELLS_REPEATED = re.compile(rb'table:number-columns-repeated="(\d{1,9})"')
+_FILLED = b"office:value-type="
+_CHUNK_BYTES, _ROW_BYTES_MAX = 1 << 20, 64 << 20
+NOT_UNPACKED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+"""What a part raises that cannot be unpacked: it is broken, encrypted, or packed in an unknown way."""
+_ROWS_MAX = 1 << 20
+"""No sheet has more: what a file says beyond is left out by those who read it."""
+
+
+class Reach(NamedTuple):
+    """Of one sheet."""
+
+    rows: int
+    columns: int
+
+    @property
+    def cells(self) -> int:
+        """Those that there is room for."""
+        return self.rows * self.columns
+
+    @property
+    def corner(self) -> str:
+        """The last cell, as spreadsheets name it."""
+        letters, rest = "", self.columns
+        while rest:
+            rest, letter = divmod(rest - 1, 26)
+            letters = chr(65 + letter) + letters
+        return f"{letters}{self.rows}"
+
+
+def sheets_reach(archive: zipfile.ZipFile) -> Iterator[Reach]:
+    """Of each sheet that says it, empty cells with a comment or a format not counted. Raises `NOT_UNPACKED`."""
+    for name in archive.namelist():
+        if name.startswith("xl/worksheets/sheet"):
+            with archive.open(name) as sheet:
+                told = _DIMENSION.search(sheet.read(4096))
+            if told is not None:
+                yield Reach(int(told[2]), _column_number(told[1]))
+        elif name == "content.xml":
+            with archive.open(name) as content:
+                yield from _tables_reach(content)
+
+
+def _column_number(letters: bytes) -> int:
+    return sum((letter - 64) * 26**place for place, letter in enumerate(reversed(letters)))
+
+
+def _tables_reach(content: IO[bytes]) -> Iterator[Reach]:
+    """By rows that are filled, and by cells up to the last that is: empty ones stand in the file as so many at once."""
+    rows = last = width = 0
+    for part in _row_parts(content):
+        row, _, rest = part.partition(_ROW_END)
+        repeated = _ROWS_REPEATED.search(row.partition(b">")[0])
+        rows = min(_ROWS_MAX, rows + (int(repeated[1]) if repeated else 1))
+        if (at := row.rfind(_FILLED)) >= 0:
+            until = row[: row.find(b">", at)]
+            width = max(width, len(_CELL.findall(until)) + sum(int(one) - 1 for one in _CELLS_REPEATED.findall(until)))
+            last = rows
+        if _TABLE_END in rest or _TABLE_END in row:  # in the row itself where that is an empty tag
+            yield Reach(last, width)
+            rows = last = width = 0
+
+
+def _row_parts(content: IO[bytes]) -> Iterator[bytes]:
+    """From behind the start of each row to that of the next, or to the end; none of a row longer than any should be."""
+    kept, is_row = b"", False
+    while chunk := content.read(_CHUNK_BYTES):
+        *whole, kept = _ROW.split(kept + chunk)
+        yield from whole if is_row else whole[1:]
+        is_row = is_row or bool(whole)
+        if len(kept) > _ROW_BYTES_MAX:
+            return
+    if is_row:
+        yield kept
