@@ -53,9 +53,7 @@ def user_delete(*, actor: User | None, user: User, is_proven: bool = False) -> s
         row = User.objects.select_for_update().get(pk=user.pk)
         if row.deleted_at is not None:
             return row.username
-        if row.is_superuser and row.is_active:
-            operator_keep(row)
-        _projects_keep(row)
+        _keep(row)
         name = gone_name(row.pk)
         FORGET.ask(row, name)
         _access_end(row)
@@ -63,6 +61,23 @@ def user_delete(*, actor: User | None, user: User, is_proven: bool = False) -> s
         _row_empty(row, name)
         audit_write(row if actor == user else actor, "user_delete", name)
     return name
+
+
+def leaving_problem(user: User) -> Conflict | None:
+    """Why the account could not be deleted now, to be told before anybody proves who they are; None: it could."""
+    try:
+        with transaction.atomic():
+            _keep(user)
+    except Conflict as error:
+        return error
+    return None
+
+
+def _keep(user: User) -> None:
+    """Raises `Conflict` where the installation or a project with other members would be left without an admin."""
+    if user.is_superuser and user.is_active:
+        operator_keep(user)
+    _projects_keep(user)
 
 
 def _projects_keep(user: User) -> None:

@@ -29,6 +29,8 @@ UNKNOWN_SLOWDOWN = 3.0
 """Upper over middle where nothing was estimated but a run shows its pace at times."""
 OBSERVED_FROM = 0.02
 """Share of the run that must be done before its own pace counts more than the estimate; without one it does at once."""
+OBSERVED_AFTER_S = 300.0
+"""So long with the devices that it has, and it does whatever was done: 2 % of a run of a day are half an hour."""
 NARROWER_COST = 1.01
 """Energy of a run with fewer ranks than were estimated, over that with all of them; see `options_narrower`."""
 _GOES_ON = frozenset({JobState.RUNNING, JobState.PAUSING})
@@ -156,7 +158,8 @@ def options_refined(job: Job, running: Option, since: datetime) -> tuple[tuple[O
         # It began before its program was read: what was foretold since then is told of the devices it holds, too.
         told = next((option for option in options if _same(option, running)), running)
         running = replace(told, memory_bytes=running.memory_bytes)
-    seen = observed_rate_per_s(job, done_least=OBSERVED_FROM if running.rate_per_s else 0.0)
+    is_settled = not running.rate_per_s or (timezone.now() - since).total_seconds() >= OBSERVED_AFTER_S
+    seen = observed_rate_per_s(job, done_least=0.0 if is_settled else OBSERVED_FROM)
     if seen is None:
         return options, running, slowdown
     slowdown = own_slowdown(job, since, running.slowdown or slowdown)

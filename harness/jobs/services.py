@@ -249,6 +249,12 @@ def _no_resume(job: Job) -> Conflict:
         how = "failed" if job.state == JobState.FAILED else "was cancelled"
         told = f"{job.name} {how} before it saved a checkpoint: there is nothing to resume from."
         return Conflict(told, hint="Clone it: the clone starts from the beginning.")
+    if job.state in {JobState.QUEUED, JobState.PLACED, JobState.RUNNING}:  # asked for twice, as in two tabs
+        how = {JobState.QUEUED: "queued", JobState.PLACED: "starting", JobState.RUNNING: "running"}[JobState(job.state)]
+        hint = "There is nothing to do. To have it go on from another checkpoint, pause it first."
+        return Conflict(f"{job.name} is {how} already.", code="wrong_state", hint=hint)
+    if job.state == JobState.PAUSING:
+        return Conflict(f"{job.name} is being paused.", code="wrong_state", hint="Resume it once it is paused.")
     return _wrong_state(job, "resumed")
 
 

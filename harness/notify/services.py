@@ -137,7 +137,7 @@ def delivery_test(*, user: User) -> list[Delivery]:
         if not channels:
             raise Conflict(
                 "No e-mail address or webhook is turned on yet.",
-                hint="Turn on e-mail or give a webhook's URL, and save.",
+                hint="Turn on e-mail or give a webhook's URL, and save (`dlh notifications set`).",
             )
         tests = Delivery.objects.filter(user=user, kind=Kind.TEST, created_at__gt=timezone.now() - TESTS_IN)
         if tests.values("about").distinct().count() >= TESTS_MAX:

@@ -77,7 +77,9 @@ class Stack:
         """Start all parts and wait until the portal answers. Raises `StackError`, `SettingsError`, `Interrupted`."""
         s3_settings()  # what is wrong there is said before anything starts
         if leftover := end_stale_children(self.home):
-            say(f"  ended {leftover} processes that an earlier, killed stack had left")
+            say(f"  ended {counted(leftover, 'process', 'processes')} that an earlier, killed stack had left")
+        if (before := self.home.state_read().get("node")) and before != self.node:
+            self._renamed(str(before))
         self._broker_start()
         self._tick()
         host = env_text("DLH_HOST", LOOPBACK)
@@ -98,6 +100,11 @@ class Stack:
         self._launch(self._control())
         self._portal_wait(f"http://{LOOPBACK if shown == LOOPBACK else shown}:{port}/api/v1/health")
         self._write("running")
+
+    def _renamed(self, before: str) -> None:
+        """End the runs of a killed stack whose node had another name: nobody would find them under it any more."""
+        if ended := end_supervisors(self.home, before):
+            say(f"  ended {counted(ended, 'run')} of this node's old name {before}, to resume under the new one")
 
     def _broker_start(self) -> None:
         self._broker = broker_choose(self.home, self.home.state_read().get("broker_port"))

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import typer
 
 from harness.client.cli import store
+from harness.client.cli.node_known import is_known, known_check
 from harness.client.cli.node_unit import node_unit, service_words
 from harness.client.cli.output import JsonFlag, console, json_print, notes, size, table_print
 from harness.client.client import Json
@@ -118,7 +119,7 @@ def node_join(
 ) -> None:
     """Bring this machine into the pool, look it over, and run its agent in the foreground."""
     folder = node_home(home)
-    if node_file(folder).exists():
+    if node_file(folder).exists() and is_known(node_read(folder)):
         name = node_read(folder).get("node")
         raise BadInput(
             f"{folder} has already joined, as {name}.", hint="Run it with dlh node start, or give another --home."
@@ -195,6 +196,7 @@ def node_start(home: HomeOption = None, as_json: JsonFlag = False) -> None:
     """Run the agent of a machine that has joined, in the foreground; with --json the node as JSON before it runs."""
     folder = node_home(home)
     node = node_read(folder)
+    known_check(node)
     if as_json:
         json_print({"node": node.get("node"), "home": str(folder), "url": node.get("url")})
     agent_run(folder, node, silent=as_json)

@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from harness.accounts.identities import identity_of, may_use_password
-from harness.accounts.leaving import user_delete
+from harness.accounts.leaving import leaving_problem, user_delete
 from harness.accounts.models import User
 from harness.accounts.second_factor import second_factor_get
 from harness.accounts.selectors import project_get, project_list, token_list
@@ -215,7 +215,8 @@ def account_end(request: HttpRequest) -> HttpResponseBase:
     by_provider = not may_use_password(user, settings.OIDC) and identity_of(user, settings.OIDC) is not None
     is_proven = by_provider and is_proven_by_provider(request, user)
     by_password = user.has_usable_password() and not by_provider
-    form, problem = AccountEndForm(request, request.POST or None) if by_password else None, None
+    form = AccountEndForm(request, request.POST or None) if by_password else None
+    problem = None if request.method == "POST" else leaving_problem(user)
     if request.method == "POST" and (form.is_valid() if form else is_proven):
         try:
             user_delete(actor=user, user=user, is_proven=True)

@@ -62,6 +62,11 @@ _PLAIN = {
 
 _BEFORE_A_START = {"cancel": "Cancelled.", "pause": "Paused. It starts once you resume it.", "resume": "Queued again."}
 """Of a job that has no attempt yet: there is no run to stop, and no checkpoint."""
+_ALREADY = {
+    ("cancel", JobState.CANCELLED): "It was cancelled already.",
+    ("pause", JobState.PAUSED): "It is paused already.",
+}
+"""Asked for again, as in a second tab that is out of date: nothing is done."""
 
 
 def default_tab(job: Job) -> str:
@@ -214,6 +219,7 @@ def job_act(request: HttpRequest, job_id: str, action: str) -> HttpResponseBase:
         raise NotFound("There is no such action.")
     service, done = _PLAIN[action]
     done = done if job.token else _BEFORE_A_START.get(action, done)
+    done = _ALREADY.get((action, JobState(job.state)), done)
     deletes = action == "delete"
     return change(
         request,

@@ -10,13 +10,14 @@ from typing import Any
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.urls import reverse
 
 from harness.accounts.access import require_admin
 from harness.accounts.models import Project, User
 from harness.accounts.selectors import project_get, project_list
-from harness.errors import HarnessError, Invalid, NotFound
+from harness.errors import HarnessError, Invalid
 from harness.jobs.consequences import (
     change_consequences,
     quota_consequences,
@@ -31,7 +32,7 @@ from harness.jobs.selectors import job_get
 from harness.pages.forms import QuotaForm, ReservationForm
 from harness.pages.queue_wish import QueueWish, queue_wish, whole
 from harness.pages.web import asks_part, change, page, page_number, person, show
-from harness.pool.models import DeviceKind, Node
+from harness.pool.models import DeviceKind, Node, NodeState
 from harness.pool.quotas import quota_remove, quota_set
 from harness.pool.reservations import reservation_cancel, reservation_create, reservation_list
 from harness.pool.services import pool_setting_get
@@ -251,6 +252,10 @@ def node_drain_page(request: HttpRequest, name: str) -> HttpResponseBase:
     """What draining the node would do, before it is done."""
     user = person(request)
     found = drain_consequences(user=user, name=name)
-    if found.node.state != "up":
-        raise NotFound(f"{name} accepts no jobs now.", hint="See the pool page.")
+    if found.node.state != NodeState.UP:  # drained by somebody else, or in another tab, meanwhile
+        drains = found.node.state == NodeState.DRAIN
+        messages.info(
+            request, f"{name} accepts no new jobs already." if drains else f"{name} is down: it accepts no jobs."
+        )
+        return redirect("pool")
     return show(request, "pool/drain.html", {"found": found}, nav="pool")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
+from harness.api import exposition
 from harness.jobs.models import Job
 from harness.jobs.readers import Reading, StreamState
 from harness.pool.models import Device, Node, Reservation
@@ -126,6 +128,34 @@ def test_a_store_that_does_not_answer_is_told_and_hides_no_other_gauge(
     without = gauges()
     assert without["dlh_store_up", ""] == 0
     assert found.keys() - without.keys() == {("dlh_store_free_bytes", "")}
+
+
+def test_a_store_that_holds_whoever_asks_it_holds_no_reading_of_the_gauges(
+    gauges: Read, node_make: Callable[..., Any], settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node_make(cpus=2)
+    found = gauges()
+    is_back, asked = threading.Event(), []
+
+    class Held(StorePaths):
+        """On a mount whose server is away."""
+
+        def free_bytes(self) -> int:
+            asked.append(self)
+            is_back.wait()
+            return super().free_bytes()
+
+    monkeypatch.setattr(exposition, "STORE_WAIT_S", 0.05)
+    settings.STORE = Held(settings.STORE.root)
+    try:
+        held = [gauges(), gauges()]
+    finally:
+        is_back.set()
+    assert [read["dlh_store_up", ""] for read in held] == [0, 0]
+    assert all(found.keys() - read.keys() == {("dlh_store_free_bytes", "")} for read in held)
+    assert len(asked) == 1, "each reading leaves a thread behind"
+    monkeypatch.setattr(exposition, "STORE_WAIT_S", 60.0)
+    assert gauges()["dlh_store_up", ""] == 1, "a store that is back stays away"
 
 
 def test_nothing_names_a_job_a_person_or_a_project(

@@ -129,6 +129,43 @@ def test_what_has_not_joined_cannot_start(dlh: Dlh, tmp_path: Path) -> None:
     assert refused.code == 2 and "dlh node join" in refused.err
 
 
+def test_a_node_that_was_removed_says_so_instead_of_calling_in_vain_and_its_home_may_join_again(
+    dlh: Dlh, portal: SimpleNamespace, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.pool.models import Node
+
+    became: list[str] = []
+    monkeypatch.setattr(os, "execve", lambda *words: became.append(words[0]))
+    home = tmp_path / "node"
+    assert dlh("node", "join", portal.url, token, "--home", home, "--no-start").code == 0
+    assert dlh("node", "start", "--home", home).code == 0 and len(became) == 1
+    Node.objects.filter(name="node-2").update(state="down")
+    removed = dlh("pool", "rm", "node-2")
+    assert removed.code == 0, removed.err
+    refused = dlh("node", "start", "--home", home)
+    assert refused.code == 2 and len(became) == 1
+    assert "was removed from the pool" in refused.err and "dlh pool add node-2" in refused.err
+    anew = dlh("pool", "add", "node-2", "--json").json["token"]
+    again = dlh("node", "join", portal.url, anew, "--home", home, "--no-start")
+    assert again.code == 0, again.err
+    assert dlh("node", "start", "--home", home).code == 0 and len(became) == 2
+
+
+def test_a_node_starts_while_the_portal_is_away(
+    dlh: Dlh, portal: SimpleNamespace, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.client import transport
+
+    became: list[str] = []
+    monkeypatch.setattr(os, "execve", lambda *words: became.append(words[0]))
+    monkeypatch.setattr(transport, "_RETRY_WAITS_S", ())
+    home = tmp_path / "node"
+    assert dlh("node", "join", portal.url, token, "--home", home, "--no-start").code == 0
+    kept = json.loads((home / "node.json").read_text())
+    (home / "node.json").write_text(json.dumps({**kept, "url": "http://127.0.0.1:1"}))
+    assert dlh("node", "start", "--home", home).code == 0 and became
+
+
 def test_with_json_nothing_but_json_is_printed_before_the_agent_runs(
     dlh: Dlh, portal: SimpleNamespace, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,10 +51,19 @@ def test_who_has_a_second_factor_gives_its_code_too(people: SimpleNamespace) -> 
 
 def test_the_last_admin_of_a_project_is_told_to_name_another(people: SimpleNamespace) -> None:
     place, owner = reverse("account_end"), inside(people.owner)
+    before = owner.get(place)
+    assert before.status_code == 200 and "last admin of Birds" in before.content.decode()
     refused = owner.post(place, {"password": PASSWORD})
     assert refused.status_code == 409 and "Birds" in refused.content.decode()
     membership_set(actor=people.owner, project=people.project, user=people.mate, role=Role.ADMIN)
+    assert "last admin" not in owner.get(place).content.decode()
     assert owner.post(place, {"password": PASSWORD}).status_code == 302
+
+
+def test_the_last_admin_of_the_installation_is_told_before_the_password_is_asked_for(people: SimpleNamespace) -> None:
+    page = inside(people.admin).get(reverse("account_end"))
+    assert page.status_code == 200 and "This is the last admin. Make someone else" in page.content.decode()
+    assert "last admin" not in inside(people.mate).get(reverse("account_end")).content.decode()
 
 
 def test_an_admin_deletes_others_by_the_button_and_not_themselves(people: SimpleNamespace) -> None:

@@ -165,6 +165,24 @@ def test_who_ends_a_job_that_has_not_run_is_told_of_no_run_and_no_checkpoint(
     assert "The run stops within seconds. Its checkpoints stay" in running
 
 
+def test_who_asks_twice_as_in_a_second_tab_is_told_that_it_is_done_already(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    def told(action: str) -> str:
+        page = owner.post(reverse("job_act", args=[job.pk, action]), follow=True).content.decode()
+        return re.sub(r"\s+", " ", page)
+
+    job = world.jobs["draft"]
+    told("submit")
+    told("pause")
+    assert "It is paused already." in told("pause")
+    told("resume")
+    again = told("resume")
+    assert f"{job.name} is queued already." in again and "There is nothing to do." in again
+    told("cancel")
+    assert "It was cancelled already." in told("cancel")
+
+
 def test_a_spec_with_a_wrong_field_names_it(world: SimpleNamespace, owner: Client) -> None:
     url = reverse("job_new_check", args=[world.wine.pk])
     body = owner.post(url, json.dumps({"yaml": "training:\n  epocs: 3\n"}), content_type="application/json").json()
@@ -213,6 +231,15 @@ def test_an_admin_drains_and_undrains_a_node(world: SimpleNamespace, client: Cli
     client.force_login(world.admin)
     assert "accepts no new jobs" in client.post("/pool/nodes/node-1/drain/", follow=True).content.decode()
     assert "accepts jobs again" in client.post("/pool/nodes/node-1/undrain/", follow=True).content.decode()
+
+
+def test_a_node_that_somebody_has_drained_meanwhile_is_called_so(world: SimpleNamespace, client: Client) -> None:
+    client.force_login(world.admin)
+    assert "Drain node-1?" in client.get("/pool/drain/node-1/").content.decode()
+    client.post("/pool/nodes/node-1/drain/")
+    page = client.get("/pool/drain/node-1/", follow=True)
+    assert page.redirect_chain == [("/pool/", 302)]
+    assert "node-1 accepts no new jobs already." in page.content.decode()
 
 
 def test_an_admin_gets_the_command_that_lets_a_machine_in_once(world: SimpleNamespace, client: Client) -> None:

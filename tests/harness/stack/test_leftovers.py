@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from unittest.mock import Mock
 
 import psutil
 import pytest
 
-from harness.stack.home import StackHome
+from harness.stack.home import StackError, StackHome
 from harness.stack.leftovers import end_processes, end_stale_children, end_supervisors, process_find, supervisors
+from harness.stack.stack import Stack
 
 
 @pytest.fixture
@@ -92,3 +94,24 @@ def test_descendants_end_with_their_supervisor(sleeper):
     parent.wait()
     parent.stdout.close()
     assert process_find(grandchild.pid, grandchild._create_time) is None
+
+
+def test_runs_of_a_killed_stack_whose_node_had_another_name_end_with_the_next_start(home, sleeper, monkeypatch, capsys):
+    mine = {"DLH_HOME": str(home.root), "DLH_NODE_NAME": "old-name"}
+    run = sleeper("-m", "worker.supervisor", f"{home.jobs}/abc", "1", **mine)
+    joined = sleeper("-m", "worker.supervisor", f"{home.jobs}/def", "1", **{**mine, "DLH_HOME": str(home.root / "n2")})
+    home.state_write({"node": "old-name"})
+
+    def start():
+        monkeypatch.setattr(Stack, "_broker_start", Mock(side_effect=StackError("far enough")))
+        with pytest.raises(StackError, match="far enough"):
+            Stack(home).start()
+
+    monkeypatch.setenv("DLH_NODE_NAME", "old-name")
+    start()
+    assert run.is_running(), "a run of a name that stays goes on: the node finds it again"
+    monkeypatch.setenv("DLH_NODE_NAME", "new-name")
+    start()
+    assert not run.is_running() or run.status() == psutil.STATUS_ZOMBIE
+    assert "ended 1 run of this node's old name old-name" in capsys.readouterr().out
+    assert joined.is_running()

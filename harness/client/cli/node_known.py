@@ -1,0 +1,36 @@
+"""Whether the portal still knows the node that a home joined as: one that was removed would call in vain forever."""
+
+from __future__ import annotations
+
+from harness.client.client import Json
+from harness.client.errors import ApiError, BadInput, ClientError
+from harness.client.transport import Transport
+
+
+def is_known(node: Json) -> bool:
+    """Whether the portal takes the node's login, or does not answer: an agent waits for it. `node`: what it was given
+    when it joined."""
+    url, secret = node.get("url"), node.get("secret")
+    if not url or not secret:
+        return True
+    transport = Transport(str(url), str(secret))
+    try:
+        transport.json("GET", "/node")
+    except ApiError as error:
+        return error.status != 401
+    except ClientError:
+        return True
+    finally:
+        transport.close()
+    return True
+
+
+def known_check(node: Json) -> None:
+    """Pass where the portal takes it. Raises `BadInput`."""
+    if is_known(node):
+        return
+    raise BadInput(
+        f"The portal at {node['url']} does not know the login of {node['node']} any more: the node was removed from "
+        "the pool, or another machine has joined as it since.",
+        hint=f"An admin makes a token with dlh pool add {node['node']}; join with it again: dlh node join URL TOKEN.",
+    )
