@@ -4,8 +4,9 @@ One pass, all by upper ends of the estimates. (1) What cannot be changed goes on
 thriftiest option that keeps its deadline; earliest deadline first, unless another order crowds fewer out
 (`deadline_orders`). (3) Jobs that are overdue; until they have started nothing that they wait for is promised
 (`deadline_bars`). (4) Deadlines not promised yet: those that need the smallest share of the pool first, while they fit
-around what is planned; the smallest of them are promised. (5) Deadlines that only luck can keep run on what is free.
-(6) All others, first come first served. (7) Free devices go where they are used almost as well as the first ones.
+around what is planned, or by when they have to start where that lets one more in (`deadline_fit`); the smallest of them
+are promised. (5) Deadlines that only luck can keep run on what is free. (6) All others, first come first served.
+(7) Free devices go where they are used almost as well as the first ones.
 `docs/decisions/` tells why, and what failed.
 
 A promise is planned before anything that is not promised, so no job is ever let in at its cost.
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from scheduler.policies.deadline_calm import calmest
+from scheduler.policies.deadline_fit import roomiest
 from scheduler.policies.deadline_orders import best_order
 from scheduler.policies.deadline_pass import DeadlinePass
 from scheduler.policies.deadline_settings import Settings
@@ -34,7 +36,7 @@ class DeadlineEnergy(Settings):
 
     def plan(self, jobs: Sequence[JobView], capacity: Capacity, now_s: float, quotas: Quotas) -> Plan:
         """See the module."""
-        return calmest(jobs, self._promises(jobs, capacity, now_s, quotas, with_stays=True), now_s)
+        return calmest(jobs, roomiest(self._promises(jobs, capacity, now_s, quotas, with_stays=True)), now_s)
 
     def offer(
         self, job: JobView, jobs: Sequence[JobView], capacity: Capacity, now_s: float, quotas: Quotas

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from scheduler.policies.deadline_bars import Bars, Wanted
+from scheduler.policies.deadline_lend import Lending
 from scheduler.policies.deadline_plan import Found, plan_of, too_late
 from scheduler.policies.deadline_room import Room
 from scheduler.policies.deadline_settings import Settings
@@ -40,7 +41,8 @@ class DeadlinePass:
         with_stays: bool = False,
     ) -> None:
         """What goes before any new promise is planned. `turns`: those of promised jobs that do not just go by their
-        deadline, which is turn 0; lower goes first, and in turn `AS_HELD` with what it holds, where that is in time.
+        deadline, which is turn 0; lower goes first, and in turn `AS_HELD` with what it holds, where that is in time. Of
+        other deadlines those that do not just go by their share.
         `overdue_first`: running jobs that were overdue keep what they have if they can, and what those that wait could
         use is spared; `with_stays`: who has just begun keeps what it has as well, for a while."""
         self._set = settings
@@ -65,8 +67,7 @@ class DeadlinePass:
         waiting = [job for job in overdue if not job.is_running] if overdue_first else []
         self._wanted = Wanted(option for job in waiting for option in job.options)
         self._has_spared = False
-        self.left: Sequence[JobView] = ()
-        """Deadlines that are not promised and do not fit, once all are planned."""
+        self._left: Sequence[JobView] | None = None
         self._bars = Bars()
         self._begin(fixed, overdue)
 
@@ -122,10 +123,33 @@ class DeadlinePass:
         """The same pass, in which these promised jobs keep what they hold, before all other promises."""
         return self._again({**self._turns, **{job.job_id: AS_HELD for job in firm}})
 
+    def lined_up(self, dated: Sequence[JobView]) -> DeadlinePass:
+        """The same pass, in which these of the deadlines that are not promised go by when they have to start, before
+        the others of their priority."""
+        first = sorted(dated, key=lambda job: (self._latest_s(job), job.job_id))
+        return self._again({**self._turns, **{job.job_id: turn for turn, job in enumerate(first, start=-len(first))}})
+
+    @property
+    def size(self) -> int:
+        """How many deadlines are planned."""
+        return len(self._promised) + len(self._dated)
+
+    @property
+    def left(self) -> Sequence[JobView]:
+        """Deadlines that are not promised and do not fit."""
+        if self._left is None:
+            self._left = self._admit(self._dated, self._promised)
+        return self._left
+
+    @property
+    def fitting(self) -> list[JobView]:
+        """Those that do."""
+        left = {job.job_id for job in self.left}
+        return [job for job in self._dated if job.job_id not in left]
+
     def plan(self) -> Plan:
         """Serve everybody else in turn."""
         stays, dated, others = self._out.stays, self._dated, self._others
-        self.left = self._admit(dated, self._promised)
         for job in self.left:
             self._try(job)
         for job in [job for job in others if job.job_id not in self.overdue]:
@@ -134,9 +158,10 @@ class DeadlinePass:
             else:
                 self._enter(job, self._search.first(job))
         limited = [job for job in (*dated, *others) if job.project in self._quotas and job.job_id not in stays]
-        self._lend(limited)
+        lending = Lending(self._sites, self._search, self._out, self._ways)
+        lending.lend(limited)
         Widening(self._set, self._sites, self._out, self._jobs, self._ways).widen()
-        self._foretell(limited)
+        lending.foretell(limited)
         return plan_of(self._jobs, [*self._promised, *dated, *others], self._out, self._room(), self._now_s)
 
     @property
@@ -155,6 +180,7 @@ class DeadlinePass:
             jobs={job.job_id: job for job in self._jobs},
             promised={job.job_id for job in self._promised},
             shares={job.job_id: self._ways[job.job_id].share for job in self._dated},
+            latest_s={job.job_id: self._latest_s(job) for job in self._dated if job.job_id in self._turns},
             limited=self._quotas.keys(),
             now_s=self._now_s,
             patience_s=self._set.patience_s,
@@ -198,9 +224,17 @@ class DeadlinePass:
                 ways.share = self._share(ways)
                 dated.append(job)
         promised.sort(key=lambda job: (self._turns.get(job.job_id, 0), job.deadline_s, job.job_id))
-        dated.sort(key=lambda job: (-job.priority, job.rank, self._ways[job.job_id].share, job.job_id))
+        dated.sort(key=self._dated_key)
         others.sort(key=lambda job: order_key(job, self._now_s, self._set.patience_s))
         return fixed, promised, dated, others
+
+    def _dated_key(self, job: JobView) -> tuple[int, int, int, float, str]:
+        turn = self._turns.get(job.job_id, 0)
+        return (-job.priority, job.rank, turn, self._ways[job.job_id].share, job.job_id)
+
+    def _latest_s(self, job: JobView) -> float:
+        """When it has to begin, or to go on, by the upper end of what is fastest."""
+        return (job.deadline_s or math.inf) - min(self._ways[job.job_id].seconds)
 
     def _is_overdue(self, job: JobView) -> bool:
         return is_overdue(job, self._now_s, self._set.patience_s)
@@ -269,26 +303,3 @@ class DeadlinePass:
         """A deadline that does not fit: use what is free, at most as much as it would need, so that it ends soonest."""
         left_s = (job.deadline_s or math.inf) - self._now_s
         self._enter(job, self._search.at_once(job, self._ways[job.job_id].by_end(left_s)))
-
-    def _lend(self, jobs: Sequence[JobView]) -> None:
-        """Projects get more than their quota of what is free; they give it back when owners come."""
-        for job in jobs:
-            planned = self._out.slots.get(job.job_id)
-            if planned is None or planned.start_s > self._now_s:
-                options = self._ways[job.job_id].options or job.options
-                # What it holds it may keep, though another way is better.
-                held = (job.running.option,) if job.running and job.is_running else ()
-                self._enter(job, self._search.at_once(job, (*options, *held), borrow=True))
-
-    def _foretell(self, jobs: Sequence[JobView]) -> None:
-        """When those start that can only borrow, after all that is planned. Nothing is planned after this."""
-        for job in jobs:
-            if job.job_id in self._out.slots:
-                continue
-            options = [
-                option for option in self._ways[job.job_id].options if self._sites.quotas.may_borrow(job, option)
-            ]
-            slot = self._search.soonest(job, options, borrow=True)
-            if slot and slot.start_s > self._now_s:
-                self._sites.take(job, slot)
-                self._out.foretold[job.job_id] = slot

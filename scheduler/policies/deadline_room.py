@@ -18,6 +18,8 @@ class Room:
     promised: Set[str]
     shares: Mapping[str, float]
     """Jobs with another deadline that can be kept -> the share of the pool that each needs for it."""
+    latest_s: Mapping[str, float]
+    """Those of them that were lined up by when they have to start -> that moment."""
     limited: Set[str]
     """Projects with a quota."""
     now_s: float
@@ -59,6 +61,9 @@ class Room:
             return "of higher priority" if taker.priority > job.priority else ""
         if job.rank != taker.rank:  # a run stands with the foremost of its priority (`runs_in_front`)
             return ""
+        if job.job_id in self.latest_s and taker.job_id in self.latest_s:
+            sooner = self.latest_s[taker.job_id] < self.latest_s[job.job_id]
+            return "whose deadline leaves it less time" if sooner else ""
         if dated:
             return "that needs less of the pool for its deadline" if self._share(taker) < self._share(job) else ""
         first = order_key(taker, self.now_s, self.patience_s) < order_key(job, self.now_s, self.patience_s)

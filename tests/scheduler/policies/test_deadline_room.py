@@ -80,5 +80,5 @@ def test_what_puts_one_job_before_another_is_told(of_one, of_taker, told):
         if fields.get("promised"):
             promised.add(name)
         jobs[name] = replace(job(name, at=NOW_S - 50.0, project="p"), **fields)
-    room = Room(jobs=jobs, promised=promised, shares=shares, limited={"p"}, now_s=NOW_S, patience_s=DAY_S)
+    room = Room(jobs=jobs, promised=promised, shares=shares, latest_s={}, limited={"p"}, now_s=NOW_S, patience_s=DAY_S)
     assert room.why("one", "taker") == told
