@@ -11,7 +11,8 @@
 #   make restore FILE=x   such a file into an empty DLH_HOME
 #
 #   make test          every test (ARGS="tests/codegen -k name" picks some)
-#   make test-parts    of these what starts no ranks, stack or browser; make test-whole: what does
+#   make test-parts    of these those that start no ranks, stack or browser
+#   make test-whole    of these those that do
 #   make test-postgres every test that uses the database, on a PostgreSQL server of its own (ARGS as above)
 #   make lint          style (Python, templates, scripts), types, import walls, Django's own checks
 #   make format        what the formatters can repair themselves

@@ -16,7 +16,7 @@ def test_how_many_test_processes_there_are_is_told_by_cores_and_not_by_threads_o
         ["make", "--dry-run", "test"], cwd=REPOSITORY, env=given | {"OMP_NUM_THREADS": threads},
         check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
-    assert f"-m pytest -n {len(os.sched_getaffinity(0)) + 1} " in told
+    assert f"-m tests.postgres -n {len(os.sched_getaffinity(0)) + 1} " in told
 
 
 def test_help_tells_every_target_that_a_person_types():
