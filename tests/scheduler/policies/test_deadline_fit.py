@@ -13,6 +13,7 @@ from scheduler.placing.capacity import shown
 from scheduler.policies.deadline_energy import DeadlineEnergy
 from scheduler.policies.deadline_fit import MOST_LOOKS, MOST_PLANNED, roomiest
 from scheduler.policies.deadline_pass import DeadlinePass
+from scheduler.policies.deadline_slots import SlotSearch
 from scheduler.policies.ways import Rescale
 from scheduler.simulate.pool import SimPool
 from scheduler.types import JobView, Option
@@ -104,3 +105,18 @@ def test_the_jobs_that_are_planned_again_are_bounded(monkeypatch, queued, looks)
     monkeypatch.setattr(DeadlinePass, "lined_up", counted)
     assert roomiest(found) is found
     assert len(tried) == looks
+
+
+def test_planning_again_ends_with_the_first_that_finds_no_room(monkeypatch):
+    """All want all devices now, and the first of them has these: the others are not planned again."""
+    found = the_pass([dated(f"j{number:04d}", 100.0, 110.0, 2) for number in range(50)], "1x2:A")
+    assert len(found.left) == 49
+    asked, in_time = [], SlotSearch.in_time
+
+    def counted(self, job, **fields):
+        asked.append(job.job_id)
+        return in_time(self, job, **fields)
+
+    monkeypatch.setattr(SlotSearch, "in_time", counted)
+    assert roomiest(found) is found
+    assert len(asked) == 2 * MOST_LOOKS
