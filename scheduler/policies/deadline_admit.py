@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
-from scheduler.policies.deadline_bars import Bars
+from scheduler.policies.deadline_bars import Bars, Wanted
 from scheduler.policies.deadline_plan import Found
 from scheduler.policies.deadline_settings import Settings
 from scheduler.policies.deadline_slots import SlotSearch
@@ -24,12 +24,17 @@ class Admission:
         """Nobody is let in yet."""
         self._set, self._sites, self._search, self._out, self._ways = settings, sites, search, out, ways
 
-    def left_out(self, dated: Sequence[JobView], bars: Bars, promised: Sequence[float]) -> Iterator[JobView]:
+    def left_out(
+        self, dated: Sequence[JobView], in_line: Container[str], bars: Bars, promised: Sequence[float]
+    ) -> Iterator[JobView]:
         """Plan them one after the other around what is planned; those that do not fit, as they are found.
 
-        `promised`: the shares of promised jobs.
+        `in_line`: jobs that go by when they have to start; `promised`: the shares of promised jobs. A promise goes
+        first from the next decision on. So in a line none is given to who waits behind somebody without one: it would
+        have the devices of who has just begun because others can wait.
         """
         small = self._small([*(self._ways[job.job_id].share for job in dated), *promised])
+        ahead = Wanted()
         for job in dated:
             slot = self._search.in_time(job)
             if slot is None:
@@ -37,8 +42,12 @@ class Admission:
                 continue
             self._sites.take(job, slot)
             self._out.slots[job.job_id] = slot
-            if bars.allow(job, slot.option) and self._is_promised(job, slot, small):
+            is_in_line = job.job_id in in_line
+            waits = is_in_line and slot.start_s > self._sites.now_s and any(map(ahead.meet, job.options))
+            if not waits and bars.allow(job, slot.option) and self._is_promised(job, slot, small):
                 self._out.promised.add(job.job_id)
+            elif is_in_line:
+                ahead.add(slot.option)
 
     def _small(self, shares: Sequence[float]) -> float:
         """The largest share that is promised at any load."""

@@ -293,7 +293,7 @@ class DeadlinePass:
         """Plan the deadlines that are not promised; those that do not fit."""
         admission = Admission(self._set, self._sites, self._search, self._out, self._ways)
         promised = [self._share(self._ways[job.job_id]) for job in self._promised]
-        return admission.left_out(self._dated, self._bars, promised)
+        return admission.left_out(self._dated, self._turns, self._bars, promised)
 
     def _try(self, job: JobView) -> None:
         """A deadline that does not fit: use what is free, at most as much as it would need, so that it ends soonest."""

@@ -41,6 +41,20 @@ def test_a_small_job_that_can_wait_makes_room_for_a_larger_one_that_cannot():
     assert decision.expected["small"] == pytest.approx((300.0, 400.0))
 
 
+def test_the_larger_one_is_not_paused_by_a_promise_to_the_small_one_that_waits_for_it():
+    """It was promised in the decision that had it wait, and what is promised goes first in the next one."""
+    jobs, pool = [dated("small", 100.0, 1000.0, 1), WIDE], POOL
+    for now_s in (0.0, 10.0, 20.0):
+        decision = place(jobs, pool, now_s, policy=POLICY)
+        assert {*decision.running, *(start.job_id for start in decision.placements)} == {"wide"}
+        jobs, pool = carry_out(decision, jobs, pool, now_s)
+        jobs[1] = replace(jobs[1], work_left=1.0 - (now_s + 10.0) / 300.0)
+    jobs, pool = [jobs[0]], POOL
+    decision = place(jobs, pool, 300.0, policy=POLICY)
+    assert [start.job_id for start in decision.placements] == ["small"]
+    assert decision.promised == {"small"}
+
+
 def test_a_small_job_that_cannot_wait_either_keeps_its_place():
     assert starts(dated("small", 100.0, 390.0, 1), WIDE) == {"small"}
 
