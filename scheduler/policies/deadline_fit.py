@@ -19,13 +19,13 @@ def roomiest(found: DeadlinePass) -> DeadlinePass:
     """`found`, or a pass in which more deadlines fit, and all that did."""
     planned = 0
     for job in found.left[:MOST_LOOKS]:
-        if job in found.fitting:
+        wanted = {one.job_id for one in found.fitting}
+        if job.job_id in wanted:
             continue
         planned += found.size
         if planned > MOST_PLANNED:
             break
-        fitting = [*found.fitting, job]
-        other = found.lined_up(fitting)
-        if {one.job_id for one in fitting}.issubset(one.job_id for one in other.fitting):
+        other = found.lined_up([*found.fitting, job])
+        if other.has_room_for(wanted | {job.job_id}):
             found = other
     return found

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 
+from scheduler.policies.deadline_admit import Admission
 from scheduler.policies.deadline_bars import Bars, Wanted
 from scheduler.policies.deadline_lend import Lending
 from scheduler.policies.deadline_plan import Found, plan_of, too_late
@@ -138,8 +139,19 @@ class DeadlinePass:
     def left(self) -> Sequence[JobView]:
         """Deadlines that are not promised and do not fit."""
         if self._left is None:
-            self._left = self._admit(self._dated, self._promised)
+            self._left = list(self._left_out())
         return self._left
+
+    def has_room_for(self, wanted: Set[str]) -> bool:
+        """Whether all these of the deadlines that are not promised fit; where one does not, the rest is not planned,
+        and the pass is of no more use."""
+        left = []
+        for job in self._left_out():
+            if job.job_id in wanted:
+                return False
+            left.append(job)
+        self._left = left
+        return True
 
     @property
     def fitting(self) -> list[JobView]:
@@ -277,27 +289,11 @@ class DeadlinePass:
         self._has_spared = True
         return self._search.in_time(job, borrow=True, among=others)
 
-    def _admit(self, dated: Sequence[JobView], promised: Sequence[JobView]) -> list[JobView]:
-        """Plan deadlines around what is promised, and promise some; return those that do not fit."""
-        shares = sorted(
-            [self._ways[job.job_id].share for job in dated] + [self._share(self._ways[job.job_id]) for job in promised]
-        )
-        small = shares[int(self._set.smallest * (len(shares) - 1))] if shares else 0.0
-        left = []
-        for job in dated:
-            slot = self._search.in_time(job)
-            if slot is None:
-                left.append(job)
-                continue
-            self._enter(job, slot)
-            if not self._bars.allow(job, slot.option):
-                continue
-            if self._set.promise_at_once or self._ways[job.job_id].share <= small or self._is_light(job, slot):
-                self._out.promised.add(job.job_id)
-        return left
-
-    def _is_light(self, job: JobView, slot: Slot) -> bool:
-        return not self._sites.is_loaded(slot.option, job.deadline_s or math.inf, self._set.light_load)
+    def _left_out(self) -> Iterator[JobView]:
+        """Plan the deadlines that are not promised; those that do not fit."""
+        admission = Admission(self._set, self._sites, self._search, self._out, self._ways)
+        promised = [self._share(self._ways[job.job_id]) for job in self._promised]
+        return admission.left_out(self._dated, self._turns, self._bars, promised)
 
     def _try(self, job: JobView) -> None:
         """A deadline that does not fit: use what is free, at most as much as it would need, so that it ends soonest."""

@@ -13,6 +13,7 @@ from scheduler.placing.capacity import shown
 from scheduler.policies.deadline_energy import DeadlineEnergy
 from scheduler.policies.deadline_fit import MOST_LOOKS, MOST_PLANNED, roomiest
 from scheduler.policies.deadline_pass import DeadlinePass
+from scheduler.policies.deadline_slots import SlotSearch
 from scheduler.policies.ways import Rescale
 from scheduler.simulate.pool import SimPool
 from scheduler.types import JobView, Option
@@ -38,6 +39,20 @@ def test_a_small_job_that_can_wait_makes_room_for_a_larger_one_that_cannot():
     decision = place([dated("small", 100.0, 1000.0, 1), WIDE], POOL, 0.0, policy=POLICY)
     assert {start.job_id for start in decision.placements} == {"wide"}
     assert decision.expected["small"] == pytest.approx((300.0, 400.0))
+
+
+def test_the_larger_one_is_not_paused_by_a_promise_to_the_small_one_that_waits_for_it():
+    """It was promised in the decision that had it wait, and what is promised goes first in the next one."""
+    jobs, pool = [dated("small", 100.0, 1000.0, 1), WIDE], POOL
+    for now_s in (0.0, 10.0, 20.0):
+        decision = place(jobs, pool, now_s, policy=POLICY)
+        assert {*decision.running, *(start.job_id for start in decision.placements)} == {"wide"}
+        jobs, pool = carry_out(decision, jobs, pool, now_s)
+        jobs[1] = replace(jobs[1], work_left=1.0 - (now_s + 10.0) / 300.0)
+    jobs, pool = [jobs[0]], POOL
+    decision = place(jobs, pool, 300.0, policy=POLICY)
+    assert [start.job_id for start in decision.placements] == ["small"]
+    assert decision.promised == {"small"}
 
 
 def test_a_small_job_that_cannot_wait_either_keeps_its_place():
@@ -104,3 +119,18 @@ def test_the_jobs_that_are_planned_again_are_bounded(monkeypatch, queued, looks)
     monkeypatch.setattr(DeadlinePass, "lined_up", counted)
     assert roomiest(found) is found
     assert len(tried) == looks
+
+
+def test_planning_again_ends_with_the_first_that_finds_no_room(monkeypatch):
+    """All want all devices now, and the first of them has these: the others are not planned again."""
+    found = the_pass([dated(f"j{number:04d}", 100.0, 110.0, 2) for number in range(50)], "1x2:A")
+    assert len(found.left) == 49
+    asked, in_time = [], SlotSearch.in_time
+
+    def counted(self, job, **fields):
+        asked.append(job.job_id)
+        return in_time(self, job, **fields)
+
+    monkeypatch.setattr(SlotSearch, "in_time", counted)
+    assert roomiest(found) is found
+    assert len(asked) == 2 * MOST_LOOKS
