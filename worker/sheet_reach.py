@@ -9,7 +9,8 @@ import zlib
 from collections.abc import Iterator
 from typing import IO, NamedTuple
 
-_DIMENSION = re.compile(rb'<(?:\w+:)?dimension ref="(?:[A-Z]+\d+:)?([A-Z]+)(\d+)"')
+_DIMENSION = re.compile(rb'<(?:\w+:)?dimension ref="(?:[A-Z]+\d+:)?([A-Z]{1,8})[A-Z]*(\d{1,12})\d*"')
+"""Of longer ones the beginning: it is too far by itself, and numbers of thousands of digits cannot be told."""
 _ROW = re.compile(rb"<table:table-row(?=[\s/>])")
 _ROW_END, _TABLE_END = b"</table:table-row>", b"</table:table>"
 _CELL = re.compile(rb"<table:(?:covered-)?table-cell(?=[\s/>])")

@@ -9,6 +9,7 @@ import openpyxl
 import pytest
 
 from worker import sheet_reach
+from worker.runtime.sheets import MAX_CELLS
 from worker.sheet_reach import Reach, sheets_reach
 
 CELL = '<table:table-cell table:style-name="ce1" office:value-type="float" office:value="1"/>'
@@ -56,6 +57,15 @@ def test_an_excel_file_is_taken_by_its_word() -> None:
     with zipfile.ZipFile(target) as archive:
         (reach,) = sheets_reach(archive)
     assert reach == (7, 27) and reach.cells == 189
+
+
+@pytest.mark.parametrize("corner", ["Z" * 4000 + "1", "A" + "9" * 4000])
+def test_an_excel_file_with_an_absurd_last_cell_has_a_reach_that_can_be_told(corner: str) -> None:
+    with zipfile.ZipFile(io.BytesIO(), "w") as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", f'<worksheet><dimension ref="A1:{corner}"/>')
+        (reach,) = sheets_reach(archive)
+    assert reach.cells > MAX_CELLS
+    assert len(f"{reach.rows:,} x {reach.columns:,}, {reach.corner}") < 100
 
 
 def test_a_row_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,8 @@ COLUMNS_TOLD = 5
 """Of more columns with such values only how many there are."""
 SHOWN = 60
 """Letters of a category."""
+VOCABULARY = 10_000
+"""A column with so many known values may have had more: data.py keeps the most frequent."""
 
 Where = Callable[[int], str]
 """A row of the table, from 0 on, as people find it."""
@@ -75,8 +77,9 @@ def _categories_unknown(preprocess: Mapping[str, Any], table: pa.Table, where: W
         if count := pc.sum(unknown).as_py():
             row = pc.index(unknown, True).as_py()
             are = "1 value is" if count == 1 else f"{count:,} values are"
+            known = "those" if len(values) < VOCABULARY else f"the {len(values):,} most frequent of those"
             yield (
-                f"Column {name!r}: {are} not among those that training has seen at least twice, such as "
+                f"Column {name!r}: {are} not among {known} that training has seen at least twice, such as "
                 f"{texts[row].as_py()[:SHOWN]!r} in {where(row)}; the model can only guess there."
             )
 

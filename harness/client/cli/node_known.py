@@ -6,6 +6,9 @@ from harness.client.client import Json
 from harness.client.errors import ApiError, BadInput, ClientError
 from harness.client.transport import Transport
 
+ANSWER_S = 5.0
+"""For so long an answer is waited for, at each try: a portal that hangs is no reason to keep an agent from its runs."""
+
 
 def is_known(node: Json) -> bool:
     """Whether the portal takes the node's login, or does not answer: an agent waits for it. `node`: what it was given
@@ -13,7 +16,7 @@ def is_known(node: Json) -> bool:
     url, secret = node.get("url"), node.get("secret")
     if not url or not secret:
         return True
-    transport = Transport(str(url), str(secret))
+    transport = Transport(str(url), str(secret), timeout_s=ANSWER_S)
     try:
         transport.json("GET", "/node")
     except ApiError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import stat
 from pathlib import Path
 from types import SimpleNamespace
@@ -164,6 +165,25 @@ def test_a_node_starts_while_the_portal_is_away(
     kept = json.loads((home / "node.json").read_text())
     (home / "node.json").write_text(json.dumps({**kept, "url": "http://127.0.0.1:1"}))
     assert dlh("node", "start", "--home", home).code == 0 and became
+
+
+def test_a_node_starts_while_the_portal_takes_calls_and_does_not_answer(
+    dlh: Dlh, portal: SimpleNamespace, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.client import transport
+    from harness.client.cli import node_known
+
+    became: list[str] = []
+    monkeypatch.setattr(os, "execve", lambda *words: became.append(words[0]))
+    home = tmp_path / "node"
+    assert dlh("node", "join", portal.url, token, "--home", home, "--no-start").code == 0
+    kept = json.loads((home / "node.json").read_text())
+    monkeypatch.setattr(transport, "_RETRY_WAITS_S", ())
+    monkeypatch.setattr(node_known, "ANSWER_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        (home / "node.json").write_text(json.dumps({**kept, "url": url}))
+        assert dlh("node", "start", "--home", home).code == 0 and became
 
 
 def test_with_json_nothing_but_json_is_printed_before_the_agent_runs(

@@ -47,6 +47,14 @@ def test_a_category_that_training_does_not_know_is_named_with_its_row() -> None:
     assert len(told) == 1
 
 
+def test_where_only_the_most_frequent_categories_were_kept_no_other_is_said_to_be_rare() -> None:
+    told: list[str] = []
+    many = {"categorical": [{"column": "sign", "values": [str(number) for number in range(10_000)]}]}
+    unseen_tell(many, pa.table({"sign": ["7", "neon"]}), told.append)
+    assert len(told) == 1
+    assert "1 value is not among the 10,000 most frequent of those that training has seen at least twice" in told[0]
+
+
 def test_of_rows_known_ahead_only_these_columns_are_remarked_by_the_moment_of_their_row() -> None:
     preprocess = {**noted(("price", 5.0, 10.0), ("sold: last value", 0.0, 1.0)), **SIGNS}
     preprocess["forecast"] = {"known": ["price", "sign"]}
