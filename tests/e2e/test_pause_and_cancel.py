@@ -6,7 +6,7 @@ from tests.e2e.faults import at_rest, checkpoints_are_whole, cores_of, never_at_
 from tests.e2e.held import LONG, NAPPING
 from tests.e2e.stack import END_TIMEOUT_S, all_gone, items, wait_for
 
-pytestmark = [pytest.mark.stack, pytest.mark.both_databases]
+pytestmark = pytest.mark.stack
 
 
 def test_a_paused_run_frees_its_devices_and_resumes_where_it_was(stack, wine):

@@ -5,7 +5,7 @@ import pytest
 from tests.e2e.faults import cores_of
 from tests.e2e.stack import END_TIMEOUT_S, items, wait_for
 
-pytestmark = [pytest.mark.stack, pytest.mark.both_databases]
+pytestmark = pytest.mark.stack
 
 
 def test_an_urgent_job_pauses_a_lesser_one_which_resumes_and_ends_right(stack, digits):
