@@ -272,6 +272,7 @@ def _from_log(seen: Seen, rank: int, code: int) -> dict[str, Any]:
     ended = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
     last = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
     place = raised_in(lines)
-    told = f"{place}: {last}" if code == 1 and place else f"Rank {rank} {ended}: {last}"
+    who = f"Rank {rank}, " if seen.ranks > 1 or seen.several_nodes else ""
+    told = f"{who}{place}: {last}" if code == 1 and place else f"Rank {rank} {ended}: {last}"
     hint = "The end of the log tells more (dlh logs JOB): correct the program in a copy of the job, and submit that."
     return failure(FailureCode.PROGRAM_ERROR, told, hint, traceback=text or None)
