@@ -61,7 +61,9 @@ def test_a_rank_that_fails_is_named_and_not_its_sibling(job: JobFixture) -> None
     body = TRAIN + "if rank == 1: raise ValueError('the cause')\nwhile True: add(1.0)\n"
     exited = job.run(body, ranks=2)
     assert exited.data["outcome"] == "failed"
-    assert exited.data["failure"]["message"] == "Rank 1 ended with exit code 1: ValueError: the cause"
+    lines = (job.paths.program / "train.py").read_text().splitlines()
+    (line,) = [number for number, text in enumerate(lines, 1) if "raise ValueError" in text]
+    assert exited.data["failure"]["message"] == f"Rank 1, train.py, line {line}: ValueError: the cause"
     assert job.processes() == []
 
 
