@@ -55,14 +55,15 @@ class FreeDevices:
         self._somebody_leaves = bool(leaving)
         self.widest = max((len(node.devices) for node in pool.nodes), default=0)
         """No node has more devices."""
-        taken = frozenset(held).union(leaving)
+        staying = frozenset(held)
+        taken = staying.union(leaving)
         for node in sorted(pool.nodes, key=lambda node: node.name):
             if not node.takes_work:
                 continue
             shelf = self.shelves[node.name] = Shelf(node, node.memory_bytes - node.memory_held_bytes)
             if node.all_free and node.device_ids.isdisjoint(taken):
                 shelf.free = dict(node.by_key)
-            else:
+            elif not node.device_ids <= staying:
                 fill(shelf, held, leaving)
             if node.near:
                 self._racks.setdefault(node.near, []).append(shelf)

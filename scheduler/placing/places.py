@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -89,9 +90,16 @@ def _enter_devices(
     free, unknown = ("", now_s), (UNKNOWN, math.inf)
     idle: dict[DeviceKey, int] = {}
     for node in nodes:
-        if node.all_free and not node.is_kept and node.device_ids.isdisjoint(held):
-            for like, count in node.counts.items():
-                idle[like] = idle.get(like, 0) + count
+        if node.all_free and not node.is_kept:
+            # Most nodes are idle, or are held by few jobs: their devices are counted together.
+            if node.device_ids.isdisjoint(held):
+                for like, count in node.counts.items():
+                    idle[like] = idle.get(like, 0) + count
+                continue
+            for (kind, model), devices in node.by_key.items():
+                fates = Counter([holders.get(device.device_id, free) for device in devices])
+                for fate, count in fates.items():
+                    counts[kind, fate, model, ()] = counts.get((kind, fate, model, ()), 0) + count
             continue
         for device in node.devices:
             fate = holders.get(device.device_id) or (free if device.free else unknown)

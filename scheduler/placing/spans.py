@@ -21,9 +21,9 @@ UNKNOWN = "?"
 NOBODY: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Span:
-    """Things of one place with one fate."""
+    """Things of one place with one fate. Nothing changes one; to freeze the thousands of a decision takes time."""
 
     count: int
     ready_s: float

@@ -19,7 +19,7 @@ _EPSILON = 1e-9
 class Timeline:
     """Free things over time. Step i lasts from `times[i]` to `times[i + 1]`, the last one for ever."""
 
-    __slots__ = ("_floor", "_free", "_is_rough", "_times", "free_now")
+    __slots__ = ("_floor", "_free", "_is_rough", "_least", "_times", "free_now")
 
     def __init__(self, now_s: float, total: float) -> None:
         """All of them are free."""
@@ -30,6 +30,8 @@ class Timeline:
         self._floor = total
         """Free at every moment, or less than that where it is rough."""
         self._is_rough = False
+        self._least: list[float] = []
+        """Of each step after the first: free there and in all between; empty: not known since a `take`."""
         self.free_now = total
         """Free in the first step, and not lent."""
 
@@ -81,6 +83,7 @@ class Timeline:
         # The least of the steps is looked for when somebody asks.
         self._floor -= width
         self._is_rough = True
+        self._least = []
         if first == 0:
             self.free_now = float(held[0])
 
@@ -109,8 +112,12 @@ class Timeline:
 
     def stays_free(self, width: float, for_s: float) -> bool:
         """Whether `width` are free now, and for so long."""
+        if self.free_now < width or len(self._times) == 1 or for_s <= 0:
+            return self.free_now >= width
+        if not self._least:
+            self._least = np.minimum.accumulate(self._free[1 : len(self._times)]).tolist()
         steps = bisect_left(self._times, self._times[0] + for_s)
-        return self.free_now >= width and bool((self._free[1:steps] >= width).all())
+        return steps < 2 or self._least[steps - 2] >= width
 
     def _step(self, time_s: float) -> int:
         """Index of the step that starts at `time_s`; made if there is none."""
@@ -144,8 +151,10 @@ class Brief:
 
     def stays_free(self, width: float, for_s: float) -> bool:
         """See `Timeline.stays_free`."""
+        if self.free_now < width:
+            return False
         steps = bisect_left(self._times, self._times[0] + for_s)
-        return self.free_now >= width and all(free >= width for free in self._free[1:steps])
+        return all(free >= width for free in self._free[1:steps])
 
     @property
     def at_last(self) -> float:
