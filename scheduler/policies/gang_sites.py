@@ -12,13 +12,14 @@ from functools import partial
 from itertools import chain
 
 from scheduler.placing.data_times import DataTimes
+from scheduler.policies.load import Load
 from scheduler.policies.quota_lines import QuotaLines
 from scheduler.policies.site_groups import GangSite, Parts, all_free_s, mixture_of
 from scheduler.policies.site_known import SitesSeen
 from scheduler.policies.site_making import sites_of
 from scheduler.policies.site_reserved import Reservations
 from scheduler.policies.site_slot import Reach, Slot, first_slot
-from scheduler.policies.timeline import Brief, Load, Timeline
+from scheduler.policies.timeline import Brief, Timeline
 from scheduler.policies.ways import same
 from scheduler.types import Capacity, DeviceKey, JobView, Option, Quotas, Running
 
