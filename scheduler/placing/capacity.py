@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 from scheduler.types import (
     Capacity,
@@ -204,7 +205,7 @@ def _capacity(jobs: Sequence[JobView], pool: PoolView, now_s: float) -> Capacity
             sizes.append(_size(node, _with_kept(node, both, taken, now_s), free))
     return Capacity(
         total=total,
-        nodes=tuple(sorted(sizes, key=lambda size: size.name)),
+        nodes=tuple(sorted(sizes, key=attrgetter("name"))),
         spans_nodes=pool.spans_nodes,
         asks_memory=any(option.memory_bytes for job in jobs for option in job.options),
         pool=pool,

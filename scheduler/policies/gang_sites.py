@@ -275,8 +275,11 @@ class GangSites:
 
     def is_loaded(self, option: Option, until_s: float, limit: float) -> bool:
         """Whether more than this share of the devices of its kind is planned for, from now to `until_s`."""
-        loads = [(self._loads[key], self.totals[key]) for key in self._known.keys(option)]
-        return not loads or any(load.is_above(limit, total, until_s) for load, total in loads)
+        keys = self._known.keys(option)
+        for key in keys:
+            if self._loads[key].is_above(limit, self.totals[key], until_s):
+                return True
+        return not keys
 
     def _move(
         self,
