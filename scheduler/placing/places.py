@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from scheduler.placing.spans import UNKNOWN, Row, Span
 from scheduler.types import DeviceKey, JobView, NodeView, PoolView, Reserved
@@ -112,10 +113,10 @@ def _enter_devices(
     for (kind, (holder, end_s), model, kept), count in counts.items():
         spans.setdefault(kind, []).append(Span(count, end_s, holder=holder, model=model, kept=kept))
     for kind, items in spans.items():
-        models = frozenset(span.model for span in items)
+        models = frozenset([span.model for span in items])
         row = place.rows[kind] = Row(now_s, plain=len(models) == 1 and not any(span.kept for span in items))
         place.models[kind] = models
-        for span in sorted(items, key=lambda span: (span.ready_s, span.holder, span.model)):
+        for span in sorted(items, key=attrgetter("ready_s", "holder", "model")):
             row.add(span)
 
 

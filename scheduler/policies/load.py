@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+from array import array
 
 import numpy as np
 
-_FIRST_SIZE = 32
 _EPSILON = 1e-9
 """Sums of shares are not that wrong."""
 
@@ -15,14 +15,13 @@ class Load:
     """What is planned for, as a sum: it is entered often, and asked as often at most."""
 
     __slots__ = (
-        "_above_until_s", "_all_now", "_below", "_end_s", "_entered_s", "_now_s", "_size", "_start_s", "_width",
+        "_above_until_s", "_all_now", "_below", "_ends_s", "_entered_s", "_now_s", "_starts_s", "_widths",
     )  # fmt: skip
 
     def __init__(self, now_s: float) -> None:
         """Nothing is planned."""
         self._now_s = now_s
-        self._width, self._start_s, self._end_s = np.empty((3, _FIRST_SIZE))
-        self._size = 0
+        self._widths, self._starts_s, self._ends_s = array("d"), array("d"), array("d")
         self._all_now = True
         """Nothing was entered for later."""
         self._above_until_s: dict[float, float] = {}
@@ -35,19 +34,15 @@ class Load:
 
     def take(self, width: float, start_s: float, end_s: float) -> None:
         """Enter `width` from `start_s` to `end_s`."""
-        place = self._size
-        if place == len(self._width):
-            rows = np.stack([self._width, self._start_s, self._end_s])
-            self._width, self._start_s, self._end_s = np.concatenate([rows, np.empty_like(rows)], axis=1)
-        self._width[place] = width
-        self._start_s[place] = max(start_s, self._now_s)
-        self._end_s[place] = end_s
-        self._size = place + 1
+        start_s = max(start_s, self._now_s)
+        self._widths.append(width)
+        self._starts_s.append(start_s)
+        self._ends_s.append(end_s)
         self._all_now = self._all_now and start_s <= self._now_s
         if math.isinf(end_s):
             self._below.clear()
         else:
-            self._entered_s += width * (end_s - self._start_s[place])
+            self._entered_s += width * (end_s - start_s)
 
     def is_above(self, limit: float, total: float, until_s: float) -> bool:
         """Whether `used_share` is more than a limit, below 1.
@@ -75,7 +70,9 @@ class Load:
         span_s = until_s - self._now_s
         if span_s <= 0 or total <= 0 or math.isinf(until_s):
             return 1.0
-        held_s = np.minimum(self._end_s[: self._size], until_s)
-        held_s -= self._start_s[: self._size]
+        if not self._widths:
+            return 0.0
+        held_s = np.minimum(np.frombuffer(self._ends_s), until_s)
+        held_s -= np.frombuffer(self._starts_s)
         np.maximum(held_s, 0.0, out=held_s)
-        return float(self._width[: self._size] @ held_s) / (total * span_s)
+        return float(np.frombuffer(self._widths) @ held_s) / (total * span_s)
