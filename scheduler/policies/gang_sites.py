@@ -186,18 +186,16 @@ class GangSites:
     def _candidates(self, job: JobView, option: Option) -> Iterator[GangSite]:
         """Sites to try, in this order: the first that is free now is taken, else the one that is free soonest."""
         view, width, level, data_on = self._seen(job), option.count, job.minimum_sandbox_level, job.data_on
-        keys = self._known.keys(option)
-        groups = [view.groups[key] for key in keys]
+        groups = [view.groups[key] for key in self._known.keys(option)]
         if job.avoid and not self._spans_nodes:
             fitting = [site for group in groups for site in group.fitting(width, level)]
             fitting.sort(key=lambda site: (job.avoid.get(site.name, 0), site.devices.floor, site.name not in data_on))
             return iter(fitting)
-        each = [group.candidates(width, level, data_on, option.memory_bytes) for group in groups]
-        found = iter(each[0]) if len(each) == 1 else chain.from_iterable(each)
+        found = chain.from_iterable([group.candidates(width, level, data_on, option.memory_bytes) for group in groups])
         if view is self._view:
             return found
         # The first that is free is taken: others have no use for these.
-        kept = (site for key in keys for site in self._reserved.twins(job.project, key))
+        kept = (site for key in self._known.keys(option) for site in self._reserved.twins(job.project, key))
         return chain((site for site in kept if site.level >= level and site.devices.free_now >= width), found)
 
     def _find_mixed(
@@ -278,10 +276,7 @@ class GangSites:
     def is_loaded(self, option: Option, until_s: float, limit: float) -> bool:
         """Whether more than this share of the devices of its kind is planned for, from now to `until_s`."""
         keys = self._known.keys(option)
-        for key in keys:
-            if self._loads[key].is_above(limit, self.totals[key], until_s):
-                return True
-        return not keys
+        return not keys or any(self._loads[key].is_above(limit, self.totals[key], until_s) for key in keys)
 
     def _move(
         self,
