@@ -200,8 +200,7 @@ class Policy(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class Placement:
+class Placement(NamedTuple):
     """A gang that starts: `device_ids` in rank order."""
 
     job_id: str

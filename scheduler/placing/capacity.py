@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 from scheduler.types import (
     Capacity,
@@ -201,10 +202,10 @@ def _capacity(jobs: Sequence[JobView], pool: PoolView, now_s: float) -> Capacity
         both, free = _usable(node, taken, now_s)
         _add(total, both)
         if node.takes_work:
-            sizes.append(_size(node, _with_kept(node, both, taken, now_s), free))
+            sizes.append(_size(node, _with_kept(node, both, taken, now_s) if node.is_kept else both, free))
     return Capacity(
         total=total,
-        nodes=tuple(sorted(sizes, key=lambda size: size.name)),
+        nodes=tuple(sorted(sizes, key=attrgetter("name"))),
         spans_nodes=pool.spans_nodes,
         asks_memory=any(option.memory_bytes for job in jobs for option in job.options),
         pool=pool,
@@ -233,8 +234,6 @@ def _with_kept(
     node: NodeView, both: Mapping[DeviceKey, int], taken: frozenset[str], now_s: float
 ) -> Mapping[DeviceKey, int]:
     """And those that are kept from all jobs now: they come back when that ends, if it is known when."""
-    if not node.is_kept:
-        return both
     free = (device for device in node.devices if device.free and device.device_id not in taken)
     found = _counted(device for device in free if device.keeper(now_s) == "" and not device.is_open_ended(now_s))
     _add(found, both)

@@ -55,14 +55,15 @@ class FreeDevices:
         self._somebody_leaves = bool(leaving)
         self.widest = max((len(node.devices) for node in pool.nodes), default=0)
         """No node has more devices."""
-        taken = frozenset(held).union(leaving)
+        staying = frozenset(held)
+        taken = staying.union(leaving)
         for node in sorted(pool.nodes, key=lambda node: node.name):
             if not node.takes_work:
                 continue
             shelf = self.shelves[node.name] = Shelf(node, node.memory_bytes - node.memory_held_bytes)
             if node.all_free and node.device_ids.isdisjoint(taken):
                 shelf.free = dict(node.by_key)
-            else:
+            elif not node.device_ids <= staying:
                 fill(shelf, held, leaving)
             if node.near:
                 self._racks.setdefault(node.near, []).append(shelf)
@@ -99,25 +100,36 @@ class FreeDevices:
         Nothing where all of them together are not enough.
         """
         index = self._index(plain_of, option.key, zone)
+        mine = frozenset(_nodes_of(job) if own else ())
+        counted = self._counted(job, option, own, zone, mine) if mine or self._kept else []
         plain = index.total(job.minimum_sandbox_level)
-        mine = {name: self.shelves[name] for name in (_nodes_of(job) if own else ()) if name in self.shelves}
-        asked = [*mine.values(), *(shelf for shelf in self._kept if shelf.node.name not in mine)]
-        counted = [
-            (shelf, count)
-            for shelf in asked
-            if zone.has(shelf.node) and (count := self.usable_count(shelf, job, option, own))
-        ]
         if plain + sum([count for _, count in counted]) < option.count:
             return iter(())
-        counted.sort(key=lambda pair: (pair[0].node.name not in mine, -pair[1]))
-        first = sum(1 for shelf, _ in counted if shelf.node.name in mine)
         others = (
             (shelf, count)
             for count, name in index.nodes.most_first(job.data_on)
             if name not in mine and (shelf := self.shelves[name]).node.sandbox_level >= job.minimum_sandbox_level
         )
+        first = sum(1 for shelf, _ in counted if shelf.node.name in mine)
         more = merge(others, counted[first:], key=lambda pair: -pair[1]) if counted[first:] else others
-        return chain(counted[:first], more)
+        return chain(counted[:first], more) if first else more
+
+    def _counted(
+        self, job: JobView, option: Option, own: Collection[str], zone: Zone, mine: Collection[str]
+    ) -> list[tuple[Shelf, int]]:
+        """`fullest` of the nodes where it depends on the job: those that it has devices on (`mine`), and those with
+        reservations."""
+        names = [
+            *(_nodes_of(job) if mine else ()),
+            *(shelf.node.name for shelf in self._kept if shelf.node.name not in mine),
+        ]
+        asked = [self.shelves[name] for name in dict.fromkeys(names) if name in self.shelves]
+        counted = [
+            (shelf, count)
+            for shelf in asked
+            if zone.has(shelf.node) and (count := self.usable_count(shelf, job, option, own))
+        ]
+        return sorted(counted, key=lambda pair: (pair[0].node.name not in mine, -pair[1]))
 
     def pick(self, shelf: Shelf, job: JobView, option: Option, count: int, own: Collection[str] = ()) -> Pick | None:
         """`count` devices of the node for a part of the job's gang: of one model if that is enough, free ones first.

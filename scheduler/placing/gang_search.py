@@ -146,6 +146,8 @@ def _losses(job: JobView, picks: Picks) -> tuple[int, int]:
 
 def _least_lost(job: JobView, *ways: Picks | None) -> Picks | None:
     """The way over nodes where it was lost least; of several the first."""
+    if not job.avoid:
+        return next(filter(None, ways), None)
     return min((way for way in ways if way), key=lambda way: _losses(job, way), default=None)
 
 

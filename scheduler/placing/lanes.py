@@ -94,11 +94,11 @@ class NodeLane:
         if row is None:
             return
         ready, gaps = row.steps(self._want)
+        free = len(gaps)
         self._ready[: len(ready), place] = ready
-        self._gap[: len(gaps), place] = gaps
-        self._gap[len(gaps) :, place] = -np.inf
-        self._free[place] = len(gaps)
-        self._most_free, self._is_rough = max(self._most_free, len(gaps)), True
+        self._gap[:, place] = gaps + [-math.inf] * (len(self._gap) - free)
+        self._free[place] = free
+        self._most_free, self._is_rough = max(self._most_free, free), True
 
 
 def _columns(steps: Sequence[list[float]], height: int, filler: float) -> Floats:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from scheduler.placing.spans import UNKNOWN, Row, Span
 from scheduler.types import DeviceKey, JobView, NodeView, PoolView, Reserved
@@ -89,9 +91,16 @@ def _enter_devices(
     free, unknown = ("", now_s), (UNKNOWN, math.inf)
     idle: dict[DeviceKey, int] = {}
     for node in nodes:
-        if node.all_free and not node.is_kept and node.device_ids.isdisjoint(held):
-            for like, count in node.counts.items():
-                idle[like] = idle.get(like, 0) + count
+        if node.all_free and not node.is_kept:
+            # Most nodes are idle, or are held by few jobs: their devices are counted together.
+            if node.device_ids.isdisjoint(held):
+                for like, count in node.counts.items():
+                    idle[like] = idle.get(like, 0) + count
+                continue
+            for (kind, model), devices in node.by_key.items():
+                fates = Counter([holders.get(device.device_id, free) for device in devices])
+                for fate, count in fates.items():
+                    counts[kind, fate, model, ()] = counts.get((kind, fate, model, ()), 0) + count
             continue
         for device in node.devices:
             fate = holders.get(device.device_id) or (free if device.free else unknown)
@@ -104,10 +113,10 @@ def _enter_devices(
     for (kind, (holder, end_s), model, kept), count in counts.items():
         spans.setdefault(kind, []).append(Span(count, end_s, holder=holder, model=model, kept=kept))
     for kind, items in spans.items():
-        models = frozenset(span.model for span in items)
+        models = frozenset([span.model for span in items])
         row = place.rows[kind] = Row(now_s, plain=len(models) == 1 and not any(span.kept for span in items))
         place.models[kind] = models
-        for span in sorted(items, key=lambda span: (span.ready_s, span.holder, span.model)):
+        for span in sorted(items, key=attrgetter("ready_s", "holder", "model")):
             row.add(span)
 
 

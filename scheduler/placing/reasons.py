@@ -106,9 +106,10 @@ class Reasons:
         key = (option.kind, option.model_name, project, reach)
         if key not in self._seen:
             wanted = _Wanted(option)
+            # Where gangs span nodes, what one node has of a mixture is not wanted of the next one.
+            is_shared = self._spans or not option.parts
             self._seen[key] = [
-                # Where gangs span nodes, what one node has of a mixture is not wanted of the next one.
-                self._node_now(node, option, project, reach, wanted if self._spans else _Wanted(option))
+                self._node_now(node, option, project, reach, wanted if is_shared else _Wanted(option))
                 for node in self._nodes
             ]
         return self._seen[key]

@@ -21,9 +21,9 @@ UNKNOWN = "?"
 NOBODY: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Span:
-    """Things of one place with one fate."""
+    """Things of one place with one fate. Nothing changes one; to freeze the thousands of a decision takes time."""
 
     count: int
     ready_s: float
@@ -163,12 +163,7 @@ class Row:
             self.start(count, end_s, one, holder)
         if want.parts:
             return
-        fitting = [
-            (not span.is_for(want.project, self.now_s), seen.first_s, -seen.ready_s, number, span)
-            for number, (span, seen) in enumerate(self._seen(self.free, want))
-            if seen.first_s >= end_s and not seen.holder
-        ]
-        for *_, span in sorted(fitting, key=lambda item: item[:4]):
+        for span in self._best_first(end_s, want):
             taken = self._take(span, width)
             ready_s = end_s if math.isinf(span.first_s) else max(span.ready_s, end_s)
             self.add(Span(taken, ready_s, span.first_s, holder, span.model, span.kept))
@@ -176,6 +171,18 @@ class Row:
             if not width:
                 return
         raise ValueError(f"{width} too few are free")
+
+    def _best_first(self, end_s: float, want: Want) -> list[Span]:
+        """What can be given away until then, in the order of `start`."""
+        if self.plain:
+            alike = [] if want.own else [span for span in self.free if span.first_s >= end_s]
+            return alike if len(alike) < 2 else sorted(alike, key=lambda span: (span.first_s, -span.ready_s))
+        fitting = [
+            (not span.is_for(want.project, self.now_s), seen.first_s, -seen.ready_s, number, span)
+            for number, (span, seen) in enumerate(self._seen(self.free, want))
+            if seen.first_s >= end_s and not seen.holder
+        ]
+        return [span for *_, span in sorted(fitting, key=lambda item: item[:4])]
 
     def reserve(self, width: int, start_s: float, end_s: float, want: Want) -> None:
         """Promise `width` things from `start_s` to `end_s`: the ones that are ready last, to leave the others free."""

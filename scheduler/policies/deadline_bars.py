@@ -29,7 +29,7 @@ class Wanted:
 
     def meet(self, option: Option) -> bool:
         """Whether the option may need one of them."""
-        return any(_share_devices(option, other) for other in self._options.values())
+        return bool(self._options) and any(_share_devices(option, other) for other in self._options.values())
 
 
 @dataclass

@@ -185,7 +185,7 @@ class DeadlinePass:
         """What would keep the job's deadline by the least energy if it were free."""
         by_s = job.deadline_s or math.inf
         ways = self._ways[job.job_id].by_energy(self._set.stay, by_s=by_s, now_s=self._now_s)
-        return ways[0][0] if ways else None
+        return next((option for option, _ in ways), None)
 
     def _room(self) -> Room:
         return Room(

@@ -41,6 +41,8 @@ class Widening:
             _, job_id, option = heapq.heappop(heap)
             job, slot = self._jobs[job_id], slots[job_id]
             more = option.count - wider.get(job_id, slot.option).count
+            if not self._sites.room_to_grow(job, slot, more):
+                continue
             if self._sites.room_to_grow(job, slot, more, self._worth_s(job, slot.option, option)):
                 self._sites.grow(job, slot, more)
                 wider[job_id] = option
@@ -70,6 +72,7 @@ class Widening:
         if job.running is not None and job.is_running and same(job.running.option, wider):
             return 0.0
         gained = 1.0 - option.rate_per_s / wider.rate_per_s
-        changes = (wider, option) if job.is_running else (option,)
-        lost_s = sum(change_s(one, self._set.rescale) for one in changes)
+        lost_s = change_s(option, self._set.rescale)
+        if job.is_running:
+            lost_s += change_s(wider, self._set.rescale)
         return min(lost_s / gained, self._ways[job.job_id].run_s(wider))

@@ -46,7 +46,7 @@ class Shares:
         self._pool: Counter[str] = Counter()
         for (kind, _), count in capacity.total.items():
             self._pool[kind] += count
-        self._held: dict[str, Counter[str]] = {}
+        self._held: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for job in jobs:
             if job.running and job.is_running:
                 self.add(job, job.running.option)
@@ -55,12 +55,12 @@ class Shares:
         """One that may be changed by itself."""
         other = object.__new__(Shares)
         other._quotas, other._pool = self._quotas, self._pool
-        other._held = {project: held.copy() for project, held in self._held.items()}
+        other._held = defaultdict(Counter, {project: held.copy() for project, held in self._held.items()})
         return other
 
     def add(self, job: JobView, option: Option, sign: int = 1) -> None:
         """The job takes (1) or gives back (-1) its devices."""
-        self._held.setdefault(job.project, Counter())[option.kind] += sign * option.count
+        self._held[job.project][option.kind] += sign * option.count
 
     def of(self, project: str, more: Mapping[str, int] | None = None) -> float:
         """Dominant share of a project, if it held so many `more` devices of some kinds."""

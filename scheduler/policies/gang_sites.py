@@ -12,13 +12,14 @@ from functools import partial
 from itertools import chain
 
 from scheduler.placing.data_times import DataTimes
+from scheduler.policies.load import Load
 from scheduler.policies.quota_lines import QuotaLines
 from scheduler.policies.site_groups import GangSite, Parts, all_free_s, mixture_of
 from scheduler.policies.site_known import SitesSeen
 from scheduler.policies.site_making import sites_of
 from scheduler.policies.site_reserved import Reservations
 from scheduler.policies.site_slot import Reach, Slot, first_slot
-from scheduler.policies.timeline import Brief, Load, Timeline
+from scheduler.policies.timeline import Brief, Timeline
 from scheduler.policies.ways import same
 from scheduler.types import Capacity, DeviceKey, JobView, Option, Quotas, Running
 
@@ -274,8 +275,8 @@ class GangSites:
 
     def is_loaded(self, option: Option, until_s: float, limit: float) -> bool:
         """Whether more than this share of the devices of its kind is planned for, from now to `until_s`."""
-        loads = [(self._loads[key], self.totals[key]) for key in self._known.keys(option)]
-        return not loads or any(load.is_above(limit, total, until_s) for load, total in loads)
+        keys = self._known.keys(option)
+        return not keys or any(self._loads[key].is_above(limit, self.totals[key], until_s) for key in keys)
 
     def _move(
         self,

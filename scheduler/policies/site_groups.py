@@ -64,6 +64,8 @@ Parts = tuple[tuple[GangSite, int], ...]
 def beside(parts: Parts, option: Option, tokens: Timeline | None) -> list[tuple[Line, float]]:
     """(what, how much of it) has to be free at once with the devices of the first site of a gang."""
     site = parts[0][0]
+    if not (len(parts) > 1 or site.whole or tokens or option.memory_bytes):
+        return []
     found: list[tuple[Line, float]] = []
     if len(parts) > 1:
         found += [(other.devices, width) for other, width in parts[1:]]

@@ -207,7 +207,10 @@ class Reservations:
 
     def lend(self, job: JobView, site: GangSite, width: int) -> None:
         """Give devices away until the next decision, once all is planned."""
-        family = self._families.get(id(site)) or _Family(site)
+        family = self._families.get(id(site))
+        if family is None:
+            site.devices.lend(width)
+            return
         own, count = family.own.get(job.project), float(width)
         if own is not None:
             own.site.devices.lend(width)

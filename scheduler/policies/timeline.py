@@ -1,4 +1,4 @@
-"""`Timeline`: how many of some like things are free from now on, as a step function of time; `Load`: their use.
+"""`Timeline`: how many of some like things are free from now on, as a step function of time.
 
 `Brief` is the same as `Timeline` for few things: on a node of eight devices lists are faster than arrays.
 """
@@ -11,49 +11,70 @@ from bisect import bisect_left, bisect_right
 import numpy as np
 
 _FIRST_SIZE = 32
+_FEW = 4
+"""So many entries are made one by one; of more, all steps are counted anew."""
 EPSILON_S = 1e-6
-_EPSILON = 1e-9
-"""Sums of shares are not that wrong."""
 
 
 class Timeline:
     """Free things over time. Step i lasts from `times[i]` to `times[i + 1]`, the last one for ever."""
 
-    __slots__ = ("_floor", "_free", "_is_rough", "_times", "free_now")
+    __slots__ = ("_first", "_floor", "_free", "_is_rough", "_least", "_steps", "_taken", "free_now")
 
     def __init__(self, now_s: float, total: float) -> None:
         """All of them are free."""
-        self._times = [now_s]
+        self._steps = [now_s]
+        """`_times`, but for what was taken since somebody asked for these."""
+        self._taken: list[tuple[float, float, float]] = []
+        """(how many, start, end) of that: in a pool with room left nobody asks, and then nobody counts."""
         self._free = np.empty(_FIRST_SIZE)
-        """Longer than `_times`: what is beyond means nothing yet."""
+        """Longer than `_steps`: what is beyond means nothing yet."""
         self._free[0] = total
+        self._first = total
+        """Free in the first step."""
         self._floor = total
         """Free at every moment, or less than that where it is rough."""
         self._is_rough = False
+        self._least: list[float] = []
+        """Of each step after the first: free there and in all between; empty: not known since a `take`."""
         self.free_now = total
         """Free in the first step, and not lent."""
+
+    @property
+    def _times(self) -> list[float]:
+        """Starts of all steps; `_free` is up to date then."""
+        if len(self._taken) > _FEW:
+            self._count_anew()
+        elif self._taken:
+            for width, start_s, end_s in self._taken:
+                self._enter(width, start_s, end_s)
+            self._taken = []
+        return self._steps
 
     @property
     def floor(self) -> float:
         """Free at every moment."""
         if self._is_rough:
-            self._floor = float(np.minimum.reduce(self._free[: len(self._times)]))
+            size = len(self._times)
+            self._floor = float(np.minimum.reduce(self._free[:size]))
             self._is_rough = False
         return self._floor
 
     @property
     def at_last(self) -> float:
         """Free in the last step."""
-        return float(self._free[len(self._times) - 1])
+        last = len(self._times) - 1
+        return float(self._free[last])
 
     def earliest(self, width: float, run_s: float, latest_s: float, from_s: float = -math.inf) -> float:
         """First start from `from_s` on such that `width` are free for all of `run_s`; infinite after `latest_s`."""
-        times = self._times
-        start = max(times[0], from_s)
-        if latest_s <= times[0] and self.free_now < width:
+        now_s = self._steps[0]
+        start = max(now_s, from_s)
+        if latest_s <= now_s and self.free_now < width:
             return math.inf
         if width <= self._floor or width <= self.floor:
             return start if start <= latest_s else math.inf
+        times = self._times
         step = 0 if from_s <= times[0] else bisect_right(times, from_s) - 1
         fits = self._free[step : len(times)] >= width
         first = 0
@@ -74,15 +95,31 @@ class Timeline:
         """Hold `width` from `start_s` to `end_s`; the caller has looked that they are free."""
         if end_s <= start_s:
             return
-        first = self._step(start_s)
-        last = len(self._times) if math.isinf(end_s) else self._step(end_s)
-        held = self._free[first:last]
-        held -= width
+        self._taken.append((width, start_s, end_s))
         # The least of the steps is looked for when somebody asks.
         self._floor -= width
         self._is_rough = True
-        if first == 0:
-            self.free_now = float(held[0])
+        self._least = []
+        if start_s <= self._steps[0]:
+            self._first -= width
+            self.free_now = self._first
+
+    def _enter(self, width: float, start_s: float, end_s: float) -> None:
+        first = self._step(start_s)
+        last = len(self._steps) if math.isinf(end_s) else self._step(end_s)
+        self._free[first:last] -= width
+
+    def _count_anew(self) -> None:
+        """Make the steps of all that was there and all that was taken at once."""
+        size = len(self._steps)
+        widths, starts_s, ends_s = np.array(self._taken).T
+        ends = np.isfinite(ends_s)
+        moments_s = np.concatenate([self._steps, np.maximum(starts_s, self._steps[0]), ends_s[ends]])
+        changes = np.concatenate([np.diff(self._free[:size], prepend=0.0), -widths, widths[ends]])
+        times_s, step = np.unique(moments_s, return_inverse=True)
+        self._free = np.bincount(step, weights=changes).cumsum()
+        self._steps = times_s.tolist()
+        self._taken = []
 
     def give(self, width: float, start_s: float, end_s: float) -> None:
         """Undo a `take`, or a part of its time."""
@@ -92,7 +129,8 @@ class Timeline:
 
     def steps(self, start_s: float, end_s: float) -> list[tuple[float, float, float]]:
         """(start, end, how many are free) of each step between two moments."""
-        spans = zip(self._times, [*self._times[1:], math.inf], self._free[: len(self._times)], strict=True)
+        times = self._times
+        spans = zip(times, [*times[1:], math.inf], self._free[: len(times)], strict=True)
         found = ((max(first_s, start_s), min(last_s, end_s), float(free)) for first_s, last_s, free in spans)
         return [step for step in found if step[0] < step[1]]
 
@@ -102,19 +140,24 @@ class Timeline:
 
     def ready(self, most: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """[w]: since when at least w things are free for good, for w from 0 to `most`; infinite: never."""
-        free = self._free[: len(self._times)]
-        for_good = np.minimum.accumulate(free[::-1])[::-1]
+        times = self._times
+        for_good = np.minimum.accumulate(self._free[: len(times)][::-1])[::-1]
         steps = for_good.searchsorted(np.arange(most + 1))
-        return np.append(self._times, np.inf)[steps]
+        return np.append(times, np.inf)[steps]
 
     def stays_free(self, width: float, for_s: float) -> bool:
         """Whether `width` are free now, and for so long."""
-        steps = bisect_left(self._times, self._times[0] + for_s)
-        return self.free_now >= width and bool((self._free[1:steps] >= width).all())
+        if self.free_now < width or for_s <= 0:
+            return self.free_now >= width
+        times = self._times
+        if not self._least:
+            self._least = np.minimum.accumulate(self._free[1 : len(times)]).tolist()
+        steps = bisect_left(times, times[0] + for_s)
+        return steps < 2 or self._least[steps - 2] >= width
 
     def _step(self, time_s: float) -> int:
         """Index of the step that starts at `time_s`; made if there is none."""
-        times, size = self._times, len(self._times)
+        times, size = self._steps, len(self._steps)
         if time_s <= times[0]:
             return 0
         index = bisect_left(times, time_s)
@@ -144,8 +187,10 @@ class Brief:
 
     def stays_free(self, width: float, for_s: float) -> bool:
         """See `Timeline.stays_free`."""
+        if self.free_now < width:
+            return False
         steps = bisect_left(self._times, self._times[0] + for_s)
-        return self.free_now >= width and all(free >= width for free in self._free[1:steps])
+        return all(free >= width for free in self._free[1:steps])
 
     @property
     def at_last(self) -> float:
@@ -218,73 +263,3 @@ class Brief:
             times.insert(index, time_s)
             self._free.insert(index, self._free[index - 1])
         return index
-
-
-class Load:
-    """What is planned for, as a sum: it is entered often, and asked as often at most."""
-
-    __slots__ = (
-        "_above_until_s", "_all_now", "_below", "_end_s", "_entered_s", "_now_s", "_size", "_start_s", "_width",
-    )  # fmt: skip
-
-    def __init__(self, now_s: float) -> None:
-        """Nothing is planned."""
-        self._now_s = now_s
-        self._width, self._start_s, self._end_s = np.empty((3, _FIRST_SIZE))
-        self._size = 0
-        self._all_now = True
-        """Nothing was entered for later."""
-        self._above_until_s: dict[float, float] = {}
-        """Share -> moment until which more than that is held; see `is_above`."""
-        self._entered_s = 0.0
-        """Device seconds of all entries that end."""
-        self._below: dict[tuple[float, int], tuple[float, float]] = {}
-        """(share, doublings of the time until a moment) -> (moment from which less is held, `_entered_s` below
-        which that is certain)."""
-
-    def take(self, width: float, start_s: float, end_s: float) -> None:
-        """Enter `width` from `start_s` to `end_s`."""
-        place = self._size
-        if place == len(self._width):
-            rows = np.stack([self._width, self._start_s, self._end_s])
-            self._width, self._start_s, self._end_s = np.concatenate([rows, np.empty_like(rows)], axis=1)
-        self._width[place] = width
-        self._start_s[place] = max(start_s, self._now_s)
-        self._end_s[place] = end_s
-        self._size = place + 1
-        self._all_now = self._all_now and start_s <= self._now_s
-        if math.isinf(end_s):
-            self._below.clear()
-        else:
-            self._entered_s += width * (end_s - self._start_s[place])
-
-    def is_above(self, limit: float, total: float, until_s: float) -> bool:
-        """Whether `used_share` is more than a limit, below 1.
-
-        What starts now only becomes less with time, and entries only become more: a share that was above the limit
-        until some moment stays above it until all earlier ones, and one that was below it until all later ones, as long
-        as no more is entered than was missing.
-        """
-        if until_s <= self._above_until_s.get(limit, -math.inf) or math.isinf(until_s):
-            return True
-        key = (limit, math.frexp(until_s - self._now_s)[1])
-        since_s, most_s = self._below.get(key, (math.inf, 0.0))
-        if since_s <= until_s and self._entered_s < most_s:
-            return False
-        share = self.used_share(total, until_s)
-        if self._all_now and share > limit * (1.0 + _EPSILON):
-            self._above_until_s[limit] = until_s
-        elif self._all_now and share < limit * (1.0 - _EPSILON):
-            missing_s = (limit * (1.0 - _EPSILON) - share) * total * (until_s - self._now_s)
-            self._below[key] = (until_s, self._entered_s + missing_s)
-        return share > limit
-
-    def used_share(self, total: float, until_s: float) -> float:
-        """Share of `total` that is held from now to `until_s`."""
-        span_s = until_s - self._now_s
-        if span_s <= 0 or total <= 0 or math.isinf(until_s):
-            return 1.0
-        held_s = np.minimum(self._end_s[: self._size], until_s)
-        held_s -= self._start_s[: self._size]
-        np.maximum(held_s, 0.0, out=held_s)
-        return float(self._width[: self._size] @ held_s) / (total * span_s)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -206,7 +206,7 @@ class Ways:
             enough.setdefault(option.key, option.count)
         return [option for option in by_end if option.count <= enough[option.key]]
 
-    def by_energy(self, stay: float, *, by_s: float = math.inf, now_s: float = 0.0) -> Sequence[tuple[Option, float]]:
+    def by_energy(self, stay: float, *, by_s: float = math.inf, now_s: float = 0.0) -> Iterator[tuple[Option, float]]:
         """(option, its seconds) of those that are done by then if they start now: those with the least modelled energy
         of the rest of the run first, the cost of changing over included.
 
@@ -214,15 +214,14 @@ class Ways:
         hardly anything then, and a start that takes longer than usual could not be made up for any more.
         """
         options, seconds = self.options, self.seconds
-        order = [number for number, run_s in enumerate(seconds) if by_s - run_s >= now_s]
-        if len(order) > 1:
-            joules = {number: self._watts[number] * self._even[number] for number in order}
-            order.sort(key=joules.__getitem__)
-            held = self._held_at
-            if held is not None and held in joules and self._is_ending(held, stay):
-                order.remove(held)
-                order.insert(0, held)
-        return [(options[number], seconds[number]) for number in order]
+        each = enumerate(zip(self._watts, self._even, seconds, strict=True))
+        order = [(power_w * run_s, number) for number, (power_w, run_s, left_s) in each if by_s - left_s >= now_s]
+        order.sort()
+        held = self._held_at
+        if held is not None and self._is_ending(held, stay):
+            order.sort(key=lambda pair: pair[1] != held)
+        for _, number in order:
+            yield options[number], seconds[number]
 
     def _is_ending(self, number: int, stay: float) -> bool:
         """Whether the rest of the run is too short to change the option that it holds."""

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.policies.timeline import Brief, Load, Timeline
+from scheduler.policies.load import Load
+from scheduler.policies.timeline import Brief, Timeline
 
 END = 40
 TAKES = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 30), st.integers(1, 12)), max_size=12)
@@ -100,11 +101,17 @@ def test_nothing_starts_after_the_latest_start():
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.tuples(TAKES, st.integers(1, 40)), min_size=1, max_size=6), st.sampled_from([0.1, 0.5]))
-def test_a_share_is_above_a_limit_whenever_the_sum_says_so(rounds, limit):
-    load = Load(0.0)
-    for takes, until_s in rounds:
-        for taken, start_s, length in takes:
-            load.take(taken, start_s - 25.0, start_s + length)
-        for moment_s in (until_s, until_s / 2, 1.2 * until_s, 1.7 * until_s, 3.0 * until_s, math.inf):
-            assert load.is_above(limit, 60, moment_s) == (load.used_share(60, moment_s) > limit)
+@given(TAKES, st.sets(st.integers(0, 11)))
+def test_it_is_the_same_whether_takes_are_counted_together_or_one_by_one(takes, asked):
+    patient, curious = Timeline(0.0, 6), Timeline(0.0, 6)
+    for number, (taken, start_s, length) in enumerate(takes):
+        end_s = math.inf if length == 12 else float(start_s + length)
+        for line in (patient, curious):
+            line.take(taken, float(start_s), end_s)
+        if number in asked:
+            assert curious.at_last <= 6
+        assert curious.free_now == patient.free_now
+    for for_s in (0.0, 5.0, 50.0):
+        assert patient.stays_free(3, for_s) == all(free >= 3 for *_, free in curious.steps(0.0, max(for_s, 1.0)))
+    assert patient.steps(0.0, math.inf) == curious.steps(0.0, math.inf)
+    assert patient.floor == curious.floor == min(free for *_, free in curious.steps(0.0, math.inf))
