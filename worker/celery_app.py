@@ -97,7 +97,9 @@ def _start_heartbeat(**_: Any) -> None:
 @worker_shutdown.connect
 def _leave(**_: Any) -> None:
     from worker import agent, heartbeat
+    from worker.readers.pool import readers
 
+    readers().close()
     if ends_runs():
         heartbeat.heartbeat().leave()
         agent.stop_all()

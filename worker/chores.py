@@ -7,12 +7,13 @@ import threading
 import time
 from collections.abc import Callable
 
+from worker.readers.pool import keep
 from worker.scratch import tidy
 from worker.transfer.ahead import ahead
 from worker.transfer.scrub import scrub
 from worker.transfer.settling import settle
 
-CHORES = (tidy, scrub, ahead, settle)
+CHORES = (tidy, scrub, ahead, settle, keep)
 AGAIN_S = 60.0
 _log = logging.getLogger(__name__)
 

@@ -35,12 +35,15 @@ from worker.programs import (
     MEMORY_BYTES,
     ProgramCall,
     ProgramProblem,
+    Ready,
     last_words,
     module_argv,
     program_run,
     with_limit,
 )
 from worker.quiet import Surveys
+from worker.readers.pool import readers
+from worker.readers.reader import Reading
 from worker.sandbox import Completed
 
 INSPECT_S = 60.0
@@ -66,14 +69,23 @@ def inspect(request: dict[str, Any]) -> dict[str, Any]:
     """What one training step of the program does. Never raises for a fault of the request or the program."""
     answer: dict[str, Any] = {"ok": False, "workload": None, "problem": None, "parameters": None}
     try:
-        arguments = [*folders(request), *_option("--batch", request.get("batch_size"))]
+        batch = _option("--batch", request.get("batch_size"))
+        arguments = [*folders(request), *batch]
         call = _program_call(request, "inspect", module_argv("worker.runtime.inspection.trace", *arguments))
         call = replace(call, large_hint=_LARGE_HINT)
-        body = last_answer(program_run(call))
+        body = last_answer(program_run(call, ready=_ready(request, batch)))
         answer |= {key: body.get(key) for key in INSPECTED} | {"problem": with_limit(body.get("problem"), call)}
     except ProgramProblem as problem:
         answer["problem"] = {**problem.to_dict(), "hint": _inspect_hint(problem)}
     return {**answer, "request_id": request["request_id"], "program_sha256": program_sha256(request)}
+
+
+def _ready(request: dict[str, Any], options: list[str]) -> Ready | None:
+    """Has it read by a process that has loaded all it takes, if one waits."""
+    if not request.get("dataset_dir"):
+        return None
+    reading = Reading(program_folder(request), Path(request["dataset_dir"]).resolve(), tuple(options))
+    return lambda call, called_off: readers().read(call, reading, called_off)
 
 
 def _inspect_hint(problem: ProgramProblem) -> str:
@@ -92,7 +104,8 @@ def measure(request: dict[str, Any], send: Send) -> None:
             problem = ProgramProblem("The time for measuring has run out.", "Ask for this point again.", "time_limit")
             send({"request_id": one["request_id"], "ok": False, "problem": problem.to_dict()})
             continue
-        send(measure_one({**one, "budget_s": max(1.0, left_s)}))
+        with readers().held():
+            send(measure_one({**one, "budget_s": max(1.0, left_s)}))
 
 
 def measure_one(request: dict[str, Any]) -> dict[str, Any]:

@@ -7,13 +7,13 @@ import logging
 import queue as queue_module
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from worker.devices import gpus_at
+from worker.devices import Gpu, gpus_at
 from worker.events import FailureCode
 from worker.plan import EXIT_REPORTED, START_WEIGHTS, RunPaths
 from worker.sandbox import Completed, SandboxError, SandboxLimits, SandboxTooWeak, python_environment, run_sandboxed
@@ -45,6 +45,10 @@ module.main()
 _log = logging.getLogger(__name__)
 _called_off: set[str] = set()
 """Names of runs that nobody waits for any more."""
+
+
+Ready = Callable[["ProgramCall", Callable[[], bool]], Completed | None]
+"""Given a call and whether it is called off, runs it; None where it did not begin."""
 
 
 class ProgramQueue:
@@ -218,11 +222,20 @@ def program_call_off(name: str) -> None:
     _called_off.add(name)
 
 
-def program_run(call: ProgramCall, on_line: Callable[[str], None] | None = None) -> Completed:
+def program_run(
+    call: ProgramCall, on_line: Callable[[str], None] | None = None, ready: Ready | None = None
+) -> Completed:
     """Run in the sandbox. Raises `ProgramProblem` where it could not be run, took too long or too much memory, or was
-    called off."""
+    called off.
+
+    `ready`: runs it in one that stands ready, if any does.
+    """
     try:
-        done = None if call.name in _called_off else _sandboxed(call, on_line)
+        done = None
+        if ready is not None and call.name not in _called_off:
+            done = ready(call, lambda: call.name in _called_off)
+        if done is None and call.name not in _called_off:
+            done = _sandboxed(call, on_line)
         if done is None or call.name in _called_off:
             raise ProgramProblem("Nobody is waiting for it any more.", "Ask again.", "called_off")
     finally:
@@ -248,26 +261,34 @@ def _memory_problem(call: ProgramCall) -> ProgramProblem:
 
 
 def _sandboxed(call: ProgramCall, on_line: Callable[[str], None] | None) -> Completed:
-    threads = str(call.threads)
     try:
         gpus = gpus_at(call.gpus)
-        environment = python_environment(
-            OMP_NUM_THREADS=threads, MKL_NUM_THREADS=threads, DLH_THREADS=threads,
-            CUDA_VISIBLE_DEVICES=",".join(gpu.uuid for gpu in gpus),
-            **({"DLH_WEIGHTS": str(call.weights)} if call.weights else {}),
-        )  # fmt: skip
         readonly = (*call.readonly, call.weights.parent) if call.weights else call.readonly
         return run_sandboxed(
             list(call.argv), name=call.name, workdir=call.workdir, packages=("worker",), writable=call.writable,
-            readonly=readonly, limits=SandboxLimits(memory_bytes=call.memory_bytes, file_bytes=FILE_BYTES),
-            environment=environment, minimum_level=call.minimum_level, timeout_s=call.timeout_s,
-            gpus=tuple(gpu.minor for gpu in gpus), loopback=call.loopback, on_line=on_line,
-            called_off=lambda: call.name in _called_off,
+            readonly=readonly, limits=sandbox_limits(call), environment=python_surroundings(call, gpus),
+            minimum_level=call.minimum_level, timeout_s=call.timeout_s, gpus=tuple(gpu.minor for gpu in gpus),
+            loopback=call.loopback, on_line=on_line, called_off=lambda: call.name in _called_off,
         )  # fmt: skip
     except SandboxTooWeak as error:
         raise ProgramProblem(str(error), "Use a node with a stronger sandbox.", "sandbox_too_weak") from error
     except (SandboxError, OSError) as error:
         raise ProgramProblem(f"The node could not run the program: {error}", "Try again.", "start_failed") from error
+
+
+def sandbox_limits(call: ProgramCall) -> SandboxLimits:
+    """What it may take."""
+    return SandboxLimits(memory_bytes=call.memory_bytes, file_bytes=FILE_BYTES)
+
+
+def python_surroundings(call: ProgramCall, gpus: Sequence[Gpu] = ()) -> dict[str, str]:
+    """Its environment; `gpus`: those of the call."""
+    threads = str(call.threads)
+    return python_environment(
+        OMP_NUM_THREADS=threads, MKL_NUM_THREADS=threads, DLH_THREADS=threads,
+        CUDA_VISIBLE_DEVICES=",".join(gpu.uuid for gpu in gpus),
+        **({"DLH_WEIGHTS": str(call.weights)} if call.weights else {}),
+    )  # fmt: skip
 
 
 def last_words(done: Completed) -> str:

@@ -31,13 +31,19 @@ ten times as long as the request, and tests ask ten times a second."""
 
 
 def clean_environment(home: Path, **more: str) -> dict[str, str]:
-    """This process's environment without any setting of ours, in another home (and its database, on PostgreSQL)."""
+    """This process's environment without any setting of ours, in another home (and its database, on PostgreSQL).
+
+    No reader of programs waits: to start one takes seconds of the processor, of each agent.
+    """
     kept = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith("DLH_") and name not in {"REDIS_URL", "DJANGO_SETTINGS_MODULE"}
     }
-    own = {"DLH_HOME": str(home), "OMP_NUM_THREADS": "1", "XDG_CONFIG_HOME": str(home / "config"), **database_of(home)}
+    own = {
+        "DLH_HOME": str(home), "OMP_NUM_THREADS": "1", "XDG_CONFIG_HOME": str(home / "config"), "DLH_READERS": "0",
+        **database_of(home),
+    }  # fmt: skip
     return {**kept, **own, **more}
 
 

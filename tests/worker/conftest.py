@@ -36,6 +36,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broker_url: str) -> Pa
     monkeypatch.setenv("DLH_HOME", str(tmp_path / "var"))
     monkeypatch.setenv("DLH_REDIS_URL", broker_url)
     monkeypatch.setenv("DLH_NODE_NAME", NODE)
+    monkeypatch.setenv("DLH_READERS", "0")  # tests/worker/readers alone has some
     return tmp_path / "var"
 
 

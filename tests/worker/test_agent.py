@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import redis
 from celery import Celery
@@ -130,6 +132,38 @@ def test_a_node_in_a_container_ends_its_runs_and_says_so_before_it_goes(
     assert "shut down" in ended["failure"]["message"]
     assert job.kinds()[-1] == "exited" and not job.processes() and not registry.entries()
     assert node.sent_to_control("control.node_leave") == [NODE]
+
+
+def test_a_reader_that_waits_ends_with_its_agent_even_a_killed_one(
+    node: Node, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slots = home / "run" / "readers" / NODE
+    node.kill()
+    monkeypatch.setenv("DLH_READERS", "1")
+    node.start()
+    (killed,) = wait_for(lambda: slots.is_dir() and list(slots.iterdir()))
+    wait_for(lambda: inside(killed))
+    node.kill()
+    wait_for(lambda: not inside(killed))
+    node.start()
+    (stopped,) = wait_for(lambda: set(slots.iterdir()) - {killed})
+    assert not killed.exists()
+    wait_for(lambda: inside(stopped))
+    assert node.process
+    node.process.terminate()
+    assert node.process.wait(60) == 0
+    wait_for(lambda: not inside(stopped))
+    assert not list(slots.iterdir())
+
+
+def inside(slot: Path) -> list[psutil.Process]:
+    """Processes of the sandbox that has this folder."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if any(str(slot) in word for word in process.cmdline()):
+                found.append(process)
+    return found
 
 
 def test_purge_ends_and_forgets(node: Node, job: JobFixture) -> None:

@@ -23,6 +23,7 @@ from worker.sandbox.run import (
     remove_leftovers,
     run_sandboxed,
     start,
+    to_its_end,
 )
 
 __all__ = [
@@ -46,4 +47,5 @@ __all__ = [
     "remove_leftovers",
     "run_sandboxed",
     "start",
+    "to_its_end",
 ]

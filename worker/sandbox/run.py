@@ -262,15 +262,16 @@ def run_sandboxed(  # noqa: PLR0913 - keywords only; each is a thing a caller mu
         environment=environment if environment is not None else python_environment(), gpus=gpus, loopback=loopback,
     )  # fmt: skip
     process = start(spec, at_level=at_level, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    return _to_its_end(process, timeout_s, on_line, called_off)
+    return to_its_end(process, timeout_s, on_line, called_off)
 
 
-def _to_its_end(
+def to_its_end(
     process: SandboxProcess,
     timeout_s: float,
     on_line: Callable[[str], None] | None,
     called_off: Callable[[], bool],
 ) -> Completed:
+    """Wait for one that was started with its output in pipes, end it in time, close it, and tell how it ended."""
     timed_out, end_s = False, time.monotonic() + timeout_s
     try:
         assert process.popen.stdout and process.popen.stderr  # noqa: S101 - PIPE was asked for
