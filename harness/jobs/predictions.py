@@ -289,11 +289,12 @@ def program_check(*, user: User, job: Job) -> str:
     """
     require(user, job.project, Role.MEMBER)
     trial_count(user)
-    program_syntax_check(programs.program_of(_paths(job)).files)
+    program = programs.program_of(_paths(job))
+    program_syntax_check(program.files)
     check_id = f"{job.pk}-{new_id()}"
     request = {"check_id": check_id, **node_request(job), "weights_dir": job.weights_dir}
     node = answering_node(job, trains=True)
-    check_asked(check_id, node)
+    check_asked(check_id, node, program.sha256)
     task_send_on_commit("node.check", [request], queue=node_queue(node), expires_s=ANSWER_LIMIT_S)
     return check_id
 
@@ -301,7 +302,7 @@ def program_check(*, user: User, job: Job) -> str:
 def check_done(report: dict[str, Any]) -> None:
     """Take in a node's answer to `program_check`; an answer that comes twice counts once."""
     check_id = str(report.get("check_id", ""))
-    check_ended(check_id)
+    asked = check_ended(check_id)
     job = Job.objects.filter(pk=check_id.partition("-")[0]).first()
     if job is None or JobEvent.objects.filter(job=job, kind="program", data__check_id=check_id).exists():
         return
@@ -314,4 +315,5 @@ def check_done(report: dict[str, Any]) -> None:
     keep = ("check_id", "ok", "problem", "parameters", "output_shape")
     notes = report.get("notes") if isinstance(report.get("notes"), list) else []
     told = {key: report.get(key) for key in keep} | {"notes": [str(note) for note in notes or ()]}
+    told["program_sha256"] = asked.program_sha256 if asked else ""
     job_note(job, "program", message, data=told)

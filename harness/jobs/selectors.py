@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Count, Min, Q, QuerySet
@@ -86,6 +87,7 @@ __all__ = [
     "prediction_output_get",
     "prediction_own_open",
     "program_check_get",
+    "program_check_last",
     "program_diff",
     "program_files",
     "program_zip",
@@ -180,6 +182,13 @@ def prediction_list(*, user: User, job: Job) -> QuerySet[Prediction]:
 
 
 def program_check_get(job: Job, check_id: str) -> dict[str, Any] | None:
-    """A node's answer to `program_check`: check_id, ok, problem, parameters, output_shape, notes; None until then."""
+    """A node's answer to `program_check`: check_id, ok, problem, parameters, output_shape, notes, program_sha256 (of
+    the program that was tried, empty where that is not known); None until then."""
     event = JobEvent.objects.filter(job=job, kind="program", data__check_id=check_id).first()
     return dict(event.data) if event else None
+
+
+def program_check_last(job: Job) -> tuple[dict[str, Any], datetime] | None:
+    """The newest answer to `program_check`, and since when it is there."""
+    event = JobEvent.objects.filter(job=job, kind="program", data__has_key="check_id").order_by("-pk").first()
+    return (dict(event.data), event.at) if event else None

@@ -34,7 +34,7 @@ from harness.jobs.queueing import job_reserved_until
 from harness.jobs.starts import start_times
 from harness.rates import submitting
 from harness.rates.selectors import job_rate, rate_test_first
-from worker.states import JobState
+from worker.states import HOLDS_DEVICES, JobState
 
 router = Router()
 CHECK_ID_LENGTH_MAX = 2 * ID_LENGTH + 1
@@ -54,6 +54,7 @@ def _out(job: Job) -> dict[str, Any]:
     progress = job.step / job.steps_total if job.steps_total else 0.0
     return {
         **{name: getattr(job, name) for name in _OUT},
+        "samples_per_s": job.samples_per_s if JobState(job.state) in HOLDS_DEVICES else None,
         "project": job.project.slug,
         "owner": job.owner.username,
         "dataset": DatasetRef(id=job.dataset_id, name=job.dataset.name),

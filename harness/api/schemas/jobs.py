@@ -140,14 +140,17 @@ class JobOut(Schema):
     epoch: float
     epochs: int
     progress: float = Field(description="0-1, from the steps; 1 of a job that has succeeded.")
-    samples_per_s: float | None
+    samples_per_s: float | None = Field(description="Rows per second over all ranks, while it has devices.")
     eta_s: float | None = Field(description="Seconds left of a job that has devices: until `expected_finish_at`.")
     idle_s: float | None = Field(description="Seconds without progress, once they are many times what a step takes.")
     phase: str
     metric_name: str
     metric_best: float | None = Field(description="Best value on the validation part.")
     metric_test: float | None
-    last_values: dict[str, float | None]
+    last_values: dict[str, float | None] = Field(
+        description="The newest value of each metric. `rankN/...` are of the ranks that are there; of a job without "
+        "devices of those that were there when it last ran."
+    )
     restarts: int
     sandbox_level: int | None
     created_at: datetime

@@ -30,6 +30,10 @@ class CheckOut(Schema):
     parameters: int | None = None
     output_shape: list[int] | None = None
     notes: list[str] = Field([], description="What a person should know of the model's outputs, in sentences.")
+    program_sha256: str = Field(
+        "",
+        description="Of the program that was tried, as `program_sha256` of the job; empty where that is not known.",
+    )
 
 
 class FileIn(Strict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -39,6 +40,8 @@ _STATE_HELP = (
 )
 _FAMILY_HELP = "Model family: mlp, resmlp, ft_transformer, cnn, resnet, convnext, or own for a person's model.py."
 _COLUMN_HELP = "Shown beside the name, such as state, energy_j, metric:val/loss, spec:training.epochs; may be repeated."
+_RANK_KEY = re.compile(r"rank\d+/")
+_HAS_RANKS = frozenset({"placed", "running", "pausing", "cancelling"})
 _GROUP_HELP = "Groups instead of jobs: by dataset, model, task, owner, project, state, tag, or a field of the spec."
 _OF_HELP = "Of what groups have mean, spread and best: test, time, energy, speed, metric:KEY; else the best score."
 jobs_app = typer.Typer(
@@ -123,7 +126,8 @@ def _show(job: Json, kept: list[Json], history: list[Json], url: str) -> None:
     names = ("id", "name", "project", "owner", "state", "waiting_text", "task", "family", "notes")
     told = {**job, "waiting_text": local_words(job["waiting_text"])}
     failure = job["failure"] or {}
-    metrics = ", ".join(f"{key} {number(value)}" for key, value in job["last_values"].items())
+    of_ranks = {key: value for key, value in job["last_values"].items() if _RANK_KEY.match(key)}
+    metrics = _values({key: value for key, value in job["last_values"].items() if key not in of_ranks})
     pairs_print(
         [
             *((name.replace("_", " ").capitalize(), told[name]) for name in names),
@@ -138,6 +142,7 @@ def _show(job: Json, kept: list[Json], history: list[Json], url: str) -> None:
             ("Promised", _promised(job)),
             ("Warning", local_words(job["warning"])),
             ("Newest values", metrics),
+            ("Ranks" if job["state"] in _HAS_RANKS else "Ranks, when it last ran", _values(of_ranks)),
             (f"Best {job['metric_name']}", number(job["metric_best"])),
             (f"Test {job['metric_name']}", number(job["metric_test"])),
             ("Checkpoints", ", ".join(f"{item['name']}{' (best)' if item['best'] else ''}" for item in kept)),
@@ -155,6 +160,10 @@ def _show(job: Json, kept: list[Json], history: list[Json], url: str) -> None:
             ("Page", url),
         ]
     )
+
+
+def _values(values: Json) -> str:
+    return ", ".join(f"{key} {number(value)}" for key, value in values.items())
 
 
 def _told_by_run(job: Json, history: list[Json]) -> str:

@@ -109,7 +109,7 @@ def _note(job: Json) -> str:
     for key in ("train/loss", "val/loss", f"val/{job['metric_name']}"):
         if (value := job["last_values"].get(key)) is not None:
             parts.append(f"{key} {number(value)}")
-    if job["samples_per_s"]:
+    if job["samples_per_s"] and job["state"] in _MOVING:
         parts.append(f"{number(job['samples_per_s'], 3)} rows/s")
     if told := idle_words(job):
         parts.append(told)

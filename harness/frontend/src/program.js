@@ -3,6 +3,11 @@ import { el } from "./dom.js";
 import { Editor } from "./editor.js";
 import { csrfToken } from "./net.js";
 
+async function shown(id, address) {
+  const answer = await fetch(address, { headers: { "HX-Request": "true" } });
+  if (answer.ok) document.getElementById(id).innerHTML = await answer.text();
+}
+
 export function mount(root) {
   const state = root.querySelector("[data-save-state]");
   const button = root.querySelector("[data-save-button]");
@@ -44,9 +49,9 @@ export function mount(root) {
     if (answer.file_edited) link.append(el("span", { class: "mark" }, "edited"));
     root.querySelector("[data-put-back]").hidden = !answer.file_edited;
     editor.mark([]);
-    document.getElementById("diff").innerHTML = await (
-      await fetch(root.dataset.diff, { headers: { "HX-Request": "true" } })
-    ).text();
+    await shown("diff", root.dataset.diff);
+    const checked = document.querySelector("#check [data-checked]")?.dataset.checked;
+    if (checked) await shown("check", checked); // of another state of the program now
   }
 
   const editor = new Editor(root.querySelector("[data-editor]"), {

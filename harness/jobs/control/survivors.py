@@ -14,6 +14,7 @@ from django.utils import timezone
 from harness.broker import publish_pool, task_send_on_commit
 from harness.jobs.control.clock import moment_within
 from harness.jobs.control.parts import first_lost_at, left_nodes, nodes_of, ranks_on
+from harness.jobs.control.telemetry import ranks_forget
 from harness.jobs.control.usage import uses_write
 from harness.jobs.control.width_request import WidthRequest, width_of, width_request_read
 from harness.jobs.models import Allocation, Job, JobAttempt
@@ -48,6 +49,7 @@ def node_leave(attempt: JobAttempt, end: NodeEnd) -> bool:
         attempt.width = request.to_dict()
         attempt.option = asdict(_option_left(option, held.count())) if option else row.option
         JobAttempt.objects.filter(pk=row.pk).update(width=attempt.width, option=attempt.option)
+        ranks_forget(job, slots)
         told = {"ranks": len(slots), "most": row.world_size, "changes": changes}
         text = f"Continues with {len(slots)} of {row.world_size} ranks: the node {node} was lost."
         job_note(job, "note", text, data={"step": job.step, "width": told})

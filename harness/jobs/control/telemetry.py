@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
@@ -27,6 +28,8 @@ from worker.merit import larger_is_better
 from worker.states import JobState
 from worker.watchdog import made_a_step
 
+RANK_KEY = re.compile(r"rank(\d+)/")
+"""What a value of a single rank begins with."""
 KINDS = frozenset({EventKind.PROGRESS, EventKind.METRIC, EventKind.SAMPLE})
 KEYS_PER_EVENT_MAX = 500
 KEYS_PER_JOB_MAX = 1000
@@ -126,15 +129,15 @@ def has_moved(events: Iterable[Event]) -> bool:
 
 def progress_of(attempt: JobAttempt, events: Sequence[Event]) -> dict[str, Any]:
     """Fields of the job by the newest PROGRESS."""
-    data = events[-1].data
+    data, is_over = events[-1].data, bool(attempt.ended_at or attempt.released_at)
     return {
         "step": count_of(data.get("step")),
         "steps_total": count_of(data.get("steps_total")),
         "epoch": number_of(data.get("epoch")) or 0.0,
         "epochs": count_of(data.get("epochs")),
-        # What is heard after the end of the attempt says nothing of now.
-        "samples_per_s": None if attempt.ended_at else number_of(data.get("samples_per_s")),
-        "eta_s": None if attempt.ended_at else _span_s(data.get("eta_s")),
+        # What is heard after the end of its ranks says nothing of now.
+        "samples_per_s": None if is_over else number_of(data.get("samples_per_s")),
+        "eta_s": None if is_over else _span_s(data.get("eta_s")),
         "phase": str(data.get("phase") or "")[:40],
     }
 
@@ -183,6 +186,16 @@ def history_cut(job: Job, after_step: int) -> None:
     best = known.aggregate(best=Max("value") if larger_is_better(job.metric_name) else Min("value"))["best"]
     job.last_values, job.metric_best, job.points_told = last, best, points.count()
     Job.objects.filter(pk=job.pk).update(last_values=last, metric_best=best, points_told=job.points_told)
+
+
+def ranks_forget(job: Job, stay: Collection[int] = ()) -> None:
+    """Let go of the last values of ranks that are no longer there; their curves stay."""
+    kept = {
+        key: value for key, value in job.last_values.items() if not (of := RANK_KEY.match(key)) or int(of[1]) in stay
+    }
+    if len(kept) < len(job.last_values):
+        job.last_values = kept
+        Job.objects.filter(pk=job.pk).update(last_values=kept)
 
 
 def _metric_key(job: Job) -> str:

@@ -22,6 +22,7 @@ from harness.jobs.control.disk import OnDisk, disk_read
 from harness.jobs.control.expectations import expectations_write
 from harness.jobs.control.losses import placed_words
 from harness.jobs.control.plans import device_ranks, plan_make
+from harness.jobs.control.telemetry import ranks_forget
 from harness.jobs.control.views import Facts, facts_read
 from harness.jobs.control.widths import Answer, width_change
 from harness.jobs.failures import failure_of
@@ -218,6 +219,7 @@ def _claim(
         return None
     if plan.note:
         job_note(job, "note", plan.note)
+    ranks_forget(job)  # those of the attempt before
     attempt = JobAttempt.objects.create(
         job=job, number=token, plan=plan.to_dict(), world_size=plan.world_size, option=asdict(option)
     )

@@ -21,6 +21,7 @@ from django.utils import timezone
 
 from harness.broker import publish_pool, task_send, task_send_on_commit
 from harness.jobs.control.parts import is_spread, nodes_of
+from harness.jobs.control.telemetry import ranks_forget
 from harness.jobs.control.usage import uses_write
 from harness.jobs.control.width_request import WidthRequest, width_of, width_request_read
 from harness.jobs.models import Allocation, Job, JobAttempt
@@ -156,6 +157,7 @@ def _settle(job: Job, attempt: JobAttempt, request: WidthRequest, ranks: int, st
     done = replace(request, done=True, changes=request.changes + 1)
     JobAttempt.objects.filter(pk=attempt.pk).update(width=done.to_dict())
     most = attempt.run_plan.most
+    ranks_forget(job, request.slots if is_spread(attempt) else range(ranks))  # on one node they count from 0 again
     words = f"{ranks} ranks again" if ranks == most else f"Continues with {ranks} of {most} ranks"
     told = {"ranks": ranks, "most": most, "changes": done.changes}
     job_note(job, "note", words + request.why, data={"step": step, "width": told})

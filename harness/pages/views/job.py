@@ -28,6 +28,7 @@ from harness.jobs.selectors import (
     queue_position,
 )
 from harness.jobs.services import job_clone, job_delete, job_restore, job_resume, job_update
+from harness.pages.check_view import check_last
 from harness.pages.job_view import (
     curves_source,
     first_error_line,
@@ -148,7 +149,7 @@ def _program(request: HttpRequest, job: Job) -> dict[str, Any]:
         **rates_context(job),
     }
     if job.state == JobState.DRAFT and not job.deleted_at:
-        context["summary"] = submit_summary(job, pool_overview())
+        context |= {"summary": submit_summary(job, pool_overview()), "check": check_last(job)}
     return context
 
 

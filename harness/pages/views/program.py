@@ -10,10 +10,10 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from harness.errors import Conflict, HarnessError, Invalid
-from harness.jobs.check_queue import KEEP_S, check_waits_for
 from harness.jobs.programs import text_sha256
-from harness.jobs.selectors import job_get, program_check_get, program_diff, program_files
+from harness.jobs.selectors import job_get, program_diff, program_files
 from harness.jobs.services import job_spec_update, program_check, program_file_write, program_reset
+from harness.pages.check_view import check_context
 from harness.pages.views.job import spec_refused
 from harness.pages.web import change, number_read, page, person, show
 
@@ -71,22 +71,16 @@ def program_try(request: HttpRequest, job_id: str) -> HttpResponseBase:
     """Have a node try the program; answers with the fragment that waits for the result."""
     user = person(request)
     job = job_get(user=user, job_id=job_id)
-    context = {"job": job, "check_id": program_check(user=user, job=job), "answer": None, "asked_s": int(time.time())}
-    return show(request, "jobs/check.html", context)
+    check_id = program_check(user=user, job=job)
+    return show(request, "jobs/check.html", {"job": job, "check": check_context(job, check_id, int(time.time()))})
 
 
 @page("GET", "HEAD")
 def program_try_result(request: HttpRequest, job_id: str, check_id: str) -> HttpResponseBase:
     """The node's answer, or the same waiting fragment."""
     job = job_get(user=person(request), job_id=job_id)
-    answer = program_check_get(job, check_id)
-    waits_for = check_waits_for(job, check_id) if answer is None else ""
-    now_s = int(time.time())
     asked_s = number_read(request.GET.get("asked", ""), digits_max=11)
-    asked_s = now_s if asked_s is None else asked_s
-    late_s = KEEP_S if answer is None and now_s > asked_s + KEEP_S else 0
-    context = {"job": job, "check_id": check_id, "answer": answer, "waits_for": waits_for, "asked_s": asked_s}
-    return show(request, "jobs/check.html", context | {"late_s": late_s})
+    return show(request, "jobs/check.html", {"job": job, "check": check_context(job, check_id, asked_s)})
 
 
 @page("POST")

@@ -57,6 +57,18 @@ def test_what_is_left_of_a_run_ends_at_its_expected_finish(dlh: Dlh, job: Any) -
     assert "Left 2 h" in words and f"Expected finish {when(body['expected_finish_at'])} (" in words
 
 
+def test_speeds_of_a_job_that_does_not_run_are_told_as_those_of_when_it_ran(dlh: Dlh, job: Any) -> None:
+    values = {"val/accuracy": 0.75, "rank0/samples_per_s": 812.0}
+    Job.objects.filter(pk=job.pk).update(state="running", last_values=values, samples_per_s=812.0)
+    told = " ".join(dlh("show", job.pk).out.split())
+    assert "Newest values val/accuracy 0.75 Ranks rank0/samples_per_s 812" in told
+    assert json.loads(dlh("show", job.pk, "--json").out)["samples_per_s"] == 812.0
+    Job.objects.filter(pk=job.pk).update(state="paused")
+    told = " ".join(dlh("show", job.pk).out.split())
+    assert "Ranks, when it last ran rank0/samples_per_s 812" in told
+    assert json.loads(dlh("show", job.pk, "--json").out)["samples_per_s"] is None
+
+
 def test_a_run_without_progress_is_shown_with_that_and_no_finish(dlh: Dlh, job: Any) -> None:
     now = timezone.now()
     times = {"expected_finish_at": now, "expected_low_at": now, "expected_high_at": now}

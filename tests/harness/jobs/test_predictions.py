@@ -220,6 +220,26 @@ def test_a_program_check_is_asked_and_answered_once(job, people, node_make):
     assert JobEvent.objects.filter(job=job, kind="program").count() == 1
 
 
+@pytest.mark.usefixtures("broker")
+def test_a_program_check_tells_of_which_state_of_the_program_it_is_and_how_long_it_took(job, people, node_make):
+    from harness.jobs.check_queue import check_begun, check_waiting, checks_took_s
+    from harness.jobs.predictions import check_done
+
+    node_make()
+    assert check_waiting(job) is None and checks_took_s() is None and selectors.program_check_last(job) is None
+    first, second = (services.program_check(user=people.owner, job=job) for _ in range(2))
+    waiting = check_waiting(job)
+    assert waiting is not None and (waiting[0], waiting[1].program_sha256) == (second, job.program_sha256)
+    for check_id in (second, first):
+        check_begun(check_id)
+        check_done({"check_id": check_id, "ok": True})
+    assert check_waiting(job) is None
+    last = selectors.program_check_last(job)
+    assert last is not None and (last[0]["check_id"], last[0]["program_sha256"]) == (first, job.program_sha256)
+    took_s = checks_took_s()
+    assert took_s is not None and 0 <= took_s[0] <= took_s[1]
+
+
 def test_a_check_whose_answer_cannot_be_read_is_answered_with_that(job, people, node_make):
     from harness.jobs.predictions import check_done
 

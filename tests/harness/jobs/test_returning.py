@@ -54,6 +54,12 @@ def test_its_devices_are_free_for_the_next_job_while_it_is_not_over(attempt, job
     assert [held.job_id for held in Allocation.objects.all()] == [following.pk]
 
 
+def test_a_speed_that_is_heard_of_once_its_ranks_have_ended_is_not_that_of_now(attempt):
+    told(attempt, "returning")
+    told(attempt, "progress", 6, step=10, samples_per_s=40.0)
+    assert (attempt.job.step, attempt.job.samples_per_s) == (10, None)
+
+
 def test_time_and_energy_are_counted_until_the_devices_were_free_and_once(attempt):
     JobAttempt.objects.filter(pk=attempt.pk).update(created_at=timezone.now() - timedelta(hours=2))
     Allocation.objects.update(created_at=timezone.now() - timedelta(hours=2))

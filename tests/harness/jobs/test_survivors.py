@@ -160,7 +160,7 @@ def test_nothing_that_a_lost_node_says_counts_any_more(attempt):
     assert events_apply(attempt.job_id, late) == 0
     attempt = fresh(attempt)
     assert not attempt.job.checkpoints.exists()
-    assert attempt.job.last_values["rank1/samples_per_s"] == 7.0
+    assert "rank1/samples_per_s" not in attempt.job.last_values
     mine = event(attempt.job, "checkpoint", 2, rank=0, name="step-00000009", step=9, epoch=1.0, metric=None, bytes=1)
     assert events_apply(attempt.job_id, [mine]) == 1
 

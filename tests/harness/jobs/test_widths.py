@@ -251,7 +251,10 @@ def test_with_a_device_unlike_the_others_it_starts_again(wide, urgent, ticks, ta
 def test_people_see_how_many_ranks_there_are(wide, urgent, ticks):
     assert width_of(attempt_of(wide)) == (0, 1) and width_request_read(attempt_of(wide).width) is None
     ticks()
+    values = {f"rank{rank}/samples_per_s": 5.0 for rank in (0, 1)} | {"val/loss": 0.5}
+    Job.objects.filter(pk=wide.pk).update(last_values=values)
     answer(wide, 1, 1, 0)
+    assert set(wide.last_values) == {"rank0/samples_per_s", "val/loss"}
     view = ranks_of(wide)
     assert [row.rank for row in view.rows] == [0]
     assert [note.message for note in view.said] == told(wide)

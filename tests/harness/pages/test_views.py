@@ -309,7 +309,7 @@ def test_a_program_that_does_not_parse_is_told_at_its_check(world: SimpleNamespa
 def test_a_check_behind_another_says_what_it_waits_for(
     world: SimpleNamespace, owner: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.pages.views.program.check_waits_for", lambda *_: "another check of wine")
+    monkeypatch.setattr("harness.pages.check_view.check_waits_for", lambda *_: "another check of wine")
     page = owner.get(reverse("program_check_result", args=[world.jobs["draft"].pk, "some"])).content.decode()
     assert "The node waits for another check of wine to end, at most 3 min." in page
 

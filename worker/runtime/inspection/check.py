@@ -25,6 +25,7 @@ from worker.plan import EXIT_REPORTED
 from worker.runtime.data import DataError, Dataset
 from worker.runtime.failures import ProgramFailure, describe
 from worker.runtime.inspection.first_steps import first_steps_make
+from worker.runtime.inspection.learning import Learning, learning_of
 from worker.runtime.known_causes import asks_for_gpu
 from worker.runtime.memory import RowsTried, rows_try
 from worker.runtime.spec import load_spec
@@ -44,8 +45,8 @@ def check(program: Path, data: Path) -> dict[str, Any]:
     """Try the program in the folder `program` on the packed data in `data`. Never raises for a fault of the program."""
     answer: dict[str, Any] = {"ok": False, "problem": None, "parameters": None, "output_shape": None, "notes": []}
     try:
-        parameters, found, fit = _try(program, data)
-        first_steps_make(program, data, ROWS)
+        parameters, found, fit, learning = _try(program, data)
+        seen = first_steps_make(program, data, ROWS)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
@@ -57,7 +58,7 @@ def check(program: Path, data: Path) -> dict[str, Any]:
             return {**answer, "ok": None, "problem": _not_tried(problem)}
         return {**answer, "problem": problem}
     shape, notes = list(found.output_shape), list(found.notes)
-    notes += [fit.words] if fit else []
+    notes += [*([fit.words] if fit else []), *learning.notes(seen)]
     return {**answer, "ok": True, "parameters": parameters, "output_shape": shape, "notes": notes}
 
 
@@ -73,7 +74,7 @@ def _not_tried(problem: dict[str, Any]) -> dict[str, Any]:
     return {**problem, "code": NOT_TRIED, "message": message, "hint": _NOT_TRIED_HINT.format(problem["hint"])}
 
 
-def _try(program: Path, data: Path) -> tuple[int, RowsTried, Fit | None]:
+def _try(program: Path, data: Path) -> tuple[int, RowsTried, Fit | None, Learning]:
     """(parameters of the model, what was told of it); the model itself is let go, as train.py makes its own."""
     for name in SOURCES:
         source = (program / name).read_text(encoding="utf-8")
@@ -103,7 +104,8 @@ def _try(program: Path, data: Path) -> tuple[int, RowsTried, Fit | None]:
     if not any(weight.grad is not None for weight in net.parameters()):
         message = "No parameter of the model gets a gradient."
         raise ProgramFailure(FailureCode.PROGRAM_ERROR, message, "Let the output depend on the model's parameters.")
-    return sum(weight.numel() for weight in net.parameters()), found, fit
+    parameters = sum(weight.numel() for weight in net.parameters())
+    return parameters, found, fit, learning_of(net, rows.inputs, rows.targets, _loss)
 
 
 def _loss(outputs: Tensor, targets: Tensor) -> Tensor:
