@@ -81,7 +81,11 @@ def learning_of(
             if weight.requires_grad:
                 weight.add_(torch.randn_like(weight), alpha=SHAKE)
     net.zero_grad(set_to_none=True)
-    torch.autograd.backward(loss(net(*inputs), targets))
+    try:
+        torch.autograd.backward(loss(net(*inputs), targets))
+        constant = _constant(net, inputs)
+    except Exception:  # whatever a model does with other parameters than its own, it ran with these
+        return told
     idle &= _without_gradient(net)
     unused = frozenset(name for name in idle if net.get_parameter(name).grad is None)
     every = net.named_parameters(remove_duplicate=False)  # a module may hold a weight of another one
@@ -90,7 +94,7 @@ def learning_of(
         trainable=tuple(name for name, weight in every if weight.requires_grad),
         unused=unused,
         still=frozenset(idle - unused),
-        constant=_constant(net, inputs),
+        constant=constant,
     )
 
 

@@ -122,6 +122,18 @@ def test_gradients_of_nothing_but_zeros_are_told() -> None:
     assert note.startswith("`model.body` and `model.head` get a gradient of exactly 0 for the 16 rows")
 
 
+def test_a_net_that_bears_no_other_parameters_than_its_own_is_told_nothing_of() -> None:
+    class Picky(WithSpare):
+        def forward(self, x: Tensor) -> Tensor:
+            if not torch.equal(self.head[1].bias, torch.zeros(1)):
+                raise ValueError("my bias must be 0")
+            return super().forward(x)
+
+    net = Picky()
+    nn.init.zeros_(net.head[1].bias)
+    assert notes_of(net) == []
+
+
 def test_no_family_of_the_catalog_is_told_of() -> None:
     told = {}
     for name, net, batches in models():
