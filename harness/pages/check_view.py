@@ -38,6 +38,15 @@ def check_context(job: Job, check_id: str, asked_s: int | None) -> dict[str, Any
 
 
 def _answered(job: Job, answer: dict[str, Any]) -> dict[str, Any]:
-    """`outdated` where the program that was tried is another one, or may be."""
+    """`outdated` where the program that was tried is another one, or may be; `place` of a fault that does not begin
+    with it."""
     tried = answer.get("program_sha256")
-    return {"check_id": answer["check_id"], "answer": answer, "outdated": tried != job.program_sha256, "tried": tried}
+    problem = answer.get("problem") or {}
+    place = str(problem.get("file") or "") + (f", line {problem['line']}" if problem.get("line") else "")
+    return {
+        "check_id": answer["check_id"],
+        "answer": answer,
+        "outdated": tried != job.program_sha256,
+        "tried": tried,
+        "place": "" if str(problem.get("message", "")).startswith(place) else place,
+    }

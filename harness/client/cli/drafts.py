@@ -138,6 +138,8 @@ def check(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) -
         console().print(message if message.startswith(place) else place + message, markup=False)
         if problem.get("hint"):
             console().print(str(problem["hint"]), markup=False)
+        if problem.get("traceback"):
+            console().print(str(problem["traceback"]), markup=False, soft_wrap=True)
     if answer["ok"] is False:
         raise typer.Exit(ExitCode.JOB_FAILED)
 

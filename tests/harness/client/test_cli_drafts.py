@@ -94,7 +94,7 @@ def test_a_file_is_edited_in_the_persons_editor(dlh: Dlh, job: Any, tmp_path: Pa
     assert "cannot be started" in dlh("jobs", "edit", job.pk, "model.py").err
 
 
-PROBLEM = {"message": "no build", "hint": "Add it.", "file": "model.py", "line": 3}
+PROBLEM = {"message": "no build", "hint": "Add it.", "file": "model.py", "line": 3, "traceback": "Traceback: [3]"}
 
 
 @pytest.mark.usefixtures("portal")
@@ -103,7 +103,7 @@ PROBLEM = {"message": "no build", "hint": "Add it.", "file": "model.py", "line":
     [
         ({"ok": True, "parameters": 42, "output_shape": [16, 2]}, 0, "The program runs: 42 parameters"),
         ({"ok": True, "parameters": 42, "output_shape": [16, 2], "notes": ["Sums to 1."]}, 0, "Sums to 1."),
-        ({"ok": False, "problem": PROBLEM}, 1, "model.py, line 3: no build"),
+        ({"ok": False, "problem": PROBLEM}, 1, "model.py, line 3: no build\nAdd it.\nTraceback: [3]\n"),
     ],
 )
 def test_a_program_is_tried_on_a_node(

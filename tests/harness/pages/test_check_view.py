@@ -6,7 +6,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from harness.jobs.check_queue import check_begun
+from harness.broker import client
+from harness.jobs.check_queue import TOOK_KEY, check_begun
 from harness.jobs.models import Job
 from harness.jobs.predictions import check_done
 
@@ -47,7 +48,7 @@ def test_an_answer_stays_on_the_page_until_the_program_is_another(owner: Client,
     fragment = owner.get(reverse("program_check_result", args=[draft.pk, check_id])).content.decode()
     assert "The program was changed since it was tried." in fragment
     newer = asked(owner, draft)
-    assert "It usually takes" in (waiting := shown(owner, draft)) and "the longest of the last ones took" in waiting
+    assert "It usually takes" in shown(owner, draft)
     check_done({"check_id": newer, "ok": False, "problem": {"message": "build returns None.", "hint": "Return one."}})
     assert "build returns None." in (page := shown(owner, draft)) and "was changed since" not in page
 
@@ -55,3 +56,23 @@ def test_an_answer_stays_on_the_page_until_the_program_is_another(owner: Client,
 def test_an_answer_of_an_unknown_state_of_the_program_says_so(owner: Client, draft: Job) -> None:
     check_done({"check_id": f"{draft.pk}-forgotten", "ok": True})
     assert "The program may have been changed since it was tried." in shown(owner, draft)
+
+
+def test_the_place_of_a_fault_is_told_once_and_the_traceback_is_there(owner: Client, draft: Job) -> None:
+    problem = {"hint": "Correct it.", "file": "model.py", "line": 7, "traceback": "Traceback: <7>"}
+    check_done({"check_id": f"{draft.pk}-1", "ok": False, "problem": {**problem, "message": "model.py, line 7: no."}})
+    page = shown(owner, draft)
+    assert page.count("model.py, line 7") == 1 and "Traceback: &lt;7&gt;" in page
+    check_done({"check_id": f"{draft.pk}-2", "ok": False, "problem": {**problem, "message": "It has no such column."}})
+    assert "It has no such column.</div>" in (page := shown(owner, draft)) and "model.py, line 7. Correct it." in page
+
+
+def test_one_check_before_tells_how_long_it_took_and_no_longest(owner: Client, draft: Job) -> None:
+    first = asked(owner, draft)
+    check_begun(first)
+    check_done({"check_id": first, "ok": True})
+    asked(owner, draft)
+    page = shown(owner, draft)
+    assert "It usually takes" in page and "the longest of the last ones" not in page
+    client().lpush(TOOK_KEY, "40.0")
+    assert "the longest of the last ones took 40 s." in shown(owner, draft)
