@@ -8,7 +8,7 @@ from harness.client.cli.output import duration, number, table_print, when
 from harness.client.client import Json
 from worker.words import percent_words
 
-_USUAL = ("Id", "Name", "State", "Done", "Metric", "Model", "Dataset", "Owner", "Created")
+_USUAL = ("Id", "Name", "State", "Done", "Best (validation)", "Model", "Dataset", "Owner", "Created")
 _HEADS = {
     "family": "Model",
     "run_s": "Run time",
@@ -18,7 +18,7 @@ _HEADS = {
     "energy_basis": "Energy rests on",
     "predicted_energy_basis": "Energy (predicted) rests on",
     "samples_per_s": "Rows/s",
-    "metric_best": "Best",
+    "metric_best": "Best (validation)",
     "metric_test": "Test",
 }
 

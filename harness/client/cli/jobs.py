@@ -143,7 +143,7 @@ def _show(job: Json, kept: list[Json], history: list[Json], url: str) -> None:
             ("Warning", local_words(job["warning"])),
             ("Newest values", metrics),
             ("Ranks" if job["state"] in _HAS_RANKS else "Ranks, when it last ran", _values(of_ranks)),
-            (f"Best {job['metric_name']}", number(job["metric_best"])),
+            (f"Best {job['metric_name']} (validation)", number(job["metric_best"])),
             (f"Test {job['metric_name']}", number(job["metric_test"])),
             ("Checkpoints", ", ".join(f"{item['name']}{' (best)' if item['best'] else ''}" for item in kept)),
             ("Program", "edited" if job["program_edited"] else "own model" if job["program_own"] else "generated"),

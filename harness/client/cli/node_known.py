@@ -8,6 +8,8 @@ from harness.client.transport import Transport
 
 ANSWER_S = 5.0
 """For so long an answer is waited for, at each try: a portal that hangs is no reason to keep an agent from its runs."""
+NOBODY = "unauthenticated"
+"""Code of the portal's own answer to a login that it does not know."""
 
 
 def is_known(node: Json) -> bool:
@@ -20,7 +22,7 @@ def is_known(node: Json) -> bool:
     try:
         transport.json("GET", "/node")
     except ApiError as error:
-        return error.status != 401
+        return error.code != NOBODY  # a proxy's own 401 tells nothing of the node
     except ClientError:
         return True
     finally:

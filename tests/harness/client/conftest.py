@@ -68,6 +68,7 @@ def portal(
     from harness import broker
     from harness.accounts.models import User
     from harness.accounts.services import token_create
+    from harness.jobs import readers  # noqa: F401 - else its `client` would be the silent one for all later tests
 
     monkeypatch.setattr(broker, "client", SilentBroker)
 

@@ -7,7 +7,9 @@ import os
 import re
 import socket
 import stat
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -184,6 +186,26 @@ def test_a_node_starts_while_the_portal_takes_calls_and_does_not_answer(
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         (home / "node.json").write_text(json.dumps({**kept, "url": url}))
         assert dlh("node", "start", "--home", home).code == 0 and became
+
+
+def test_a_node_starts_where_a_proxy_before_the_portal_refuses_in_its_own_words(
+    dlh: Dlh, portal: SimpleNamespace, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    became: list[str] = []
+    monkeypatch.setattr(os, "execve", lambda *words: became.append(words[0]))
+    home = tmp_path / "node"
+    assert dlh("node", "join", portal.url, token, "--home", home, "--no-start").code == 0
+    kept = json.loads((home / "node.json").read_text())
+
+    class Proxy(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(401)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as proxy:
+        Thread(target=proxy.serve_forever, daemon=True).start()
+        (home / "node.json").write_text(json.dumps({**kept, "url": f"http://127.0.0.1:{proxy.server_port}"}))
+        assert dlh("node", "start", "--home", home).code == 0 and became
+        proxy.shutdown()
 
 
 def test_with_json_nothing_but_json_is_printed_before_the_agent_runs(
