@@ -330,7 +330,8 @@ def test_jobs_are_listed_by_groups(dlh: Dlh, portal: SimpleNamespace, job_make: 
     for at, pk in enumerate(best):
         Job.objects.filter(pk=pk).update(state="succeeded", metric_name="accuracy", metric_best=0.8 + at / 10, run_s=60)
     head, line = dlh("jobs", "--group", "model").out.splitlines()
-    assert head.split() == ["Model", "Metric", "Jobs", "n", "Best", "(validation):", "mean", "sd", "Best", "Best", "job"]
+    words = ["Model", "Metric", "Jobs", "n", "Best", "(validation):", "mean", "sd", "Best", "Best", "job"]
+    assert head.split() == words
     assert line.split()[1:4] == ["accuracy", "2", "2"] and line.split()[-1] == best[1]
     told = dlh("jobs", "--group", "seed", "--of", "time", "--json").json
     assert told["by"] == "spec:training.seed" and [group["mean"] for group in told["items"]] == [60, 60]
