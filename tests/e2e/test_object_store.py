@@ -47,10 +47,14 @@ def second(first, tmp_path):
 
 
 def _listed(objects, unit):
-    """Hash by path, of what the object store has of it; empty while it has nothing, or is too busy to say."""
+    """Hash by path, of what the object store has of it; empty while it has nothing, or is too busy to say.
+
+    This server tells the size before it opens the bytes: of a list that is exchanged in between it sends the new one up
+    to the length of the old. S3 itself does not.
+    """
     try:
         return {row["path"]: row["sha256"] for row in json.loads(objects.text_get(f"units/{unit}.json"))["files"]}
-    except (FileNotFoundError, BucketTrouble):
+    except (FileNotFoundError, BucketTrouble, json.JSONDecodeError):
         return {}
 
 
