@@ -61,7 +61,8 @@ def plain(value: Any, depth: int = 0) -> Any:
             for key, item in value.items()
         }
     if isinstance(value, (list, tuple)):
-        return [plain(item, depth + 1) for item in value]
+        # Rows per rank: most of what an offer holds.
+        return [item if type(item) is int and 0 <= item <= INTEGER_MAX else plain(item, depth + 1) for item in value]
     return text_plain(str(value))
 
 

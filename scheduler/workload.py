@@ -7,6 +7,7 @@ What a program tells is not to be trusted: figures that are no figures are refus
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any
@@ -74,6 +75,10 @@ class Operator:
         """Refuse what is no figure."""
         _figures((self.flops, self.read_bytes, self.write_bytes, *self.shape.values()))
         _figures(map(abs, self.per_row.values()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {**vars(self), "shape": dict(self.shape), "per_row": dict(self.per_row)}
 
     @property
     def backward_flops(self) -> float:
@@ -195,7 +200,7 @@ class Workload:
         for operator in self.operators:
             key = keys.get(id(operator)) or keys.setdefault(id(operator), repr(operator))
             counts[key] = (operator, counts[key][1] + 1 if key in counts else 1)
-        merged = [{**asdict(operator), "repeat": count} for operator, count in counts.values()]
+        merged = [operator.to_dict() | {"repeat": count} for operator, count in counts.values()]
         pieces = None if self.pieces is None else [asdict(piece) for piece in self.pieces]
         return {**{item.name: getattr(self, item.name) for item in fields(self)}, "operators": merged, "pieces": pieces}
 
@@ -232,7 +237,18 @@ def totals_at_batch(workload: Workload, rows: int) -> Workload:
         raise ValueError(f"a step of {rows} rows")
     more = rows - workload.batch_size
     changed = {name: max(0.0, getattr(workload, name) + more * slope) for name, slope in workload.per_row.items()}
-    return replace(workload, batch_size=rows, operators=(), **changed)
+    return with_figures(workload, batch_size=rows, operators=(), **changed)
+
+
+def with_figures(workload: Workload, *, operators: tuple[Operator, ...], **figures: float) -> Workload:
+    """`replace` that looks at these figures alone, and not at all others again: an offer makes hundreds.
+
+    Raises `ValueError` for what is no figure.
+    """
+    _figures(figures.values())
+    found = copy(workload)
+    vars(found).update(figures, operators=operators)
+    return found
 
 
 def _moved(operator: Operator, more: int) -> Operator:

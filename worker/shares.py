@@ -150,8 +150,8 @@ def equal_finish(
     if sum(caps) < rows:
         raise ValueError(f"{rows} rows do not fit in the memory of these devices: {sum(caps)} do")
     ranks = list(zip(map(id, seconds_of), caps, strict=True))
-    counts = Counter(ranks)
-    alike = {key: _Alike(seconds, key[1], counts[key]) for key, seconds in zip(ranks, seconds_of, strict=True)}
+    laws = dict(zip(ranks, seconds_of, strict=True))
+    alike = {key: _Alike(laws[key], key[1], count) for key, count in Counter(ranks).items()}
     finish = _earliest(list(alike.values()), rows, least)
     kept = {key: some.kept_by(finish, least) for key, some in alike.items()}
     shares = [kept[key] for key in ranks]
@@ -191,20 +191,32 @@ def _first(some: _Alike, least: int, in_time: Callable[[float], bool]) -> tuple[
 
 
 def _without_surplus(shares: list[int], seconds_of: Sequence[SecondsOf], surplus: int, least: int) -> list[int]:
-    """Take rows from those that would end last, of equals from those with most rows."""
-    if not surplus:
-        return shares
+    """Take rows from those that would end last, of equals from those with most rows, of these from the first ranks.
 
-    def entry(rank: int) -> tuple[float, int, int]:
-        return -seconds_of[rank](shares[rank]), -shares[rank], rank
+    Ranks that are the same give a row each in one go: where more rows take no longer, hundreds are too many.
+    """
+    alike: dict[tuple[int, int], list[int]] = {}
+    for rank, key in enumerate(zip(map(id, seconds_of), shares, strict=True)):
+        alike.setdefault(key, []).append(rank)
+    groups = list(alike.values())
 
-    latest = [entry(rank) for rank in range(len(shares)) if shares[rank] > least]
+    def entry(place: int) -> tuple[float, int, int]:
+        rank = groups[place][0]
+        return -seconds_of[rank](shares[rank]), -shares[rank], place
+
+    latest = [entry(place) for place, ranks in enumerate(groups) if shares[ranks[0]] > least]
     heapq.heapify(latest)
-    for _ in range(surplus):
-        _, _, rank = heapq.heappop(latest)
-        shares[rank] -= 1
-        if shares[rank] > least:
-            heapq.heappush(latest, entry(rank))
+    while surplus:
+        level = [heapq.heappop(latest)]
+        while latest and latest[0][:2] == level[0][:2]:
+            level.append(heapq.heappop(latest))
+        giving = sorted(rank for *_, place in level for rank in groups[place])[:surplus]
+        for rank in giving:
+            shares[rank] -= 1
+        surplus -= len(giving)
+        for *_, place in level:
+            if shares[groups[place][0]] > least:
+                heapq.heappush(latest, entry(place))
     return shares
 
 

@@ -81,14 +81,20 @@ def _for_others(project: Project | None) -> QuerySet[Reservation]:
 
 
 def openings_read(
-    groups: Sequence[DeviceGroup], *, project: Project | None = None, without: str = "", with_reserved: bool = False
+    groups: Sequence[DeviceGroup],
+    *,
+    project: Project | None = None,
+    without: str = "",
+    with_reserved: bool = False,
+    now: datetime | None = None,
 ) -> Openings:
     """What other jobs hold and are expected to hold of the devices of the groups, and what is reserved for later.
 
     `project`: whose jobs may use what is reserved for them; `without`: id of the job that is priced. `with_reserved`:
-    the groups have what is reserved now, too, which is expected back when people are told that it is.
+    the groups have what is reserved now, too, which is expected back when people are told that it is. `now`: from when
+    on it is asked for, where that was looked up before.
     """
-    now = timezone.now()
+    now = now or timezone.now()
     now_s, up = now.timestamp(), _devices_up()
     reserved = [(row, _devices_in(row, up)) for row in _for_others(project).filter(ends_at__gt=now)]
     kept_now = {pk for row, devices in reserved if row.starts_at <= now for pk in devices if not with_reserved}

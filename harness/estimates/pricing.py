@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from django.utils import timezone
 
@@ -35,7 +36,7 @@ from harness.estimates.offer_notes import (
     reserved_notes,
     staged_notes,
 )
-from harness.estimates.openings import Key, openings_read
+from harness.estimates.openings import Key, Openings, openings_read
 from harness.estimates.over_nodes import link_notes, links_read, over_nodes
 from harness.estimates.own_pace import own_notes
 from harness.estimates.promising import with_promises
@@ -119,15 +120,20 @@ def offer_compute(
     kept = [] if groups else kept_of_all(project)
     if kept:
         groups = groups_read(project, memory_bytes=row.memory_bytes, with_reserved=True)
-    openings = openings_read(groups, project=project, without=job.pk if job else "", with_reserved=bool(kept))
     read = ModelsRead()
     ways, estimates, staged = _priced(workload, groups, wish, probes, only, read)
     ways = with_tests(untested_steps(job) if job else row.untested_steps, ways, estimates, deadline_at)
     left = max(LEFT_LEAST, work_left(job)) if job else 1.0
-    now_s = timezone.now().timestamp()
+    now = timezone.now()
+    now_s = now.timestamp()
+
+    @cache  # not read where the scheduler tells all starts
+    def openings() -> Openings:
+        without = job.pk if job else ""
+        return openings_read(groups, project=project, without=without, with_reserved=bool(kept), now=now)
 
     def start_of(allocation: Allocation, run_s: float) -> float | None:
-        return openings.earliest_s(_wanted(allocation), run_s, now_s)
+        return openings().earliest_s(_wanted(allocation), run_s, now_s)
 
     rest = {way.allocation: estimates[way.allocation].of_share(left) for way in ways}
     ways = with_bringing(row, with_promises(row, ways, rest), groups)
@@ -146,9 +152,11 @@ def offer_compute(
     notes += [why_staged(offer.chosen, offer.lines, wish)] if offer.chosen and not staged else []
     notes += own_notes(probes or {}) + alone_notes(estimates, workload, probes or {})
     notes += basis_notes(estimates, workload, probes or {}, read)
-    notes += [GUESSED] if openings.guessed and any(way.promised is None for way in ways) else []
-    unasked = [way.allocation for way in ways if way.promised is None and way.within_quota]
-    notes += quota_notes([way for way in unasked if wish.allows(way)], openings, now_s)
+    unasked = [way for way in ways if way.promised is None]
+    if unasked:
+        within = [way.allocation for way in unasked if way.within_quota]
+        notes += [GUESSED] if openings().guessed else []
+        notes += quota_notes([way for way in within if wish.allows(way)], openings(), now_s)
     notes += (
         declared_notes(groups)
         + link_notes(ways, links_read(ways), workload)

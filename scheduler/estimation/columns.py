@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -46,18 +47,20 @@ class Columns:
     def where(self, wanted: Callable[[Operator], bool]) -> Columns:
         """Some of the operators."""
         kept = [place for place, operator in enumerate(self.operators) if wanted(operator)]
+        if len(kept) == len(self.operators):
+            return self
         return Columns(tuple(self.operators[place] for place in kept), self.repeats[..., kept], self.more)
 
     def only(self, *ops: OpClass) -> Columns:
         """Those of some classes."""
         return self.where(lambda operator: operator.op in ops)
 
-    @property
+    @cached_property
     def flops(self) -> Floats:
         """Of the forward pass of each operator."""
         return self._figure("flops")
 
-    @property
+    @cached_property
     def moved_bytes(self) -> Floats:
         """Read and written by each operator."""
         return self._figure("read_bytes") + self._figure("write_bytes")

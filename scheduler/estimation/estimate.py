@@ -9,7 +9,7 @@ The last step of an epoch, which has more or fewer rows, counts by what these ta
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
@@ -88,9 +88,9 @@ def estimate_all(
     model = in_precision(model, steps.workload)
     times = _step_times(steps, [allocation for allocation, _ in ways], model)
     probe = probe if probe is not None and probe.allocation.kind == model.kind else None
-    factor = probe_factor(steps, model, probe)
+    factor, peaks = probe_factor(steps, model, probe), _peaks(model, times)
     return [
-        _estimate(steps, allocation, model, time, limit, probe, factor)
+        _estimate(steps, allocation, model, time, limit, probe, factor, peaks)
         for (allocation, limit), time in zip(ways, times, strict=True)
     ]
 
@@ -122,6 +122,7 @@ def _estimate(
     limit: float | None,
     probe: Probe | None,
     factor: float,
+    peaks: Mapping[int, Interval],
 ) -> Estimate:
     probed = probe if probe is not None and probe.key == model.measured_key else None
     moved = forward_moved(steps, time, model, probed)
@@ -130,7 +131,8 @@ def _estimate(
     parts = parts_of_run(steps.workload, allocation, model, time, probed, moved)
     run_s = _run_interval(parts, model, step_s)
     # a probe holds the whole model, a rank of a pipeline one stage of it
-    peak, memory_basis = _peak(model, time, allocation, None if allocation.mode in STAGED else probed)
+    foretold, its_probe = peaks[id(time.rank_totals)], None if allocation.mode in STAGED else probed
+    peak, memory_basis = _peak(model, time, allocation, its_probe, foretold)
     device_w, power_half, power_basis = _device_power(model, allocation, time, probed)
     power_w = device_w * allocation.count
     return Estimate(
@@ -260,9 +262,17 @@ def _start_s(workload: Workload, model: DeviceModel, allocation: Allocation, pro
     return start_s + known.meet_s + joined_s(workload, allocation, model.nodes_link)
 
 
-def _peak(model: DeviceModel, time: StepTime, allocation: Allocation, probe: Probe | None) -> tuple[Interval, Basis]:
+def _peaks(model: DeviceModel, times: Sequence[StepTime]) -> dict[int, Interval]:
+    """By the identity of `rank_totals`: ranks of as many rows have the same."""
+    alike = {id(time.rank_totals): time.rank_totals for time in times}
+    return {key: peak_interval(model.memory, totals) for key, totals in alike.items()}
+
+
+def _peak(
+    model: DeviceModel, time: StepTime, allocation: Allocation, probe: Probe | None, foretold: Interval
+) -> tuple[Interval, Basis]:
     if probe is None or probe.peak_bytes is None:
-        return peak_interval(model.memory, time.rank_totals), model.memory.basis
+        return foretold, model.memory.basis
     peak = steps_interval(model.memory, time.rank_totals)
     rows = probe.peak_rows or max(probe.allocation.batch_split)
     at_probe = totals_at_batch(time.rank_totals, rows_at_once(time.rank_totals, rows))

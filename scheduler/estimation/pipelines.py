@@ -23,18 +23,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.in_precision import in_precision
 from scheduler.estimation.link import allreduce_s
-from scheduler.estimation.predict import group_seconds, member_seconds, tabulate
+from scheduler.estimation.predict import group_seconds, member_seconds
 from scheduler.estimation.ranks import StepTime, contention_factor, most_of
 from scheduler.estimation.steps import Step, Steps
 from scheduler.estimation.values import Allocation
-from scheduler.workload import Workload
+from scheduler.workload import Workload, with_figures
 from worker.stages import COUNTS
 
 PIPELINE, PIPELINES = "pipeline", "pipeline+sync"
@@ -88,10 +88,11 @@ def staged_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceM
     shares = {max(allocation.batch_split) for allocation in allocations}
     parts = {rows: micro_rows(rows) for rows in shares}
     found = steps.on(model, {part for each in parts.values() for part in each.values()})
+    costliest, once_s = steps.kept_with(found, lambda: (costliest_share(steps, model), _once_s(steps, model)))
     known = _Known(
         found=found,
-        costliest=costliest_share(steps, model),
-        once_s=_once_s(steps.workload, model),
+        costliest=costliest,
+        once_s=once_s,
         row_s=2.0 * handed_bytes(steps.workload) / model.stages_link.bytes_per_s,
     )
     return [_staged_time(steps, way, model, known, parts[max(way.batch_split)]) for way in allocations]
@@ -157,7 +158,8 @@ def _shared_out(workload: Workload, stages: int, held: float) -> Workload:
     """One stage's part of the weights, of which it holds the share `held`, and of what is kept for the way back."""
     figures = {name: getattr(workload, name) for name in WEIGHED}
     weighed = {name: type(value)(value * held) for name, value in figures.items()}
-    return replace(workload, **weighed, activation_bytes=workload.activation_bytes / stages)
+    kept = workload.activation_bytes / stages
+    return with_figures(workload, operators=workload.operators, **weighed, activation_bytes=kept)
 
 
 def costliest_share(steps: Steps, model: DeviceModel) -> float:
@@ -168,9 +170,9 @@ def costliest_share(steps: Steps, model: DeviceModel) -> float:
     return float(each.max()) / total if total > 0 else 0.0
 
 
-def _once_s(workload: Workload, model: DeviceModel) -> float:
+def _once_s(steps: Steps, model: DeviceModel) -> float:
     """Seconds that each step spends once whatever its rows: on the optimizer."""
-    table = tabulate([replace(workload, operators=())])
+    table = steps.idle
     spent = [
         float(seconds @ table.blocks[name].once)
         for member in model.members

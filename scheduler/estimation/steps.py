@@ -6,7 +6,7 @@ other modes and mixtures, and what the operators do at so many rows is the same 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 
@@ -16,7 +16,7 @@ from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.features import Vector, operator_terms, terms
 from scheduler.estimation.in_precision import moved_half
 from scheduler.estimation.intervals import are_near
-from scheduler.estimation.predict import Table, predicted, summaries
+from scheduler.estimation.predict import Table, predicted, summaries, tabulate
 from scheduler.workload import Workload, totals_at_batch
 
 _LOOKED_AT = ("members", "corrector", "fingerprints", "spread", "precision", "moved", "correction")
@@ -68,12 +68,18 @@ class Steps:
         self._looked_at: dict[tuple[int, ...], _Rows] = {}
         self._models: dict[tuple[str, str], DeviceModel] = {}
         self._known: dict[tuple[str, str], dict[int, Step]] = {}
+        self._parts: dict[int, tuple[float, ...]] = {}
 
     @cached_property
     def apart(self) -> Table:
         """Each different operator as a step of its own, at the rows of the trace."""
         found = operator_terms(self.workload)
         return Table(len(set(map(id, self.workload.operators))), found)
+
+    @cached_property
+    def idle(self) -> Table:
+        """A step without its operators."""
+        return tabulate([replace(self.workload, operators=())])
 
     def on(self, model: DeviceModel, rows: Iterable[int]) -> Mapping[int, Step]:
         """Steps on (at least) each of `rows`, by their number. Raises `ValueError` for a second model of a kind.
@@ -90,6 +96,12 @@ class Steps:
             looked_at = self._looked_at.setdefault(missing, _Rows(self.workload, missing))
             known.update(zip(missing, _foretold(model, looked_at), strict=True))
         return known
+
+    def kept_with(self, found: Mapping[int, Step], parts: Callable[[], tuple[float, ...]]) -> tuple[float, ...]:
+        """`parts` of a step on the kinds of device whose steps are `found`, as `on` gave them: asked for once."""
+        if id(found) not in self._parts:
+            self._parts[id(found)] = parts()
+        return self._parts[id(found)]
 
     def _known_of_like(self, model: DeviceModel) -> dict[int, Step]:
         """What is known of another kind of device on which steps take as long: nothing was measured on either."""

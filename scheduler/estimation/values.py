@@ -171,5 +171,5 @@ def _value(value: Any) -> Any:
     if value is None or isinstance(value, (str, float, int)):
         return value
     if isinstance(value, tuple):
-        return tuple(map(_value, value))
+        return value if _PLAIN.issuperset(map(type, value)) else tuple(map(_value, value))
     return values_of(value)

@@ -52,3 +52,6 @@ class Bringing:
         basis, idle_basis = body.get("basis"), Basis(body.get("idle_basis", Basis.ASSUMED))
         ends = {"high_s": body.get("seconds", 0.0), "low_s": body.get("least_s", 0.0)}
         return Bringing(**{**ends, **body, "basis": Basis(basis) if basis else None, "idle_basis": idle_basis})
+
+
+NOTHING_BROUGHT = Bringing()

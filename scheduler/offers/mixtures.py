@@ -6,7 +6,7 @@ What a run on one costs says `scheduler.offers.mixed_estimates`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, combinations, product
 from typing import TypeVar
 
@@ -86,29 +86,28 @@ def _on_each(groups: Sequence[DeviceGroup]) -> dict[str, Counts]:
     return {node: tuple(sizes[group.model_name] for group in groups) for node, sizes in on_node.items()}
 
 
-def _over_nodes(groups: Sequence[DeviceGroup], counts: Counts) -> tuple[str, ...]:
+def _over_nodes(on_each: Mapping[str, Counts], groups: Sequence[DeviceGroup], counts: Counts) -> tuple[str, ...]:
     """Nodes that a mixture may lie on; none where one of them has all of it."""
-    if any(_holds(sizes, counts) for sizes in _on_each(groups).values()):
+    if any(_holds(sizes, counts) for sizes in on_each.values()):
         return ()
     return tuple(sorted({node for group in groups for node in group.nodes}))
 
 
-def _most_on_node(groups: Sequence[DeviceGroup], counts: Counts) -> int:
+def _most_on_node(on_each: Mapping[str, Counts], counts: Counts) -> int:
     """`DeviceGroup.most_on_node` of a mixture."""
-    return max((sum(map(min, sizes, counts)) for sizes in _on_each(groups).values()), default=sum(counts))
+    return max((sum(map(min, sizes, counts)) for sizes in on_each.values()), default=sum(counts))
 
 
 def _holds(sizes: Counts, counts: Counts) -> bool:
     return all(have >= count for have, count in zip(sizes, counts, strict=True))
 
 
-def _has_memory(groups: Sequence[DeviceGroup], counts: Counts) -> bool:
+def _has_memory(on_each: Mapping[str, Counts], groups: Sequence[DeviceGroup], counts: Counts) -> bool:
     """`DeviceGroup.has_memory` of a mixture."""
     asked_bytes, total = groups[0].asked_bytes, sum(counts)
     if not asked_bytes:
         return True
     hosts = {node: size for group in groups for node, size in zip(group.nodes, group.hosts_bytes, strict=True)}
-    on_each = _on_each(groups)
     if any(hosts[node] >= asked_bytes and _holds(sizes, counts) for node, sizes in on_each.items()):
         return True
     most = sum(min(sum(map(min, sizes, counts)), hosts[node] * total // asked_bytes) for node, sizes in on_each.items())
@@ -146,8 +145,8 @@ def _candidate(groups: Sequence[DeviceGroup], counts: Counts, how: How) -> Candi
     parts: Parts = tuple((group.model_name, count) for group, count in zip(groups, counts, strict=True) if count)
     inside = [group for group, count in zip(groups, counts, strict=True) if count]
     count, (mode, stages, split) = sum(counts), how
-    held = tuple(filter(None, counts))
-    over, together = _over_nodes(inside, held), _most_on_node(inside, held)
+    held, on_each = tuple(filter(None, counts)), _on_each(inside)
+    over, together = _over_nodes(on_each, inside, held), _most_on_node(on_each, held)
     limits = tuple(group.rank_memory_bytes(count, count, together=together) for group in inside)
     if over and groups[0].kind == "cpu":
         limits = (min(limits),) * len(limits)  # each node allows a rank as much as the tightest of them
@@ -160,7 +159,7 @@ def _candidate(groups: Sequence[DeviceGroup], counts: Counts, how: How) -> Candi
     within = quota is None or count <= quota
     return Candidate(
         allocation=allocation, memory_limit_bytes=min(limits), part_limits_bytes=limits, within_quota=within,
-        over_nodes=over, has_memory=_has_memory(inside, held),
+        over_nodes=over, has_memory=_has_memory(on_each, inside, held),
     )  # fmt: skip
 
 

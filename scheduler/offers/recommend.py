@@ -91,8 +91,8 @@ def _allocations(workload: Workload, group: DeviceGroup, count: int, wish: Wish)
         split = (rows,) if cpu else even(rows, count)
         ways.append(_allocation(group, count, "replicated", split, count if cpu else group.threads_per_rank))
     for mode, stages, split in staged_ways(workload, count, wish):
-        way = _allocation(group, count, mode, split, 1 if cpu else group.threads_per_rank)
-        ways.append(replace(way, stages=stages))
+        threads = 1 if cpu else group.threads_per_rank
+        ways.append(_allocation(group, count, mode, split, threads, stages=stages))
     if 1 < count <= rows:
         threads = 1 if cpu else group.threads_per_rank
         ways += [
@@ -103,7 +103,9 @@ def _allocations(workload: Workload, group: DeviceGroup, count: int, wish: Wish)
     return ways
 
 
-def _allocation(group: DeviceGroup, count: int, mode: str, split: tuple[int, ...], threads: int) -> Allocation:
+def _allocation(
+    group: DeviceGroup, count: int, mode: str, split: tuple[int, ...], threads: int, *, stages: int = 0
+) -> Allocation:
     return Allocation(
         kind=group.kind,
         model_name=group.model_name,
@@ -111,6 +113,7 @@ def _allocation(group: DeviceGroup, count: int, mode: str, split: tuple[int, ...
         mode=mode,
         batch_split=split,
         threads=threads,
+        stages=stages,
         most_on_node=group.most_on_node(count),
     )
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from scheduler.estimation.estimate import worst
 from scheduler.estimation.values import Allocation, Basis, Estimate, Interval, values_of
-from scheduler.offers.bringing import Bringing
+from scheduler.offers.bringing import NOTHING_BROUGHT, Bringing
 from scheduler.offers.promisable import Promisable
 from scheduler.offers.wish import Wish as Wish
 from scheduler.rates.worth import NOTHING, RangeCost
@@ -125,7 +125,7 @@ class Candidate:
     """What the scheduler would promise, where it was asked."""
     promisable: bool = True
     """False: it was asked, and would promise nothing, not even a later finish."""
-    bringing: Bringing = field(default_factory=Bringing)
+    bringing: Bringing = NOTHING_BROUGHT
     """What brings its data."""
 
 
@@ -157,7 +157,7 @@ class OfferLine:
     """... and `energy_j` holds its energy, which `estimate` does not."""
     promisable: bool = True
     """See `Candidate.promisable`."""
-    bringing: Bringing = field(default_factory=Bringing)
+    bringing: Bringing = NOTHING_BROUGHT
     """What brings its data, once it has its devices: `finish_s` holds it, the estimate of the run does not."""
 
     @property

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.workload import COUNTS, MOST_KINDS, MOST_OPERATORS, OpClass, Operator, Workload, at_batch
+from scheduler.workload import (
+    COUNTS,
+    MOST_KINDS,
+    MOST_OPERATORS,
+    OpClass,
+    Operator,
+    Workload,
+    at_batch,
+    totals_at_batch,
+)
 
 CONV = Operator(
     op=OpClass.CONV, flops=800.0, read_bytes=1_100.0, write_bytes=400.0,
@@ -68,6 +77,14 @@ def test_the_way_to_a_batch_does_not_matter(first: int, second: int) -> None:
     straight, around = at_batch(made(), second), at_batch(at_batch(made(), first), second)
     assert around.flops == pytest.approx(straight.flops)
     assert around.activation_bytes == pytest.approx(straight.activation_bytes)
+
+
+def test_rows_beyond_all_figures_are_refused() -> None:
+    steep = replace(made(), per_row={"activation_bytes": 1e29})
+    with pytest.raises(ValueError, match="not a figure"):
+        totals_at_batch(steep, 1000)
+    moved = totals_at_batch(made(), 16)
+    assert moved == replace(moved) and moved.operators == () and made().operators and made().batch_size != 16
 
 
 def test_there_is_no_step_without_rows() -> None:

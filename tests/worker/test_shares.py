@@ -69,6 +69,28 @@ def test_like_devices_share_alike_even_where_more_rows_cost_nothing() -> None:
     assert sorted(equal_finish([Line(0.1, 0.01)] * 3, 10)) == [3, 3, 4]
 
 
+@settings(deadline=None)
+@given(
+    kinds=st.lists(st.builds(Line, st.sampled_from([0.0, 1.0]), st.sampled_from([0.0, 0.3, 0.5])), min_size=1),
+    drawn=st.lists(st.integers(0, 99), min_size=1, max_size=12), rows=st.integers(12, 90), least=st.integers(0, 1),
+)  # fmt: skip
+def test_what_is_too_much_is_taken_row_by_row_from_who_ends_last_has_most_and_comes_first(
+    kinds: list[Line], drawn: list[int], rows: int, least: int
+) -> None:
+    seconds_of = [kinds[number % len(kinds)] for number in drawn]
+    found = equal_finish(seconds_of, rows, least=least)
+    latest = finish_s(seconds_of, found)
+    shares = [max(number for number in range(least, rows + 1) if not number or line(number) <= latest)
+              for line in seconds_of]  # fmt: skip
+    while sum(shares) > rows:
+        giver = max(
+            (rank for rank in range(len(shares)) if shares[rank] > least),
+            key=lambda rank: (seconds_of[rank](shares[rank]), shares[rank], -rank),
+        )
+        shares[giver] -= 1
+    assert found == tuple(shares)
+
+
 def test_a_device_whose_first_row_is_too_late_gets_none_where_that_is_allowed() -> None:
     assert equal_finish([Line(0.0, 0.01), Line(5.0, 0.01)], 64, least=0) == (64, 0)
     assert equal_finish([Line(0.0, 0.01), Line(5.0, 0.01)], 64, least=2) == (62, 2)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from harness.errors import Invalid
@@ -140,3 +142,16 @@ def test_a_finish_is_offered_and_promised_on_devices_kept_for_the_project(job, n
     taken = job_submit(user=job.owner, job=offer_accept(user=job.owner, offer=offer))
     assert taken.promised_at == taken.deadline_at
     assert tick() == 1
+
+
+def test_when_devices_fall_free_is_read_where_the_scheduler_has_not_told_a_start(job, node_make, ask, offered):
+    node_make("node-1", cpus=2)
+    offered(job)  # its program is read
+
+    def queries_of_held(**wish):
+        with CaptureQueriesContext(connection) as queries:
+            assert offer_priced(ask(job, **wish)).chosen is not None
+        return [query["sql"] for query in queries if 'FROM "jobs_allocation"' in query["sql"]]
+
+    undated, dated = queries_of_held(), queries_of_held(deadline_at=timezone.now() + timedelta(days=300))
+    assert len(undated) == len(dated) == 1 and "pool_node" in dated[0] and "pool_node" not in undated[0]

@@ -77,6 +77,14 @@ def test_rows_that_are_foreseen_are_looked_at_together_and_told_alike() -> None:
         assert step.alone_s == pytest.approx(alone.on(MODEL, [rows])[rows].alone_s, rel=1e-9)
 
 
+def test_parts_of_a_step_are_asked_for_once_for_kinds_of_device_of_which_the_same_is_known() -> None:
+    known, asked = Steps(WORK), []
+    for model in (MODEL, replace(MODEL, model_name="another core"), replace(MODEL, model_name="third", corrector=None)):
+        parts = known.kept_with(known.on(model, [8]), lambda model=model: asked.append(model.model_name) or (1.0, 2.0))
+        assert parts == (1.0, 2.0)
+    assert asked == [NAME, "third"]
+
+
 def test_kinds_of_device_of_which_the_same_is_known_share_their_steps_and_others_do_not() -> None:
     known, twin = Steps(WORK), replace(MODEL, model_name="another core")
     other = replace(MODEL, model_name="a third", corrector=None)
