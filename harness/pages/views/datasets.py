@@ -38,6 +38,7 @@ from harness.pages.profile_view import (
     column_rows,
     finding_groups,
     may_read_otherwise,
+    rows_written,
     thumbnails_by_class,
 )
 from harness.pages.project_choice import project_chosen, project_shown
@@ -180,7 +181,7 @@ def dataset_preview(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
     rows = dataset_rows(dataset, offset, PREVIEW_ROWS)
     context = {
         "dataset": dataset,
-        "preview": rows,
+        "preview": {**rows, "rows": rows_written(dataset_profile(dataset), rows["columns"], rows["rows"])},
         "numeric": [_is_numeric(values) for values in zip(*rows["rows"], strict=True)],
         "first": offset + 1,
         "last": offset + len(rows["rows"]),
