@@ -181,7 +181,7 @@ def _numeric(column: ColumnProfile, survey: ColumnSurvey) -> list[Finding]:
                 rows=tuple(survey.numbers.infinite_rows),
             )
         )
-    if column.skew is not None and abs(column.skew) > _SKEW:
+    if column.skew is not None and abs(column.skew) > _SKEW and column.unique > 2:
         found.append(
             Finding(
                 code="skewed",

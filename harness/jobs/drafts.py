@@ -35,6 +35,7 @@ from harness.jobs.program_checks import (
     files_check,
     program_syntax_check,
 )
+from harness.jobs.spec_edits import spec_edits_kept
 from harness.jobs.states import job_note
 from harness.jobs.taken import resolved_with, still_taken
 from harness.pool.selectors import hardware
@@ -211,9 +212,8 @@ def job_spec_update(*, user: User, job: Job, spec: str | dict[str, Any], taken: 
         _draft_require(user, job, hold=True)
         job.suggestions = suggestions
         before, written = programs.files_read(paths.generated), programs.files_read(paths.program)
-        edited = {
-            name: text for name, text in written.items() if text != before.get(name) and name != "spec.yaml"
-        }  # spec.yaml follows the spec
+        edited = {name: text for name, text in written.items() if text != before.get(name)}
+        told = spec_edits_kept(edited, before, program.files)
         programs.files_replace(paths.generated, program.files)
         programs.files_replace(paths.program, {**program.files, **edited})
         named, job.taken = job.spec.get("name"), job.taken if taken is None else dict(taken)
@@ -221,7 +221,7 @@ def job_spec_update(*, user: User, job: Job, spec: str | dict[str, Any], taken: 
         weights_hold(job.weights)
         if wish.name and wish.name != named:  # the old name in the spec takes back no later one: a clone's, a rename
             job.name = wish.name
-        return _draft_save(job, user, "Spec changed")
+        return _draft_save(job, user, f"Spec changed{told}")
 
 
 def _draft_save(job: Job, user: User, message: str, data: dict[str, Any] | None = None) -> Job:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from codegen.profile.naming import are_labels
@@ -86,6 +86,19 @@ def _written(column: ColumnProfile, value: str) -> str:
     if column.type != ColumnType.DATE:
         return value
     return value.removesuffix(".000000").removesuffix(" 00:00:00")
+
+
+def rows_written(profile: DatasetProfile, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
+    """Rows of the data as the profile writes their values; `names` are those of their columns."""
+    known = {column.name: column for column in profile.columns}
+    columns = [known.get(name) for name in names]
+    return [
+        [
+            _written(column, value) if column and isinstance(value, str) else value
+            for column, value in zip(columns, row, strict=True)
+        ]
+        for row in rows
+    ]
 
 
 def number_written(column: ColumnProfile, value: float | None) -> str:

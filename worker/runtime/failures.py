@@ -83,7 +83,8 @@ def describe(error: BaseException, program: Path, run_of: Callable[[], Run | Non
 def _cause(error: BaseException, run: Run | None) -> tuple[FailureCode, str, str]:
     if isinstance(error, ProgramFailure):
         if error.code is FailureCode.NAN_LOSS and run is not None:
-            return error.code, error.message, _not_finite_hint(run)
+            is_told = error.hint and run.autocast.name != "float16"  # which may overflow in any step
+            return error.code, error.message, error.hint if is_told else _not_finite_hint(run)
         return error.code, error.message, error.hint
     if isinstance(error, DataError):
         return FailureCode.DATA_ERROR, error.message, error.hint

@@ -15,6 +15,11 @@ from worker.runtime.failures import ProgramFailure
 
 POINTS = 1000
 """About this many points for a whole run."""
+FIRST_STEP_HINT = (
+    "The weights are still those that the run began with, so no learning rate is to blame: the model itself, or the "
+    "loss made of its outputs, is no finite number for these rows. Look there for a logarithm, a root or a division, "
+    "and in the data for extreme values. There is no checkpoint yet."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +93,8 @@ def are_finite(weights: Sequence[Tensor]) -> bool:
 
 def nan_loss(step: int, value: float, where: str = "training") -> ProgramFailure:
     """The failure of a loss that is not a number or infinite."""
-    return _not_finite(f"The {where} loss became {value} at step {step}", step)
+    hint = FIRST_STEP_HINT if step == 1 and where == "training" else ""
+    return _not_finite(f"The {where} loss became {value} at step {step}", step, hint)
 
 
 def scale_lost(step: int) -> ProgramFailure:
@@ -96,6 +102,6 @@ def scale_lost(step: int) -> ProgramFailure:
     return _not_finite(f"The gradients overflowed in float16 in every try up to step {step}", step)
 
 
-def _not_finite(what: str, step: int) -> ProgramFailure:
-    """Its hint follows the run (`known_causes.not_finite_hint`)."""
-    return ProgramFailure(FailureCode.NAN_LOSS, f"{what}, and the run was stopped.", step=step)
+def _not_finite(what: str, step: int, hint: str = "") -> ProgramFailure:
+    """Without a hint it follows the run (`known_causes.not_finite_hint`)."""
+    return ProgramFailure(FailureCode.NAN_LOSS, f"{what}, and the run was stopped.", hint, step=step)

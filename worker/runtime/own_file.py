@@ -24,7 +24,10 @@ from worker.runtime.sheets import SHEETS
 from worker.runtime.tables import delimiter_of, names_apart, text_of
 
 _SAMPLE_CELLS = 5000
-_COMMA, _POINT = re.compile(r"[+-]?[\d.]*\d,\d+"), re.compile(r"[+-]?[\d,]*\d?\.\d+")
+_BEFORE, _BEHIND = r"(?:(?:[€$£¥]|[A-Z]{3})\s?)?", r"(?:\s?(?:[^\W\d_]{1,3}|[%°€$£¥]))?"
+"""A currency in front of a number; a currency, a per cent sign or a measure behind it."""
+_COMMA = re.compile(rf"{_BEFORE}[+-]?[\d.]*\d,\d+{_BEHIND}")
+_POINT = re.compile(rf"{_BEFORE}[+-]?[\d,]*\d?\.\d+{_BEHIND}")
 _JSON_GAP = re.compile(r"[\s,]*")
 _UTF8_MARK = b"\xef\xbb\xbf"
 

@@ -42,13 +42,13 @@ export function mount(root) {
     }
     saved = text;
     expected = answer.file_sha256;
-    state.textContent = "Saved.";
+    state.textContent = answer.fault ? `Saved. ${answer.fault.message}` : "Saved.";
     button.disabled = editor.text === saved;
     const link = root.querySelector(".tree [aria-current]");
     link.querySelector(".mark")?.remove();
     if (answer.file_edited) link.append(el("span", { class: "mark" }, "edited"));
     root.querySelector("[data-put-back]").hidden = !answer.file_edited;
-    editor.mark([]);
+    editor.mark(answer.fault ? [answer.fault] : []);
     await shown("diff", root.dataset.diff);
     const checked = document.querySelector("#check [data-checked]")?.dataset.checked;
     if (checked) await shown("check", checked); // of another state of the program now

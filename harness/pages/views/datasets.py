@@ -38,6 +38,7 @@ from harness.pages.profile_view import (
     column_rows,
     finding_groups,
     may_read_otherwise,
+    rows_written,
     thumbnails_by_class,
 )
 from harness.pages.project_choice import project_chosen, project_shown
@@ -180,7 +181,7 @@ def dataset_preview(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
     rows = dataset_rows(dataset, offset, PREVIEW_ROWS)
     context = {
         "dataset": dataset,
-        "preview": rows,
+        "preview": {**rows, "rows": rows_written(dataset_profile(dataset), rows["columns"], rows["rows"])},
         "numeric": [_is_numeric(values) for values in zip(*rows["rows"], strict=True)],
         "first": offset + 1,
         "last": offset + len(rows["rows"]),
@@ -237,6 +238,9 @@ def dataset_edit(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
     guessed = {column["name"]: column["guessed_type"] for column in (dataset.profile or {}).get("columns", ())}
     types = {column: "" if guessed.get(column) == kind else kind for column, kind in types.items()}
     options = {key: posted[key] or None for key in ("delimiter", "encoding") if key in posted}
+    target = posted.get("target") or None
+    if not dataset.options.get("target") and target == (dataset.profile or {}).get("target"):
+        target = None  # the guess, which nobody has chosen
     return change(
         request,
         lambda: dataset_update(
@@ -244,7 +248,7 @@ def dataset_edit(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
             dataset=dataset,
             name=posted.get("name"),
             column_types=types or None,
-            target=posted.get("target") or None,
+            target=target,
             options=options or None,
         ),
         done="Saved.",

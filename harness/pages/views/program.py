@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase, JsonResponse
@@ -10,6 +11,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from harness.errors import Conflict, HarnessError, Invalid
+from harness.jobs.program_checks import program_syntax_check
 from harness.jobs.programs import text_sha256
 from harness.jobs.selectors import job_get, program_diff, program_files
 from harness.jobs.services import job_spec_update, program_check, program_file_write, program_reset
@@ -40,8 +42,18 @@ def program_save(request: HttpRequest, job_id: str) -> HttpResponseBase:
     except HarnessError as error:
         return _refusal(error)
     edited = any(file["edited"] for file in program_files(job) if file["name"] == name)
-    told = {"edited": job.program_edited, "file_edited": edited}
-    return JsonResponse({**told, "sha256": job.program_sha256, "file_sha256": text_sha256(text)})
+    told: dict[str, Any] = {"edited": job.program_edited, "file_edited": edited}
+    told |= {"sha256": job.program_sha256, "file_sha256": text_sha256(text), "fault": _syntax_fault(name, text)}
+    return JsonResponse(told)
+
+
+def _syntax_fault(name: str, text: str) -> dict[str, Any] | None:
+    """What is wrong with a file that is saved all the same, and in which line."""
+    try:
+        program_syntax_check({name: text})
+    except Invalid as fault:
+        return {"message": fault.message, "line": (fault.details or {}).get("line")}
+    return None
 
 
 @page("POST")
@@ -99,7 +111,8 @@ def spec_save(request: HttpRequest, job_id: str) -> HttpResponseBase:
         messages.error(request, error.message, extra_tags=error.hint)
         return redirect("job_tab", job_id=job_id, tab="program")
     if job.program_edited:
-        hint = "Your edited files were kept as they are. Check that they still work: press “Check that it runs”."
+        kept = "Your edited files were kept, of spec.yaml the lines that the new spec leaves alone."
+        hint = f"{kept} Check that they still work: press “Check that it runs”."
         messages.warning(request, "The spec is saved; the other files are generated again.", extra_tags=hint)
         return redirect("job_tab", job_id=job_id, tab="program")
     messages.success(request, "The spec is saved and the program is generated again.")

@@ -140,3 +140,11 @@ def test_one_class_in_nearly_all_rows_makes_no_groups_of_it(lab: Lab) -> None:
     rows = [f"w{row % 40:02d},{row % 13},{'b' if row % 100 == 3 else 'a'}" for row in range(400)]
     profile = lab.profile("a.csv", "where,x,label\n" + "\n".join(rows) + "\n")
     assert not [entry for entry in profile.warnings if entry.code == "group_column"]
+
+
+@pytest.mark.parametrize(("values", "told"), [((0, 1), False), ((0, 1, 900), True)], ids=["flag", "amount"])
+def test_a_rare_flag_is_no_uneven_number(lab: Lab, values: tuple[int, ...], told: bool) -> None:
+    rows = [f"{values[-1] if i % 50 == 0 else values[i % (len(values) - 1)]},{i * 0.37:.2f}" for i in range(400)]
+    profile = lab.profile("a.csv", "flag,y\n" + "\n".join(rows) + "\n")
+    assert profile.columns[0].skew is not None and profile.columns[0].skew > 5
+    assert any(found.code == "skewed" and found.column == "flag" for found in profile.warnings) is told

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from django.conf import settings
 from django.utils import timezone
 
 from harness.errors import Conflict, Invalid
@@ -22,7 +24,7 @@ from harness.jobs.mode import job_mode
 from harness.jobs.models import Allocation, Checkpoint, Job
 from harness.jobs.options import options_of
 from harness.jobs.promises import PromiseState, promise_told
-from harness.jobs.services import job_pause, job_resume
+from harness.jobs.services import job_pause, job_resume, program_file_write
 from harness.jobs.taken import spec_named
 from harness.pool.reservations import reservation_hold
 from harness.rates.submitting import job_submit
@@ -207,6 +209,17 @@ def test_accepting_fixes_devices_in_the_spec_and_gives_the_scheduler_its_options
     kept = JobEstimate.objects.get(job=accepted)
     assert kept.offer == offer
     assert kept.estimate["allocation"]["count"] == 2
+
+
+def test_a_draft_whose_spec_yaml_was_edited_takes_a_line_at_once_and_keeps_the_edit(job, node_make, offered):
+    node_make("node-1", cpus=2)
+    path = settings.STORE.job(job.pk).program / "spec.yaml"
+    text = re.sub(r"^  epochs: \d+$", "  epochs: 77", path.read_text(), flags=re.MULTILINE)
+    job = program_file_write(user=job.owner, job=job, name="spec.yaml", text=text)
+    offer = offered(job, deadline_at=timezone.now() + timedelta(days=300), count=2, kind="cpu", mode="sync")
+    taken = offer_accept(user=offer.owner, offer=offer)
+    assert "epochs: 77" in path.read_text() and "count: 2" in path.read_text()
+    assert taken.program_edited and job_key(taken) == offer.inspection.key
 
 
 def test_what_only_the_mode_before_knew_is_left_open_in_the_one_that_is_taken(job, node_make, offered):

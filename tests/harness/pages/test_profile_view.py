@@ -8,7 +8,7 @@ from typing import Any
 
 from codegen.profile import profile_dataset
 from codegen.profile.types import Finding, ProfileOptions, Severity
-from harness.pages.profile_view import class_bars, column_rows, finding_groups
+from harness.pages.profile_view import class_bars, column_rows, finding_groups, rows_written
 
 
 def test_values_tell_something_or_are_not_drawn(tmp_path: Path) -> None:
@@ -21,6 +21,16 @@ def test_values_tell_something_or_are_not_drawn(tmp_path: Path) -> None:
     assert rows["id"]["top"] == [] and rows["id"]["examples"], "each is in one row: there is nothing to compare"
     assert rows["day"]["top"][0] == ("2024-03-01", 3, 3 / 60)
     assert rows["label"]["top"][0][1] == 30
+
+
+def test_rows_show_plain_dates_without_a_time_of_day(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    lines = [f"2024-03-{1 + at % 20:02d},x 00:00:00,{at % 2}x" for at in range(60)]
+    path.write_text("\n".join(["day,note,label", *lines]) + "\n")
+    profile = profile_dataset(path, tmp_path / "out", ProfileOptions(), lambda *_: None)
+    given = [["2024-03-01 00:00:00", "x 00:00:00", None], ["2024-03-01 07:30:00", "x", "1x"]]
+    made = [["2024-03-01", "x 00:00:00", None], ["2024-03-01 07:30:00", "x", "1x"]]
+    assert rows_written(profile, ["day", "note", "label"], given) == made
 
 
 def test_a_reason_is_given_where_it_says_more_than_that_numbers_are_numbers(tmp_path: Path) -> None:

@@ -46,13 +46,21 @@ def test_a_new_spec_warns_of_edited_files_and_undoes_them_on_request(world: Simp
     assert not job.program_edited and job.epochs == 4
 
 
-def test_the_form_says_that_it_writes_an_edited_spec_yaml_anew(world: SimpleNamespace, owner: Client) -> None:
+def test_the_form_says_what_it_does_to_an_edited_spec_yaml(world: SimpleNamespace, owner: Client) -> None:
     job = world.jobs["draft"]
     tab = reverse("job_tab", args=[job.pk, "spec"])
     assert "You changed spec.yaml by hand" not in owner.get(tab).content.decode()
     text = settings.STORE.job(job.pk).program.joinpath("spec.yaml").read_text()
     owner.post(reverse("program_save", args=[job.pk]), {"name": "spec.yaml", "text": f"# mine\n{text}"})
-    assert "You changed spec.yaml by hand" in owner.get(tab).content.decode()
+    told = owner.get(tab).content.decode()
+    assert "You changed spec.yaml by hand" in told and "What you wrote stays when you save" in told
+
+
+def test_a_file_that_does_not_parse_is_saved_and_says_so_with_its_line(world: SimpleNamespace, owner: Client) -> None:
+    url = reverse("program_save", args=[world.jobs["draft"].pk])
+    told = owner.post(url, {"name": "model.py", "text": "import os\n\ndef build(:\n"}).json()
+    assert told["fault"]["line"] == 3 and told["fault"]["message"].startswith("model.py, line 3: ")
+    assert owner.post(url, {"name": "model.py", "text": "import os\n"}).json()["fault"] is None
 
 
 def test_the_spec_of_a_job_that_ran_stands_there_as_it_can_be_used_again(world: SimpleNamespace, owner: Client) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.runtime.spoiled import edit, error_of
+from tests.worker.runtime.spoiled import check_of, edit, error_of
 
 
 @pytest.fixture
@@ -29,6 +29,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_names_the_step(program: Path
     assert error["code"] == "nan_loss"
     assert error["step"] == 21
     assert "step 21" in error["message"]
+    assert error["hint"].startswith("Lower the learning rate")
 
 
 def test_the_last_good_checkpoint_survives_a_loss_that_is_no_number(program: Path) -> None:
@@ -51,3 +52,12 @@ def test_a_pause_right_after_a_ruinous_update_saves_no_weights_that_are_no_numbe
     assert (error["code"], error["step"]) == ("nan_loss", 21)
     steps = [int(path.name.removeprefix("step-")) for path in (program / "work" / "checkpoints").glob("step-*")]
     assert all(step <= 20 for step in steps)
+
+
+def test_no_numbers_at_the_first_step_are_the_models_own_and_not_the_learning_rates(program: Path) -> None:
+    forward = "return torch.log(-1 - (self.head(self.body(x))) ** 2)"
+    edit(program, "model.py", lambda text: text.replace("return self.head(self.body(x))", forward))
+    assert forward in (program / "model.py").read_text()
+    for told in (check_of(program)["problem"], error_of(program)):
+        assert told["code"] == "nan_loss" and "at step 1," in told["message"]
+        assert "no learning rate is to blame" in told["hint"] and "logarithm" in told["hint"]

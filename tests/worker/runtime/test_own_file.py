@@ -31,6 +31,9 @@ def answered(folder: Path, name: str, body: bytes, columns=COLUMNS, rows=ROWS) -
     [
         ("x,city\n1.50, Köln \n007,\n", "x,city,prediction,confidence\n1.50, Köln ,a,0.75\n007,,b,0.5\n"),
         ("x;city\r\n1,50;K\r\n2,5;L", "x;city;prediction;confidence\r\n1,50;K;a;0,75\r\n2,5;L;b;0,5"),
+        ("x;w\n1.249,00 €;0,5 kg\n-;300 g\n",
+         "x;w;prediction;confidence\n1.249,00 €;0,5 kg;a;0,75\n-;300 g;b;0,5\n"),
+        ("x;w\n$1,249.50;0.5 kg\n-;v1,5\n", "x;w;prediction;confidence\n$1,249.50;0.5 kg;a;0.75\n-;v1,5;b;0.5\n"),
         ("x;city\n1.5;K\n2.5;L\n", "x;city;prediction;confidence\n1.5;K;a;0.75\n2.5;L;b;0.5\n"),
         ("x\tcity\n1\tK\n\n2\tL\n", "x\tcity\tprediction\tconfidence\n1\tK\ta\t0.75\n\n2\tL\tb\t0.5\n"),
         ('"x","y"\n"1","a ""b"""\n"2","c\nd"\n',

@@ -1,0 +1,64 @@
+"""What a person wrote into spec.yaml outlives another spec, line by line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from harness.jobs.services import job_spec_update, program_file_write
+from harness.jobs.spec_edits import spec_file_merged
+
+BEFORE = "device: cpu\ncount: 1\n\n# passes\nepochs: 100\nbatch: 32\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "made", "merged", "lost"),
+    [
+        (BEFORE.replace("100", "1500"), BEFORE, BEFORE.replace("100", "1500"), 0),
+        (BEFORE.replace("100", "1500"), BEFORE.replace("count: 1", "count: 2\nmode: sync"),
+         "device: cpu\ncount: 2\nmode: sync\n\n# passes\nepochs: 1500\nbatch: 32\n", 0),
+        (BEFORE.replace("100", "1500"), BEFORE.replace("100", "7"), BEFORE.replace("100", "7"), 1),
+        (BEFORE + "mine: 3\n", "name: x\n" + BEFORE, "name: x\n" + BEFORE + "mine: 3\n", 0),
+        ("# mine\n" + BEFORE, BEFORE.replace("100", "7"), "# mine\n" + BEFORE.replace("100", "7"), 0),
+        (BEFORE.replace("# passes\n", ""), BEFORE.replace("32", "8"),
+         "device: cpu\ncount: 1\n\nepochs: 100\nbatch: 8\n", 0),
+        (BEFORE.replace("epochs: 100\n", "epochs: 100\nown: 1\n"), BEFORE.replace("batch: 32", "batch: 8"),
+         BEFORE.replace("batch: 32", "batch: 8"), 1),
+        ("", BEFORE.replace("32", "8"), BEFORE.replace("32", "8"), 1),
+    ],
+    ids=["nothing new", "elsewhere", "same line", "behind", "in front", "left out", "beside", "emptied"],
+)  # fmt: skip
+def test_edits_stay_where_the_new_file_has_the_same_lines_and_give_way_elsewhere(
+    written: str, made: str, merged: str, lost: int
+) -> None:
+    assert spec_file_merged(BEFORE, written, made) == (merged, lost)
+
+
+@pytest.fixture
+def edited(job_make: Any, people: Any) -> Any:
+    """A draft in whose spec.yaml a person wrote other epochs."""
+    job = job_make(training={"epochs": 3})
+    text = (settings.STORE.job(job.pk).program / "spec.yaml").read_text()
+    assert "epochs: 3" in text
+    text = text.replace("epochs: 3", "epochs: 44  # mine")
+    return program_file_write(user=people.owner, job=job, name="spec.yaml", text=text)
+
+
+def spec_file(job: Any) -> str:
+    return str((settings.STORE.job(job.pk).program / "spec.yaml").read_text())
+
+
+@pytest.mark.django_db
+def test_a_new_spec_keeps_what_was_written_into_spec_yaml(edited: Any, people: Any) -> None:
+    job = job_spec_update(user=people.owner, job=edited, spec={**edited.spec, "resources": {"count": 2}})
+    assert "epochs: 44  # mine" in spec_file(job) and "count: 2" in spec_file(job)
+    assert job.program_edited and job.events.latest("pk").message == "Spec changed"
+
+
+@pytest.mark.django_db
+def test_a_new_spec_that_names_the_same_field_counts_and_the_history_tells_it(edited: Any, people: Any) -> None:
+    job = job_spec_update(user=people.owner, job=edited, spec={**edited.spec, "training": {"epochs": 7}})
+    assert "epochs: 7" in spec_file(job) and "44" not in spec_file(job)
+    assert "1 edit of spec.yaml gave way" in job.events.latest("pk").message
