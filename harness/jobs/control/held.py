@@ -67,6 +67,12 @@ def held_read() -> list[Held]:
     ]
 
 
+def any_planned() -> bool:
+    """Whether any job waits or runs that `rows_read` may give: else there is nothing to decide."""
+    planned = [JobState.QUEUED, JobState.PLACED, JobState.RUNNING, JobState.PAUSING]
+    return Job.objects.filter(state__in=planned).exists()
+
+
 def rows_read(due: Q) -> tuple[list[Held], list[Job], list[Job]]:
     """(what is held, who of those `due` waits, who runs), each asked for by itself: all again where a job began or
     ended in between.

@@ -20,6 +20,7 @@ from harness.jobs.admission import promise_give, promises_catch_up, unpromised_s
 from harness.jobs.control.ahead import data_foreseen, data_send_ahead
 from harness.jobs.control.disk import OnDisk, disk_read
 from harness.jobs.control.expectations import expectations_write
+from harness.jobs.control.held import any_planned
 from harness.jobs.control.losses import placed_words
 from harness.jobs.control.plans import device_ranks, plan_make
 from harness.jobs.control.telemetry import ranks_forget
@@ -54,6 +55,8 @@ _log = logging.getLogger(__name__)
 
 def tick() -> int:
     """Start, pause and resize what the policy says, note why the rest waits; return how many were started."""
+    if not any_planned():  # at rest the pool is not read every few seconds, and nothing is written
+        return 0
     promises_catch_up()
     turn, started = turn_take(), 0
     for _round in range(MOST_ROUNDS):

@@ -30,6 +30,18 @@ CONTROLS = 3
 
 
 @pytest.mark.django_db
+def test_nobody_has_a_turn_while_no_job_waits_or_runs(job_make, node_make, broker, django_assert_num_queries):
+    node_make()
+    job = job_make()
+    with django_assert_num_queries(1):
+        assert tick() == 0
+    assert not SchedulerTurn.objects.exists()
+    queue(job)
+    assert tick() == 1
+    assert SchedulerTurn.objects.get().number > 0
+
+
+@pytest.mark.django_db
 def test_only_one_has_the_turn_and_goes_again_for_the_other():
     mine = turn_take()
     assert mine is not None and turn_take() is None
