@@ -92,7 +92,7 @@ def test_the_task_follows_from_the_values(target: ColumnProfile, task: str) -> N
 def test_two_fractions_are_amounts_unless_they_repeat_often(tmp_path: Path, values: list[str], task: str) -> None:
     rows = [f"{number},{value}" for number, value in enumerate(values)]
     (tmp_path / "t.csv").write_text("\n".join(["x,target", *rows]) + "\n")
-    profile = profile_dataset(tmp_path / "t.csv", tmp_path / "packed", ProfileOptions())
+    profile = profile_dataset(tmp_path / "t.csv", tmp_path / "packed", ProfileOptions(), lambda *_: None)
     assert (profile.target, profile.task) == ("target", task)
 
 
