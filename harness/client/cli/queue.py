@@ -260,9 +260,14 @@ def consequences(
     _delayed_print(found["delayed"])
 
 
+def _new_finish(row: Json) -> str:
+    """When it would finish, and what is said of that."""
+    return ": ".join(filter(None, (when(row["finish_after"]), local_words(row["why"]))))
+
+
 def _delayed_print(delayed: list[Json]) -> None:
     rows = [
-        (row["job_id"], row["name"], when(row["finish_before"]), when(row["finish_after"]) or row["why"],
+        (row["job_id"], row["name"], when(row["finish_before"]), _new_finish(row),
          "broken" if row["breaks_promise"] else "")
         for row in delayed if not row["gains"]
     ]  # fmt: skip
