@@ -60,7 +60,7 @@ def test_who_gives_a_core_away_anyway_is_not_told_again(make_pair, people):
 
 
 def test_the_page_shows_both_before_and_after(make_pair, people):
-    wide, waits = make_pair(estimated=True)
+    _, waits = make_pair(estimated=True)
     admin = Client()
     admin.force_login(people.admin)
     act = reverse("queue_act", args=[waits.pk])
