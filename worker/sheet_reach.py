@@ -7,11 +7,13 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterator
+from html import unescape
 from typing import IO, NamedTuple
 
 _DIMENSION = re.compile(rb'<(?:\w+:)?dimension ref="(?:[A-Z]+\d+:)?([A-Z]{1,8})[A-Z]*(\d{1,12})\d*"')
 """Of longer ones the beginning: it is too far by itself, and numbers of thousands of digits cannot be told."""
 _ROW = re.compile(rb"<table:table-row(?=[\s/>])")
+_TABLE = re.compile(rb'<table:table(?=\s)[^>]*?\stable:name="([^"]{1,1000})"')
 _ROW_END, _TABLE_END = b"</table:table-row>", b"</table:table>"
 _CELL = re.compile(rb"<table:(?:covered-)?table-cell(?=[\s/>])")
 _ROWS_REPEATED = re.compile(rb'table:number-rows-repeated="(\d{1,9})"')
@@ -22,6 +24,13 @@ NOT_UNPACKED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, R
 """What a part raises that cannot be unpacked: it is broken, encrypted, or packed in an unknown way."""
 _ROWS_MAX = 1 << 20
 """No sheet has more: what a file says beyond is left out by those who read it."""
+
+
+class RowTooLong(Exception):
+    """A row of a sheet takes more than is looked through at once: nobody can tell how far the sheet reaches."""
+
+    def __init__(self, sheet: str, row: int) -> None:
+        super().__init__(f"The sheet {sheet!r} has a row of more than {_ROW_BYTES_MAX >> 20} MiB: row {row:,}.")
 
 
 class Reach(NamedTuple):
@@ -46,7 +55,10 @@ class Reach(NamedTuple):
 
 
 def sheets_reach(archive: zipfile.ZipFile) -> Iterator[Reach]:
-    """Of each sheet that says it, empty cells with a comment or a format not counted. Raises `NOT_UNPACKED`."""
+    """Of each sheet that says it, empty cells with a comment or a format not counted.
+
+    Raises `RowTooLong`, `NOT_UNPACKED`.
+    """
     for name in archive.namelist():
         if name.startswith("xl/worksheets/sheet"):
             with archive.open(name) as sheet:
@@ -65,10 +77,14 @@ def _column_number(letters: bytes) -> int:
 def _tables_reach(content: IO[bytes]) -> Iterator[Reach]:
     """By rows that are filled, and by cells up to the last that is: empty ones stand in the file as so many at once."""
     rows = last = width = 0
-    for part in _row_parts(content):
-        row, _, rest = part.partition(_ROW_END)
-        repeated = _ROWS_REPEATED.search(row.partition(b">")[0])
-        rows = min(_ROWS_MAX, rows + (int(repeated[1]) if repeated else 1))
+    name = b""
+    for part, is_row in _parts(content):
+        row, _, rest = part.partition(_ROW_END) if is_row else (b"", b"", part)
+        if is_row:
+            if len(part) > _ROW_BYTES_MAX:
+                raise RowTooLong(unescape(name.decode(errors="replace")), rows + 1)
+            repeated = _ROWS_REPEATED.search(row.partition(b">")[0])
+            rows = min(_ROWS_MAX, rows + (int(repeated[1]) if repeated else 1))
         if (at := row.rfind(_FILLED)) >= 0:
             until = row[: row.find(b">", at)]
             width = max(width, len(_CELL.findall(until)) + sum(int(one) - 1 for one in _CELLS_REPEATED.findall(until)))
@@ -76,16 +92,18 @@ def _tables_reach(content: IO[bytes]) -> Iterator[Reach]:
         if _TABLE_END in rest or _TABLE_END in row:  # in the row itself where that is an empty tag
             yield Reach(last, width)
             rows = last = width = 0
+        name = next(reversed(_TABLE.findall(part)), name)
 
 
-def _row_parts(content: IO[bytes]) -> Iterator[bytes]:
-    """From behind the start of each row to that of the next, or to the end; none of a row longer than any should be."""
+def _parts(content: IO[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """What stands before the first row, then from behind the start of each row to that of the next, or to the end, and
+    whether it begins with a row; ends at a part that is longer than any row should be."""
     kept, is_row = b"", False
     while chunk := content.read(_CHUNK_BYTES):
         *whole, kept = _ROW.split(kept + chunk)
-        yield from whole if is_row else whole[1:]
-        is_row = is_row or bool(whole)
+        for part in whole:
+            yield part, is_row
+            is_row = True
         if len(kept) > _ROW_BYTES_MAX:
-            return
-    if is_row:
-        yield kept
+            break
+    yield kept, is_row

@@ -22,7 +22,7 @@ from codegen.profile.problems import fail
 from codegen.profile.sources import unique_names
 from codegen.profile.streams import MAX_RATIO
 from codegen.profile.types import Finding, Severity
-from worker.sheet_reach import NOT_UNPACKED, sheets_reach
+from worker.sheet_reach import NOT_UNPACKED, RowTooLong, sheets_reach
 from worker.words import counted, size_words
 
 Cell = int | float | str | bool | date | datetime | time | timedelta
@@ -33,6 +33,8 @@ _MAX_CELLS = 50_000_000
 _EXACT = 2**53
 """Spreadsheets hold every number as a float64; from here on not all whole numbers are different ones."""
 _SMALLER = "Save the sheet as CSV (UTF-8), which is read row by row, and upload that."
+
+_LONG_ROW = f"Look for a cell there that holds a whole file, and empty it. Otherwise: {_SMALLER}"
 
 
 class SheetSource:
@@ -121,6 +123,8 @@ class SheetSource:
             sheets = list(sheets_reach(archive))
         except NOT_UNPACKED:  # who reads it says what is wrong with it
             return
+        except RowTooLong as problem:
+            fail("too_large", str(problem), _LONG_ROW, file=self._file)
         for reach in sheets:
             if reach.cells > _MAX_CELLS:
                 fail(

@@ -11,9 +11,11 @@ from worker.words import counted
 MAX_WHOLE_CLASSES = 20
 """Whole numbers with more distinct values than this are amounts, unless the name says class."""
 _FEWEST = 2
-"""So few values are classes, whole numbers or not."""
+"""So few values are classes: of whole numbers always, of fractions where they repeat often."""
 _CLASS_ROWS = 5
-"""Rows per value that whole numbers need on average to be classes."""
+"""Rows per value that whole numbers need on average to be classes, where they are more."""
+_FRACTION_ROWS = 10
+"""Rows per value that fractions need on average: 1.5 and 2.75 in a short table are amounts that were seen twice."""
 _SURE_NAMES = (
     "target", "label", "labels", "class", "classes", "y", "outcome", "response", "classification", "diagnosis",
 )  # fmt: skip
@@ -86,7 +88,9 @@ def _unfit_words(column: ColumnProfile) -> tuple[str, str]:
 
 def are_classes(values: int, rows: int, *, whole: bool) -> bool:
     """Whether numbers of so many different values in so many rows are classes rather than amounts."""
-    return values <= _FEWEST or (whole and values <= MAX_WHOLE_CLASSES and rows >= _CLASS_ROWS * values)
+    if values <= _FEWEST:
+        return whole or rows >= _FRACTION_ROWS * values
+    return whole and values <= MAX_WHOLE_CLASSES and rows >= _CLASS_ROWS * values
 
 
 def guess_task(column: ColumnProfile, rows: int) -> tuple[str, str]:
@@ -94,11 +98,9 @@ def guess_task(column: ColumnProfile, rows: int) -> tuple[str, str]:
     kinds = counted(column.unique, "different value")
     if column.type is not ColumnType.NUMERIC:
         return CLASSIFICATION, f"the target is a {column.type.value} with {kinds}"
-    if column.unique <= _FEWEST:
-        return CLASSIFICATION, f"the target is a number with {kinds}"
     whole = column.whole_numbers and column.unique_is_exact
     if are_classes(column.unique, rows, whole=whole):
-        return CLASSIFICATION, f"the target is a whole number with only {kinds}"
+        return CLASSIFICATION, f"the target is a {'whole ' if whole else ''}number with only {kinds}"
     if whole and rows >= _CLASS_ROWS * column.unique and column.name.lower() in _CLASS_NAMES:
         return CLASSIFICATION, f"the target is a whole number with {kinds}, and it is named like a class"
     return REGRESSION, f"the target is a number with {kinds}"

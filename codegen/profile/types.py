@@ -9,7 +9,7 @@ from typing import Any
 from codegen.profile.time_span import TimeSpan
 
 PROFILE_VERSION = 1
-READING = 4
+READING = 5
 """Raise it with every change of what is read of the same bytes: types, packed values, spellings, findings. Bytes that
 were packed by an earlier reading are then read anew when they are uploaded again; what is there stays as it is."""
 TIME_SERIES = "time_series"

@@ -6,10 +6,8 @@ person or a project.
 
 from __future__ import annotations
 
-import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from queue import Empty, SimpleQueue
 
 from django.conf import settings
 from prometheus_client import CollectorRegistry, generate_latest
@@ -20,12 +18,8 @@ from harness.jobs.selectors import jobs_by_state, oldest_queued_s, promises_at_r
 from harness.pool.models import NodeState
 from harness.pool.selectors import DeviceUse, NodeRow, pool_overview
 from harness.release import release
-from harness.store import StorePaths
+from harness.store_disk import store_free_bytes
 
-STORE_WAIT_S = 2.0
-"""For so long the store's disk is waited for: less than the 10 s after which Prometheus gives up."""
-_store_asked = threading.Lock()
-"""Held by the one thread that asks it: of those that never come back there is no second."""
 Rows = Iterable[tuple[Sequence[str], float]]
 """Values of the labels, value."""
 
@@ -103,35 +97,7 @@ def _of_events() -> Iterator[GaugeMetricFamily]:
 
 
 def _of_store() -> Iterator[GaugeMetricFamily]:
-    free_bytes = _free_bytes(settings.STORE)
+    free_bytes = store_free_bytes(settings.STORE)
     yield _single("dlh_store_up", "Whether the store's disk answers.", float(free_bytes is not None))
     if free_bytes is not None:
         yield _single("dlh_store_free_bytes", "Free space on the store's disk.", free_bytes)
-
-
-def _free_bytes(store: StorePaths) -> int | None:
-    """Free space on the store's disk; None where it does not answer: the rest is what an admin needs most then.
-
-    A mount whose server is away refuses nothing: it holds whoever asks it until the server is back.
-    """
-    if not _store_asked.acquire(timeout=STORE_WAIT_S):
-        return None
-    found: SimpleQueue[int | None] = SimpleQueue()
-
-    def ask() -> None:
-        try:
-            found.put(store.free_bytes())
-        except OSError:
-            found.put(None)
-        finally:
-            _store_asked.release()
-
-    try:
-        threading.Thread(target=ask, name="store-disk", daemon=True).start()
-    except RuntimeError:  # the machine has no thread left
-        _store_asked.release()
-        return None
-    try:
-        return found.get(timeout=STORE_WAIT_S)
-    except Empty:
-        return None

@@ -166,14 +166,14 @@ def _fill(job: Job, wish: TaskSpec, resolved: Resolved, dataset: Dataset) -> Non
 def _job_name(name: str, job: Job) -> str:
     """What a person named it, else its data and model, numbered from the second such job of its project on."""
     if name.strip():
-        return name.strip()[:_NAME_LENGTH]
-    made = f"{job.dataset.name} · {FAMILIES[job.family].word}"[: _NAME_LENGTH - _NUMBER_LENGTH]
+        return name.strip()[:_NAME_LENGTH].rstrip()
+    made = f"{job.dataset.name} · {FAMILIES[job.family].word}"[: _NAME_LENGTH - _NUMBER_LENGTH].rstrip()
     return _name_free(made, "", job)
 
 
 def _copy_name(parent: Job, job: Job) -> str:
     """That of the job it is a copy of, which may be a copy itself; numbered from the second copy on."""
-    return _name_free(_COPY.sub("", parent.name)[: _NAME_LENGTH - _COPY_LENGTH], "copy", job)
+    return _name_free(_COPY.sub("", parent.name)[: _NAME_LENGTH - _COPY_LENGTH].rstrip(), "copy", job)
 
 
 def _name_free(made: str, word: str, job: Job) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from harness.accounts.access import require_admin
@@ -12,14 +12,17 @@ from harness.accounts.models import User
 from harness.jobs.control.returns import jobs_returning
 from harness.jobs.control.views import Facts, facts_read
 from harness.jobs.models import Allocation, Job
+from harness.jobs.options import option_words
 from harness.moments import moment_of
 from harness.pool.models import Node
 from harness.pool.naming import node_named
 from scheduler.place import place
 from scheduler.placing.obstacles import NEVER
-from scheduler.types import ChangeKind, PoolView, WaitReason
+from scheduler.types import ChangeKind, Decision, JobView, Option, PoolView, WaitReason
 
 PAUSED = "It makes room for a job that goes before it, and resumes later."
+NO_WIDER = " The new finish is as if it got none of them back."
+"""Who takes devices in again is decided when they are free: what is expected knows nothing of it."""
 LATER_S = 60.0
 """A finish that moves by less is not worth a line."""
 
@@ -44,6 +47,7 @@ class Affected:
     finish_after: datetime | None
     """None with `why`: it would not start meanwhile, or nobody can tell when."""
     why: str
+    """A whole sentence, beside the finish where it would be paused or go on with fewer devices; else empty."""
     breaks_promise: bool
     gains: bool = False
     """It would end sooner."""
@@ -60,6 +64,8 @@ class Outlook:
     """Ids of those that start now."""
     paused: Set[str] = frozenset()
     """Ids of those that run now and would be paused."""
+    narrower: Mapping[str, Option] = field(default_factory=dict)
+    """Of those that run now and would go on with fewer devices: with which."""
 
     @staticmethod
     def of(facts: Facts) -> Outlook:
@@ -70,7 +76,18 @@ class Outlook:
             waits=decision.waits,
             starting={placement.job_id for placement in decision.placements},
             paused={change.job_id for change in decision.changes if change.kind is ChangeKind.PAUSE},
+            narrower=_narrower(facts, decision),
         )
+
+
+def _narrower(facts: Facts, decision: Decision) -> dict[str, Option]:
+    held = {view.job_id: view.running.option for view in facts.views if view.running}
+    given = {change.job_id: change.option for change in decision.changes if change.option is not None}
+    return {
+        job_id: option
+        for job_id, option in given.items()
+        if (was := held.get(job_id)) and was.kind == option.kind and was.count > option.count
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,12 +140,13 @@ def _drained(pool: PoolView, name: str) -> PoolView:
 
 def affected(facts: Facts, before: Outlook, after: Outlook) -> tuple[Affected, ...]:
     """Jobs that would finish later or be paused, and waiting ones that would finish sooner or not start at all."""
-    found = [_held_back(facts, view.job_id, before, after) for view in facts.views]
+    found = [_held_back(facts, view, before, after) for view in facts.views]
     waiting = [view.job_id for view, row in zip(facts.views, found, strict=True) if row is None and not view.is_running]
     return tuple(row for row in (*found, *(_gaining(facts, one, before, after) for one in waiting)) if row is not None)
 
 
-def _held_back(facts: Facts, job_id: str, before: Outlook, after: Outlook) -> Affected | None:
+def _held_back(facts: Facts, view: JobView, before: Outlook, after: Outlook) -> Affected | None:
+    job_id = view.job_id
     was, will = before.expected.get(job_id), after.expected.get(job_id)
     reason, old = after.waits.get(job_id), before.waits.get(job_id)
     stuck = reason is not None and reason.code in NEVER
@@ -137,18 +155,27 @@ def _held_back(facts: Facts, job_id: str, before: Outlook, after: Outlook) -> Af
     # It would wait behind jobs of which nobody knows when they end.
     lost = reason is not None and will is None and (was is not None or job_id in before.starting)
     paused = job_id in after.paused and job_id not in before.paused
-    if not later and not lost and not paused and not (stuck and not was_stuck):
+    narrower = "" if paused else _narrower_words(view, before, after)
+    if not later and not lost and not paused and not (stuck and not was_stuck) and not (narrower and will is None):
         return None
     job = facts.jobs[job_id]
     finish_before, finish = _finishes(job, was, will if not stuck else None)
-    why = PAUSED if paused else reason.text if reason else ""
+    changed = PAUSED if paused else narrower and narrower + (NO_WIDER if finish else "")
     return Affected(
         job=job,
         finish_before=finish_before,
         finish_after=finish,
-        why=why if finish is None or paused else "",
+        why=changed or (reason.text if reason and finish is None else ""),
         breaks_promise=job.promised_at is not None and (finish is None or finish > job.promised_at),
     )
+
+
+def _narrower_words(view: JobView, before: Outlook, after: Outlook) -> str:
+    """What a job that runs gives away; empty where it keeps what it would keep anyway."""
+    option = after.narrower.get(view.job_id)
+    if option is None or view.running is None or view.job_id in before.narrower:
+        return ""
+    return f"It goes on with {option.count} of its {option_words(view.running.option)}."
 
 
 def _gaining(facts: Facts, job_id: str, before: Outlook, after: Outlook) -> Affected | None:

@@ -65,6 +65,7 @@ def _result_words(job: Job) -> str:
 
 
 def _failure_words(job: Job) -> str:
-    """What is known of the cause. The program's own message may hold data, and stays behind the link."""
+    """The cause as far as it is known, and what to do. The program's own message may hold data: it stays behind the
+    link."""
     cause = job.run_failure.cause if job.run_failure else None
-    return cause.message if cause else ""
+    return f"{cause.message} {cause.hint}".strip() if cause else ""

@@ -49,8 +49,15 @@ def mail_subject(message: Message) -> str:
 def mail_text(message: Message, settings_url: str, zone: tzinfo) -> str:
     """Body of the e-mail to one person, with its moments in their zone."""
     detail = moments_told(message.detail, zone)
-    parts = [message.title, detail, message.url, f"-- \nChange what you are notified about: {settings_url}"]
+    ending = f"-- \nYou get this by what you chose under Notifications: {settings_url}"
+    parts = [message.title, detail, _whose(message), message.url, ending]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _whose(message: Message) -> str:
+    """`Project Birds, job of ada`: who watches a project gets messages about the jobs of others."""
+    name, owner = message.project.get("name"), message.job.get("owner")
+    return one_line(", ".join(filter(None, (name and f"Project {name}", owner and f"job of {owner}"))))
 
 
 def webhook_body(message: Message, *, delivery_id: str, kind: str, at: str) -> bytes:

@@ -150,8 +150,8 @@ def delivery_test(*, user: User) -> list[Delivery]:
 def _tests(user: User, channels: Iterable[Channel]) -> list[Delivery]:
     about = f"test:{new_id()}"
     message = Message(
-        title="This is a test",
-        detail=f"You requested it at {moment_words(timezone.now())} on the Notifications page.",
+        title="Test message of the deep learning harness",
+        detail=f"You asked for it at {moment_words(timezone.now())}. What you chose to be told of arrives like this.",
         url=f"{settings.PORTAL_URL}/account/notifications/",
     )
     return [

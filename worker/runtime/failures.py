@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _NEEDS_MORE = "The run needs more memory than it has"
 _MORE = "give it more memory (a higher resources.memory_gib, another device)"
+_SEE_BOTH = "Correct that line; see the traceback and the log for details."
+_SEE_TRACEBACK = "Correct that line; see the traceback for details."
 FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -56,14 +58,19 @@ class ProgramFailure(Exception):
         self.place = place
 
 
-def describe(error: BaseException, program: Path, run_of: Callable[[], Run | None]) -> dict[str, Any]:
+def describe(
+    error: BaseException, program: Path, run_of: Callable[[], Run | None], *, has_log: bool = True
+) -> dict[str, Any]:
     """Data of the ERROR event: code, message, hint, step, traceback, and file and line where known.
 
-    `program` is the folder whose frames are shown; `run_of` gives the run, once there is one.
+    `program` is the folder whose frames are shown; `run_of` gives the run, once there is one; what only tries a program
+    has no log that people could look at.
     """
     told = _build_call(error) or error
     code, message, hint = _cause(told, run_of())
     file, line = _place(told, program)
+    if hint == _SEE_BOTH and not has_log:
+        hint = _SEE_TRACEBACK
     if code is FailureCode.PROGRAM_ERROR and file == "data.py" and isinstance(error, ValueError | FileNotFoundError):
         code, message, hint = FailureCode.DATA_ERROR, str(error), "Compare the data with the spec; read it in again."
     if code is FailureCode.PROGRAM_ERROR and file and line:
@@ -106,8 +113,7 @@ def _cause(error: BaseException, run: Run | None) -> tuple[FailureCode, str, str
         return FailureCode.PROGRAM_ERROR, f"There is no module {error.name!r} here.", hint
     if (known := known_cause(error)) is not None:
         return FailureCode.PROGRAM_ERROR, *known
-    hint = "Correct that line; see the traceback and the log for details."
-    return FailureCode.PROGRAM_ERROR, headline(error), hint
+    return FailureCode.PROGRAM_ERROR, headline(error), _SEE_BOTH
 
 
 def _memory_words(run: Run | None) -> tuple[str, str]:

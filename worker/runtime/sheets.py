@@ -8,7 +8,7 @@ from datetime import date, datetime, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from worker.sheet_reach import NOT_UNPACKED, sheets_reach
+from worker.sheet_reach import NOT_UNPACKED, RowTooLong, sheets_reach
 from worker.words import size_words
 
 if TYPE_CHECKING:
@@ -89,6 +89,9 @@ def _unpacked_check(path: Path) -> None:
                 told = f"unpacks to {size_words(size_bytes)}, more than is read of a spreadsheet"
                 raise SheetError(f"{path.name} {told}.")
             _reach_check(path, archive)
+    except RowTooLong as problem:
+        hint = f"Look for a cell there that holds a whole file, and empty it. Otherwise: {_AS_CSV}"
+        raise SheetError(f"{path.name} cannot be read: {problem}", hint) from None
     except NOT_UNPACKED:
         raise SheetError(f"{path.name} is no spreadsheet by its content.", _AGAIN) from None
 

@@ -129,13 +129,13 @@ class DrainRunning(Schema):
 
 
 class DrainDelayed(Schema):
-    """A waiting job that would be held back, or would end sooner."""
+    """A job that would be held back, paused or run with fewer devices, or a waiting one that would end sooner."""
 
     job_id: str
     name: str
     finish_before: datetime | None
     finish_after: datetime | None = Field(description="Null with `why`: it would not start at all.")
-    why: str
+    why: str = Field(description="Beside a finish: that it is paused, or goes on with fewer devices.")
     breaks_promise: bool
     gains: bool = Field(description="It would end sooner.")
 

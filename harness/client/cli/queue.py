@@ -22,7 +22,11 @@ from harness.client.client import Json
 from harness.client.errors import ApiError, BadInput
 from harness.client.transport import segment
 
-app = typer.Typer(help="The queue: show it; admins move jobs and set priorities.", invoke_without_command=True)
+app = typer.Typer(
+    help="The queue, in the order it is served, and what runs. Admins move jobs and set priorities: 0 is normal, and "
+    "higher goes first.",
+    invoke_without_command=True,
+)
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Id of a waiting job.")]
 ProjectArgument = Annotated[str, typer.Argument(metavar="PROJECT", help="Slug of a project.")]
 KindArgument = Annotated[str, typer.Argument(metavar="KIND", help="Kind of device: cpu or cuda.")]
@@ -133,12 +137,22 @@ def queue_move(
 @app.command("priority", context_settings={"ignore_unknown_options": True})  # -5 is a priority, no option
 def queue_priority(
     context: typer.Context,
-    job: JobArgument,
-    priority: Annotated[int, typer.Argument(metavar="PRIORITY", help="From -100 to 100; higher runs first.")],
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Id of a job that waits, runs or pauses.")],
+    priority: Annotated[int, typer.Argument(metavar="PRIORITY", help="Whole number from -100 to 100; 0 is normal.")],
     look: LookFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Set the priority of a job that waits or runs."""
+    """Set the priority of a job that waits, runs or pauses: higher goes first. For admins.
+
+    Jobs start with 0. Waiting ones are served by priority, then in the order
+    of `dlh queue move`, then as they came. Before a higher priority go promised
+    finishes, deadlines that can still be kept, and jobs that waited for a day.
+
+    A running job of lower priority may be paused to make room, or go on with
+    fewer devices. It continues by itself from where it was, in its old place.
+
+    Example, which changes nothing: dlh queue priority JOB 50 --look
+    """
     path, body = f"/queue/{segment(job)}", {"priority": priority}
     if look:
         _look(context, path, body, as_json)
@@ -260,9 +274,14 @@ def consequences(
     _delayed_print(found["delayed"])
 
 
+def _new_finish(row: Json) -> str:
+    """When it would finish, and what is said of that."""
+    return ": ".join(filter(None, (when(row["finish_after"]), local_words(row["why"]))))
+
+
 def _delayed_print(delayed: list[Json]) -> None:
     rows = [
-        (row["job_id"], row["name"], when(row["finish_before"]), when(row["finish_after"]) or row["why"],
+        (row["job_id"], row["name"], when(row["finish_before"]), _new_finish(row),
          "broken" if row["breaks_promise"] else "")
         for row in delayed if not row["gains"]
     ]  # fmt: skip

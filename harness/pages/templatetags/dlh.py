@@ -115,6 +115,16 @@ def local_times(text: str) -> SafeString:
 
 
 @register.filter
+def code_words(text: str) -> SafeString:
+    """A sentence with what stands between `backticks` as code; all of it is escaped."""
+    parts = str(text).split("`")
+    if len(parts) % 2 == 0:  # one that is not closed is a letter like others
+        parts[-2:] = ["`".join(parts[-2:])]
+    inside = (format_html("<code>{}</code>", part) if at % 2 else part for at, part in enumerate(parts))
+    return format_html_join("", "{}", ((part,) for part in inside))
+
+
+@register.filter
 def past(value: datetime | None) -> bool:
     """Whether a moment is over; a missing one is not."""
     return value is not None and value < timezone.now()

@@ -13,6 +13,7 @@ from harness.pages.first_steps import first_steps
 from harness.pages.job_view import progress_share
 from harness.pages.web import asks_part, page, person, show
 from harness.pool.selectors import pool_overview
+from harness.store_disk import store_free_bytes
 from worker.states import HAS_ATTEMPT, JobState
 
 SHOWN, SHOWN_ENDED = 8, 5
@@ -22,7 +23,7 @@ SHOWN, SHOWN_ENDED = 8, 5
 def home(request: HttpRequest) -> HttpResponseBase:
     """The page, or for htmx its live part."""
     user = person(request)
-
+    disk_free_bytes = store_free_bytes(settings.STORE)
     running = jobs_open(user=user, states=sorted(HAS_ATTEMPT))[:SHOWN]
     queued = jobs_open(user=user, states=[JobState.QUEUED], sort="queued")[:SHOWN]
     context = {
@@ -35,8 +36,8 @@ def home(request: HttpRequest) -> HttpResponseBase:
         "drafts": jobs_open(user=user, states=[JobState.DRAFT, JobState.PAUSED])[:SHOWN_ENDED],
         "pool": pool_overview(),
         "waiting": jobs_queued_count(),
-        "disk_free_bytes": settings.STORE.free_bytes(),
-        "disk_is_low": settings.STORE.free_bytes() < 5 * settings.DISK_RESERVE_BYTES,
+        "disk_free_bytes": disk_free_bytes,
+        "disk_is_low": disk_free_bytes is not None and disk_free_bytes < 5 * settings.DISK_RESERVE_BYTES,
         "first": first_steps(user),
         "no_more": project_refused(user),
         "samples": [(name, words) for name, (_, _, words) in SAMPLES.items()],

@@ -25,6 +25,7 @@ from harness.plain import INTEGER_MAX
 from harness.storage.items import ITEMS_MAX, storage_items
 from harness.storage.quotas import storage_quota_remove, storage_quota_set
 from harness.storage.use import storage_of, storage_rows
+from harness.store_disk import store_free_bytes
 from worker.words import size_words
 
 GIB = 2**30
@@ -50,7 +51,7 @@ def pool_storage(request: HttpRequest) -> HttpResponseBase:
         "form": form,
         "is_admin": user.is_superuser,
         "default_bytes": settings.STORAGE_QUOTA_BYTES,
-        "free_bytes": settings.STORE.free_bytes(),
+        "free_bytes": store_free_bytes(settings.STORE),
         "part": "storage",
     }
     return show(request, "pool/storage.html", context, nav="pool")

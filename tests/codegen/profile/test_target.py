@@ -77,6 +77,25 @@ def test_the_task_follows_from_the_values(target: ColumnProfile, task: str) -> N
     assert found == task and reason
 
 
+@pytest.mark.parametrize(
+    ("values", "task"),
+    [
+        (["1.5", "2.75"] * 5, REGRESS),
+        (["1.5", "2.75"] * 10, CLASSIFY),
+        (["1.5", "2.75", "4.25"] * 10, REGRESS),
+        (["1", "2"] * 5, CLASSIFY),
+        (["0.0", "1.0"] * 5, CLASSIFY),
+        (["0.5 kg", "1.5 kg"] * 5, REGRESS),
+        (["0.5 kg", "1.5 kg"] * 10, CLASSIFY),
+    ],
+)
+def test_two_fractions_are_amounts_unless_they_repeat_often(tmp_path: Path, values: list[str], task: str) -> None:
+    rows = [f"{number},{value}" for number, value in enumerate(values)]
+    (tmp_path / "t.csv").write_text("\n".join(["x,target", *rows]) + "\n")
+    profile = profile_dataset(tmp_path / "t.csv", tmp_path / "packed", ProfileOptions(), lambda *_: None)
+    assert (profile.target, profile.task) == ("target", task)
+
+
 def test_a_good_target_has_no_problems() -> None:
     counts = (("a", 520), ("b", 480))
     profile = table(column("x"), column("t", ColumnType.CATEGORY, 2, top_values=counts))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -16,13 +15,13 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
-from harness.api import exposition
 from harness.jobs.models import Job
 from harness.jobs.readers import Reading, StreamState
 from harness.pool.models import Device, Node, Reservation
 from harness.pool.selectors import pool_overview
 from harness.store import StorePaths
 from tests.harness.api.conftest import API
+from tests.harness.held_store import store_held
 from tests.harness.jobs.helpers import place_now
 from worker.states import JobState
 
@@ -135,26 +134,11 @@ def test_a_store_that_holds_whoever_asks_it_holds_no_reading_of_the_gauges(
 ) -> None:
     node_make(cpus=2)
     found = gauges()
-    is_back, asked = threading.Event(), []
-
-    class Held(StorePaths):
-        """On a mount whose server is away."""
-
-        def free_bytes(self) -> int:
-            asked.append(self)
-            is_back.wait()
-            return super().free_bytes()
-
-    monkeypatch.setattr(exposition, "STORE_WAIT_S", 0.05)
-    settings.STORE = Held(settings.STORE.root)
-    try:
+    with store_held(settings, monkeypatch) as asked:
         held = [gauges(), gauges()]
-    finally:
-        is_back.set()
     assert [read["dlh_store_up", ""] for read in held] == [0, 0]
     assert all(found.keys() - read.keys() == {("dlh_store_free_bytes", "")} for read in held)
     assert len(asked) == 1, "each reading leaves a thread behind"
-    monkeypatch.setattr(exposition, "STORE_WAIT_S", 60.0)
     assert gauges()["dlh_store_up", ""] == 1, "a store that is back stays away"
 
 

@@ -77,6 +77,16 @@ def test_quotas_are_set_shown_and_removed(dlh: Dlh, admin: SimpleNamespace) -> N
     assert dlh("pool", "quotas", "--json").json == []
 
 
+def test_the_help_of_a_priority_tells_its_range_its_default_and_what_it_does(dlh: Dlh) -> None:
+    told = " ".join(dlh("queue", "priority", "--help").out.replace("│", " ").split())
+    for words in (
+        "Whole number from -100 to 100; 0 is normal",
+        "Jobs start with 0",
+        "may be paused",
+    ):
+        assert words in told, told
+
+
 def test_who_waits_for_a_quota_or_a_move_is_told(dlh: Dlh, admin: SimpleNamespace, job_make: Any) -> None:
     first, second = (job_make(name=name) for name in ("wide", "other"))
     for job in (first, second):

@@ -124,3 +124,5 @@ def test_copies_that_nobody_named_are_numbered_and_a_copy_of_a_copy_is_one_more(
     job_update(user=people.owner, job=job, name="w" * 120)
     long = [job_clone(user=people.owner, job=job).name for _ in range(2)]
     assert len(set(long)) == 2 and all(len(name) <= 120 for name in long) and long[1].endswith("w (copy 2)")
+    job_update(user=people.owner, job=job, name=f"{'w' * 106} {'x' * 13}")
+    assert job_clone(user=people.owner, job=job).name == f"{'w' * 106} (copy)", "a blank where the name was cut"

@@ -33,6 +33,8 @@ def test_names_that_people_give_call_nobody_in_a_chat_and_make_no_header():
 def test_a_mail_says_what_where_and_how_to_turn_it_off():
     text = mail_text(MESSAGE, "https://portal.example/account/notifications/", UTC)
     assert MESSAGE.detail in text and MESSAGE.url in text and "account/notifications" in text
+    assert "\n\nProject Birds, job of ada\n\n" in text
+    assert "Project" not in mail_text(Message(title="n", url="u"), "", UTC)
 
 
 def test_a_mail_gives_times_in_the_zone_of_its_reader_and_a_chat_in_utc():

@@ -70,7 +70,7 @@ def test_an_owner_who_has_left_the_project_or_may_not_sign_in_is_not_told(job, p
     assert told_to() == []
 
 
-def test_a_failure_names_its_cause_and_nothing_that_the_program_said(job, people, told):
+def test_a_failure_names_its_cause_the_next_step_and_nothing_that_the_program_said(job, people, told):
     told(people.owner)
     Job.objects.filter(pk=job.pk).update(state=JobState.RUNNING)
     failure = failure_of(
@@ -79,7 +79,8 @@ def test_a_failure_names_its_cause_and_nothing_that_the_program_said(job, people
     )
     job_move(job.pk, JobState.RUNNING, JobState.FAILED, message=failure.message, failure=failure.to_dict())
     body = Delivery.objects.get(kind="job_failed").body
-    assert body["detail"] == "The program stopped with an error." and "hunter2" not in str(body)
+    assert body["detail"] == "The program stopped with an error. See the traceback; correct the program in a clone."
+    assert "hunter2" not in str(body)
 
 
 def test_each_end_of_a_job_is_told_and_other_moves_are_not(job, people, told):

@@ -76,3 +76,14 @@ def test_one_check_before_tells_how_long_it_took_and_no_longest(owner: Client, d
     assert "It usually takes" in page and "the longest of the last ones" not in page
     client().lpush(TOOK_KEY, "40.0")
     assert "the longest of the last ones took 40 s." in shown(owner, draft)
+
+
+def test_names_in_what_a_check_tells_are_code_and_no_markup(owner: Client, draft: Job) -> None:
+    note = "`model.head` gets no gradient: `a < b` & 1 ` more"
+    check_done({"check_id": asked(owner, draft), "ok": True, "notes": [note]})
+    told = "<code>model.head</code> gets no gradient: <code>a &lt; b</code> &amp; 1 ` more"
+    assert told in shown(owner, draft)
+    problem = {"message": "`<b>` is at fault.", "hint": "Write `def build(spec)`; it may ignore it."}
+    check_done({"check_id": asked(owner, draft), "ok": False, "problem": problem})
+    page = shown(owner, draft)
+    assert "<code>&lt;b&gt;</code> is at fault." in page and "Write <code>def build(spec)</code>; it may" in page

@@ -53,6 +53,13 @@ def test_a_type_error_inside_build_keeps_its_own_line(program: Path) -> None:
     assert "len()" in told["message"]
 
 
+def test_a_check_points_to_no_log_and_a_run_to_its_own(program: Path) -> None:
+    edit(program, "model.py", lambda text: re.sub(r"(def build\(spec.*:\n)", r"\1    raise KeyError('boom')\n", text))
+    checked, failed = check_of(program)["problem"], error_of(program)
+    assert checked["traceback"] and checked["hint"] == "Correct that line; see the traceback for details."
+    assert failed["hint"] == "Correct that line; see the traceback and the log for details."
+
+
 def test_an_exception_shows_the_programs_own_lines_only(program: Path) -> None:
     helper = "def helper():\n    raise ValueError('boom')\n\n\ndef build(spec)"
     edit(program, "model.py", lambda text: text.replace("def build(spec)", helper))

@@ -10,8 +10,10 @@ import openpyxl
 import pytest
 
 from codegen.profile.sheet_source import SheetSource
+from codegen.profile.types import DataError
 from tests.codegen.profile.test_sheets import opendocument, workbook
 from tests.codegen.profile.uploads import zip_of
+from worker import sheet_reach
 from worker.runtime import sheets
 from worker.runtime.serving import write_output
 from worker.runtime.spelling import as_trained
@@ -88,6 +90,21 @@ def test_a_stray_cell_of_an_opendocument_sheet_is_refused_and_a_comment_is_none(
     assert "stray" in refused.value.hint
     far = saved(tmp_path, opendocument([*table, 1000, [16000, None], ["3", "4"], 1_000_000]), "rows.ods")
     assert read_rows(far).to_pydict() == {"x": ["1", "3"], "y": ["2", "4"]}
+
+
+def test_a_row_that_is_longer_than_is_looked_through_is_refused_by_sheet_and_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sheet_reach, "_ROW_BYTES_MAX", 1 << 20)
+    cells: list[list[str | int | None] | int] = [["x", "y"], ["1", "a" * (3 << 20)], 1_000_000, [16000, "3"]]
+    path = saved(tmp_path, opendocument(cells), "rows.ods")
+    told_words = r"rows\.ods cannot be read: The sheet 'One' has a row of more than 1 MiB: row 2\."
+    with pytest.raises(InputError, match=told_words) as told:
+        read_rows(path)
+    assert "empty it" in told.value.hint
+    with pytest.raises(DataError, match=r"The sheet 'One' .* row 2\.") as refused:
+        SheetSource(path)
+    assert (refused.value.problem.code, refused.value.problem.file) == ("too_large", "rows.ods")
 
 
 @pytest.mark.parametrize(("field", "value"), [(8, 1), (10, 99)], ids=["encrypted", "packed in an unknown way"])

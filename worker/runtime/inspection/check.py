@@ -52,7 +52,7 @@ def check(program: Path, data: Path) -> dict[str, Any]:
             raise
         if isinstance(error, SystemExit):
             error = ProgramFailure(FailureCode.PROGRAM_ERROR, "The program ended itself while it was loaded.")
-        problem = describe(error, program, lambda: None)
+        problem = describe(error, program, lambda: None, has_log=False)
         problem.pop("step")
         if asks_for_gpu(error) and _is_for_gpus(program):
             return {**answer, "ok": None, "problem": _not_tried(problem)}

@@ -272,7 +272,7 @@ def _is_too_large(body: Mapping[str, Any]) -> bool:
 
 def problem_of(error: BaseException, program: Path, *, tracing: bool) -> dict[str, Any]:
     """In words. What goes wrong on fake tensors may go well on real ones: that is not called the program's fault."""
-    problem = describe(error, program, lambda: None)
+    problem = describe(error, program, lambda: None, has_log=False)
     problem.pop("step")
     if tracing and not isinstance(error, ProgramFailure) and problem["code"] != FailureCode.OUT_OF_MEMORY:
         problem |= {"code": CANNOT_TRACE, "hint": HINT}
