@@ -238,9 +238,6 @@ def dataset_edit(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
     guessed = {column["name"]: column["guessed_type"] for column in (dataset.profile or {}).get("columns", ())}
     types = {column: "" if guessed.get(column) == kind else kind for column, kind in types.items()}
     options = {key: posted[key] or None for key in ("delimiter", "encoding") if key in posted}
-    target = posted.get("target") or None
-    if not dataset.options.get("target") and target == (dataset.profile or {}).get("target"):
-        target = None  # the guess, which nobody has chosen
     return change(
         request,
         lambda: dataset_update(
@@ -248,7 +245,7 @@ def dataset_edit(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
             dataset=dataset,
             name=posted.get("name"),
             column_types=types or None,
-            target=target,
+            target=posted.get("target") or None,
             options=options or None,
         ),
         done="Saved.",
