@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
 
+import yaml
+
+from codegen import safe_yaml
 from worker.words import counted
 
 _SPEC = "spec.yaml"
@@ -24,22 +27,60 @@ def spec_edits_kept(edited: dict[str, str], before: Mapping[str, str], made: Map
 def spec_file_merged(before: str, written: str, made: str) -> tuple[str, int]:
     """(`made` with what a person changed of `before` to get `written`, how many places of it gave way).
 
-    A place gives way where `made` has other lines than `before` had there: the newer wish counts.
+    A place gives way where `made` has other lines than `before` had there: the newer wish counts. All do where lines of
+    both would make no YAML any more, or name a value twice.
     """
-    old, mine, new = (text.splitlines(keepends=True) for text in (before, written, made))
+    old, mine, new = (_lines(text) for text in (before, written, made))
     places = _same_lines(old, new)
-    lost = 0
-    for what, start, end, mine_start, mine_end in reversed(_matcher(old, mine).get_opcodes()):
-        at = None if what == "equal" else _place_of(places, start, end)
-        if at is not None:
-            new[at : at + end - start] = mine[mine_start:mine_end]
-        elif what != "equal":
+    edits, lost = list(_edits(old, mine)), 0
+    for start, end, lines in reversed(edits):
+        at = _place_of(places, start, end)
+        if at is None:
             lost += 1
-    return "".join(new), lost
+        else:
+            new[at : at + end - start] = lines
+    merged = "".join(new)
+    if _is_sound(merged) or not _is_sound(written):
+        return merged, lost
+    return made, len(edits)
+
+
+def _lines(text: str) -> list[str]:
+    """Each with its end, which is the same for all of them."""
+    whole = text.replace("\r\n", "\n").removesuffix("\n")
+    return [f"{line}\n" for line in whole.split("\n")] if text else []
+
+
+def _edits(old: list[str], mine: list[str]) -> Iterator[tuple[int, int, list[str]]]:
+    """(first line of `old`, the one behind the last, what stands there now); of as many lines as before each alone."""
+    for what, start, end, mine_start, mine_end in _matcher(old, mine).get_opcodes():
+        if what == "replace" and end - start == mine_end - mine_start:
+            for line in range(end - start):
+                yield start + line, start + line + 1, [mine[mine_start + line]]
+        elif what != "equal":
+            yield start, end, mine[mine_start:mine_end]
 
 
 def _matcher(old: list[str], new: list[str]) -> SequenceMatcher[str]:
-    return SequenceMatcher(None, old, new, autojunk=False)
+    """Lines that a long file has many times (`- 2`) begin no match: else each would be compared with all the others."""
+    return SequenceMatcher(None, old, new)
+
+
+def _is_sound(text: str) -> bool:
+    """Whether it is YAML in which each name stands once."""
+    try:
+        return _names_once(safe_yaml.compose(text))
+    except safe_yaml.YamlFault:
+        return False
+
+
+def _names_once(node: yaml.Node | None) -> bool:
+    if isinstance(node, yaml.SequenceNode):
+        return all(map(_names_once, node.value))
+    if not isinstance(node, yaml.MappingNode):
+        return True
+    names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+    return len(names) == len(set(names)) and all(_names_once(value) for _, value in node.value)
 
 
 def _same_lines(old: list[str], new: list[str]) -> dict[int, int]:

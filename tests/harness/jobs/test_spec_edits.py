@@ -27,13 +27,27 @@ BEFORE = "device: cpu\ncount: 1\n\n# passes\nepochs: 100\nbatch: 32\n"
         (BEFORE.replace("epochs: 100\n", "epochs: 100\nown: 1\n"), BEFORE.replace("batch: 32", "batch: 8"),
          BEFORE.replace("batch: 32", "batch: 8"), 1),
         ("", BEFORE.replace("32", "8"), BEFORE.replace("32", "8"), 1),
+        (BEFORE.replace("100", "1500").replace("32", "64"), BEFORE.replace("32", "8"),
+         BEFORE.replace("100", "1500").replace("32", "8"), 1),
+        (BEFORE.replace("100", "1500")[:-1], BEFORE + "extra: 1\n", BEFORE.replace("100", "1500") + "extra: 1\n", 0),
+        (BEFORE.replace("100", "1500").replace("\n", "\r\n"), BEFORE.replace("32", "8"),
+         BEFORE.replace("100", "1500").replace("32", "8"), 0),
+        (BEFORE.replace("count: 1", "count: 1\nmine: 9"), BEFORE + "mine: 3\n", BEFORE + "mine: 3\n", 1),
+        (BEFORE + "nodes: [1,\n  2]\n", BEFORE.replace("32", "{8"), BEFORE.replace("32", "{8"), 1),
     ],
-    ids=["nothing new", "elsewhere", "same line", "behind", "in front", "left out", "beside", "emptied"],
+    ids=["nothing new", "elsewhere", "same line", "behind", "in front", "left out", "beside", "emptied", "next line",
+         "no end", "ends of Windows", "named twice", "no YAML"],
 )  # fmt: skip
 def test_edits_stay_where_the_new_file_has_the_same_lines_and_give_way_elsewhere(
     written: str, made: str, merged: str, lost: int
 ) -> None:
     assert spec_file_merged(BEFORE, written, made) == (merged, lost)
+
+
+def test_a_long_list_of_equal_lines_is_compared_once() -> None:
+    long = "shape:\n  cardinalities:\n" + "  - 2\n" * 20_000 + "epochs: 100\n"
+    written = long.replace("epochs: 100", "epochs: 1500")
+    assert spec_file_merged(long, written, "count: 2\n" + long) == ("count: 2\n" + written, 0)
 
 
 @pytest.fixture
