@@ -13,7 +13,7 @@ from typing import IO, NamedTuple
 _DIMENSION = re.compile(rb'<(?:\w+:)?dimension ref="(?:[A-Z]+\d+:)?([A-Z]{1,8})[A-Z]*(\d{1,12})\d*"')
 """Of longer ones the beginning: it is too far by itself, and numbers of thousands of digits cannot be told."""
 _ROW = re.compile(rb"<table:table-row(?=[\s/>])")
-_TABLE = re.compile(rb'<table:table(?=\s)[^>]*?\stable:name="([^"]{1,1000})"')
+_TABLE = re.compile(rb'<table:table(?=\s)[^<>]{0,2000}?\stable:name="([^"]{1,1000})"')
 _ROW_END, _TABLE_END = b"</table:table-row>", b"</table:table>"
 _CELL = re.compile(rb"<table:(?:covered-)?table-cell(?=[\s/>])")
 _ROWS_REPEATED = re.compile(rb'table:number-rows-repeated="(\d{1,9})"')
@@ -27,10 +27,15 @@ _ROWS_MAX = 1 << 20
 
 
 class RowTooLong(Exception):
-    """A row of a sheet takes more than is looked through at once: nobody can tell how far the sheet reaches."""
+    """A row takes more than is looked through at once: nobody can tell how far the sheet reaches."""
 
     def __init__(self, sheet: str, row: int) -> None:
-        super().__init__(f"The sheet {sheet!r} has a row of more than {_ROW_BYTES_MAX >> 20} MiB: row {row:,}.")
+        """`row`: from 1; 0 for what stands before the first of the file."""
+        size = f"more than {_ROW_BYTES_MAX >> 20} MiB"
+        told = (
+            f"The sheet {sheet!r} has a row of {size}: row {row:,}." if row else f"Before its first row stand {size}."
+        )
+        super().__init__(told)
 
 
 class Reach(NamedTuple):
@@ -79,10 +84,10 @@ def _tables_reach(content: IO[bytes]) -> Iterator[Reach]:
     rows = last = width = 0
     name = b""
     for part, is_row in _parts(content):
+        if len(part) > _ROW_BYTES_MAX:
+            raise RowTooLong(unescape(name.decode(errors="replace")), rows + 1 if is_row else 0)
         row, _, rest = part.partition(_ROW_END) if is_row else (b"", b"", part)
         if is_row:
-            if len(part) > _ROW_BYTES_MAX:
-                raise RowTooLong(unescape(name.decode(errors="replace")), rows + 1)
             repeated = _ROWS_REPEATED.search(row.partition(b">")[0])
             rows = min(_ROWS_MAX, rows + (int(repeated[1]) if repeated else 1))
         if (at := row.rfind(_FILLED)) >= 0:

@@ -86,8 +86,13 @@ def _narrower(facts: Facts, decision: Decision) -> dict[str, Option]:
     return {
         job_id: option
         for job_id, option in given.items()
-        if (was := held.get(job_id)) and was.kind == option.kind and was.count > option.count
+        if (was := held.get(job_id)) and was.count > option.count and _same_devices(was, option)
     }
+
+
+def _same_devices(was: Option, option: Option) -> bool:
+    """Whether it goes on with some of those that it has, not with others."""
+    return was.kind == option.kind and dict(option.by_model).keys() <= dict(was.by_model).keys()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,8 +177,8 @@ def _held_back(facts: Facts, view: JobView, before: Outlook, after: Outlook) -> 
 
 def _narrower_words(view: JobView, before: Outlook, after: Outlook) -> str:
     """What a job that runs gives away; empty where it keeps what it would keep anyway."""
-    option = after.narrower.get(view.job_id)
-    if option is None or view.running is None or view.job_id in before.narrower:
+    option, anyway = after.narrower.get(view.job_id), before.narrower.get(view.job_id)
+    if option is None or view.running is None or (anyway and anyway.count <= option.count):
         return ""
     return f"It goes on with {option.count} of its {option_words(view.running.option)}."
 

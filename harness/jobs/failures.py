@@ -44,7 +44,8 @@ class RunFailure:
 CAUSES: dict[FailureCode, Cause] = {
     FailureCode.NAN_LOSS: Cause(
         message="The loss became NaN or infinite, so training was stopped.",
-        hint="Lower the learning rate, or look for extreme values in the data. Checkpoints made before are kept.",
+        hint="At the first step, look for its cause in the model and in the data; later, lower the learning rate. "
+        "Checkpoints made before are kept.",
     ),
     FailureCode.OUT_OF_MEMORY: Cause(
         message="The run used more memory than it was given.",

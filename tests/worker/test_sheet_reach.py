@@ -10,7 +10,7 @@ import pytest
 
 from worker import sheet_reach
 from worker.runtime.sheets import MAX_CELLS
-from worker.sheet_reach import Reach, sheets_reach
+from worker.sheet_reach import Reach, RowTooLong, sheets_reach
 
 CELL = '<table:table-cell table:style-name="ce1" office:value-type="float" office:value="1"/>'
 EMPTY = '<table:table-cell table:style-name="ce2" table:number-columns-repeated="16384"/>'
@@ -68,7 +68,19 @@ def test_an_excel_file_with_an_absurd_last_cell_has_a_reach_that_can_be_told(cor
     assert len(f"{reach.rows:,} x {reach.columns:,}, {reach.corner}") < 100
 
 
-def test_a_row_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_without_end_is_given_up_by_its_sheet_and_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sheet_reach, "_ROW_BYTES_MAX", 1000)
     monkeypatch.setattr(sheet_reach, "_CHUNK_BYTES", 100)
-    assert reach_of(row(CELL), row(CELL * 50)) == [Reach(1, 1)]
+    with pytest.raises(RowTooLong, match=r"The sheet 't' has a row of more .*: row 2\.$"):
+        reach_of(row(CELL) + row(CELL * 50))
+
+
+def test_what_fills_a_file_before_its_first_row_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sheet_reach, "_ROW_BYTES_MAX", 1000)
+    monkeypatch.setattr(sheet_reach, "_CHUNK_BYTES", 100)
+    with pytest.raises(RowTooLong, match=r"^Before its first row stand more than"):
+        reach_of("<x/>" * 500 + row(CELL, 1_000_000))
+
+
+def test_many_sheets_that_begin_in_one_another_are_looked_through_once() -> None:
+    assert reach_of("<table:table " * 200_000 + row(CELL)) == [Reach(1, 1)]
