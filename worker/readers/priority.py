@@ -38,10 +38,15 @@ def may_take_back(*, own_uid: bool) -> bool:
 
 
 def _schedule(process: SandboxProcess, policy: int) -> None:
-    for thread in _threads((process.popen.pid, *(inside.pid for inside in process.processes()))):
-        if os.sched_getscheduler(thread) != policy:
+    """Also those that are begun meanwhile: they have what who began them had."""
+    is_changed = True
+    while is_changed:
+        is_changed = False
+        for thread in _threads((process.popen.pid, *(inside.pid for inside in process.processes()))):
             with suppress(ProcessLookupError):
-                os.sched_setscheduler(thread, policy, os.sched_param(0))
+                if os.sched_getscheduler(thread) != policy:
+                    os.sched_setscheduler(thread, policy, os.sched_param(0))
+                    is_changed = True
 
 
 def _threads(pids: Iterable[int]) -> list[int]:
