@@ -59,6 +59,16 @@ def test_who_gives_a_core_away_anyway_is_not_told_again(make_pair, people):
     assert wide not in [row.job for row in priority_consequences(user=people.admin, job=waits, priority=60)]
 
 
+def test_who_gives_more_away_than_anyway_is_told(job_make, node_make, people):
+    node_make(cpus=4)
+    wide = job_make(name="wide", mode="sync", resources={"device": "cpu", "count": 4, "least": 1})
+    one, two = (job_make(name=f"takes {count}", resources={"device": "cpu", "count": count}) for count in (1, 2))
+    run_now(wide)
+    job_priority_set(user=people.admin, job=queue(one), priority=50)
+    found = {row.job: row.why for row in priority_consequences(user=people.admin, job=queue(two), priority=50)}
+    assert found[wide] == "It goes on with 1 of its 4 CPU cores."
+
+
 def test_the_page_shows_both_before_and_after(make_pair, people):
     _, waits = make_pair(estimated=True)
     admin = Client()
