@@ -22,7 +22,7 @@ from codegen.catalog.training import (
 from codegen.modes import ONE_PROCESS, SEVERAL
 from codegen.notes import Notes
 from codegen.reading import Reading
-from codegen.spec import Task, TaskSpec
+from codegen.spec import Resources, Task, TaskSpec
 from codegen.types import Hardware
 from worker.words import counted, size_words
 
@@ -69,9 +69,14 @@ def pick_device(
 ) -> tuple[str, int, int]:
     """(device, devices at most, bytes of memory). A GPU for pictures and large tables, where there is one."""
     wish = spec.resources
+    if wish.device_model != "auto":
+        hardware = _of_model(wish, hardware, notes)
     worth = reading.task is Task.IMAGE_CLASSIFICATION or reading.rows >= MANY_ROWS
     device: str = wish.device
-    if device == "auto":
+    if device == "auto" and wish.device_model != "auto":
+        device = "cuda" if hardware.gpus else "cpu"
+        notes.note("resources.device", device, "it goes with the model of device that you named")
+    elif device == "auto":
         device, reason = "cpu", "there is no GPU in the pool"
         if hardware.gpus:
             device = "cuda" if worth else "cpu"
@@ -99,6 +104,22 @@ def pick_device(
             notes.problem("resources.memory_gib", f"{words}; ask for less")
         memory = int(min(memory, wish.memory_gib * 2**30)) if device == "cpu" else memory
     return device, count, memory
+
+
+def _of_model(wish: Resources, hardware: Hardware, notes: Notes) -> Hardware:
+    """The pool as if it had the named model of device alone. Notes a name that it does not have, or of another kind."""
+    name = wish.device_model
+    found = hardware.models.get(name)
+    if found is None:
+        known = ", ".join(map(repr, sorted(hardware.models)))  # some have a comma
+        there = f"it has {known}" if known else "no node is up"
+        notes.problem("resources.device_model", f"the pool has no {name!r} that takes work; {there}; auto takes any")
+        return hardware
+    kind = "cuda" if found.gpus else "cpu"
+    if wish.device not in ("auto", kind):
+        notes.problem("resources.device_model", f"{name} is not of kind {wish.device}; set resources.device to auto")
+        return hardware
+    return found
 
 
 def _device_reason(*, worth: bool, is_own: bool) -> str:

@@ -259,7 +259,9 @@ def _resources(spec: TaskSpec, facts: Facts, choice: Choice, notes: Notes) -> di
         "by_speed",
         "unlike devices finish a step together, like ones take as many rows each while none is lastingly slower",
     )
-    return {"device": facts.device, "count": count, "memory_gib": memory, "split": split}
+    named = spec.resources.device_model
+    model = {} if named == "auto" else {"device_model": named}
+    return {"device": facts.device, **model, "count": count, "memory_gib": memory, "split": split}
 
 
 def _checkpoints(spec: TaskSpec, epochs: int, notes: Notes) -> dict[str, Any]:

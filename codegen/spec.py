@@ -118,6 +118,11 @@ class Resources(Part):
     """Devices to run on."""
 
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="Kind of device.")
+    device_model: str = Field(
+        default="auto",
+        max_length=200,
+        description="Model of device as the pool names it, e.g. NVIDIA A100; auto: any of its kind.",
+    )
     count: Count | Auto = Field(default="auto", description="How many devices (CPU cores or GPUs).")
     memory_gib: Positive | Auto = Field(
         default="auto",

@@ -32,6 +32,10 @@ _WORDS = {
     "string_type": "a text", "list_type": "a list", "bool_type": "true or false", "bool_parsing": "true or false",
 }  # fmt: skip
 """Plain words for pydantic's types of errors."""
+_ELSEWHERE: dict[tuple[int | str, ...], str] = {
+    ("resources", "device"): "; models of device go into resources.device_model"
+}
+"""Where a value belongs that people write into another field."""
 
 
 def load(text: str) -> TaskSpec:
@@ -216,4 +220,5 @@ def _message(detail: ErrorDetails) -> str:
     elif text == detail["msg"] or detail["msg"].startswith("Value error"):
         return text[0].lower() + text[1:]
     shown = repr(detail["input"])
-    return f"must be {text}" + (f", not {shown}" if len(shown) < 60 else "")
+    said = f"must be {text}" + (f", not {shown}" if len(shown) < 60 else "")
+    return said + _ELSEWHERE.get(detail["loc"][:2], "")

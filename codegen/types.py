@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 WORDS_FILES = ("words.py", "word_scores.py")
@@ -36,6 +37,14 @@ class Hardware:
     most_gpus: int = 0
     apart: str = ""
     """Why no job can use several nodes although the pool would let it, a sentence; empty: nothing keeps one from it."""
+    models: Mapping[str, Hardware] = field(default_factory=dict)
+    """The same of each model of device alone, by the name that `resources.device_model` has for it."""
+
+    @property
+    def boundless(self) -> Hardware:
+        """Without a limit of memory."""
+        models = {name: one.boundless for name, one in self.models.items()}
+        return replace(self, cpu_memory_bytes=0, gpu_memory_bytes=0, models=models)
 
 
 @dataclass(frozen=True, kw_only=True)

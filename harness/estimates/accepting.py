@@ -266,8 +266,8 @@ def estimates_fixed(job: Job, workload: Workload, only: Allocation | None = None
     resources, mode = spec.get("resources") or {}, spec.get("mode")
     stages = (spec.get("pipeline") or {}).get("stages") if mode in STAGED else None
     wish = Wish(
-        kind=resources.get("device"), count=resources.get("count"), mode=mode, stages=stages,
-        even=resources.get("split") == "even",
+        kind=resources.get("device"), model_name=resources.get("device_model"), count=resources.get("count"), mode=mode,
+        stages=stages, even=resources.get("split") == "even",
     )  # fmt: skip
     groups = groups_read(job.project, memory_bytes=wanted_memory_bytes(job), with_reserved=True)
     ways = tuple(way for way in candidates(workload, groups, wish=wish) if wish.allows(way.allocation))

@@ -25,6 +25,8 @@ def spec_with(job: Job, chosen: OfferLine, offer: OfferRow) -> dict[str, Any]:
     resolved = job.resolved.get("spec") or {}
     way = chosen.allocation
     spec["resources"] |= {"device": way.kind, "count": way.count}
+    if spec["resources"]["device_model"] not in ("auto", way.model_name):
+        spec["resources"]["device_model"] = "auto" if way.parts else way.model_name
     spec["mode"] = way.mode
     spec["pipeline"]["stages"] = _stages(spec_named(spec, job.taken)["pipeline"]["stages"], way)
     spec["budget"]["deadline"] = offer.deadline_at.isoformat() if offer.deadline_at else "auto"

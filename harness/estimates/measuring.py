@@ -23,7 +23,7 @@ from harness.estimates.settling import probed_workload
 from harness.estimates.tried import Tried, rank_rows, wanted_mode
 from harness.jobs.admission import unpromised_tell
 from harness.jobs.models import Job
-from harness.jobs.options import wanted_devices
+from harness.jobs.options import wanted_devices, wanted_model
 from harness.jobs.promises import PromiseState
 from harness.jobs.reservation_preview import PromisesWithout
 from harness.jobs.services import minimum_sandbox_level
@@ -104,7 +104,7 @@ def _awaits_promise(job: Job) -> bool:
 def _begin(job: Job, inspection: Inspection, kind: str) -> None:
     # Of several devices that are alike each rank is as the one that is tried: of another model there may be too few.
     is_one = wanted_devices(job)[1] == 1
-    model_name = "" if is_one and _awaits_promise(job) else _usual_model(job, kind)
+    model_name = wanted_model(job) or ("" if is_one and _awaits_promise(job) else _usual_model(job, kind))
     tried = Tried(kind=kind, model_name=model_name, rows=rank_rows(job))
     # Each answer takes a few decisions, and the next job would be told the same.
     refused = f"{NEEDED_SOON}:{job.project_id}:{minimum_sandbox_level(job)}:{kind}:{model_name}"

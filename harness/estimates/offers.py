@@ -33,7 +33,7 @@ from harness.jobs.services import minimum_sandbox_level
 from harness.jobs.taken import spec_named
 from harness.moments import moment_words
 from harness.plain import plain
-from harness.pool.selectors import hardware
+from harness.pool.hardware import hardware
 from harness.pool.services import pool_setting_get
 from scheduler.offers.values import Wish
 from scheduler.workload import Workload
@@ -74,15 +74,19 @@ class Asked:
 
     @staticmethod
     def wished(spec: Mapping[str, Any], **given: Any) -> Asked:
-        """Kind and number of devices and deadline as the spec fixes them; what is `given` counts more, None is open.
+        """Devices (kind, model, number) and deadline as the spec fixes them; what is `given` counts more, None is open.
 
         A model that is given without a kind brings its own. Raises `Invalid`.
         """
         read = TaskSpec.model_validate(spec)
-        fixed = {"kind": read.resources.device, "count": read.resources.count, "deadline_at": wanted_deadline(read)}
+        asked = read.resources
+        fixed: dict[str, Any] = {"kind": asked.device, "model_name": asked.device_model, "count": asked.count}
+        fixed["deadline_at"] = wanted_deadline(read)
+        if "kind" in given and given["kind"] != _kind_of(asked.device_model):
+            fixed["model_name"] = "auto"
         wishes = {**{name: None if value == "auto" else value for name, value in fixed.items()}, **given}
-        if given.get("model_name") and "kind" not in given:
-            wishes["kind"] = _kind_of(given["model_name"])
+        if wishes["model_name"] and "kind" not in given:
+            wishes["kind"] = _kind_of(wishes["model_name"])
         return Asked.of(**wishes, names_deadline="deadline_at" in given)
 
     def of_spec(self, spec: Mapping[str, Any], *, has_begun: bool = False) -> Asked:

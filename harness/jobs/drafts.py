@@ -38,7 +38,7 @@ from harness.jobs.program_checks import (
 from harness.jobs.spec_edits import spec_edits_kept
 from harness.jobs.states import job_note
 from harness.jobs.taken import resolved_with, still_taken
-from harness.pool.selectors import hardware
+from harness.pool.hardware import hardware
 from harness.storage.room import storage_check
 from worker.plan import RunPaths
 from worker.states import JobState

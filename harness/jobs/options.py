@@ -73,6 +73,11 @@ def devices_asked(resolved: Mapping[str, Any]) -> tuple[str, int]:
     return (kind if kind in DeviceKind.values else "cpu"), (count if isinstance(count, int) and count > 0 else 1)
 
 
+def wanted_model(job: Job) -> str:
+    """Model of the devices the job's resolved spec asks for; empty: any of its kind."""
+    return str(job.resolved.get("spec", {}).get("resources", {}).get("device_model", ""))
+
+
 def wanted_memory_bytes(job: Job) -> int:
     """Memory that the person asked for; 0 where it was left open."""
     memory_gib = job.spec.get("resources", {}).get("memory_gib", "auto")
@@ -110,7 +115,8 @@ def options_of(job: Job) -> tuple[Option, ...]:
     kind, count = wanted_devices(job)
     mode = job.resolved.get("spec", {}).get("mode", "")
     mode = mode if mode in MODES and count > 1 else ""
-    return (Option(kind=kind, count=count, mode=mode, memory_bytes=wanted_memory_bytes(job)),)
+    named = wanted_model(job)
+    return (Option(kind=kind, model_name=named, count=count, mode=mode, memory_bytes=wanted_memory_bytes(job)),)
 
 
 def work_left(job: Job) -> float:

@@ -14,6 +14,7 @@ from worker.plan import RunPaths
 PLACED_BY = (
     "mode",
     "resources.device",
+    "resources.device_model",
     "resources.count",
     "resources.memory_gib",
     "resources.split",

@@ -17,7 +17,7 @@ from harness.datasets.weights import weights_named
 from harness.errors import Invalid
 from harness.jobs import programs
 from harness.jobs.options import deadline_check, wanted_deadline
-from harness.pool.selectors import hardware
+from harness.pool.hardware import hardware
 
 
 def spec_check(

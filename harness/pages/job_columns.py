@@ -20,7 +20,7 @@ from harness.jobs.columns import (
 )
 from harness.jobs.emulated import emulated_devices
 from harness.jobs.models import Job
-from harness.pages.spec_fields import spec_label
+from harness.pages.spec_layout import spec_label
 
 _NUMBERS = {
     "metric_best", "metric_test", "epoch", "epochs", "step", "samples_per_s", "run_s", "restarts", "priority",
@@ -52,6 +52,7 @@ _LABELS = {
     "predicted_energy_basis": "Energy (predicted) rests on",
     "device": "Ran on",
     f"{SPEC}resources.device": "Device (spec)",
+    f"{SPEC}resources.device_model": "Model of device (spec)",
     f"{SPEC}objective.metric": "Metric (spec)",
     f"{SPEC}pipeline.schedule": "Schedule (stages)",
 }

@@ -31,6 +31,7 @@ from harness.pages.returning_view import returning_of
 from harness.pages.spec_fields import spec_groups
 from harness.pages.words import JOB_ACTIONS
 from harness.plain import value_at
+from harness.pool.hardware import hardware
 from harness.pool.selectors import PoolOverview
 from harness.rates.selectors import job_rate, rate_test_first
 from scheduler.offers.words import energy_words
@@ -45,9 +46,12 @@ _SPEC_LINES = (
     ("Epochs", "training.epochs"),
     ("Batch size", "training.batch_size"),
     ("Device", "resources.device"),
+    ("Model of device", "resources.device_model"),
     ("Devices", "resources.count"),
     ("Mode", "mode"),
 )
+_WHERE_NAMED = {"resources.device_model"}
+"""Of these what a person named, and no line where nobody did."""
 _SOFTENERS = (
     ("training.augment", "changed pictures", (None, "none"), ("train.py", "data.py")),
     ("training.label_smoothing", "softened targets", (None, 0), ("train.py",)),
@@ -185,11 +189,17 @@ def spec_editor(job: Job) -> dict[str, Any]:
     edited = [file["name"] for file in program_files(job) if file["edited"]]
     return {
         "can_edit": True,
-        "groups": spec_groups(profile, weights_of(job.project)),
+        "groups": spec_groups(profile, weights_of(job.project), _device_models(job)),
         "yaml_text": dump(TaskSpec.model_validate(wish)),
         "edited_files": [name for name in edited if name != "spec.yaml"],
         "edited_spec": "spec.yaml" in edited,
     }
+
+
+def _device_models(job: Job) -> set[str]:
+    """What the spec may name: those of the pool, and the one that it names already."""
+    named = job.spec.get("resources", {}).get("device_model", "auto")
+    return {*hardware().models, named} - {"auto"}
 
 
 def submit_summary(job: Job, pool: PoolOverview) -> dict[str, Any]:
@@ -199,6 +209,7 @@ def submit_summary(job: Job, pool: PoolOverview) -> dict[str, Any]:
     up = [node for node in pool.nodes if node.state == "up"]
     # A person's own model has no size of ours.
     lines = [line for line in _SPEC_LINES if job.family != OWN or line[1] != "model.size"]
+    lines = [line for line in lines if line[1] not in _WHERE_NAMED or spec_value(job, line[1])]
     return {
         "lines": [("Model", job.family), *((label, spec_value(job, path)) for label, path in lines)],
         "parameters": suggestion.get("parameters"),

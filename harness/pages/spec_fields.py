@@ -1,9 +1,9 @@
-"""The form of a spec: which fields it shows, in which groups; descriptions come from the schema itself."""
+"""The form of a spec for a dataset: inputs with their choices; descriptions come from the schema itself."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -15,6 +15,7 @@ from codegen.resolve import CLASS_METRICS, NUMBER_METRICS
 from codegen.spec import MODE_WORDS, NUMBER_TASKS, Metric, Task, TaskSpec
 from codegen.task import UNUSED
 from harness.datasets.models import WeightsFile
+from harness.pages.spec_layout import GROUPS, OF_FORECASTS, WHOLE_NUMBERS, spec_label
 from harness.pages.words import NAME_WORDS, TASK_WORDS
 from worker.words import size_words
 
@@ -57,114 +58,28 @@ class SpecGroup:
     is_open: bool = False
 
 
-_LABELS = {
-    "data.exclude": "Columns to leave out",
-    "data.split.validation": "Validation share",
-    "data.split.test": "Test share",
-    "data.split.by": "Split by",
-    "data.split.column": "Column of groups or time",
-    "data.time": "Column of time (forecast)",
-    "data.series": "Column of series (forecast)",
-    "data.horizon": "Steps ahead (forecast)",
-    "data.history": "Last values shown (forecast)",
-    "data.known": "Columns known ahead (forecast)",
-    "budget.deadline": "Done by (your time)",
-    "budget.time_s": "Time limit (s)",
-    "resources.memory_gib": "Memory (GiB)",
-    "resources.count": "Number of devices",
-    "resources.split": "Rows of a step",
-    "resources.least": "Ranks it can continue with",
-    "model.weights": "Weights to start from",
-    "model.weights_match": "Tensors that must fit",
-    "training.ema": "Weight averaging",
-    "training.rate_rule": "Rate for another batch",
-    "training.accumulate": "Micro-batches per step",
-    "training.precision": "Computes in",
-    "training.compression": "Gradient messages",
-    "training.batch_norm": "Batch normalisation (sync)",
-    "training.staleness": "Age of gradients (async)",
-    "training.backup": "Backup ranks (async)",
-    "pipeline.stages": "Stages of the model",
-    "pipeline.micro_batches": "Micro-batches of the stages",
-    "pipeline.recompute": "Compute activations again",
-    "checkpoints.every_epochs": "Every … epochs",
-    "checkpoints.every_minutes": "Every … minutes",
-    "checkpoints.keep": "Newest kept",
-    "checkpoints.commit_steps": "Steps a lost rank costs",
-}
-_WHOLE_NUMBERS = {
-    "epochs", "batch_size", "seed", "patience", "count", "every_epochs", "keep", "accumulate", "staleness", "backup",
-    "stages", "micro_batches", "least", "commit_steps", "horizon", "history",
-}  # fmt: skip
 _OF_COLUMNS = {"data.target", "data.features", "data.exclude", "data.split.by", "data.split.column"}
-_OF_FORECASTS = ("data.time", "data.series", "data.horizon", "data.history", "data.known")
-_GROUPS: tuple[tuple[str, bool, tuple[str, ...]], ...] = (
-    ("What to learn, and by when", True, ("name", "task", "data.target", "objective.metric", "budget.deadline")),
-    (
-        "Data",
-        False,
-        (
-            "data.features", "data.exclude", "data.split.validation", "data.split.test", "data.split.by",
-            "data.split.column", *_OF_FORECASTS,
-        ),
-    ),
-    (
-        "Training",
-        False,
-        (
-            "training.epochs", "training.batch_size", "training.learning_rate", "training.rate_rule",
-            "training.optimizer",
-            "training.weight_decay", "training.schedule", "training.warmup", "training.label_smoothing",
-            "training.class_weights",
-            "training.ema", "training.clip_norm", "training.augment", "training.patience", "training.seed",
-            "training.precision", "training.accumulate", "training.compression", "training.batch_norm",
-            "training.staleness", "training.backup",
-        ),
-    ),
-    ("Weights that were trained before", False, ("model.weights", "model.weights_match")),
-    (
-        "Devices and budget",
-        False,
-        (
-            "mode", "resources.device", "resources.count", "resources.memory_gib", "resources.split",
-            "resources.least", "budget.time_s",
-        ),
-    ),
-    (
-        "Stages (modes pipeline and pipeline+sync)",
-        False,
-        ("pipeline.stages", "pipeline.micro_batches", "pipeline.schedule", "pipeline.recompute"),
-    ),
-    (
-        "Checkpoints",
-        False,
-        (
-            "checkpoints.every_epochs", "checkpoints.every_minutes", "checkpoints.keep", "checkpoints.commit_steps",
-        ),
-    ),
-)  # fmt: skip
 
 
-def spec_groups(profile: DatasetProfile, weights: Sequence[WeightsFile] = ()) -> list[SpecGroup]:
-    """The form for a dataset of this profile; `weights`: what a job of its project may start from."""
+def spec_groups(
+    profile: DatasetProfile, weights: Sequence[WeightsFile] = (), device_models: Collection[str] = ()
+) -> list[SpecGroup]:
+    """The form for a dataset of this profile; `weights`: what a job of its project may start from; `device_models`:
+    what the pool has."""
     is_table = profile.kind == DataKind.TABLE
     hidden = {"training.augment"} if is_table else set(_OF_COLUMNS)
-    hidden |= set() if _dates(profile) else set(_OF_FORECASTS)
+    hidden |= set() if _dates(profile) else set(OF_FORECASTS)
     hidden |= set() if any(series.by for series in profile.series) else {"data.series"}
     hidden |= set() if len(_known_ahead(profile)) > 1 else {"data.known"}
+    hidden |= set() if len(device_models) > 1 else {"resources.device_model"}
     return [
         SpecGroup(
             title=title,
             is_open=is_open,
-            fields=tuple(_field(path, profile, weights) for path in paths if path not in hidden),
+            fields=tuple(_field(path, profile, weights, device_models) for path in paths if path not in hidden),
         )
-        for title, is_open, paths in _GROUPS
+        for title, is_open, paths in GROUPS
     ]
-
-
-def spec_label(path: str) -> str:
-    """A field in words."""
-    return _LABELS.get(path, path.rsplit(".", 1)[-1].replace("_", " ").capitalize())
 
 
 def _info(path: str) -> FieldInfo | None:
@@ -183,7 +98,9 @@ def _is_model(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
-def _field(path: str, profile: DatasetProfile, weights: Sequence[WeightsFile]) -> SpecField:
+def _field(
+    path: str, profile: DatasetProfile, weights: Sequence[WeightsFile], device_models: Collection[str]
+) -> SpecField:
     info = _info(path)
     label = spec_label(path)
     hint = (info.description or "") if info else ""
@@ -191,6 +108,9 @@ def _field(path: str, profile: DatasetProfile, weights: Sequence[WeightsFile]) -
     if choices:
         headed = _headed(choices) if path == "objective.metric" and profile.kind == DataKind.TABLE else ()
         return SpecField(path=path, label=label, hint=hint, kind="choice", choices=choices, headed=headed)
+    if path == "resources.device_model":
+        models = tuple((name, name) for name in sorted(device_models))
+        return SpecField(path=path, label=label, hint=hint, kind="choice", choices=models)
     if path == "data.exclude":
         hint = "The target cannot be left out."
         return SpecField(path=path, label=label, hint=hint, kind="columns", columns=_columns(profile))
@@ -204,7 +124,7 @@ def _field(path: str, profile: DatasetProfile, weights: Sequence[WeightsFile]) -
         return SpecField(path=path, label=label, hint=hint, kind="text", offered=_offered(weights))
     if path == "name":
         return SpecField(path=path, label=label, hint=hint, kind="text")
-    whole = path.rsplit(".", 1)[-1] in _WHOLE_NUMBERS
+    whole = path.rsplit(".", 1)[-1] in WHOLE_NUMBERS
     bounds = tuple(sorted(_bounds(info).items()))
     return SpecField(path=path, label=label, hint=hint, kind="number", is_whole=whole, bounds=bounds)
 

@@ -8,20 +8,14 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from django.db.models import Prefetch
 from django.utils import timezone
 
-from codegen.types import Hardware
 from harness.pool.caches import description_shown
-from harness.pool.gangs import gang_problem
 from harness.pool.idle_power import devices_idle_watts
-from harness.pool.models import Device, DeviceKind, Node, NodeState, PoolSetting
+from harness.pool.models import Device, Node, NodeState
 from harness.pool.reservations import reservation_list
 from harness.pool.services import pool_setting_get
 from scheduler.kinds import declared_name
-
-_DEFAULT_CORES = 2
-_DEFAULT_MEMORY_BYTES = 4 << 30
 
 
 class DeviceUse(StrEnum):
@@ -240,34 +234,3 @@ def _devices_by_node(now: datetime) -> dict[str, list[DeviceRow]]:
             )
         )
     return by_node
-
-
-def hardware() -> Hardware:
-    """The largest gang a job can get on one node that is up; a small machine where no node has joined yet.
-
-    With the setting `span_nodes` also how many devices of several nodes a job may ask for, or why none.
-    """
-    there = Prefetch("devices", Device.objects.filter(away_since=None))
-    nodes = list(Node.objects.filter(state=NodeState.UP).prefetch_related(there))
-    cores, memory_bytes, gpus, gpu_memory_bytes = 0, 0, 0, 0
-    for node in nodes:
-        kinds = [device.kind for device in node.devices.all()]
-        gpu_memory = [device.memory_bytes for device in node.devices.all() if device.kind == DeviceKind.CUDA]
-        cpu_devices = kinds.count(DeviceKind.CPU)
-        if (cpu_devices, node.memory_bytes) > (cores, memory_bytes):
-            cores, memory_bytes = cpu_devices, node.memory_bytes
-        if (len(gpu_memory), min(gpu_memory, default=0)) > (gpus, gpu_memory_bytes):
-            gpus, gpu_memory_bytes = len(gpu_memory), min(gpu_memory)
-    setting = PoolSetting.objects.filter(span_nodes=True).first() if len(nodes) > 1 else None
-    apart = gang_problem(nodes, setting) if setting is not None else ""
-    spans = setting is not None and not apart
-    all_kinds = [device.kind for node in nodes for device in node.devices.all()] if spans else []
-    return Hardware(
-        most_cpu_cores=all_kinds.count(DeviceKind.CPU),
-        most_gpus=all_kinds.count(DeviceKind.CUDA),
-        cpu_cores=cores or _DEFAULT_CORES,
-        cpu_memory_bytes=memory_bytes or _DEFAULT_MEMORY_BYTES,
-        gpus=gpus,
-        gpu_memory_bytes=gpu_memory_bytes,
-        apart=apart,
-    )

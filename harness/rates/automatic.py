@@ -20,7 +20,7 @@ from harness.estimates.pricing import estimates_of
 from harness.estimates.rate_wishes import run_steps, step_rows
 from harness.jobs import programs
 from harness.jobs.models import Job
-from harness.jobs.options import wanted_devices, wanted_memory_bytes
+from harness.jobs.options import wanted_devices, wanted_memory_bytes, wanted_model
 from harness.jobs.services import minimum_sandbox_level
 from harness.rates.reference import rates_by_rules
 from scheduler.estimation.values import Estimate
@@ -87,10 +87,10 @@ def rate_verdict(job: Job) -> Verdict:
 
 def _figures(job: Job, workload: Workload) -> tuple[RangeCost, float, float] | None:
     """(cost of a test, seconds of the run: about, and at most); None where the pool has no device for them."""
-    kind, _ = wanted_devices(job)
+    kind, model_name = wanted_devices(job)[0], wanted_model(job) or None
     groups = groups_read(job.project, memory_bytes=wanted_memory_bytes(job), with_reserved=True)
-    ways = candidates(workload, groups, wish=Wish(kind=kind, count=1))
-    ways = tuple(way for way in ways if way.allocation.count == 1 and way.allocation.kind == kind)
+    wish = Wish(kind=kind, model_name=model_name, count=1)
+    ways = tuple(way for way in candidates(workload, groups, wish=wish) if wish.allows(way.allocation))
     cost, run = range_cost_of(estimates_of(workload, ways).values(), kind), _run(job, workload)
     return (cost, run.run_s.mid, run.run_s.high) if cost is not None and run is not None else None
 

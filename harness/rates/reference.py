@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from codegen.catalog.rates import rate_factor
 from harness.datasets.selectors import dataset_profile
 from harness.errors import HarnessError
 from harness.estimates.rate_wishes import RULES, step_rows
 from harness.jobs import programs
 from harness.jobs.models import Job
-from harness.pool.selectors import hardware
+from harness.pool.hardware import hardware
 
 
 def rates_by_rules(job: Job) -> dict[str, float]:
@@ -22,7 +20,7 @@ def rates_by_rules(job: Job) -> dict[str, float]:
     resources = {**job.spec.get("resources", {}), "memory_gib": "auto"}
     changed = {"training": {**given, **open_fields}, "model": {**model, "params": params}, "resources": resources}
     # What memory has room for changes the batch, but not the one that the rate is for.
-    boundless = replace(hardware(), cpu_memory_bytes=0, gpu_memory_bytes=0)
+    boundless = hardware().boundless
     try:
         wish = programs.spec_read({**job.spec, **changed})
         resolved = programs.resolve_spec(wish, dataset_profile(job.dataset), boundless)

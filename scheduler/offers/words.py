@@ -192,7 +192,7 @@ def _choices(wish: Wish) -> list[tuple[Wish, str]]:
     many = _KINDS.get(wish.kind or "", ("", str(wish.kind)))[1]
     choices = [
         (Wish(kind=wish.kind), f"{many} (resources.device)"),
-        (Wish(model_name=wish.model_name), f"{wish.model_name} (the model of device)"),
+        (Wish(model_name=wish.model_name), f"{wish.model_name} (resources.device_model)"),
         (Wish(count=wish.count), f"{counted(wish.count or 0, 'device')} (resources.count)"),
         (Wish(mode=wish.mode), f"mode {wish.mode} (mode)"),
     ]

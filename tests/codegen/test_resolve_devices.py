@@ -12,6 +12,7 @@ from codegen.catalog.training import memory_bytes, micro_batches
 from codegen.modes import pick_mode
 from codegen.resolve import resolve
 from codegen.spec import Task
+from codegen.types import Hardware
 from tests.codegen.model_profiles import ONE_GPU, TWO_CORES, pictures, table
 from tests.codegen.resolving import problems, resolved
 
@@ -134,3 +135,36 @@ def test_one_process_on_several_gpus_names_both_fields_and_what_to_do():
     assert resolved("mode: single\nresources: {device: cuda, count: 1}", pictures(), ONE_GPU)["mode"] == "single"
     cores = resolved("mode: single\nresources: {device: cpu, count: 2}", table())
     assert cores["resources"]["count"] == 2, "one process drives several cores"
+
+
+A100, T4 = (
+    Hardware(cpu_cores=0, cpu_memory_bytes=64 << 30, gpus=n, gpu_memory_bytes=m << 30) for n, m in ((2, 80), (8, 16))
+)
+GPUS = replace(TWO_CORES, gpus=8, gpu_memory_bytes=16 << 30, models={"A100": A100, "T4": T4, "EPYC": TWO_CORES})
+
+
+def test_a_model_of_device_brings_its_kind_and_says_so():
+    assert resolved("resources: {device_model: A100}", table(), GPUS)["resources"]["device"] == "cuda"
+    assert resolved("resources: {device_model: EPYC}", pictures(), GPUS)["resources"]["device"] == "cpu"
+    guesses = resolve(spec_yaml.load("resources: {device_model: A100}"), table(), GPUS).guesses
+    assert "model of device" in next(guess.reason for guess in guesses if guess.field == "resources.device")
+
+
+def test_a_spec_that_names_no_model_of_device_has_none():
+    assert "device_model" not in resolved("name: any", table(), GPUS)["resources"]
+
+
+def test_so_many_as_the_pool_has_of_the_model_may_be_asked_for():
+    assert resolved("resources: {device_model: T4, count: 8}", table(), GPUS)["resources"]["count"] == 8
+    assert "2 GPUs" in problems("resources: {device_model: A100, count: 8}", table(), GPUS)["resources.count"]
+
+
+@pytest.mark.parametrize(
+    ("wish", "told"),
+    [
+        ("device_model: V100", "it has 'A100', 'EPYC', 'T4'"),
+        ("device: cpu, device_model: A100", "set resources.device to auto"),
+    ],
+)
+def test_a_model_that_is_not_there_or_of_another_kind_is_refused_by_field(wish, told):
+    assert told in problems(f"resources: {{{wish}}}", table(), GPUS)["resources.device_model"]

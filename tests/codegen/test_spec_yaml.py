@@ -184,3 +184,8 @@ def test_an_unknown_family_is_told_beside_what_the_schema_refuses() -> None:
     assert set(problems("resources: {count: 0}\nmodel:\n  family: resnext")) == {"resources.count", "model.family"}
     alone = problems("model:\n  family: resnext")["model.family"]
     assert alone.startswith("line 2: 'resnext' is unknown; choose one of mlp, ")
+
+
+def test_a_model_of_device_in_the_field_of_kinds_is_told_where_it_belongs():
+    with pytest.raises(SpecError, match=r"not .A100.; models of device go into resources\.device_model"):
+        spec_yaml.load("resources: {device: A100}")

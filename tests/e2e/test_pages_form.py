@@ -92,3 +92,20 @@ def test_metrics_are_offered_that_fit_the_task_as_it_is_known(open_as: Callable[
     until(page, f"{offered} === 'for classes,for a number'")
     page.select_option("#spec-objective-metric", "accuracy")
     until(page, f"{offered} === 'for classes'")
+
+
+def test_what_is_chosen_while_an_earlier_answer_is_on_its_way_stays(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = opened(open_as, ids)
+    held: list[Any] = []
+    page.route("**/models/", lambda route: held.append(route), times=1)
+    page.select_option("#spec-data-target", "alcohol")
+    until(page, f"{VALID} && {YAML}.includes('target: alcohol')")
+    while not held:
+        page.wait_for_timeout(20)
+    page.select_option("#spec-objective-metric", "rmse")
+    with page.expect_response("**/models/"):
+        held[0].continue_()
+    until(page, f"{VALID} && {YAML}.includes('metric: rmse')")
+    assert page.locator("#spec-objective-metric").input_value() == "rmse"

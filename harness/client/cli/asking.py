@@ -23,7 +23,10 @@ DeadlineOption = Annotated[
 DeviceOption = Annotated[str, typer.Option(help="Fix the kind of device: cpu, cuda or any; default: as in the spec.")]
 DeviceModelOption = Annotated[
     str,
-    typer.Option(help="Fix the model of device as `dlh pool` and the table name it, such as 'NVIDIA A100'; any: none."),
+    typer.Option(
+        help="Fix the model of device as `dlh pool` and the table name it, such as 'NVIDIA A100'; any: none; default: "
+        "as in the spec."
+    ),
 ]
 CountOption = Annotated[
     int | None, typer.Option(min=0, help="Fix the number of devices; 0: any; default: as in the spec.")

@@ -31,6 +31,8 @@ export function mount(form) {
   const modelsHost = form.querySelector("[data-models-host]");
   const ownModel = form.elements.own_model;
   const isOwn = () => form.dataset.own === "1" || Boolean(ownModel?.value.trim());
+  // Fields that were changed since, and that no answer knows yet: an earlier one must not put them back.
+  const typed = new Set();
   let spec = {};
   let asked = 0;
   let modelsFor = "";
@@ -56,7 +58,7 @@ export function mount(form) {
 
   function toForm() {
     for (const field of fields) {
-      if (field === document.activeElement) continue;
+      if (field === document.activeElement || typed.has(field)) continue;
       const text = textOf(field, get(spec, field.dataset.spec));
       if (field.value !== text) field.value = text;
     }
@@ -182,6 +184,8 @@ export function mount(form) {
     }
     status.textContent = "Checking…";
     const body = side === "yaml" ? { yaml: editor.text } : { spec: fromForm() };
+    if (side === "yaml") typed.clear(); // the text was typed in last
+    const sent = [...typed].map((field) => [field, field.value]);
     let answer;
     try {
       answer = await json(form.dataset.check, { method: "POST", body: { ...body, own_model: isOwn() } });
@@ -192,6 +196,7 @@ export function mount(form) {
       return;
     }
     if (mine !== asked) return;
+    for (const [field, text] of sent) if (field.value === text) typed.delete(field);
     if (answer.spec) {
       spec = answer.spec;
       if (side === "form") editor.replace(answer.yaml);
@@ -243,7 +248,11 @@ export function mount(form) {
     soon();
   }
 
-  for (const field of fields) field.addEventListener("input", () => checkSoon("form"));
+  for (const field of fields)
+    field.addEventListener("input", () => {
+      typed.add(field);
+      checkSoon("form");
+    });
   modelsHost.addEventListener("change", (event) => {
     if (!event.target.dataset.family) return;
     spec = { ...spec, model: { family: event.target.dataset.family, size: "auto", params: {} } };

@@ -27,6 +27,7 @@ from harness.pages.spec_fields import spec_groups
 from harness.pages.views.program import tab_wanted
 from harness.pages.web import page, person, show
 from harness.plain import json_read
+from harness.pool.hardware import hardware
 
 BODY_BYTES_MAX = 1 << 20
 SHOWN_MAX = 60
@@ -69,7 +70,7 @@ def job_new_spec(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
         first = {"yaml_text": typed["spec"], "own_model": typed["own_model"], "parent": typed["parent"]}
     else:
         first = _first(request, dataset)
-    groups = spec_groups(profile, weights_of(dataset.project))
+    groups = spec_groups(profile, weights_of(dataset.project), hardware().models)
     context: dict[str, Any] = {"dataset": dataset, "profile": profile, "groups": groups, "error": error, **first}
     context["task_guessed"] = task_guessed(profile)
     return show(request, "jobs/spec.html", context, nav="jobs", status=error.status if error else 200)

@@ -18,6 +18,7 @@ from codegen.spec_yaml import load
 from harness.datasets.models import Dataset
 from harness.pages.spec_fields import SpecField, spec_groups
 from harness.pages.templatetags.dlh import guess_value
+from harness.pool.models import Device
 
 
 @pytest.fixture
@@ -132,3 +133,11 @@ def test_the_form_lists_every_column_to_leave_out_with_what_it_holds(world: Simp
 def test_pictures_have_no_columns_to_leave_out(world: SimpleNamespace, owner: Client) -> None:
     page = owner.get(reverse("job_new_spec", args=[world.digits.pk])).content.decode()
     assert "data-column-choice" not in page and 'data-spec="training.epochs"' in page
+
+
+def test_models_of_device_are_a_choice_where_the_pool_has_several(world: SimpleNamespace, owner: Client) -> None:
+    url = reverse("job_tab", args=[world.jobs["draft"].pk, "spec"])
+    assert 'id="spec-resources-device-model"' not in owner.get(url).content.decode()
+    Device.objects.filter(pk=Device.objects.order_by("pk").values_list("pk")[0][0]).update(model_name="EPYC <9754>")
+    text = owner.get(url).content.decode()
+    assert 'id="spec-resources-device-model"' in text and "EPYC &lt;9754&gt;" in text

@@ -13,6 +13,7 @@ from harness.jobs.control.tick import tick
 from harness.jobs.models import Job
 from harness.pool import selectors, services
 from harness.pool.devices import KEPT_FOR
+from harness.pool.hardware import hardware
 from harness.pool.models import Device, Reservation
 from harness.pool.reservations import reservation_hold
 from tests.harness.jobs.helpers import estimated, place_now, queue, run_now
@@ -52,7 +53,7 @@ def test_what_is_away_is_shown_so_and_is_not_free(node_make):
     found = selectors.pool_overview()
     away = {device.index: device.away_s is not None for device in found.nodes[0].devices if device.kind == "cuda"}
     assert (away, found.free, found.away) == ({0: False, 1: True}, 2, 1)
-    assert selectors.hardware().gpus == 1
+    assert hardware().gpus == 1
 
 
 def test_nothing_starts_on_a_gpu_that_is_away_until_it_is_back(node_make, job):

@@ -7,8 +7,8 @@ import pytest
 from harness.estimates.groups import groups_read
 from harness.jobs.control.views import facts_read
 from harness.pool.gangs import releases_problem
+from harness.pool.hardware import hardware
 from harness.pool.models import Node
-from harness.pool.selectors import hardware
 from harness.pool.services import pool_setting_update
 from worker.facts import release
 from worker.heartbeat import report
