@@ -37,11 +37,15 @@ class Widening:
         heap = [wish for wish in first if wish]
         heapq.heapify(heap)
         wider: dict[str, Option] = {}
-        while heap:
+        with_free = {id(slot.site) for _, slot in startable}
+        """Sites where something may be left: what is free only becomes less, and most who wish come too late."""
+        while heap and with_free:
             _, job_id, option = heapq.heappop(heap)
             job, slot = self._jobs[job_id], slots[job_id]
             more = option.count - wider.get(job_id, slot.option).count
             if not self._sites.room_to_grow(job, slot, more):
+                if slot.site.devices.free_now < 1:
+                    with_free.discard(id(slot.site))
                 continue
             if self._sites.room_to_grow(job, slot, more, self._worth_s(job, slot.option, option)):
                 self._sites.grow(job, slot, more)

@@ -67,6 +67,15 @@ def test_a_run_keeps_devices_that_are_needed_by_others_in_a_moment_until_then():
     assert counts(planned([running, held, promised], RESTARTS, pool="1x6"))["runs"] == 4
 
 
+def test_a_node_with_nothing_left_ends_the_wishes_for_its_own_devices_alone():
+    first = on_devices(view("first", widths=(1, 2), power=0.99), 0)
+    late = on_devices(view("late", widths=(1, 2), power=0.97), 1)
+    other = on_devices(view("other", widths=(1, 2), power=0.95), 0)
+    there = replace(other.running, nodes=("p0n00001",), device_ids=("p0n00001d0",))
+    plan = planned([first, late, replace(other, running=there)], pool="2x3", spans=False)
+    assert counts(plan) == {"first": 2, "late": 1, "other": 2}
+
+
 @pytest.mark.parametrize(("later_s", "starts"), [(10.0, False), (60.0, True)])
 def test_a_deadline_that_does_not_fit_starts_on_free_devices_only_if_that_is_worth_a_start(later_s, starts):
     held = begun(view("held", later_s, widths=(1,), can_pause=False), 0.0)
