@@ -19,6 +19,7 @@ _WAITING = (
 _INNER = 8
 """Frames looked at for a wait: the call itself may lie a few frames below it."""
 _PROGRAM = "/program/"
+_PLATFORM = "/worker/runtime/"
 _NAMED = 3
 """Ranks that a sentence names."""
 
@@ -69,7 +70,10 @@ def _place(stack: Sequence[Frame]) -> str:
     return f"{PurePosixPath(file).name}, line {line} ({function})"
 
 
-def _shown(stack: Sequence[Frame]) -> str:
-    """As a traceback: innermost last, names of files only."""
-    lines = [f'  File "{PurePosixPath(file).name}", line {line}, in {function}' for file, line, function in stack]
+def _shown(stack: Sequence[Frame]) -> str | None:
+    """As a traceback: innermost last, names of files only, without frames of the platform; None where no others are."""
+    others = [frame for frame in stack if _PLATFORM not in frame[0]]
+    if not others:
+        return None
+    lines = [f'  File "{PurePosixPath(file).name}", line {line}, in {function}' for file, line, function in others]
     return "\n".join(["Stack (most recent call last):", *reversed(lines)])

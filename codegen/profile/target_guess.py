@@ -33,9 +33,17 @@ _A_KIND = {
 _UNFIT = tuple(_A_KIND)
 
 
-def guess_target(columns: Sequence[ColumnProfile]) -> tuple[str | None, str]:
-    """(column, reason): by name, else the last column that can be predicted."""
+def guess_target(columns: Sequence[ColumnProfile], before: str | None = None) -> tuple[str | None, str]:
+    """(column, reason): the one that was guessed `before`, while it can be predicted; else as `_guess` has it."""
     fit = [column for column in columns if column.type not in _UNFIT and column.unique > 1]
+    found, why = _guess(columns, fit)
+    if before != found and any(column.name == before for column in fit):
+        return before, "guessed before types of columns were changed"
+    return found, why
+
+
+def _guess(columns: Sequence[ColumnProfile], fit: Sequence[ColumnProfile]) -> tuple[str | None, str]:
+    """By name, else the last column that can be predicted."""
     by_name = {column.name.lower().replace(" ", "_"): column.name for column in reversed(fit)}
     for name in _SURE_NAMES:
         if name in by_name:

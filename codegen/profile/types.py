@@ -254,6 +254,8 @@ class ProfileOptions:
 
     column_types: dict[str, ColumnType] = field(default_factory=dict)
     target: str | None = None
+    target_guess: str | None = None
+    """One that was guessed before types were changed: it stays, as a guess, while the column can be predicted."""
     delimiter: str | None = None
     encoding: str | None = None
     header: bool | None = None

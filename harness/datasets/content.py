@@ -41,7 +41,7 @@ def source_name_clean(filename: str) -> str:
 def options_check(body: dict[str, Any] | None) -> ProfileOptions:
     """Reading options from plain values. Raises `Invalid` naming the field."""
     body = {key: value for key, value in (body or {}).items() if value not in (None, "", {})}
-    unknown = set(body) - {"column_types", "target", "delimiter", "encoding", "header"}
+    unknown = set(body) - {"column_types", "target", "target_guess", "delimiter", "encoding", "header"}
     if unknown:
         raise Invalid(f"There is no option {sorted(unknown)[0]}.", field=f"options.{sorted(unknown)[0]}")
     types = body.get("column_types", {})
@@ -54,7 +54,7 @@ def options_check(body: dict[str, Any] | None) -> ProfileOptions:
                 field=f"options.column_types.{column}",
                 hint=f"Use one of: {', '.join(ColumnType)}.",
             )
-    for name in ("target", "delimiter", "encoding"):
+    for name in ("target", "target_guess", "delimiter", "encoding"):
         if not isinstance(body.get(name, ""), str):
             raise Invalid(f"{name} is a text.", field=f"options.{name}")
     if not isinstance(body.get("header", True), bool):
@@ -62,6 +62,7 @@ def options_check(body: dict[str, Any] | None) -> ProfileOptions:
     return ProfileOptions(
         column_types={str(column): ColumnType(kind) for column, kind in types.items()},
         target=body.get("target"),
+        target_guess=body.get("target_guess"),
         delimiter=body.get("delimiter"),
         encoding=body.get("encoding"),
         header=body.get("header"),
@@ -73,6 +74,7 @@ def options_plain(options: ProfileOptions) -> dict[str, Any]:
     body = {
         "column_types": {column: str(kind) for column, kind in sorted(options.column_types.items())},
         "target": options.target,
+        "target_guess": options.target_guess,
         "delimiter": options.delimiter,
         "encoding": options.encoding,
         "header": options.header,

@@ -199,7 +199,8 @@ def dataset_update(
 ) -> Dataset:
     """Rename, or read anew with other column types, target, delimiter or encoding.
 
-    `column_types` adds to the overrides there are; an empty type takes one back. `target=""` takes the target back.
+    `column_types` adds to the overrides there are; an empty type takes one back. `target=""` takes the target back. A
+    guess that was seen (`target_guess` of `options`) is kept only beside types that a person set, and no target.
     What is refused changes nothing. Raises `NotFound`, `Forbidden`, `Invalid`, `Conflict` (also where the dataset was
     deleted or changed while its source was hashed).
     """
@@ -229,6 +230,8 @@ def _options_wanted(
             raise Invalid(f"There is no column {strange[0]!r}.", field=f"column_types.{strange[0]}")
     if target is not None:
         wanted["target"] = target
+    if wanted.get("target") or target == "" or not wanted.get("column_types"):
+        wanted["target_guess"] = None
     return options_plain(options_check(wanted))
 
 

@@ -35,7 +35,7 @@ from harness.jobs.program_checks import (
     files_check,
     program_syntax_check,
 )
-from harness.jobs.spec_edits import spec_edits_kept
+from harness.jobs.spec_edits import epochs_planned, spec_edits_kept
 from harness.jobs.states import job_note
 from harness.jobs.taken import resolved_with, still_taken
 from harness.pool.hardware import hardware
@@ -99,6 +99,9 @@ def _create(
         taken=parent.taken if parent else {},
     )  # fmt: skip
     paths = settings.STORE.job(job.pk)
+    told = ""
+    if is_copy and parent:
+        told = spec_edits_kept(overlay, programs.files_read(settings.STORE.job(parent.pk).generated), program.files)
     try:
         programs.files_replace(paths.generated, program.files)
         programs.files_replace(paths.program, {**program.files, **overlay})
@@ -113,7 +116,7 @@ def _create(
             )
             weights_hold(job.weights)
             job.save(force_insert=True)
-            job_note(job, "person", "Draft made" + (f" from {parent.name}" if parent else ""), actor=user)
+            job_note(job, "person", "Draft made" + (f" from {parent.name}" if parent else "") + told, actor=user)
     except BaseException:
         shutil.rmtree(paths.root, ignore_errors=True)
         raise
@@ -156,11 +159,16 @@ def _fill(job: Job, wish: TaskSpec, resolved: Resolved, dataset: Dataset) -> Non
     before = job.weights or (job.parent.weights if job.parent else None)
     job.weights = weights_named(job.project, wish.model.weights, before=before)
     job.metric_name = str(resolved.spec.get("objective", {}).get("metric", ""))
-    job.epochs = int(resolved.spec.get("training", {}).get("epochs", 0) or 0)
     job.deadline_at = wanted_deadline(wish)
+    _fill_of_files(job, paths)
+
+
+def _fill_of_files(job: Job, paths: RunPaths) -> None:
+    """Columns that follow from the program as it lies there."""
+    program, generated = programs.program_of(paths), programs.files_read(paths.generated)
+    job.epochs = epochs_planned(program.files, generated, job.resolved)
+    job.program_sha256, job.program_edited = program.sha256, programs.program_is_edited(paths)
     job.options, job.slowdown = [], 0.0  # what was estimated was another program
-    job.program_sha256 = programs.program_of(paths).sha256
-    job.program_edited = programs.program_is_edited(paths)
 
 
 def _job_name(name: str, job: Job) -> str:
@@ -275,9 +283,7 @@ def program_reset(*, user: User, job: Job, name: str | None = None) -> Job:
 
 
 def _program_changed(user: User, job: Job, paths: RunPaths, message: str, name: str | None) -> Job:
-    job.program_sha256 = programs.program_of(paths).sha256
-    job.program_edited = programs.program_is_edited(paths)
-    job.options, job.slowdown = [], 0.0
+    _fill_of_files(job, paths)
     return _draft_save(job, user, message, {"file": name, "sha256": job.program_sha256})
 
 
@@ -291,11 +297,5 @@ def job_clone(*, user: User, job: Job, name: str = "", changes: Mapping[str, Any
     family_check(job, wish)
     given = name or (wish.name if changes and "name" in changes else "")
     return _create(
-        user=user,
-        project=job.project,
-        dataset=job.dataset,
-        source=source,
-        parent=job,
-        name=given,
-        is_copy=True,
-    )
+        user=user, project=job.project, dataset=job.dataset, source=source, parent=job, name=given, is_copy=True
+    )  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from codegen import safe_yaml
 from codegen.types import PROGRAM_FILES
@@ -126,6 +127,15 @@ def program_syntax_check(files: Mapping[str, str], *, needs_build: bool = False)
             raise _syntax_fault(name, getattr(error, "lineno", None), str(getattr(error, "msg", error))) from error
     if needs_build:
         _build_check(model)
+
+
+def file_fault(name: str, text: str) -> dict[str, Any] | None:
+    """Message and line of what keeps one file of a program, which may be saved all the same, from being parsed."""
+    try:
+        program_syntax_check({name: text})
+    except Invalid as fault:
+        return {"message": fault.message, "line": (fault.details or {}).get("line")}
+    return None
 
 
 def _build_check(model: ast.Module) -> None:

@@ -1,13 +1,16 @@
-"""What a person wrote into spec.yaml stays when the file is generated anew for another spec."""
+"""What a person wrote into spec.yaml stays when the file is generated anew for another spec, and counts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
+from typing import Any
 
 import yaml
 
 from codegen import safe_yaml
+from codegen.spec_values import MOST
+from harness.plain import value_at
 from worker.words import counted
 
 _SPEC = "spec.yaml"
@@ -21,7 +24,19 @@ def spec_edits_kept(edited: dict[str, str], before: Mapping[str, str], made: Map
     if _SPEC not in edited or _SPEC not in before:
         return ""
     edited[_SPEC], lost = spec_file_merged(before[_SPEC], edited[_SPEC], made[_SPEC])
-    return f"; {counted(lost, 'edit')} of spec.yaml gave way to it" if lost else ""
+    return f"; {counted(lost, 'edit')} of spec.yaml gave way to its spec" if lost else ""
+
+
+def epochs_planned(written: Mapping[str, str], generated: Mapping[str, str], resolved: Mapping[str, Any]) -> int:
+    """How many epochs a program runs: as its spec.yaml says where a person wrote into it, else as was `resolved`."""
+    planned = int(value_at(resolved, "spec.training.epochs") or 0)
+    if written.get(_SPEC) == generated.get(_SPEC):
+        return planned
+    try:
+        found = value_at(safe_yaml.load(written.get(_SPEC, "")), "training.epochs")
+    except safe_yaml.YamlFault:  # half written: it is refused when it is submitted
+        return planned
+    return found if isinstance(found, int) and not isinstance(found, bool) and 1 <= found <= MOST else planned
 
 
 def spec_file_merged(before: str, written: str, made: str) -> tuple[str, int]:

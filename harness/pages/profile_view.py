@@ -89,14 +89,16 @@ def _written(column: ColumnProfile, value: str) -> str:
 
 
 def rows_written(profile: DatasetProfile, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
-    """Rows of the data as the profile writes their values; `names` are those of their columns."""
+    """Rows of the data as the profile writes their values; `names` are those of their columns, of which a row that
+    somebody's program wrote may have more or fewer."""
     known = {column.name: column for column in profile.columns}
     columns = [known.get(name) for name in names]
     return [
         [
             _written(column, value) if column and isinstance(value, str) else value
-            for column, value in zip(columns, row, strict=True)
+            for column, value in zip(columns, row, strict=False)
         ]
+        + list(row[len(columns) :])
         for row in rows
     ]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.urls import reverse
 
+from harness.datasets.selectors import dataset_profile
 from harness.errors import HarnessError
 from harness.estimates.selectors import job_actual, job_energy_basis
 from harness.jobs.control.width_request import width_of
@@ -16,6 +17,7 @@ from harness.jobs.series import metric_improved_at
 from harness.pages.advice import advice
 from harness.pages.figures import column_figures, percent
 from harness.pages.job_view import curves_source, stopped_early
+from harness.pages.profile_view import rows_written
 from harness.pages.results_read import charts_of, dict_of, number_of, rows_of
 from harness.pages.speed import speedup_rows
 from harness.pages.target import target_of
@@ -133,6 +135,8 @@ def _chart(job: Job, chart: dict[str, Any], index: int) -> dict[str, Any]:
     rows = [row for row in chart["rows"] if isinstance(row, list)]
     columns = [str(column) for column in chart["columns"]]
     kind = str(chart.get("kind", "table"))
+    if kind == "samples":
+        rows = _samples_written(job, columns, rows)
     name = str(chart.get("id", f"chart-{index}"))
     # `row` counts from 0 in the packed file; people know the name, which counts from 1 in theirs.
     first = 1 if kind == "samples" and columns[:2] == ["row", "name"] else 0
@@ -194,6 +198,14 @@ def _note(chart: dict[str, Any], kind: str, rows: int) -> str:
 def _is_numeric(rows: list[list[Any]], index: int) -> bool:
     values = [row[index] for row in rows if index < len(row) and row[index] is not None]
     return bool(values) and all(isinstance(value, int | float) for value in values)
+
+
+def _samples_written(job: Job, columns: list[str], rows: list[list[Any]]) -> list[list[Any]]:
+    """Rows of the data as its page writes them."""
+    try:
+        return rows_written(dataset_profile(job.dataset), columns, rows)
+    except HarnessError:  # a job outlives its dataset's reading
+        return rows
 
 
 def _sample(job: Job, columns: list[str], row: list[Any]) -> dict[str, Any]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.browser import BROWSER_MARKS
-from tests.e2e.portal import addresses, until, visit
+from tests.e2e.portal import Portal, addresses, until, visit
 from tests.e2e.seeded import browser, ids, open_as, portal
 
 pytestmark = BROWSER_MARKS
@@ -59,4 +61,22 @@ def test_no_word_of_a_chart_lies_on_another(
     page.add_init_script(TOLD)
     visit(page, addresses(ids)[name])
     until(page, ALL_DRAWN)
+    assert page.evaluate(CLASHES) == []
+
+
+def test_names_of_many_ranges_of_dates_lie_apart_on_a_phone(
+    open_as: Callable[..., Any], ids: dict[str, str], portal: Portal
+) -> None:
+    (path,) = Path(portal.env["DLH_HOME"]).rglob(f"{ids['succeeded']}/work/results/results.json")
+    names = [f"20{year}-03-01 to 20{year + 1}-03-01" for year in range(10, 22)]
+    rows = [["ordered_at", name, 0.5 + at / 50, 0.4, 0.9, 40] for at, name in enumerate(names)]
+    columns = ["feature", "values", "accuracy", "low", "high", "rows"]
+    chart = {"id": "error_by_feature", "title": "Accuracy by group", "kind": "intervals", "columns": columns}
+    path.write_text(json.dumps({"metrics": {}, "charts": [{**chart, "rows": rows, "overall": 0.7}]}))
+    page = open_as("admin", width=390)
+    page.add_init_script(TOLD)
+    visit(page, addresses(ids)["results"])
+    until(page, ALL_DRAWN)
+    written = " ".join(page.evaluate("[...document.querySelector('canvas').told].map(({ text }) => text)"))
+    assert "2010-03-01" in written and "2022-03-01" in written
     assert page.evaluate(CLASHES) == []

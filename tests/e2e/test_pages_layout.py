@@ -162,3 +162,22 @@ def test_the_figures_of_a_chart_lie_within_the_width_of_a_phone(
     boxes_of = "[...document.querySelectorAll('.card-body .scroll-x')].filter(box => box.querySelector('td'))"
     until(page, f"({unfolded}, {boxes_of}.length >= {tables})")
     assert page.evaluate(f"{boxes_of}.filter(box => box.scrollWidth > box.clientWidth).map(box => box.ariaLabel)") == []
+
+
+def test_facts_of_a_table_lie_in_one_row_on_a_desk(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+    page = open_as()
+    visit(page, addresses(ids)["table"])
+    tops = page.evaluate("[...document.querySelectorAll('.facts-many > div')].map(one => one.offsetTop)")
+    assert len(tops) == 7 and len(set(tops)) == 1
+
+
+def test_a_waiting_job_takes_few_lines_on_a_phone(open_as: Callable[..., Any]) -> None:
+    page = open_as("admin", width=390)
+    visit(page, "/queue/")
+    row = ".queue-table tbody tr:first-child"
+    place, job, move, priority = boxes(
+        page, f"{row} [data-label=Place]", f"{row} [data-label=Job]", f"{row} form button", f"{row} .priority"
+    )
+    assert place["y"] == job["y"] and place["x"] + place["width"] < job["x"]
+    assert move["x"] + move["width"] < priority["x"] and move["y"] < priority["y"] + priority["height"]
+    assert priority["y"] < move["y"] + move["height"], "what an admin may do lies side by side"

@@ -169,3 +169,19 @@ def test_a_rank_has_one_colour_in_all_charts_whoever_spoke_first(
     until(page, f"{colours}.every((names) => names.length === 2)")
     one, other = page.evaluate(colours)
     assert one == other and one[0].startswith("rank 0") and one[1].startswith("rank 1")
+
+
+def test_what_was_asked_of_a_job_is_told_until_its_state_changes(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page, other = open_as(), open_as()
+    visit(page, f"/jobs/{ids['running']}/live/")
+    page.click("button:has-text('Pause')")
+    page.wait_for_selector("[data-flash=success]:has-text('Pausing.')")
+    assert page.inner_text("[data-live=state]") == "Pausing"
+    visit(other, f"/jobs/{ids['running']}/live/")
+    other.click("#job-header form[action$='/cancel/'] button")
+    if other.locator("#confirm-dialog[open]").count():
+        other.click("#confirm-dialog button[value=yes]")
+    until(page, "document.querySelector('[data-live=state]').textContent.trim() === 'Cancelling'")
+    until(page, "!document.querySelector('[data-flash=success]')", limit_s=5)

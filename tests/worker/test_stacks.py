@@ -37,6 +37,8 @@ def test_who_waits_for_other_ranks_is_told_from_who_is_stuck() -> None:
 def test_where_all_wait_nobody_is_named_and_without_stacks_nothing_is_said() -> None:
     words, stack, all_wait = standing({0: WAITING, 1: WAITING})
     assert "wait for others" in words and stack and all_wait
+    assert stack.splitlines()[1:] == ['  File "train.py", line 40, in <module>'], "no frames of the platform"
+    assert standing({0: WAITING[:3]}) == ("The ranks here wait for others.", None, True)
     assert standing({0: ["no stack"]}) == ("", None, False)
 
 

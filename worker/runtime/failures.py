@@ -58,19 +58,24 @@ class ProgramFailure(Exception):
         self.place = place
 
 
+_OURS = (ProgramFailure, DataError, CorruptCheckpoint)
+"""What the runtime raises of itself, in words for people."""
+
+
 def describe(
     error: BaseException, program: Path, run_of: Callable[[], Run | None], *, has_log: bool = True
 ) -> dict[str, Any]:
-    """Data of the ERROR event: code, message, hint, step, traceback, and file and line where known.
+    """Data of the ERROR event: code, message, hint, step, traceback or None, and file and line where known.
 
     `program` is the folder whose frames are shown; `run_of` gives the run, once there is one; what only tries a program
     has no log that people could look at.
     """
     told = _build_call(error) or error
-    code, message, hint = _cause(told, run_of())
+    known = _cause(told, run_of())
+    code, message, hint = known or (
+        FailureCode.PROGRAM_ERROR, headline(told), _SEE_BOTH if has_log else _SEE_TRACEBACK
+    )  # fmt: skip
     file, line = _place(told, program)
-    if hint == _SEE_BOTH and not has_log:
-        hint = _SEE_TRACEBACK
     if code is FailureCode.PROGRAM_ERROR and file == "data.py" and isinstance(error, ValueError | FileNotFoundError):
         code, message, hint = FailureCode.DATA_ERROR, str(error), "Compare the data with the spec; read it in again."
     if code is FailureCode.PROGRAM_ERROR and file and line:
@@ -81,13 +86,14 @@ def describe(
         "hint": hint,
         **({"limit": _is_limit(error)} if code is FailureCode.DISK_FULL else {}),
         "step": error.step if isinstance(error, ProgramFailure) else None,
-        "traceback": short_traceback(error, program),
+        "traceback": short_traceback(error, program, is_explained=known is not None),
         "file": file,
         "line": line,
     }
 
 
-def _cause(error: BaseException, run: Run | None) -> tuple[FailureCode, str, str]:
+def _cause(error: BaseException, run: Run | None) -> tuple[FailureCode, str, str] | None:
+    """(code, message, hint); None where nothing is known but what the exception says."""
     if isinstance(error, ProgramFailure):
         if error.code is FailureCode.NAN_LOSS and run is not None:
             is_told = error.hint and run.autocast.name != "float16"  # which may overflow in any step
@@ -111,9 +117,8 @@ def _cause(error: BaseException, run: Run | None) -> tuple[FailureCode, str, str
     if isinstance(error, ModuleNotFoundError):
         hint = "A program may import torch, numpy, pyarrow, PIL, safetensors, sklearn, yaml and its own files."
         return FailureCode.PROGRAM_ERROR, f"There is no module {error.name!r} here.", hint
-    if (known := known_cause(error)) is not None:
-        return FailureCode.PROGRAM_ERROR, *known
-    return FailureCode.PROGRAM_ERROR, headline(error), _SEE_BOTH
+    known = known_cause(error)
+    return None if known is None else (FailureCode.PROGRAM_ERROR, *known)
 
 
 def _memory_words(run: Run | None) -> tuple[str, str]:
@@ -171,16 +176,28 @@ def _build_call(error: BaseException) -> ProgramFailure | None:
     return None
 
 
-def short_traceback(error: BaseException, program: Path) -> str:
-    """Traceback with the program's own frames only (paths shortened to names); all frames if there are none."""
+def short_traceback(error: BaseException, program: Path, *, is_explained: bool) -> str | None:
+    """Traceback with the program's own frames only (paths shortened to names).
+
+    If there are none, all frames; of what is explained without them only what the exception says, and nothing where
+    message and hint say that already.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if _is_own(frame.filename, program)]
+    if is_explained and not own:
+        return None if isinstance(error, _OURS) else "\n".join(_ending(error))
     lines = [f'  File "{Path(frame.filename).name}", line {frame.lineno}, in {frame.name}' for frame in own or frames]
     shown = []
     for line, frame in zip(lines, own or frames, strict=True):
         shown += [line, f"    {frame.line}"] if frame.line else [line]
-    ending = [re.sub(r'File ".*/', 'File "', text.rstrip("\n")) for text in traceback.format_exception_only(error)]
-    return "\n".join(["Traceback (most recent call last):", *shown, *ending])
+    return "\n".join(["Traceback (most recent call last):", *shown, *_ending(error)])
+
+
+def _ending(error: BaseException) -> list[str]:
+    """The exception itself; of the platform's own, whose names say nothing to people, the message."""
+    if isinstance(error, _OURS):
+        return [str(error)]
+    return [re.sub(r'File ".*/', 'File "', text.rstrip("\n")) for text in traceback.format_exception_only(error)]
 
 
 def _place(error: BaseException, program: Path) -> tuple[str | None, int | None]:
@@ -194,6 +211,8 @@ def _place(error: BaseException, program: Path) -> tuple[str | None, int | None]
 
 
 def _is_own(filename: str, program: Path) -> bool:
+    if filename.startswith("<"):  # `<frozen runpy>` is no file of the folder that the run is in
+        return False
     return Path(filename).resolve().parent == program.resolve()
 
 
@@ -213,8 +232,8 @@ def install_hook(reporter: Reporter, program: Path, run_of: Callable[[], Run | N
             leave(EXIT_PEER_LOST)
         data = describe(error, program, run_of)
         reporter.emit(EventKind.ERROR, **data)
-        print(data["traceback"], file=sys.stderr)
-        print(f"\n{data['message']}\n{data['hint']}", file=sys.stderr, flush=True)
+        shown = f"{data['traceback']}\n" if data["traceback"] else ""
+        print(f"{shown}\n{data['message']}\n{data['hint']}", file=sys.stderr, flush=True)
         reporter.close()
         leave(EXIT_REPORTED)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -11,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from worker.runtime.currencies import UNIT_GAP, without_currency
 from worker.runtime.tables import DECIMAL_COMMA, MISSING, PLAIN_POINTS, InputError
 
 DATE_FORMATS = (
@@ -32,7 +32,6 @@ _CLOCK = (
     r"^(?:(?P<days>-?[0-9]{1,7}) days?,? )?(?P<sign>[+-]?)(?P<first>[0-9]{1,6}):(?P<second>[0-5][0-9])"
     r"(?P<third>:[0-5][0-9])?(?P<fraction>[.,][0-9]+)?$"
 )
-_UNIT_GAP = "[ \u00a0\u202f]?"
 MEASURES = (
     {"mm": 1, "cm": 10, "m": 1_000, "km": 1_000_000},
     {"g": 1, "kg": 1_000, "t": 1_000_000},
@@ -76,7 +75,7 @@ def as_trained(preprocess: Mapping[str, Any], table: pa.Table, tell: Tell = prin
             style, unit = _number_spelling(spelled.get(name))
             prefer_comma = comma and style != _THOUSANDS_STYLE  # what the data to train on says weighs more
             points = PLAIN_POINTS in (field.metadata or {})
-            plain = _plain_numbers(_without_unit(texts, unit), prefer_comma, style == _COMMA_STYLE, points)
+            plain = _plain_numbers(_without_unit(texts, unit, name, tell), prefer_comma, style == _COMMA_STYLE, points)
             texts = _plain_seconds(plain, style) if style in _CLOCKS else _in_unit(plain, texts, unit)
             if name in with_missing:
                 texts = _without_words(texts, pc.match_substring_regex(texts, _NUMBER), name, "number", tell)
@@ -177,18 +176,13 @@ def _number_spelling(noted: object) -> tuple[str, str]:
     return (style, unit) if style in (_COMMA_STYLE, _THOUSANDS_STYLE, *_CLOCKS) else ("", style)
 
 
-def _without_unit(texts: pa.ChunkedArray, unit: str) -> pa.ChunkedArray:
-    """`$1,234.50` as 1,234.50 where the data to train on had dollars; another currency stays, for it is no number.
-
-    Of measures behind a number all of one kind are taken off.
-    """
+def _without_unit(texts: pa.ChunkedArray, unit: str, name: str, tell: Tell) -> pa.ChunkedArray:
+    """Numbers alone where the data to train on had `unit` beside them; of measures all of its kind are taken off."""
     if not unit:
         return texts
     if kind := _measures_alike(unit):
-        return pc.replace_substring_regex(texts, rf"^([+-]?(?:\d[\d.,]*|\.\d+)){_UNIT_GAP}(?:{'|'.join(kind)})$", r"\1")
-    beside = re.escape(unit)
-    pattern = rf"^([+-]?)(?:{beside}{_UNIT_GAP})?([+-]?)(\d[\d.,]*|\.\d+)(?:{_UNIT_GAP}{beside})?$"
-    return pc.replace_substring_regex(texts, pattern, r"\1\2\3")
+        return pc.replace_substring_regex(texts, rf"^([+-]?(?:\d[\d.,]*|\.\d+)){UNIT_GAP}(?:{'|'.join(kind)})$", r"\1")
+    return without_currency(texts, unit, name, tell)
 
 
 def _in_unit(plain: pa.ChunkedArray, written: pa.ChunkedArray, unit: str) -> pa.ChunkedArray:

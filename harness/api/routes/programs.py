@@ -9,10 +9,11 @@ from ninja import Body, Query, Router
 
 from harness.api.auth import person
 from harness.api.caching import json_if_changed
-from harness.api.schemas.programs import DiffOut, FileIn, FileOut, ProgramOut, ResetIn
+from harness.api.schemas.programs import DiffOut, FileIn, FileOut, FileWrittenOut, ProgramOut, ResetIn
 from harness.errors import NotFound
 from harness.jobs import selectors, services
 from harness.jobs.models import Job
+from harness.jobs.program_checks import file_fault
 from harness.responses import body_response, file_response
 
 router = Router()
@@ -61,7 +62,7 @@ def program_file(request: HttpRequest, job_id: str, name: str) -> dict[str, Any]
     return _file(_job(request, job_id), name)
 
 
-@router.put("/{job_id}/program/{name}", response=FileOut, summary="Write a file of the program")
+@router.put("/{job_id}/program/{name}", response=FileWrittenOut, summary="Write a file of the program")
 def program_file_write(request: HttpRequest, job_id: str, name: str, body: FileIn) -> dict[str, Any]:
     """Edit or add a file of a draft. The program then counts as edited and runs in a stronger sandbox."""
     job = services.program_file_write(
@@ -71,7 +72,8 @@ def program_file_write(request: HttpRequest, job_id: str, name: str, body: FileI
         text=body.text,
         expected_sha256=body.expected_sha256,
     )
-    return _file(job, name)
+    file = _file(job, name)
+    return {**file, "fault": file_fault(name, file["text"])}
 
 
 def _file(job: Job, name: str) -> dict[str, Any]:

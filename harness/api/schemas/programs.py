@@ -56,6 +56,19 @@ class FileOut(Schema):
     edited: bool = Field(description="Differs from what was generated.")
 
 
+class FileFaultOut(Schema):
+    """What keeps a file from being parsed."""
+
+    message: str = Field(examples=["model.py, line 3: invalid syntax"])
+    line: int | None
+
+
+class FileWrittenOut(FileOut):
+    """A file as it was written."""
+
+    fault: FileFaultOut | None = Field(description="It is saved, but would be refused when the job is submitted.")
+
+
 class ProgramOut(Schema):
     """All files of a program."""
 

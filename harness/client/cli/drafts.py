@@ -180,7 +180,10 @@ def edit(
         written: Json = client.send("PUT", place, {"text": text})
     if as_json:
         json_print(written)
-    elif written["name"] not in known:
+        return
+    if fault := written.get("fault"):
+        notes().print(f"Saved. {fault['message']}", style="yellow", markup=False, soft_wrap=True)
+    if written["name"] not in known:
         said = f"{written['name']} is a new file of the program; it has an effect where another one imports it."
         console().print(said, markup=False)
     else:

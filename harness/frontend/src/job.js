@@ -33,6 +33,13 @@ function ready() {
   );
 }
 
+// What was asked for has come about, or never will ("Pausing …"). Of a job that was just submitted it stays while ranks
+// start: on a free pool nobody could read it else.
+function dropFlash(state) {
+  if (/Starting/.test(state)) return;
+  for (const told of document.querySelectorAll("[data-flash=success]")) told.remove();
+}
+
 export function mount(root) {
   if (root.dataset.watch !== "1") return;
   const live = (name) => root.querySelector(`[data-live="${name}"]`);
@@ -80,6 +87,7 @@ export function mount(root) {
     const after = root.querySelector("[data-live=state]")?.textContent;
     if (before !== after) {
       announce(`The job is ${after}`);
+      dropFlash(after);
       entitle(after);
       giveNotice(root.dataset.job, root.querySelector("h1").textContent, after);
       if (/Succeeded/.test(after)) root.append(ready());

@@ -237,7 +237,10 @@ def dataset_edit(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
     types = {key.removeprefix("type:"): str(value) for key, value in posted.items() if key.startswith("type:")}
     guessed = {column["name"]: column["guessed_type"] for column in (dataset.profile or {}).get("columns", ())}
     types = {column: "" if guessed.get(column) == kind else kind for column, kind in types.items()}
-    options = {key: posted[key] or None for key in ("delimiter", "encoding") if key in posted}
+    options: dict[str, Any] = {key: posted[key] or None for key in ("delimiter", "encoding") if key in posted}
+    target = posted.get("target") or None
+    if target and not dataset.options.get("target") and target == (dataset.profile or {}).get("target"):
+        options["target_guess"], target = target, None  # what the form shows stays, though nobody has chosen it
     return change(
         request,
         lambda: dataset_update(
@@ -245,7 +248,7 @@ def dataset_edit(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
             dataset=dataset,
             name=posted.get("name"),
             column_types=types or None,
-            target=posted.get("target") or None,
+            target=target,
             options=options or None,
         ),
         done="Saved.",

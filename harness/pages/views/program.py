@@ -11,7 +11,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from harness.errors import Conflict, HarnessError, Invalid
-from harness.jobs.program_checks import program_syntax_check
+from harness.jobs.program_checks import file_fault
 from harness.jobs.programs import text_sha256
 from harness.jobs.selectors import job_get, program_diff, program_files
 from harness.jobs.services import job_spec_update, program_check, program_file_write, program_reset
@@ -43,17 +43,8 @@ def program_save(request: HttpRequest, job_id: str) -> HttpResponseBase:
         return _refusal(error)
     edited = any(file["edited"] for file in program_files(job) if file["name"] == name)
     told: dict[str, Any] = {"edited": job.program_edited, "file_edited": edited}
-    told |= {"sha256": job.program_sha256, "file_sha256": text_sha256(text), "fault": _syntax_fault(name, text)}
+    told |= {"sha256": job.program_sha256, "file_sha256": text_sha256(text), "fault": file_fault(name, text)}
     return JsonResponse(told)
-
-
-def _syntax_fault(name: str, text: str) -> dict[str, Any] | None:
-    """What is wrong with a file that is saved all the same, and in which line."""
-    try:
-        program_syntax_check({name: text})
-    except Invalid as fault:
-        return {"message": fault.message, "line": (fault.details or {}).get("line")}
-    return None
 
 
 @page("POST")

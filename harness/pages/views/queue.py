@@ -37,7 +37,8 @@ from harness.pool.quotas import quota_remove, quota_set
 from harness.pool.reservations import reservation_cancel, reservation_create, reservation_list
 from harness.pool.services import pool_setting_get
 
-PAGE_SIZE = 50
+PAGE_SIZE = 25
+"""Rows of a page: on a phone each takes a third of the screen."""
 
 
 @page("GET", "HEAD")

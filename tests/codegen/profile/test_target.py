@@ -54,6 +54,14 @@ def test_the_target_is_guessed_by_name_then_by_place(names: list[str], expected:
     assert guess_target([column(name) for name in names])[0] == expected
 
 
+def test_a_guess_that_was_seen_stays_one_while_the_column_can_be_predicted() -> None:
+    columns = [column("a"), column("b"), column("label")]
+    assert guess_target(columns, "b") == ("b", "guessed before types of columns were changed")
+    assert guess_target(columns, "label") == guess_target(columns)
+    assert guess_target([column("a"), column("b", ColumnType.TEXT), column("label")], "b") == guess_target(columns)
+    assert guess_target(columns, "gone") == guess_target(columns)
+
+
 def test_a_column_that_cannot_be_predicted_is_no_target() -> None:
     columns = [column("a"), column("key", ColumnType.IDENTIFIER), column("note", ColumnType.TEXT)]
     assert guess_target(columns)[0] == "a"

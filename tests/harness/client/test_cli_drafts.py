@@ -60,6 +60,19 @@ def test_a_file_of_the_person_takes_the_place_of_the_programs(dlh: Dlh, job: Any
 
 
 @pytest.mark.usefixtures("portal")
+def test_a_file_that_does_not_parse_is_saved_and_its_line_is_told(dlh: Dlh, job: Any, tmp_path: Path) -> None:
+    own = tmp_path / "model.py"
+    own.write_text("def build(spec):\n    return (\n")
+    ended = dlh("jobs", "edit", job.pk, own)
+    assert ended.code == 0 and "model.py differs" in ended.out
+    assert "Saved. model.py, line 2: '(' was never closed." in ended.err
+    assert dlh("jobs", "edit", job.pk, own, "--json").json["fault"]["line"] == 2
+    own.write_text("def build(spec):\n    return None\n")
+    assert "Saved" not in dlh("jobs", "edit", job.pk, own).err
+    assert dlh("jobs", "edit", job.pk, own, "--json").json["fault"] is None
+
+
+@pytest.mark.usefixtures("portal")
 def test_a_file_that_the_program_does_not_have_is_said_to_be_new(dlh: Dlh, job: Any, tmp_path: Path) -> None:
     own = tmp_path / "layers.py"
     own.write_text("WIDTH = 3\n")

@@ -23,6 +23,24 @@ def test_other_types_are_read_anew_and_the_old_content_stays_for_its_jobs(datase
     assert dataset.sha256 == before and dataset.state == "ready"
 
 
+def test_a_guessed_target_stays_a_guess_when_types_are_changed(dataset, people, broker, tasks_sent):
+    before, guess = dataset.sha256, dataset.profile["target"]
+    other = next(column["name"] for column in dataset.profile["columns"] if column["name"] != guess)
+    services.dataset_update(
+        user=people.mate, dataset=dataset, column_types={other: "category"}, options={"target_guess": guess}
+    )
+    assert dataset.options == {"column_types": {other: "category"}, "target_guess": guess}
+    dataset_read(dataset.pk)
+    dataset.refresh_from_db()
+    assert dataset.profile["target"] == guess and "set by you" not in dataset.profile["target_reason"]
+    services.dataset_update(user=people.mate, dataset=dataset, column_types={other: "text"}, target=guess)
+    assert dataset.options == {"column_types": {other: "text"}, "target": guess}
+    services.dataset_update(user=people.mate, dataset=dataset, target="")
+    assert dataset.options == {"column_types": {other: "text"}}
+    services.dataset_update(user=people.mate, dataset=dataset, column_types={other: ""})
+    assert dataset.options == {} and dataset.sha256 == before, "nothing is left of a guess that needs no keeping"
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [

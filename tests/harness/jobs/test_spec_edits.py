@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from harness.jobs.services import job_spec_update, program_file_write
+from harness.jobs.services import job_clone, job_spec_update, program_file_write, program_reset
 from harness.jobs.spec_edits import spec_file_merged
 
 BEFORE = "device: cpu\ncount: 1\n\n# passes\nepochs: 100\nbatch: 32\n"
@@ -76,3 +76,31 @@ def test_a_new_spec_that_names_the_same_field_counts_and_the_history_tells_it(ed
     job = job_spec_update(user=people.owner, job=edited, spec={**edited.spec, "training": {"epochs": 7}})
     assert "epochs: 7" in spec_file(job) and "44" not in spec_file(job)
     assert "1 edit of spec.yaml gave way" in job.events.latest("pk").message
+
+
+@pytest.mark.django_db
+def test_epochs_of_a_job_are_those_of_its_spec_yaml(edited: Any, people: Any) -> None:
+    assert edited.epochs == 44 and edited.resolved["spec"]["training"]["epochs"] == 3
+    assert job_clone(user=people.owner, job=edited).epochs == 44
+    for text, epochs in (("training:\n  epochs: 5\n", 5), ("training: [\n", 3), ("training:\n  epochs: many\n", 3)):
+        assert program_file_write(user=people.owner, job=edited, name="spec.yaml", text=text).epochs == epochs
+    assert program_reset(user=people.owner, job=edited).epochs == 3
+
+
+@pytest.mark.django_db
+def test_a_copy_keeps_what_was_written_into_spec_yaml_but_no_deadline_that_has_passed(
+    job_make: Any, people: Any
+) -> None:
+    job = job_make(training={"epochs": 3}, budget={"deadline": "2020-01-31T18:00:00Z"})
+    text = spec_file(job)
+    assert "2020-01-31" in text
+    text = text.replace("epochs: 3", "epochs: 44")
+    job = program_file_write(user=people.owner, job=job, name="spec.yaml", text=text)
+    copy = job_clone(user=people.owner, job=job)
+    assert "2020-01-31" not in spec_file(copy) and "epochs: 44" in spec_file(copy)
+    job = program_file_write(
+        user=people.owner, job=job, name="spec.yaml", text=text.replace("2020-01-31", "2021-01-31")
+    )
+    copy = job_clone(user=people.owner, job=job)
+    assert "2021-01-31" not in spec_file(copy) and "epochs: 44" in spec_file(copy)
+    assert copy.events.latest("pk").message == f"Draft made from {job.name}; 1 edit of spec.yaml gave way to its spec"

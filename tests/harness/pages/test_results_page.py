@@ -12,6 +12,7 @@ from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 
+from harness.datasets.models import Dataset
 from harness.jobs.models import Job
 from harness.pages.results_view import INTERVALS_DRAWN
 
@@ -117,3 +118,15 @@ def test_a_long_text_of_a_sample_is_folded_and_a_short_one_stays(world: SimpleNa
     page = page_with(world, owner, charts=[chart | {"rows": [[0, "row 1", long], [1, "row 2", "short & good"]]}])
     assert page.count('<details class="fold">') == 1 and page.count("so &lt;good&gt; " * 300) == 1
     assert "short &amp; good" in page
+
+
+def test_samples_show_plain_dates_without_a_time_of_day(world: SimpleNamespace, owner: Client) -> None:
+    job = world.jobs["succeeded"]
+    profile = job.dataset.profile
+    date = {**world.wine.profile["columns"][0], "name": "day", "type": "date"}
+    Dataset.objects.filter(pk=job.dataset_id).update(profile={**profile, "columns": [date]})
+    Job.objects.filter(pk=job.pk).update(task="tabular_classification")
+    rows = [[0, "row 1", "2024-03-01 00:00:00"], [1, "row 2", "2024-03-02 14:05:00"], [2, "row 3"], [3]]
+    chart = {"id": "worst_samples", "title": "Worst", "kind": "samples", "columns": ["row", "name", "day"]}
+    page = page_with(world, owner, charts=[chart | {"rows": rows}])
+    assert "2024-03-01" in page and "00:00:00" not in page and "2024-03-02 14:05:00" in page

@@ -73,6 +73,30 @@ def test_an_exception_shows_the_programs_own_lines_only(program: Path) -> None:
     assert "/" not in error["traceback"].replace("</", "")
 
 
+def test_what_the_platform_finds_itself_shows_no_frames_of_the_platform(program: Path) -> None:
+    edit(program, "spec.yaml", lambda text: re.sub(r"epochs: \d+", "epochs: -3", text))
+    told = error_of(program)
+    assert "training.epochs" in told["message"] and told["hint"]
+    assert 'File "train.py"' in told["traceback"] and "training.epochs" in told["traceback"].splitlines()[-1]
+    assert not any(word in told["traceback"] for word in ("runpy", "worker", "ProgramFailure"))
+
+
+def test_what_is_explained_without_a_line_of_the_program_has_no_traceback(program: Path) -> None:
+    (program / "model.py").write_text("def build(spec):\n    return 3\n")
+    told = check_of(program)["problem"]
+    assert told["message"] and told["hint"] and told["traceback"] is None
+    told = describe(MemoryError("of the device"), program, lambda: None)
+    assert (told["code"], told["traceback"]) == ("out_of_memory", "MemoryError: of the device")
+
+
+def test_an_exception_that_nobody_explains_shows_all_frames_where_none_are_the_programs(tmp_path: Path) -> None:
+    try:
+        json.loads("{")
+    except ValueError as error:
+        told = describe(error, tmp_path, lambda: None)
+    assert 'File "decoder.py"' in told["traceback"]
+
+
 def test_a_syntax_error_names_file_and_line(program: Path) -> None:
     edit(program, "model.py", lambda text: text + "\ndef broken(:\n")
     error = error_of(program)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from codegen.profile import measures, nested, profile_dataset, types
 from codegen.profile.types import TABLE_FILE, ColumnType, ProfileOptions
-from codegen.profile.values import NumberStyle, numbers
-from worker.runtime import spelling, tables
+from codegen.profile.values import UNITS, NumberStyle, numbers
+from worker.runtime import currencies, spelling, tables
 from worker.runtime.onnx_export import table_rows
 from worker.runtime.spelling import as_trained
 from worker.runtime.tables import read_rows
@@ -153,6 +153,36 @@ def test_another_currency_is_no_number() -> None:
     told: list[str] = []
     assert as_trained(noted, pa.table({"price": ["$5", "€5"]}), told.append)["price"].to_pylist() == ["5", None]
     assert "such as '€5' in row 2" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("unit", "written", "told"),
+    [
+        ("€", ["12 EUR", "€ 5", "EUR 1.250,50"], "2 amounts are"), ("EUR", ["12 €", "5 EUR", "EUR 5"], "1 amount is"),
+        ("$", ["USD 12", "US$5", "$7"], "2 amounts are"), ("US$", ["$12", "US$ 5", "7"], "1 amount is"),
+    ],
+)  # fmt: skip
+def test_another_name_of_the_currency_is_read_and_told_once(unit: str, written: list[str], told: str) -> None:
+    noted = {"numeric": [{"column": "price", "kind": "numeric"}], "spelling": {"price": unit}, "missing": ["price"]}
+    heard: list[str] = []
+    read = as_trained(noted, pa.table({"price": written}), heard.append)["price"].to_pylist()
+    assert [float(value) for value in read] == [12, 5, {"EUR 1.250,50": 1250.5, "EUR 5": 5}.get(written[2], 7)]
+    assert len(heard) == 1 and heard[0].startswith(f"Column 'price': {told} written with another name of {unit!r}")
+    assert f"such as {written[0]!r} in row 1" in heard[0]
+    assert table_rows.plain_numbers(written, unit, prefer_comma=False) == read
+
+
+@pytest.mark.parametrize("price", ["EUR 5 USD", "5 JPY", "€5 EUR", "EUR", "5 kr", "EURO 5"])
+def test_what_is_no_clear_amount_of_the_currency_is_no_number(price: str) -> None:
+    noted = {"numeric": [{"column": "price", "kind": "numeric"}], "spelling": {"price": "€"}, "missing": ["price"]}
+    assert as_trained(noted, pa.table({"price": [price, "5"]}), lambda _: None)["price"].to_pylist() == [None, "5"]
+    assert table_rows.plain_numbers([price], "€", prefer_comma=False) == [price]
+
+
+def test_currencies_of_one_name_are_those_of_the_profile() -> None:
+    names = [name for one in currencies.CURRENCIES for name in one]
+    assert currencies.CURRENCIES == table_rows.CURRENCIES and len(names) == len(set(names))
+    assert set(names) <= set(UNITS)
 
 
 def test_two_figures_of_which_training_had_none_count_as_missing_where_values_were_missing_in_training() -> None:

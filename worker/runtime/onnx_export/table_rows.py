@@ -27,6 +27,10 @@ MEASURES = (  # how many of the smallest of its kind each unit is
     {"g": 1, "kg": 1_000, "t": 1_000_000},
     {"s": 1, "min": 60, "h": 3_600},
 )
+CURRENCIES = (  # names of one each
+    ("US$", "USD", "$"), ("€", "EUR"), ("£", "GBP"), ("₹", "INR"), ("₩", "KRW"), ("₽", "RUB"), ("₺", "TRY"),
+    ("₪", "ILS"), ("฿", "THB"), ("zł", "PLN"),
+)  # fmt: skip
 MISSING = {
     "", "?", "-", "--", "NA", "N/A", "n/a", "na", "NaN", "nan", "-nan", "NULL", "null", "None", "nil", "<NA>", "n.a.",
     "N.A.", "NaT", "k.A.", "\\N", "#N/A", "#NV", "#DIV/0!", "#VALUE!", "#WERT!", "#REF!", "#BEZUG!", "#NAME?", "#NUM!",
@@ -154,7 +158,10 @@ def plain_numbers(texts: list[str], spelled: str, prefer_comma: bool) -> list[st
             for text, of in zip(settled(texts, trained_comma, prefer_comma), own, strict=True)
         ]
     if unit:
-        texts = [re.sub(rf"\s?{re.escape(unit)}\s?", "", text) for text in texts]
+        alike = next((names for names in CURRENCIES if unit in names), ())
+        for beside in (re.escape(unit), "|".join(re.escape(name) for name in alike if name != unit)):
+            amount = rf"([+-]?)(?:(?:{beside})\s?)?([+-]?)(\d[\d.,]*|\.\d+)(?:\s?(?:{beside}))?"
+            texts = ["".join(found.groups()) if (found := re.fullmatch(amount, text)) else text for text in texts]
     return settled(texts, trained_comma, prefer_comma)
 
 

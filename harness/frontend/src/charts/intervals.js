@@ -57,7 +57,7 @@ function intervals(chart) {
         color: ink().faint,
         interval: 0,
         fontSize: 11,
-        width: narrow() ? 120 : 220,
+        width: narrow() ? 130 : 220,
         overflow: "break",
         lineHeight: 12,
       },
