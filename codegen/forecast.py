@@ -33,6 +33,8 @@ EXAMPLES = 40_000
 SMOOTH_FROM = 50
 """Of so long seasons the values around the same place tell more than the one there."""
 ALIKE = 0.02
+NEARLY_EVEN = 1.05
+"""Of mean and usual step: rows are missing in places, as by an outage, and not each night or weekend."""
 UNFIT = (ColumnType.DATE, ColumnType.TEXT)
 """Kinds of other columns that a forecast does not learn from."""
 
@@ -156,7 +158,8 @@ def seasons_of(series: TimeSeries) -> tuple[int, ...]:
         whole = [round(YEAR_S / mean_s)] if step_s < YEAR_S else []
     else:
         whole = [DAY_S / step_s] if step_s < DAY_S else []
-        whole += [7 * DAY_S / mean_s] if step_s <= DAY_S else []
+        even = mean_s <= NEARLY_EVEN * step_s
+        whole += [7 * DAY_S / (step_s if even else mean_s)] if step_s <= DAY_S else []
         whole += [YEAR_S / mean_s] if step_s >= DAY_S else []
     lengths = [round(length) for length in whole if abs(length - round(length)) <= ALIKE * length]
     return tuple(length for length in dict.fromkeys(lengths) if 1 < length <= series.rows // 3)

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from codegen.profile.findings import DATE_COLUMN
 from codegen.profile.types import (
     TIME_SERIES,
+    UNEVEN_SERIES,
     ColumnProfile,
     ColumnType,
     DatasetProfile,
@@ -26,7 +27,7 @@ from codegen.profile.types import (
     Severity,
     TimeSeries,
 )
-from worker.words import duration_words
+from worker.words import counted, duration_words
 
 FEWEST_ROWS = 50
 """Of a table; of each of several series fewer are enough."""
@@ -40,6 +41,9 @@ _EVEN_SHARE = 0.75
 """Of the steps: a row a working day is a series, too, with longer steps at weekends."""
 _STEP_TOLERANCE = 0.1
 """Months have 28 to 31 days."""
+_GAP_STEPS = 1.5
+_USUAL_GAP_SHARE = 0.05
+"""Of the steps: gaps of a length that is so common, such as weekends, belong to the series."""
 _NAMES_TRIED = 8
 """Columns that may tell series apart: the first of them."""
 Moments = npt.NDArray[np.int64]
@@ -54,14 +58,16 @@ def with_series(profile: DatasetProfile, findings: list[Finding], table: Path) -
     if profile.given_split or profile.rows < FEWEST_ROWS:
         return profile, findings
     found: list[TimeSeries] = []
+    uneven: list[Finding] = []
     for column in profile.columns:
         if column.type is ColumnType.DATE and column.name != profile.target and _is_filled(column, profile.rows):
             moments = _read(table, column.name)
             whole = _series(column.name, "", moments, np.zeros(len(moments), np.int64))
             found += [whole] if whole else _apart(profile, column.name, moments, table)
+            uneven += _uneven(whole, moments) if whole else []
     first = {series.time: series for series in reversed(found)}
     told = [*(one for one in findings if one.code != DATE_COLUMN or one.column not in first)]
-    return replace(profile, series=tuple(found)), [*told, *map(_finding, reversed(first.values()))]
+    return replace(profile, series=tuple(found)), [*told, *map(_finding, reversed(first.values())), *uneven]
 
 
 def _is_filled(column: ColumnProfile, rows: int) -> bool:
@@ -134,3 +140,37 @@ def _finding(series: TimeSeries) -> Finding:
         "split is right.",
         column=series.time,
     )
+
+
+def _uneven(series: TimeSeries, moments: Moments) -> Iterator[Finding]:
+    """A note of moments that come twice and of gaps, where there are some: a forecast counts rows, not hours."""
+    moments = np.sort(moments[moments != np.iinfo(np.int64).min])
+    steps = np.diff(moments) / 1e6 / series.step_s
+    lengths, counts = np.unique(np.round(steps), return_counts=True)
+    usual = lengths[counts > _USUAL_GAP_SHARE * len(steps)]
+    gaps = np.flatnonzero((steps > _GAP_STEPS) & ~np.isin(np.round(steps), usual))
+    again = np.flatnonzero(steps == 0)
+    told = []
+    if len(again):
+        have = counted(len(again), "row has", "rows have")
+        told.append(f"{have} the moment of another, such as {_at(moments, again[0])}")
+    if len(gaps):
+        longest = gaps[np.argmax(steps[gaps])]
+        reach = f"from {_at(moments, longest)} to {_at(moments, longest + 1)}"
+        told.append(f"rows are missing in {counted(len(gaps), 'place')}, the longest {reach}")
+    if told:
+        yield Finding(
+            code=UNEVEN_SERIES,
+            severity=Severity.INFO,
+            message=f"The series by '{series.time}' is uneven: {'; '.join(told)}.",
+            meaning="A forecast counts rows, not time: beside such places, what it takes for the value of a day, a "
+            "week or a year before is that of another moment. Add the missing rows with the target left empty, and "
+            "keep one row of each moment.",
+            column=series.time,
+        )
+
+
+def _at(moments: Moments, place: int) -> str:
+    """The moment there, to the minute where its seconds are zero."""
+    moment = str(moments[place].astype("datetime64[us]").astype("datetime64[s]")).replace("T", " ")
+    return moment.removesuffix(":00")

@@ -13,6 +13,7 @@ READING = 5
 """Raise it with every change of what is read of the same bytes: types, packed values, spellings, findings. Bytes that
 were packed by an earlier reading are then read anew when they are uploaded again; what is there stays as it is."""
 TIME_SERIES = "time_series"
+UNEVEN_SERIES = "uneven_series"
 """Code of the finding that rows follow one another evenly in time."""
 TABLE_FILE = "table.parquet"
 """Packed table: the columns under their own names, typed (numeric float64/int64, category and text as strings,

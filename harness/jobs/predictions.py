@@ -36,7 +36,7 @@ from harness.storage.room import storage_check
 from harness.store import FileTooLarge, UnsafePath, json_beneath, open_beneath
 from scheduler.placing.obstacles import HOW_TO_JOIN
 from worker.plan import RunPaths
-from worker.states import TERMINAL
+from worker.states import TERMINAL, JobState
 from worker.trees import tree_remove
 from worker.words import size_words
 
@@ -189,8 +189,23 @@ def weights_check(job: Job, checkpoint: str) -> None:
         raise Conflict(message, hint=hint) from error
 
 
+def no_results(job: Job) -> tuple[str, str]:
+    """(why there are none, what to do instead)."""
+    if job.state == JobState.DRAFT:
+        return "There are no results yet.", "This job is a draft: submit it. They are written at the end of the run."
+    if job.state not in TERMINAL:
+        return "There are no results yet.", "They are written at the end of the run."
+    if Checkpoint.objects.filter(job=job, removed_at=None).exists():
+        hint = "Resume it from a checkpoint, or predict with one."
+    else:
+        hint = "It has no checkpoint: submit a clone of it."
+    return f"This job ended ({job.state}) without results.", hint
+
+
 def no_final_weights(job: Job) -> tuple[str, str]:
     """(why there are none, what to do instead)."""
+    if job.state == JobState.DRAFT:
+        return "This job has no final weights yet.", "It is a draft: submit it. Wait until it ends."
     if job.state not in TERMINAL:
         return "This job has no final weights yet.", "Wait until it ends, or name one of its checkpoints."
     kept = Checkpoint.objects.filter(job=job, removed_at=None).order_by("-step").values_list("name", flat=True)

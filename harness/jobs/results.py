@@ -21,7 +21,14 @@ from harness.jobs import programs
 from harness.jobs.archive import Large, Members, zip_body
 from harness.jobs.diffs import files_diff
 from harness.jobs.models import Checkpoint, Job, Prediction
-from harness.jobs.predictions import INPUT_SUFFIXES, RESULTS_FILE, WEIGHTS_FILE, no_final_weights, prediction_output
+from harness.jobs.predictions import (
+    INPUT_SUFFIXES,
+    RESULTS_FILE,
+    WEIGHTS_FILE,
+    no_final_weights,
+    no_results,
+    prediction_output,
+)
 from harness.store import JSON_BYTES_MAX, FileTooLarge, UnsafePath, json_beneath, open_beneath, read_beneath
 from worker.plan import START_WEIGHTS, RunPaths
 
@@ -42,7 +49,8 @@ def job_results(job: Job) -> dict[str, Any]:
         body = json_beneath(_paths(job).root, RESULTS_FILE)
     except FileNotFoundError as error:
         wanted_check(f"jobs/{job.pk}", RESULTS_FILE)
-        raise NotFound("There are no results yet.", hint="They are written at the end of the run.") from error
+        message, hint = no_results(job)
+        raise NotFound(message, hint=hint) from error
     except UnsafePath as error:
         raise Conflict(f"The program wrote results that cannot be read: {error}.", hint="See train.py.") from error
     if not isinstance(body, dict) or not isinstance(body.get("charts", []), list):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +84,9 @@ def test_seasons_are_those_that_the_rows_reach_over(one: DatasetProfile, tmp_pat
     working = [day for day in days(1500) if day.weekday() < 5]
     week = pa.table({"day": working, "sold": np.random.default_rng(0).normal(size=len(working))})
     assert seasons(profiled(tmp_path / "working", week)) == [5, 261]
+    outage = [datetime(2024, 1, 1) + timedelta(hours=hour) for hour in range(2160) if not 300 < hour < 340]
+    hourly = pa.table({"hour": outage, "sold": np.random.default_rng(0).normal(size=len(outage))})
+    assert seasons(profiled(tmp_path / "outage", hourly)) == [24, 168]
 
 
 def test_each_row_is_an_example_from_several_steps_before(one: DatasetProfile) -> None:

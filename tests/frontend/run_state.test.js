@@ -26,6 +26,15 @@ test("without a word in the address, jobs are coloured by what most were judged 
   );
 });
 
+test("a field that few of the jobs have is not what the scatter begins with", () => {
+  const setting = (key, is_number, ...values) => ({ key, label: key, is_number, is_figure: false, better: 0, values });
+  const stages = setting("stages", true, null, 2, null);
+  const mode = setting("mode", false, "sync", "pipeline", "async");
+  assert.equal(stateAt("", [stages, mode, FIELDS[2]]).state.x, "mode");
+  assert.equal(stateAt("", [stages, mode, setting("epochs", true, 3, 6, null), FIELDS[2]]).state.x, "epochs");
+  assert.equal(stateAt("", [stages, FIELDS[2]]).state.x, "stages");
+});
+
 test("jobs that were each judged by another metric are coloured by one that all have", () => {
   const one = (key, better, ...values) => ({ key, label: key, is_number: true, is_figure: true, better, values });
   const best = [one("best:mae", -1, null, 0.9), one("best:r2", 1, 0.5, null)];

@@ -49,6 +49,7 @@ from worker.words import size_words
 
 MEMBER_BYTES = 256 << 20
 _PICTURES = "Use PNG or JPEG; replace the picture, or leave it out."
+_PICTURE_OR_ZIP = "Give a picture or a zip of pictures."
 CHUNK = 512
 """Rows or pictures predicted at once."""
 INPUTS_KEPT = 1000
@@ -111,18 +112,31 @@ def read_pictures(path: Path, unread: Unread | None = None) -> tuple[list[str], 
     one where nobody asks for `unread`, and where no picture can be read.
     """
     if path.suffix.lower() != ".zip":
-        return [path.name], iter([_picture(path.name, path.read_bytes())])
+        return [path.name], iter([_picture(path.name, _bytes_of(path))])
     try:
         archive = zipfile.ZipFile(path)
     except zipfile.BadZipFile:
-        raise InputError(f"{path.name} is not a zip archive.", "Give a picture or a zip of pictures.") from None
+        raise InputError(f"{path.name} is not a zip archive.", _PICTURE_OR_ZIP) from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.", _PICTURE_OR_ZIP) from None
     for info in archive.infolist():
         _check_member(info)
     suffixes = SUFFIXES if unread is None else SUFFIXES + OTHER_SUFFIXES
     names = [name for name in archive.namelist() if _is_picture(name, suffixes)]
     if not names:
-        raise InputError(f"{path.name} holds no pictures.", "Give a picture or a zip of pictures.")
+        raise InputError(f"{path.name} holds no pictures.", _PICTURE_OR_ZIP)
     return names, _readable(archive, names, unread)
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except IsADirectoryError:
+        raise InputError(
+            f"{path} is a folder.", f"Zip it, and name the zip: --input {path.resolve().name}.zip"
+        ) from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.", _PICTURE_OR_ZIP) from None
 
 
 def _is_picture(name: str, suffixes: tuple[str, ...]) -> bool:
@@ -269,8 +283,13 @@ def write_output(
     a forecast goes on from. Texts that a
     spreadsheet would take for a formula are quoted in the CSV. `source`, the file of the `inputs`, is written with the
     answer added (`own_file`): to the path, where that ends as it does and not in .json, else beside a .json.
-    Raises `InputError` for the name of a spreadsheet, which is read, but not written.
+    Raises `InputError` for the name of a spreadsheet, which is read, but not written, and for one in a folder that is
+    not there.
     """
+    if not path.parent.is_dir():
+        raise InputError(
+            f"There is no folder {path.parent} to write {path.name} to.", "Make it, or name another --output."
+        )
     if path.suffix in SHEETS:
         hint = f"Name a CSV, which spreadsheets open: --output {path.with_suffix('.csv').name}"
         raise InputError(f"{path.name} is not written: no spreadsheets are.", hint)

@@ -17,6 +17,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from worker.runtime.sheets import SHEETS, SheetError, columns_of, sheet_rows
+from worker.words import counted
 
 MISSING = (
     "", "?", "-", "--", "NA", "N/A", "n/a", "na", "NaN", "nan", "-nan", "NULL", "null", "None", "nil", "<NA>", "n.a.",
@@ -35,6 +36,8 @@ PLAIN_POINTS = b"plain_points"
 """Key of the metadata of a column of texts where the point in `1.234` is that of a fraction, whatever it was in
 training."""
 _FORMATS = "Use CSV, TSV, JSON, JSON lines, Parquet, .xlsx or .ods; for a file that was cut, send it again."
+_QUOTES = "A delimiter inside a text needs quotes around the text; a missing value still needs its delimiter."
+_ROW_SHOWN = 80
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _BLOCK_BYTES_MAX = 1 << 30
 _HEAD_BYTES = 16
@@ -152,13 +155,25 @@ def _delimited(text: str) -> pa.Table:
     body = text.encode()
     options = pacsv.ReadOptions(column_names=names, use_threads=False)  # threads lose count of rows
     options.block_size = min(max(options.block_size, len(body)), _BLOCK_BYTES_MAX)  # a row fits: texts may be long
-    table = pacsv.read_csv(
-        pa.BufferReader(body),
-        read_options=options,
-        parse_options=pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        convert_options=pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
-    ).slice(1)
+    try:
+        table = pacsv.read_csv(
+            pa.BufferReader(body),
+            read_options=options,
+            parse_options=pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            convert_options=pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
+        ).slice(1)
+    except pa.ArrowInvalid as error:
+        raise _uneven(text, delimiter, len(names)) or error from None
     return table.replace_schema_metadata({DECIMAL_COMMA: b"1"}) if delimiter == ";" else table
+
+
+def _uneven(text: str, delimiter: str, width: int) -> InputError | None:
+    """What is said of the first row that is not as wide as the header; None where all are."""
+    for number, record in enumerate(_records(text, delimiter)):
+        if len(record) != width:
+            told = f"Row {number} has {counted(len(record), 'field')} where the first line names {width}"
+            return InputError(f"{told}: {delimiter.join(record)[:_ROW_SHOWN]}", _QUOTES)
+    return None
 
 
 def _records(text: str, delimiter: str) -> Iterator[list[str]]:

@@ -48,10 +48,13 @@ export class RunState {
     const isShared = best.length < 2 || 2 * told(best[0]).length > best[0].values.length;
     const judged = !isShared && newest.length && told(newest[0]).length > told(best[0]).length ? newest : best;
     const metric = (judged[0] ?? figures.find((field) => field.better) ?? figures[0])?.key ?? "";
+    // A field that belongs to one mode or family would leave out the jobs of the others.
+    const shared = settings.filter((field) => 2 * told(field).length > field.values.length);
+    const numbers = shared.filter((field) => field.is_number && varies(field));
     const other = figures.filter((field) => field.key !== metric && varies(field));
     this.usual = {
       metric,
-      x: (settings.find((field) => field.is_number) ?? settings[0] ?? other.at(-1) ?? fields.at(-1)).key,
+      x: (numbers[0] ?? shared[0] ?? settings[0] ?? other.at(-1) ?? fields.at(-1)).key,
     };
     this.metric = this.byKey.get(urlParam("metric"))?.is_figure ? urlParam("metric") : metric;
     this.x = this.known("sx", this.usual.x);

@@ -49,6 +49,25 @@ def test_an_even_series_is_warned_of(lab: Lab, moments: list[datetime], step: st
     assert "date_column" not in {found.code for found in profile.warnings}
 
 
+def test_moments_that_come_twice_and_gaps_are_noted_with_where_they_are(lab: Lab) -> None:
+    gaps = hours(400)[:90] + hours(400)[93:200] + hours(400)[210:]
+    told = finding(profiled(lab, [gaps[7], gaps[7], *gaps]), "uneven_series", "time")
+    assert told.severity is Severity.INFO
+    assert "2 rows have the moment of another, such as 2023-01-01 07:00" in told.message
+    longest = "the longest from 2023-01-09 07:00 to 2023-01-09 18:00"
+    assert f"rows are missing in 2 places, {longest}" in told.message
+    assert "the target left empty" in told.meaning
+
+
+@pytest.mark.parametrize(
+    "moments",
+    [hours(200), weekdays(200), [datetime(1990 + i // 12, 1 + i % 12, 1) for i in range(120)]],
+    ids=["hours", "working days", "months"],
+)
+def test_weekends_and_short_months_are_no_gaps(lab: Lab, moments: list[datetime]) -> None:
+    assert "uneven_series" not in {found.code for found in profiled(lab, moments).warnings}
+
+
 def test_it_is_left_open_whether_events_of_most_days_are_a_series(lab: Lab) -> None:
     days = [BEGIN + timedelta(days=day) for day in sorted(Random(1).sample(range(250), 200))]
     told = finding(profiled(lab, days), "time_series", "time")

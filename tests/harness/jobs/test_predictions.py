@@ -305,3 +305,26 @@ def test_one_person_asks_for_a_limited_number_of_trial_runs_in_a_minute(
     services.program_check(user=people.owner, job=job)
     cache.clear()
     services.program_check(user=people.mate, job=job)
+
+
+@pytest.mark.parametrize("state", ["cancelled", "failed"])
+def test_nobody_is_asked_to_wait_for_the_results_of_a_job_that_has_ended(job, state):
+    def told() -> str:
+        with pytest.raises(NotFound) as caught:
+            selectors.job_results(job)
+        return f"{caught.value.message} {caught.value.hint}"
+
+    job.state = "running"
+    assert told() == "There are no results yet. They are written at the end of the run."
+    job.state = state
+    assert told() == f"This job ended ({state}) without results. It has no checkpoint: submit a clone of it."
+    Checkpoint.objects.create(job=job, name="step-10", step=10, epoch=1)
+    assert told().endswith("Resume it from a checkpoint, or predict with one.")
+
+
+def test_a_draft_is_to_be_submitted_before_there_are_results_and_weights(job):
+    job.state = "draft"
+    for read in (selectors.job_results, selectors.weights_open):
+        with pytest.raises(NotFound) as caught:
+            read(job)
+        assert "draft" in caught.value.hint and "submit it" in caught.value.hint, read

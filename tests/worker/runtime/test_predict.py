@@ -290,6 +290,25 @@ def test_a_broken_picture_is_named(pictures: Path, tmp_path: Path) -> None:
     assert "replace the picture" in hint
 
 
+def test_a_picture_that_is_not_there_is_named(tmp_path: Path) -> None:
+    for name in ("missing.png", "missing.zip"):
+        with pytest.raises(serving.InputError, match=rf"{name} cannot be read: No such file") as caught:
+            serving.read_pictures(tmp_path / name)
+        assert caught.value.hint == "Give a picture or a zip of pictures."
+
+
+def test_a_folder_of_pictures_is_to_be_zipped(tmp_path: Path) -> None:
+    (tmp_path / "birds").mkdir()
+    with pytest.raises(serving.InputError, match="birds is a folder") as caught:
+        serving.read_pictures(tmp_path / "birds")
+    assert "--input birds.zip" in caught.value.hint
+
+
+def test_an_answer_into_a_folder_that_is_not_there_is_refused_with_its_name(tmp_path: Path) -> None:
+    with pytest.raises(serving.InputError, match=r"There is no folder .*nowhere to write out.csv to"):
+        serving.write_output(tmp_path / "nowhere" / "out.csv", ["name"], [["a.png"]])
+
+
 def test_a_broken_picture_of_a_zip_is_named_and_the_others_are_predicted(pictures: Path, tmp_path: Path) -> None:
     packed = pq.read_table(pictures / "data" / "images.parquet").slice(0, 2)
     good, other = packed["image"].to_pylist()

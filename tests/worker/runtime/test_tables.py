@@ -168,7 +168,9 @@ def test_what_is_no_date_at_all_is_left_to_the_program() -> None:
     [
         ("input.csv", b"", "is empty"),
         ("input.csv", b"a,b\n1,2\n3,\0\n", r"input\.csv, line 3: it contains a NUL byte"),
-        ("input.csv", b"a,b\n1,2\n3,4,5\n", r"Row #3: Expected 2 columns, got 3"),
+        ("input.csv", b"a,b\n1,2\n3,4,5\n", r"^Row 2 has 3 fields where the first line names 2: 3,4,5$"),
+        ("input.csv", b"a,b,c\n1,2,3\n\n4,5\n", r"^Row 2 has 2 fields where the first line names 3: 4,5$"),
+        ("input.csv", b"review\ngood\nbad, never again\n", r"^Row 2 has 2 fields where the first line names 1: bad,"),
         ("input.json", b"[" * 100_000, "Not JSON"),
         ("input.jsonl", b'{"a": 1}\n7\n', "Row 2 is not an object"),
         ("input.jsonl", b'{"a": 1}\n\n{"a": \n', "Line 3 is not JSON"),

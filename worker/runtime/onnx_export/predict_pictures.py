@@ -38,7 +38,7 @@ def encode(preprocess: dict[str, Any], pictures: list[Image.Image]) -> list[np.n
 
 
 def predict(pictures: list[Path], folder: Path = HERE, *, threshold: str = "") -> list[dict[str, Any]]:
-    """The answer for each picture, with the files in `folder`. Raises `ThresholdError`."""
+    """The answer for each picture, with the files in `folder`. Raises `ThresholdError`, `OSError`."""
     import onnxruntime
 
     about = json.loads((folder / "onnx.json").read_text(encoding="utf-8"))
@@ -61,7 +61,7 @@ def main() -> None:
     options = parser.parse_args()
     try:
         found = predict(options.pictures, threshold=options.threshold)
-    except ThresholdError as error:
+    except (ThresholdError, OSError) as error:
         sys.exit(str(error))
     named = zip(options.pictures, found, strict=True)
     write_csv([{"name": path.name} | answer for path, answer in named], options.output)

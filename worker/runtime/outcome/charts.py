@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -60,7 +61,8 @@ def charts(part: Part, outputs: Tensor, dataset: Dataset, features: pa.Table, sp
         made.append(error_by_group(predicted - true, told_apart(part, features), stretches))
         error = np.abs(predicted - true)
         shown = np.stack([true, predicted, error], 1).tolist()
-        made += sample_charts(error, shown, ["true", "predicted", "error"], part, features)
+        described = moments_shown(dataset.moments[split]) if split in dataset.moments else features
+        made += sample_charts(error, shown, ["true", "predicted", "error"], part, described)
     else:
         made = classification_charts(part, outputs, dataset, features)
     return [{**chart, "split": split} for chart in made]
@@ -202,17 +204,28 @@ def calibration_chart(right: NDArray[np.bool_], confidence: NDArray[np.float64])
     return chart("calibration", "Calibration", "curve", ["bin", "confidence", "accuracy", "rows"], rows, note)
 
 
+def moments_shown(moments: pa.Table) -> pa.Table:
+    """Of forecasts: which moment, from how far, and what simple forecasts say; the series where there are several."""
+    return moments if len(pc.unique(moments["series"])) > 1 else moments.drop_columns(["series"])
+
+
 def sample_charts(
     badness: NDArray[np.float64], shown: list[list[Any]], columns: list[str], part: Part, features: pa.Table
 ) -> list[Chart]:
-    """The rows with the largest and the smallest `badness`, with their first feature values."""
+    """The rows with the largest and the smallest `badness`, with their first feature values.
+
+    A row that is foretold from several moments stands there once: else the lists of a forecast are of a row or two.
+    """
     order = np.argsort(-badness, kind="stable")
     named = [name for name in features.column_names if name != "name"][:FEATURES_SHOWN]
+    numbers = part.rows.numpy()
     made = []
-    for identity, title, ends, chosen in (
-        ("worst_samples", "Worst samples", "furthest from", order[:SAMPLES]),
-        ("best_samples", "Best samples", "nearest to", order[::-1][:SAMPLES]),
+    for identity, title, ends, ordered in (
+        ("worst_samples", "Worst samples", "furthest from", order),
+        ("best_samples", "Best samples", "nearest to", order[::-1]),
     ):
+        firsts = np.sort(np.unique(numbers[ordered], return_index=True)[1])
+        chosen = ordered[firsts[:SAMPLES]]
         picked = features.take(pa.array(chosen)) if features.num_columns else features
         rows = []
         for place, index in enumerate(chosen):
@@ -220,7 +233,8 @@ def sample_charts(
             name = picked["name"][place].as_py() if "name" in features.column_names else f"row {row + 1}"
             known = [text(picked[column][place].as_py()) for column in named]
             rows.append([row, name, *shown[index], *known])
-        note = f"{len(rows):,} of {len(badness):,} rows, what is {ends} the truth first."
+        note = f"{len(rows):,} of {len(firsts):,} rows, what is {ends} the truth first."
+        note += f" Of each row the forecast that is {ends} it." if len(firsts) < len(badness) else ""
         if identity == "best_samples" and "confidence" in columns and any(row[2] != row[3] for row in rows):
             note += " Even of these some are wrong."
         made.append(chart(identity, title, "samples", ["row", "name", *columns, *named], rows, note))
