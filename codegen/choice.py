@@ -112,7 +112,7 @@ def _of_model(wish: Resources, hardware: Hardware, notes: Notes) -> Hardware:
     found = hardware.models.get(name)
     if found is None:
         known = ", ".join(map(repr, sorted(hardware.models)))  # some have a comma
-        there = f"it has {known}" if known else "no node is up"
+        there = f"it has {known}" if known else "none of its devices has a name"
         notes.problem("resources.device_model", f"the pool has no {name!r} that takes work; {there}; auto takes any")
         return hardware
     kind = "cuda" if found.gpus else "cpu"
@@ -133,6 +133,8 @@ def _device_reason(*, worth: bool, is_own: bool) -> str:
 def _too_many(device: str, widest: int, there: int, apart: str, spec: TaskSpec) -> str:
     """That nobody can have so many devices, why, and what helps. `there`: devices of the largest node."""
     units = counted(widest, "GPU" if device == "cuda" else "CPU core")
+    if spec.resources.device_model != "auto":
+        units += f" ({spec.resources.device_model})"
     if widest > there:
         return f"all nodes together have {units}; ask for at most {widest}"
     told = f"the largest node has {units}"

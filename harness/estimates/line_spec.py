@@ -53,8 +53,13 @@ def taken_of(job: Job, spec: Mapping[str, Any], chosen: OfferLine, priced: Offer
     named, way, wish = spec_named(job.spec, job.taken), chosen.allocation, priced.wish
     mode, stages, resources = way.mode, spec["pipeline"]["stages"], named.get("resources") or {}
     taken: dict[str, Any] = {}
-    if way.kind not in (wish.kind, resources.get("device")):
+    model, named_model = spec["resources"]["device_model"], resources.get("device_model", "auto")
+    # A model that is named brings its kind, which nobody named then.
+    wished_kind = wish.kind if named_model == "auto" else None
+    if way.kind not in (wished_kind, resources.get("device")):
         taken["device"] = way.kind
+    if model not in ("auto", named_model):
+        taken["device_model"] = model
     if way.count not in (wish.count, resources.get("count")):
         taken["count"] = way.count
     if mode not in (wish.mode, named.get("mode")):

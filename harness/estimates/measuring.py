@@ -29,6 +29,7 @@ from harness.jobs.reservation_preview import PromisesWithout
 from harness.jobs.services import minimum_sandbox_level
 from harness.jobs.states import job_note
 from harness.pool.models import Device, NodeState
+from scheduler.kinds import real_name
 from scheduler.workload import Workload
 from worker.states import JobState
 
@@ -83,7 +84,11 @@ def job_measure(job: Job, inspection: Inspection) -> JobEstimate | None:
 
 
 def _is_of(probe: ProbeRow, job: Job) -> bool:
-    """Whether it tells what a rank of the job does: with other rows where the node read the program as it ran."""
+    """Whether it tells what a rank of the job does: on a device of the model that its spec names, if it names one, and
+    with other rows where the node read the program as it ran."""
+    named = real_name(wanted_model(job))[0]
+    if named and probe.model_name != named:
+        return False
     return probe.rows == rank_rows(job) or (probe.workload is not None and not probe.opaque)
 
 
@@ -143,7 +148,7 @@ def _tell(job: Job, state: PromiseState, why: str = "") -> None:
 
 def _estimated(job: Job, inspection: Inspection, probe: ProbeRow) -> JobEstimate | None:
     probe_complete(probe, job)
-    workload, only = probed_workload(inspection, rank_rows(job))
+    workload, only = probed_workload(inspection, rank_rows(job), wanted_model(job))
     made = estimate_fixed(job, Workload.from_dict(workload), only) if workload else None
     if made is None:
         _tell(job, PromiseState.NOT_MEASURED, _STAGES if wanted_mode(job) in STAGED else _ONE_ALONE)

@@ -222,10 +222,12 @@ def is_late(probe: ProbeRow) -> bool:
     return probe.state == AskState.WAITING and waited > timedelta(seconds=ANSWER_LIMIT_S)
 
 
-def probes_done(inspection: Inspection, rows: int = 0) -> list[ProbeRow]:
-    """Those that told something, the newest last; those with so many `rows` (0: no matter) after all others."""
+def probes_done(inspection: Inspection, rows: int = 0, model_name: str = "") -> list[ProbeRow]:
+    """Those that told something, the newest last; after all others those with so many `rows` (0: no matter), and last
+    those on a device of the model (empty: no matter; declared slow or not)."""
     done = inspection.probes.filter(state=AskState.DONE).order_by("sent_at")
-    return sorted(done, key=lambda probe: bool(rows) and probe.rows == rows)
+    real = real_name(model_name)[0]
+    return sorted(done, key=lambda probe: (bool(real) and probe.model_name == real, bool(rows) and probe.rows == rows))
 
 
 def probes_of(inspection: Inspection, rows: int = 0) -> dict[Key, Probe]:

@@ -28,7 +28,7 @@ from harness.estimates.pricing import estimates_of
 from harness.estimates.settling import probed_workload
 from harness.jobs.admission import promise_ask_again
 from harness.jobs.models import Job
-from harness.jobs.options import options_of, wanted_memory_bytes
+from harness.jobs.options import options_of, wanted_memory_bytes, wanted_model
 from harness.jobs.states import job_note
 from harness.pool.turn import facts_change
 from scheduler.estimation.pipelines import stages_of
@@ -134,7 +134,7 @@ def _priced(
     found = Inspection.objects.filter(key=kept.inspection_key).first()
     if found is None:
         return None
-    body, only = (found.workload, None) if found.workload else probed_workload(found, _rows(kept))
+    body, only = (found.workload, None) if found.workload else probed_workload(found, _rows(kept), wanted_model(job))
     if not body:
         return None
     workload = Workload.from_dict(body)

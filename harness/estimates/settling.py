@@ -37,7 +37,7 @@ def offer_settle(offer: OfferRow) -> OfferRow:
         offer.inspection.refresh_from_db()
         workload = offer.inspection.workload
         if workload is None:
-            workload, only = probed_workload(offer.inspection)
+            workload, only = probed_workload(offer.inspection, model_name=offer.wish.get("model_name") or "")
     if workload is not None:
         return _priced(offer, workload, only)
     if offer.inspection is None or offer.inspection.state == AskState.FAILED:
@@ -45,10 +45,13 @@ def offer_settle(offer: OfferRow) -> OfferRow:
     return offer
 
 
-def probed_workload(inspection: Inspection, rows: int = 0) -> tuple[dict[str, Any] | None, Allocation | None]:
+def probed_workload(
+    inspection: Inspection, rows: int = 0, model_name: str = ""
+) -> tuple[dict[str, Any] | None, Allocation | None]:
     """What the run on a device told of a program that cannot be read without running it, and what alone it tells of
-    (`scheduler.estimation.alone.tells_of`). `rows`: see `probes_of`."""
-    probe = next((probe for probe in reversed(probes_done(inspection, rows)) if probe.workload is not None), None)
+    (`scheduler.estimation.alone.tells_of`). `rows` and `model_name`: those wanted, see `probes_done`."""
+    done = reversed(probes_done(inspection, rows, model_name))
+    probe = next((probe for probe in done if probe.workload is not None), None)
     if probe is None or probe.workload is None:
         return None, None
     return dict(probe.workload), allocation_from(probe.allocation) if probe.opaque else None

@@ -19,6 +19,7 @@ from harness.estimates.offers import job_key
 from harness.estimates.settling import probed_workload
 from harness.estimates.tried import rank_rows
 from harness.jobs.models import Job
+from harness.jobs.options import wanted_model
 from scheduler.estimation.values import Estimate
 from scheduler.workload import Workload
 
@@ -50,7 +51,7 @@ def estimate_foreseen(job: Job) -> Foretold | None:
         inspection = Inspection.objects.filter(key=job_key(job)).first()
         workload, only = (inspection.workload, None) if inspection else (None, None)
         if inspection is not None and workload is None:
-            workload, only = probed_workload(inspection, rank_rows(job))
+            workload, only = probed_workload(inspection, rank_rows(job), wanted_model(job))
         found = estimates_fixed(job, Workload.from_dict(workload), only) if workload else []
     except (HarnessError, OSError) as error:
         _log.info("draft %s cannot be estimated: %s", job.pk, error)

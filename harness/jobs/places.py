@@ -23,6 +23,7 @@ PLACED_BY = (
     "model.weights",
 )
 """Fields that control reads off the job's spec, and no node off the program's."""
+TOLD_CHARACTERS = 200
 
 
 def program_places_check(paths: RunPaths) -> None:
@@ -38,17 +39,19 @@ def places_check(written: str, generated: str) -> None:
     here, there = (safe_yaml.compose(text) for text in (written, generated))
     for field in PLACED_BY:
         found, own = _entry(here, field), _entry(there, field)
-        if found is not None and _told(found[1]) != (_told(own[1]) if own else "auto"):
-            raise _fault(field, found, _told(own[1]) if own else "auto")
+        wanted = _value(own[1]) if own else "auto"
+        if found is not None and _value(found[1]) != wanted:
+            raise _fault(field, found, wanted)
 
 
 def _fault(field: str, found: tuple[yaml.Node, yaml.Node], own: str) -> Invalid:
     line = found[0].start_mark.line + 1
     return Invalid(
-        f"spec.yaml, line {line}: {field} is {_told(found[1])} here, but {own} in the job's spec, which places it.",
+        f"spec.yaml, line {line}: {field} is {_told(_value(found[1]))} here, but {_told(own)} in the job's spec, which "
+        "places it.",
         field="spec.yaml",
         code="program_places",
-        hint=f"Change {field} on the tab Spec, or write {own} here again.",
+        hint=f"Change {field} on the tab Spec, or write {_told(own)} here again.",
         details={"file": "spec.yaml", "line": line, "name": field},
     )
 
@@ -65,5 +68,10 @@ def _entry(node: Any, field: str) -> tuple[yaml.Node, yaml.Node] | None:
     return found
 
 
-def _told(node: yaml.Node) -> str:
-    return str(node.value)[:40] if isinstance(node, yaml.ScalarNode) else "a list or mapping"
+def _value(node: yaml.Node) -> str:
+    return str(node.value) if isinstance(node, yaml.ScalarNode) else "a list or mapping"
+
+
+def _told(value: str) -> str:
+    """As much of it as a message bears."""
+    return value if len(value) <= TOLD_CHARACTERS else f"{value[:TOLD_CHARACTERS]}…"

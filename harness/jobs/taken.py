@@ -1,7 +1,7 @@
 """What an offer that was taken put into a job's spec where the person had left it open. Pure.
 
-`Job.taken` holds it: `{device, count, mode, stages, reason}`, each key only where it came so. The spec is resolved anew
-by every later change and by a clone, which would forget it.
+`Job.taken` holds it: `{device, device_model, count, mode, stages, reason}`, each key only where it came so. The spec is
+resolved anew by every later change and by a clone, which would forget it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from typing import Any
 from harness.plain import value_at
 
 TAKEN = "The offer that was taken has it."
-_FIELDS = {"device": "resources.device", "count": "resources.count", "mode": "mode", "stages": "pipeline.stages"}
+_FIELDS = {
+    "device": "resources.device", "device_model": "resources.device_model", "count": "resources.count", "mode": "mode",
+    "stages": "pipeline.stages",
+}  # fmt: skip
 _WITH_REASON = ("mode", "stages")
 """What `reason` is of; of the others `TAKEN` says all."""
 

@@ -199,13 +199,7 @@ def _energy(uses: list[DeviceUse]) -> tuple[float | None, str]:
 def epochs_made(job: Job, timing: dict[str, Any]) -> int | None:
     """Epochs of a run that stopped early; None where it made all of them, or nobody knows."""
     done = _positive(timing.get("epochs"))
-    return int(done) if done is not None and 1 <= done < epochs_planned(job) else None
-
-
-def epochs_planned(job: Job) -> int:
-    """By its spec; 0: not known."""
-    epochs = (job.resolved.get("spec") or {}).get("training", {}).get("epochs")
-    return epochs if isinstance(epochs, int) else 0
+    return int(done) if done is not None and 1 <= done < job.epochs else None
 
 
 def _of_epochs(ran: dict[str, Any], made: int, job: Job) -> dict[str, Any]:
@@ -215,7 +209,7 @@ def _of_epochs(ran: dict[str, Any], made: int, job: Job) -> dict[str, Any]:
     """
     if not ran["predicted"].get("epoch_s"):
         return ran
-    predicted = estimate_from(ran["predicted"]).of_epochs(made, epochs_planned(job)).to_dict()
+    predicted = estimate_from(ran["predicted"]).of_epochs(made, job.epochs).to_dict()
     return {**ran, "predicted": predicted, "workload": ran["workload"] and {**ran["workload"], "epochs": made}}
 
 

@@ -27,6 +27,7 @@ from harness.jobs.services import minimum_sandbox_level
 from harness.jobs.starts import reads_apart, start_told
 from harness.jobs.timelines import job_energy
 from harness.pages.figures import figure
+from harness.pages.loss_note import loss_note
 from harness.pages.returning_view import returning_of
 from harness.pages.spec_fields import spec_groups
 from harness.pages.words import JOB_ACTIONS
@@ -52,14 +53,6 @@ _SPEC_LINES = (
 )
 _WHERE_NAMED = {"resources.device_model"}
 """Of these what a person named, and no line where nobody did."""
-_SOFTENERS = (
-    ("training.augment", "changed pictures", (None, "none"), ("train.py", "data.py")),
-    ("training.label_smoothing", "softened targets", (None, 0), ("train.py",)),
-    ("training.class_weights", "weighted classes", (None, "none"), ("train.py",)),
-    ("model.params.dropout", "dropout", (None, 0), ("model.py",)),
-)
-"""Spec field, what it does to the training loss, values that do nothing, and the files that do it: nobody knows whether
-a person's own ones do."""
 
 
 def spec_value(job: Job, path: str) -> Any:
@@ -143,20 +136,12 @@ def energy_of(job: Job) -> dict[str, str] | None:
 
 def curves_source(job: Job) -> dict[str, Any]:
     """Where the charts of a job get their points, and where all points lie as CSV."""
-    changed = {file["name"] for file in program_files(job) if file["edited"]} if job.program_edited else set[str]()
-    changed |= {"model.py"} if job.program_own else set()
-    softened = [
-        words
-        for path, words, off, made_by in _SOFTENERS
-        if spec_value(job, path) not in off and not changed & set(made_by)
-    ]
-    note = f"Training loss is measured with {', '.join(softened)}; validation loss without." if softened else ""
     return {
         "id": job.pk,
         "name": job.name,
         "curves": reverse("job_curves", args=[job.pk]),
         "csv": f"/api/v1/jobs/{job.pk}/series.csv",
-        "notes": {"loss": note},
+        "notes": {"loss": loss_note(job)},
     }
 
 

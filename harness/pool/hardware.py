@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from django.db.models import Prefetch
 
@@ -25,46 +27,57 @@ def hardware() -> Hardware:
     setting = PoolSetting.objects.filter(span_nodes=True).first() if len(nodes) > 1 else None
     apart = gang_problem(nodes, setting) if setting is not None else ""
     spans = setting is not None and not apart
-    names = sorted({model_named(device) for node in nodes for device in node.devices.all()} - {""})
-    models = {name: _largest(nodes, name, spans=spans, apart=apart) for name in names}
-    found = _largest(nodes, None, spans=spans, apart=apart)
-    return Hardware(
-        most_cpu_cores=found.most_cpu_cores,
-        most_gpus=found.most_gpus,
-        cpu_cores=found.cpu_cores or _DEFAULT_CORES,
-        cpu_memory_bytes=found.cpu_memory_bytes or _DEFAULT_MEMORY_BYTES,
-        gpus=found.gpus,
-        gpu_memory_bytes=found.gpu_memory_bytes,
-        apart=apart,
-        models=models,
-    )
-
-
-def model_named(device: Device) -> str:
-    """As offers and plans name its model; a slowdown that was declared is part of the name."""
-    return declared_name(device.model_name, device.slowdown) if device.model_name else ""
-
-
-def _largest(nodes: Sequence[Node], name: str | None, *, spans: bool, apart: str) -> Hardware:
-    """The same of the devices of one model, or of all."""
-    cores, cpu_memory_bytes, gpus, gpu_memory_bytes = 0, 0, 0, 0
-    all_kinds: list[str] = []
+    largest, by_model = _Largest(), defaultdict[str, _Largest](_Largest)
     for node in nodes:
-        devices = [device for device in node.devices.all() if name in (None, model_named(device))]
-        kinds = [device.kind for device in devices]
-        gpu_memory = [device.memory_bytes for device in devices if device.kind == DeviceKind.CUDA]
-        here = kinds.count(DeviceKind.CPU)
-        if devices and (here, node.memory_bytes) > (cores, cpu_memory_bytes):
-            cores, cpu_memory_bytes = here, node.memory_bytes
-        if (len(gpu_memory), min(gpu_memory, default=0)) > (gpus, gpu_memory_bytes):
-            gpus, gpu_memory_bytes = len(gpu_memory), min(gpu_memory)
-        all_kinds += kinds if spans else []
-    return Hardware(
-        cpu_cores=cores,
-        cpu_memory_bytes=cpu_memory_bytes,
-        gpus=gpus,
-        gpu_memory_bytes=gpu_memory_bytes,
-        most_cpu_cores=all_kinds.count(DeviceKind.CPU),
-        most_gpus=all_kinds.count(DeviceKind.CUDA),
-        apart=apart,
-    )
+        devices = list(node.devices.all())
+        largest.add(node, devices)
+        for name, alike in _by_model(devices).items():
+            by_model[name].add(node, alike)
+    models = {name: one.hardware(spans=spans, apart=apart) for name, one in sorted(by_model.items())}
+    largest.cores, largest.host_bytes = largest.cores or _DEFAULT_CORES, largest.host_bytes or _DEFAULT_MEMORY_BYTES
+    return largest.hardware(spans=spans, apart=apart, models=models)
+
+
+def _by_model(devices: Iterable[Device]) -> dict[str, list[Device]]:
+    """As offers and plans name them: a slowdown that was declared is part of the name. Those without a name are left
+    out."""
+    found = defaultdict[str, list[Device]](list)
+    for device in devices:
+        if device.model_name:
+            found[declared_name(device.model_name, device.slowdown)].append(device)
+    return found
+
+
+@dataclass
+class _Largest:
+    """What one node has most of, and all nodes together."""
+
+    cores: int = 0
+    host_bytes: int = 0
+    """Memory of the node with most cores, or with most memory where none has a core."""
+    gpus: int = 0
+    gpu_bytes: int = 0
+    all_cores: int = 0
+    all_gpus: int = 0
+
+    def add(self, node: Node, devices: Sequence[Device]) -> None:
+        """With these devices of one more node."""
+        gpu_bytes = [device.memory_bytes for device in devices if device.kind == DeviceKind.CUDA]
+        cores = sum(device.kind == DeviceKind.CPU for device in devices)
+        self.cores, self.host_bytes = max((self.cores, self.host_bytes), (cores, node.memory_bytes))
+        self.gpus, self.gpu_bytes = max((self.gpus, self.gpu_bytes), (len(gpu_bytes), min(gpu_bytes, default=0)))
+        self.all_cores += cores
+        self.all_gpus += len(gpu_bytes)
+
+    def hardware(self, *, spans: bool, apart: str, models: dict[str, Hardware] | None = None) -> Hardware:
+        """For the spec; `spans`: whether a job may have devices of several nodes, `apart`: why none can."""
+        return Hardware(
+            cpu_cores=self.cores,
+            cpu_memory_bytes=self.host_bytes,
+            gpus=self.gpus,
+            gpu_memory_bytes=self.gpu_bytes,
+            most_cpu_cores=self.all_cores if spans else 0,
+            most_gpus=self.all_gpus if spans else 0,
+            apart=apart,
+            models=models or {},
+        )

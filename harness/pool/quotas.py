@@ -50,7 +50,11 @@ def quota_get(project: Project, device_kind: str) -> Quota:
     _kind_check(device_kind)
     found = Quota.objects.filter(project=project, device_kind=device_kind).first()
     if found is None:
-        raise NotFound(f"{project.name} has no quota of this kind.")
+        one = DeviceKind(device_kind).label
+        raise NotFound(
+            f"{project.name} has no quota for devices of kind {one}.",
+            hint="`dlh pool quotas` lists those there are.",
+        )
     return found
 
 

@@ -18,6 +18,7 @@ from harness.estimates.probes import idle_device
 from harness.estimates.rate_wishes import UNASKED_WAIT_LIMIT_S, step_rows
 from harness.jobs import programs
 from harness.jobs.models import Job
+from harness.jobs.options import wanted_model
 from harness.jobs.program_checks import program_syntax_check
 from harness.jobs.services import minimum_sandbox_level
 from harness.plain import plain, text_plain
@@ -63,7 +64,9 @@ def rate_test_send(test: RateTest) -> None:
         facts_change()
         if not RateTest.objects.filter(pk=test.pk, state=AskState.WAITING, sent_at=None).exists():
             return  # another process was faster
-        device = idle_device(job, test.wish.get("kind") or "", "", trains=True)
+        # What it may cost was reckoned of devices that the run itself may have.
+        model_name = wanted_model(job) if test.wish.get("automatic") else ""
+        device = idle_device(job, test.wish.get("kind") or "", model_name, trains=True)
         ends_at = timezone.now() + timedelta(seconds=ANSWER_LIMIT_S)
         held = reservation_hold(
             target=device, ends_at=ends_at, purpose=PURPOSE, by=test.by, within=job.project,

@@ -156,7 +156,7 @@ def test_a_spec_that_names_no_model_of_device_has_none():
 
 def test_so_many_as_the_pool_has_of_the_model_may_be_asked_for():
     assert resolved("resources: {device_model: T4, count: 8}", table(), GPUS)["resources"]["count"] == 8
-    assert "2 GPUs" in problems("resources: {device_model: A100, count: 8}", table(), GPUS)["resources.count"]
+    assert "2 GPUs (A100)" in problems("resources: {device_model: A100, count: 8}", table(), GPUS)["resources.count"]
 
 
 @pytest.mark.parametrize(

@@ -109,3 +109,17 @@ def test_what_is_chosen_while_an_earlier_answer_is_on_its_way_stays(
         held[0].continue_()
     until(page, f"{VALID} && {YAML}.includes('metric: rmse')")
     assert page.locator("#spec-objective-metric").input_value() == "rmse"
+
+
+def test_a_value_that_the_form_does_not_offer_is_shown_and_stays(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = opened(open_as, ids)
+    page.click("#yaml > summary")
+    page.click(".cm-content")
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text("data:\n  target: no_such\n")
+    page.wait_for_selector("[data-problem='data.target']:has-text('no_such')")
+    until(page, "document.querySelector('#spec-data-target').value === 'no_such'")
+    page.fill("#spec-name", "kept")
+    until(page, f"{YAML}.includes('name: kept') && {YAML}.includes('target: no_such')")

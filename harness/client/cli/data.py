@@ -17,6 +17,7 @@ from harness.client.client import Json
 from harness.client.errors import BadInput
 from harness.client.transport import segment
 from harness.client.upload import TUS_HEADERS
+from worker.words import counted
 
 app = typer.Typer(help="Datasets: add, uploads, fetches, list, show, profile, rm.", no_args_is_help=True)
 DataArgument = Annotated[str, typer.Argument(metavar="DATASET", help="Id or name of a dataset.")]
@@ -68,6 +69,9 @@ def data_add(  # noqa: PLR0913  (typer: one parameter per option)
         _sameness_print(dataset, others)
         _show(dataset)
         _warnings_print([item for item in warnings if item["severity"] != "info"])
+        if notes_found := sum(item["severity"] == "info" for item in warnings):
+            told = counted(notes_found, "note")
+            console().print(f"\n{told} on the data: dlh data profile {dataset['id']}", markup=False)
 
 
 def _is_other(one: Json, dataset: Json) -> bool:

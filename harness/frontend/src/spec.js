@@ -60,6 +60,9 @@ export function mount(form) {
     for (const field of fields) {
       if (field === document.activeElement || typed.has(field)) continue;
       const text = textOf(field, get(spec, field.dataset.spec));
+      // A model of device that left the pool, or joined it since.
+      if (field.tagName === "SELECT" && ![...field.options].some((option) => option.value === text))
+        field.add(new Option(text, text));
       if (field.value !== text) field.value = text;
     }
     for (const choice of choices) choice.show();

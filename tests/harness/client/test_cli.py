@@ -80,6 +80,26 @@ def test_data_is_added_once_listed_shown_profiled_and_removed(dlh: Dlh, flowers_
     assert dlh("data", "list", "--json").json == []
 
 
+def test_notes_on_added_data_are_counted_with_the_command_that_shows_them(dlh: Dlh, tmp_path: Path) -> None:
+    from django.conf import settings
+
+    from codegen.profile import profile_dataset
+    from codegen.profile.types import ProfileOptions
+    from harness.datasets.content import content_key, file_sha256
+
+    days = [f"2026-{month:02}-{day:02},{day * month % 17}.5" for month in (1, 2, 3, 5) for day in range(1, 29)]
+    path = tmp_path / "sales.csv"
+    path.write_text("\n".join(["day,sold", *days]) + "\n")
+    packed = settings.STORE.dataset(content_key(file_sha256(path), path.name, {})).packed
+    profile_dataset(path, packed, ProfileOptions(), lambda done, note: None)
+    added = dlh("data", "add", path)
+    profile = dlh("data", "profile", "sales", "--json").json
+    found = [one for one in profile["warnings"] if one["severity"] == "info"]
+    assert found and f"{len(found)} note" in added.out
+    assert f"dlh data profile {dlh('data', 'list', '--json').json[0]['id']}" in added.out
+    assert found[0]["message"] not in added.out
+
+
 def test_a_name_gives_a_second_dataset_of_the_same_file(dlh: Dlh, flowers_csv: Path, read_at_once: None) -> None:
     dlh("data", "add", flowers_csv)
     assert dlh("data", "add", flowers_csv, "--name", "Blooms", "--json").json["name"] == "Blooms"

@@ -15,6 +15,7 @@ from harness.jobs.drafts import job_clone, job_spec_update
 from harness.jobs.models import Allocation
 from harness.jobs.options import options_of
 from harness.jobs.programs import SpecInvalid
+from harness.jobs.taken import spec_named
 from harness.pool.services import device_slow
 from tests.harness.estimates.factories import answer
 from tests.harness.jobs.helpers import queue
@@ -86,6 +87,8 @@ def test_who_takes_a_line_of_another_has_that_in_the_spec(slow_job, priced):
     taken = offer_accept(user=offer.owner, offer=offer, line=line.place)
     assert taken.spec["resources"]["device_model"] == "core"
     assert {option.model_name for option in options_of(taken)} == {"core"}
+    open_again = Asked.wished(spec_named(taken.spec, taken.taken)).wish
+    assert (open_again.kind, open_again.model_name) == (None, None), "what came with a line binds no later offer"
     queue(taken)
     assert tick() == 1
     assert Allocation.objects.get(job=taken).device.index == 0
@@ -118,3 +121,11 @@ def test_a_copy_keeps_it_and_a_draft_can_open_it_again(slow_job, people):
     assert copy.spec["resources"]["device_model"] == SLOW
     opened = job_spec_update(user=people.owner, job=copy, spec={**copy.spec, "resources": {}})
     assert "device_model" not in opened.resolved["spec"]["resources"]
+
+
+def test_a_kind_that_a_taken_line_brought_does_not_outlive_the_model(slow_job, priced, node_make):
+    node_make("node-2", gpus=1)
+    taken = offer_accept(user=slow_job.owner, offer=priced(slow_job))
+    assert taken.spec["resources"]["device"] == "cpu"
+    named = spec_named(taken.spec, taken.taken)["resources"]
+    assert (named["device"], named["device_model"]) == ("auto", SLOW)

@@ -19,6 +19,7 @@ from harness.jobs.control.tick import tick
 from harness.jobs.models import Job
 from harness.jobs.options import options_of
 from harness.jobs.promises import PromiseState, promise_state, promise_told
+from harness.pool.models import Device
 from harness.rates.submitting import job_submit
 from scheduler.estimation.link import step_sums_s
 from scheduler.estimation.ranks import sums_s
@@ -170,3 +171,21 @@ def test_what_starts_before_it_was_measured_is_promised_by_its_own_pace(submitte
     tick()
     job.refresh_from_db()
     assert job.promised_at == job.deadline_at
+
+
+def test_each_model_that_is_named_is_measured_by_itself(submitted, node_make):
+    node_make("node-1", cpus=1)
+    node_make("node-2", cpus=1)
+    Device.objects.filter(node__name="node-2").update(model_name="other")
+    first = submitted(device_model="core", count=1)
+    _steps_told(step_s=[0.01, 0.01, 0.01])
+    promises_catch_up()
+    second = submitted(device_model="other", count=1)
+    assert promise_state(second) == PromiseState.BEING_MEASURED
+    assert list(ProbeRow.objects.order_by("sent_at").values_list("model_name", flat=True)) == ["core", "other"]
+    _steps_told(step_s=[0.03, 0.03, 0.03])
+    promises_catch_up()
+    for job, name in ((first, "core"), (second, "other")):
+        job.refresh_from_db()
+        assert job.promised_at == job.deadline_at
+        assert {option.model_name for option in options_of(job)} == {name}

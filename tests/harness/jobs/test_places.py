@@ -10,6 +10,7 @@ from django.conf import settings
 
 from harness.errors import Invalid
 from harness.jobs.models import Job
+from harness.jobs.places import places_check
 from harness.jobs.services import program_file_write
 from harness.rates.submitting import job_submit
 
@@ -65,3 +66,11 @@ def test_what_the_program_itself_reads_may_be_edited(job: Job, people: SimpleNam
     text = spec_file.read_text() + "\nmine: [1, 2]\n"
     program_file_write(user=people.owner, job=job, name="spec.yaml", text=text.replace("count: 1", "count: '1'"))
     assert job_submit(user=people.owner, job=job).state == "queued"
+
+
+def test_long_names_are_compared_to_their_end() -> None:
+    name = "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz, declared {} times as slow"
+    written, generated = (f"resources:\n  device_model: {name.format(factor)}\n" for factor in (2, 3))
+    places_check(generated, generated + "\n")
+    with pytest.raises(Invalid, match=r"line 2: resources\.device_model is .*declared 2 .* but .*declared 3 "):
+        places_check(written, generated)

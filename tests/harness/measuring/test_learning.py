@@ -167,6 +167,17 @@ def test_a_job_that_stopped_early_is_held_against_the_epochs_that_it_made_and_te
     assert item is not None and f"{100 * item.error:+.1f} %" in page
 
 
+def test_epochs_that_a_person_wrote_into_spec_yaml_are_those_that_were_planned(ended: Callable[..., Job]) -> None:
+    job = ended(0.02)
+    tell(job, epochs=3)
+    Job.objects.filter(pk=job.pk).update(epochs=4, epoch=3)
+    whole = job.estimate.estimate
+    job_learn(job.pk)
+    row = FinishedJobRow.objects.get()
+    assert row.predicted["run_s"]["mid"] == pytest.approx(whole["run_s"]["mid"] - whole["epoch_s"])
+    assert [one.workload.epochs for one in finished_of(KIND, NAME)] == [3]
+
+
 def test_an_early_stop_is_not_held_against_an_estimate_that_does_not_say_what_an_epoch_takes(
     ended: Callable[..., Job], client: Client, people: SimpleNamespace
 ) -> None:

@@ -121,8 +121,9 @@ def test_a_quota_is_set_changed_and_removed(people):
     assert Quota.objects.get().devices == 5
     quota_remove(user=people.admin, project=people.project, device_kind="cpu")
     assert not Quota.objects.exists()
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound, match="no quota for devices of kind CPU core") as refused:
         quota_remove(user=people.admin, project=people.project, device_kind="cpu")
+    assert "dlh pool quotas" in refused.value.hint
     for bad in ({"device_kind": "tpu", "devices": 1}, {"device_kind": "cpu", "devices": -1}):
         with pytest.raises(Invalid):
             quota_set(user=people.admin, project=people.project, **bad)
