@@ -17,18 +17,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from codegen.profile.findings import DATE_COLUMN
-from codegen.profile.types import (
-    TIME_SERIES,
-    UNEVEN_SERIES,
-    ColumnProfile,
-    ColumnType,
-    DatasetProfile,
-    Finding,
-    Severity,
-    TimeSeries,
-)
+from codegen.profile.time_series import TIME_SERIES, TimeSeries
+from codegen.profile.types import ColumnProfile, ColumnType, DatasetProfile, Finding, Severity
 from worker.words import counted, duration_words
 
+UNEVEN_SERIES = "uneven_series"
+"""Code of the finding that rows are missing among those of a series, or have the moment of another."""
 FEWEST_ROWS = 50
 """Of a table; of each of several series fewer are enough."""
 SERIES_MOST = 1_000
