@@ -179,6 +179,16 @@ def test_what_is_no_clear_amount_of_the_currency_is_no_number(price: str) -> Non
     assert table_rows.plain_numbers([price], "€", prefer_comma=False) == [price]
 
 
+@pytest.mark.parametrize("unit", ["CHF", "%", "€"])
+def test_a_sign_apart_from_its_number_is_read_alike_for_units_with_and_without_other_names(unit: str) -> None:
+    noted = {"numeric": [{"column": "price", "kind": "numeric"}], "spelling": {"price": unit}, "missing": ["price"]}
+    given = ["- 5", "+ 5", f"-{unit} 5", f"- 5 {unit}", f"{unit} -5", "-5", "5"]
+    read = as_trained(noted, pa.table({"price": given}), lambda _: None)["price"].to_pylist()
+    assert read == [None, None, "-5", None, "-5", "-5", "5"]
+    plain = table_rows.plain_numbers(given, unit, prefer_comma=False)
+    assert [text if table_rows.NUMBER.fullmatch(text) else None for text in plain] == read
+
+
 def test_currencies_of_one_name_are_those_of_the_profile() -> None:
     names = [name for one in currencies.CURRENCIES for name in one]
     assert currencies.CURRENCIES == table_rows.CURRENCIES and len(names) == len(set(names))

@@ -159,7 +159,8 @@ def plain_numbers(texts: list[str], spelled: str, prefer_comma: bool) -> list[st
         ]
     if unit:
         alike = next((names for names in CURRENCIES if unit in names), ())
-        for beside in (re.escape(unit), "|".join(re.escape(name) for name in alike if name != unit)):
+        for names in filter(None, ((unit,), tuple(name for name in alike if name != unit))):
+            beside = "|".join(map(re.escape, names))
             amount = rf"([+-]?)(?:(?:{beside})\s?)?([+-]?)(\d[\d.,]*|\.\d+)(?:\s?(?:{beside}))?"
             texts = ["".join(found.groups()) if (found := re.fullmatch(amount, text)) else text for text in texts]
     return settled(texts, trained_comma, prefer_comma)
