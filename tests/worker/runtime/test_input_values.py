@@ -148,18 +148,23 @@ def test_a_measure_of_another_kind_is_no_number() -> None:
     assert read["size"].to_pylist() == ["50", None, None, None, "7"]
 
 
-def test_another_currency_is_no_number() -> None:
-    noted = {"numeric": [{"column": "price", "kind": "numeric"}], "spelling": {"price": "$"}, "missing": ["price"]}
+@pytest.mark.parametrize(
+    ("unit", "other"), [("$", "€5"), ("$", "USD 5"), ("USD", "$5"), ("US$", "$5"), ("kr", "5 SEK")]
+)
+def test_another_currency_or_maybe_another_is_no_number(unit: str, other: str) -> None:
+    noted = {"numeric": [{"column": "price", "kind": "numeric"}], "spelling": {"price": unit}, "missing": ["price"]}
     told: list[str] = []
-    assert as_trained(noted, pa.table({"price": ["$5", "€5"]}), told.append)["price"].to_pylist() == ["5", None]
-    assert "such as '€5' in row 2" in told[0]
+    read = as_trained(noted, pa.table({"price": [f"{unit}5", other]}), told.append)["price"].to_pylist()
+    assert read == ["5", None]
+    assert f"such as {other!r} in row 2" in told[0]
+    assert table_rows.plain_numbers([other], unit, prefer_comma=False) == [other]
 
 
 @pytest.mark.parametrize(
     ("unit", "written", "told"),
     [
         ("€", ["12 EUR", "€ 5", "EUR 1.250,50"], "2 amounts are"), ("EUR", ["12 €", "5 EUR", "EUR 5"], "1 amount is"),
-        ("$", ["USD 12", "US$5", "$7"], "2 amounts are"), ("US$", ["$12", "US$ 5", "7"], "1 amount is"),
+        ("USD", ["12 US$", "US$5", "USD 7"], "2 amounts are"), ("US$", ["USD 12", "US$ 5", "7"], "1 amount is"),
     ],
 )  # fmt: skip
 def test_another_name_of_the_currency_is_read_and_told_once(unit: str, written: list[str], told: str) -> None:

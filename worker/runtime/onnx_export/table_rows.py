@@ -28,7 +28,7 @@ MEASURES = (  # how many of the smallest of its kind each unit is
     {"s": 1, "min": 60, "h": 3_600},
 )
 CURRENCIES = (  # names of one each
-    ("US$", "USD", "$"), ("€", "EUR"), ("£", "GBP"), ("₹", "INR"), ("₩", "KRW"), ("₽", "RUB"), ("₺", "TRY"),
+    ("US$", "USD"), ("€", "EUR"), ("£", "GBP"), ("₹", "INR"), ("₩", "KRW"), ("₽", "RUB"), ("₺", "TRY"),
     ("₪", "ILS"), ("฿", "THB"), ("zł", "PLN"),
 )  # fmt: skip
 MISSING = {
