@@ -12,7 +12,7 @@ from PIL import Image
 from codegen.profile import layout
 from codegen.profile import pictures as uploaded
 from codegen.profile.pictures import BadPicture, picture_read
-from harness.jobs.predictions import INPUT_SUFFIXES
+from harness.jobs.inputs import INPUT_SUFFIXES
 from worker.runtime.pictures import FORMATS, MAX_SIDE, NOT_READ, OTHER_SUFFIXES, SUFFIXES
 from worker.runtime.serving import read_pictures
 
