@@ -10,7 +10,8 @@ from typing import Any
 
 from codegen.notes import Notes
 from codegen.profile.target import REGRESSION
-from codegen.profile.types import TIME_SERIES, ColumnProfile, ColumnType, DatasetProfile, TimeSeries
+from codegen.profile.time_series import TIME_SERIES, TimeSeries
+from codegen.profile.types import ColumnProfile, ColumnType, DatasetProfile
 from codegen.spec import Split, TaskSpec
 from worker.words import counted, duration_words
 

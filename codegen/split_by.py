@@ -7,7 +7,8 @@ from typing import Any
 
 from codegen.notes import Notes
 from codegen.profile.groups import GROUP_COLUMN
-from codegen.profile.types import TIME_SERIES, ColumnProfile, ColumnType, DataKind, DatasetProfile
+from codegen.profile.time_series import TIME_SERIES
+from codegen.profile.types import ColumnProfile, ColumnType, DataKind, DatasetProfile
 from codegen.spec import Split, TaskSpec
 from worker.words import counted
 

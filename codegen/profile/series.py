@@ -17,18 +17,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from codegen.profile.findings import DATE_COLUMN
-from codegen.profile.types import (
-    TIME_SERIES,
-    UNEVEN_SERIES,
-    ColumnProfile,
-    ColumnType,
-    DatasetProfile,
-    Finding,
-    Severity,
-    TimeSeries,
-)
+from codegen.profile.time_series import TIME_SERIES, TimeSeries
+from codegen.profile.types import ColumnProfile, ColumnType, DatasetProfile, Finding, Severity
 from worker.words import counted, duration_words
 
+UNEVEN_SERIES = "uneven_series"
+"""Code of the finding that rows are missing among those of a series, or have the moment of another."""
 FEWEST_ROWS = 50
 """Of a table; of each of several series fewer are enough."""
 SERIES_MOST = 1_000
@@ -42,8 +36,11 @@ _EVEN_SHARE = 0.75
 _STEP_TOLERANCE = 0.1
 """Months have 28 to 31 days."""
 _GAP_STEPS = 1.5
-_USUAL_GAP_SHARE = 0.05
-"""Of the steps: gaps of a length that is so common, such as weekends, belong to the series."""
+_DAY_S = 86_400.0
+_PERIODS_S = (3_600.0, _DAY_S, 7 * _DAY_S)
+_RECURS_LEAST, _RECURS_SHARE = 3, 0.25
+"""Of hours, days or weeks with rows: gaps that are equally long and begin at the same time of so many, such as nights
+and weekends, belong to the series."""
 _NAMES_TRIED = 8
 """Columns that may tell series apart: the first of them."""
 Moments = npt.NDArray[np.int64]
@@ -146,18 +143,18 @@ def _uneven(series: TimeSeries, moments: Moments) -> Iterator[Finding]:
     """A note of moments that come twice and of gaps, where there are some: a forecast counts rows, not hours."""
     moments = np.sort(moments[moments != np.iinfo(np.int64).min])
     steps = np.diff(moments) / 1e6 / series.step_s
-    lengths, counts = np.unique(np.round(steps), return_counts=True)
-    usual = lengths[counts > _USUAL_GAP_SHARE * len(steps)]
-    gaps = np.flatnonzero((steps > _GAP_STEPS) & ~np.isin(np.round(steps), usual))
+    gaps = np.flatnonzero(steps > _GAP_STEPS)
+    gaps = gaps[~_recurs(moments, steps, gaps, series.step_s)]
     again = np.flatnonzero(steps == 0)
+    whole_days = not (moments % int(_DAY_S * 1e6)).any()
     told = []
     if len(again):
         have = counted(len(again), "row has", "rows have")
-        told.append(f"{have} the moment of another, such as {_at(moments, again[0])}")
+        told.append(f"{have} the moment of another, such as {_written(moments[again[0]], whole_days)}")
     if len(gaps):
         longest = gaps[np.argmax(steps[gaps])]
-        reach = f"from {_at(moments, longest)} to {_at(moments, longest + 1)}"
-        told.append(f"rows are missing in {counted(len(gaps), 'place')}, the longest {reach}")
+        reach = " to ".join(_written(moments[place], whole_days) for place in (longest, longest + 1))
+        told.append(f"rows are missing in {counted(len(gaps), 'place')}, the longest from {reach}")
     if told:
         yield Finding(
             code=UNEVEN_SERIES,
@@ -170,7 +167,26 @@ def _uneven(series: TimeSeries, moments: Moments) -> Iterator[Finding]:
         )
 
 
-def _at(moments: Moments, place: int) -> str:
-    """The moment there, to the minute where its seconds are zero."""
-    moment = str(moments[place].astype("datetime64[us]").astype("datetime64[s]")).replace("T", " ")
-    return moment.removesuffix(":00")
+def _recurs(
+    moments: Moments, steps: npt.NDArray[np.float64], gaps: npt.NDArray[np.int64], step_s: float
+) -> npt.NDArray[np.bool_]:
+    """Of each gap, by the place of its step: whether equally long ones begin at the same time of many days or the like.
+
+    A length alone says nothing: most rows that are lost here and there are lost one by one.
+    """
+    since = (moments - moments[0]) / 1e6 / step_s
+    found = np.zeros(len(gaps), np.bool_)
+    for period in (period_s / step_s for period_s in _PERIODS_S):
+        if len(gaps) and period >= 2:  # else all moments are at the same time of it
+            phases = np.round(since[gaps] % period) % round(period)
+            kinds = np.round(steps[gaps]) + 1j * phases  # of pairs `unique` is far slower
+            _, kind, counts = np.unique(kinds, return_inverse=True, return_counts=True)
+            with_rows = 1 + np.count_nonzero(np.diff(since // period))
+            found |= counts[kind] >= max(_RECURS_LEAST, _RECURS_SHARE * with_rows)
+    return found
+
+
+def _written(moment: np.int64, whole_days: bool) -> str:
+    """To the minute where its seconds are zero; the day alone where all moments are midnights."""
+    day, _, clock = str(moment.astype("datetime64[us]").astype("datetime64[s]")).partition("T")
+    return day if whole_days else f"{day} {clock.removesuffix(':00')}"

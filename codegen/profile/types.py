@@ -6,15 +6,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from codegen.profile.time_series import TimeSeries
 from codegen.profile.time_span import TimeSpan
 
 PROFILE_VERSION = 1
-READING = 5
+READING = 6
 """Raise it with every change of what is read of the same bytes: types, packed values, spellings, findings. Bytes that
 were packed by an earlier reading are then read anew when they are uploaded again; what is there stays as it is."""
-TIME_SERIES = "time_series"
-UNEVEN_SERIES = "uneven_series"
-"""Code of the finding that rows follow one another evenly in time."""
 TABLE_FILE = "table.parquet"
 """Packed table: the columns under their own names, typed (numeric float64/int64, category and text as strings,
 date as timestamp); with a given split also the column `SPLIT_COLUMN`."""
@@ -155,22 +153,6 @@ class ImagesProfile:
     channel_mean: tuple[float, ...] = ()
     """0-1 scale."""
     channel_std: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class TimeSeries:
-    """Rows that follow one another evenly by a column of dates, if need be for each value of another column."""
-
-    time: str
-    by: str = ""
-    """Column that names the series; empty: all rows are one."""
-    step_s: float
-    """The usual one from a row to the next."""
-    mean_step_s: float
-    """Longer where moments are left out: the weekends of working days."""
-    rows: int
-    """Of the middle one of the series."""
-    count: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,11 +39,13 @@ def source_name_clean(filename: str) -> str:
 
 
 def options_check(body: dict[str, Any] | None) -> ProfileOptions:
-    """Reading options from plain values. Raises `Invalid` naming the field."""
+    """Reading options from plain values, as people set them. Raises `Invalid` naming the field."""
     body = {key: value for key, value in (body or {}).items() if value not in (None, "", {})}
-    unknown = set(body) - {"column_types", "target", "target_guess", "delimiter", "encoding", "header"}
+    unknown = set(body) - {"column_types", "target", "delimiter", "encoding", "header"}
     if unknown:
-        raise Invalid(f"There is no option {sorted(unknown)[0]}.", field=f"options.{sorted(unknown)[0]}")
+        name = min(unknown)
+        hint = "The platform keeps a guess by itself: leave it out, or name a target." if name == "target_guess" else ""
+        raise Invalid(f"There is no option {name} to set.", field=f"options.{name}", hint=hint)
     types = body.get("column_types", {})
     if not isinstance(types, dict):
         raise Invalid("column_types is a map from column to type.", field="options.column_types")
@@ -54,7 +56,7 @@ def options_check(body: dict[str, Any] | None) -> ProfileOptions:
                 field=f"options.column_types.{column}",
                 hint=f"Use one of: {', '.join(ColumnType)}.",
             )
-    for name in ("target", "target_guess", "delimiter", "encoding"):
+    for name in ("target", "delimiter", "encoding"):
         if not isinstance(body.get(name, ""), str):
             raise Invalid(f"{name} is a text.", field=f"options.{name}")
     if not isinstance(body.get("header", True), bool):
@@ -62,7 +64,6 @@ def options_check(body: dict[str, Any] | None) -> ProfileOptions:
     return ProfileOptions(
         column_types={str(column): ColumnType(kind) for column, kind in types.items()},
         target=body.get("target"),
-        target_guess=body.get("target_guess"),
         delimiter=body.get("delimiter"),
         encoding=body.get("encoding"),
         header=body.get("header"),

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import ExitStack
 from datetime import timedelta
-from pathlib import PurePath
 from typing import Any
 
 from django.conf import settings
@@ -18,10 +16,11 @@ from harness.accounts.models import Role, User
 from harness.broker import publish_job, task_send_on_commit
 from harness.bucket.wanted import wanted_check
 from harness.datasets.content import space_check
-from harness.errors import Conflict, Invalid, TooLarge, TooMany, Unavailable
+from harness.errors import Conflict, Invalid, TooMany, Unavailable
 from harness.ids import new_id
 from harness.jobs import programs
 from harness.jobs.check_queue import check_asked, check_ended
+from harness.jobs.inputs import input_check, input_suffix, problem_named
 from harness.jobs.models import Checkpoint, Job, JobEvent, Prediction
 from harness.jobs.pace import trial_count
 from harness.jobs.program_checks import program_syntax_check
@@ -38,20 +37,10 @@ from scheduler.placing.obstacles import HOW_TO_JOIN
 from worker.plan import RunPaths
 from worker.states import TERMINAL, JobState
 from worker.trees import tree_remove
-from worker.words import size_words
 
 WEIGHTS_FILE, RESULTS_FILE = "work/results/model.safetensors", "work/results/results.json"
-INPUT_SUFFIXES = {
-    "csv": "csv", "tsv": "tsv", "json": "json", "jsonl": "jsonl", "ndjson": "jsonl", "parquet": "parquet",
-    "xlsx": "xlsx", "ods": "ods",
-    "png": "png", "jpg": "jpg", "jpeg": "jpg", "jpe": "jpg", "jfif": "jpg", "webp": "webp", "bmp": "bmp", "gif": "gif",
-    "zip": "zip",
-}  # fmt: skip
-"""What a person's file may end in: what it ends in on the node."""
 FROM_END = "end of the data"
 """Stands for the name of an input where a forecast goes on from the data themselves."""
-_OWN_NAME = re.compile(rf"(?<![\w./-])input\.(?:{'|'.join(sorted(set(INPUT_SUFFIXES.values())))})\b")
-"""How an input is called on the node."""
 _OUTPUT_BYTES_MAX, _OUTPUT_VALUES_MAX = 32 << 20, 2_000_000
 """All of them are read each time that somebody looks at a part: of 10 classes 120,000 rows fit, of a number 400,000."""
 ANSWER_LIMIT_S = 300.0
@@ -74,7 +63,7 @@ def prediction_create(
     if from_end:
         _forecast_check(job)
     else:
-        _input_check(job, input_name, data)
+        input_check(job, input_name, data)
     space_check(len(data))
     storage_check(job.project, len(data))
     _waiting_check(user)
@@ -89,7 +78,7 @@ def prediction_create(
         undo.callback(tree_remove, folder)  # without its row nobody would find it
         folder.mkdir(parents=True)
         if not from_end:
-            (folder / f"input.{_suffix(input_name)}").write_bytes(data)
+            (folder / f"input.{input_suffix(input_name)}").write_bytes(data)
         prediction.save(force_insert=True)
         undo.pop_all()
     request = {"prediction_id": prediction.pk, "checkpoint": checkpoint, **node_request(job)}
@@ -106,24 +95,6 @@ def _forecast_check(job: Job) -> None:
         raise Invalid("This job is no forecast, which alone goes on from its data.", field="input", hint=hint)
 
 
-def _suffix(input_name: str) -> str | None:
-    return INPUT_SUFFIXES.get(PurePath(input_name.lower()).suffix.lstrip("."))
-
-
-def _input_check(job: Job, input_name: str, data: bytes) -> None:
-    """Raise `Invalid`, `TooLarge`."""
-    if _suffix(input_name) is None:
-        raise Invalid(
-            f"{input_name!r} cannot be used as input for a prediction.",
-            field="input",
-            hint=_suffix_hint(job, PurePath(input_name.lower()).suffix),
-        )
-    if not data:
-        raise Invalid("The input is empty.", field="input", hint="Give at least one row or picture.")
-    if len(data) > settings.PREDICTION_LIMIT_BYTES:
-        raise TooLarge(f"An input has at most {size_words(settings.PREDICTION_LIMIT_BYTES)}.", hint="Split it.")
-
-
 def takes_threshold(job: Job) -> bool:
     """Whether the job's program can call rows by a class from a probability on: not of numbers, nor an older one."""
     return "--threshold" in programs.files_read(_paths(job).program).get("predict.py", "")
@@ -137,13 +108,6 @@ def _classes(job: Job) -> list[str]:
         return []
     found = results.get("classes") if isinstance(results, dict) else None
     return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
-
-
-def _suffix_hint(job: Job, suffix: str) -> str:
-    if job.task == Task.IMAGE_CLASSIFICATION:
-        return "Give a picture (.png, .jpg, .webp, .bmp, .gif), or a .zip of pictures."
-    before = {".gz": "Unpack it first. ", ".xls": "Save it as .xlsx, or the sheet as CSV. "}.get(suffix, "")
-    return f"{before}Rows are taken as .csv, .tsv, .json, .jsonl, .parquet, .xlsx or .ods."
 
 
 def _waiting_check(user: User) -> None:
@@ -189,19 +153,6 @@ def weights_check(job: Job, checkpoint: str) -> None:
         raise Conflict(message, hint=hint) from error
 
 
-def no_results(job: Job) -> tuple[str, str]:
-    """(why there are none, what to do instead)."""
-    if job.state == JobState.DRAFT:
-        return "There are no results yet.", "This job is a draft: submit it. They are written at the end of the run."
-    if job.state not in TERMINAL:
-        return "There are no results yet.", "They are written at the end of the run."
-    if Checkpoint.objects.filter(job=job, removed_at=None).exists():
-        hint = "Resume it from a checkpoint, or predict with one."
-    else:
-        hint = "It has no checkpoint: submit a clone of it."
-    return f"This job ended ({job.state}) without results.", hint
-
-
 def no_final_weights(job: Job) -> tuple[str, str]:
     """(why there are none, what to do instead)."""
     if job.state == JobState.DRAFT:
@@ -243,7 +194,7 @@ def prediction_done(report: dict[str, Any]) -> None:
     prediction = Prediction.objects.select_related("job").filter(pk=str(report.get("prediction_id", ""))).first()
     if prediction is None:
         return
-    problem = _named(plain(report.get("problem")) or None, prediction.input_name)
+    problem = problem_named(plain(report.get("problem")) or None, prediction.input_name)
     rows = None
     if problem is None:
         try:
@@ -254,14 +205,6 @@ def prediction_done(report: dict[str, Any]) -> None:
         except (FileNotFoundError, UnsafePath, ValueError, KeyError, TypeError):
             problem = {"message": "The program wrote no readable output.", "hint": "See what predict.py writes."}
     _prediction_end(prediction, rows=rows, problem=problem)
-
-
-def _named(problem: dict[str, Any] | None, input_name: str) -> dict[str, Any] | None:
-    """The problem in terms of the person's own file: the node knows it as input.csv or the like."""
-    if problem is None:
-        return None
-    told = {key: value for key in ("message", "hint") if isinstance(value := problem.get(key), str)}
-    return {**problem, **{key: _OWN_NAME.sub(lambda _: input_name, text) for key, text in told.items()}}
 
 
 def _prediction_end(prediction: Prediction, *, rows: int | None, problem: dict[str, Any] | None) -> None:

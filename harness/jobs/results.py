@@ -20,17 +20,12 @@ from harness.errors import Conflict, NotFound
 from harness.jobs import programs
 from harness.jobs.archive import Large, Members, zip_body
 from harness.jobs.diffs import files_diff
+from harness.jobs.inputs import input_suffix
 from harness.jobs.models import Checkpoint, Job, Prediction
-from harness.jobs.predictions import (
-    INPUT_SUFFIXES,
-    RESULTS_FILE,
-    WEIGHTS_FILE,
-    no_final_weights,
-    no_results,
-    prediction_output,
-)
+from harness.jobs.predictions import RESULTS_FILE, WEIGHTS_FILE, no_final_weights, prediction_output
 from harness.store import JSON_BYTES_MAX, FileTooLarge, UnsafePath, json_beneath, open_beneath, read_beneath
 from worker.plan import START_WEIGHTS, RunPaths
+from worker.states import TERMINAL, JobState
 
 PREPROCESS_FILE = "work/results/preprocess.json"
 _CSV_LINE_LETTERS_MAX = 8 << 20
@@ -49,13 +44,26 @@ def job_results(job: Job) -> dict[str, Any]:
         body = json_beneath(_paths(job).root, RESULTS_FILE)
     except FileNotFoundError as error:
         wanted_check(f"jobs/{job.pk}", RESULTS_FILE)
-        message, hint = no_results(job)
+        message, hint = _no_results(job)
         raise NotFound(message, hint=hint) from error
     except UnsafePath as error:
         raise Conflict(f"The program wrote results that cannot be read: {error}.", hint="See train.py.") from error
     if not isinstance(body, dict) or not isinstance(body.get("charts", []), list):
         raise Conflict("The program wrote results in another form than expected.", hint="See train.py.")
     return body
+
+
+def _no_results(job: Job) -> tuple[str, str]:
+    """(why there are none, what to do instead)."""
+    if job.state == JobState.DRAFT:
+        return "There are no results yet.", "This job is a draft: submit it. They are written at the end of the run."
+    if job.state not in TERMINAL:
+        return "There are no results yet.", "They are written at the end of the run."
+    if Checkpoint.objects.filter(job=job, removed_at=None).exists():
+        hint = "Resume it from a checkpoint, or predict with one."
+    else:
+        hint = "It has no checkpoint: submit a clone of it."
+    return f"This job ended ({job.state}) without results.", hint
 
 
 def job_chart_csv(job: Job, chart_id: str) -> Iterator[bytes]:
@@ -140,9 +148,9 @@ def prediction_own_open(prediction: Prediction) -> tuple[str, BufferedReader]:
     """
     _finished_check(prediction)
     name = PurePath(prediction.input_name)
-    suffix = INPUT_SUFFIXES.get(name.suffix.lower().lstrip("."), "")
+    own = f"output-answered.{input_suffix(prediction.input_name) or ''}"
     try:
-        stream = open_beneath(_paths(prediction.job).prediction(prediction.pk), f"output-answered.{suffix}")
+        stream = open_beneath(_paths(prediction.job).prediction(prediction.pk), own)
     except (OSError, UnsafePath) as error:
         hint = "Download the answer as CSV. Files of rows have one, of jobs made from now on."
         raise NotFound("This prediction has no file of the same form as its input.", hint=hint) from error

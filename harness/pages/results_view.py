@@ -7,6 +7,7 @@ from typing import Any
 
 from django.urls import reverse
 
+from codegen.spec import Task
 from harness.datasets.selectors import dataset_profile
 from harness.errors import HarnessError
 from harness.estimates.selectors import job_actual, job_energy_basis
@@ -16,7 +17,7 @@ from harness.jobs.selectors import job_checkpoints, job_results
 from harness.jobs.series import metric_improved_at
 from harness.pages.advice import advice
 from harness.pages.figures import column_figures, percent
-from harness.pages.job_view import curves_source, stopped_early
+from harness.pages.job_view import curves_source, spec_value, stopped_early
 from harness.pages.profile_view import rows_written
 from harness.pages.results_read import charts_of, dict_of, number_of, rows_of
 from harness.pages.speed import speedup_rows
@@ -201,9 +202,11 @@ def _is_numeric(rows: list[list[Any]], index: int) -> bool:
 
 
 def _samples_written(job: Job, columns: list[str], rows: list[list[Any]]) -> list[list[Any]]:
-    """Rows of the data as its page writes them."""
+    """Rows of the data as its page writes them; the `time` of a forecast is the data's column of dates."""
+    moment = str(spec_value(job, "data.time")) if job.task == Task.FORECAST else "time"
+    names = [moment if column == "time" else column for column in columns]
     try:
-        return rows_written(dataset_profile(job.dataset), columns, rows)
+        return rows_written(dataset_profile(job.dataset), names, rows)
     except HarnessError:  # a job outlives its dataset's reading
         return rows
 

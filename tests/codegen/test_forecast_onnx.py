@@ -77,6 +77,8 @@ def test_several_series_with_a_column_that_is_known_ahead(tmp_path: Path) -> Non
     assert [row["day"] for row in onnx] == ["2020-05-30", "2020-05-31"]
     done = samples.python(program, "without_torch.py", "--output", "onnx.csv", PYTHONPATH="")
     assert done.returncode != 0 and done.stderr.startswith("rows of the moments to come are missing, 2020-05-30")
+    gone = samples.python(program, "without_torch.py", "--input", "gone.csv", "--output", "onnx.csv", PYTHONPATH="")
+    assert gone.returncode == 1 and gone.stderr.splitlines() == ["gone.csv: No such file or directory"]
     for text, told in (
         ("day,shop\n2020-05-30,north\n", "bad.csv: column missing from the input: offer"),
         ("day,shop,offer\n2020-05-31,north,true\n", "bad.csv: no row of 'north' for 2020-05-30 before 2020-05-31"),

@@ -13,7 +13,7 @@ import pytest
 
 from codegen import spec_yaml
 from codegen.profile.groups import GROUP_COLUMN
-from codegen.profile.series import TIME_SERIES
+from codegen.profile.time_series import TIME_SERIES
 from codegen.profile.types import ColumnType, DatasetProfile, Finding, Severity
 from codegen.render import render
 from codegen.resolve import resolve

@@ -9,15 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 CURRENCIES = (
-    ("US$", "USD", "$"), ("€", "EUR"), ("£", "GBP"), ("₹", "INR"), ("₩", "KRW"), ("₽", "RUB"), ("₺", "TRY"),
+    ("US$", "USD"), ("€", "EUR"), ("£", "GBP"), ("₹", "INR"), ("₩", "KRW"), ("₽", "RUB"), ("₺", "TRY"),
     ("₪", "ILS"), ("฿", "THB"), ("zł", "PLN"),
 )  # fmt: skip
-"""Names of one currency each. `¥` and `kr` are those of several, and so have no others."""
+"""Names of one currency each. `$`, `¥` and `kr` are those of several, and so have no others: rows with `$` may be
+Australian dollars."""
 UNIT_GAP = "[ \u00a0\u202f]?"
 
 
 def without_currency(texts: pa.ChunkedArray, unit: str, name: str, tell: Callable[[str], None]) -> pa.ChunkedArray:
-    """`$1,234.50` as 1,234.50 where the data to train on had dollars, and `USD 5` as 5, of which `tell` is told.
+    """`€1,234.50` as 1,234.50 where the data to train on had euros, and `EUR 5` as 5, of which `tell` is told.
 
     Another currency stays, for it is no number.
     """

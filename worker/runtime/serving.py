@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import os
-import stat
 import sys
-import warnings
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from pathlib import Path
@@ -18,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
@@ -30,7 +25,7 @@ from worker.runtime.hashed import file_sha256
 from worker.runtime.manifest import STATE_FILE, manifest_read
 from worker.runtime.onnx_export.predict_table import alike
 from worker.runtime.own_file import answer_added
-from worker.runtime.pictures import FORMATS, NOT_READ, OTHER_SUFFIXES, SUFFIXES, plain_picture
+from worker.runtime.picture_input import read_pictures as read_pictures
 from worker.runtime.ranges import NOTED
 from worker.runtime.ranges import range_limits as range_limits
 from worker.runtime.ranges import range_said as range_said
@@ -45,11 +40,7 @@ from worker.runtime.tables import InputError as InputError
 from worker.runtime.tables import read_rows as read_rows
 from worker.runtime.threshold import answers as answers
 from worker.runtime.threshold import threshold_said as threshold_said
-from worker.words import size_words
 
-MEMBER_BYTES = 256 << 20
-_PICTURES = "Use PNG or JPEG; replace the picture, or leave it out."
-_PICTURE_OR_ZIP = "Give a picture or a zip of pictures."
 CHUNK = 512
 """Rows or pictures predicted at once."""
 INPUTS_KEPT = 1000
@@ -99,102 +90,6 @@ def _state_file(checkpoint: Path) -> Path:
     except OSError:
         pass  # removed meanwhile: a run keeps only a few
     raise InputError(f"The checkpoint {checkpoint.name} is damaged, or was removed.", "Choose another checkpoint.")
-
-
-Unread = list[tuple[str, str]]
-"""(name, why in a sentence) of pictures that cannot be read."""
-
-
-def read_pictures(path: Path, unread: Unread | None = None) -> tuple[list[str], Iterator[Image.Image]]:
-    """(names, pictures in that order) of one picture or a zip of them.
-
-    A broken picture of a zip goes from the names to `unread` when it is its turn. Raises `InputError` naming a broken
-    one where nobody asks for `unread`, and where no picture can be read.
-    """
-    if path.suffix.lower() != ".zip":
-        return [path.name], iter([_picture(path.name, _bytes_of(path))])
-    try:
-        archive = zipfile.ZipFile(path)
-    except zipfile.BadZipFile:
-        raise InputError(f"{path.name} is not a zip archive.", _PICTURE_OR_ZIP) from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.", _PICTURE_OR_ZIP) from None
-    for info in archive.infolist():
-        _check_member(info)
-    suffixes = SUFFIXES if unread is None else SUFFIXES + OTHER_SUFFIXES
-    names = [name for name in archive.namelist() if _is_picture(name, suffixes)]
-    if not names:
-        raise InputError(f"{path.name} holds no pictures.", _PICTURE_OR_ZIP)
-    return names, _readable(archive, names, unread)
-
-
-def _bytes_of(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except IsADirectoryError:
-        raise InputError(
-            f"{path} is a folder.", f"Zip it, and name the zip: --input {path.resolve().name}.zip"
-        ) from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.", _PICTURE_OR_ZIP) from None
-
-
-def _is_picture(name: str, suffixes: tuple[str, ...]) -> bool:
-    return name.lower().endswith(suffixes) and "__MACOSX" not in name and not Path(name).name.startswith("._")
-
-
-def _readable(archive: zipfile.ZipFile, names: list[str], unread: Unread | None) -> Iterator[Image.Image]:
-    count = len(names)
-    for name in tuple(names):
-        try:
-            picture = _picture(name, _member(archive, name))
-        except InputError as error:
-            if unread is None:
-                raise
-            unread.append((name, error.message))
-            names.remove(name)
-            if not names:  # those to come are still among them
-                all_of = "" if count == 1 else f"None of the {count:,} pictures can be read; the first: "
-                raise InputError(f"{all_of}{unread[0][1]}", _PICTURES) from None
-        else:
-            yield picture
-
-
-def _check_member(info: zipfile.ZipInfo) -> None:
-    """Nothing is ever unpacked to disk; refused all the same, as it is in datasets."""
-    name, again = info.orig_filename, "Make the zip again from plain files."
-    parts = name.replace("\\", "/").split("/")
-    if ".." in parts or name.startswith(("/", "\\")) or name[1:2] == ":":
-        raise InputError(f"The zip was rejected: a name that points outside it: {name!a}.", again)
-    if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
-        raise InputError(f"The zip was rejected: {name!a} is a link or device.", again)
-    if info.file_size > MEMBER_BYTES:
-        raise InputError(f"The zip was rejected: {name!a} has more than {size_words(MEMBER_BYTES)}.", again)
-
-
-def _member(archive: zipfile.ZipFile, name: str) -> bytes:
-    try:
-        with archive.open(name) as stream:
-            body = stream.read(MEMBER_BYTES + 1)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
-        raise InputError(f"{name} cannot be read from the zip: {error}.", "Make the zip again.") from None
-    if len(body) > MEMBER_BYTES:
-        raise InputError(f"{name} has more than {size_words(MEMBER_BYTES)}.", _PICTURES)
-    return body
-
-
-def _picture(name: str, body: bytes) -> Image.Image:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
-        try:
-            return plain_picture(Image.open(io.BytesIO(body), formats=FORMATS))
-        except UnidentifiedImageError:
-            raise InputError(f"{name} {NOT_READ}.", _PICTURES) from None
-        except (Image.DecompressionBombWarning, Image.DecompressionBombError):
-            most = f"{Image.MAX_IMAGE_PIXELS or 0:,}"
-            raise InputError(f"{name} has more than {most} pixels.", "Make the picture smaller.") from None
-        except Exception as error:
-            raise InputError(f"{name} is not a picture that can be read ({error}).", _PICTURES) from None
 
 
 Transform = Callable[[dict[str, Any], Any], tuple[Tensor, ...]]

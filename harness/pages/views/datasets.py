@@ -238,9 +238,10 @@ def dataset_edit(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
     guessed = {column["name"]: column["guessed_type"] for column in (dataset.profile or {}).get("columns", ())}
     types = {column: "" if guessed.get(column) == kind else kind for column, kind in types.items()}
     options: dict[str, Any] = {key: posted[key] or None for key in ("delimiter", "encoding") if key in posted}
-    target = posted.get("target") or None
+    target: str | None = posted.get("target") or None
+    guess: str | None = None
     if target and not dataset.options.get("target") and target == (dataset.profile or {}).get("target"):
-        options["target_guess"], target = target, None  # what the form shows stays, though nobody has chosen it
+        guess, target = target, None  # what the form shows stays, though nobody has chosen it
     return change(
         request,
         lambda: dataset_update(
@@ -249,6 +250,7 @@ def dataset_edit(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
             name=posted.get("name"),
             column_types=types or None,
             target=target,
+            target_guess=guess,
             options=options or None,
         ),
         done="Saved.",

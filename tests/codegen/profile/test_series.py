@@ -59,13 +59,52 @@ def test_moments_that_come_twice_and_gaps_are_noted_with_where_they_are(lab: Lab
     assert "the target left empty" in told.meaning
 
 
-@pytest.mark.parametrize(
-    "moments",
-    [hours(200), weekdays(200), [datetime(1990 + i // 12, 1 + i % 12, 1) for i in range(120)]],
-    ids=["hours", "working days", "months"],
-)
-def test_weekends_and_short_months_are_no_gaps(lab: Lab, moments: list[datetime]) -> None:
-    assert "uneven_series" not in {found.code for found in profiled(lab, moments).warnings}
+def worked(days: Iterable[datetime], step: timedelta) -> list[datetime]:
+    """From 9 to 17 o'clock of each day."""
+    each = timedelta(hours=8) // step
+    return [day + timedelta(hours=9) + place * step for day in days for place in range(each)]
+
+
+MINUTE, QUARTER, HOUR = timedelta(minutes=1), timedelta(minutes=15), timedelta(hours=1)
+WITH_BREAKS = {
+    "minutes of working hours": worked((BEGIN + timedelta(days=day) for day in range(5)), MINUTE),
+    "quarters of the hours of working days": worked(weekdays(30), QUARTER),
+    "hours of working days": [day + timedelta(hours=hour) for day in weekdays(50) for hour in range(24)],
+    "working days": weekdays(200),
+    "first minutes of each hour": [hour + minute * MINUTE for hour in hours(72) for minute in range(15)],
+}
+MONTHS = [datetime(1990 + i // 12, 1 + i % 12, 1) for i in range(120)]
+
+
+@pytest.mark.parametrize("moments", [hours(200), MONTHS, *WITH_BREAKS.values()], ids=["hours", "months", *WITH_BREAKS])
+def test_nights_weekends_and_short_months_are_no_gaps(lab: Lab, moments: list[datetime]) -> None:
+    profile = profiled(lab, moments)
+    assert profile.series
+    assert "uneven_series" not in {found.code for found in profile.warnings}
+
+
+@pytest.mark.parametrize("moments", WITH_BREAKS.values(), ids=WITH_BREAKS)
+def test_an_outage_among_nights_and_weekends_is_told_alone(lab: Lab, moments: list[datetime]) -> None:
+    before = next(place for place, moment in enumerate(moments) if place > 100 and moment.weekday() == 1)
+    kept = moments[: before + 1] + moments[before + 3 :]
+    whole_days = all(moment.hour == 0 for moment in moments)
+    ends = [f"{moment:{'%Y-%m-%d' if whole_days else '%Y-%m-%d %H:%M'}}" for moment in kept[before : before + 2]]
+    told = finding(profiled(lab, kept), "uneven_series", "time")
+    assert f"rows are missing in 1 place, the longest from {ends[0]} to {ends[1]}." in told.message
+
+
+def test_nights_are_told_apart_from_a_year_without_rows(lab: Lab) -> None:
+    moments = worked((BEGIN + timedelta(days=day) for day in (*range(60), *range(425, 485))), HOUR)
+    told = finding(profiled(lab, moments), "uneven_series", "time")
+    assert "rows are missing in 1 place, the longest from 2023-03-01 16:00 to 2024-03-01 09:00." in told.message
+
+
+def test_rows_that_are_missing_here_and_there_are_told_however_alike_the_gaps_are(lab: Lab) -> None:
+    gone = {50, 75, 111, 162, 230, 301, 378}
+    told = finding(
+        profiled(lab, [moment for i, moment in enumerate(hours(400)) if i not in gone]), "uneven_series", "time"
+    )
+    assert "rows are missing in 7 places, the longest from 2023-01-03 01:00 to 2023-01-03 03:00." in told.message
 
 
 def test_it_is_left_open_whether_events_of_most_days_are_a_series(lab: Lab) -> None:

@@ -216,6 +216,15 @@ def test_a_creation_that_makes_no_sense_is_refused(caller: Client, headers: dict
     assert answer.json()["error"]["message"]
 
 
+def test_a_guess_of_the_target_is_no_option_of_an_upload(caller: Client) -> None:
+    told = metadata(filename="t.csv", options='{"target_guess": "b"}')
+    answer = caller.post(f"{API}/uploads", headers={**TUS, "Upload-Length": "5", "Upload-Metadata": told})
+    problem = answer.json()["error"]
+    assert (
+        answer.status_code == 422 and problem["field"] == "options.target_guess" and "name a target" in problem["hint"]
+    )
+
+
 def test_a_piece_with_another_content_type_is_415(caller: Client) -> None:
     place = begin(caller)
     answer = caller.patch(place, data=BODY, content_type="text/csv", headers={**TUS, "Upload-Offset": "0"})

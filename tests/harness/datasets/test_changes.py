@@ -26,9 +26,7 @@ def test_other_types_are_read_anew_and_the_old_content_stays_for_its_jobs(datase
 def test_a_guessed_target_stays_a_guess_when_types_are_changed(dataset, people, broker, tasks_sent):
     before, guess = dataset.sha256, dataset.profile["target"]
     other = next(column["name"] for column in dataset.profile["columns"] if column["name"] != guess)
-    services.dataset_update(
-        user=people.mate, dataset=dataset, column_types={other: "category"}, options={"target_guess": guess}
-    )
+    services.dataset_update(user=people.mate, dataset=dataset, column_types={other: "category"}, target_guess=guess)
     assert dataset.options == {"column_types": {other: "category"}, "target_guess": guess}
     dataset_read(dataset.pk)
     dataset.refresh_from_db()
@@ -47,6 +45,7 @@ def test_a_guessed_target_stays_a_guess_when_types_are_changed(dataset, people, 
         ({"column_types": {"length": "nonsense"}}, "options.column_types.length"),
         ({"column_types": {"lenght": "numeric"}}, "column_types.lenght"),
         ({"options": {"nonsense": 1}}, "options.nonsense"),
+        ({"options": {"target_guess": "kind"}}, "options.target_guess"),
         ({"name": " "}, "name"),
     ],
 )

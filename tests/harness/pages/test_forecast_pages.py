@@ -12,7 +12,8 @@ from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 
-from codegen.profile.types import ColumnProfile, ColumnType, DataKind, DatasetProfile, TimeSeries
+from codegen.profile.time_series import TimeSeries
+from codegen.profile.types import ColumnProfile, ColumnType, DataKind, DatasetProfile
 from harness.datasets.models import Dataset
 from harness.jobs.models import Job, Prediction
 from harness.jobs.predictions import FROM_END

@@ -130,3 +130,7 @@ def test_samples_show_plain_dates_without_a_time_of_day(world: SimpleNamespace, 
     chart = {"id": "worst_samples", "title": "Worst", "kind": "samples", "columns": ["row", "name", "day"]}
     page = page_with(world, owner, charts=[chart | {"rows": rows}])
     assert "2024-03-01" in page and "00:00:00" not in page and "2024-03-02 14:05:00" in page
+    Job.objects.filter(pk=job.pk).update(task="forecast", resolved={"spec": {"data": {"time": "day"}}})
+    columns = ["row", "name", "time", "steps ahead"]
+    page = page_with(world, owner, charts=[chart | {"columns": columns, "rows": [row[:3] for row in rows]}])
+    assert "2024-03-01" in page and "00:00:00" not in page and "2024-03-02 14:05:00" in page

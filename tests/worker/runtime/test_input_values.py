@@ -148,18 +148,23 @@ def test_a_measure_of_another_kind_is_no_number() -> None:
     assert read["size"].to_pylist() == ["50", None, None, None, "7"]
 
 
-def test_another_currency_is_no_number() -> None:
-    noted = {"numeric": [{"column": "price", "kind": "numeric"}], "spelling": {"price": "$"}, "missing": ["price"]}
+@pytest.mark.parametrize(
+    ("unit", "other"), [("$", "€5"), ("$", "USD 5"), ("USD", "$5"), ("US$", "$5"), ("kr", "5 SEK")]
+)
+def test_another_currency_or_maybe_another_is_no_number(unit: str, other: str) -> None:
+    noted = {"numeric": [{"column": "price", "kind": "numeric"}], "spelling": {"price": unit}, "missing": ["price"]}
     told: list[str] = []
-    assert as_trained(noted, pa.table({"price": ["$5", "€5"]}), told.append)["price"].to_pylist() == ["5", None]
-    assert "such as '€5' in row 2" in told[0]
+    read = as_trained(noted, pa.table({"price": [f"{unit}5", other]}), told.append)["price"].to_pylist()
+    assert read == ["5", None]
+    assert f"such as {other!r} in row 2" in told[0]
+    assert table_rows.plain_numbers([other], unit, prefer_comma=False) == [other]
 
 
 @pytest.mark.parametrize(
     ("unit", "written", "told"),
     [
         ("€", ["12 EUR", "€ 5", "EUR 1.250,50"], "2 amounts are"), ("EUR", ["12 €", "5 EUR", "EUR 5"], "1 amount is"),
-        ("$", ["USD 12", "US$5", "$7"], "2 amounts are"), ("US$", ["$12", "US$ 5", "7"], "1 amount is"),
+        ("USD", ["12 US$", "US$5", "USD 7"], "2 amounts are"), ("US$", ["USD 12", "US$ 5", "7"], "1 amount is"),
     ],
 )  # fmt: skip
 def test_another_name_of_the_currency_is_read_and_told_once(unit: str, written: list[str], told: str) -> None:
@@ -177,6 +182,16 @@ def test_what_is_no_clear_amount_of_the_currency_is_no_number(price: str) -> Non
     noted = {"numeric": [{"column": "price", "kind": "numeric"}], "spelling": {"price": "€"}, "missing": ["price"]}
     assert as_trained(noted, pa.table({"price": [price, "5"]}), lambda _: None)["price"].to_pylist() == [None, "5"]
     assert table_rows.plain_numbers([price], "€", prefer_comma=False) == [price]
+
+
+@pytest.mark.parametrize("unit", ["CHF", "%", "€"])
+def test_a_sign_apart_from_its_number_is_read_alike_for_units_with_and_without_other_names(unit: str) -> None:
+    noted = {"numeric": [{"column": "price", "kind": "numeric"}], "spelling": {"price": unit}, "missing": ["price"]}
+    given = ["- 5", "+ 5", f"-{unit} 5", f"- 5 {unit}", f"{unit} -5", "-5", "5"]
+    read = as_trained(noted, pa.table({"price": given}), lambda _: None)["price"].to_pylist()
+    assert read == [None, None, "-5", None, "-5", "-5", "5"]
+    plain = table_rows.plain_numbers(given, unit, prefer_comma=False)
+    assert [text if table_rows.NUMBER.fullmatch(text) else None for text in plain] == read
 
 
 def test_currencies_of_one_name_are_those_of_the_profile() -> None:

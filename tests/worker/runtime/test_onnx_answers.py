@@ -53,4 +53,7 @@ def test_the_script_takes_a_threshold_as_predict_does(tmp_path: Path) -> None:
     wrong = ["-c", WITHOUT_TORCH, *given[:-1], f"{name}=7", "--output", "none.csv"]
     refused = samples.python(folder, *wrong, PYTHONPATH="")
     assert refused.returncode == 1 and refused.stderr.startswith(f"The threshold '{name}=7' is not a class")
+    gone = ["-c", WITHOUT_TORCH, "--input", "gone.csv", "--output", "none.csv"]
+    missed = samples.python(folder, *gone, PYTHONPATH="")
+    assert missed.returncode == 1 and missed.stderr.splitlines() == ["gone.csv: No such file or directory"]
     assert not (folder / "none.csv").exists()

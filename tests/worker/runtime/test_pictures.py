@@ -12,9 +12,9 @@ from PIL import Image
 from codegen.profile import layout
 from codegen.profile import pictures as uploaded
 from codegen.profile.pictures import BadPicture, picture_read
-from harness.jobs.predictions import INPUT_SUFFIXES
+from harness.jobs.inputs import INPUT_SUFFIXES
+from worker.runtime.picture_input import read_pictures
 from worker.runtime.pictures import FORMATS, MAX_SIDE, NOT_READ, OTHER_SUFFIXES, SUFFIXES
-from worker.runtime.serving import read_pictures
 
 TURNED = Image.Exif()
 TURNED[0x0112] = 6  # the camera was held upright

@@ -18,7 +18,7 @@ import yaml
 
 from tests.worker.runtime import samples
 from worker.plan import EXIT_REPORTED
-from worker.runtime import serving
+from worker.runtime import picture_input, serving
 
 
 @pytest.fixture(scope="module")
@@ -367,7 +367,7 @@ def test_a_hostile_zip_is_refused_by_name(tmp_path: Path, entry: zipfile.ZipInfo
 
 
 def test_a_zip_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "MEMBER_BYTES", 1000)
+    monkeypatch.setattr(picture_input, "MEMBER_BYTES", 1000)
     with zipfile.ZipFile(tmp_path / "input.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a.png", bytes(1001))
     with pytest.raises(serving.InputError, match=r"'a\.png' has more than"):

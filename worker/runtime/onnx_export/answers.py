@@ -63,6 +63,11 @@ def range_ends(values: np.ndarray, ranges: dict[str, Any] | None) -> dict[str, n
     return {"prediction_low": values - half, "prediction_high": values + half}
 
 
+def unread(error: OSError) -> str:
+    """`gone.csv: No such file or directory`, where the error tells both."""
+    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+
+
 def write_csv(answers: list[dict[str, Any]], path: Path) -> None:
     """One line per answer below their names; told on stdout."""
     with path.open("w", newline="", encoding="utf-8") as file:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-from worker.runtime.onnx_export.answers import ThresholdError, answers_of, write_csv
+from worker.runtime.onnx_export.answers import ThresholdError, answers_of, unread, write_csv
 from worker.runtime.pictures import plain_picture
 
 HERE = Path(__file__).parent
@@ -61,8 +61,10 @@ def main() -> None:
     options = parser.parse_args()
     try:
         found = predict(options.pictures, threshold=options.threshold)
-    except (ThresholdError, OSError) as error:
+    except ThresholdError as error:
         sys.exit(str(error))
+    except OSError as error:
+        sys.exit(unread(error))
     named = zip(options.pictures, found, strict=True)
     write_csv([{"name": path.name} | answer for path, answer in named], options.output)
 

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from worker.runtime.moments import moments_after
-from worker.runtime.onnx_export.answers import write_csv
+from worker.runtime.onnx_export.answers import unread, write_csv
 from worker.runtime.onnx_export.predict_table import CHUNK, encode, moment_of, value_of
 from worker.runtime.onnx_export.table_rows import Rows, number, plain, read_rows, respelled
 from worker.runtime.series_checks import WHEN_MADE, gap_check, moment_said, needed_columns, none_planned, planned_check
@@ -227,9 +227,11 @@ def main() -> None:
     try:
         rows, prefer_comma = read_rows(options.input) if options.input else (None, False)
         found = forecast(rows, prefer_comma=prefer_comma)
-    except (OSError, ValueError, csv.Error) as error:
+    except OSError as error:
+        sys.exit(unread(error))
+    except (ValueError, csv.Error) as error:
         of = f"{options.input.name}: " if options.input else ""
-        sys.exit(str(error) if isinstance(error, OSError) else f"{of}{error}")
+        sys.exit(f"{of}{error}")
     write_csv(found, options.output)
 
 

@@ -36,7 +36,7 @@ from typing import Any
 
 import numpy as np
 
-from worker.runtime.onnx_export.answers import ThresholdError, answers_of, write_csv
+from worker.runtime.onnx_export.answers import ThresholdError, answers_of, unread, write_csv
 from worker.runtime.onnx_export.table_rows import Rows, number, plain, read_rows, respelled
 
 HERE = Path(__file__).parent
@@ -242,8 +242,10 @@ def main() -> None:
         found = predict(rows, prefer_comma=prefer_comma, threshold=options.threshold)
     except ThresholdError as error:
         sys.exit(str(error))
-    except (OSError, ValueError, csv.Error) as error:
-        sys.exit(str(error) if isinstance(error, OSError) else f"{options.input.name}: {error}")
+    except OSError as error:
+        sys.exit(unread(error))
+    except (ValueError, csv.Error) as error:
+        sys.exit(f"{options.input.name}: {error}")
     write_csv([{"row": at} | answer for at, answer in enumerate(found, 1)], options.output)
 
 

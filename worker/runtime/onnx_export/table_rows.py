@@ -28,7 +28,7 @@ MEASURES = (  # how many of the smallest of its kind each unit is
     {"s": 1, "min": 60, "h": 3_600},
 )
 CURRENCIES = (  # names of one each
-    ("US$", "USD", "$"), ("€", "EUR"), ("£", "GBP"), ("₹", "INR"), ("₩", "KRW"), ("₽", "RUB"), ("₺", "TRY"),
+    ("US$", "USD"), ("€", "EUR"), ("£", "GBP"), ("₹", "INR"), ("₩", "KRW"), ("₽", "RUB"), ("₺", "TRY"),
     ("₪", "ILS"), ("฿", "THB"), ("zł", "PLN"),
 )  # fmt: skip
 MISSING = {
@@ -159,7 +159,8 @@ def plain_numbers(texts: list[str], spelled: str, prefer_comma: bool) -> list[st
         ]
     if unit:
         alike = next((names for names in CURRENCIES if unit in names), ())
-        for beside in (re.escape(unit), "|".join(re.escape(name) for name in alike if name != unit)):
+        for names in filter(None, ((unit,), tuple(name for name in alike if name != unit))):
+            beside = "|".join(map(re.escape, names))
             amount = rf"([+-]?)(?:(?:{beside})\s?)?([+-]?)(\d[\d.,]*|\.\d+)(?:\s?(?:{beside}))?"
             texts = ["".join(found.groups()) if (found := re.fullmatch(amount, text)) else text for text in texts]
     return settled(texts, trained_comma, prefer_comma)
