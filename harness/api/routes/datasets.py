@@ -27,7 +27,7 @@ from harness.responses import file_response
 router = Router()
 THUMBNAIL_MAX_AGE_S = 24 * 3600
 _COPIED = (
-    *("id", "name", "state", "source_name", "source_bytes", "progress", "progress_note", "options", "problem"),
+    *("id", "name", "state", "source_name", "source_bytes", "progress", "progress_note", "problem"),
     *("created_at", "deleted_at"),
 )
 
@@ -66,6 +66,7 @@ def dataset_out(dataset: Dataset, same: Iterable[Dataset] = ()) -> DatasetOut:
         task=task_of(profile),
         target=profile.get("target"),
         same_as=[DatasetRef(id=one.pk, name=one.name) for one in same],
+        options={name: value for name, value in dataset.options.items() if name != "target_guess"},  # nobody set it
         **{name: getattr(dataset, name) for name in _COPIED},
     )
 

@@ -225,6 +225,13 @@ def test_a_guess_of_the_target_is_no_option_of_an_upload(caller: Client) -> None
     )
 
 
+def test_a_guess_that_was_kept_is_not_among_the_options_that_are_told(caller: Client, dataset: Any) -> None:
+    dataset.options = {"column_types": {"length": "category"}, "target_guess": "kind"}
+    dataset.save()
+    told = caller.get(f"{API}/datasets/{dataset.pk}").json()["options"]
+    assert told == {"column_types": {"length": "category"}}
+
+
 def test_a_piece_with_another_content_type_is_415(caller: Client) -> None:
     place = begin(caller)
     answer = caller.patch(place, data=BODY, content_type="text/csv", headers={**TUS, "Upload-Offset": "0"})
