@@ -24,6 +24,14 @@ def opened(open_as: Callable[..., Any], ids: dict[str, str], **how: Any) -> Any:
     return page
 
 
+def write(page: Any, text: str) -> None:
+    """The text of the spec, in place of what stands there."""
+    page.click("#yaml > summary")
+    page.click(".cm-content")
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(text)
+
+
 def test_columns_are_left_out_by_ticking_them_but_never_the_target(
     open_as: Callable[..., Any], ids: dict[str, str]
 ) -> None:
@@ -72,10 +80,7 @@ def test_a_link_to_the_text_of_a_spec_folds_it_out(open_as: Callable[..., Any], 
 
 def test_what_is_wrong_in_the_text_alone_folds_it_out(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
     page = opened(open_as, ids)
-    page.click("#yaml > summary")
-    page.click(".cm-content")
-    page.keyboard.press("Control+a")
-    page.keyboard.insert_text("training: [\n")
+    write(page, "training: [\n")
     page.click("#yaml > summary")
     page.wait_for_selector(".cm-editor .cm-lint-marker-error")
 
@@ -115,10 +120,7 @@ def test_a_value_that_the_form_does_not_offer_is_shown_and_stays(
     open_as: Callable[..., Any], ids: dict[str, str]
 ) -> None:
     page = opened(open_as, ids)
-    page.click("#yaml > summary")
-    page.click(".cm-content")
-    page.keyboard.press("Control+a")
-    page.keyboard.insert_text("data:\n  target: no_such\n")
+    write(page, "data:\n  target: no_such\n")
     page.wait_for_selector("[data-problem='data.target']:has-text('no_such')")
     until(page, "document.querySelector('#spec-data-target').value === 'no_such'")
     page.fill("#spec-name", "kept")

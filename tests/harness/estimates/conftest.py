@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.workload import Workload
 from tests.harness.estimates.factories import answer
 from tests.silent_broker import SilentBroker
 
@@ -39,6 +40,21 @@ def offered(ask: Callable[..., Any]) -> Callable[..., Any]:
     def make(job: Any, **wish: Any) -> Any:
         offer = ask(job, **wish)
         inspection_answer(answer(offer.inspection))
+        offer.refresh_from_db()
+        return offer
+
+    return make
+
+
+@pytest.fixture
+def read_as(ask: Callable[..., Any]) -> Callable[..., Any]:
+    """The same of a program that the node reads as this workload, once: `read_as(workload, job, count=...)`."""
+    from harness.estimates.services import inspection_answer
+
+    def make(workload: Workload, job: Any, **wish: Any) -> Any:
+        offer = ask(job, **wish)
+        if offer.inspection.state == "waiting":
+            inspection_answer(answer(offer.inspection, workload=workload.to_dict()))
         offer.refresh_from_db()
         return offer
 

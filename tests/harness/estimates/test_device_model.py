@@ -39,16 +39,13 @@ def slow_job(unlike, job_make):
 
 
 @pytest.fixture
-def priced(ask):
+def priced(read_as):
     """An offer as the page and the API ask for it first: what the spec fixes."""
 
     def make(job, **given):
         wish = Asked.wished(job.spec, **given).wish
-        offer = ask(job, kind=wish.kind, model_name=wish.model_name, count=wish.count, mode=wish.mode)
-        if offer.inspection.state == "waiting":
-            inspection_answer(answer(offer.inspection, workload=WORK.to_dict()))
-        offer.refresh_from_db()
-        return offer
+        fixed = {"kind": wish.kind, "model_name": wish.model_name, "count": wish.count, "mode": wish.mode}
+        return read_as(WORK, job, **fixed)
 
     return make
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from django.utils import timezone
@@ -38,17 +39,9 @@ def unlike(node_make, people):
 
 
 @pytest.fixture
-def offered(ask):
+def offered(read_as):
     """An offer of a program whose steps are long enough to be shared out; the node has read it."""
-
-    def make(job, **wish):
-        offer = ask(job, **wish)
-        if offer.inspection.state == "waiting":
-            inspection_answer(answer(offer.inspection, workload=WORK.to_dict()))
-        offer.refresh_from_db()
-        return offer
-
-    return make
+    return partial(read_as, WORK)
 
 
 def by_model(offer):
