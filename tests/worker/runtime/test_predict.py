@@ -18,7 +18,7 @@ import yaml
 
 from tests.worker.runtime import samples
 from worker.plan import EXIT_REPORTED
-from worker.runtime import picture_input, serving
+from worker.runtime import serving
 
 
 @pytest.fixture(scope="module")
@@ -290,20 +290,6 @@ def test_a_broken_picture_is_named(pictures: Path, tmp_path: Path) -> None:
     assert "replace the picture" in hint
 
 
-def test_a_picture_that_is_not_there_is_named(tmp_path: Path) -> None:
-    for name in ("missing.png", "missing.zip"):
-        with pytest.raises(serving.InputError, match=rf"{name} cannot be read: No such file") as caught:
-            serving.read_pictures(tmp_path / name)
-        assert caught.value.hint == "Give a picture or a zip of pictures."
-
-
-def test_a_folder_of_pictures_is_to_be_zipped(tmp_path: Path) -> None:
-    (tmp_path / "birds").mkdir()
-    with pytest.raises(serving.InputError, match="birds is a folder") as caught:
-        serving.read_pictures(tmp_path / "birds")
-    assert "--input birds.zip" in caught.value.hint
-
-
 def test_an_answer_into_a_folder_that_is_not_there_is_refused_with_its_name(tmp_path: Path) -> None:
     with pytest.raises(serving.InputError, match=r"There is no folder .*nowhere to write out.csv to"):
         serving.write_output(tmp_path / "nowhere" / "out.csv", ["name"], [["a.png"]])
@@ -332,46 +318,6 @@ def test_a_broken_picture_of_a_zip_is_named_and_the_others_are_predicted(picture
     assert body["notes"] == [f"rot/b.png {why}", f"c.tif {why}"]
     assert "2 predicted" in done.stdout and body["notes"][0] in done.stdout
     assert (tmp_path / "output.csv").read_text().splitlines()[3] == "rot/b.png" + "," * len(empty)
-
-
-def test_a_zip_of_broken_pictures_alone_is_refused_as_such(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "input.zip", "w") as archive:
-        archive.writestr("a.png", b"x")
-        archive.writestr("b.png", b"x")
-    with pytest.raises(
-        serving.InputError, match=r"^None of the 2 pictures can be read; the first: a\.png is not a PNG"
-    ):
-        list(serving.read_pictures(tmp_path / "input.zip", [])[1])
-
-
-def member(name: str, mode: int = 0) -> zipfile.ZipInfo:
-    info = zipfile.ZipInfo(name)
-    info.external_attr = mode << 16
-    return info
-
-
-@pytest.mark.parametrize(
-    ("entry", "word"),
-    [
-        (member("../../evil.png"), "points outside"),
-        (member("/etc/evil.png"), "points outside"),
-        (member("link.png", 0o120777), "link"),
-        (member("notes.txt"), "no pictures"),
-    ],
-)
-def test_a_hostile_zip_is_refused_by_name(tmp_path: Path, entry: zipfile.ZipInfo, word: str) -> None:
-    with zipfile.ZipFile(tmp_path / "input.zip", "w") as archive:
-        archive.writestr(entry, b"x")
-    with pytest.raises(serving.InputError, match=word):
-        serving.read_pictures(tmp_path / "input.zip")
-
-
-def test_a_zip_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(picture_input, "MEMBER_BYTES", 1000)
-    with zipfile.ZipFile(tmp_path / "input.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("a.png", bytes(1001))
-    with pytest.raises(serving.InputError, match=r"'a\.png' has more than"):
-        serving.read_pictures(tmp_path / "input.zip")
 
 
 def test_results_hold_the_charts_of_each_task(table: Path, pictures: Path) -> None:
