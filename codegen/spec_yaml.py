@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import io
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -199,17 +200,34 @@ def _part_of(model: type[BaseModel], name: str) -> type[BaseModel] | None:
     return next((part for part in members if isinstance(part, type) and issubclass(part, BaseModel)), None)
 
 
+def _meant(detail: ErrorDetails) -> str:
+    """What an unknown field may stand for: one that is spelt alike, or of this name in another part."""
+    model: type[BaseModel] | None = TaskSpec
+    for name in detail["loc"][:-1]:
+        model = (_part_of(model, str(name)) if model and name in model.model_fields else model) or None
+    known, written = list(model.model_fields) if model else [], str(detail["loc"][-1])
+    fields = list(_dotted(TaskSpec))
+    found = [field for field in fields if field.rpartition(".")[2] == written]
+    if not found and not (found := difflib.get_close_matches(written, known)):
+        alike = difflib.get_close_matches(written, {field.rpartition(".")[2] for field in fields}, cutoff=0.8)
+        found = [field for field in fields if field.rpartition(".")[2] in alike]
+    if not found:
+        return f"known are: {', '.join(known)}"
+    return f"did you mean {' or '.join(f'`{name}`' for name in found)}?"
+
+
+def _dotted(model: type[BaseModel], before: str = "") -> Iterator[str]:
+    """Every field that a spec has, such as `training` and `training.epochs`."""
+    for name in model.model_fields:
+        yield before + name
+        if (part := _part_of(model, name)) is not None:
+            yield from _dotted(part, f"{before}{name}.")
+
+
 def _message(detail: ErrorDetails) -> str:
     """pydantic's words, with a hint for misspelt fields."""
     if detail["type"] == "extra_forbidden":
-        model: type[BaseModel] | None = TaskSpec
-        for name in detail["loc"][:-1]:
-            model = (_part_of(model, str(name)) if model and name in model.model_fields else model) or None
-        known = list(model.model_fields) if model else []
-        close = difflib.get_close_matches(str(detail["loc"][-1]), known)
-        meant = " or ".join(f"`{name}`" for name in close)
-        hint = f"did you mean {meant}?" if close else f"known are: {', '.join(known)}"
-        return f"unknown field; {hint}"
+        return f"unknown field; {_meant(detail)}"
     if detail["type"] == "string_too_long":
         return f"must have at most {detail['ctx']['max_length']:,} characters, not {len(detail['input']):,}"
     text = detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ")

@@ -59,6 +59,20 @@ def test_every_close_field_is_suggested_the_closest_first():
     assert problems("modle: mlp\n")["modle"] == "line 1: unknown field; did you mean `mode` or `model`?"
 
 
+@pytest.mark.parametrize(
+    ("text", "field", "meant"),
+    [
+        ("epochs: 5\n", "epochs", "`training.epochs`"),
+        ("epoch: 5\n", "epoch", "`training.epochs`"),
+        ("resources: {deadline: 2030-01-01}\n", "resources.deadline", "`budget.deadline`"),
+        ("training: {family: mlp}\n", "training.family", "`model.family`"),
+        ("model: {mode: sync}\n", "model.mode", "`mode`"),
+    ],
+)
+def test_a_field_that_stands_in_the_wrong_part_is_told_where_it_belongs(text: str, field: str, meant: str) -> None:
+    assert problems(text) == {field: f"line 1: unknown field; did you mean {meant}?"}
+
+
 def test_a_finish_time_without_a_zone_is_taken_for_utc_and_a_wrong_one_is_told_by_example():
     spec = spec_yaml.load("budget: {deadline: 2030-01-31T18:00:00}")
     assert spec == spec_yaml.load("budget: {deadline: 2030-01-31T19:00:00+01:00}")
