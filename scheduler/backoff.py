@@ -4,6 +4,9 @@ from __future__ import annotations
 
 FIRST_S = 2.0
 MOST_S = 120.0
+KEPT_S = 10.0
+"""Devices are kept for who starts again within this time: others that got them would be paused for it in a moment, and
+starting takes longer than that."""
 
 
 def restart_delay_s(restarts: int) -> float:

@@ -151,7 +151,7 @@ def judge(seen: Seen) -> tuple[Outcome, dict[str, Any] | None]:
     if seen.verdict is not None and seen.verdict.code is not FailureCode.OUT_OF_MEMORY:
         return _condemned(seen, seen.verdict)
     if seen.shut_down:
-        return Outcome.LOST, failure(FailureCode.NODE_LOST, "The node was shut down during the run.")
+        return Outcome.LOST, failure(FailureCode.NODE_STOPPED, "The node was shut down during the run.")
     return _bad_exit(seen)
 
 

@@ -128,6 +128,7 @@ class FailureCode(StrEnum):
     START_FAILED = "start_failed"
     RANK_KILLED = "rank_killed"
     NODE_LOST = "node_lost"
+    NODE_STOPPED = "node_stopped"
 
 
 @dataclass(frozen=True, kw_only=True)

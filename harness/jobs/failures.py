@@ -103,6 +103,9 @@ CAUSES: dict[FailureCode, Cause] = {
     FailureCode.NODE_LOST: Cause(
         message="The node was lost during the run.", hint="Resume from its last checkpoint.", retried=True
     ),
+    FailureCode.NODE_STOPPED: Cause(
+        message="The node was shut down during the run.", hint="Resume from its last checkpoint.", retried=True
+    ),
 }
 
 

@@ -128,7 +128,7 @@ def test_a_node_in_a_container_ends_its_runs_and_says_so_before_it_goes(
     node.process.terminate()
     assert node.process.wait(60) == 0
     ended = job.exited(limit_s=1.0).data
-    assert (ended["outcome"], ended["failure"]["code"]) == ("lost", "node_lost")
+    assert (ended["outcome"], ended["failure"]["code"]) == ("lost", "node_stopped")
     assert "shut down" in ended["failure"]["message"]
     assert job.kinds()[-1] == "exited" and not job.processes() and not registry.entries()
     assert node.sent_to_control("control.node_leave") == [NODE]

@@ -115,12 +115,15 @@ def _losses(job: Job, attempt: JobAttempt) -> int:
 
 
 def _lost(job: Job, attempt: JobAttempt, told: RunFailure, *, forgiven: bool) -> None:
-    """Queue it again after a pause, at its old place, from its newest checkpoint; give up after too many times."""
+    """Queue it again after a pause, at its old place, from its newest checkpoint; give up after too many times.
+
+    Where an admin shut a node down, nothing is broken: it counts for nothing, and there is nothing to wait for.
+    """
     pauses = (JobState.PAUSING, *([JobState.RETURNING] if was_to_pause(job) else []))
     if job_move(job.pk, pauses, JobState.PAUSED, message=f"{told.message} It had been asked to pause."):
         _back_in_queue(job)
         return
-    if forgiven:
+    if forgiven or told.code == FailureCode.NODE_STOPPED:
         job_move(job.pk, _GOES_AGAIN, JobState.QUEUED, message=f"{told.message} It waits again.")
         return
     limit = pool_setting_get().max_restarts

@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from django.db.models import F, Max, OuterRef, QuerySet, Subquery
+from django.db.models import F, Max, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from harness.jobs.control.parts import is_spread, nodes_of
 from harness.jobs.models import Checkpoint, Job, JobAttempt, JobEvent
 from harness.jobs.node_ends import END_KIND, end_read
-from worker.events import Outcome
+from worker.events import FailureCode, Outcome
 
 Losses = Mapping[str, int]
 """Node -> how often."""
 
 
 def lost_attempts(job_ids: Collection[str]) -> QuerySet[JobAttempt]:
-    """Attempts that faults of the platform ended, back to the one that made the newest checkpoint of its job."""
+    """Attempts that faults of the platform ended, back to the one that made the newest checkpoint of its job.
+
+    That an admin shut a node down is no fault of it.
+    """
     made = Checkpoint.objects.filter(job=OuterRef("job")).order_by().values("job").annotate(newest=Max("token"))
     rows = JobAttempt.objects.filter(job__in=job_ids, outcome=Outcome.LOST)
+    rows = rows.filter(Q(failure__code=None) | ~Q(failure__code=FailureCode.NODE_STOPPED))
     return rows.alias(made=Coalesce(Subquery(made.values("newest")), 0)).filter(number__gte=F("made"))
 
 

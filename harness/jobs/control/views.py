@@ -33,7 +33,7 @@ from harness.pool.models import Device, Node, NodeState, PoolSetting, Quota, Res
 from harness.pool.networks import networks_everywhere
 from harness.pool.services import pool_setting_get
 from scheduler import types
-from scheduler.backoff import MOST_S
+from scheduler.backoff import KEPT_S, MOST_S
 from scheduler.job_view import SPAN_LEVEL, memory_by_node
 from scheduler.kinds import declared_name
 from scheduler.types import DeviceView, JobView, NodeView, Option, PoolView, Reserved, Running
@@ -78,11 +78,12 @@ def facts_read(*, with_delayed: bool = False) -> Facts:
     """Everything, in a fixed number of queries; `with_delayed`: for who only foresees, also jobs that are held back
     after a fault, and as free what a run that was told to end gives back in a moment.
 
-    Those of them with a promise are always planned with: nobody else gets meanwhile what they need to keep it.
+    Those of them with a promise, or that start in a moment, are always planned with: nobody else gets meanwhile what
+    they need.
     """
     now = timezone.now()
     setting = pool_setting_get()
-    everything, queued, busy = rows_read(Q() if with_delayed else _is_due(now) | Q(promised_at__isnull=False))
+    everything, queued, busy = rows_read(Q() if with_delayed else _is_planned(now))
     ending = ending_ids() if with_delayed else frozenset()
     holding = [one for one in everything if not one.leaves and one.job_id not in ending]
     held: dict[str, list[Held]] = defaultdict(list)
@@ -124,6 +125,10 @@ def _view_or_none(
 def _is_due(now: datetime) -> Q:
     """Not held back after a fault; a moment further off than any delay comes from a clock that was set back."""
     return Q(retry_at=None) | Q(retry_at__lte=now) | Q(retry_at__gt=now + timedelta(seconds=MOST_S))
+
+
+def _is_planned(now: datetime) -> Q:
+    return _is_due(now) | Q(promised_at__isnull=False) | Q(retry_at__lte=now + timedelta(seconds=KEPT_S))
 
 
 def _is_delayed(job: Job, now: datetime) -> bool:

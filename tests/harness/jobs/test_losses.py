@@ -9,14 +9,16 @@ from django.utils import timezone
 
 from harness.jobs.control.attempts import attempt_end
 from harness.jobs.control.effects import events_apply
+from harness.jobs.control.losses import losses_read
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Allocation, Checkpoint, DeviceUse, Job, JobAttempt
 from harness.pool.services import node_leave
-from tests.harness.jobs.helpers import event, place_now, run_now, tick_later
+from tests.harness.jobs.helpers import event, place_now, queue, run_now, tick_later
 from worker.events import FailureCode, Outcome
 
 pytestmark = pytest.mark.django_db
 LOST = {"code": FailureCode.NODE_LOST}
+STOPPED = {"code": FailureCode.NODE_STOPPED}
 
 
 @pytest.fixture(autouse=True)
@@ -120,6 +122,39 @@ def test_a_restart_after_a_fault_waits_a_little_and_longer_each_time(job, node_m
         assert tick_later() == 1
     assert waits[1] > 1.5 * waits[0] > 0
     assert Job.objects.get(pk=job.pk).retry_at is None
+
+
+def test_a_node_that_an_admin_shut_down_counts_for_nothing_and_nothing_waits(fourth: JobAttempt) -> None:
+    assert attempt_end(fourth, Outcome.LOST, dict(STOPPED))
+    job = Job.objects.get(pk=fourth.job_id)
+    assert (job.state, job.restarts, job.retry_at, job.failure) == ("queued", 3, None, None)
+    assert tick() == 1
+    fifth = JobAttempt.objects.get(job=job, number=5)
+    checkpoint_of(fifth, 2)
+    again = ended(fifth)
+    assert "3 of 3" in again.events.order_by("-pk")[0].message, "attempts 2, 3 and 5: the fourth is not one of them"
+
+
+def test_after_a_shutdown_a_job_may_start_where_it_was(job: Job, node_make) -> None:
+    node_make()
+    attempt = run_now(job)
+    Job.objects.update(restarts=1)
+    assert attempt_end(attempt, Outcome.LOST, dict(STOPPED))
+    assert losses_read([Job.objects.get(pk=job.pk)]) == {}
+    JobAttempt.objects.update(failure=dict(LOST))
+    assert losses_read([Job.objects.get(pk=job.pk)]) == {job.pk: {"node-1": 1}}
+
+
+def test_nobody_gets_the_devices_of_a_job_that_starts_again_in_a_moment(job: Job, job_make, node_make) -> None:
+    node_make(cpus=1)
+    attempt = run_now(job)
+    later = queue(job_make(name="later"))
+    ended(attempt)
+    assert tick() == 0
+    Job.objects.filter(pk=job.pk).update(retry_at=timezone.now() + timedelta(minutes=1))
+    assert tick() == 1, "nobody waits for as long as that"
+    later.refresh_from_db()
+    assert later.state == "placed"
 
 
 def test_devices_are_charged_until_the_run_ended_not_until_control_heard_of_it(job: Job, node_make) -> None:
