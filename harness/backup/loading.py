@@ -26,19 +26,20 @@ def load(rows: Path, manifest: dict[str, Any]) -> dict[str, int]:
     from django.db import DatabaseError, transaction
 
     from harness.backup.archive import BackupError
+    from harness.backup.earlier import tables_make
     from harness.backup.marking import mark, tables_drop
-    from harness.backup.rows import RowsError, migrations_applied, rows_load
+    from harness.backup.rows import RowsError, rows_load
 
     empty()
     try:
         mark()
-        call_command("migrate", interactive=False, verbosity=0)
-        if migrations_applied() != manifest.get("migrations"):
-            raise BackupError("the backup was made by sources with other tables; restore it with those, then update")
+        registry = tables_make(manifest["migrations"])
         with transaction.atomic(), rows.open("rb") as lines:
-            counts = rows_load(lines, _tell)
+            counts = rows_load(lines, _tell, registry=registry)
             if counts != manifest.get("rows"):
                 raise RowsError("the backup holds other rows than its manifest says")
+        call_command("migrate", interactive=False, verbosity=0)
+        with transaction.atomic():
             lost = attempts_lose()
             nodes_go()
             fences_raise(time.time())

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from packaging.version import InvalidVersion, Version
+
 from harness.backup.archive import MANIFEST, BackupError, archive_extract, archive_verify
 from harness.backup.process import LoadingError, loading_run
 from harness.backup.staging import Staging, staging
@@ -65,11 +67,14 @@ def backup_restore(path: Path, *, home: Path, store: Path, tell: Tell = nobody) 
 
 
 def _version_check(manifest: dict[str, Any]) -> None:
-    if manifest.get("version") != release():
-        raise BackupError(
-            f"the backup was made by version {manifest.get('version')}, this is {release()}; "
-            "install that version, restore with it, then update"
-        )
+    """An earlier one's is taken: its tables are made as they were, filled, and brought up to date."""
+    made_by = str(manifest.get("version"))
+    try:
+        newer = Version(made_by) > Version(release())
+    except InvalidVersion as error:
+        raise BackupError(f"the backup names no version that made it, but {made_by!r}") from error
+    if newer:
+        raise BackupError(f"the backup was made by version {made_by}, this is {release()}; update first")
 
 
 @dataclass(frozen=True)

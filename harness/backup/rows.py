@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, BinaryIO
 
 from django.apps import apps
+from django.apps.registry import Apps
 from django.core.management.color import no_style
 from django.db import connection, models, transaction
 from django.db.migrations.executor import MigrationExecutor
@@ -34,9 +35,9 @@ class RowsError(Exception):
     """The rows do not fit this database."""
 
 
-def tables() -> list[type[models.Model]]:
+def tables(registry: Apps = apps) -> list[type[models.Model]]:
     """Every table that is kept, those of many-to-many fields too."""
-    found = apps.get_models(include_auto_created=True)
+    found = registry.get_models(include_auto_created=True)
     return [model for model in found if model._meta.managed and not model._meta.proxy and _label(model) not in SKIPPED]
 
 
@@ -103,17 +104,20 @@ def _plain(value: Any) -> str:
     raise TypeError(f"no JSON for {type(value).__name__}")
 
 
-def rows_load(lines: Iterable[bytes], told: Rows = _unheard) -> dict[str, int]:
-    """Replace every row of an empty, migrated database, in one transaction. Raises `RowsError`."""
-    known = {_label(model): model for model in tables()}
+def rows_load(lines: Iterable[bytes], told: Rows = _unheard, *, registry: Apps = apps) -> dict[str, int]:
+    """Replace every row of an empty, migrated database, in one transaction. Raises `RowsError`.
+
+    `registry`: the models of the sources that wrote the rows, where these are others.
+    """
+    known = {_label(model): model for model in tables(registry)}
     counts: dict[str, int] = {}
     with transaction.atomic():
         _clear(known.values())
         for label, names, rows in _batches(lines):
             model = known.get(label)
-            if model is None or names != [field.attname for field in model._meta.concrete_fields]:
+            if model is None or sorted(names) != sorted(field.attname for field in model._meta.concrete_fields):
                 raise RowsError(f"this version has no such table: {label} with {', '.join(names)}")
-            _insert(model, rows)
+            _insert(model, names, rows)
             counts[label] = counts.get(label, 0) + len(rows)
             told(sum(counts.values()))
         connection.check_constraints()
@@ -148,10 +152,11 @@ def _batches(lines: Iterable[bytes]) -> Iterator[tuple[str, list[str], list[list
         yield label, names, rows
 
 
-def _insert(model: type[models.Model], rows: list[list[Any]]) -> None:
+def _insert(model: type[models.Model], names: list[str], rows: list[list[Any]]) -> None:
     if not rows:
         return
-    fields = model._meta.concrete_fields
+    by_name = {field.attname: field for field in model._meta.concrete_fields}
+    fields = [by_name[name] for name in names]
     quote = connection.ops.quote_name
     columns = ", ".join(quote(str(field.column)) for field in fields)
     marks = ", ".join(["%s"] * len(fields))

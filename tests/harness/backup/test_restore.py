@@ -106,13 +106,21 @@ def test_nothing_is_overwritten(home, backup):
     assert done.returncode == 2 and "is there already" in done.stderr
 
 
-def test_another_version_is_refused_in_words(backup, tmp_path, monkeypatch):
+def test_a_backup_of_a_newer_version_is_refused_in_words(backup, tmp_path, monkeypatch):
+    from harness.backup import restoring
+
+    monkeypatch.setattr(restoring, "release", lambda: "0.0.9")
+    with pytest.raises(restoring.BackupError, match=r"this is 0\.0\.9; update first"):
+        restoring.backup_restore(backup, home=tmp_path / "new", store=tmp_path / "new/store")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_backup_of_an_earlier_version_is_taken(home, backup, tmp_path, monkeypatch):
     from harness.backup import restoring
 
     monkeypatch.setattr(restoring, "release", lambda: "99.0")
-    with pytest.raises(restoring.BackupError, match=r"this is 99\.0; install that version"):
-        restoring.backup_restore(backup, home=tmp_path / "new", store=tmp_path / "new/store")
-    assert not (tmp_path / "new").exists()
+    restoring.backup_restore(backup, home=tmp_path / "new", store=tmp_path / "new/store")
+    assert users(tmp_path / "new") == users(home)
 
 
 def test_where_nothing_is_installed_there_is_nothing_to_back_up(tmp_path):
