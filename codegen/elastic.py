@@ -29,9 +29,10 @@ def resolve_elastic(spec: TaskSpec, body: dict[str, Any], notes: Notes) -> None:
 def _problems(least: int, body: dict[str, Any]) -> list[str]:
     mode, count, device = body["mode"], body["resources"]["count"], body["resources"]["device"]
     found = []
-    if mode != "sync":
-        why = "with one rank, none is left to continue; raise resources.count" if count == 1 else "choose mode sync"
-        found.append(f"only mode sync continues without a lost rank, not {mode}: {why}, or use auto")
+    if count == 1:
+        found.append("with one rank, none is left to continue; raise resources.count, or use auto")
+    elif mode != "sync":
+        found.append(f"only mode sync continues without a lost rank, not {mode}: choose mode sync, or use auto")
     elif least >= count:
         found.append(f"then none of the {count} ranks could be lost; use at most {count - 1}, or auto")
     if device != "cpu":

@@ -65,3 +65,5 @@ def without_effect(spec: TaskSpec, mode: str) -> Iterator[tuple[str, str]]:
         yield "training.compression", f"messages are not rounded in mode {mode}; choose mode sync, or use auto"
     if mode not in ("single", "sync") and training.batch_norm == "synced":
         yield "training.batch_norm", f"ranks share no statistics in mode {mode}; choose mode sync, or use auto"
+    if mode not in ("single", "sync") and spec.resources.split == "measured":
+        yield "resources.split", f"shares of rows follow no measurements in mode {mode}; choose mode sync, or use auto"

@@ -42,7 +42,8 @@ def resolve_pipeline(spec: TaskSpec, mode: str, count: int, batch_size: int, not
         notes.problem("pipeline.stages", f"{count} devices make one pipeline of {count} stages; use auto or {count}")
     elif mode == PIPELINES and (count % stages or count == stages):
         fewest = f"mode {mode} takes {FEWEST_PIPELINES * stages} devices or more, a multiple of {stages}"
-        notes.problem("pipeline.stages", f"{count} devices do not make several pipelines of {stages} stages; {fewest}")
+        field = "resources.count" if wish.stages == "auto" else "pipeline.stages"
+        notes.problem(field, f"{count} devices do not make several pipelines of {stages} stages; {fewest}")
     if wish.micro_batches != "auto" and wish.micro_batches > batch_size:
         notes.problem("pipeline.micro_batches", f"a batch of {batch_size} rows makes at most {batch_size}")
     for name in ("micro_batches", "schedule", "recompute"):

@@ -109,7 +109,8 @@ def _why(job: JobView, allotments: Mapping[str, Option], moves: Collection[str])
         return "It makes room for jobs that are planned before it."
     if same(option, held):
         return ""
-    words = device_words(option.count, option.kind)
+    others = (option.count, option.kind, option.mode) == (held.count, held.kind, held.mode)
+    words = "as many other devices" if others else device_words(option.count, option.kind)
     if option.rate_per_s < held.rate_per_s:
         return f"It continues with {words}: enough for what it has to keep, by less energy or to make room for others."
     return f"It continues with {words}: they are free and make it faster, or its deadline needs them."

@@ -49,6 +49,7 @@ def test_steps_between_copies_mean_nothing_alone():
     [
         ("mode: async\nresources: {count: 2, device: cpu, least: 1}", "choose mode sync"),
         ("resources: {count: 1, device: cpu, least: 1}", "raise resources.count"),
+        ("mode: sync\nresources: {count: 1, device: cpu, least: 1}", "raise resources.count"),
         ("mode: sync\nresources: {count: 2, device: cpu, least: 2}", "use at most 1"),
     ],
 )

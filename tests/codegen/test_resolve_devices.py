@@ -40,6 +40,10 @@ def test_a_named_mode_for_several_devices_takes_several(mode):
             for mode in ("replicated", "async", "pipeline")
         ),
         ("mode: pipeline\ntraining: {accumulate: 2, compression: bf16}", "training.accumulate"),
+        *(
+            (f"mode: {mode}\nresources: {{split: measured}}", "resources.split")
+            for mode in ("replicated", "async", "pipeline")
+        ),
     ],
 )
 def test_a_wish_that_the_mode_would_quietly_drop_is_refused_by_field(wish, field):
@@ -55,6 +59,8 @@ def test_a_wish_that_the_mode_would_quietly_drop_is_refused_by_field(wish, field
         "mode: sync\nresources: {least: 1}\ntraining: {batch_norm: synced}",
         "resources: {count: 1}\ntraining: {batch_norm: synced}",
         "mode: async\ntraining: {batch_norm: own}",
+        "mode: async\nresources: {split: by_speed}",
+        "mode: sync\nresources: {split: measured}",
         "resources: {count: 1}\ntraining: {compression: fp16}",
         "mode: pipeline\ntraining: {accumulate: 1, compression: none}\npipeline: {micro_batches: 4}",
     ],

@@ -21,7 +21,7 @@ from harness.client.cli.node_unit import node_unit, service_words
 from harness.client.cli.output import JsonFlag, console, json_print, notes, size, table_print
 from harness.client.client import Json
 from harness.client.config import environment_text, private_write
-from harness.client.errors import BadInput, ClientError
+from harness.client.errors import BadInput, ClientError, Unreachable
 from harness.client.transport import Transport
 
 app = typer.Typer(help="This machine as a node of the pool.", no_args_is_help=True)
@@ -109,11 +109,13 @@ def node_join(
     url: Annotated[str, typer.Argument(help="Address of the portal.")],
     token: Annotated[str, typer.Argument(help="Join token: an admin gets it with dlh pool add NODE.")],
     home: HomeOption = None,
-    address: Annotated[str, typer.Option("--address", help="Where other nodes reach this one.")] = "",
+    address: Annotated[str, typer.Option("--address", envvar=ADDRESS, help="Where other nodes reach this one.")] = "",
     cache: Annotated[
         Path | None, typer.Option("--cache", help="Folder of its own, for a machine that does not mount the store.")
     ] = None,
-    cache_gib: Annotated[float, typer.Option("--cache-gib", min=0.1, help="How much the cache may hold, GiB.")] = 50.0,
+    cache_gib: Annotated[
+        float, typer.Option("--cache-gib", envvar=CACHE_GIB, min=0.1, help="How much the cache may hold, GiB.")
+    ] = 50.0,
     start: Annotated[bool, typer.Option("--start/--no-start", help="Start the agent at once.")] = True,
     as_json: JsonFlag = False,
 ) -> None:
@@ -134,6 +136,8 @@ def node_join(
     else:
         node |= {"cache": str(cache.expanduser().resolve()), "cache_gib": cache_gib}
     node = {**node, "url": url.rstrip("/"), "address": address, "cores": os.environ.get(CORES, "")}
+    for name in (ADDRESS, CACHE_GIB):
+        os.environ.pop(name, None)  # an option of this command goes before its variable, and the node has either now
     private_write(node_file(folder), json.dumps(node, indent=1) + "\n")
     report = doctor_run(folder, node)
     if as_json:
@@ -151,6 +155,9 @@ def _joined(url: str, token: str, facts: Json) -> Json:
     try:
         answer: Json = transport.json("POST", "/pool/join", json=body)
         return answer
+    except Unreachable as error:
+        hint = "Is it running, and can this machine reach it? Check the address that you gave to dlh node join."
+        raise Unreachable(str(error), hint=hint) from error
     finally:
         transport.close()
 

@@ -104,20 +104,25 @@ export function mount(root) {
     }, 400);
   };
 
-  const events = stream(`job:${root.dataset.job}`);
-  events.on("progress", ({ data }) => {
-    const share = data.steps_total ? data.step / data.steps_total : 0;
+  const stand = (data) => {
+    const share = data.step / data.steps_total;
     write("share", percent(share));
     entitle(percent(share));
     write("epoch", number(data.epoch, 3));
     write("step", number(data.step));
     write("steps", number(data.steps_total));
     const stepping = live("stepping");
-    if (stepping) stepping.hidden = !data.steps_total;
-    write("rate", number(data.samples_per_s, 3));
-    if (data.phase) write("phase", data.phase.replaceAll("_", " "));
+    if (stepping) stepping.hidden = false;
     const bar = live("bar");
     if (bar) bar.value = share;
+  };
+
+  const events = stream(`job:${root.dataset.job}`);
+  events.on("progress", ({ data }) => {
+    // A run that loads its data and its checkpoint does not know yet where it stands: what is shown still holds.
+    if (data.steps_total) stand(data);
+    write("rate", number(data.samples_per_s, 3));
+    if (data.phase) write("phase", data.phase.replaceAll("_", " "));
   });
   events.on("*", (event) => {
     if (STATE_EVENTS.has(event.kind) || event.kind === "checkpoint" || event.kind === "note") refreshSoon();

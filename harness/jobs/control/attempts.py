@@ -102,7 +102,7 @@ def _job_move_on(
 def _back_in_queue(job: Job) -> None:
     """A job that the scheduler paused waits again at its old place; one that a person paused stays so."""
     if Job.objects.filter(pk=job.pk, preempted=True).exists():
-        text = "It gave up its devices for others and waits again, at its old place"
+        text = "It waits again, at its old place"
         job_move(job.pk, JobState.PAUSED, JobState.QUEUED, message=text, preempted=False)
 
 

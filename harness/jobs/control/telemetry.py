@@ -128,12 +128,18 @@ def has_moved(events: Iterable[Event]) -> bool:
 
 
 def progress_of(attempt: JobAttempt, events: Sequence[Event]) -> dict[str, Any]:
-    """Fields of the job by the newest PROGRESS."""
+    """Fields of the job by the newest PROGRESS.
+
+    Before a run has its data and its checkpoint it does not know where it stands: what is known of the job still holds.
+    """
     data, is_over = events[-1].data, bool(attempt.ended_at or attempt.released_at)
-    return {
+    stands = {
         "step": count_of(data.get("step")),
         "steps_total": count_of(data.get("steps_total")),
         "epoch": number_of(data.get("epoch")) or 0.0,
+    }
+    return {
+        **(stands if stands["step"] or stands["steps_total"] else {}),
         "epochs": count_of(data.get("epochs")),
         # What is heard after the end of its ranks says nothing of now.
         "samples_per_s": None if is_over else number_of(data.get("samples_per_s")),

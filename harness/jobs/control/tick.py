@@ -28,7 +28,6 @@ from harness.jobs.control.views import Facts, facts_read
 from harness.jobs.control.widths import Answer, width_change
 from harness.jobs.failures import failure_of
 from harness.jobs.models import Allocation, Job, JobAttempt
-from harness.jobs.options import option_words
 from harness.jobs.services import stop_send
 from harness.jobs.states import job_move, job_note
 from harness.pool.models import Device, NodeState, PoolSetting
@@ -140,7 +139,7 @@ def _change(facts: Facts, decision: Decision, change: Change) -> None:
     if change.kind == ChangeKind.RESIZE and _within(facts, decision, change) is not Answer.IMPOSSIBLE:
         return
     if change.kind == ChangeKind.RESIZE and change.option is not None:
-        text = f"The scheduler pauses it to continue with {option_words(change.option)}. {change.reason}"
+        text = f"The scheduler pauses it to change its devices. {change.reason}"
     else:
         text = f"The scheduler pauses it; it keeps its place. {change.reason}"
     if change.room_for:

@@ -106,6 +106,45 @@ def test_how_many_cores_it_offers_is_kept_from_joining_on_unless_it_is_set_again
     assert node.environment(home, node.node_read(home))["DLH_NODE_CORES"] == "2"
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "option", "field", "kept"),
+    [
+        ("DLH_NODE_ADDRESS", "127.0.0.2", (), "address", "127.0.0.2"),
+        ("DLH_NODE_ADDRESS", "127.0.0.2", ("--address", "127.0.0.3"), "address", "127.0.0.3"),
+        ("DLH_CACHE_GIB", "3", (), "cache_gib", 3.0),
+        ("DLH_CACHE_GIB", "3", ("--cache-gib", "1.5"), "cache_gib", 1.5),
+    ],
+)
+def test_address_and_cache_size_are_kept_from_joining_on_and_an_option_goes_before_its_variable(
+    dlh: Dlh, portal: SimpleNamespace, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    variable: str, value: str, option: tuple[str, ...], field: str, kept: object,
+) -> None:  # fmt: skip
+    from harness.client.cli import node
+
+    home = tmp_path / "node"
+    monkeypatch.setenv(variable, value)
+    wish = ("--home", home, "--cache", tmp_path / "cache", *option, "--no-start", "--json")
+    joined = dlh("node", "join", portal.url, token, *wish)
+    assert joined.code == 0, joined.err
+    assert node.node_read(home)[field] == kept
+    if field == "address":
+        (found,) = (line["text"] for line in joined.json["findings"] if line["name"] == "address")
+        assert found.startswith(f"{kept} on ")
+    monkeypatch.delenv(variable, raising=False)
+    assert node.environment(home, node.node_read(home))[variable] == str(kept)
+
+
+def test_a_portal_that_does_not_answer_at_the_join_is_looked_for_at_the_address_that_was_given(
+    dlh: Dlh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.client import transport
+
+    monkeypatch.setattr(transport, "_RETRY_WAITS_S", ())
+    refused = dlh("node", "join", "http://127.0.0.1:1", "dlhj_x", "--home", tmp_path / "node", "--no-start")
+    assert refused.code == 4 and "http://127.0.0.1:1 does not answer" in refused.err
+    assert "dlh login" not in refused.err and "Check the address" in refused.err
+
+
 @pytest.mark.parametrize(("name", "field"), [("DLH_NODE_ADDRESS", "address"), ("DLH_CACHE_GIB", "cache_gib")])
 def test_what_was_wrong_at_the_join_is_put_right_by_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, field: str

@@ -60,6 +60,8 @@ def test_a_job_of_higher_priority_pauses_a_lesser_one_which_keeps_its_place_and_
     assert policy == "fifo" or "a job of higher priority." in told
     left_paused(lesser, attempt)
     assert (lesser.state, lesser.preempted, lesser.queued_at) == ("queued", False, queued_at)
+    again = JobEvent.objects.filter(job=lesser, old_state="paused", new_state="queued").get().message
+    assert again == "It waits again, at its old place", "why it left is told where it was asked to"
     tick()
     urgent.refresh_from_db()
     lesser.refresh_from_db()

@@ -12,6 +12,7 @@ from harness.jobs.control.effects import events_apply
 from harness.jobs.control.ingest import ingest
 from harness.jobs.control.telemetry import telemetry_apply
 from harness.jobs.models import Job, JobAttempt, JobEvent, MetricPoint, ResourceSample
+from harness.jobs.options import work_left
 from tests.harness.jobs.helpers import event, run_now
 from worker.events import CONTROL_STREAM
 
@@ -39,6 +40,20 @@ def words_of(job):
         event(job, "sample", 1, ranks=[{"rank": 0}], node="node-1"),
     ]
     return [*told, told[1], event(job, "progress", 9, rank=0, token=7, step=49)]
+
+
+def test_a_run_that_goes_on_keeps_its_place_while_it_loads_its_data_and_checkpoint(three):
+    job = three[0]
+    told = event(job, "progress", 1, rank=0, step=45, steps_total=50, epoch=1.8, epochs=2, phase="training")
+    events_apply(job.pk, [told])
+    loads = event(job, "progress", 2, rank=0, step=0, steps_total=None, epoch=0, epochs=2, phase="starting")
+    events_apply(job.pk, [loads])
+    job.refresh_from_db()
+    assert (job.step, job.steps_total, job.epoch, job.phase) == (45, 50, 1.8, "starting")
+    assert work_left(job) == pytest.approx(0.1)
+    events_apply(job.pk, [event(job, "progress", 3, rank=0, step=40, steps_total=50, epoch=1.6, epochs=2)])
+    job.refresh_from_db()
+    assert (job.step, job.epoch) == (40, 1.6)
 
 
 def rows_of(job):

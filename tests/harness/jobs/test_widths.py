@@ -276,7 +276,10 @@ def test_a_run_grows_onto_another_node_by_a_pause_and_a_restart(node_make, job_m
     ticks()
     job.refresh_from_db()
     assert (job.state, job.preempted, asked(tasks_sent)) == ("pausing", True, [])
-    assert "to continue with 2 CPU cores" in JobEvent.objects.filter(job=job, new_state="pausing").get().message
+    assert JobEvent.objects.filter(job=job, new_state="pausing").get().message == (
+        "The scheduler pauses it to change its devices. It continues with 2 CPU cores: they are free and make it "
+        "faster, or its deadline needs them."
+    )
     events_apply(job.pk, [event(job, "exited", 9, outcome="paused", failure=None)])
     assert ticks() == 1
     attempt = JobAttempt.objects.get(job=job, number=2)

@@ -42,6 +42,14 @@ def test_a_run_grows_only_where_the_change_costs_less_than_it_gains():
     assert counts(planned([replace(job, running=held, work_left=0.01)], policy)) == {"a": 1}
 
 
+def test_a_run_that_moves_to_as_many_faster_devices_is_told_that_they_are_others():
+    slow, fast = (replace(options(run_s, (2,))[0], model_name=name) for name, run_s in (("T4", 9e4), ("A100", 1e4)))
+    runs = on_devices(replace(view("runs", deadline_s=2e4), options=(slow, fast)), 0, 1)
+    plan = planned([runs], RESTARTS, pool="1x2:T4,1x2:A100")
+    assert plan.allotments["runs"].model_name == "A100"
+    assert plan.reasons["runs"].startswith("It continues with as many other devices: they are free")
+
+
 def on_devices(job, *numbers):
     """The job as it runs on these devices of the first node, for long."""
     devices = tuple(f"p0n00000d{number}" for number in numbers)

@@ -211,4 +211,4 @@ def test_a_model_of_fewer_pieces_than_stages_is_refused_with_what_to_ask_for(tmp
     assert errors
     for error in errors:
         assert error["message"].endswith(": The model has 2 pieces to cut between, too few for 3 stages.")
-        assert "at most 2 stages" in error["hint"]
+        assert error["hint"] == "Ask for at most 2 devices (resources.count), or use mode sync."

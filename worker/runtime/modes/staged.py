@@ -111,8 +111,15 @@ class Staged:
             message = (
                 f"The model has {counted(len(chain.pieces), 'piece')} to cut between, too few for {self.stages} stages."
             )
-            hint = f"Ask for at most {len(chain.pieces)} stages (pipeline.stages), or use mode sync."
-            raise ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint)
+            raise ProgramFailure(FailureCode.PROGRAM_ERROR, message, self._fewer(len(chain.pieces)))
+
+    def _fewer(self, most: int) -> str:
+        """What to ask for where the model makes at most so many stages: a pipeline alone has one for each device."""
+        if most == 1:
+            return "A pipeline needs two: use mode sync."
+        if self.replicas == 1:
+            return f"Ask for at most {most} devices (resources.count), or use mode sync."
+        return f"Ask for at most {most} stages (pipeline.stages), or use mode sync."
 
     def _tell(self, chain: Chain) -> None:
         plan = self.plan
