@@ -39,7 +39,7 @@ def guess_target(columns: Sequence[ColumnProfile], before: str | None = None) ->
     the former cannot be."""
     fit = [column for column in columns if column.type not in UNFIT and column.unique > 1]
     found, why = _guess(columns, fit)
-    if before == found or before not in (column.name for column in columns):
+    if before == found or all(column.name != before for column in columns):
         return found, why
     if any(column.name == before for column in fit):
         return before, "guessed before types of columns were changed"
