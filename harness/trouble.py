@@ -14,6 +14,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from harness.database import is_away
 from harness.errors import HarnessError, Invalid, NoSpace, Unavailable
+from harness.store_disk import store_free_bytes
 
 _log = logging.getLogger(__name__)
 _FULL_CODES = {errno.ENOSPC, errno.EDQUOT}
@@ -86,10 +87,13 @@ def _is_full_disk(error: BaseException) -> bool:
 
 
 def _free_bytes() -> int:
+    """On the fuller of the disks; of a store's that does not answer nobody knows it."""
     try:
-        return min(shutil.disk_usage(settings.HOME).free, settings.STORE.free_bytes())
+        at_home = shutil.disk_usage(settings.HOME).free
     except OSError:
         return 0
+    at_store = store_free_bytes(settings.STORE)
+    return at_home if at_store is None else min(at_home, at_store)
 
 
 class TroubleMiddleware:

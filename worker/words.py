@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
+_KWH_J = 3.6e6
 
 
 def number_words(value: float, digits: int = 4) -> str:
@@ -45,6 +46,13 @@ def size_words(size_bytes: float) -> str:
     while _tenths(amount) >= 1024 and unit + 1 < len(_SIZES):  # what is rounded up to 1024 is one of the next unit
         amount, unit = amount / 1024, unit + 1
     return f"{_tenths(amount):g} {_SIZES[unit]}"
+
+
+def energy_unit(energy_j: float) -> tuple[float, str]:
+    """(how many J it is, its name) of the unit in which an energy is told: J, Wh or kWh."""
+    if energy_j < 1000:
+        return 1.0, "J"
+    return (3600.0, "Wh") if energy_j < _KWH_J else (_KWH_J, "kWh")
 
 
 def duration_words(seconds: float, *, up: bool = False) -> str:

@@ -30,16 +30,20 @@ _A_KIND = {
     ColumnType.TEXT: "free text",
     ColumnType.DATE: "a date",
 }
-_UNFIT = tuple(_A_KIND)
+UNFIT = tuple(_A_KIND)
+"""Types of columns that cannot be predicted."""
 
 
 def guess_target(columns: Sequence[ColumnProfile], before: str | None = None) -> tuple[str | None, str]:
-    """(column, reason): the one that was guessed `before`, while it can be predicted; else as `_guess` has it."""
-    fit = [column for column in columns if column.type not in _UNFIT and column.unique > 1]
+    """(column, reason): the one that was guessed `before`, while it can be predicted; else as `_guess` has it, and that
+    the former cannot be."""
+    fit = [column for column in columns if column.type not in UNFIT and column.unique > 1]
     found, why = _guess(columns, fit)
-    if before != found and any(column.name == before for column in fit):
+    if before == found or all(column.name != before for column in columns):
+        return found, why
+    if any(column.name == before for column in fit):
         return before, "guessed before types of columns were changed"
-    return found, why
+    return found, f"{why}; '{before}', which was guessed before types were changed, cannot be predicted as it is"
 
 
 def _guess(columns: Sequence[ColumnProfile], fit: Sequence[ColumnProfile]) -> tuple[str | None, str]:
@@ -68,7 +72,7 @@ def passed_over(columns: Sequence[ColumnProfile], target: str | None) -> list[Fi
     for column in columns:
         named = column.name.lower().replace(" ", "_") in _SURE_NAMES
         ticked = column is columns[-1] and column.unique == 1 and column.missing > 0
-        if column.name != target and (ticked or (named and (column.type in _UNFIT or column.unique < 2))):
+        if column.name != target and (ticked or (named and (column.type in UNFIT or column.unique < 2))):
             what, meaning = _unfit_words(column)
             instead = f"'{target}' was taken instead" if target else "no other column can be predicted"
             return [

@@ -71,16 +71,8 @@ def load(spec, folder: Path) -> Dataset:
     #: endif
     values = targets  # of numbers: as they are, to compare predictions with
     if regression:
-        known = targets[parts["train"]]
-        preprocess |= {"target_mean": float(known.mean()), "target_std": float(known.std()) or 1.0}
-        targets = ((targets - preprocess["target_mean"]) / preprocess["target_std"]).astype(np.float32)
-    shape = {
-        "features": [column["feature"] for column in preprocess["numeric"]],
-        "categorical": [column["column"] for column in preprocess["categorical"]],
-        "cardinalities": [len(column["values"]) + 1 + column["missing"] for column in preprocess["categorical"]],
-        "classes": classes,
-        "outputs": 1 if regression else len(classes),
-    }
+        targets = standardised(preprocess, targets, targets[parts["train"]])
+    shape = shape_of(preprocess) | {"classes": classes, "outputs": 1 if regression else len(classes)}
     preprocess |= {"classes": classes, "shape": shape}
 
     order = np.concatenate([parts["train"], parts["val"], parts["test"]])
@@ -105,18 +97,11 @@ def load(spec, folder: Path) -> Dataset:
     examples, parts, about, said = history.read(spec, table)
     preprocess = fit(spec.shape, examples.inputs.take(parts["train"])) | {"forecast": about}
     targets = examples.values - examples.base  # what is learned
-    known = targets[parts["train"]]
-    preprocess |= {"target_mean": float(known.mean()), "target_std": float(known.std()) or 1.0}
-    shape = {
-        "features": [column["feature"] for column in preprocess["numeric"]],
-        "categorical": [column["column"] for column in preprocess["categorical"]],
-        "cardinalities": [len(column["values"]) + 1 + column["missing"] for column in preprocess["categorical"]],
-        "outputs": 1,
-    }
+    targets = standardised(preprocess, targets, targets[parts["train"]])
+    shape = shape_of(preprocess) | {"outputs": 1}
     preprocess["shape"] = shape
 
     numeric, categorical = transform(preprocess, examples.inputs)
-    targets = ((targets - preprocess["target_mean"]) / preprocess["target_std"]).astype(np.float32)
     tensors = [torch.from_numpy(each) for each in (targets, examples.rows, examples.values, examples.base)]
     train, val, test = (
         Part((numeric[places], categorical[places]), *(tensor[places] for tensor in tensors))
@@ -125,6 +110,21 @@ def load(spec, folder: Path) -> Dataset:
     known, moments = ({part: of.take(parts[part]) for part in parts} for of in (examples.inputs, examples.moments))
     return Dataset(train, val, test, [], preprocess, shape, split=said, known=known, moments=moments)
     #: endif
+
+
+def standardised(preprocess: dict, targets: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Targets less the mean of the `known` ones, over their deviation; both are noted, to read predictions by."""
+    preprocess |= {"target_mean": float(known.mean()), "target_std": float(known.std()) or 1.0}
+    return ((targets - preprocess["target_mean"]) / preprocess["target_std"]).astype(np.float32)
+
+
+def shape_of(preprocess: dict) -> dict:
+    """Which inputs a row has."""
+    return {
+        "features": [column["feature"] for column in preprocess["numeric"]],
+        "categorical": [column["column"] for column in preprocess["categorical"]],
+        "cardinalities": [len(column["values"]) + 1 + column["missing"] for column in preprocess["categorical"]],
+    }
 
 
 #: if not forecast

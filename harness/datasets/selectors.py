@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Q, QuerySet
 
+from codegen.profile.target_guess import UNFIT
 from codegen.profile.types import IMAGES_FILE, TABLE_FILE, THUMBNAILS_FOLDER, DataKind, DatasetProfile
 from harness.accounts.access import require, visible_projects
 from harness.accounts.models import Project, Role, User
@@ -55,6 +56,15 @@ def datasets_same(dataset: Dataset) -> QuerySet[Dataset]:
     """Earlier datasets of its project, so seen by whoever sees it, of the same bytes that are read alike."""
     rows = Dataset.objects.filter(project_id=dataset.project_id, sha256=dataset.sha256, deleted_at=None)
     return rows.filter(created_at__lt=dataset.created_at).order_by("created_at", "pk")
+
+
+def target_notes(dataset: Dataset) -> list[str]:
+    """What the types that a person set mean for the target that was guessed: told before the data is read anew."""
+    guess = dataset.options.get("target_guess")
+    kind = dataset.options.get("column_types", {}).get(guess)
+    if kind not in UNFIT:
+        return []
+    return [f"{guess} was guessed as the target and cannot be it as {kind}: set `target`, or another is guessed."]
 
 
 def dataset_kept_check(dataset: Dataset) -> None:

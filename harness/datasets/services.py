@@ -196,13 +196,12 @@ def dataset_update(
     name: str | None = None,
     column_types: dict[str, str] | None = None,
     target: str | None = None,
-    target_guess: str | None = None,
     options: dict[str, Any] | None = None,
 ) -> Dataset:
     """Rename, or read anew with other column types, target, delimiter or encoding.
 
     `column_types` adds to the overrides there are; an empty type takes one back. `target=""` takes the target back. A
-    guess that was seen (`target_guess`) is kept only beside types that a person set, and no target.
+    target that was guessed stays as a guess beside types that a person set.
     What is refused changes nothing. Raises `NotFound`, `Forbidden`, `Invalid`, `Conflict` (also where the dataset was
     deleted or changed while its source was hashed).
     """
@@ -210,7 +209,7 @@ def dataset_update(
     if dataset.deleted_at:
         raise Conflict("This dataset is in the trash.", hint="Restore it first.")
     renamed = {} if name is None else {"name": _name_check(name)}
-    plain = _options_wanted(dataset, column_types, target, target_guess, options)
+    plain = _options_wanted(dataset, column_types, target, options)
     if plain != dataset.options or dataset.state == DatasetState.FAILED:
         _read_anew(dataset, plain, renamed)
     elif renamed:
@@ -222,12 +221,13 @@ def _options_wanted(
     dataset: Dataset,
     column_types: dict[str, str] | None,
     target: str | None,
-    target_guess: str | None,
     options: dict[str, Any] | None,
 ) -> dict[str, Any]:
     """Options of the dataset after a change, as plain values. Raises `Invalid`."""
     kept = dict(dataset.options)
-    guess = kept.pop("target_guess", None)
+    kept_guess = kept.pop("target_guess", None)
+    shown = None if kept.get("target") else (dataset.profile or {}).get("target")
+    guess = shown or kept_guess
     wanted = {**kept, **(options or {})}
     if column_types is not None:
         types = {**wanted.get("column_types", {}), **column_types}
@@ -239,8 +239,8 @@ def _options_wanted(
     if target is not None:
         wanted["target"] = target
     if wanted.get("target") or target == "" or not wanted.get("column_types"):
-        target_guess = guess = None
-    return options_plain(replace(options_check(wanted), target_guess=target_guess or guess))
+        guess = None
+    return options_plain(replace(options_check(wanted), target_guess=guess))
 
 
 def _read_anew(dataset: Dataset, options: dict[str, Any], renamed: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ Reads only.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -42,6 +42,7 @@ from harness.estimates.own_pace import own_notes
 from harness.estimates.promising import with_promises
 from harness.estimates.rate_wishes import untested_steps
 from harness.jobs.options import work_left
+from harness.pool.models import Reservation
 from scheduler.estimation.alone import tells_of
 from scheduler.estimation.estimate import estimate_all
 from scheduler.estimation.foreseen import rows_foreseen
@@ -116,10 +117,7 @@ def offer_compute(
     Of its job what is left is priced, and what it holds itself does not stand in its way.
     """
     project, job, wish, deadline_at = row.project, row.job, Wish(**row.wish), row.deadline_at
-    groups = groups_read(project, memory_bytes=row.memory_bytes)
-    kept = [] if groups else kept_of_all(project)
-    if kept:
-        groups = groups_read(project, memory_bytes=row.memory_bytes, with_reserved=True)
+    groups, kept = _groups_kept(row)
     read = ModelsRead()
     ways, estimates, staged = _priced(workload, groups, wish, probes, only, read)
     ways = with_tests(untested_steps(job) if job else row.untested_steps, ways, estimates, deadline_at)
@@ -146,24 +144,41 @@ def offer_compute(
     offer = replace(offer, left=left, text=UNCUT if is_uncut else offer.text)
     offer = explained(offer, kept, project=project, only=only)
     notes = [ONLY] if only is not None else []
-    notes += [bound_words(wish), *_model_notes(row)]
-    notes += [LEFT.format(percent_words(left, 0))] if left < 1.0 else []
-    notes += [CUT, *staged_notes(workload, job.spec if job else {})] if staged else []
-    notes += [why_staged(offer.chosen, offer.lines, wish)] if offer.chosen and not staged else []
+    notes += _asked_notes(row, workload, offer, is_staged=staged)
     notes += own_notes(probes or {}) + alone_notes(estimates, workload, probes or {})
     notes += basis_notes(estimates, workload, probes or {}, read)
-    unasked = [way for way in ways if way.promised is None]
-    if unasked:
-        within = [way.allocation for way in unasked if way.within_quota]
-        notes += [GUESSED] if openings().guessed else []
-        notes += quota_notes([way for way in within if wish.allows(way)], openings(), now_s)
-    notes += (
-        declared_notes(groups)
-        + link_notes(ways, links_read(ways), workload)
-        + reserved_notes(project, all_of_them=bool(kept))
-    )
+    notes += _start_notes(ways, wish, openings, now_s) + declared_notes(groups)
+    notes += link_notes(ways, links_read(ways), workload) + reserved_notes(project, all_of_them=bool(kept))
     notes = [note for note in notes if note]
     return offer, notes + looks_notes(probes or {}) + tests_told(offer) + bringing_notes(offer.lines)
+
+
+def _groups_kept(row: OfferRow) -> tuple[tuple[DeviceGroup, ...], list[Reservation]]:
+    """(devices that the project may get, what keeps it off all of them); where something does, with reserved ones."""
+    groups = groups_read(row.project, memory_bytes=row.memory_bytes)
+    kept = [] if groups else kept_of_all(row.project)
+    if kept:
+        groups = groups_read(row.project, memory_bytes=row.memory_bytes, with_reserved=True)
+    return groups, kept
+
+
+def _asked_notes(row: OfferRow, workload: Workload, offer: Offer, *, is_staged: bool) -> list[str]:
+    """What is priced: the wish, the model, what is left of a run, and why stages are, or are not, among the ways."""
+    notes = [bound_words(offer.wish), *_model_notes(row)]
+    notes += [LEFT.format(percent_words(offer.left, 0))] if offer.left < 1.0 else []
+    if is_staged:
+        return [*notes, CUT, *staged_notes(workload, row.job.spec if row.job else {})]
+    return [*notes, why_staged(offer.chosen, offer.lines, offer.wish)] if offer.chosen else notes
+
+
+def _start_notes(ways: Iterable[Candidate], wish: Wish, openings: Callable[[], Openings], now_s: float) -> list[str]:
+    """What the starts rest on that the scheduler does not tell itself."""
+    unasked = [way for way in ways if way.promised is None]
+    if not unasked:
+        return []
+    within = [way.allocation for way in unasked if way.within_quota]
+    guessed = [GUESSED] if openings().guessed else []
+    return guessed + quota_notes([way for way in within if wish.allows(way)], openings(), now_s)
 
 
 def _model_notes(row: OfferRow) -> list[str]:

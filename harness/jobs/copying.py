@@ -17,6 +17,7 @@ from harness.errors import Invalid
 from harness.jobs import programs
 from harness.jobs.models import Job
 from harness.jobs.options import wanted_deadline
+from harness.jobs.spec_edits import spec_fields_edited
 from harness.moments import moment_words
 from harness.plain import value_at
 
@@ -32,25 +33,30 @@ class JobSource:
     """Text of their model.py; None where the model is to be generated."""
     files: dict[str, str]
     """Texts in place of generated ones, by name."""
+    changed: tuple[str, ...] = ()
+    """Dotted names of fields that are to be otherwise than in the job it is a copy of, whatever its spec.yaml says."""
 
 
 def job_copy(job: Job, changes: Mapping[str, Any] | None = None) -> JobSource:
     """Its spec, without a deadline that has passed and with the `changes`, value by dotted name; and what of its
-    program is the person's own. spec.yaml follows a spec that is changed. Raises `Invalid`."""
+    program is the person's own. Raises `Invalid`."""
     spec: dict[str, Any] = spec_kept(job, job.spec)
     if _deadline_passed(job):
         spec = {**spec, "budget": {**spec["budget"], "deadline": "auto"}}
     paths = settings.STORE.job(job.pk)
     generated, written = programs.files_read(paths.generated), programs.files_read(paths.program)
+    whole = _changes_whole(job, spec, changes or {})
     return JobSource(
-        spec=spec_with(spec, {**({} if job.program_own else _knobs_open(spec, changes or {})), **(changes or {})}),
+        spec=spec_with(spec, whole),
         own_model=written.get("model.py") if job.program_own else None,
-        files={
-            name: text
-            for name, text in written.items()
-            if text != generated.get(name) and not (changes and name == "spec.yaml")
-        },
+        files={name: text for name, text in written.items() if text != generated.get(name)},
+        changed=tuple(whole),
     )
+
+
+def _changes_whole(job: Job, spec: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The changes with those that follow from them."""
+    return {**({} if job.program_own else _knobs_open(spec, changes)), **changes}
 
 
 def _knobs_open(spec: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,9 +116,22 @@ def family_check(job: Job, wish: TaskSpec) -> None:
 def left_out(job: Job, changes: Mapping[str, Any] | None = None) -> list[str]:
     """What `job_copy` does not take over, in sentences."""
     passed_at = _deadline_passed(job)
+    told = _edits_left_out(job, changes or {})
     if passed_at is None or {"budget", _DEADLINE} & set(changes or ()):
+        return told
+    return [f"The deadline of {job.name}, {moment_words(passed_at)}, has passed: choose another or none.", *told]
+
+
+def _edits_left_out(job: Job, changes: Mapping[str, Any]) -> list[str]:
+    whole = _changes_whole(job, job.spec, changes)
+    if not whole:
         return []
-    return [f"The deadline of {job.name}, {moment_words(passed_at)}, has passed: choose another or none."]
+    paths = settings.STORE.job(job.pk)
+    written, generated = (
+        programs.files_read(folder).get("spec.yaml", "") for folder in (paths.program, paths.generated)
+    )
+    edited = spec_fields_edited(written, generated, whole)
+    return [f"What was written into spec.yaml as {field} gave way to the change." for field in edited]
 
 
 def _deadline_passed(job: Job) -> datetime | None:

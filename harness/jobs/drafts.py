@@ -101,7 +101,8 @@ def _create(
     paths = settings.STORE.job(job.pk)
     told = ""
     if is_copy and parent:
-        told = spec_edits_kept(overlay, programs.files_read(settings.STORE.job(parent.pk).generated), program.files)
+        before = programs.files_read(settings.STORE.job(parent.pk).generated)
+        told = spec_edits_kept(overlay, before, program.files, source.changed)
     try:
         programs.files_replace(paths.generated, program.files)
         programs.files_replace(paths.program, {**program.files, **overlay})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -16,14 +16,17 @@ from worker.words import counted
 _SPEC = "spec.yaml"
 
 
-def spec_edits_kept(edited: dict[str, str], before: Mapping[str, str], made: Mapping[str, str]) -> str:
+def spec_edits_kept(
+    edited: dict[str, str], before: Mapping[str, str], made: Mapping[str, str], changed: Collection[str] = ()
+) -> str:
     """Have the spec.yaml among `edited` files follow `made`; what to tell of edits that gave way, else nothing.
 
-    `before`: the files that were generated when the person edited them; without spec.yaml nothing changes.
+    `before`: the files that were generated when the person edited them; without spec.yaml nothing changes. `changed`:
+    dotted names of fields that count as in `made`, whatever was written there.
     """
     if _SPEC not in edited or _SPEC not in before:
         return ""
-    edited[_SPEC], lost = spec_file_merged(before[_SPEC], edited[_SPEC], made[_SPEC])
+    edited[_SPEC], lost = spec_file_merged(before[_SPEC], edited[_SPEC], made[_SPEC], changed)
     return f"; {counted(lost, 'edit')} of spec.yaml gave way to its spec" if lost else ""
 
 
@@ -39,15 +42,27 @@ def epochs_planned(written: Mapping[str, str], generated: Mapping[str, str], res
     return found if isinstance(found, int) and not isinstance(found, bool) and 1 <= found <= MOST else planned
 
 
-def spec_file_merged(before: str, written: str, made: str) -> tuple[str, int]:
+def spec_fields_edited(written: str, generated: str, fields: Collection[str]) -> list[str]:
+    """Those of the `fields`, by dotted name, that a person gave another value; none of a text that is half written."""
+    try:
+        mine, was = safe_yaml.load(written), safe_yaml.load(generated)
+    except safe_yaml.YamlFault:
+        return []
+    return [field for field in fields if value_at(mine, field) != value_at(was, field)]
+
+
+def spec_file_merged(before: str, written: str, made: str, changed: Collection[str] = ()) -> tuple[str, int]:
     """(`made` with what a person changed of `before` to get `written`, how many places of it gave way).
 
-    A place gives way where `made` has other lines than `before` had there: the newer wish counts. All do where lines of
-    both would make no YAML any more, or name a value twice.
+    A place gives way where `made` has other lines than `before` had there: the newer wish counts; and so do the fields
+    that are `changed`. All do where lines of both would make no YAML any more, name a value twice, or have another
+    value than `made` in such a field.
     """
-    old, mine, new = (_lines(text) for text in (before, written, made))
+    mine, lost = _fields_put_back(_lines(written), before, changed)
+    old, new = (_lines(text) for text in (before, made))
     places = _same_lines(old, new)
-    edits, lost = list(_edits(old, mine)), 0
+    edits = list(_edits(old, mine))
+    of_all = len(edits) + lost
     for start, end, lines in reversed(edits):
         at = _place_of(places, start, end)
         if at is None:
@@ -55,9 +70,52 @@ def spec_file_merged(before: str, written: str, made: str) -> tuple[str, int]:
         else:
             new[at : at + end - start] = lines
     merged = "".join(new)
-    if _is_sound(merged) or not _is_sound(written):
+    if not _is_sound(written) or (_is_sound(merged) and not spec_fields_edited(merged, made, changed)):
         return merged, lost
-    return made, len(edits)
+    return made, of_all
+
+
+def _fields_put_back(mine: list[str], before: str, fields: Collection[str]) -> tuple[list[str], int]:
+    """(the lines with those of `fields` as they were `before`, how many places that changed)."""
+    old, put_back = _lines(before), 0
+    here, there = (_places_of_fields(lines, fields) if fields else {} for lines in (mine, old))
+    whole = [field for field in here.keys() & there if not any(field.startswith(f"{other}.") for other in fields)]
+    for field in sorted(whole, key=lambda field: here[field], reverse=True):
+        (start, end), was = here[field], old[slice(*there[field])]
+        if mine[start:end] != was:
+            mine = [*mine[:start], *was, *mine[end:]]
+            put_back += 1
+    return mine, put_back
+
+
+def _places_of_fields(lines: list[str], fields: Collection[str]) -> dict[str, tuple[int, int]]:
+    """First line and the one behind the last of those of the `fields` that are there; none where it is no YAML."""
+    try:
+        whole = safe_yaml.compose("".join(lines))
+    except safe_yaml.YamlFault:
+        return {}
+    found = ((field, _pair_at(whole, field)) for field in fields)
+    return {field: _place_of_pair(lines, *pair) for field, pair in found if pair}
+
+
+def _pair_at(node: yaml.Node | None, field: str) -> tuple[yaml.Node, yaml.Node] | None:
+    pair = None
+    for name in field.split("."):
+        pairs = node.value if isinstance(node, yaml.MappingNode) else []
+        pair = next((pair for pair in pairs if isinstance(pair[0], yaml.ScalarNode) and pair[0].value == name), None)
+        if pair is None:
+            return None
+        node = pair[1]
+    return pair
+
+
+def _place_of_pair(lines: list[str], key: yaml.Node, value: yaml.Node) -> tuple[int, int]:
+    start, last = key.start_mark.line, value.end_mark
+    is_block = isinstance(value, yaml.CollectionNode) and not value.flow_style
+    end = max(start + 1, last.line if is_block else last.line + (last.column > 0))
+    while end > start + 1 and (not (line := lines[end - 1].strip()) or line.startswith("#")):
+        end -= 1  # a block ends where the next value begins: what is between tells of that one
+    return start, end
 
 
 def _lines(text: str) -> list[str]:

@@ -12,8 +12,9 @@ from harness.jobs.models import Job
 from harness.pages.figures import is_number
 from harness.pages.job_columns import column_head
 from harness.pages.judging import judged_apart
+from harness.pages.named import task_word, words
 from harness.pages.spec_diff import spec_differences
-from harness.pages.templatetags.dlh import plain, task_word, words
+from harness.pages.templatetags.dlh import plain
 from worker.merit import SMALLER_IS_BETTER, larger_is_better
 
 _OWN = {"data.dataset"}

@@ -8,7 +8,8 @@ from typing import Any
 from harness.jobs.columns import METRIC, SPEC, Column, spec_fields
 from harness.jobs.grouping import DEFAULT_FIGURE, FIGURES, GROUPS, Grouping, JobGroup
 from harness.pages.job_columns import Head, column_head
-from harness.pages.templatetags.dlh import plain, task_word, words
+from harness.pages.named import task_word, words
+from harness.pages.templatetags.dlh import plain
 from harness.pages.words import STATE_WORDS
 
 GROUPS_SHOWN = 200

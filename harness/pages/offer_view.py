@@ -30,7 +30,7 @@ from scheduler.offers.recommend import can_be_taken, takes
 from scheduler.offers.values import Mark, Offer, OfferLine, Wish
 from scheduler.offers.words import bringing_words, energy_range_words, energy_words
 from worker.states import JobState
-from worker.words import size_words
+from worker.words import energy_unit, size_words
 
 LINES_SHOWN = 8
 """Beside those that stand out; the others are one click away."""
@@ -40,7 +40,6 @@ _TIME_UNITS = (
     (180.0, 60.0, "minutes"),
     (0.0, 1.0, "seconds"),
 )
-_ENERGY_UNITS = ((3.6e6, 3.6e6, "kWh"), (1000.0, 3600.0, "Wh"), (0.0, 1.0, "J"))
 _COLUMNS = (
     "devices",
     "earliest finish",
@@ -197,18 +196,18 @@ def offer_chart(job: Job, offer: OfferRow, priced: Offer) -> dict[str, Any]:
     latest = max((view.line.finish_s.high - priced.now_s for view in drawn if view.line.finish_s), default=1.0)
     most = max((view.line.energy_j.high for view in drawn), default=1.0)
     time_size, time_unit = next((size, unit) for least, size, unit in _TIME_UNITS if latest >= least)
-    energy_size, energy_unit = next((size, unit) for least, size, unit in _ENERGY_UNITS if most >= least)
-    rows = [_point(view, priced.now_s, time_size, energy_size) for view in drawn]
+    size_j, unit = energy_unit(most)
+    rows = [_point(view, priced.now_s, time_size, size_j) for view in drawn]
     deadline = (priced.deadline_s - priced.now_s) / time_size if priced.deadline_s else None
     return chart_card(
         f"offer-{offer.pk}", "Energy against finish time", "offer", list(_COLUMNS), rows,
         csv=reverse("job_offer_csv", args=[job.pk, offer.pk]), wide=True,
         note=f"Each point is one way to run it: further left it is done earlier ({time_unit} from the offer on), "
-        f"further down it takes less energy ({energy_unit}). A point stands at the latest finish, by which a "
+        f"further down it takes less energy ({unit}). A point stands at the latest finish, by which a "
         "deadline is kept and one way is faster than another; its bars hold finish and energy 8 times out of 10. No "
         "way is both earlier and surely cheaper than the dashed line. Hollow grey points cannot be taken; the table "
         "says why.",
-        deadline=deadline, time_unit=time_unit, energy_unit=energy_unit,
+        deadline=deadline, time_unit=time_unit, energy_unit=unit,
     )  # fmt: skip
 
 

@@ -63,7 +63,7 @@ def column_rows(profile: DatasetProfile, overrides: dict[str, str]) -> list[dict
             "is_target": column.name == profile.target,
             "warnings": found.get(column.name, 0),
             "notes": notes.get(column.name, 0),
-            "top": _top(column, profile.rows),
+            "top": _top(column, profile.rows - column.missing),
             "examples": [_written(column, value) for value in column.examples],
             "figures": _figures(column),
             "time": (time := _time(column)),
@@ -73,12 +73,13 @@ def column_rows(profile: DatasetProfile, overrides: dict[str, str]) -> list[dict
     ]
 
 
-def _top(column: ColumnProfile, rows: int) -> list[tuple[str, int, float]]:
-    """(value, rows, share) of the most frequent ones; none where each value is in one row only."""
+def _top(column: ColumnProfile, present: int) -> list[tuple[str, int, float]]:
+    """(value, rows, share of the `present` rows that have a value, as the classes have it) of the most frequent ones;
+    none where each value is in one row only."""
     found = column.top_values[:TOP_SHOWN]
     if not found or found[0][1] < 2:
         return []
-    return [(_written(column, value), count, count / rows if rows else 0.0) for value, count in found]
+    return [(_written(column, value), count, count / present if present else 0.0) for value, count in found]
 
 
 def _written(column: ColumnProfile, value: str) -> str:
@@ -144,15 +145,21 @@ def _time(column: ColumnProfile) -> dict[str, Any]:
 
 
 def class_bars(profile: DatasetProfile) -> dict[str, Any]:
-    """The most frequent classes with their shares of the largest and of all rows that have a class, and how many are
-    left out."""
+    """The most frequent classes with their shares of the largest and of all rows that have a class, how many are
+    left out, and how many rows have none."""
+    target = next((column for column in profile.columns if column.name == profile.target), None)
     counts = [count for _, count in profile.classes]
     top, total = max(counts, default=1) or 1, sum(counts) or 1
     bars = [
         {"name": name, "count": count, "of_top": count / top, "share": count / total}
         for name, count in profile.classes[:CLASSES_SHOWN]
     ]
-    return {"bars": bars, "more": max(0, len(profile.classes) - CLASSES_SHOWN), "count": len(profile.classes)}
+    return {
+        "bars": bars,
+        "more": max(0, len(profile.classes) - CLASSES_SHOWN),
+        "count": len(profile.classes),
+        "without": target.missing if target else 0,
+    }
 
 
 def thumbnails_by_class(profile: DatasetProfile) -> list[tuple[str, int, list[str]]]:

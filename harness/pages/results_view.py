@@ -18,11 +18,11 @@ from harness.jobs.series import metric_improved_at
 from harness.pages.advice import advice
 from harness.pages.figures import column_figures, percent
 from harness.pages.job_view import curves_source, spec_value, stopped_early
+from harness.pages.named import sample_word
 from harness.pages.profile_view import rows_written
 from harness.pages.results_read import charts_of, dict_of, number_of, rows_of
 from harness.pages.speed import speedup_rows
 from harness.pages.target import target_of
-from harness.pages.templatetags.dlh import sample_word
 from harness.pages.verdict import beats_guessing, verdict
 from scheduler.offers.words import energy_words
 from worker.words import size_words

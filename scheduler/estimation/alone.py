@@ -7,6 +7,7 @@ from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.pipelines import staged_times
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation
+from scheduler.kinds import real_name
 from scheduler.workload import Workload
 
 
@@ -20,8 +21,10 @@ def rows_alone(workload: Workload, way: Allocation, model: DeviceModel) -> int:
 
 def tells_of(seen: Allocation, way: Allocation, workload: Workload) -> bool:
     """Whether steps on `seen` tell of `way` where nothing but these steps is known of the program: it is the same, or
-    ranks on such devices have as many rows each, and what they add up is known."""
-    like = (way.kind, way.model_name) == (seen.kind, seen.model_name) and not way.parts
+    ranks on such devices have as many rows each, and what they add up is known. A device that was declared slow makes
+    them at its own pace, too."""
+    models = {(each.kind, real_name(each.model_name)[0]) for each in (way, seen)}
+    like = len(models) == 1 and not way.parts
     if not like or max(way.batch_split) != max(seen.batch_split):
         return False
     is_same = (way.mode, way.count) == (seen.mode, seen.count) and (way.threads == seen.threads or way.kind != "cpu")

@@ -11,32 +11,25 @@ from scheduler.estimation.pipelines import PIPELINES
 from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.bringing import Bringing
 from scheduler.offers.values import NEAR_S, Hindrance, OfferLine, Wish, finish_told_s
-from worker.words import counted, duration_words, number_words, size_words
+from worker.words import counted, duration_words, energy_unit, number_words, size_words
 
 NO_PROMISE = (
     "No finish can be promised now: a job that has waited for more than a day goes first, "
     "or nobody can tell when the devices come free."
 )
 _KINDS = {"cpu": ("CPU core", "CPU cores"), "cuda": ("GPU", "GPUs")}
-_KWH_J = 3.6e6
 
 
 def energy_words(energy_j: float, *, beside_j: float = 0.0) -> str:
     """`830 J`, `12.4 Wh`, `3.1 kWh`; in the unit of the larger one it stands beside, where there is one."""
-    size_j, unit = _energy_unit(max(energy_j, beside_j))
+    size_j, unit = energy_unit(max(energy_j, beside_j))
     return f"{number_words(energy_j / size_j, 3)} {unit}"
 
 
 def energy_range_words(low_j: float, high_j: float, *, beside_j: float = 0.0) -> str:
     """`0.128 to 2.4 Wh`: both ends in the unit of the upper one, or of a larger one beside it."""
-    size_j, unit = _energy_unit(max(high_j, beside_j))
+    size_j, unit = energy_unit(max(high_j, beside_j))
     return f"{number_words(low_j / size_j, 3)} to {number_words(high_j / size_j, 3)} {unit}"
-
-
-def _energy_unit(energy_j: float) -> tuple[float, str]:
-    if energy_j < 1000:
-        return 1.0, "J"
-    return (3600.0, "Wh") if energy_j < _KWH_J else (_KWH_J, "kWh")
 
 
 _MODES = {

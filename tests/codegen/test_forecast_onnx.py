@@ -75,6 +75,12 @@ def test_several_series_with_a_column_that_is_known_ahead(tmp_path: Path) -> Non
     plain, onnx = both(program, "--input", "month.csv")
     alike(plain, onnx)
     assert [row["day"] for row in onnx] == ["2020-05-30", "2020-05-31"]
+    (program / "plan.csv").write_text(PLAN.replace("FALSE", "perhaps"))
+    asked = ("--input", "plan.csv", "--output", "odd.csv")
+    plain_said = samples.python(program, "predict.py", *asked, PYTHONPATH="").stdout
+    onnx_said = samples.python(program, "without_torch.py", *asked, PYTHONPATH="").stderr
+    assert "such as 'perhaps' in the row of 'north' of 2020-06-01" in onnx_said
+    assert set(onnx_said.splitlines()) <= set(plain_said.splitlines())
     done = samples.python(program, "without_torch.py", "--output", "onnx.csv", PYTHONPATH="")
     assert done.returncode != 0 and done.stderr.startswith("rows of the moments to come are missing, 2020-05-30")
     gone = samples.python(program, "without_torch.py", "--input", "gone.csv", "--output", "onnx.csv", PYTHONPATH="")

@@ -73,6 +73,33 @@ def test_a_long_text_takes_some_lines_of_a_phone_and_is_shown_whole_by_a_key(
     assert sample.locator("summary").inner_text() == "Show less"
 
 
+def wide_table(home: Path, job: str) -> None:
+    """Add a table to the results of a job that is too wide for a phone."""
+    path = next(path for path in home.rglob("results.json") if job in path.parts)
+    body = json.loads(path.read_text())
+    columns = [f"figure {number}" for number in range(9)]
+    rows = [[row + number / 10 for number in range(9)] for row in range(24)]
+    body["charts"].append({"id": "wide", "title": "Wide table", "kind": "table", "columns": columns, "rows": rows})
+    path.write_text(json.dumps(body))
+
+
+def test_a_phone_shows_few_rows_of_a_table_that_has_a_card_for_each_and_the_others_by_a_button(
+    open_as: Callable[..., Any], ids: dict[str, str], portal: Portal
+) -> None:
+    wide_table(Path(portal.env["DLH_HOME"]), ids["succeeded"])
+    seen = {}
+    for width in (1440, 390):
+        page = open_as(width=width)
+        visit(page, addresses(ids)["results"])
+        card = page.locator(".card:has(h2:text-is('Wide table'))")
+        card.scroll_into_view_if_needed()
+        page.wait_for_selector(".card:has(h2:text-is('Wide table')) [data-mount=rows][data-mounted]")
+        seen[width] = card.locator("tbody tr:visible").count()
+    assert seen == {1440: 24, 390: 4}
+    card.locator("text=Show 20 more rows").press("Enter")
+    assert card.locator("tbody tr:visible").count() == 24 and page.evaluate("document.body.scrollWidth") <= 390
+
+
 def test_the_confusion_matrix_is_shown_in_counts_and_in_shares_of_either_side(
     open_as: Callable[..., Any], ids: dict[str, str]
 ) -> None:

@@ -2,10 +2,14 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { newest } from "../../harness/frontend/src/charts/curve_table.js";
-import { moreWords, shownFirst } from "../../harness/frontend/src/rows.js";
+import { cardsFirst, moreWords, shownFirst } from "../../harness/frontend/src/rows.js";
 
 test("a long table shows its first rows, and one that is hardly longer all of them", () => {
   assert.deepEqual([0, 20, 30, 31, 200].map(shownFirst), [0, 20, 30, 20, 20]);
+});
+
+test("a phone, which has a card for each row of a wide table, shows a few, and all where they are hardly more", () => {
+  assert.deepEqual([0, 4, 8, 9, 24].map(cardsFirst), [0, 4, 8, 4, 4]);
 });
 
 test("the button says how many more there are", () => {

@@ -19,6 +19,7 @@ from django.test import Client, RequestFactory
 from harness import trouble
 from harness.errors import Invalid, NoSpace, Unavailable
 from harness.trouble import TroubleMiddleware, trouble_of
+from tests.harness.held_store import store_held
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
 
@@ -42,6 +43,15 @@ def test_database_and_broker_errors_mean_a_full_disk_only_where_it_is_full(
     assert isinstance(trouble_of(error), NoSpace)
     monkeypatch.setattr(trouble, "_free_bytes", lambda: 1 << 40)
     assert trouble_of(error) is None
+
+
+def test_a_store_that_does_not_answer_holds_no_error_up_and_is_not_said_to_be_full(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.HOME.mkdir(parents=True, exist_ok=True)
+    with store_held(settings, monkeypatch) as asked:
+        assert trouble_of(OperationalError("disk I/O error")) is None
+    assert len(asked) == 1
 
 
 def test_a_time_that_no_database_can_keep_is_told_as_a_wrong_value() -> None:

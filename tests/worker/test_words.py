@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.client.cli import output
+from harness.client.cli import output, taking
 from harness.pages.figures import figure
 from scheduler.offers.words import energy_words
 from tests.untested import untested
-from worker.words import counted, duration_words, number_words, size_words, step_words
+from worker.words import counted, duration_words, energy_unit, number_words, size_words, step_words
 
 REPOSITORY = Path(__file__).parents[2]
 WRITTEN = json.loads((REPOSITORY / "tests" / "frontend" / "written.json").read_text("utf-8"))
@@ -32,6 +32,14 @@ def test_a_number_is_told_alike_in_sentences_on_pages_and_on_the_command_line(va
 
 def test_thousands_are_parted_by_a_comma_in_whatever_unit() -> None:
     assert [counted(12345, "row"), energy_words(4.5e9), step_words(1234.5)] == ["12,345 rows", "1,250 kWh", "1,234 s"]
+
+
+@pytest.mark.parametrize(
+    ("energy_j", "unit"), [(0.0, "J"), (999.9, "J"), (1000.0, "Wh"), (3.59e6, "Wh"), (3.6e6, "kWh"), (4.5e9, "kWh")]
+)
+def test_an_energy_has_the_same_unit_on_pages_and_on_the_command_line(energy_j: float, unit: str) -> None:
+    in_a_table = taking.energy_words({"low": 0.0, "mid": energy_j, "high": energy_j}, energy_j)
+    assert energy_unit(energy_j)[1] == energy_words(energy_j).split()[-1] == in_a_table.split()[1] == unit
 
 
 @pytest.mark.parametrize(("value", "said"), [(float("inf"), "not finite"), (float("nan"), "not finite")])

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import stat
-import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
-from worker.runtime.pictures import FORMATS, NOT_READ, OTHER_SUFFIXES, SUFFIXES, plain_picture
+from worker.runtime.pictures import OTHER_SUFFIXES, PICTURES, SUFFIXES, PictureError, picture_read
 from worker.runtime.tables import InputError
 from worker.words import size_words
 
 MEMBER_BYTES = 256 << 20
-_PICTURES = "Use PNG or JPEG; replace the picture, or leave it out."
 _PICTURE_OR_ZIP = "Give a picture or a zip of pictures."
 Unread = list[tuple[str, str]]
 """(name, why in a sentence) of pictures that cannot be read."""
@@ -73,7 +70,7 @@ def _readable(archive: zipfile.ZipFile, names: list[str], unread: Unread | None)
             names.remove(name)
             if not names:  # those to come are still among them
                 all_of = "" if count == 1 else f"None of the {count:,} pictures can be read; the first: "
-                raise InputError(f"{all_of}{unread[0][1]}", _PICTURES) from None
+                raise InputError(f"{all_of}{unread[0][1]}", PICTURES) from None
         else:
             yield picture
 
@@ -97,19 +94,12 @@ def _member(archive: zipfile.ZipFile, name: str) -> bytes:
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
         raise InputError(f"{name} cannot be read from the zip: {error}.", "Make the zip again.") from None
     if len(body) > MEMBER_BYTES:
-        raise InputError(f"{name} has more than {size_words(MEMBER_BYTES)}.", _PICTURES)
+        raise InputError(f"{name} has more than {size_words(MEMBER_BYTES)}.", PICTURES)
     return body
 
 
 def _picture(name: str, body: bytes) -> Image.Image:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
-        try:
-            return plain_picture(Image.open(io.BytesIO(body), formats=FORMATS))
-        except UnidentifiedImageError:
-            raise InputError(f"{name} {NOT_READ}.", _PICTURES) from None
-        except (Image.DecompressionBombWarning, Image.DecompressionBombError):
-            most = f"{Image.MAX_IMAGE_PIXELS or 0:,}"
-            raise InputError(f"{name} has more than {most} pixels.", "Make the picture smaller.") from None
-        except Exception as error:
-            raise InputError(f"{name} is not a picture that can be read ({error}).", _PICTURES) from None
+    try:
+        return picture_read(name, body)
+    except PictureError as error:
+        raise InputError(str(error), error.hint) from None

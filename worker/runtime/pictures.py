@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import warnings
+
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
 """Formats that Pillow may open, as in an upload; others (EPS, ...) start programs of their own."""
@@ -13,6 +16,31 @@ OTHER_SUFFIXES = (".tif", ".tiff", ".svg", ".heic", ".heif", ".avif", ".eps", ".
 """Of pictures in formats that are not read."""
 MAX_SIDE = 512
 """Longer sides are scaled down to this first, as when pictures are packed."""
+PICTURES = "Use PNG or JPEG; replace the picture, or leave it out."
+"""What to do about one that cannot be read."""
+
+
+class PictureError(Exception):
+    """A picture cannot be read; with what to do about it."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def picture_read(name: str, body: bytes) -> Image.Image:
+    """The picture in the bytes of the file `name`, plain. Raises `PictureError`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        try:
+            return plain_picture(Image.open(io.BytesIO(body), formats=FORMATS))
+        except UnidentifiedImageError:
+            raise PictureError(f"{name} {NOT_READ}.", PICTURES) from None
+        except (Image.DecompressionBombWarning, Image.DecompressionBombError):
+            most = f"{Image.MAX_IMAGE_PIXELS or 0:,}"
+            raise PictureError(f"{name} has more than {most} pixels.", "Make the picture smaller.") from None
+        except Exception as error:
+            raise PictureError(f"{name} is not a picture that can be read ({error}).", PICTURES) from None
 
 
 def plain_picture(picture: Image.Image) -> Image.Image:

@@ -8,14 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from worker.words import counted
-
-COLUMNS_TOLD = 5
-"""Of more columns with such values only how many there are."""
-SHOWN = 60
-"""Letters of a category."""
-VOCABULARY = 10_000
-"""A column with so many known values may have had more: data.py keeps the most frequent."""
+from worker.runtime.unseen import categories_told, category_said, number_said, numbers_told, spans
 
 Where = Callable[[int], str]
 """A row of the table, from 0 on, as people find it."""
@@ -30,8 +23,8 @@ def unseen_tell(
 ) -> None:
     """Tell of columns of numbers with values outside those of the training rows, and of columns of categories with
     values that are not among theirs, as data.py notes these."""
-    _told(_numbers_outside(preprocess, table, where), "So do values of {}.", tell)
-    _told(_categories_unknown(preprocess, table, where), "So are values of {}.", tell)
+    numbers_told(_numbers_outside(preprocess, table, where), tell)
+    categories_told(_categories_unknown(preprocess, table, where), tell)
 
 
 def planned_tell(
@@ -47,24 +40,12 @@ def planned_tell(
     unseen_tell(preprocess, inputs.select(known), tell, where)
 
 
-def _told(sentences: Iterator[str], more: str, tell: Callable[[str], None]) -> None:
-    every = list(sentences)
-    for sentence in every[:COLUMNS_TOLD]:
-        tell(sentence)
-    if len(every) > COLUMNS_TOLD:
-        tell(more.format(counted(len(every) - COLUMNS_TOLD, "other column")))
-
-
 def _numbers_outside(preprocess: Mapping[str, Any], table: pa.Table, where: Where) -> Iterator[str]:
     columns = dict(zip(table.column_names, table.columns, strict=True))
-    for name, low, high in _spans(preprocess):
-        if name in columns and (outside := _outside(columns[name], low, high)):
+    for name, span in spans(preprocess):
+        if name in columns and (outside := _outside(columns[name], *span)):
             count, row, value = outside
-            lie = "1 value lies" if count == 1 else f"{count:,} values lie"
-            yield (
-                f"Column {name!r}: {lie} outside of {low:,.10g} to {high:,.10g}, all that training has seen, such as "
-                f"{value:,.10g} in {where(row)}; the model can only guess there."
-            )
+            yield number_said(name, span, count, value, where(row))
 
 
 def _categories_unknown(preprocess: Mapping[str, Any], table: pa.Table, where: Where) -> Iterator[str]:
@@ -76,12 +57,7 @@ def _categories_unknown(preprocess: Mapping[str, Any], table: pa.Table, where: W
         unknown = pc.and_(pc.is_valid(texts), pc.invert(pc.is_in(texts, value_set=pa.array(values, pa.string()))))
         if count := pc.sum(unknown).as_py():
             row = pc.index(unknown, True).as_py()
-            are = "1 value is" if count == 1 else f"{count:,} values are"
-            known = "those" if len(values) < VOCABULARY else f"the {len(values):,} most frequent of those"
-            yield (
-                f"Column {name!r}: {are} not among {known} that training has seen at least twice, such as "
-                f"{texts[row].as_py()[:SHOWN]!r} in {where(row)}; the model can only guess there."
-            )
+            yield category_said(name, len(values), count, texts[row].as_py(), where(row))
 
 
 def _outside(column: pa.ChunkedArray, low: float, high: float) -> tuple[int, int, float] | None:
@@ -95,16 +71,6 @@ def _outside(column: pa.ChunkedArray, low: float, high: float) -> tuple[int, int
         return None
     row = pc.index(outside, True).as_py()
     return count, row, values[row].as_py()
-
-
-def _spans(preprocess: Mapping[str, Any]) -> Iterator[tuple[str, float, float]]:
-    """(column, least, largest) of the training rows; a person's own data.py may note anything, an older one neither."""
-    noted = preprocess.get("numeric")
-    for entry in noted if isinstance(noted, list) else ():
-        if isinstance(entry, dict) and entry.get("kind") == "numeric":
-            low, high = entry.get("low"), entry.get("high")
-            if isinstance(low, int | float) and isinstance(high, int | float):
-                yield str(entry.get("column")), low, high
 
 
 def _vocabularies(preprocess: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:

@@ -65,6 +65,8 @@ def dataset_out(dataset: Dataset, same: Iterable[Dataset] = ()) -> DatasetOut:
         rows=profile.get("rows"),
         task=task_of(profile),
         target=profile.get("target"),
+        target_reason=profile.get("target_reason") or "",
+        notes=selectors.target_notes(dataset),
         same_as=[DatasetRef(id=one.pk, name=one.name) for one in same],
         options={name: value for name, value in dataset.options.items() if name != "target_guess"},  # nobody set it
         **{name: getattr(dataset, name) for name in _COPIED},

@@ -45,7 +45,9 @@ class DatasetOut(DatasetRef):
     kind: str | None = Field(description="`table` or `images`; null until it has been read.")
     rows: int | None = Field(description="Rows of the table, or good pictures.")
     task: str | None = Field(description="Guessed problem type.")
-    target: str | None = Field(description="Guessed column to predict.")
+    target: str | None = Field(description="Column to predict, guessed or set.")
+    target_reason: str = Field(description="Why this one; empty until it has been read.")
+    notes: list[str] = Field(description="What a change of types means for a target that was guessed, in sentences.")
     problem: dict[str, Any] | None = Field(description="Why it cannot be used: code, message, hint, row, column, file.")
     same_as: list[DatasetRef] = Field(
         description="Earlier datasets of the project of the same bytes, read alike; only told by `GET /datasets/ID`."

@@ -230,4 +230,4 @@ class JobDetail(JobOut):
 class CloneOut(JobDetail):
     """A new draft that is a copy."""
 
-    left_out: list[str] = Field(description="What was not taken over, and why: a deadline that has passed.")
+    left_out: list[str] = Field(description="What was not taken over, and why, in sentences.")

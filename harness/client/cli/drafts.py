@@ -61,7 +61,7 @@ def clone(
 ) -> None:
     """A new draft with a job's spec, edited files and own model, with some fields of the spec set anew.
 
-    A deadline that has passed is left out, and named.
+    Left out, and named, are a deadline that has passed and edits of spec.yaml in a field that is set anew.
     """
     changes = dict(map(_wish, wishes or ()))
     with open_client(context) as client:

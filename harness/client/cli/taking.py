@@ -9,6 +9,7 @@ from harness.client.client import Client, Json
 from harness.client.errors import ApiError, BadInput
 from harness.client.shown import ShownOffer, ShownOffers
 from harness.client.transport import segment
+from worker.words import energy_unit
 
 RECOMMENDED = "recommended"
 SUBMITTING = "the same command with --submit"
@@ -124,6 +125,6 @@ def _energy(line: Json) -> str:
 
 def energy_words(found: Json, most_j: float) -> str:
     """An estimate in the unit of the largest figure of its table, so that ways can be compared by eye."""
-    factor, unit = (1.0, "J") if most_j < 1000 else (3600.0, "Wh") if most_j < 3.6e6 else (3.6e6, "kWh")
-    low, mid, high = (number(found[name] / factor, 3) for name in ("low", "mid", "high"))
+    size_j, unit = energy_unit(most_j)
+    low, mid, high = (number(found[name] / size_j, 3) for name in ("low", "mid", "high"))
     return f"{mid} {unit} ({low} to {high})"

@@ -1,4 +1,5 @@
-"""How times, states and words are written on the pages; figures as `harness.pages.figures` writes them."""
+"""How times and texts are written on the pages; figures as `harness.pages.figures` writes them, states and names as
+`harness.pages.named` does."""
 
 from __future__ import annotations
 
@@ -17,24 +18,26 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
 from codegen.profile.types import Finding
-from codegen.spec import Task
 from harness.accounts.browsers import browser_words
 from harness.moments import moment_of, moments_split
 from harness.pages.figures import NONE, duration, figure, is_number, percent, short, signed, size
+from harness.pages.named import (
+    check_badge,
+    check_words,
+    clock_words,
+    copy_badge,
+    delivery_badge,
+    input_word,
+    sample_word,
+    sandbox_word,
+    scope_word,
+    state_badge,
+    sweep_badge,
+    task_word,
+    words,
+)
 from harness.pages.spec_fields import value_words
 from harness.pages.undo import undo_form
-from harness.pages.words import (
-    CHECK_WORDS,
-    COPY_WORDS,
-    DELIVERY_WORDS,
-    FORM_INPUT,
-    NAME_WORDS,
-    SANDBOX_WORDS,
-    SCOPE_WORDS,
-    STATE_WORDS,
-    SWEEP_WORDS,
-    TASK_WORDS,
-)
 from scheduler.offers.words import energy_words
 from worker.words import counted
 
@@ -43,7 +46,11 @@ FOLDED_FROM = 120
 """Characters of a cell: some lines on a phone."""
 register.filter(undo_form)
 register.filter(browser_words)
-for _write in (figure, short, size, duration, percent, signed):
+for _write in (
+    figure, short, size, duration, percent, signed,
+    state_badge, sweep_badge, check_badge, copy_badge, delivery_badge, check_words, clock_words,
+    task_word, sample_word, sandbox_word, scope_word, words, input_word,
+):  # fmt: skip
     register.filter(_write)
 
 
@@ -134,94 +141,6 @@ def past(value: datetime | None) -> bool:
 def age_s(value: datetime | None) -> float | None:
     """Seconds since a moment."""
     return None if value is None else (timezone.now() - value).total_seconds()
-
-
-def _badge(known: Mapping[str, tuple[str, str]], state: str) -> SafeString:
-    """A coloured dot and a word; never colour alone."""
-    word, color = known.get(str(state), (str(state).capitalize(), "secondary"))
-    return format_html(
-        '<span class="state state-{}"><span class="state-dot" aria-hidden="true"></span>{}</span>', color, word
-    )
-
-
-@register.filter
-def state_badge(state: str) -> SafeString:
-    """A state of a job, dataset, node or prediction."""
-    return _badge(STATE_WORDS, state)
-
-
-@register.filter
-def sweep_badge(state: str) -> SafeString:
-    """A state of a calibration."""
-    return _badge(SWEEP_WORDS, state)
-
-
-@register.filter
-def check_badge(state: str) -> SafeString:
-    """A finding's state."""
-    return _badge(CHECK_WORDS, state)
-
-
-@register.filter
-def copy_badge(state: str) -> SafeString:
-    """How the copy in the object store stands."""
-    return _badge(COPY_WORDS, state)
-
-
-@register.filter
-def delivery_badge(state: str) -> SafeString:
-    """How far a message is."""
-    return _badge(DELIVERY_WORDS, state)
-
-
-@register.filter
-def check_words(check: Mapping[str, Any]) -> str:
-    """What a node's check came to: `2 min 05 s ago: 11 good, 2 to look at, 1 wrong`."""
-    states = [str(line.get("state")) for line in check.get("findings") or ()]
-    parts = [f"{states.count(state)} {word}" for state, (word, _) in CHECK_WORDS.items() if state in states]
-    return f"{duration(timezone.now().timestamp() - check.get('at_s', 0))} ago: {', '.join(parts)}"
-
-
-@register.filter
-def clock_words(off_s: float) -> str:
-    """How a node's clock is off: `1 h 00 min ahead of the portal's`."""
-    return f"{duration(abs(off_s))} {'ahead of' if off_s > 0 else 'behind'} the portal's"
-
-
-@register.filter
-def task_word(task: str) -> str:
-    """A task in words."""
-    return TASK_WORDS.get(str(task), str(task).replace("_", " "))
-
-
-@register.filter
-def sample_word(task: str) -> str:
-    """What one sample of a task is called."""
-    return "picture" if task == Task.IMAGE_CLASSIFICATION else "row"
-
-
-@register.filter
-def sandbox_word(level: int | None) -> str:
-    """A sandbox level in words."""
-    return NONE if level is None else SANDBOX_WORDS.get(int(level), f"L{level}")
-
-
-@register.filter
-def scope_word(scope: str) -> str:
-    """What a token may do, in words."""
-    return SCOPE_WORDS.get(str(scope), str(scope))
-
-
-@register.filter
-def words(name: str) -> str:
-    """`snake_case` as words, known names as people write them."""
-    return NAME_WORDS.get(str(name), str(name).replace("_", " "))
-
-
-@register.filter
-def input_word(name: str) -> str:
-    """What was predicted for: the file's name, or that it was typed."""
-    return "One row by form" if name == FORM_INPUT else name
 
 
 @register.filter

@@ -239,9 +239,8 @@ def dataset_edit(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
     types = {column: "" if guessed.get(column) == kind else kind for column, kind in types.items()}
     options: dict[str, Any] = {key: posted[key] or None for key in ("delimiter", "encoding") if key in posted}
     target: str | None = posted.get("target") or None
-    guess: str | None = None
     if target and not dataset.options.get("target") and target == (dataset.profile or {}).get("target"):
-        guess, target = target, None  # what the form shows stays, though nobody has chosen it
+        target = None  # what the form shows stays, though nobody has chosen it
     return change(
         request,
         lambda: dataset_update(
@@ -250,7 +249,6 @@ def dataset_edit(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
             name=posted.get("name"),
             column_types=types or None,
             target=target,
-            target_guess=guess,
             options=options or None,
         ),
         done="Saved.",

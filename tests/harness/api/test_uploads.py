@@ -228,8 +228,12 @@ def test_a_guess_of_the_target_is_no_option_of_an_upload(caller: Client) -> None
 def test_a_guess_that_was_kept_is_not_among_the_options_that_are_told(caller: Client, dataset: Any) -> None:
     dataset.options = {"column_types": {"length": "category"}, "target_guess": "kind"}
     dataset.save()
-    told = caller.get(f"{API}/datasets/{dataset.pk}").json()["options"]
-    assert told == {"column_types": {"length": "category"}}
+    told = caller.get(f"{API}/datasets/{dataset.pk}").json()
+    assert told["options"] == {"column_types": {"length": "category"}} and told["notes"] == []
+    assert told["target_reason"] == dataset.profile["target_reason"] != ""
+    dataset.options = {"column_types": {"kind": "text"}, "target_guess": "kind"}
+    dataset.save()
+    assert "cannot be it as text" in caller.get(f"{API}/datasets/{dataset.pk}").json()["notes"][0]
 
 
 def test_a_piece_with_another_content_type_is_415(caller: Client) -> None:

@@ -26,7 +26,7 @@ def test_other_types_are_read_anew_and_the_old_content_stays_for_its_jobs(datase
 def test_a_guessed_target_stays_a_guess_when_types_are_changed(dataset, people, broker, tasks_sent):
     before, guess = dataset.sha256, dataset.profile["target"]
     other = next(column["name"] for column in dataset.profile["columns"] if column["name"] != guess)
-    services.dataset_update(user=people.mate, dataset=dataset, column_types={other: "category"}, target_guess=guess)
+    services.dataset_update(user=people.mate, dataset=dataset, column_types={other: "category"})
     assert dataset.options == {"column_types": {other: "category"}, "target_guess": guess}
     dataset_read(dataset.pk)
     dataset.refresh_from_db()
@@ -37,6 +37,32 @@ def test_a_guessed_target_stays_a_guess_when_types_are_changed(dataset, people, 
     assert dataset.options == {"column_types": {other: "text"}}
     services.dataset_update(user=people.mate, dataset=dataset, column_types={other: ""})
     assert dataset.options == {} and dataset.sha256 == before, "nothing is left of a guess that needs no keeping"
+
+
+def test_a_guessed_target_that_is_read_as_text_is_told_to_be_given_up(dataset, people, broker, tasks_sent):
+    guess = dataset.profile["target"]
+    services.dataset_update(user=people.mate, dataset=dataset, column_types={guess: "text"})
+    told = f"{guess} was guessed as the target and cannot be it as text: set `target`, or another is guessed."
+    assert selectors.target_notes(dataset) == [told]
+    dataset_read(dataset.pk)
+    dataset.refresh_from_db()
+    other, why = dataset.profile["target"], dataset.profile["target_reason"]
+    assert other != guess and f"'{guess}', which was guessed before types were changed, cannot be" in why
+    services.dataset_update(user=people.mate, dataset=dataset, target=other)
+    assert selectors.target_notes(dataset) == []
+
+
+def test_a_target_that_a_person_set_stays_when_types_are_changed(dataset, people, broker, tasks_sent):
+    guess = dataset.profile["target"]
+    other = next(column["name"] for column in dataset.profile["columns"] if column["name"] != guess)
+    services.dataset_update(user=people.mate, dataset=dataset, target=other)
+    dataset_read(dataset.pk)
+    dataset.refresh_from_db()
+    services.dataset_update(user=people.mate, dataset=dataset, column_types={guess: "text", other: "category"})
+    assert dataset.options == {"column_types": {guess: "text", other: "category"}, "target": other}
+    dataset_read(dataset.pk)
+    dataset.refresh_from_db()
+    assert (dataset.profile["target"], dataset.profile["target_reason"]) == (other, "set by you")
 
 
 @pytest.mark.parametrize(
@@ -96,9 +122,9 @@ def test_a_dataset_purged_while_it_is_hashed_is_told_so(dataset, people, while_h
 
 def test_a_name_given_while_a_dataset_is_hashed_is_kept(dataset, people, while_hashed):
     while_hashed(lambda: Dataset.objects.filter(pk=dataset.pk).update(name="its new name"))
-    services.dataset_update(user=people.mate, dataset=dataset, column_types={"length": "category"})
+    services.dataset_update(user=people.mate, dataset=dataset, column_types={"length": "text"})
     row = Dataset.objects.get(pk=dataset.pk)
-    assert (row.name, row.state, row.options["column_types"]) == ("its new name", "profiling", {"length": "category"})
+    assert (row.name, row.state, row.options["column_types"]) == ("its new name", "profiling", {"length": "text"})
 
 
 def test_of_two_who_have_a_dataset_read_in_another_way_the_later_is_refused(dataset, people, while_hashed):
@@ -111,7 +137,7 @@ def test_of_two_who_have_a_dataset_read_in_another_way_the_later_is_refused(data
     with pytest.raises(Conflict):
         services.dataset_update(user=people.mate, dataset=dataset, name="mine", target="kind")
     row = Dataset.objects.get(pk=dataset.pk)
-    assert row.name != "mine" and row.options == {"column_types": {"length": "category"}}
+    assert row.name != "mine" and row.options == {"column_types": {"length": "category"}, "target_guess": "kind"}
 
 
 def test_a_dataset_in_the_trash_is_not_renamed_by_who_saw_it_before(dataset, people):

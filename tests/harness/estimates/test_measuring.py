@@ -20,12 +20,15 @@ from harness.jobs.models import Job
 from harness.jobs.options import options_of
 from harness.jobs.promises import PromiseState, promise_state, promise_told
 from harness.pool.models import Device
+from harness.pool.services import device_slow
 from harness.rates.submitting import job_submit
 from scheduler.estimation.link import step_sums_s
 from scheduler.estimation.ranks import sums_s
 from tests.harness.jobs.helpers import place_now, wish
 
 UNREAD = {"ok": False, "workload": None, "problem": {"code": "cannot_trace", "message": "The loop depends on values."}}
+
+SLOW = "core, declared 3 times as slow"
 
 
 @pytest.fixture
@@ -189,3 +192,17 @@ def test_each_model_that_is_named_is_measured_by_itself(submitted, node_make):
         job.refresh_from_db()
         assert job.promised_at == job.deadline_at
         assert {option.model_name for option in options_of(job)} == {name}
+
+
+def test_a_model_declared_slow_is_estimated_by_the_steps_at_its_own_pace(submitted, node_make, people):
+    node_make("node-1", cpus=1)
+    device_slow(user=people.admin, node="node-1", kind="cpu", index=0, factor=3.0)
+    job = submitted(device_model=SLOW, count=1)
+    assert promise_state(job) == PromiseState.BEING_MEASURED
+    assert ProbeRow.objects.get().model_name == "core", "steps are tried at the speed that the device has"
+    _steps_told(step_s=[0.01, 0.01, 0.01])
+    promises_catch_up()
+    job.refresh_from_db()
+    assert job.promised_at == job.deadline_at
+    assert {option.model_name for option in options_of(job)} == {SLOW}
+    assert job_estimate_get(job).step_s.mid == pytest.approx(0.03)

@@ -70,7 +70,7 @@ def test_a_path_through_a_value_is_refused() -> None:
         spec_with(spec, {"training.epochs.more": 1})
 
 
-def test_a_changed_spec_takes_along_edited_files_but_the_spec_yaml_of_the_old_one(job_make: Any, people: Any) -> None:
+def test_a_changed_spec_takes_along_edited_files_but_no_spec_yaml_that_was_emptied(job_make: Any, people: Any) -> None:
     from harness.jobs.services import job_clone, program_file_write
 
     job = job_make()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
+from harness.jobs.copying import left_out
 from harness.jobs.services import job_clone, job_spec_update, program_file_write, program_reset
 from harness.jobs.spec_edits import spec_file_merged
 
@@ -42,6 +43,30 @@ def test_edits_stay_where_the_new_file_has_the_same_lines_and_give_way_elsewhere
     written: str, made: str, merged: str, lost: int
 ) -> None:
     assert spec_file_merged(BEFORE, written, made) == (merged, lost)
+
+
+NESTED = "model:\n  # how\n  params:\n    width: 4\n    depth: 2\n\n# passes\ntraining:\n  epochs: 100\n  batch: 32\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "made", "changed", "merged", "lost"),
+    [
+        (NESTED.replace("100", "7").replace("32", "64"), NESTED, ["training.epochs"], NESTED.replace("32", "64"), 1),
+        (NESTED.replace("32", "64"), NESTED, ["training.epochs"], NESTED.replace("32", "64"), 0),
+        (NESTED.replace("100", "7").replace("4\n", "8\n    own: 1\n"), NESTED, ["model.params", "model.params.width"],
+         NESTED.replace("100", "7"), 1),
+        (NESTED.replace("100", "7").replace("32", "64"), NESTED, ["training", "model.params.depth"], NESTED, 1),
+        (NESTED.replace("  epochs: 100\n", "").replace("4", "8"), NESTED, ["training.epochs"], NESTED, 2),
+        (NESTED.replace("100", "7") + "own: 1\n", NESTED, ["absent.field"], NESTED.replace("100", "7") + "own: 1\n", 0),
+        (NESTED.replace("100", "[7") + "own: 1\n", NESTED.replace("100", "3"), ["training.epochs"],
+         NESTED.replace("100", "3") + "own: 1\n", 1),
+    ],
+    ids=["same value", "beside", "block", "section", "left out", "no such field", "half written"],
+)  # fmt: skip
+def test_a_field_that_is_changed_counts_though_the_new_file_has_the_same_line(
+    written: str, made: str, changed: list[str], merged: str, lost: int
+) -> None:
+    assert spec_file_merged(NESTED, written, made, changed) == (merged, lost)
 
 
 def test_a_long_list_of_equal_lines_is_compared_once() -> None:
@@ -103,4 +128,22 @@ def test_a_copy_keeps_what_was_written_into_spec_yaml_but_no_deadline_that_has_p
     )
     copy = job_clone(user=people.owner, job=job)
     assert "2021-01-31" not in spec_file(copy) and "epochs: 44" in spec_file(copy)
+    assert copy.events.latest("pk").message == f"Draft made from {job.name}; 1 edit of spec.yaml gave way to its spec"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("epochs", [3, 7], ids=["as it was before the edit", "another"])
+def test_a_copy_with_changes_keeps_other_edits_and_tells_of_the_one_that_gave_way(
+    edited: Any, people: Any, epochs: int
+) -> None:
+    text = spec_file(edited).replace("  seed: ", "  own_knob: 5\n  seed: ")
+    job = program_file_write(user=people.owner, job=edited, name="spec.yaml", text=text)
+    assert left_out(job, {"training.batch_size": 16}) == []
+    copy = job_clone(user=people.owner, job=job, changes={"training.batch_size": 16})
+    assert "epochs: 44  # mine" in spec_file(copy) and "batch_size: 16" in spec_file(copy) and copy.epochs == 44
+    assert copy.events.latest("pk").message == f"Draft made from {job.name}"
+    told = left_out(job, {"training.epochs": epochs})
+    copy = job_clone(user=people.owner, job=job, changes={"training.epochs": epochs})
+    assert told == ["What was written into spec.yaml as training.epochs gave way to the change."]
+    assert copy.epochs == epochs and "44" not in spec_file(copy) and "own_knob: 5" in spec_file(copy)
     assert copy.events.latest("pk").message == f"Draft made from {job.name}; 1 edit of spec.yaml gave way to its spec"

@@ -58,8 +58,11 @@ def test_shares_of_classes_are_of_the_rows_that_have_one(tmp_path: Path) -> None
     path.write_text("\n".join(["size,label", *(f"{at * 37 % 91},{label}" for at, label in enumerate(labels))]) + "\n")
     profile = profile_dataset(path, tmp_path / "out", ProfileOptions(target="label"), lambda *_: None)
     assert profile.rows == 80
-    bars = class_bars(profile)["bars"]
-    assert [(bar["name"], bar["share"]) for bar in bars] == [("yes", 0.75), ("no", 0.25)]
+    classes = class_bars(profile)
+    assert [(bar["name"], bar["share"]) for bar in classes["bars"]] == [("yes", 0.75), ("no", 0.25)]
+    assert classes["without"] == 40
+    top = next(row["top"] for row in column_rows(profile, {}) if row["is_target"])
+    assert top == [("yes", 30, 0.75), ("no", 10, 0.25)], "the table of columns means the same"
 
 
 def _rows(folder: Path, lines: list[str]) -> dict[str, dict[str, Any]]:

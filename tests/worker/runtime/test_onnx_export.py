@@ -58,6 +58,12 @@ def test_a_model_answers_for_plain_rows_without_torch_as_predict_does(family: st
     if rows == "digits":
         missed = samples.python(folder, "-c", WITHOUT_TORCH, "gone.png", "--output", "onnx-gone.csv", PYTHONPATH="")
         assert missed.returncode and missed.stderr.splitlines() == ["gone.png: No such file or directory"]
+        (folder / "torn.png").write_bytes((folder / given[0]).read_bytes()[:90])
+        torn = samples.python(folder, "-c", WITHOUT_TORCH, "torn.png", "--output", "onnx-torn.csv", PYTHONPATH="")
+        plain = samples.run(folder, "predict.py", "--input", "torn.png", "--output", "torn.csv")
+        assert (
+            torn.returncode and torn.stderr == plain.stderr and "torn.png is not a picture that can be" in torn.stderr
+        )
         with zipfile.ZipFile(folder / "all.zip", "w") as archive:
             for name in given:
                 archive.write(folder / name, name)

@@ -16,12 +16,14 @@ import pyarrow as pa
 import pytest
 
 from tests.codegen.data_tables import REVIEWS_SHAPE, TABULAR, load_table, make_reviews, make_table
+from worker.runtime import seen
 from worker.runtime.onnx_export import predict_table, table_rows
 from worker.runtime.onnx_export.scripts import _plain_rows, scripts_for
 from worker.runtime.spelling import as_trained
 from worker.runtime.tables import DECIMAL_COMMA, read_rows
 
 AGE = {"column": "age", "kind": "numeric", "feature": "age", "scaling": "quartiles", "median": 1.0, "scale": 2.0}
+SCRIPTS = {"predict_onnx.py", "answers.py", "table_rows.py", "unseen.py"}
 
 
 @pytest.mark.parametrize("rows", [400, 3000])  # by quartiles, by ranks
@@ -35,7 +37,7 @@ def test_all_kinds_of_columns_are_encoded_as_in_training(rows: int, tmp_path) ->
     for one, other in zip(made, tensors, strict=True):
         assert one.dtype == other.dtype
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
-    assert set(scripts_for(dataset.preprocess, sample, tensors)) == {"predict_onnx.py", "answers.py", "table_rows.py"}
+    assert set(scripts_for(dataset.preprocess, sample, tensors)) == SCRIPTS
     assert not scripts_for(dataset.preprocess, sample, [tensors[0] + 1, tensors[1]])
 
 
@@ -145,6 +147,30 @@ def test_words_count_as_missing_where_they_do_to_the_portal(capsys: pytest.Captu
     expected = [re.sub("it counts|they count", "counted", line) for line in told]
     assert len(told) == 2 and capsys.readouterr().err.splitlines() == expected
     assert table_rows.respelled({**noted, "missing": []}, rows) == rows
+
+
+def test_values_that_training_has_not_seen_are_told_as_predict_tells_them(capsys: pytest.CaptureFixture[str]) -> None:
+    noted = {
+        "numeric": [{**AGE, "low": 1.0, "high": 90.0}, {**AGE, "feature": "age: missing", "scaling": "missing"}],
+        "categorical": [
+            {"column": "sign", "values": ["in", "out"], "missing": True},
+            {"column": "open", "values": ["True", "False"], "missing": False},
+            *({"column": f"c{at}", "values": ["a"], "missing": False} for at in range(9)),
+        ],
+    }
+    rows = [
+        {"age": age, "sign": sign, "open": is_open, **{f"c{at}": "b" for at in range(9)}}
+        for age, sign, is_open in (("7", "in", "TRUE"), ("", "neon", "false"), ("1,234", "", ""), ("0.5", "neon", "no"))
+    ]
+    told: list[str] = []
+    table = as_trained(
+        noted, pa.Table.from_pylist([{k: v or None for k, v in row.items()} for row in rows]), told.append
+    )
+    seen.unseen_tell(noted, table, told.append)
+    predict_table.unseen_tell(noted, table_rows.respelled(noted, rows), lambda row: f"row {row + 1:,}")
+    assert capsys.readouterr().err.splitlines() == told and len(told) == 7
+    assert told[0].startswith("Column 'age': 2 values lie outside of 1 to 90") and "1,234 in row 3" in told[0]
+    assert "'neon' in row 2" in told[1] and "'no' in row 4" in told[2] and "6 other columns" in told[6]
 
 
 def test_what_cannot_be_read_is_told_with_row_and_column() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from worker.runtime.seen import COLUMNS_TOLD, planned_tell, unseen_tell
+from worker.runtime.seen import planned_tell, unseen_tell
+from worker.runtime.unseen import COLUMNS_TOLD
 
 
 def noted(*columns: tuple[str, float, float]) -> dict[str, object]:

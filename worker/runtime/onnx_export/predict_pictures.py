@@ -18,19 +18,19 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from worker.runtime.onnx_export.answers import ThresholdError, answers_of, unread, write_csv
-from worker.runtime.pictures import plain_picture
+from worker.runtime.pictures import PictureError, picture_read
 
 HERE = Path(__file__).parent
 CHUNK = 64  # pictures predicted at once
 
 
 def encode(preprocess: dict[str, Any], pictures: list[Image.Image]) -> list[np.ndarray]:
-    """[uint8 [N, channels, height, width]] of opened pictures."""
+    """[uint8 [N, channels, height, width]] of plain pictures."""
     shape = preprocess["shape"]
     size = (shape["width"], shape["height"])
     arrays = []
     for picture in pictures:
-        plain = plain_picture(picture).convert("L" if shape["channels"] == 1 else "RGB")
+        plain = picture.convert("L" if shape["channels"] == 1 else "RGB")
         if plain.size != size:
             plain = ImageOps.fit(plain, size, Image.Resampling.BILINEAR)
         arrays.append(np.atleast_3d(np.asarray(plain)).transpose(2, 0, 1))
@@ -38,7 +38,8 @@ def encode(preprocess: dict[str, Any], pictures: list[Image.Image]) -> list[np.n
 
 
 def predict(pictures: list[Path], folder: Path = HERE, *, threshold: str = "") -> list[dict[str, Any]]:
-    """The answer for each picture, with the files in `folder`. Raises `ThresholdError`, `OSError`."""
+    """The answer for each picture, with the files in `folder`. Raises `PictureError`, `ThresholdError`,
+    `OSError`."""
     import onnxruntime
 
     about = json.loads((folder / "onnx.json").read_text(encoding="utf-8"))
@@ -46,7 +47,8 @@ def predict(pictures: list[Path], folder: Path = HERE, *, threshold: str = "") -
     session = onnxruntime.InferenceSession(str(folder / "model.onnx"), providers=["CPUExecutionProvider"])
     answers: list[dict[str, Any]] = []
     for start in range(0, len(pictures), CHUNK):
-        tensors = encode(preprocess, [Image.open(path) for path in pictures[start : start + CHUNK]])
+        chunk = [picture_read(path.name, path.read_bytes()) for path in pictures[start : start + CHUNK]]
+        tensors = encode(preprocess, chunk)
         outputs = session.run(None, {given["name"]: tensors[given["place"]] for given in about["inputs"]})
         answers += answers_of(about["classes"], outputs, threshold=threshold)
     return answers
@@ -63,6 +65,8 @@ def main() -> None:
         found = predict(options.pictures, threshold=options.threshold)
     except ThresholdError as error:
         sys.exit(str(error))
+    except PictureError as error:
+        sys.exit(f"{error}\n{error.hint}")
     except OSError as error:
         sys.exit(unread(error))
     named = zip(options.pictures, found, strict=True)

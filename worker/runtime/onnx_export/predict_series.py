@@ -26,7 +26,7 @@ import numpy as np
 
 from worker.runtime.moments import moments_after
 from worker.runtime.onnx_export.answers import unread, write_csv
-from worker.runtime.onnx_export.predict_table import CHUNK, encode, moment_of, value_of
+from worker.runtime.onnx_export.predict_table import CHUNK, encode, moment_of, unseen_tell, value_of
 from worker.runtime.onnx_export.table_rows import Rows, number, plain, read_rows, respelled
 from worker.runtime.series_checks import WHEN_MADE, gap_check, moment_said, needed_columns, none_planned, planned_check
 
@@ -204,6 +204,7 @@ def forecast(newer: Rows | None = None, folder: Path = HERE, *, prefer_comma: bo
         tensors = encode(preprocess, ahead.rows[start : start + CHUNK])
         given = {entry["name"]: tensors[entry["place"]] for entry in outputs["inputs"]}
         values[start : start + CHUNK] += session.run(None, given)[0]
+    _planned_tell(preprocess, ahead)
     ranges = preprocess.get("prediction_ranges")
     half = (
         np.asarray(ranges["half_widths"])[np.searchsorted(ranges["edges"], ahead.steps, side="right")] if ranges else 0
@@ -216,6 +217,17 @@ def forecast(newer: Rows | None = None, folder: Path = HERE, *, prefer_comma: bo
         | {name: of[row].item() for name, of in columns.items()}
         for row in range(len(values))
     ]
+
+
+def _planned_tell(preprocess: dict[str, Any], ahead: Ahead) -> None:
+    """`unseen_tell` of what is known of the moments to come."""
+    known = preprocess["forecast"].get("known", ())
+
+    def where(row: int) -> str:
+        name = ahead.names[row]
+        return f"the row of {f'{name!r} of ' if name else ''}{moment_said(ahead.times[row])}"
+
+    unseen_tell(preprocess, [{name: row[name] for name in known} for row in ahead.rows], where)
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import lru_cache
@@ -37,7 +37,8 @@ from typing import Any
 import numpy as np
 
 from worker.runtime.onnx_export.answers import ThresholdError, answers_of, unread, write_csv
-from worker.runtime.onnx_export.table_rows import Rows, number, plain, read_rows, respelled
+from worker.runtime.onnx_export.table_rows import Rows, is_number, number, plain, read_rows, respelled
+from worker.runtime.unseen import categories_told, category_said, number_said, numbers_told, spans
 
 HERE = Path(__file__).parent
 SOFT_LIMIT = 3.0  # quartile-scaled values bend towards +-3
@@ -211,6 +212,32 @@ def scaled(entry: dict[str, Any], values: np.ndarray) -> np.ndarray:
     return np.array([NormalDist().inv_cdf(each) for each in share])
 
 
+def unseen_tell(preprocess: dict[str, Any], rows: Rows, where: Callable[[int], str]) -> None:
+    """Tell on stderr of values that training has not seen, as predict.py does; `where`: a row, from 0 on, in words."""
+    given = rows[0].keys() if rows else ()
+    numbers, categories = [], []
+    for name, (low, high) in spans(preprocess):
+        spelled = preprocess.get("spelling", {}).get(name, "")
+        texts = [plain(row[name]) for row in rows] if name in given else []
+        values = [number(text, "", spelled) if is_number(text, spelled) else math.nan for text in texts]
+        outside = [row for row, value in enumerate(values) if value < low or value > high]
+        if outside:
+            numbers.append(number_said(name, (low, high), len(outside), values[outside[0]], where(outside[0])))
+    for entry in preprocess["categorical"]:
+        name, known = entry["column"], entry["values"]
+        texts = [plain(row[name]) for row in rows] if known and name in given else []
+        unknown = [row for row, place in enumerate(encode_category(entry, texts)) if texts[row] and not place]
+        if unknown:
+            said = category_said(name, len(known), len(unknown), texts[unknown[0]], where(unknown[0]))
+            categories.append(said)
+    numbers_told(numbers, _note)
+    categories_told(categories, _note)
+
+
+def _note(sentence: str) -> None:
+    print(sentence, file=sys.stderr)
+
+
 def predict(
     rows: Rows, folder: Path = HERE, *, prefer_comma: bool = False, threshold: str = ""
 ) -> list[dict[str, Any]]:
@@ -227,6 +254,7 @@ def predict(
         tensors = encode(preprocess, rows[start : start + CHUNK], start + 1)
         outputs = session.run(None, {given["name"]: tensors[given["place"]] for given in about["inputs"]})
         answers += answers_of(about["classes"], outputs, preprocess.get("prediction_ranges"), threshold)
+    unseen_tell(preprocess, rows, lambda row: f"row {row + 1:,}")
     return answers
 
 
