@@ -1,4 +1,4 @@
-"""The tables of the sources that made a backup: rows go into those, which are then brought up to date as a home's are."""
+"""The tables of the sources that made a backup: rows go into those, which are brought up to date as a home's are."""
 
 from __future__ import annotations
 
@@ -34,13 +34,17 @@ def tables_make(migrations: Collection[str]) -> Apps:
     return _as_of(wanted)
 
 
-def _as_of(wanted: Collection[Node]) -> Apps:
+def _as_of(wanted: set[Node]) -> Apps:
     executor = MigrationExecutor(connection)
-    loader: MigrationLoader = executor.loader
-    # One that stands for others might make tables which the backup does not have yet.
-    loader.replace_migrations = False
-    loader.build_graph()
-    later = {node for node in loader.graph.nodes if node not in wanted}
-    newest = [node for node in wanted if later.issuperset(child.key for child in loader.graph.node_map[node].children)]
+    executor.loader = loader = MigrationLoader(connection, replace_migrations=False)
+    for stand_in, migration in loader.replacements.items():
+        replaced = set(migration.replaces)
+        if replaced <= wanted:
+            loader.graph.remove_replaced_nodes(stand_in, migration.replaces)
+            wanted = wanted - replaced | {stand_in}
+        else:  # it would make tables that are newer than the backup
+            loader.graph.remove_replacement_node(stand_in, migration.replaces)
+    later = loader.graph.nodes.keys() - wanted
+    newest = [node for node in wanted if later >= {child.key for child in loader.graph.node_map[node].children}]
     executor.migrate(newest)
     return loader.project_state(newest).apps

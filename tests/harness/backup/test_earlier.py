@@ -8,6 +8,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+import django.contrib.auth
 import pytest
 
 from tests.harness.backup.conftest import call, users
@@ -85,3 +86,22 @@ def test_a_backup_of_newer_sources_is_refused_with_what_to_do(
     manifest["migrations"].append("jobs.0999_of_next_year")
     done = loaded(rows, manifest, tmp_path / "new")
     assert done.returncode != 0 and "(jobs.0999_of_next_year); update first" in done.stderr
+
+
+def test_tables_are_made_as_they_were_before_a_migration_that_now_stands_for_several(tmp_path: Path) -> None:
+    program = """
+import os, sys, django
+os.environ["DJANGO_SETTINGS_MODULE"] = "harness.settings"
+django.setup()
+from django.db import connection
+from harness.backup.earlier import tables_make
+names = ["contenttypes.0001_initial", "contenttypes.0002_remove_content_type_name", "accounts.0001_initial"]
+names += [f"auth.{name}" for name in sys.argv[1:]]
+registry = tables_make(names)
+print(sorted(registry.all_models["accounts"]), "accounts_user" in connection.introspection.table_names())
+"""
+    (tmp_path / "store").mkdir()
+    auth = sorted(path.stem for path in (Path(django.contrib.auth.__file__).parent / "migrations").glob("0*.py"))
+    done = call(program, *auth, DLH_HOME=tmp_path, DLH_REDIS_URL="redis://127.0.0.1:1/0")
+    assert done.returncode == 0, done.stderr
+    assert "'user'" in done.stdout and "browsersession" not in done.stdout and done.stdout.rstrip().endswith("True")
