@@ -11,7 +11,7 @@ from scheduler.data_way import Travel
 from scheduler.estimation.values import Interval
 from scheduler.offers.promisable import Promisable
 from scheduler.offers.values import LEAST_CHANCE, finish_told_s
-from scheduler.offers.words import NO_PROMISE, chance_words, later_words
+from scheduler.offers.words import LARGER_QUOTA, NO_PROMISE, NOT_OF_BORROWED, chance_words, later_words
 from scheduler.placing.capacity import Shown, shown
 from scheduler.placing.obstacles import HOW_TO_JOIN
 from scheduler.policies import policy_of
@@ -209,7 +209,7 @@ def _answer(
             f"on the devices it may use it takes up to {takes} even if they were all free{data}."
         )
     elif earliest is None:
-        text = NO_PROMISE
+        text = NOT_OF_BORROWED if _only_borrows(seen, quotas) else NO_PROMISE
     else:
         text = "The devices it would need until its deadline are promised to other jobs."
     told_s = None if earliest is None else finish_told_s(earliest, now_s)
@@ -237,6 +237,8 @@ def _helps(
         share = math.floor(100 * (left_s - fastest.data_s) / (fastest.whole_s - fastest.data_s))
         if share:
             helps.append(f"Train for fewer epochs: {share} % of the work would fit into the time.")
+    if _only_borrows(seen, quotas) and told_s is None:
+        return [*helps, LARGER_QUOTA]
     if any(_over_quota(job, option, quotas) for option in seen.options):
         helps.append("Ask an admin for a larger quota: some ways to run it need more than the project may use.")
     if fastest.whole_s <= left_s and told_s is None:
@@ -244,6 +246,13 @@ def _helps(
     elif fastest.whole_s <= left_s:
         helps.append("It fits if a job with a promise ends early or is cancelled.")
     return helps
+
+
+def _only_borrows(job: JobView, quotas: Quotas) -> bool:
+    """Whether each way to run it takes more than the quota of its project, and some of these are lent to it."""
+    quota = quotas.get(job.project)
+    lent = quota is not None and any(quota.borrows(option.kind) for option in job.options)
+    return lent and all(_over_quota(job, option, quotas) for option in job.options)
 
 
 def _over_quota(job: JobView, option: Option, quotas: Quotas) -> bool:

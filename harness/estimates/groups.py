@@ -40,13 +40,20 @@ def groups_read(
         if not device.is_away and device.pk not in reserved and node_id not in reserved:
             nodes[device.key][node_id].append(device)
         (cores if device.key[0] == DeviceKind.CPU else gpus)[node_id] += 1
-    quotas = {row.device_kind: row.devices for row in Quota.objects.filter(project=project, may_borrow=False)}
+    quotas = {row.device_kind: row for row in Quota.objects.filter(project=project)}
     setting = pool_setting_get()
     spans = setting.span_nodes and not gang_problem(up, setting)
-    groups = [
-        _group(key, by_node, cores, gpus, quotas.get(key[0]), memory_bytes) for key, by_node in sorted(nodes.items())
-    ]
-    return tuple(replace(group, spans_nodes=spans) for group in groups)
+    return tuple(
+        replace(_limited(_group(key, by_node, cores, gpus, memory_bytes), quotas.get(key[0])), spans_nodes=spans)
+        for key, by_node in sorted(nodes.items())
+    )
+
+
+def _limited(group: DeviceGroup, quota: Quota | None) -> DeviceGroup:
+    """With the project's quota."""
+    if quota is None:
+        return group
+    return replace(group, promised_quota=quota.devices) if quota.may_borrow else replace(group, quota=quota.devices)
 
 
 class _Device(NamedTuple):
@@ -103,7 +110,6 @@ def _group(
     by_node: Mapping[str, list[_Device]],
     cores: Mapping[str, int],
     gpus: Mapping[str, int],
-    quota: int | None,
     memory_bytes: int,
 ) -> DeviceGroup:
     kind, model_name = key
@@ -114,13 +120,13 @@ def _group(
         return DeviceGroup(
             kind=kind, model_name=model_name, sizes=sizes, nodes=tuple(by_node),
             memory_bytes=min(device.memory_bytes for device in first),
-            idle_bytes=IDLE_CUDA_BYTES, quota=quota, asked_bytes=memory_bytes, hosts_bytes=hosts,
+            idle_bytes=IDLE_CUDA_BYTES, asked_bytes=memory_bytes, hosts_bytes=hosts,
             threads_per_rank=min(max(1, device.node.cpu_cores // gpus[device.node.pk]) for device in first),
         )  # fmt: skip
     usable = [int(device.node.memory_bytes * MEMORY_SHARE) for device in first]
     share = min(most // cores[device.node.pk] for most, device in zip(usable, first, strict=True))
     return DeviceGroup(
-        kind=kind, model_name=model_name, sizes=sizes, nodes=tuple(by_node), idle_bytes=IDLE_CPU_BYTES, quota=quota,
+        kind=kind, model_name=model_name, sizes=sizes, nodes=tuple(by_node), idle_bytes=IDLE_CPU_BYTES,
         memory_bytes=0 if memory_bytes else share,
         memory_floor_bytes=memory_bytes or min(MEMORY_FLOOR_BYTES, min(usable)),
         asked_bytes=memory_bytes, hosts_bytes=hosts,

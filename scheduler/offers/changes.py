@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from scheduler.estimation.values import Allocation
 from scheduler.offers.values import Hindrance, OfferLine, Wish, finish_told_s, likeliest_of
-from scheduler.offers.words import alike, chance_words, devices_words, lacks_quota_alone, later_words
+from scheduler.offers.words import LARGER_QUOTA, alike, chance_words, devices_words, lacks_quota_alone, later_words
 from scheduler.placing.obstacles import HOW_TO_JOIN
 from worker.words import size_words
 
@@ -34,7 +34,8 @@ def changes_of(
         found.append(f"Set the deadline {within} from now or later: {devices} would meet it.")
         found += _fewer_epochs(later, now_s, deadline_s, epochs, epoch_steps)
     elif late:
-        found.append("Ask again later, or submit it without a deadline.")
+        lent = all(line.borrows for line in late)
+        found.append(LARGER_QUOTA if lent else "Ask again later, or submit it without a deadline.")
     found += _unpromised(late, deadline_s)
     found += _other_devices(lines, now_s, deadline_s, wish)
     if any(lacks_quota_alone(line, now_s, deadline_s, wish) for line in lines):

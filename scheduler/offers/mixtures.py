@@ -152,6 +152,7 @@ def _candidate(groups: Sequence[DeviceGroup], counts: Counts, how: How) -> Candi
         limits = (min(limits),) * len(limits)  # each node allows a rank as much as the tightest of them
     threads = 1 if groups[0].kind == "cpu" else min(group.threads_per_rank for group in inside)
     quota = min((group.quota for group in inside if group.quota is not None), default=None)
+    lent_from = min((group.promised_quota for group in inside if group.promised_quota is not None), default=None)
     allocation = Allocation(
         kind=groups[0].kind, model_name=mixed_name(parts), count=count, mode=mode, parts=parts, threads=threads,
         batch_split=split, stages=stages, most_on_node=together,
@@ -159,7 +160,8 @@ def _candidate(groups: Sequence[DeviceGroup], counts: Counts, how: How) -> Candi
     within = quota is None or count <= quota
     return Candidate(
         allocation=allocation, memory_limit_bytes=min(limits), part_limits_bytes=limits, within_quota=within,
-        over_nodes=over, has_memory=_has_memory(on_each, inside, held),
+        borrows=lent_from is not None and count > lent_from, over_nodes=over,
+        has_memory=_has_memory(on_each, inside, held),
     )  # fmt: skip
 
 

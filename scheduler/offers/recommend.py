@@ -19,6 +19,7 @@ from scheduler.offers.mixtures import mixed_candidates
 from scheduler.offers.staged import COMPARED, cost_of, is_unasked, staged_ways
 from scheduler.offers.values import LEAST_CHANCE, Candidate, DeviceGroup, Hindrance, Mark, Offer, OfferLine, Wish
 from scheduler.offers.words import (
+    BORROWED_WAY,
     NO_HOST_MEMORY,
     chance_words,
     kept_out_words,
@@ -58,6 +59,7 @@ def candidates(workload: Workload, groups: Iterable[DeviceGroup], *, wish: Wish 
                     allocation=allocation,
                     memory_limit_bytes=group.rank_memory_bytes(count, len(allocation.batch_split)),
                     within_quota=within,
+                    borrows=group.promised_quota is not None and count > group.promised_quota,
                     has_memory=group.has_memory(count, alone=allocation.mode in ONE_PROCESS),
                     over_nodes=group.nodes if count > max(group.sizes, default=0) else (),
                 )
@@ -207,7 +209,7 @@ def _line(way: Candidate, estimate_of: EstimateOf, start_of: StartOf, now_s: flo
     return OfferLine(
         estimate=estimate, memory_limit_bytes=way.memory_limit_bytes, start_s=start_s, finish_s=finish,
         before_s=way.before.time_s, before_j=way.before.energy_j, promisable=way.promisable,
-        bringing=bringing,
+        borrows=way.borrows, bringing=bringing,
     )  # fmt: skip
 
 
@@ -225,7 +227,8 @@ def _judged(line: OfferLine, way: Candidate, deadline_s: float | None, wish: Wis
     if line.finish_s is None:
         return replace(line, hindrance=Hindrance.NEVER_FREE, why="That many devices are not expected to be free.")
     if deadline_s is not None and not line.promisable:
-        return replace(line, hindrance=Hindrance.DEADLINE, why="No finish can be promised on these devices now.")
+        why = BORROWED_WAY if line.borrows else "No finish can be promised on these devices now."
+        return replace(line, hindrance=Hindrance.DEADLINE, why=why)
     if deadline_s is not None and line.latest_s > deadline_s:
         chance = line.chance(deadline_s)
         text = f"It finishes up to {duration_words(line.latest_s - deadline_s, up=True)} after the deadline"

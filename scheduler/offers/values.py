@@ -65,6 +65,8 @@ class DeviceGroup:
     """CPU threads that feed one GPU."""
     quota: int | None = None
     """Devices the project may hold; None: no limit."""
+    promised_quota: int | None = None
+    """Devices the project may hold where more are lent to it while nobody else wants them; None: no such limit."""
     spans_nodes: bool = False
     """Whether one gang may take devices of several nodes."""
     asked_bytes: int = 0
@@ -113,6 +115,8 @@ class Candidate:
     memory_limit_bytes: int
     """Per rank, above an idle process; of a mixture the least."""
     within_quota: bool = True
+    borrows: bool = False
+    """More than the project's quota, which others may take back: no finish is promised on it."""
     has_memory: bool = True
     """Whether the nodes have the memory that the person fixed for the gang."""
     part_limits_bytes: tuple[int, ...] = ()
@@ -157,6 +161,8 @@ class OfferLine:
     """... and `energy_j` holds its energy, which `estimate` does not."""
     promisable: bool = True
     """See `Candidate.promisable`."""
+    borrows: bool = False
+    """See `Candidate.borrows`."""
     bringing: Bringing = NOTHING_BROUGHT
     """What brings its data, once it has its devices: `finish_s` holds it, the estimate of the run does not."""
 

@@ -17,6 +17,12 @@ NO_PROMISE = (
     "No finish can be promised now: a job that has waited for more than a day goes first, "
     "or nobody can tell when the devices come free."
 )
+NOT_OF_BORROWED = (
+    "No finish can be promised: it takes more devices than the project's quota. More are lent while no other project "
+    "wants them, and are taken back when one does."
+)
+BORROWED_WAY = "More than the project's quota: these are lent, and no finish is promised on them."
+LARGER_QUOTA = "Ask an admin for a larger quota of the project, or submit it without a deadline."
 _KINDS = {"cpu": ("CPU core", "CPU cores"), "cuda": ("GPU", "GPUs")}
 
 
@@ -149,8 +155,8 @@ def refusal_text(
     if earliest_finish_s is not None and deadline_s is not None:
         later = later_words(finish_told_s(earliest_finish_s, now_s) - deadline_s)
         return f"No option meets this deadline: the earliest finish that can be promised is {later} later."
-    if any(line.hindrance is Hindrance.DEADLINE for line in lines):
-        return NO_PROMISE
+    if late := [line for line in lines if line.hindrance is Hindrance.DEADLINE]:
+        return NOT_OF_BORROWED if all(line.borrows for line in late) else NO_PROMISE
     kinds = {line.hindrance for line in lines}
     if kinds == {Hindrance.MEMORY}:
         is_fixed = all(line.estimate.fits for line in lines)

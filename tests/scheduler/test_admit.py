@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.admit import admit, promisable
+from scheduler.offers.words import LARGER_QUOTA, NOT_OF_BORROWED
 from scheduler.place import place
 from scheduler.policies import names
 from scheduler.simulate.pool import SimPool
@@ -131,6 +132,17 @@ def test_a_quota_that_stands_in_the_way_is_named():
     found = admit(job("a", deadline_s=1_500.0, project="p"), [], POOL, 0.0, quotas=quotas)
     assert not found.accepted
     assert any("quota" in help_ for help_ in found.changes_that_would_help)
+
+
+def test_what_is_only_lent_is_told_to_be_no_base_for_a_promise():
+    quotas = {"p": Quota(devices={"cuda": 1})}
+    wide = job("a", deadline_s=100_000.0, widths=(2,), project="p")
+    found = admit(wide, [], POOL, 0.0, quotas=quotas)
+    assert not found.accepted and found.text == NOT_OF_BORROWED
+    assert LARGER_QUOTA in found.changes_that_would_help
+    assert not any("Ask again later" in help_ for help_ in found.changes_that_would_help)
+    within = replace(quotas["p"], devices={"cuda": 2})
+    assert admit(wide, [], POOL, 0.0, quotas={"p": within}).accepted
 
 
 def test_without_a_node_that_takes_work_the_answer_says_how_one_joins():

@@ -105,6 +105,17 @@ def test_a_quota_that_may_be_exceeded_or_that_others_use_delays_nothing(job, job
     assert not any("quota" in note for note in offer.notes)
 
 
+def test_an_offer_names_the_quota_where_more_is_only_lent(job, node_make, offered):
+    node_make("node-1", cpus=4)
+    quota = Quota.objects.create(project=job.project, device_kind="cpu", devices=1, may_borrow=True)
+    wished = {"count": 2, "deadline_at": timezone.now() + 300 * HOUR}
+    priced = offer_priced(offered(job, **wished))
+    assert priced.chosen is None and "more devices than the project's quota" in priced.text
+    assert any("larger quota" in change for change in priced.changes)
+    Quota.objects.filter(pk=quota.pk).update(devices=2)
+    assert offer_priced(offered(job, **wished)).chosen.allocation.count == 2
+
+
 def test_while_a_job_has_waited_too_long_nothing_is_offered_for_a_deadline(job, job_make, node_make, offered):
     node_make("node-1", cpus=1)
     promise(estimated(job_make(name="first"), run_s=3600.0), hours=2)

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
-from scheduler.offers.recommend import candidates, reserved_offer, takes
+from scheduler.offers.recommend import candidates, recommend, reserved_offer, takes
 from scheduler.offers.values import Hindrance, Mark, Offer, Wish, finish_told_s
-from tests.scheduler.offers.ways import GIB, NOW_S, cpus, gpus, offer, workload
+from scheduler.offers.words import BORROWED_WAY, LARGER_QUOTA, NO_PROMISE, NOT_OF_BORROWED
+from tests.scheduler.offers.ways import GIB, NOW_S, cpus, gpus, offer, priced, workload
 from worker.shares import even
 from worker.words import duration_words
 
@@ -218,6 +220,23 @@ def test_a_larger_quota_is_advised_where_only_that_is_missing():
     found = offer([cpus(4, quota=1)], wish=Wish(count=2))
     assert found.text == "The project's quota is too small for this job."
     assert "Ask an admin for a larger quota of the project." in found.changes
+
+
+def test_a_refusal_of_what_is_only_lent_names_the_quota():
+    ways = candidates(workload(), [cpus(4, promised_quota=1)], wish=Wish(count=2))
+    asked = [replace(way, promisable=way.allocation.count < 2) for way in ways]
+    found = recommend(
+        asked, estimate_of=priced, start_of=lambda way, run_s: NOW_S, now_s=NOW_S, deadline_s=NOW_S + 9000,
+        wish=Wish(count=2),
+    )  # fmt: skip
+    assert found.chosen is None and found.text == NOT_OF_BORROWED
+    assert {line.why for line in found.lines if line.allocation.count == 2} == {BORROWED_WAY}
+    assert LARGER_QUOTA in found.changes and not any("Ask again later" in text for text in found.changes)
+    others = recommend(
+        [replace(way, borrows=False) for way in asked], estimate_of=priced, start_of=lambda way, run_s: NOW_S,
+        now_s=NOW_S, deadline_s=NOW_S + 9000, wish=Wish(count=2),
+    )  # fmt: skip
+    assert others.text == NO_PROMISE and any("Ask again later" in text for text in others.changes)
 
 
 def test_a_way_whose_devices_are_never_free_is_not_offered():
