@@ -6,9 +6,9 @@ import io
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -141,7 +141,28 @@ def _usage_hint(error: typer.TyperException) -> str:
         return "`dlh offer` makes no job: `dlh submit --draft` does; then `dlh jobs offer JOB --take N` takes a line."
     if re.fullmatch(r"-\d.*", getattr(error, "option_name", "")):
         return f"No value here may be below 0. See `{command} --help`."
+    if meant := _meant(error):
+        return f"Did you mean {' or '.join(f'`{one}`' for one in meant)}?"
     return f"See `{command} --help`."
+
+
+def _meant(error: typer.TyperException) -> list[str]:
+    """Commands of the name that its group does not have: `dlh cancel` for `dlh jobs cancel`; the group for its list."""
+    named = re.fullmatch(r"No such command '([\w-]+)'\.", error.format_message())
+    context = getattr(error, "ctx", None)
+    if named is None or context is None:
+        return []
+    name, group = named[1], _command_of(error)
+    if name == "list" and context.command.invoke_without_command:
+        return [group]
+    of_jobs = ["dlh jobs"] if name == "list" else []
+    return of_jobs + [one for one in _commands(context.find_root().command, "dlh") if one.endswith(f" {name}")]
+
+
+def _commands(group: Any, path: str) -> Iterator[str]:
+    for name, command in getattr(group, "commands", {}).items():
+        yield f"{path} {name}"
+        yield from _commands(command, f"{path} {name}")
 
 
 def _command_of(error: typer.TyperException) -> str:

@@ -56,6 +56,21 @@ def test_what_the_pool_has_not_is_told_to_admins(
 
 
 @pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("jobs", "cancel", "x"), "`dlh cancel`"),
+        (("pool", "doctor"), "`dlh doctor`"),
+        (("people", "list"), "`dlh people`"),
+        (("list",), "`dlh jobs` or `dlh data list` or `dlh weights list`"),
+        (("clone", "x"), "`dlh jobs clone`"),
+    ],
+)
+def test_a_command_that_lies_elsewhere_is_named(dlh: Dlh, words: tuple[str, ...], meant: str) -> None:
+    ended = dlh(*words)
+    assert ended.code == 2 and f"Did you mean {meant}?" in ended.err, ended.err
+
+
+@pytest.mark.parametrize(
     ("words", "command"),
     [(("nonsense",), "dlh"), (("data", "nonsense"), "dlh data"), (("data", "show"), "dlh data show"), (("-x",), "dlh")],
 )
