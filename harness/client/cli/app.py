@@ -148,7 +148,7 @@ def _usage_hint(error: typer.TyperException) -> str:
 
 def _meant(error: typer.TyperException) -> list[str]:
     """Commands of the name that its group does not have: `dlh cancel` for `dlh jobs cancel`; the group for its list."""
-    named = re.fullmatch(r"No such command '([\w-]+)'\.", error.format_message())
+    named = re.fullmatch(r"No such command '([\w-]+)'.*", error.format_message())
     context = getattr(error, "ctx", None)
     if named is None or context is None:
         return []
