@@ -99,7 +99,7 @@ def _resolve_mode(spec: TaskSpec, body: dict[str, Any], facts: Facts, choice: Ch
             "training.batch_size", f"a step of {rows} has none for some of {ranks}; use a larger batch or fewer devices"
         )
         notes.stop_if_wrong()
-    if body["mode"] == "async":
+    if body["mode"] == "async" and spec.training.backup == "auto":
         body["training"]["staleness"] = notes.choose("training.staleness", spec.training.staleness, *staleness(count))
     if spec.training.backup != "auto":
         body["training"]["backup"] = spec.training.backup

@@ -76,7 +76,8 @@ class Training(Part):
     )
     staleness: Annotated[int, Field(ge=0, le=MOST), Number] | Auto = Field(
         default="auto",
-        description="Mode async: most updates of other ranks between a rank's reading of the weights and its own.",
+        description="Mode async: most updates of other ranks between a rank's reading of the weights and its own. "
+        "Not beside backup.",
     )
     backup: Annotated[int, Field(ge=0, le=MOST), Number] | Auto = Field(
         default="auto",

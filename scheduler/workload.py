@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any
 
+from scheduler.fields import fields_check, figures_check
 from worker.shares import epoch_steps
 from worker.stages import MOST_PIECES
 
@@ -19,7 +20,6 @@ WORKLOAD_VERSION = 1
 MOST_OPERATORS = 200_000
 MOST_KINDS = 2_000
 """Different operators of one step. A trace holds some hundred at most, and the time to price a way grows with them."""
-LARGEST = 1e30
 COUNTS = (
     "batch_size", "global_batch_size", "micro_batches", "train_rows", "evaluated_rows", "epochs", "step_messages",
     "batch_norms",
@@ -73,8 +73,9 @@ class Operator:
 
     def __post_init__(self) -> None:
         """Refuse what is no figure."""
-        _figures((self.flops, self.read_bytes, self.write_bytes, *self.shape.values()))
-        _figures(map(abs, self.per_row.values()))
+        figures_check({"flops": self.flops, "read_bytes": self.read_bytes, "write_bytes": self.write_bytes})
+        figures_check(self.shape, within="shape.")
+        figures_check(self.per_row, within="per_row.", signed=True)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -96,7 +97,7 @@ class Piece:
 
     def __post_init__(self) -> None:
         """Refuse what is no figure."""
-        _figures((self.parameter_bytes, self.output_bytes))
+        figures_check({"parameter_bytes": self.parameter_bytes, "output_bytes": self.output_bytes})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,8 +161,8 @@ class Workload:
 
     def __post_init__(self) -> None:
         """Refuse what is no figure."""
-        _figures(getattr(self, item.name) for item in fields(self) if item.name not in _NO_FIGURES)
-        _figures(map(abs, self.per_row.values()))
+        figures_check({item.name: getattr(self, item.name) for item in fields(self) if item.name not in _NO_FIGURES})
+        figures_check(self.per_row, within="per_row.", signed=True)
         for name in COUNTS:
             if not isinstance(value := getattr(self, name), int) or value > MOST_COUNTED:
                 raise ValueError(f"{name} is {value!r}; it must be a whole number up to {MOST_COUNTED:g}")
@@ -211,6 +212,7 @@ class Workload:
             version = body.get("version") if isinstance(body, Mapping) else None
             raise ValueError(f"workload has version {version!r}, this one is {WORKLOAD_VERSION}")
         try:
+            fields_check(Workload, body)
             chain = {"operators": _operators(body["operators"]), "pieces": _pieces(body.get("pieces"))}
             return Workload(**{**body, **chain})
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -245,7 +247,7 @@ def with_figures(workload: Workload, *, operators: tuple[Operator, ...], **figur
 
     Raises `ValueError` for what is no figure.
     """
-    _figures(figures.values())
+    figures_check(figures)
     found = copy(workload)
     vars(found).update(figures, operators=operators)
     return found
@@ -277,6 +279,9 @@ def _operators(items: Iterable[Mapping[str, Any]]) -> tuple[Operator, ...]:
             raise ValueError("too many operators" if number >= MOST_KINDS else f"an operator {repeat!r} times")
         if len(operators) + repeat > MOST_OPERATORS:
             raise ValueError(f"more than {MOST_OPERATORS:,} operators")
+        fields_check(Operator, given)
+        if given["op"] not in list(OpClass):
+            raise ValueError(f"op is {str(given['op'])[:40]!r}; it must be one of {', '.join(OpClass)}")
         operators += [Operator(**{**given, "op": OpClass(given["op"])})] * repeat
     return tuple(operators)
 
@@ -287,10 +292,3 @@ def _pieces(items: Iterable[Mapping[str, Any]] | None) -> tuple[Piece, ...] | No
     if pieces is not None and len(pieces) > MOST_PIECES:
         raise ValueError("too many pieces")
     return pieces
-
-
-def _figures(values: Iterable[Any]) -> None:
-    """Raise `ValueError` unless all are finite numbers from 0 on."""
-    for value in values:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < LARGEST:
-            raise ValueError(f"not a figure: {value!r}")

@@ -29,6 +29,7 @@ POINTS_MOST = 2_000
 Imports add none beyond them, and a fit looks at no more."""
 _NAME_LENGTH = 120
 _GET_FILE = "Give a file that an export wrote, as CSV or JSON; nothing of this one was taken."
+_MEND_ROW = "Correct or remove the row; nothing of the file was taken."
 
 
 def points_of(*, kind: str = "", model_name: str = "") -> QuerySet[CalibrationPointRow]:
@@ -82,7 +83,7 @@ def points_import(*, user: User, text: str) -> dict[str, int]:
             f"The file cannot be imported: {error}.",
             field="file",
             code="calibration_row",
-            hint=_GET_FILE if error.row is None else "Correct or remove the row; nothing of the file was taken.",
+            hint=_GET_FILE if error.row is None else _MEND_ROW,
         ) from error
     if not points:
         raise Invalid("The file holds no points.", field="file", hint=_GET_FILE)
@@ -135,7 +136,10 @@ def _check_kept(points: Sequence[CalibrationPoint]) -> None:
             problem = "it holds a text or a number that cannot be kept (NaN, NUL, half a letter), or is nested too deep"
         if problem:
             raise Invalid(
-                f"The file cannot be imported: row {number:,}: {problem}.", field="file", code="calibration_row"
+                f"The file cannot be imported: row {number:,}: {problem}.",
+                field="file",
+                code="calibration_row",
+                hint=_MEND_ROW,
             )
 
 

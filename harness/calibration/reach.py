@@ -38,13 +38,16 @@ def reach_words(run: CalibrationRun) -> str:
     new = run.measured + len(coming)
     rows = CalibrationPointRow.objects.filter(kind=run.kind, model_name=run.model_name)
     before = rows.exclude(run=run).count()
-    fitted = new + before - _of_several(rows) - sum(planned.ranks > 1 or planned.threads > 1 for planned in coming)
+    several = _of_several(rows) + sum(planned.ranks > 1 or planned.threads > 1 for planned in coming)
+    fitted = new + before - several
     if not is_open and fitted >= LEAST_HELD_OUT:
         return ""
     points = counted(new, "point")
     begin = f"The budget is enough for about {points}" if is_open else f"It measured {points}"
     whose = "from before" if is_open else "of other sweeps"  # some of these may have come later
     begin += f", beside {before} {whose}" if 0 < before < LEAST_HELD_OUT else ""
+    if fitted < LEAST_POINTS <= fitted + several:
+        begin += f", {several} of them on several devices at once"  # or the sum would seem to be enough
     if fitted >= LEAST_HELD_OUT:
         return f"{begin}: a model whose ranges come from programs that were held out."
     return f"{begin}: {_too_few(fitted, shipped_for(run.kind, run.model_name))} {_MORE}"
@@ -61,11 +64,12 @@ def _too_few(points: int, source: Shipped | None) -> str:
         ships = f"the calibration of {source.model.model_name} that ships with the harness"
         own = f"A model of its own needs {LEAST_HELD_OUT} points on one device."
         if points < LEAST_POINTS:
-            return f"too few to correct {ships}, which needs {LEAST_POINTS} at least; estimates use it as it is. {own}"
+            needed = f"which needs {LEAST_POINTS} at least on one device; estimates use it as it is"
+            return f"too few to correct {ships}, {needed}. {own}"
         return f"they correct {ships}. {own}"
     if points < LEAST_POINTS:
         rest = "Until then estimates use the manufacturer's figures."
-        return f"too few for a model, which needs {LEAST_POINTS} at least. {rest}"
+        return f"too few for a model, which needs {LEAST_POINTS} at least on one device. {rest}"
     return (
         f"enough for a model with wide ranges. From {LEAST_HELD_OUT} points on they come from programs that were held "
         "out."

@@ -7,6 +7,7 @@ idle devices it starts as well, but beside what is planned for others only where
 from __future__ import annotations
 
 import logging
+from hashlib import sha256
 
 from django.core.cache import cache
 from django.db.models import Count
@@ -112,7 +113,8 @@ def _begin(job: Job, inspection: Inspection, kind: str) -> None:
     model_name = wanted_model(job) or ("" if is_one and _awaits_promise(job) else _usual_model(job, kind))
     tried = Tried(kind=kind, model_name=model_name, rows=rank_rows(job))
     # Each answer takes a few decisions, and the next job would be told the same.
-    refused = f"{NEEDED_SOON}:{job.project_id}:{minimum_sandbox_level(job)}:{kind}:{model_name}"
+    asked = f"{job.project_id}:{minimum_sandbox_level(job)}:{kind}:{model_name}"
+    refused = f"{NEEDED_SOON}:{sha256(asked.encode()).hexdigest()}"  # no cache takes the spaces of a name
     if cache.get(refused):
         _tell(job, PromiseState.TO_BE_MEASURED)
         return

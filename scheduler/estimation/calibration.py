@@ -18,6 +18,7 @@ from typing import Any
 
 from scheduler.estimation.device_table import figures_for
 from scheduler.estimation.precision import Precision
+from scheduler.fields import fields_check, number_read, whole_read
 from scheduler.workload import Workload
 
 CALIBRATION_VERSION = 1
@@ -133,17 +134,18 @@ class CalibrationPoint:
     def from_dict(body: Mapping[str, Any]) -> CalibrationPoint:
         """Inverse of `to_dict`. Raises `ValueError`."""
         try:
+            fields_check(CalibrationPoint, body)
             values = {**body, "workload": Workload.from_dict(body["workload"])}
-            values["step_s"] = tuple(float(value) for value in body["step_s"])
+            values["step_s"] = tuple(number_read({"step_s": value}, "step_s", 0.0) for value in body["step_s"])
             for name in ("count", "threads", "batch_size"):
-                values[name] = int(body.get(name, 1))
+                values[name] = whole_read(body, name, 1)
             for name in ("peak_bytes", "noise"):
-                values[name] = float(body.get(name, 0.0))
-            power = body.get("power_w")
-            values["power_w"] = None if power is None or power == "" else float(power)
+                values[name] = number_read(body, name, 0.0)
+            is_measured = body.get("power_w") not in (None, "")
+            values["power_w"] = number_read(body, "power_w", 0.0) if is_measured else None
             values["params"] = dict(body.get("params") or {})
             return CalibrationPoint(**values)
-        except (KeyError, TypeError) as error:
+        except TypeError as error:
             raise ValueError(f"not a calibration point: {error}") from error
 
 
@@ -210,13 +212,26 @@ def _flat(point: CalibrationPoint) -> dict[str, Any]:
 
 def _unflat(row: Mapping[str, Any]) -> dict[str, Any]:
     values = {name: row[name] for name in COLUMNS if name in row}
-    values["step_s"] = [float(value) for value in row["step_s"].split(";") if value]
-    values["params"] = json.loads(row["params"] or "{}")
-    values["workload"] = json.loads(row["workload"])
+    values["step_s"] = [value for value in row["step_s"].split(";") if value]
+    values["params"] = _json_cell(row, "params") if row["params"] else {}
+    values["workload"] = _json_cell(row, "workload")
     return values
 
 
-def _points(rows: Sequence[Any], read: Any = dict) -> list[CalibrationPoint]:
+def _json_cell(row: Mapping[str, Any], name: str) -> Any:
+    try:
+        return json.loads(row[name])
+    except ValueError as error:
+        raise ValueError(f"{name} is not JSON: {error}") from error
+
+
+def _object(row: Any) -> dict[str, Any]:
+    if not isinstance(row, dict):
+        raise ValueError("it must be an object with the fields of a point")
+    return row
+
+
+def _points(rows: Sequence[Any], read: Any = _object) -> list[CalibrationPoint]:
     points = []
     for number, row in enumerate(rows, 1):
         try:

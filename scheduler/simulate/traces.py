@@ -170,12 +170,16 @@ def _history(row: Row) -> TraceJob:
 
 
 _BOTH = {"job_id", "model_name", "batch_size", "num_gpu"}
-_FORMS: tuple[tuple[Callable[[Row], TraceJob], frozenset[str]], ...] = (
-    (_philly, frozenset({*_BOTH, "submit_time", "ddl", "real_iteration", "real_duration"})),
-    (_elasticflow, frozenset({*_BOTH, "submission_time", "deadline", "num_iteration", "duration"})),
-    (_history, frozenset({"job_id", "submitted_s", "count", "run_s"})),
+_FORMS: tuple[tuple[str, Callable[[Row], TraceJob], frozenset[str]], ...] = (
+    ("a job history", _history, frozenset({"job_id", "submitted_s", "count", "run_s"})),
+    (
+        "a trace of ElasticFlow",
+        _elasticflow,
+        frozenset({*_BOTH, "submission_time", "deadline", "num_iteration", "duration"}),
+    ),
+    ("a trace of Philly", _philly, frozenset({*_BOTH, "submit_time", "ddl", "real_iteration", "real_duration"})),
 )
-"""(reader, columns that it needs)."""
+"""(name, reader, columns that it needs). A file with all columns of several is of the last."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,10 +216,9 @@ def _parsed(name: str, rows: Sequence[Row]) -> list[TraceJob]:
     if not rows:
         raise TraceError(f"{name} has no jobs")
     present = frozenset(rows[0].cells)
-    parse = next((form for form, columns in _FORMS if columns <= present), None)
+    parse = next((form for _, form, columns in reversed(_FORMS) if columns <= present), None)
     if parse is None:
-        nearest = min((columns for _, columns in _FORMS), key=lambda columns: len(columns - present))
-        raise TraceError(f"{name}, row 1: lacks the columns {', '.join(sorted(nearest - present))}")
+        raise TraceError(f"{name}, row 1: {_lack(present)}")
     jobs, seen = [], set[str]()
     for row in rows:
         job = parse(row)
@@ -224,3 +227,15 @@ def _parsed(name: str, rows: Sequence[Row]) -> list[TraceJob]:
         seen.add(job.job_id)
         jobs.append(job)
     return jobs
+
+
+def _lack(present: frozenset[str]) -> str:
+    """What the form lacks of which the largest share is there, of columns that tell it from others."""
+
+    def share(form: tuple[str, Callable[[Row], TraceJob], frozenset[str]]) -> float:
+        own = form[2] - {"job_id", "duration"}  # traces of Philly have the latter, too, unread
+        return len(own & present) / len(own)
+
+    form, _, columns = max(_FORMS, key=share)
+    missing = sorted(columns - present)
+    return f"lacks the {'column' if len(missing) == 1 else 'columns'} {', '.join(missing)} of {form}"

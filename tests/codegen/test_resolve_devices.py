@@ -29,11 +29,18 @@ def test_a_named_mode_for_several_devices_takes_several(mode):
     assert spec["training"].get("staleness") == (8 if mode == "async" else None)
 
 
+def test_beside_backup_ranks_no_age_of_gradients_is_bounded():
+    training = resolved("mode: async\ntraining: {backup: 1}", table())["training"]
+    assert training["backup"] == 1 and "staleness" not in training
+
+
 @pytest.mark.parametrize(
     ("wish", "field"),
     [
         ("mode: sync\ntraining: {backup: 1}", "training.backup"),
         ("mode: auto\nresources: {count: 2}\ntraining: {staleness: 3}", "training.staleness"),
+        ("mode: async\ntraining: {backup: 1, staleness: 3}", "training.staleness"),
+        ("mode: async\ntraining: {backup: 0, staleness: 0}", "training.staleness"),
         ("mode: async\ntraining: {compression: fp16}", "training.compression"),
         *(
             (f"mode: {mode}\ntraining: {{batch_norm: synced}}", "training.batch_norm")
@@ -53,7 +60,8 @@ def test_a_wish_that_the_mode_would_quietly_drop_is_refused_by_field(wish, field
 @pytest.mark.parametrize(
     "wish",
     [
-        "mode: async\ntraining: {backup: 1, staleness: 3, accumulate: 2}",
+        "mode: async\ntraining: {backup: 1, accumulate: 2}",
+        "mode: async\ntraining: {staleness: 3, accumulate: 2}",
         "mode: sync\ntraining: {compression: fp16, accumulate: 2}",
         "mode: sync\ntraining: {batch_norm: synced, compression: bf16}",
         "mode: sync\nresources: {least: 1}\ntraining: {batch_norm: synced}",

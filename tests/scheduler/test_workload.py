@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -140,6 +142,29 @@ def test_equal_operators_are_one_entry_whether_they_are_one_object_or_two() -> N
     one, other = work.operators[0], replace(work.operators[0])
     (entry, *_) = replace(work, operators=(one, one, other)).to_dict()["operators"]
     assert entry["repeat"] == 3
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"activation_bytes": math.inf}, "activation_bytes is not a figure: inf"),
+        ({"per_row": {"activation_bytes": "x"}}, "per_row.activation_bytes is not a figure: 'x'"),
+        ({"surprise": 1}, "there is no field surprise"),
+        ({"operators": [{"op": "conv"}]}, "the field flops is missing"),
+        ({"operators": [{**CONV.to_dict(), "op": "magic"}]}, "op is 'magic'; it must be one of conv, "),
+        ({"operators": [{**CONV.to_dict(), "shape": {"in": math.inf}}]}, "shape.in is not a figure: inf"),
+    ],
+)
+def test_the_field_that_is_wrong_is_named(wrong: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=f"^not a workload: {re.escape(words)}"):
+        Workload.from_dict({**made().to_dict(), **wrong})
+
+
+def test_a_field_that_is_missing_is_named() -> None:
+    body = made().to_dict()
+    del body["train_rows"]
+    with pytest.raises(ValueError, match="the field train_rows is missing"):
+        Workload.from_dict(body)
 
 
 @pytest.mark.parametrize("name", COUNTS)

@@ -12,7 +12,8 @@ from typing import Annotated
 
 import typer
 
-from harness.client.cli.common import moment_read, open_client, project_of
+from harness.client.cli.common import open_client, project_of
+from harness.client.cli.moments import moment_read
 from harness.client.cli.output import JsonFlag, console, json_print, pairs_print, table_print, when
 from harness.client.client import Client, Json
 from harness.client.config import Config, config_save, environment_text

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from harness.client.cli.common import moment_read
+from harness.client.cli.moments import is_span, moment_read
 from harness.client.cli.output import notes
 from harness.client.client import Client, Json
 from harness.client.errors import BadInput, WaitTimeout
@@ -38,7 +38,7 @@ ModeOption = Annotated[
         "default: as in the spec."
     ),
 ]
-EARLIEST = "earliest"
+EARLIEST, NO_DEADLINE = "earliest", "none"
 _DEVICES = ("cpu", "cuda", "any")
 _DEVICES_HINT = "Use cpu, cuda (NVIDIA GPUs), or any, which leaves it open."
 _WAIT_S = 300.0
@@ -67,17 +67,33 @@ def wishes(deadline: str, device: str, device_model: str, count: int | None, mod
 
 def deadline_read(text: str) -> str | None:
     """A moment; null for `none`. Raises `BadInput`."""
-    return None if text == "none" else moment_read(text, "--deadline", field="deadline")
+    return None if text == NO_DEADLINE else moment_read(text, "--deadline", field="deadline")
 
 
-def priced(client: Client, path: str, body: Json) -> Json:
-    """The offer that is asked for, once it is priced or has failed; the earliest finish of a program that was not read
-    yet is asked for once more. Raises `WaitTimeout`."""
-    asked = client.send("POST", path, body)
+def moves(deadline: str) -> bool:
+    """Whether the finish that is meant is another one each time it is asked for."""
+    return deadline == EARLIEST or _counts_from_now(deadline)
+
+
+def priced(client: Client, path: str, body: Json, *, deadline: str) -> Json:
+    """The offer that is asked for, once it is priced or has failed. Raises `WaitTimeout`.
+
+    A `deadline` that moves counts from the offer, not from before data were sent, and is asked for once more where a
+    program had to be read first.
+    """
+    asked = client.send("POST", path, _from_now(body, deadline))
     found = ready(client, asked)
-    if body.get("earliest") and asked["state"] == "waiting" and found["state"] == "ready":
-        found = ready(client, client.send("POST", path, body))
+    if moves(deadline) and asked["state"] == "waiting" and found["state"] == "ready":
+        found = ready(client, client.send("POST", path, _from_now(body, deadline)))
     return found
+
+
+def _counts_from_now(deadline: str) -> bool:
+    return deadline not in ("", NO_DEADLINE, EARLIEST) and is_span(deadline)
+
+
+def _from_now(body: Json, deadline: str) -> Json:
+    return {**body, "deadline": deadline_read(deadline)} if _counts_from_now(deadline) else body
 
 
 def ready(client: Client, found: Json) -> Json:

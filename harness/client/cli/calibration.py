@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, Progress, TextColumn
 
-from harness.client.cli.common import budget_read, open_client, text_read
+from harness.client.cli.common import open_client, text_read
+from harness.client.cli.moments import budget_read
 from harness.client.cli.output import ExitCode, JsonFlag, console, duration, json_print, notes, table_print, when
 from harness.client.client import Client, Json
 from harness.client.download import download

@@ -1,14 +1,11 @@
-"""What several commands do: open the client, find or upload a dataset, read files and times, pick words for a job."""
+"""What several commands do: open the client, find or upload a dataset, read files, pick words for a job."""
 
 from __future__ import annotations
 
 import json
-import math
-import re
 import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +13,6 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from codegen import safe_yaml
-from codegen.moments import day_as_its_end
 from harness.client.cli.output import ExitCode, notes
 from harness.client.client import Client, Json
 from harness.client.config import config_load
@@ -43,10 +39,6 @@ _DATA_SUFFIXES = frozenset(
 )
 _TEXT_SUFFIXES = frozenset({".txt", ".json"})
 """A spec may be written so, too."""
-_SPAN = re.compile(r"(?:(?:\d+(?:\.\d+)?)\s*(?:s|min|m|h|d)\s*)+")
-_SPAN_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d)")
-_SECONDS = re.compile(r"\d+(?:\.\d+)?")
-_UNITS_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 class DataFailed(ClientError):
@@ -182,41 +174,6 @@ def _dataset_of_spec(text: str | None) -> str:
     data = body.get("data") if isinstance(body, dict) else None
     named = data.get("dataset") if isinstance(data, dict) else None
     return str(named) if named and named != "auto" else ""
-
-
-def budget_read(text: str) -> float:
-    """`90s`, `10m`, `1.5h`, sums such as `1h30m` and `2d4h`, or plain seconds. Raises `BadInput`."""
-    said = text.strip().lower()
-    span_s = math.inf
-    if _SECONDS.fullmatch(said):
-        span_s = float(said)
-    elif _SPAN.fullmatch(said):
-        span_s = sum(float(count) * _UNITS_S[unit] for count, unit in _SPAN_PART.findall(said))
-    if not math.isfinite(span_s):  # JSON has no word for hundreds of digits
-        raise BadInput(f"{text[:20]!r} is not a valid time.", hint="Write it like 90s, 10m, 1h30m or 2d.")
-    return span_s
-
-
-def moment_read(text: str, option: str, *, field: str, begins: bool = False) -> str:
-    """An ISO time of the reader's own zone, or a span from now like 90m; a day alone is its end, or its first moment
-    where something `begins`. Raises `BadInput` that names `field`."""
-    try:
-        return _moment(text, begins=begins).isoformat(timespec="seconds")
-    except (BadInput, ValueError, OverflowError) as error:
-        raise BadInput(
-            f"{option} {text!r} is not a valid time.",
-            hint="Write it like 2030-01-31T18:00, as a day like 2030-01-31, or as 90m, 1h30m or 2d from now.",
-            field=field,
-        ) from error
-
-
-def _moment(text: str, *, begins: bool) -> datetime:
-    named = text if begins else day_as_its_end(text)
-    if isinstance(named, datetime):
-        return named.astimezone()
-    with suppress(ValueError):
-        return datetime.fromisoformat(text).astimezone()
-    return datetime.now(UTC) + timedelta(seconds=budget_read(text))
 
 
 def text_read(path: Path) -> str:

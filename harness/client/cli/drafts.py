@@ -14,7 +14,8 @@ from typing import Annotated, Any
 import typer
 
 from codegen import safe_yaml
-from harness.client.cli.common import JobArgument, draft_kept, moment_read, open_client, text_read
+from harness.client.cli.common import JobArgument, draft_kept, open_client, text_read
+from harness.client.cli.moments import moment_read
 from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, local_words, notes, number, standing
 from harness.client.client import Client, Json
 from harness.client.errors import BadInput, WaitTimeout

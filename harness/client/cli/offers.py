@@ -80,7 +80,7 @@ def offer(  # noqa: PLR0913  (typer: one parameter per option)
             body |= {"workload": _workload(workload), "project": client.project}
         else:
             body |= job_body(client, spec, data, model, quiet=as_json)
-        found = asking.priced(client, "/offers", body)
+        found = asking.priced(client, "/offers", body, deadline=deadline)
         _csv_write(client, found, csv)
     _end(found, as_json=as_json)
 
@@ -120,12 +120,12 @@ def job_offer(  # noqa: PLR0913
         elif offer:
             found = taking.named(client, job, offer)
         else:
-            found = asking.priced(client, place, wishes)
+            found = asking.priced(client, place, wishes, deadline=deadline)
         if probe:
             client.send("POST", f"/offers/{segment(found['id'])}/probe", _probe_on(found["wish"]))
             found = asking.ready(client, found)
-            if deadline == asking.EARLIEST:  # what the steps took moves it
-                found = asking.priced(client, place, wishes)
+            if asking.moves(deadline):  # by what the steps took, or by the time that they took
+                found = asking.priced(client, place, wishes, deadline=deadline)
         is_taken = bool(take or submit) and found.get("state") != "failed"  # else what failed is told
         if is_taken:
             found = taking.accept(client, job, found, take, submit=submit, promise=promise)

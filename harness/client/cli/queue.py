@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from harness.client.cli.common import moment_read, open_client
+from harness.client.cli.common import open_client
+from harness.client.cli.moments import moment_read
 from harness.client.cli.output import (
     JsonFlag,
     console,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,11 +25,9 @@ if TYPE_CHECKING:
     from scheduler.simulate.traces import Trace
     from scheduler.types import Policy
 
-_HINT = (
-    "Tables are named by --tables, pools by --pool, policies by --policy, quotas by --quota, watts by --power, the "
-    "time between decisions by --slot-s, and --no-overheads lets these cost nothing; docs/scheduling.md describes them "
-    "and traces."
-)
+_FILES = "docs/scheduling.md describes the files: traces, throughput tables and watts."
+_OPTIONS = "`dlh simulate --help` describes the options."
+_PAGES = (".html", ".htm")
 
 
 def commands_add(app: typer.Typer) -> None:
@@ -89,6 +88,10 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     from scheduler.simulate.metrics import measure
 
     _seconds_check(slot_s, rescale_s)
+    for name in policy or ():
+        _policy_check(name)
+    if report:
+        _report_check(report, trace)
     rules = {"slot_s": slot_s, "overheads": overheads, "rescale_s": rescale_s, "estimator": estimator}
     given = _Given(
         trace=trace, policies=policy or ["deadline_energy"], pool=pool, tables=tables, span_nodes=span_nodes,
@@ -125,12 +128,41 @@ def _seconds_check(slot_s: float, rescale_s: float | None) -> None:
         raise BadInput(f"--rescale-s is {rescale_s:g}; it must be 0 or more.", hint="Give seconds, such as 20.")
 
 
+def _policy_check(name: str) -> None:
+    """Pass for a policy that exists. Raises `BadInput` with those of a like name."""
+    from scheduler.policies import names, policy_of
+
+    try:
+        policy_of(name)
+    except ValueError as error:
+        close = get_close_matches(name.lower(), names())
+        hint = f"Did you mean {' or '.join(close)}?" if close else _OPTIONS
+        raise BadInput(f"--policy: {error}.", hint=hint) from error
+
+
+def _report_check(path: Path, trace: Path) -> None:
+    """Pass for a page that can be written once the replays are done, and replaces no data. Raises `BadInput`."""
+    if path.exists() and trace.exists() and path.samefile(trace):
+        raise BadInput(f"--report would replace the trace, {path}.", hint="Give the page a name of its own.")
+    if path.suffix.lower() not in _PAGES:
+        hint = f"Give a name that ends in {_PAGES[0]}, such as {path.stem or 'report'}.html; what is there is replaced."
+        raise BadInput(f"--report writes a page, and {path.name} is not the name of one.", hint=hint)
+    if not path.parent.is_dir():
+        raise BadInput(f"{path} cannot be written: there is no folder {path.parent}.", hint="Make it, or name another.")
+    if path.is_dir():
+        raise BadInput(f"{path} cannot be written: it is a folder.", hint="Name a file in it.")
+
+
 def _replays(given: _Given) -> tuple[list[Replay], list[str]]:
     """(a replay of each policy, what is said of all of them, in sentences). Raises `BadInput`."""
+    from scheduler.simulate.trace_rows import TraceError
+
     try:
         replays, said = _replayed(given)
+    except TraceError as error:
+        raise BadInput(f"{error}.", hint=_FILES) from error
     except ValueError as error:
-        raise BadInput(f"{error}.", hint=_HINT) from error
+        raise BadInput(f"{error}.", hint=_OPTIONS) from error
     said = [f"{text}." for text in said]
     for text in said:
         notes().print(text, markup=False)
@@ -149,14 +181,15 @@ def _replayed(given: _Given) -> tuple[list[Replay], list[str]]:
     trace, known = trace_read(given.trace), Tables.read(given.tables) if given.tables else None
     estimator = bool(given.rules["estimator"])
     if estimator and not any(job.ways for job in trace.jobs):
-        raise ValueError(f"{trace.name} has no column ways, or nothing in it: none of its jobs has estimates")
+        problem = f"{trace.name} has no column ways, or nothing in it: none of its jobs has estimates."
+        raise BadInput(problem, hint="`dlh pool history FILE.json` writes them; or leave --estimator out.")
     trace, said = _known_jobs(given, trace, known, place)
     jobs = trace.jobs
     place, bound = _bound(given, trace, place, limits)
     able = sim_jobs(jobs, known, place, estimator=estimator)
     lost = misfits(jobs, able, place)
     if not any(job.options for job in able):
-        raise ValueError(f"{'; '.join(lost)}: give another --pool, or quota")
+        raise BadInput(f"{'; '.join(lost)}.", hint="Give another --pool, or --quota.")
     said += [*lost, *unused(able, place), *one_speed(able, place), *stand_ins(jobs, place), *bound]
     said += filter(None, (lends_nothing(policy, place) for policy in policies))
     if estimator:

@@ -50,6 +50,8 @@ def submit(  # noqa: PLR0913
     With `--deadline earliest` it gets the devices that an offer recommends for the earliest finish that can be
     promised.
     """
+    if deadline and deadline != EARLIEST:
+        deadline_read(deadline)  # what is none is said before data are sent; a span counts from when they are there
     with open_client(context) as client:
         if spec is not None and _is_id(spec):
             if data or model or weights or name or draft or deadline:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.client.cli.asking import priced
+from harness.client.cli.asking import EARLIEST, priced
 from harness.client.cli.common import draft_kept
 from harness.client.cli.output import notes, number, standing, when
 from harness.client.client import Client, Json
@@ -88,7 +88,7 @@ def take_earliest(client: Client, draft: str, *, submit: bool, promise: bool) ->
     """Give a draft the earliest finish that can be promised as its deadline, and the devices that are recommended for
     it; return the job. Raises `ClientError` that names the draft."""
     with draft_kept(draft):
-        found = priced(client, f"/jobs/{segment(draft)}/offers", {"earliest": True})
+        found = priced(client, f"/jobs/{segment(draft)}/offers", {"earliest": True}, deadline=EARLIEST)
         if found["state"] == "failed" or (promise and found["recommended"] is None):
             problem = found["problem"] or {}
             hint = str(problem.get("hint") or " ".join(found["changes"]))

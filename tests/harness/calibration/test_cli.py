@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.client.cli.common import budget_read
+from harness.client.cli.moments import budget_read
 from harness.client.errors import BadInput
 from tests.harness.client.conftest import client, dlh, home, portal
 from tests.scheduler.made_workloads import points

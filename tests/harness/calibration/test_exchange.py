@@ -86,6 +86,48 @@ def test_a_wrong_row_is_named_and_nothing_is_taken(people: SimpleNamespace, chan
     assert not CalibrationPointRow.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"step_s": "nan"}, "step_s is nan; it must be a number above 0"),
+        ({"step_s": "0.1;soon"}, "step_s is 'soon'; it must be a number"),
+        ({"peak_bytes": "inf"}, "peak_bytes is inf; it must be a number"),
+        ({"power_w": "much"}, "power_w is 'much'; it must be a number"),
+        ({"batch_size": "many"}, "batch_size is 'many'; it must be a number"),
+        ({"batch_size": "2.5"}, "batch_size is 2.5; it must be a whole number"),
+        ({"workload": "not json"}, "workload is not JSON"),
+        ({"params": "{"}, "params is not JSON"),
+        ({"kind": "abacus"}, "there is no kind of device 'abacus'; use cpu or cuda"),
+    ],
+)
+def test_the_field_of_a_wrong_row_is_named_with_what_to_do(
+    people: SimpleNamespace, changes: dict[str, str], words: str
+) -> None:
+    with pytest.raises(Invalid) as refused:
+        points_import(user=people.admin, text=damaged(**changes))
+    assert f"row 3: {words}" in refused.value.message
+    assert refused.value.hint == "Correct or remove the row; nothing of the file was taken."
+
+
+@pytest.mark.parametrize("name", ["kind", "step_s", "workload"])
+def test_a_field_that_a_point_lacks_is_named(people: SimpleNamespace, name: str) -> None:
+    body = json.loads(to_json(FOUR))
+    del body["points"][2][name]
+    with pytest.raises(Invalid) as refused:
+        points_import(user=people.admin, text=json.dumps(body))
+    assert f"row 3: the field {name} is missing." in refused.value.message and "or remove" in refused.value.hint
+
+
+def test_a_field_that_no_point_has_and_a_point_that_is_none_are_named(people: SimpleNamespace) -> None:
+    body = json.loads(to_json(FOUR))
+    body["points"][1] |= {"colour": "red"}
+    with pytest.raises(Invalid, match="row 2: there is no field colour"):
+        points_import(user=people.admin, text=json.dumps(body))
+    body["points"][0] = 1
+    with pytest.raises(Invalid, match="row 1: it must be an object with the fields of a point"):
+        points_import(user=people.admin, text=json.dumps(body))
+
+
 def test_a_file_is_not_told_to_lose_a_row_where_no_row_is_at_fault(people: SimpleNamespace) -> None:
     with pytest.raises(Invalid) as refused:
         points_import(user=people.admin, text=to_csv(FOUR).replace("step_s", "row step_s", 1))

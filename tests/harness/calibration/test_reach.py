@@ -51,6 +51,24 @@ def test_points_on_several_devices_are_not_told_as_ones_that_models_are_fitted_t
     assert WIDE in reach_words(run), "those that are measured count as little"
 
 
+def test_where_points_on_several_devices_would_make_the_sum_enough_they_are_said_not_to_count(
+    start: Callable[..., Any],
+) -> None:
+    run = start()
+    made = [row_of(replace(one, model_name=run.model_name), run=run) for one in points(7)]
+    for row in made[:3]:
+        row.body["threads"] = 2
+    CalibrationPointRow.objects.bulk_create(made)
+    CalibrationRun.objects.filter(pk=run.pk).update(state="finished", measured=7)
+    run.refresh_from_db()
+    told = reach_words(run)
+    assert told.startswith("It measured 7 points, 3 of them on several devices at once: too few for a model")
+    assert "which needs 6 at least on one device" in told
+    CalibrationRun.objects.filter(pk=run.pk).update(measured=5)
+    run.refresh_from_db()
+    assert "at once" not in reach_words(run), "all five would be too few as well"
+
+
 def test_points_from_before_count(start: Callable[..., Any], people: SimpleNamespace) -> None:
     run = start(budget_s=10.0)
     made = points(8)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.client import ApiError, Client
-from harness.estimates.models import Inspection
+from harness.estimates.models import Inspection, OfferRow
 from harness.estimates.settling import offer_settle
 from harness.jobs.models import Job
 from tests.factory_offers import offer_make, workload_make
@@ -33,6 +33,22 @@ def read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return made
 
     monkeypatch.setattr(offers, "inspection_request", reading)
+
+
+@pytest.fixture
+def read_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node has read the program by the first look at what became of the offer."""
+    from harness.api.routes import offers as routes
+
+    def refresh(offer: Any) -> Any:
+        if offer.state == "waiting":
+            done = {"state": "done", "workload": workload_make().to_dict()}
+            Inspection.objects.filter(pk=offer.inspection_id).update(**done)
+            offer.refresh_from_db()
+            return offer_settle(offer)
+        return offer
+
+    monkeypatch.setattr(routes.services, "offer_refresh", refresh)
 
 
 def test_a_draft_is_asked_for_the_earliest_finish(dlh: Dlh, job: Any, node_make: Any) -> None:
@@ -110,25 +126,61 @@ def test_a_job_whose_learning_rate_is_tested_first_is_told_to_queue_by_itself(
     assert "is queued by itself once the test of its learning rate is over." in " ".join(ended.err.split())
 
 
-def test_a_program_that_was_not_read_yet_is_asked_about_again_when_it_is(
-    dlh: Dlh, job: Any, node_make: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from harness.api.routes import offers as routes
-
+@pytest.mark.usefixtures("read_later")
+def test_a_program_that_was_not_read_yet_is_asked_about_again_when_it_is(dlh: Dlh, job: Any, node_make: Any) -> None:
     node_make("node-1", cpus=2)
-
-    def read_later(offer: Any) -> Any:
-        if offer.state == "waiting":
-            done = {"state": "done", "workload": workload_make().to_dict()}
-            Inspection.objects.filter(pk=offer.inspection_id).update(**done)
-            offer.refresh_from_db()
-            return offer_settle(offer)
-        return offer
-
-    monkeypatch.setattr(routes.services, "offer_refresh", read_later)
     ended = dlh("jobs", "offer", job.pk, "--deadline", "earliest", "--json")
     assert ended.code == 0 and ended.json["recommended"] is not None
     assert "A node is reading the program" in ended.err
+
+
+@pytest.fixture
+def later_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if an hour went by from one look at the clock to the next."""
+    from harness.client.cli import moments
+
+    spans_s = iter(range(3_600, 36_000, 3_600))
+    monkeypatch.setattr(moments, "budget_read", lambda text: float(next(spans_s)))
+
+
+def _hours_left(offer: Any) -> int:
+    return round((offer.deadline_at - datetime.now(UTC)).total_seconds() / 3_600)
+
+
+@pytest.mark.usefixtures("later_each_time", "read_later")
+def test_a_span_counts_from_the_offer_and_again_from_when_the_program_is_read(
+    dlh: Dlh, job: Any, node_make: Any
+) -> None:
+    node_make("node-1", cpus=2)
+    ended = dlh("jobs", "offer", job.pk, "--deadline", "1h", "--json")
+    assert ended.code == 0
+    first, last = OfferRow.objects.order_by("created_at")
+    assert (_hours_left(first), _hours_left(last)) == (2, 3), "the first hour was that of the check of the option"
+    assert ended.json["id"] == last.pk
+
+
+@pytest.mark.usefixtures("later_each_time", "read_at_once")
+def test_a_span_of_an_offer_or_a_job_counts_from_when_its_data_are_there(
+    dlh: Dlh, dataset: Any, node_make: Any
+) -> None:
+    node_make("node-1", cpus=2)
+    assert dlh("offer", "--data", dataset.pk, "--deadline", "1h", "--json").code == 0
+    assert _hours_left(OfferRow.objects.get()) == 2
+    assert dlh("submit", "--data", dataset.pk, "--deadline", "1h", "--draft").code == 0
+    assert _hours_left(Job.objects.get()) == 4
+
+
+def test_a_fixed_deadline_is_asked_for_once(dlh: Dlh, job: Any, node_make: Any, read_at_once: None) -> None:
+    node_make("node-1", cpus=2)
+    assert dlh("jobs", "offer", job.pk, "--deadline", "2035-01-31", "--json").code == 0
+    assert OfferRow.objects.count() == 1
+
+
+def test_a_deadline_that_is_none_is_told_before_data_are_sent(dlh: Dlh, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a,b\n1,2\n")
+    refused = dlh("submit", "--data", tmp_path / "rows.csv", "--deadline", "soon")
+    assert refused.code == 2 and "--deadline 'soon' is not a valid time" in refused.err
+    assert dlh("data", "list", "--json").json == []
 
 
 def test_what_cannot_be_offered_is_refused_and_the_draft_is_named(

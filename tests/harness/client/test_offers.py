@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness.client import Client
-from harness.client.cli.common import budget_read, moment_read
+from harness.client.cli.moments import budget_read, moment_read
 from harness.client.cli.offers import _basis
 from harness.client.cli.taking import energy_words
 from harness.client.errors import BadInput

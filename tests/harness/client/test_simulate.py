@@ -70,6 +70,56 @@ def test_a_wrong_option_is_said_before_a_wrong_table(trace, tmp_path, capsys, ar
     assert words in capsys.readouterr().err.replace("\n", " ")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["--policy", "deadline_enrgy"], "Did you mean deadline_energy"),
+        (["--policy", "zzz"], "`dlh simulate --help`"),
+        (["--pool", "many"], "`dlh simulate --help`"),
+        (["--pool", "1x8:cpu"], "Give another --pool"),
+        (["--estimator"], "`dlh pool history FILE.json`"),
+        (["--power", "/nowhere.json"], "docs/scheduling.md"),
+    ],
+)
+def test_each_error_has_a_short_hint_of_its_own(trace, capsys, arguments, hint):
+    assert run(["simulate", str(trace), *arguments]) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    hints = ("Did you mean", "`dlh simulate --help`", "Give another --pool", "`dlh pool history", "docs/scheduling.md")
+    assert hint in told and sum(other in told for other in hints) == 1, told
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("history.csv", "would replace the trace"),
+        ("linked.html", "would replace the trace"),
+        ("data.csv", "data.csv is not the name of one"),
+        ("page", "such as page.html"),
+        ("nowhere/page.html", "there is no folder"),
+        ("folder.html", "it is a folder"),
+    ],
+)
+def test_a_report_replaces_no_data_and_is_refused_before_anything_is_replayed(
+    trace, tmp_path, monkeypatch, capsys, page, words
+):
+    from harness.client.cli import simulate
+
+    monkeypatch.setattr(simulate, "_replays", lambda given: pytest.fail("replayed"))
+    (tmp_path / "data.csv").write_text("mine", "utf-8")
+    (tmp_path / "folder.html").mkdir()
+    (tmp_path / "linked.html").symlink_to(trace)
+    assert run(["simulate", str(trace), "--report", str(tmp_path / page)]) == 2
+    assert words in " ".join(capsys.readouterr().err.split())
+    assert (trace.read_text("utf-8"), (tmp_path / "data.csv").read_text("utf-8")) == (TRACE, "mine")
+
+
+def test_a_report_of_before_is_replaced(trace, tmp_path):
+    page = tmp_path / "report.HTM"
+    page.write_text("of before", "utf-8")
+    assert run(["simulate", str(trace), "--pool", "1x4", "--report", str(page)]) == 0
+    assert "<svg" in page.read_text("utf-8")
+
+
 def test_jobs_that_no_device_of_the_pool_could_run_are_told_of(tmp_path, capsys):
     path = tmp_path / "history.csv"
     path.write_text("job_id,submitted_s,count,run_s,kind\na,0,1,30,cpu\nb,0,9,30,cuda\nc,0,1,30,cuda\n", "utf-8")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from datetime import timedelta
 
 import pytest
+from django.core.cache import CacheKeyWarning
 from django.utils import timezone
 
 from harness.calibration.known import device_model
-from harness.estimates import probes
+from harness.errors import Conflict
+from harness.estimates import measuring, probes
 from harness.estimates.models import Inspection, ProbeRow
 from harness.estimates.probe_answers import opaque_workload
 from harness.estimates.selectors import job_estimate_get
@@ -192,6 +195,24 @@ def test_each_model_that_is_named_is_measured_by_itself(submitted, node_make):
         job.refresh_from_db()
         assert job.promised_at == job.deadline_at
         assert {option.model_name for option in options_of(job)} == {name}
+
+
+def test_a_model_of_any_name_can_be_the_key_under_which_a_refusal_is_kept(submitted, node_make, monkeypatch):
+    def needed_soon(**_):
+        raise Conflict("All devices are needed soon.", code=probes.NEEDED_SOON)
+
+    name = "NVIDIA Größe 80 GB " * 6
+    node_make("node-1", cpus=1)
+    Device.objects.update(model_name=name)
+    monkeypatch.setattr(measuring, "probe_begin", needed_soon)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CacheKeyWarning)
+        first = submitted(device_model=name, count=1)
+        assert promise_state(first) == PromiseState.TO_BE_MEASURED
+        monkeypatch.setattr(measuring, "probe_begin", lambda **_: pytest.fail("asked again at once"))
+        promises_catch_up()
+    first.refresh_from_db()
+    assert promise_state(first) == PromiseState.TO_BE_MEASURED
 
 
 def test_a_model_declared_slow_is_estimated_by_the_steps_at_its_own_pace(submitted, node_make, people):

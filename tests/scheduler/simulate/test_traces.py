@@ -82,6 +82,28 @@ def test_an_error_names_row_and_column(tmp_path, row, words):
 
 
 @pytest.mark.parametrize(
+    ("columns", "lack"),
+    [
+        ("a,b", "columns count, job_id, run_s, submitted_s of a job history"),
+        ("job_id,submitted_s,model_name,run_s", "column count of a job history"),
+        (
+            "job_id,model_name,submission_time,num_gpu",
+            "columns batch_size, deadline, duration, num_iteration of a trace of ElasticFlow",
+        ),
+        (
+            "job_id,model_name,submit_time,num_gpu,duration",
+            "columns batch_size, ddl, real_duration, real_iteration of a trace of Philly",
+        ),
+    ],
+)
+def test_a_trace_is_told_the_columns_that_it_lacks_of_the_form_that_it_is_nearest_to(tmp_path, columns, lack):
+    row = ",".join("1" for _ in columns.split(","))
+    with pytest.raises(TraceError) as refused:
+        read_trace(written(tmp_path, f"{columns}\n{row}\n"))
+    assert str(refused.value) == f"trace.csv, row 1: lacks the {lack}"
+
+
+@pytest.mark.parametrize(
     ("text", "words"),
     [
         ("", "is empty"),
