@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import io
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import yaml
@@ -206,14 +207,23 @@ def _meant(detail: ErrorDetails) -> str:
     for name in detail["loc"][:-1]:
         model = (_part_of(model, str(name)) if model and name in model.model_fields else model) or None
     known, written = list(model.model_fields) if model else [], str(detail["loc"][-1])
-    fields = list(_dotted(TaskSpec))
-    found = [field for field in fields if field.rpartition(".")[2] == written]
-    if not found and not (found := difflib.get_close_matches(written, known)):
-        alike = difflib.get_close_matches(written, {field.rpartition(".")[2] for field in fields}, cutoff=0.8)
-        found = [field for field in fields if field.rpartition(".")[2] in alike]
+    everywhere = _by_name()
+    found = everywhere.get(written) or difflib.get_close_matches(written, known)
+    if not found:
+        alike = difflib.get_close_matches(written, everywhere, n=1, cutoff=0.8)
+        found = [field for name in alike for field in everywhere[name]]
     if not found:
         return f"known are: {', '.join(known)}"
     return f"did you mean {' or '.join(f'`{name}`' for name in found)}?"
+
+
+@cache
+def _by_name() -> dict[str, list[str]]:
+    """Name -> the fields of this name."""
+    found: dict[str, list[str]] = {}
+    for field in _dotted(TaskSpec):
+        found.setdefault(field.rpartition(".")[2], []).append(field)
+    return found
 
 
 def _dotted(model: type[BaseModel], before: str = "") -> Iterator[str]:

@@ -237,7 +237,7 @@ def _helps(
         share = math.floor(100 * (left_s - fastest.data_s) / (fastest.whole_s - fastest.data_s))
         if share:
             helps.append(f"Train for fewer epochs: {share} % of the work would fit into the time.")
-    if _only_borrows(seen, quotas) and told_s is None:
+    if _only_borrows(seen, quotas) and told_s is None and fastest.whole_s <= left_s:
         return [*helps, LARGER_QUOTA]
     if any(_over_quota(job, option, quotas) for option in seen.options):
         helps.append("Ask an admin for a larger quota: some ways to run it need more than the project may use.")

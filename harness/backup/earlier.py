@@ -27,7 +27,9 @@ def tables_make(migrations: Collection[str]) -> Apps:
     wanted: set[Node] = {(app, name) for app, _, name in (one.partition(".") for one in migrations)}
     if unknown := sorted(wanted - ours):
         shown = ", ".join(".".join(node) for node in unknown[:3])
-        raise RowsError(f"the backup was made by newer sources, whose tables these do not know ({shown}); update first")
+        raise RowsError(
+            f"these sources do not know tables of the backup ({shown}): update, or restore it with those that made it"
+        )
     if wanted == ours:
         call_command("migrate", interactive=False, verbosity=0)
         return apps

@@ -62,7 +62,8 @@ def target_notes(dataset: Dataset) -> list[str]:
     """What the types that a person set mean for the target that was guessed: told before the data is read anew."""
     guess = dataset.options.get("target_guess")
     kind = dataset.options.get("column_types", {}).get(guess)
-    if kind not in UNFIT:
+    guessed = (dataset.profile or {}).get("target", guess)  # where it was read since, the reason tells
+    if kind not in UNFIT or guessed != guess:
         return []
     return [f"{guess} was guessed as the target and cannot be it as {kind}: set `target`, or another is guessed."]
 

@@ -226,7 +226,8 @@ def _options_wanted(
     """Options of the dataset after a change, as plain values. Raises `Invalid`."""
     kept = dict(dataset.options)
     kept_guess = kept.pop("target_guess", None)
-    shown = None if kept.get("target") else (dataset.profile or {}).get("target")
+    is_read = dataset.state == DatasetState.READY  # else the profile is that of the options before
+    shown = (dataset.profile or {}).get("target") if is_read and not kept.get("target") else None
     guess = shown or kept_guess
     wanted = {**kept, **(options or {})}
     if column_types is not None:

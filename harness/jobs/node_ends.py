@@ -48,6 +48,11 @@ class NodeEnd:
         return self._words.get("code") == FailureCode.CHECKPOINT_CORRUPT
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether its node was shut down in order."""
+        return self._words.get("code") == FailureCode.NODE_STOPPED
+
+    @property
     def message(self) -> str:
         """Why, in a sentence; empty where nobody said."""
         return str(self._words.get("message") or "")

@@ -155,7 +155,7 @@ def _meant(error: typer.TyperException) -> list[str]:
     name, group = named[1], _command_of(error)
     if name == "list" and context.command.invoke_without_command:
         return [group]
-    of_jobs = ["dlh jobs"] if name == "list" else []
+    of_jobs = ["dlh jobs"] if name == "list" and context.parent is None else []
     return of_jobs + [one for one in _commands(context.find_root().command, "dlh") if one.endswith(f" {name}")]
 
 

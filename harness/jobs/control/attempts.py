@@ -14,7 +14,7 @@ from django.utils import timezone
 from harness.broker import task_send_on_commit
 from harness.jobs.control.clock import moment_within
 from harness.jobs.control.found import Figures, Found, found_read, found_take
-from harness.jobs.control.losses import lost_attempts
+from harness.jobs.control.losses import faults, stops
 from harness.jobs.control.reading import event_read
 from harness.jobs.control.releasing import devices_release
 from harness.jobs.control.returns import was_to_pause
@@ -32,6 +32,9 @@ from worker.states import JobState
 _log = logging.getLogger(__name__)
 _STARTED = (JobState.PLACED, JobState.RUNNING)
 _RUNS = (JobState.PLACED, JobState.RUNNING, JobState.PAUSING, JobState.RETURNING)
+_STOPS_MOST = 20
+"""So often in a row, without a new checkpoint, a job's node may be shut down until these count as faults: who wonders
+why nodes are stopped under a job should hear of it."""
 _GOES_AGAIN = (*_STARTED, JobState.RETURNING)
 
 
@@ -111,19 +114,21 @@ def _losses(job: Job, attempt: JobAttempt) -> int:
 
     A run of weeks may be lost more often than one that never gets anywhere.
     """
-    return 1 + min(lost_attempts([job.pk]).filter(number__lt=attempt.number).count(), job.restarts)
+    return 1 + min(faults([job.pk]).filter(number__lt=attempt.number).count(), job.restarts)
 
 
 def _lost(job: Job, attempt: JobAttempt, told: RunFailure, *, forgiven: bool) -> None:
     """Queue it again after a pause, at its old place, from its newest checkpoint; give up after too many times.
 
-    Where an admin shut a node down, nothing is broken: it counts for nothing, and there is nothing to wait for.
+    Where an admin shut a node down, nothing is broken: it counts for nothing, and there is nothing to wait for, unless
+    that happens again and again.
     """
     pauses = (JobState.PAUSING, *([JobState.RETURNING] if was_to_pause(job) else []))
     if job_move(job.pk, pauses, JobState.PAUSED, message=f"{told.message} It had been asked to pause."):
         _back_in_queue(job)
         return
-    if forgiven or told.code == FailureCode.NODE_STOPPED:
+    stopped = told.code == FailureCode.NODE_STOPPED and stops([job.pk]).count() <= _STOPS_MOST
+    if forgiven or stopped:
         job_move(job.pk, _GOES_AGAIN, JobState.QUEUED, message=f"{told.message} It waits again.")
         return
     limit = pool_setting_get().max_restarts

@@ -17,30 +17,50 @@ Losses = Mapping[str, int]
 """Node -> how often."""
 
 
-def lost_attempts(job_ids: Collection[str]) -> QuerySet[JobAttempt]:
+_SHUT_DOWN = Q(failure__code=FailureCode.NODE_STOPPED)
+_FAULT = Q(failure__code=None) | ~_SHUT_DOWN
+"""An attempt without a failure's code is none of a node that an admin shut down, either; SQL has to be told."""
+
+
+def faults(job_ids: Collection[str]) -> QuerySet[JobAttempt]:
     """Attempts that faults of the platform ended, back to the one that made the newest checkpoint of its job.
 
     That an admin shut a node down is no fault of it.
     """
+    return _lost_attempts(job_ids).filter(_FAULT)
+
+
+def stops(job_ids: Collection[str]) -> QuerySet[JobAttempt]:
+    """The same of attempts whose node was shut down."""
+    return _lost_attempts(job_ids).filter(_SHUT_DOWN)
+
+
+def _lost_attempts(job_ids: Collection[str]) -> QuerySet[JobAttempt]:
     made = Checkpoint.objects.filter(job=OuterRef("job")).order_by().values("job").annotate(newest=Max("token"))
     rows = JobAttempt.objects.filter(job__in=job_ids, outcome=Outcome.LOST)
-    rows = rows.filter(Q(failure__code=None) | ~Q(failure__code=FailureCode.NODE_STOPPED))
     return rows.alias(made=Coalesce(Subquery(made.values("newest")), 0)).filter(number__gte=F("made"))
 
 
 def losses_read(jobs: Iterable[Job]) -> Mapping[str, Losses]:
-    """By job id, of those that are to start again; what a person has looked at and resumed begins anew."""
-    restarts = {job.pk: job.restarts for job in jobs if job.restarts}
+    """By job id, of those that are to start again; what a person has looked at and resumed begins anew.
+
+    A node that was shut down last counts as well: it may be seen as up for a moment yet.
+    """
+    restarts = {job.pk: job.restarts for job in jobs if job.token}
     if not restarts:
         return {}
     lost: dict[str, list[JobAttempt]] = defaultdict(list)
-    for attempt in lost_attempts(restarts.keys()).order_by("-number").only("job_id", "number", "plan"):
+    for attempt in stops(restarts.keys()).filter(number=F("job__token")).only("job_id", "number", "plan"):
+        lost[attempt.job_id].append(attempt)
+        restarts[attempt.job_id] += 1
+    for attempt in faults(restarts.keys()).order_by("-number").only("job_id", "number", "plan"):
         if len(lost[attempt.job_id]) < restarts[attempt.job_id]:
             lost[attempt.job_id].append(attempt)
     blamed = _blamed_read([one for attempts in lost.values() for one in attempts if is_spread(one)])
     return {
         job_id: Counter(node for one in attempts for node in blamed.get((job_id, one.number)) or nodes_of(one))
         for job_id, attempts in lost.items()
+        if attempts
     }
 
 

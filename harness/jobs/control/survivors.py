@@ -51,7 +51,8 @@ def node_leave(attempt: JobAttempt, end: NodeEnd) -> bool:
         JobAttempt.objects.filter(pk=row.pk).update(width=attempt.width, option=attempt.option)
         ranks_forget(job, slots)
         told = {"ranks": len(slots), "most": row.world_size, "changes": changes}
-        text = f"Continues with {len(slots)} of {row.world_size} ranks: the node {node} was lost."
+        how = "shut down" if end.is_stopped else "lost"
+        text = f"Continues with {len(slots)} of {row.world_size} ranks: the node {node} was {how}."
         job_note(job, "note", text, data={"step": job.step, "width": told})
         publish_pool("released", {"job_id": job.pk, "token": row.number})
         task_send_on_commit("control.tick")

@@ -135,14 +135,27 @@ def test_a_node_that_an_admin_shut_down_counts_for_nothing_and_nothing_waits(fou
     assert "3 of 3" in again.events.order_by("-pk")[0].message, "attempts 2, 3 and 5: the fourth is not one of them"
 
 
-def test_after_a_shutdown_a_job_may_start_where_it_was(job: Job, node_make) -> None:
+def test_a_node_that_was_shut_down_last_is_avoided_beside_those_of_faults(job: Job, node_make) -> None:
     node_make()
     attempt = run_now(job)
-    Job.objects.update(restarts=1)
-    assert attempt_end(attempt, Outcome.LOST, dict(STOPPED))
     assert losses_read([Job.objects.get(pk=job.pk)]) == {}
-    JobAttempt.objects.update(failure=dict(LOST))
+    assert attempt_end(attempt, Outcome.LOST, dict(STOPPED))
     assert losses_read([Job.objects.get(pk=job.pk)]) == {job.pk: {"node-1": 1}}
+    assert tick() == 1, "no other node is free"
+    second = JobAttempt.objects.get(job=job, number=2)
+    assert losses_read([Job.objects.get(pk=job.pk)]) == {}
+    ended(second)
+    assert losses_read([Job.objects.get(pk=job.pk)]) == {job.pk: {"node-1": 1}}
+
+
+def test_a_node_that_is_shut_down_again_and_again_counts_in_the_end(fourth: JobAttempt) -> None:
+    JobAttempt.objects.filter(number__lt=4).delete()
+    for number in range(5, 25):
+        JobAttempt.objects.create(
+            job=fourth.job, number=number, plan={}, outcome=Outcome.LOST, failure=STOPPED, ended_at=fourth.created_at
+        )
+    assert attempt_end(fourth, Outcome.LOST, dict(STOPPED))
+    assert "1 of 3" in Job.objects.get().events.order_by("-pk")[0].message
 
 
 def test_nobody_gets_the_devices_of_a_job_that_starts_again_in_a_moment(job: Job, job_make, node_make) -> None:

@@ -218,14 +218,14 @@ def unseen_tell(preprocess: dict[str, Any], rows: Rows, where: Callable[[int], s
     numbers, categories = [], []
     for name, (low, high) in spans(preprocess):
         spelled = preprocess.get("spelling", {}).get(name, "")
-        texts = [plain(row[name]) for row in rows] if name in given else []
+        texts = [plain(row.get(name, "")) for row in rows] if name in given else []
         values = [number(text, "", spelled) if is_number(text, spelled) else math.nan for text in texts]
         outside = [row for row, value in enumerate(values) if value < low or value > high]
         if outside:
             numbers.append(number_said(name, (low, high), len(outside), values[outside[0]], where(outside[0])))
     for entry in preprocess["categorical"]:
         name, known = entry["column"], entry["values"]
-        texts = [plain(row[name]) for row in rows] if known and name in given else []
+        texts = [plain(row.get(name, "")) for row in rows] if known and name in given else []
         unknown = [row for row, place in enumerate(encode_category(entry, texts)) if texts[row] and not place]
         if unknown:
             said = category_said(name, len(known), len(unknown), texts[unknown[0]], where(unknown[0]))
