@@ -10,7 +10,8 @@ from django.utils import timezone
 
 from harness.estimates.rate_wishes import UNASKED_WAIT_LIMIT_S
 from scheduler.estimation.values import Allocation, Estimate
-from scheduler.offers.values import Candidate, Offer
+from scheduler.offers.candidates import Candidate
+from scheduler.offers.values import Offer
 from scheduler.offers.words import energy_words
 from scheduler.rates.worth import MOST_SHARE, RangeCost, is_worth, range_cost_of, too_few_steps
 from worker.words import duration_words, percent_words

@@ -16,7 +16,8 @@ from scheduler.estimation.estimate import worst
 from scheduler.estimation.values import Basis
 from scheduler.kinds import real_name
 from scheduler.offers.bringing import Bringing
-from scheduler.offers.values import Candidate, DeviceGroup, OfferLine
+from scheduler.offers.candidates import Candidate, DeviceGroup
+from scheduler.offers.values import OfferLine
 from worker.words import size_words
 
 _ASSUMED = (

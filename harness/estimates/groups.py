@@ -16,7 +16,7 @@ from harness.pool.gangs import gang_problem
 from harness.pool.idle import IDLE_CPU_BYTES, IDLE_CUDA_BYTES
 from harness.pool.models import Device, DeviceKind, Node, NodeState, Quota
 from harness.pool.services import pool_setting_get
-from scheduler.offers.values import DeviceGroup
+from scheduler.offers.candidates import DeviceGroup
 from scheduler.types import Option
 
 

@@ -25,8 +25,9 @@ from scheduler.estimation.in_precision import in_precision, of_gang
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.values import Allocation, Basis
 from scheduler.kinds import real_name
+from scheduler.offers.candidates import DeviceGroup
 from scheduler.offers.recommend import partly_reserved_offer, reserved_offer
-from scheduler.offers.values import DeviceGroup, Offer
+from scheduler.offers.values import Offer
 from scheduler.offers.words import devices_words, had_together
 from scheduler.placing.obstacles import device_words
 from scheduler.workload import Workload

@@ -18,7 +18,7 @@ from harness.jobs.models import Allocation, Job
 from harness.jobs.options import options_of
 from harness.pool.models import Device, NodeState, Quota, Reservation
 from scheduler.kinds import declared_name
-from scheduler.offers.values import DeviceGroup
+from scheduler.offers.candidates import DeviceGroup
 from scheduler.placing.openings import Holding, earliest_together_s
 from scheduler.types import Option
 from worker.states import JobState

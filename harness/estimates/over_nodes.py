@@ -11,7 +11,7 @@ from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.device_parts import LinkModel
 from scheduler.estimation.link import sent_bytes, spanned, step_sums_s
 from scheduler.estimation.values import Basis
-from scheduler.offers.values import Candidate
+from scheduler.offers.candidates import Candidate
 from scheduler.workload import Workload
 from worker.words import counted, size_words
 

@@ -50,10 +50,11 @@ from scheduler.estimation.pipelines import PIPELINE, PIPELINES
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation, Estimate
+from scheduler.offers.candidates import Candidate, DeviceGroup
 from scheduler.offers.mixed_estimates import mixed_estimates
 from scheduler.offers.recommend import candidates, recommend
 from scheduler.offers.staged import UNASKED, is_unasked, why_staged, without_vain
-from scheduler.offers.values import Candidate, DeviceGroup, Offer, Wish
+from scheduler.offers.values import Offer, Wish
 from scheduler.offers.words import bound_words
 from scheduler.workload import Workload
 from worker.words import percent_words

@@ -12,8 +12,8 @@ from harness.estimates.models import OfferRow
 from harness.jobs.control.views import facts_read
 from scheduler.admit import promisable
 from scheduler.estimation.values import Allocation, Estimate
+from scheduler.offers.candidates import Candidate
 from scheduler.offers.promisable import Promisable
-from scheduler.offers.values import Candidate
 from scheduler.types import JobView, Option
 
 

@@ -23,7 +23,7 @@ from scheduler.estimation.probe import Probe
 from scheduler.estimation.split import Member, gang_split, lone_seconds, most_rows, rank_line
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation, Estimate, Interval
-from scheduler.offers.values import Candidate
+from scheduler.offers.candidates import Candidate
 from scheduler.offers.words import split_words
 from scheduler.workload import Workload
 from worker.shares import Line

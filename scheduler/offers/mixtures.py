@@ -14,8 +14,9 @@ from codegen.modes import STAGED
 from scheduler.estimation.split import LEAST_ROWS
 from scheduler.estimation.values import Allocation
 from scheduler.kinds import Parts, mixed_name
+from scheduler.offers.candidates import Candidate, DeviceGroup
 from scheduler.offers.staged import staged_ways
-from scheduler.offers.values import Candidate, DeviceGroup, Wish
+from scheduler.offers.values import Wish
 from scheduler.workload import Workload
 from worker.shares import even
 

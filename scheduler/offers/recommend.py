@@ -14,10 +14,11 @@ from dataclasses import replace
 from codegen.modes import ONE_PROCESS
 from scheduler.data_way import still_to_come
 from scheduler.estimation.values import Allocation, Estimate, Interval
+from scheduler.offers.candidates import Candidate, DeviceGroup
 from scheduler.offers.changes import changes_of
 from scheduler.offers.mixtures import mixed_candidates
 from scheduler.offers.staged import COMPARED, cost_of, is_unasked, staged_ways
-from scheduler.offers.values import LEAST_CHANCE, Candidate, DeviceGroup, Hindrance, Mark, Offer, OfferLine, Wish
+from scheduler.offers.values import LEAST_CHANCE, Hindrance, Mark, Offer, OfferLine, Wish
 from scheduler.offers.words import (
     BORROWED_WAY,
     NO_HOST_MEMORY,

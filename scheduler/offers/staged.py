@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from codegen.modes import STAGED
 from scheduler.estimation.pipelines import FEWEST_STAGES, PIPELINE, PIPELINES, pipelines_split
 from scheduler.estimation.values import Allocation, Estimate
-from scheduler.offers.values import Candidate, OfferLine, Wish
+from scheduler.offers.candidates import Candidate
+from scheduler.offers.values import OfferLine, Wish
 from scheduler.offers.words import energy_words
 from scheduler.workload import Workload
 from worker.shares import even

@@ -26,8 +26,8 @@ from scheduler.estimation.probe import Probe
 from scheduler.estimation.run_time import RunParts, all_rows
 from scheduler.estimation.sweep import DataShape, SweepPoint
 from scheduler.estimation.values import Allocation, Estimate
+from scheduler.offers.candidates import Candidate
 from scheduler.offers.recommend import recommend
-from scheduler.offers.values import Candidate
 from scheduler.workload import Workload
 from tests.benchmarks.estimate_measure import NAME, in_process
 from tests.benchmarks.estimate_programs import write_program

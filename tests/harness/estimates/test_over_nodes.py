@@ -24,7 +24,7 @@ from scheduler.estimation.learning import corrected
 from scheduler.estimation.link import allreduce_s, pair_link
 from scheduler.estimation.ranks import step_time
 from scheduler.estimation.values import Allocation, Basis
-from scheduler.offers.values import Candidate
+from scheduler.offers.candidates import Candidate
 from tests.harness.estimates.factories import answer, workload_make
 from tests.harness.jobs.helpers import queue
 from tests.scheduler.made_workloads import workload

@@ -20,8 +20,9 @@ from scheduler.estimation.pipelines import (
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation
+from scheduler.offers.candidates import DeviceGroup
 from scheduler.offers.recommend import candidates
-from scheduler.offers.values import DeviceGroup, Wish
+from scheduler.offers.values import Wish
 from scheduler.workload import Piece, Workload
 from tests.scheduler.made_workloads import KIND, NAME, allocation, workload
 from worker.shares import even

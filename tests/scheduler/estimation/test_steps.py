@@ -20,9 +20,9 @@ from scheduler.estimation.prior import prior_for
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation
 from scheduler.kinds import declared_name
+from scheduler.offers.candidates import DeviceGroup
 from scheduler.offers.mixed_estimates import mixed_estimates
 from scheduler.offers.recommend import candidates
-from scheduler.offers.values import DeviceGroup
 from scheduler.workload import at_batch
 from tests.scheduler.made_workloads import KIND, NAME, workload
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from scheduler.estimation.estimate import estimate
 from scheduler.estimation.prior import prior_for
+from scheduler.offers.candidates import Candidate, DeviceGroup
 from scheduler.offers.mixtures import mixed_candidates
 from scheduler.offers.recommend import candidates
-from scheduler.offers.values import Candidate, DeviceGroup, Wish
+from scheduler.offers.values import Wish
 from tests.scheduler.made_workloads import workload
 from tests.scheduler.offers.ways import GIB, cpus
 

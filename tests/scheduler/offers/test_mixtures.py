@@ -16,10 +16,11 @@ from scheduler.estimation.split import Member, gang_split, rank_line
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation
 from scheduler.kinds import declared_name
+from scheduler.offers.candidates import Candidate, DeviceGroup
 from scheduler.offers.mixed_estimates import mixed_estimates
 from scheduler.offers.mixtures import MOST_MIXTURES, _within, is_there, mixed_candidates
 from scheduler.offers.recommend import candidates, recommend
-from scheduler.offers.values import Candidate, DeviceGroup, Wish
+from scheduler.offers.values import Wish
 from scheduler.offers.words import devices_words
 from scheduler.workload import Piece
 from tests.scheduler.made_workloads import KIND, NAME, allocation, workload

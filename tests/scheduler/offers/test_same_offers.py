@@ -15,9 +15,10 @@ from scheduler.estimation.prior import prior_for
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation, Estimate
 from scheduler.kinds import declared_name, real_name
+from scheduler.offers.candidates import Candidate, DeviceGroup
 from scheduler.offers.mixed_estimates import mixed_estimates
 from scheduler.offers.recommend import candidates, recommend
-from scheduler.offers.values import Candidate, DeviceGroup, Offer, Wish
+from scheduler.offers.values import Offer, Wish
 from scheduler.workload import Workload
 from tests.scheduler.made_workloads import workload
 

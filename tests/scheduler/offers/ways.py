@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from scheduler.estimation.values import Basis, Estimate, Interval
+from scheduler.offers.candidates import DeviceGroup
 from scheduler.offers.recommend import candidates, recommend
-from scheduler.offers.values import DeviceGroup
 from scheduler.workload import OpClass, Operator, Workload
 
 NOW_S = 1_000_000.0
