@@ -46,21 +46,23 @@ def losses_read(jobs: Iterable[Job]) -> Mapping[str, Losses]:
 
     A node that was shut down last counts as well: it may be seen as up for a moment yet.
     """
-    restarts = {job.pk: job.restarts for job in jobs if job.token}
-    if not restarts:
+    started = {job.pk: job for job in jobs if job.token}
+    if not started:
         return {}
     lost: dict[str, list[JobAttempt]] = defaultdict(list)
-    for attempt in stops(restarts.keys()).filter(number=F("job__token")).only("job_id", "number", "plan"):
-        lost[attempt.job_id].append(attempt)
-        restarts[attempt.job_id] += 1
-    for attempt in faults(restarts.keys()).order_by("-number").only("job_id", "number", "plan"):
-        if len(lost[attempt.job_id]) < restarts[attempt.job_id]:
-            lost[attempt.job_id].append(attempt)
+    restarts: Counter[str] = Counter()
+    rows = _lost_attempts(started.keys()).filter(_FAULT | Q(number=F("job__token"))).order_by("-number")
+    for attempt in rows.annotate(is_stop=Q(_SHUT_DOWN)).only("job_id", "number", "plan"):
+        job = started[attempt.job_id]
+        if attempt.is_stop:
+            lost[job.pk].append(attempt)
+        elif restarts[job.pk] < job.restarts:
+            lost[job.pk].append(attempt)
+            restarts[job.pk] += 1
     blamed = _blamed_read([one for attempts in lost.values() for one in attempts if is_spread(one)])
     return {
         job_id: Counter(node for one in attempts for node in blamed.get((job_id, one.number)) or nodes_of(one))
         for job_id, attempts in lost.items()
-        if attempts
     }
 
 
