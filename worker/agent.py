@@ -10,6 +10,7 @@ import contextlib
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -24,7 +25,7 @@ from worker.celery_app import app
 from worker.elastic.rescue import RESCUE_FILE
 from worker.events import SUPERVISOR_RANK, Event, EventKind, FailureCode, Outcome
 from worker.full_disk import FULL, is_own
-from worker.home import node_name, redis_url, run_dir
+from worker.home import node_name, redis_url, run_dir, stop_save_s
 from worker.launch import CANCEL_FILE, END_FILE
 from worker.one_agent import AgentRuns, agent_lock
 from worker.plan import RunPaths, RunPlan
@@ -33,6 +34,7 @@ from worker.telemetry.forward import Forwarder
 from worker.transfer.depot import depot_here
 
 STOP_WAIT_S = 8.0
+"""How much longer than its ranks may save a supervisor is waited for, where the node is shut down."""
 STALE_WAIT_S = 3.0
 SEND_WAIT_S = 5.0
 LAST_SEQ = 1 << 40
@@ -108,18 +110,19 @@ def _spawn(plan: RunPlan, paths: RunPaths, module: str = "") -> registry.Entry:
 
 
 def _end_older(plan: RunPlan) -> None:
-    """Supervisors of older attempts of the same job: asked to leave, then killed (their sandbox dies with them)."""
+    """Supervisors of older attempts of the same job: told to end, then killed (their sandbox dies with them)."""
     older = [entry for entry in registry.entries() if entry.job_id == plan.job_id and entry.token < plan.token]
-    _end([process for entry in older if (process := entry.process())], STALE_WAIT_S)
+    _end([process for entry in older if (process := entry.process())], signal.SIGINT, STALE_WAIT_S)
     for entry in older:
         sandbox.remove_leftovers(entry.sandbox_name)
         registry.remove(entry.job_id, entry.token)
 
 
-def _end(processes: list[psutil.Process], wait_s: float) -> None:
+def _end(processes: list[psutil.Process], how: signal.Signals, wait_s: float) -> None:
+    """`how`: as `Supervisor.listen` tells."""
     for process in processes:
         with contextlib.suppress(psutil.Error):
-            process.terminate()
+            process.send_signal(how)
     _, alive = psutil.wait_procs(processes, timeout=wait_s)
     for process in alive:
         with contextlib.suppress(psutil.Error):
@@ -162,7 +165,7 @@ def _tombstone(job_id: str, token: int) -> Path:
 def job_purge(job_id: str) -> None:
     """Forget a job: end what runs of it and remove what this node keeps about it. Files in the store are control's."""
     entries = [entry for entry in registry.entries() if entry.job_id == job_id]
-    _end([process for entry in entries if (process := entry.process())], STALE_WAIT_S)
+    _end([process for entry in entries if (process := entry.process())], signal.SIGINT, STALE_WAIT_S)
     for entry in entries:
         sandbox.remove_leftovers(entry.sandbox_name)
         registry.remove(entry.job_id, entry.token)
@@ -173,9 +176,10 @@ def job_purge(job_id: str) -> None:
 
 
 def stop_all() -> int:
-    """End every supervisor of this node; their attempts are recorded as lost and can be resumed."""
+    """End every supervisor of this node once its ranks have saved; their attempts are recorded as lost and go on
+    from there."""
     processes = [process for entry in registry.entries() if (process := entry.process())]
-    _end(processes, STOP_WAIT_S)
+    _end(processes, signal.SIGTERM, stop_save_s() + STOP_WAIT_S)
     sweep(resume=False)
     return len(processes)
 

@@ -82,8 +82,10 @@ class Seen:
     """Whether the other nodes answered while the ranks here stood still; None: nobody could tell."""
     port: int | None = None
     """Of the rendezvous that the launcher of the first node opened."""
+    leaves: bool = False
+    """The supervisor was told to leave (stack or host goes down): the ranks may save first."""
     shut_down: bool = False
-    """The supervisor was told to leave (stack or host goes down), or a newer attempt took over."""
+    """It is to end at once: that has been waited for, is of no use, or a newer attempt took over."""
 
     def status(self, line: bytes, ranks: Container[int]) -> None:
         """Take in a line of the launcher's status pipe; what is none is passed over."""
@@ -146,13 +148,20 @@ def judge(seen: Seen) -> tuple[Outcome, dict[str, Any] | None]:
     if complete and all(code == 0 for code in codes):
         never_began = 0 in seen.codes and not seen.began
         return (Outcome.FAILED, _never_began()) if never_began else (Outcome.SUCCEEDED, None)
-    if complete and set(codes) <= {0, EXIT_PAUSED} and (seen.pause_wanted or not seen.shut_down):
+    saved = complete and set(codes) <= {0, EXIT_PAUSED}
+    if saved and (seen.pause_wanted or not (seen.leaves or seen.shut_down)):
         return Outcome.PAUSED, None
     if seen.verdict is not None and seen.verdict.code is not FailureCode.OUT_OF_MEMORY:
         return _condemned(seen, seen.verdict)
-    if seen.shut_down:
-        return Outcome.LOST, failure(FailureCode.NODE_STOPPED, "The node was shut down during the run.")
+    if seen.leaves or seen.shut_down:
+        return Outcome.LOST, _stopped(saved=saved)
     return _bad_exit(seen)
+
+
+def _stopped(*, saved: bool) -> dict[str, Any]:
+    """The node was shut down. `saved`: its ranks left as in a pause, and so those on other nodes do."""
+    text = "The node was shut down during the run"
+    return failure(FailureCode.NODE_STOPPED, f"{text}, which saved first." if saved else f"{text}.") | {"saved": saved}
 
 
 def _condemned(seen: Seen, verdict: Verdict) -> tuple[Outcome, dict[str, Any]]:

@@ -39,6 +39,12 @@ def ends_runs() -> bool:
     return os.environ.get("DLH_RUNS_END_WITH_NODE", "") == "1"
 
 
+def stop_save_s() -> float:
+    """Time that ranks have to save where their node is shut down (`DLH_STOP_SAVE_S`): containers have 60 s for all that
+    their node does then."""
+    return float(os.environ.get("DLH_STOP_SAVE_S") or 30)
+
+
 def redis_url() -> str:
     """Broker, streams and leases; empty where none is named."""
     return os.environ.get("DLH_REDIS_URL", "")

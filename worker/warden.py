@@ -73,6 +73,18 @@ class Warden:
         self._pause.asked(now_s)
         return pause_note(self._watchdog.step_s)
 
+    def leave(self, *, gains: bool) -> None:
+        """The node is shut down: ask the ranks, once, to save before they leave, where that `gains` something.
+
+        Who was asked for a pause before does so anyway.
+        """
+        if not gains:
+            self.seen.shut_down = True
+        elif not self._pause_seen:
+            self._pause_seen = True  # it is nobody's wish that the job pauses
+            with suppress(OSError):  # a full disk: then they are ended when the time is up
+                (self._paths.requests(self._token) / PAUSE_FILE).touch()
+
     def ends(self, now_s: float, *, fenced: bool) -> bool:
         """Whether the sandbox is to be killed; `fenced`: a newer attempt holds the lease."""
         if self._pause.is_overdue(now_s, self._watchdog.step_s):

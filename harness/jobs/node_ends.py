@@ -53,6 +53,11 @@ class NodeEnd:
         return self._words.get("code") == FailureCode.NODE_STOPPED
 
     @property
+    def has_saved(self) -> bool:
+        """Whether its node was shut down, and its ranks left after a step on which all ranks had agreed to save."""
+        return self.is_stopped and bool(self._words.get("saved"))
+
+    @property
     def message(self) -> str:
         """Why, in a sentence; empty where nobody said."""
         return str(self._words.get("message") or "")

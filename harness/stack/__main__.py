@@ -17,8 +17,10 @@ from harness.stack.home import StackError, StackHome, home_from_environment
 from harness.stack.leftovers import process_find, shown, wait_gone
 from harness.stack.service import service
 from harness.stack.stack import Interrupted, Stack, bootstrap_run, say
+from worker.home import stop_save_s
 
-STOP_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 30.0
+"""In addition to the time in which runs may save."""
 OTHER_START_TIMEOUT_S = 120.0
 TOKEN_DAYS, TOKEN_DAYS_MAX = 90, 3650
 EXIT_FAILED = 1
@@ -141,7 +143,7 @@ def stop(home: StackHome) -> int:
         say(f"No stack runs in {home.root}.")
         return 0
     process.terminate()
-    if not wait_gone(process.pid, float(state["created_s"]), STOP_TIMEOUT_S):
+    if not wait_gone(process.pid, float(state["created_s"]), stop_save_s() + STOP_TIMEOUT_S):
         say(f"Process {process.pid} does not end; see {home.logs}.")
         return EXIT_FAILED
     say("Stopped.")

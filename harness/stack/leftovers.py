@@ -1,21 +1,25 @@
 """What a stack leaves behind: children of a killed stack, and the detached supervisors of running jobs.
 
 A supervisor lives in a session of its own and outlives its node's Celery worker on purpose. Stopping the whole
-stack ends the supervisors too; their jobs go on from the newest checkpoint at the next start.
+stack ends the supervisors too, once their ranks have saved; their jobs go on from there at the next start.
 """
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import psutil
 
 from harness.stack.home import StackHome
+from worker.home import stop_save_s
 
 CREATED_TOLERANCE_S = 1.5
-SUPERVISOR_GRACE_S = 8.0
+CHILD_GRACE_S = SUPERVISOR_GRACE_S = 8.0
+"""Between SIGTERM and SIGKILL; supervisors have the time in which their ranks may save in addition."""
 KILL_WAIT_S = 3.0
 
 
@@ -95,13 +99,20 @@ def end_processes(processes: list[psutil.Process], grace_s: float) -> int:
 def end_supervisors(home: StackHome, node: str) -> int:
     """End the runs of the stack's own node. Returns how many there were."""
     running = supervisors(home, node)
-    return end_processes(running, SUPERVISOR_GRACE_S) if running else 0
+    return end_processes(running, stop_save_s() + SUPERVISOR_GRACE_S) if running else 0
+
+
+def supervisors_hurry(home: StackHome, node: str) -> None:
+    """Have them end at once: a person does not want to wait until they have saved."""
+    for process in supervisors(home, node):
+        with suppress(psutil.Error):
+            process.send_signal(signal.SIGINT)
 
 
 def end_stale_children(home: StackHome) -> int:
     """End what a killed stack left behind. Returns how many there were."""
     stale = stale_children(home.state_read())
-    return end_processes(stale, SUPERVISOR_GRACE_S) if stale else 0
+    return end_processes(stale, CHILD_GRACE_S) if stale else 0
 
 
 def wait_gone(pid: int, created_s: float, timeout_s: float) -> bool:

@@ -19,9 +19,10 @@ from harness.stack.bootstrap import EXIT_REFUSED
 from harness.stack.broker import LOOPBACK, Broker, broker_choose, broker_wait
 from harness.stack.commands import control_command, node_command, portal_command
 from harness.stack.home import StackError, StackHome, node_name
-from harness.stack.leftovers import end_stale_children, end_supervisors
+from harness.stack.leftovers import end_stale_children, end_supervisors, supervisors, supervisors_hurry
 from harness.stack.ports import port_take
 from harness.stack.process import Child, ChildSpec, created_s
+from worker.home import stop_save_s
 from worker.words import counted
 
 PORT_FIRST = 8000
@@ -186,13 +187,16 @@ class Stack:
         return None
 
     def stop(self) -> None:
-        """End everything: no new starts, then the runs (they resume later), then node, portal and broker."""
+        """End everything: no new starts, then the runs (they save, and resume later), then node, portal and broker."""
         for number in STOP_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, lambda *_: supervisors_hurry(self.home, self.node))
         self._write("stopping")
         for name in ("control", "node", "portal"):
             if name in self._children:
                 self._children[name].ask_to_end()
+        if running := supervisors(self.home, self.node):
+            say(f"  ending {counted(len(running), 'run')}: saving takes at most {stop_save_s():.0f} s; Ctrl-C skips it")
         if ended := end_supervisors(self.home, self.node):
             say(f"  stopped {counted(ended, 'run')}, to resume from the newest checkpoint at the next start")
         for name in ("control", "node", "portal"):

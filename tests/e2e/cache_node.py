@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psutil
@@ -52,12 +53,12 @@ def node_lose(stack: RunningStack, job: str) -> None:
 @contextmanager
 def second_node(
     first: RunningStack, folder: Path, before: Sequence[str] = (), *, name: str = "second", beside: bool = False,
-    url: str = "",
+    url: str = "", settings: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Path]:  # fmt: skip
     """The home, called as the node, of one that has joined.
 
-    `before`: what its command follows; `url`: of the portal, as it reaches it. The first one takes no more jobs, unless
-    the second is to work `beside` it.
+    `before`: what its command follows; `url`: of the portal, as it reaches it; `settings`: more of its environment. The
+    first one takes no more jobs, unless the second is to work `beside` it.
     """
     home = folder / name
     first.post("/pool/nodes", {"name": name})
@@ -65,9 +66,12 @@ def second_node(
     command = [*DLH, "node", "join", url or first.url, token, "--home", str(home), "--cache", str(home / "cache")]
     with (folder / f"{name}.txt").open("wb") as output:
         agent = subprocess.Popen(
-            [*before, *command, "--address", "127.0.0.3", "--json"], env=clean_environment(home, DLH_NODE_CORES="1"),
-            stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
+            [*before, *command, "--address", "127.0.0.3", "--json"],
+            env=clean_environment(home, DLH_NODE_CORES="1", **settings),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     wait_for(lambda: node_of(first, name)["state"] == "up", timeout_s=START_TIMEOUT_S, what=f"the node {name} is up")
     if not beside:
         first.post("/pool/nodes/first/drain")

@@ -33,7 +33,8 @@ ten times as long as the request, and tests ask ten times a second."""
 def clean_environment(home: Path, **more: str) -> dict[str, str]:
     """This process's environment without any setting of ours, in another home (and its database, on PostgreSQL).
 
-    No reader of programs waits: to start one takes seconds of the processor, of each agent.
+    No reader of programs waits: to start one takes seconds of the processor, of each agent. Who ends a stack does not
+    wait long for jobs that stand still.
     """
     kept = {
         name: value
@@ -42,7 +43,7 @@ def clean_environment(home: Path, **more: str) -> dict[str, str]:
     }
     own = {
         "DLH_HOME": str(home), "OMP_NUM_THREADS": "1", "XDG_CONFIG_HOME": str(home / "config"), "DLH_READERS": "0",
-        **database_of(home),
+        "DLH_STOP_SAVE_S": "3", **database_of(home),
     }  # fmt: skip
     return {**kept, **own, **more}
 

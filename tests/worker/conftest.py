@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -114,13 +115,16 @@ class JobFixture:
 
 @pytest.fixture
 def job(home: Path, broker_url: str) -> Iterator[JobFixture]:
-    """A job with an empty dataset; whatever it started is ended afterwards."""
-    from worker import agent
+    """A job with an empty dataset; whatever it started is ended afterwards, without time to save."""
+    from worker import agent, registry
 
     dataset = home / "store" / "datasets" / "d" / "packed"
     dataset.mkdir(parents=True)
     (dataset / "profile.json").write_text(json.dumps({"kind": "table"}))
     yield JobFixture(RunPaths(home / "store" / "jobs" / JOB_ID), dataset, broker_url)
+    for entry in registry.entries():
+        if (process := entry.process()) is not None:
+            process.send_signal(signal.SIGINT)
     agent.stop_all()
 
 

@@ -31,6 +31,15 @@ def paused():
     return os.path.exists(os.environ["DLH_REQUESTS"] + "/pause")
 """
 """Before each stand-in program: `tell(kind, **data)` and `paused()` are there for it, and its events have begun."""
+DROP = """
+import signal
+from worker import agent, registry
+for entry in registry.entries():
+    if (process := entry.process()) is not None:
+        process.send_signal(signal.SIGINT)
+agent.stop_all()
+"""
+"""End what runs on the node, without time to save."""
 START = """
 import json, sys
 from pathlib import Path
@@ -134,7 +143,7 @@ class Pair:
 
     def close(self) -> None:
         for node in NODES:
-            self.call(node, "from worker import agent; agent.stop_all()")
+            self.call(node, DROP)
 
 
 def ip(*arguments: str) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from typing import Any
 
 import psutil
 import pytest
@@ -289,13 +291,52 @@ def test_a_broker_that_was_away_gets_everything_later(job: JobFixture) -> None:
     assert steps == list(range(1, len(steps) + 1))
 
 
-def test_the_end_of_the_node_records_its_runs_as_lost(job: JobFixture) -> None:
-    job.program(FOREVER)
+def signalled(job: JobFixture, body: str, *numbers: signal.Signals, sign: str = "running") -> dict[str, Any]:
+    """Send these to the supervisor of a program once it has told this, and return how the attempt ended."""
+    job.program(body)
+    job.start(job.plan())
+    wait_for(lambda: sign in job.kinds())
+    for number in numbers:
+        os.kill(registry.entries()[0].pid, number)
+    ended = job.exited().data
+    assert job.processes() == []
+    return ended
+
+
+def test_a_run_whose_node_is_shut_down_saves_first_and_is_lost_all_the_same(job: JobFixture) -> None:
+    ended = signalled(job, FOREVER, signal.SIGTERM)
+    assert (ended["outcome"], ended["failure"]["code"]) == ("lost", "node_stopped")
+    assert ended["failure"]["saved"] and "saved first" in ended["failure"]["message"]
+
+
+IGNORES = 'tell("progress", step=1, phase="train")\nwhile True: time.sleep(0.1)\n'
+
+
+def test_one_that_does_not_save_in_time_is_ended(job: JobFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DLH_STOP_SAVE_S", "0.5")
+    ended = signalled(job, IGNORES, signal.SIGTERM)
+    assert (ended["outcome"], ended["failure"]["code"], ended["failure"]["saved"]) == ("lost", "node_stopped", False)
+
+
+def test_one_that_has_nothing_to_save_yet_is_not_asked(job: JobFixture) -> None:
+    ended = signalled(job, "while True: time.sleep(0.1)\n", signal.SIGTERM, sign="started")
+    assert (ended["outcome"], ended["failure"]["code"]) == ("lost", "node_stopped")
+    assert not (job.paths.requests(1) / "pause").exists()
+
+
+def test_who_does_not_want_to_wait_until_a_run_has_saved_ends_it_at_once(job: JobFixture) -> None:
+    ended = signalled(job, IGNORES, signal.SIGTERM, signal.SIGINT)
+    assert (ended["outcome"], ended["failure"]["saved"]) == ("lost", False)
+
+
+def test_a_run_that_pauses_when_its_node_is_shut_down_is_paused(job: JobFixture) -> None:
+    job.program(FOREVER.replace("sys.exit(75)", "time.sleep(2); sys.exit(75)"))
     job.start(job.plan())
     wait_for(lambda: "running" in job.kinds())
+    assert agent.attempt_stop(JOB_ID, 1, "pause")
+    time.sleep(0.5)  # the supervisor looks for it ten times a second
     os.kill(registry.entries()[0].pid, signal.SIGTERM)
-    assert job.exited().data["outcome"] == "lost"
-    assert job.processes() == []
+    assert job.exited().data["outcome"] == "paused"
 
 
 def test_a_program_that_never_begins_a_run_fails_although_it_ends_well(job: JobFixture) -> None:

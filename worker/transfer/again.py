@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import logging
-import signal
 import sys
 import time
 
@@ -24,7 +23,7 @@ class ReturningSupervisor(CarryingSupervisor):
 
     def run(self) -> Outcome:
         """As `Supervisor.run`."""
-        signal.signal(signal.SIGTERM, self._shut_down)
+        self.listen()
         self._seq = int(1000 * time.time())  # after all that was said before
         try:
             told = interrupted_read(self.paths, self.plan.token)

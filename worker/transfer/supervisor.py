@@ -60,7 +60,7 @@ class CarryingSupervisor(Supervisor):
         if self.forwarder.fenced.is_set() or self.warden.superseded():
             self.seen.shut_down = True
         seen = self.seen
-        return seen.cancelled or seen.ended_elsewhere or seen.pause_wanted or seen.shut_down
+        return seen.cancelled or seen.ended_elsewhere or seen.pause_wanted or seen.leaves or seen.shut_down
 
     def _turn(self) -> None:
         super()._turn()
@@ -84,7 +84,8 @@ class CarryingSupervisor(Supervisor):
     @property
     def _is_in_hurry(self) -> bool:
         """Whether it was told to go, and not only because of its data."""
-        return self.seen.shut_down and (self.carrier.refused or not self._for_data)
+        dropped = self.seen.shut_down and (self.carrier.refused or not self._for_data)
+        return dropped or self._is_leave_overdue
 
     def _ended(self) -> tuple[Outcome, dict[str, Any] | None]:
         if self.sandbox is None:
@@ -118,12 +119,14 @@ class CarryingSupervisor(Supervisor):
 
     def _record(self, outcome: Outcome, cause: dict[str, Any] | None) -> None:
         cancelled, made = self.seen.cancelled, (outcome, cause)
-        leaves = outcome is Outcome.LOST and self._is_in_hurry  # told to go: it starts again elsewhere at once
+        # told to go: it starts again elsewhere at once, with what it has saved if that arrives in time
+        in_time = self.seen.leaves
+        leaves = outcome is Outcome.LOST and (in_time or self._is_in_hurry)
 
         def hurried() -> bool:
             self._notice()
             self._kept_tell()
-            if self._may_leave and not leaves:
+            if self._may_leave and not leaves and (self._is_leave_overdue or not in_time):
                 if not self._returns:  # nobody has noted yet that it takes a while
                     self._still_returns(*made)
                 if self._returns:
@@ -150,7 +153,7 @@ class CarryingSupervisor(Supervisor):
         super()._record(outcome, cause)
         file = self.paths.exit_file(self.plan.token)
         if file.exists():
-            self.carrier.exit_record(file.read_text(), hurry=self._is_in_hurry)
+            self.carrier.exit_record(file.read_text(), hurry=leaves or self._is_in_hurry)
         self.carrier.close()
 
 

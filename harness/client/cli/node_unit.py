@@ -12,7 +12,15 @@ from harness.systemd import install_words, unit_text
 UNIT = "dlh-node"
 """Name of the service."""
 SETTINGS = (
-    *("DLH_NODE_CORES", "DLH_NODE_ADDRESS", "DLH_CACHE_GIB", "DLH_LOG_LEVEL", "DLH_PAUSE_S", "DLH_PEER_EGRESS"),
+    *(
+        "DLH_NODE_CORES",
+        "DLH_NODE_ADDRESS",
+        "DLH_CACHE_GIB",
+        "DLH_LOG_LEVEL",
+        "DLH_PAUSE_S",
+        "DLH_STOP_SAVE_S",
+        "DLH_PEER_EGRESS",
+    ),
     *("DLH_READERS", "DLH_RUNS_END_WITH_NODE", "DLH_SANDBOX_MAX_LEVEL", "DLH_SANDBOX_UIDS"),
 )
 """What the environment says to an agent that joined; all else, and what is secret, is in its home."""

@@ -144,7 +144,7 @@ def _conclude(attempt: JobAttempt, found: Found | None = None) -> None:
         _end(attempt, ends, found)
     elif _ended_badly(attempt, ends):
         for node in missing:
-            _stop(attempt, node, _how(attempt, ended_badly=True))
+            _stop(attempt, node, _how(attempt, ends, ended_badly=True))
 
 
 @transaction.atomic
@@ -162,11 +162,11 @@ def _end(attempt: JobAttempt, ends: Mapping[str, NodeEnd], found: Found) -> None
         attempt_end(attempt, *verdict(counted), found, ended_s=ended_s)
 
 
-def _how(attempt: JobAttempt, *, ended_badly: bool) -> str:
+def _how(attempt: JobAttempt, ends: Mapping[str, NodeEnd], *, ended_badly: bool) -> str:
     """What a node is asked that has not ended yet."""
     if attempt.job.state == JobState.CANCELLING:
         return "cancel"
-    if not ended_badly:
+    if not ended_badly or any(end.has_saved for end in ends.values()):  # they save now, and leave by themselves
         return "pause"
     return "rescue" if rescue_awaited(attempt, timezone.now()) else "end"
 
@@ -231,7 +231,7 @@ def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, 
     # For a node that is down it waits in its queue since it was first told.
     heard = [node for node in missing if not _is_down(node, nodes)]
     for node in heard if stopping or ended_badly else ():
-        _stop(attempt, node, _how(attempt, ended_badly=ended_badly))
+        _stop(attempt, node, _how(attempt, ends, ended_badly=ended_badly))
     waited = abs(now - (attempt.sent_at or attempt.created_at))
     if not steady.recheck() or (waited <= ANSWER_LIMIT and (attempt.sent_at is not None or stopping)):
         return

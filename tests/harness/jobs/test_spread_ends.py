@@ -29,6 +29,7 @@ __all__ = ["attempt", "real_broker", "wide"]
 KILLED = {"code": "rank_killed", "message": "Rank 1 was killed by something outside the run (SIGKILL)."}
 
 
+STOPPED = {"code": "node_stopped", "message": "The node was shut down during the run."}
 STALLED = {"code": "stalled", "message": "the ranks wait for each other", "suffered": True}
 
 
@@ -67,6 +68,26 @@ def test_a_bad_end_stops_the_other_node_at_once_and_tells_the_real_cause(
     ended(attempt, "node-1", "cancelled")
     assert (attempt.job.state, attempt.job.failure["message"]) == ("failed", "bad shape")
     assert not Allocation.objects.exists()
+
+
+def test_ranks_on_other_nodes_than_the_one_that_is_shut_down_have_time_to_save(
+    attempt, tasks_sent, django_capture_on_commit_callbacks
+):
+    started(attempt)
+    with django_capture_on_commit_callbacks(execute=True):
+        ended(attempt, "node-2", "lost", STOPPED | {"saved": True})
+    assert stops(tasks_sent) == [([attempt.job_id, 1, "pause"], "node.node-1")]
+    ended(attempt, "node-1", "paused")
+    assert (attempt.job.state, attempt.job.restarts, attempt.failure["code"]) == ("queued", 0, "node_stopped")
+
+
+def test_a_node_that_is_shut_down_without_having_saved_ends_the_others(
+    attempt, tasks_sent, django_capture_on_commit_callbacks
+):
+    started(attempt)
+    with django_capture_on_commit_callbacks(execute=True):
+        ended(attempt, "node-2", "lost", STOPPED | {"saved": False})
+    assert stops(tasks_sent) == [([attempt.job_id, 1, "end"], "node.node-1")]
 
 
 def test_who_cancels_while_a_node_returns_what_it_made_has_it_hurry(

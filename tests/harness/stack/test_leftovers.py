@@ -1,6 +1,7 @@
 """What a stack leaves behind is found and ended, and nothing else is."""
 
 import os
+import signal
 import subprocess
 import sys
 from unittest.mock import Mock
@@ -9,7 +10,14 @@ import psutil
 import pytest
 
 from harness.stack.home import StackError, StackHome
-from harness.stack.leftovers import end_processes, end_stale_children, end_supervisors, process_find, supervisors
+from harness.stack.leftovers import (
+    end_processes,
+    end_stale_children,
+    end_supervisors,
+    process_find,
+    supervisors,
+    supervisors_hurry,
+)
 from harness.stack.stack import Stack
 
 
@@ -70,6 +78,12 @@ def test_supervisors_of_this_home_only_are_found(home, sleeper, tmp_path):
     assert [process.pid for process in supervisors(home, "node-1")] == [ours.pid]
     assert end_supervisors(home, "node-1") == 1
     assert other.is_running()
+
+
+def test_who_does_not_want_to_wait_interrupts_them(home, sleeper):
+    ours = sleeper("-m", "worker.supervisor", f"{home.jobs}/abc", "1", DLH_HOME=str(home.root), DLH_NODE_NAME="node-1")
+    supervisors_hurry(home, "node-1")
+    assert ours.wait(5) == -signal.SIGINT
 
 
 def test_a_run_of_a_joined_node_on_this_machine_goes_on_though_it_shares_the_store(home, sleeper, tmp_path):
