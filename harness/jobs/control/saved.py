@@ -150,6 +150,17 @@ def course_step(job: Job, attempt: JobAttempt) -> int | None:
     return Checkpoint.objects.filter(job=job, name=job.resume_from).values_list("step", flat=True).first()
 
 
+def place_at(job: Job, name: str | None) -> dict[str, Any]:
+    """Fields of a job that tell where it stands when it goes on from this checkpoint, or None, from its beginning.
+
+    What an attempt before had done beyond that is lost, and not to be shown as done while the new one loads.
+    """
+    if name is None:
+        return {"step": 0, "epoch": 0.0}
+    rows = Checkpoint.objects.filter(job=job, name=name).values("step", "epoch")
+    return dict(rows.first() or {})
+
+
 def course_begin(job: Job) -> int:
     """The first attempt of the course that the job is on: what older ones made, and nobody heard of, is not of it.
 

@@ -23,6 +23,7 @@ from harness.jobs.control.expectations import expectations_write
 from harness.jobs.control.held import any_planned
 from harness.jobs.control.losses import placed_words
 from harness.jobs.control.plans import device_ranks, plan_make
+from harness.jobs.control.saved import place_at
 from harness.jobs.control.telemetry import ranks_forget
 from harness.jobs.control.views import Facts, facts_read
 from harness.jobs.control.widths import Answer, width_change
@@ -216,6 +217,7 @@ def _claim(
         data={"nodes": list(plan.nodes), "devices": [f"{device.kind}:{device.index}" for device in devices]},
         placed_at=timezone.now(),
         **unpromised_start(job),
+        **place_at(job, plan.resume_from),
     )
     if moved is None:
         return None

@@ -12,7 +12,7 @@ from harness.jobs.control.clock import SETTLE_S
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.hearing import GAP_S, HEARING_KEY
 from harness.jobs.control.reconcile import reconcile
-from harness.jobs.models import Allocation, Checkpoint, JobAttempt, JobEvent
+from harness.jobs.models import Allocation, Checkpoint, Job, JobAttempt, JobEvent
 from harness.pool.models import Node
 from harness.release import release
 from tests.harness.jobs.helpers import age, event, place_now, run_now, stops, tick_later
@@ -120,6 +120,23 @@ def test_an_attempt_of_a_silent_node_is_lost_and_goes_on_elsewhere_from_its_chec
     assert {rank["node"] for rank in plan["ranks"]} == {"node-2"}
     assert Node.objects.get(name="node-1").state == "down"
     assert "does not answer" in JobEvent.objects.filter(new_state="queued").last().message
+
+
+@pytest.mark.parametrize("saved", [20, None])
+def test_what_is_lost_of_a_run_is_not_shown_as_done_once_it_starts_again(job, node_make, saved):
+    node_make("node-1")
+    attempt = run_now(job)
+    if saved:
+        checkpoint_make(job, saved)
+    Job.objects.filter(pk=job.pk).update(step=35, epoch=3.5, steps_total=100)
+    node_down()
+    node_make("node-2")
+    age(attempt, seen_at=40)
+    reconcile()
+    tick_later()
+    job.refresh_from_db()
+    epoch = Checkpoint.objects.get(job=job).epoch if saved else 0.0
+    assert (job.state, job.step, job.epoch, job.steps_total) == ("placed", saved or 0, epoch, 100)
 
 
 def test_a_killed_agent_whose_supervisor_lives_on_loses_nothing(job, node_make, broker):
