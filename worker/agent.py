@@ -119,7 +119,7 @@ def _end_older(plan: RunPlan) -> None:
 
 
 def _end(processes: list[psutil.Process], how: signal.Signals, wait_s: float) -> None:
-    """`how`: as `Supervisor.listen` tells."""
+    """`how`: as `worker.leaving` tells."""
     for process in processes:
         with contextlib.suppress(psutil.Error):
             process.send_signal(how)

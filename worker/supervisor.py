@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
 import time
 from pathlib import Path
@@ -21,7 +20,8 @@ from worker.elastic.rescue import rescued
 from worker.elastic.width import WidthWatch
 from worker.events import Event, EventKind, FailureCode, Outcome
 from worker.full_disk import is_own
-from worker.home import cache_dir, node_name, redis_url, stop_save_s
+from worker.home import cache_dir, node_name, redis_url
+from worker.leaving import Leaving
 from worker.meeting import Meeting, meeting_key
 from worker.monitor import Monitor
 from worker.sandbox import SandboxProcess, SandboxTooWeak, start
@@ -56,6 +56,7 @@ class Supervisor:
             own_disk=cache_dir() is not None, several_nodes=attempt.several_nodes,
             notices_cuts=self.plan.notices_cuts,
         )  # fmt: skip
+        self.leaving = Leaving(self.seen)
         self.warden = Warden(attempt, self.seen, self.started_s, self._tails)
         self.monitor = Monitor(attempt.gpus)
         self.width = WidthWatch(self.paths.requests(self.plan.token))
@@ -70,7 +71,6 @@ class Supervisor:
         self._seq = 0
         self._running = False
         self._next_sample_s = 0.0
-        self._leave_by_s = float("inf")
 
     def emit(self, kind: EventKind, **data: Any) -> Event:
         """An event of the supervisor's own."""
@@ -85,7 +85,7 @@ class Supervisor:
 
     def run(self) -> Outcome:
         """The whole attempt. Never raises: whatever happens ends in an exit record."""
-        self.listen()
+        self.leaving.listen()
         try:
             self._start()
             while self.sandbox and self.sandbox.popen.poll() is None:
@@ -106,23 +106,6 @@ class Supervisor:
 
     def _broken(self, error: Exception) -> tuple[Outcome, dict[str, Any]]:
         return broken(error, self.attempt.node, own_disk=is_own(self.paths.root, error))
-
-    def listen(self) -> None:
-        """SIGTERM: the node is shut down, the ranks may save first. SIGINT: end at once; of no use any more."""
-        signal.signal(signal.SIGTERM, self._shut_down)
-        signal.signal(signal.SIGINT, self._drop)
-
-    def _shut_down(self, *_: object) -> None:
-        self._leave_by_s = min(self._leave_by_s, time.monotonic() + stop_save_s())
-        self.seen.leaves = True
-
-    def _drop(self, *_: object) -> None:
-        self.seen.shut_down = True
-
-    @property
-    def _is_leave_overdue(self) -> bool:
-        """Whether its node waits no longer."""
-        return time.monotonic() >= self._leave_by_s
 
     def _start(self) -> None:
         attempt, token, pipe = self.attempt, self.plan.token, self._channels.rank_pipe
@@ -224,7 +207,7 @@ class Supervisor:
         if self.seen.leaves:
             # an elastic run goes on on its other nodes
             goes_on = self.attempt.several_nodes and self.plan.least > 0
-            self.warden.leave(gains=self._running and not goes_on and not self._is_leave_overdue)
+            self.warden.leave(gains=self._running and not goes_on and not self.leaving.is_overdue)
         if self.warden.ends(now_s, fenced=self.forwarder.fenced.is_set()):
             self.sandbox.kill()
 

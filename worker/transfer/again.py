@@ -23,7 +23,7 @@ class ReturningSupervisor(CarryingSupervisor):
 
     def run(self) -> Outcome:
         """As `Supervisor.run`."""
-        self.listen()
+        self.leaving.listen()
         self._seq = int(1000 * time.time())  # after all that was said before
         try:
             told = interrupted_read(self.paths, self.plan.token)

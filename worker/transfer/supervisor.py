@@ -37,8 +37,8 @@ class CarryingSupervisor(Supervisor):
         if depot is None:
             raise RuntimeError("this node has no cache: DLH_CACHE is not set")
         self.carrier = Carrier(attempt, depot)
-        self._returns = self._told_to_leave = False
-        """It only returns what the run made, and can be gone on with; its node is to be stopped."""
+        self._returns = False
+        """It only returns what the run made, and can be gone on with."""
         self._for_data = False
         """It ends since its data were damaged: what it has saved counts, and has time to return."""
 
@@ -85,22 +85,18 @@ class CarryingSupervisor(Supervisor):
     def _is_in_hurry(self) -> bool:
         """Whether it was told to go, and not only because of its data."""
         dropped = self.seen.shut_down and (self.carrier.refused or not self._for_data)
-        return dropped or self._is_leave_overdue
+        return dropped or self.leaving.is_overdue
 
     def _ended(self) -> tuple[Outcome, dict[str, Any] | None]:
         if self.sandbox is None:
             return judge(self.seen)
         return self.carrier.leftover_judge(*self.carrier.data_judge(*super()._ended(), self._unwanted))
 
-    def _shut_down(self, *_: object) -> None:
-        super()._shut_down()
-        self._told_to_leave = True
-
     @property
     def _may_leave(self) -> bool:
         """Whether somebody goes on with the rest: not where it is of no use any more."""
         given_up = self.carrier.refused or self.forwarder.fenced.is_set() or self.warden.superseded()
-        return self._told_to_leave and not given_up and not self.seen.cancelled
+        return self.seen.leaves and not given_up and not self.seen.cancelled
 
     def _still_returns(self, outcome: Outcome, cause: dict[str, Any] | None) -> None:
         """What the ranks held is free: say so, and leave what another process needs to go on."""
@@ -126,7 +122,7 @@ class CarryingSupervisor(Supervisor):
         def hurried() -> bool:
             self._notice()
             self._kept_tell()
-            if self._may_leave and not leaves and (self._is_leave_overdue or not in_time):
+            if self._may_leave and not leaves and (self.leaving.is_overdue or not in_time):
                 if not self._returns:  # nobody has noted yet that it takes a while
                     self._still_returns(*made)
                 if self._returns:

@@ -169,6 +169,7 @@ class Recording(threading.Thread):
 def recording(carrier, switch, plan, here, monkeypatch):
     monkeypatch.setattr(carriers, "CANCELLED_S", 0.5)
     monkeypatch.setattr(carriers, "HURRY_S", 0.2)
+    monkeypatch.setenv("DLH_STOP_SAVE_S", "0.5")
 
     def begin(outcome: Outcome, *asked: str, node_stops: bool = False) -> Recording:
         made = Recording(carrier, Attempt(plan, here, "node-1"), outcome, monkeypatch)
@@ -176,7 +177,7 @@ def recording(carrier, switch, plan, here, monkeypatch):
             (made.requests / name).touch()
         made.supervisor._notice()
         if node_stops:
-            made.supervisor._shut_down()
+            made.supervisor.leaving.shut_down()
         made.start()
         return made
 
@@ -196,6 +197,18 @@ def test_a_part_whose_siblings_ended_badly_returns_what_it_made_however_long_tha
     part.join()
     assert (store.results / "results.json").read_text() == "{}"
     assert part.told[-1].data["outcome"] == outcome
+
+
+def test_what_a_run_saved_when_its_node_was_shut_down_is_returned_while_the_node_waits(
+    recording, switch, store, monkeypatch
+):
+    monkeypatch.setenv("DLH_STOP_SAVE_S", "60")
+    part = recording(Outcome.LOST, node_stops=True)
+    wait_for(part.waits)
+    switch.away = False
+    part.join()
+    assert (store.results / "results.json").read_text() == "{}"
+    assert part.told[-1].data["outcome"] == "lost"
 
 
 @pytest.mark.parametrize("release_s", [0.0, 60.0], ids=["after a while", "at once"])
