@@ -174,9 +174,14 @@ def job_told(row: FinishedJobRow) -> str:
 
 
 def finished_rows() -> list[FinishedJobRow]:
-    """Finished jobs that had been estimated, oldest first."""
-    rows = FinishedJobRow.objects.exclude(predicted={}).order_by("-finished_at", "-pk")
+    """Finished jobs that had been estimated, oldest first: at most the newest `JOBS_MOST`, without their workloads."""
+    rows = FinishedJobRow.objects.exclude(predicted={}).defer("workload").order_by("-finished_at", "-pk")
     return list(rows[:JOBS_MOST])[::-1]
+
+
+def are_newest(rows: list[FinishedJobRow]) -> bool:
+    """Whether there may be older ones than `finished_rows` returned."""
+    return len(rows) >= JOBS_MOST
 
 
 def accuracy_of(measure: str, found: list[Compared]) -> Accuracy:

@@ -23,6 +23,9 @@ MEASURE_WORDS = {
 }
 MEASURE_UNITS = {"step_s": ("s", 1.0), "run_s": ("s", 1.0), "peak_bytes": ("MiB", 2.0**20), "energy_j": ("J", 1.0)}
 """What a measure is drawn in, and how much of its own unit that is."""
+DRAWN_MOST = 1000
+"""Newest jobs whose points are drawn: of more a picture tells nothing more, and the page would be megabytes. Means and
+the files of figures are of all of them."""
 _GROUPS = {"family": "Error by family", "kind": "Error by kind"}
 """Columns of a finished job by which its errors are told apart."""
 
@@ -46,16 +49,22 @@ def accuracy_rows(found: list[Accuracy]) -> list[dict[str, Any]]:
 
 def accuracy_charts(rows: list[FinishedJobRow]) -> list[dict[str, Any]]:
     """Forecast against fact of every measure that has both, errors over time, error by family."""
-    charts = [card for measure in MEASURES if (card := _agreement(rows, measure))]
-    over_time = _over_time(rows)
-    if over_time:
-        columns = ["finished", "error %", "mean of the last jobs %", "what"]
-        note = f"Time of the run. The line is the mean of the last {selectors.LAST_JOBS} jobs."
-        csv = reverse("accuracy_chart", args=["over_time"])
-        charts.append(
-            chart_card("over_time", "Error over time", "over_time", columns, over_time, csv=csv, note=note, wide=True)
-        )
+    drawn = rows[-DRAWN_MOST:]
+    told = (
+        f" Drawn are the newest {DRAWN_MOST:,} jobs, and the CSV has {len(rows):,}." if len(drawn) < len(rows) else ""
+    )
+    charts = [card for measure in MEASURES if (card := _agreement(drawn, measure, told))]
+    charts += [card] if (card := _over_time(drawn, told)) else []
     return charts + [{**card, "csv": reverse("accuracy_chart", args=[card["id"]])} for card in accuracy_groups(rows)]
+
+
+def accuracy_chart_of(rows: list[FinishedJobRow], name: str) -> list[dict[str, Any]]:
+    """The chart of this name alone, with all its figures; empty where there is none."""
+    if name in MEASURES:
+        return [card] if (card := _agreement(rows, name)) else []
+    if name == "over_time":
+        return [card] if (card := _over_time(rows)) else []
+    return [card for card in accuracy_groups(rows) if card["id"] == name]
 
 
 def accuracy_groups(
@@ -70,7 +79,7 @@ def jobs_count(rows: list[FinishedJobRow]) -> int:
     return len({selectors.job_told(row) for row in rows})
 
 
-def _agreement(rows: list[FinishedJobRow], measure: str) -> dict[str, Any] | None:
+def _agreement(rows: list[FinishedJobRow], measure: str, told: str = "") -> dict[str, Any] | None:
     unit, size = MEASURE_UNITS[measure]
     lines = []
     for row in rows:
@@ -84,10 +93,11 @@ def _agreement(rows: list[FinishedJobRow], measure: str) -> dict[str, Any] | Non
     columns = ["family", f"actual, {unit}", f"predicted, {unit}", "interval", f"low, {unit}", f"high, {unit}"]
     csv = reverse("accuracy_chart", args=[measure])
     title = f"{MEASURE_WORDS[measure]}: predicted against actual"
-    return chart_card(measure, title, "agreement", columns, lines, csv=csv, note="Both axes are logarithmic.")
+    note = f"Both axes are logarithmic.{told}"
+    return chart_card(measure, title, "agreement", columns, lines, csv=csv, note=note)
 
 
-def _over_time(rows: list[FinishedJobRow]) -> list[list[Any]]:
+def _over_time(rows: list[FinishedJobRow], told: str = "") -> dict[str, Any] | None:
     lines: list[list[Any]] = []
     errors: list[float] = []
     for row in rows:
@@ -96,7 +106,12 @@ def _over_time(rows: list[FinishedJobRow]) -> list[list[Any]]:
             last = errors[-selectors.LAST_JOBS :]
             what = f"{NAME_WORDS.get(row.family, row.family)} on {row.count} {NAME_WORDS.get(row.kind, row.kind)}"
             lines.append([row.finished_at.isoformat(), errors[-1], sum(last) / len(last), what])
-    return lines
+    if not lines:
+        return None
+    columns = ["finished", "error %", "mean of the last jobs %", "what"]
+    note = f"Time of the run. The line is the mean of the last {selectors.LAST_JOBS} jobs.{told}"
+    csv = reverse("accuracy_chart", args=["over_time"])
+    return chart_card("over_time", "Error over time", "over_time", columns, lines, csv=csv, note=note, wide=True)
 
 
 def _by(

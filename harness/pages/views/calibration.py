@@ -21,7 +21,7 @@ from harness.errors import Invalid, TooLarge
 from harness.measuring import services
 from harness.measuring.ran_out import out_of_memory_count
 from harness.pages.accuracy_public import public_accuracy
-from harness.pages.calibration_view import accuracy_charts, accuracy_rows, jobs_count, run_line
+from harness.pages.calibration_view import accuracy_chart_of, accuracy_charts, accuracy_rows, jobs_count, run_line
 from harness.pages.fit_view import model_sections, section_charts
 from harness.pages.forms import EVERY_MODEL, CalibrationForm
 from harness.pages.web import asks_part, change, chart_csv, page, person, show
@@ -176,6 +176,7 @@ def _accuracy(request: HttpRequest) -> HttpResponseBase:
     rows = selectors.finished_rows()
     context = {
         "jobs": jobs_count(rows),
+        "newest": selectors.are_newest(rows),
         "out_of_memory": out_of_memory_count(),
         "figures": accuracy_rows(selectors.accuracy(rows)),
         "charts": accuracy_charts(rows),
@@ -192,4 +193,4 @@ def accuracy_chart(request: HttpRequest, name: str) -> HttpResponseBase:
     if name == "jobs":
         columns, lines = selectors.finished_table(rows)
         return chunks_response(request, csv_chunks(columns, lines), content_type=_CSV, filename="estimates.csv")
-    return chart_csv(request, accuracy_charts(rows), name)
+    return chart_csv(request, accuracy_chart_of(rows, name), name)

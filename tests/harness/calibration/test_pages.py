@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+import json
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -130,6 +132,23 @@ def test_the_accuracy_is_open_to_all_and_names_no_job(people: SimpleNamespace, j
     assert table.count("\n") == 61 and job.pk not in table
     for chart in ("step_s", "run_s", "peak_bytes", "energy_j", "over_time", "by_family", "by_kind"):
         assert stranger.get(f"/accuracy/charts/{chart}.csv").status_code == 200
+
+
+def test_of_very_many_jobs_the_newest_are_drawn_and_the_figures_are_of_all(
+    people: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.pages.calibration_view.DRAWN_MOST", 20)
+    monkeypatch.setattr("harness.calibration.selectors.JOBS_MOST", 50)
+    calibration_make(people.admin)
+    stranger = Client()
+    stranger.force_login(people.outsider)
+    text = words(stranger.get("/accuracy/"))
+    assert "The newest 50 finished jobs" in text
+    assert "Drawn are the newest 20 jobs, and the CSV has 50." in text
+    (drawn,) = re.findall(r'<script id="chart-run_s"[^>]*>(.*?)</script>', text)
+    assert len(json.loads(drawn)["rows"]) == 20
+    for chart in ("run_s", "over_time"):
+        assert b"".join(stranger.get(f"/accuracy/charts/{chart}.csv")).count(b"\n") == 51
 
 
 def test_jobs_that_ran_out_of_memory_are_counted_although_nobody_knows_what_they_would_have_taken(
