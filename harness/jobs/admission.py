@@ -20,6 +20,7 @@ from harness.jobs.control.views import facts_read, job_view
 from harness.jobs.models import Job
 from harness.jobs.options import deadline_check, has_estimate, option_words, options_of
 from harness.jobs.promises import (
+    ASKED_AGAIN,
     AWAITS_ESTIMATE,
     IS_MEASURED,
     PromiseState,
@@ -64,7 +65,7 @@ def job_admit(job: Job, *, promised: bool = True) -> dict[str, Any]:
         )
     deadline_check(job.deadline_at, field="budget.deadline")
     if not has_estimate(job):
-        return fields | {"promise": promise_told(PromiseState.NO_ESTIMATE)}
+        return fields | {"promise": promise_told(PromiseState.NO_ESTIMATE, ASKED_AGAIN)}
     found, later = _ask(job, now)
     if found.accepted:
         return fields | _promised(job, found, now)

@@ -35,6 +35,8 @@ NARROWER_COST = 1.01
 """Energy of a run with fewer ranks than were estimated, over that with all of them; see `options_narrower`."""
 _GOES_ON = frozenset({JobState.RUNNING, JobState.PAUSING})
 """States in which a job is where its last step says."""
+_TELLS_PACE = _GOES_ON | {JobState.RETURNING}
+"""Those in which what was told of its end is of the run that it has, or has just had."""
 RATE_MOST_PER_S = 1e6
 """Nothing is done a million times per second: a program that claims so is not believed."""
 
@@ -121,7 +123,10 @@ def options_of(job: Job) -> tuple[Option, ...]:
 
 def work_left(job: Job) -> float:
     """Share of the run that is still to do, by its steps: of a run that does not go on now, from what it has saved."""
-    step = job.step if job.state in _GOES_ON or not job.step else saved_step(job) or 0
+    return _left_from(job, job.step if job.state in _GOES_ON or not job.step else saved_step(job) or 0)
+
+
+def _left_from(job: Job, step: int) -> float:
     if not job.steps_total or not 0 <= step <= job.steps_total:
         return 1.0
     return 1.0 - step / job.steps_total
@@ -146,9 +151,9 @@ def saved_step(job: Job) -> int | None:
 
 def observed_rate_per_s(job: Job, *, done_least: float = OBSERVED_FROM) -> float | None:
     """Share of the run it does per second, from its own pace; None while that says little."""
-    left = work_left(job)
+    left = _left_from(job, job.step)
     # What is left to do is what the program itself says: any number at all.
-    if job.state != JobState.RUNNING or not (job.eta_s and job.eta_s > 0) or left <= 0 or 1.0 - left < done_least:
+    if job.state not in _TELLS_PACE or not (job.eta_s and job.eta_s > 0) or left <= 0 or 1.0 - left < done_least:
         return None
     rate_per_s = left / job.eta_s
     return rate_per_s if 0 < rate_per_s <= RATE_MOST_PER_S else None
@@ -179,6 +184,17 @@ def options_refined(job: Job, running: Option, since: datetime) -> tuple[tuple[O
         for option in options
     )
     return refined, replace(running, rate_per_s=seen, slowdown=slowdown), slowdown
+
+
+def job_pace_keep(job: Job, ran: Option, since: datetime) -> None:
+    """Plan a job that leaves its devices by the pace that it showed on them (`since`), as long as it waits too: by what
+    was estimated before, it would have time for a deadline, start, be too slow for it, make room, and so on for ever.
+
+    Who was not estimated stays so.
+    """
+    options, _, slowdown = options_refined(job, ran, since)
+    if has_estimate(job) and options != options_of(job):
+        job_options_set(job, options, slowdown=slowdown)
 
 
 def options_narrower(job: Job, options: tuple[Option, ...]) -> tuple[Option, ...]:

@@ -55,6 +55,10 @@ _SENTENCES = {
 }
 
 
+ASKED_AGAIN = "As soon as there is one, often within seconds, its finish will be promised, or you will be told why not."
+"""Of who has no estimate when it is submitted."""
+
+
 def promise_told(state: PromiseState, why: str = "") -> dict[str, Any]:
     """`Job.promise` in this state: its sentence, where it has one of its own, and `why`."""
     return {"state": state.value, "text": f"{_SENTENCES.get(state, '')} {why}".strip()}

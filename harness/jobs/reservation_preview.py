@@ -13,7 +13,7 @@ from harness.accounts.models import Project, User
 from harness.jobs.control.views import Facts, facts_read
 from harness.jobs.drain import Affected, Outlook, affected
 from harness.pool.models import Device, Node
-from harness.pool.reservations import reservation_span, reservation_target
+from harness.pool.reservations import reservation_free_check, reservation_span, reservation_target
 from scheduler.place import place
 from scheduler.policies.order import is_overdue
 from scheduler.types import Decision, DeviceView, JobView, NodeView, PoolView, Reserved
@@ -30,11 +30,12 @@ def reservation_consequences(
 ) -> tuple[Affected, ...]:
     """Waiting jobs whose finish it would move, those of `project` included, which may use the devices meanwhile.
 
-    Keeps nothing. Raises `Forbidden`, `NotFound`, `Invalid`.
+    Keeps nothing. Raises `Forbidden`, `NotFound`, `Invalid`, and `Conflict` where it could not be reserved.
     """
     require_admin(user)
     target = reservation_target(node, device)
     starts_at, ends_at = reservation_span(starts_at, ends_at)
+    reservation_free_check(target, starts_at, ends_at)
     facts = facts_read(with_delayed=True)
     kept = Reserved(
         start_s=starts_at.timestamp(), end_s=ends_at.timestamp(), project=project.pk if project else "", purpose=""

@@ -241,7 +241,9 @@ class ReservationForm(Tabler):
 
     target = forms.ChoiceField(label="Node or device")
     starts_at = LocalTime(label="From", required=False, help_text="Empty: from now on.")
-    ends_at = LocalTime(label="Until")
+    ends_at = LocalTime(
+        label="Until", error_messages={"required": "Give an end: without one it would be over before it begins."}
+    )
     purpose = forms.CharField(max_length=200, help_text="Why they are reserved, such as maintenance or a course.")
     project = forms.ChoiceField(required=False, help_text="Whose jobs may use them meanwhile.")
 

@@ -22,6 +22,8 @@ from harness.pool.turn import facts_change
 
 LONGEST = FURTHEST = timedelta(days=366)
 """A longer one, or one that begins later, is a mistake in the year: drain the node instead."""
+PAST_MOST = timedelta(minutes=10)
+"""So old a start may be: a form was filled in meanwhile, or clocks differ. What is past cannot be kept."""
 _DIGITS_MOST = 7
 
 
@@ -69,10 +71,15 @@ def reservation_target(node: str, device: str = "") -> Node | Device:
 
 
 def reservation_span(starts_at: datetime | None, ends_at: datetime) -> tuple[datetime, datetime]:
-    """(start, end), from now on without a start. Raises `Invalid`."""
+    """(start, end), from now on without a start, or where it is just past. Raises `Invalid`."""
     now = timezone.now()
-    starts_at = starts_at or now
-    if ends_at <= max(now, starts_at):
+    if starts_at is not None and now - starts_at > PAST_MOST:
+        raise Invalid(
+            "The reservation would begin in the past.", field="starts_at",
+            hint="Give a later start, or none for one from now on.",
+        )  # fmt: skip
+    starts_at = max(now, starts_at or now)
+    if ends_at <= starts_at:
         raise Invalid("The reservation would be over before it begins.", field="ends_at", hint="Give a later end.")
     if starts_at - now > FURTHEST:
         raise Invalid(
@@ -180,13 +187,19 @@ def _free_check(
     besides: str = "",
     within: Project | None = None,
 ) -> None:
-    """Pass where nothing is reserved meanwhile, or is while it is renewed, but for the project `within`; whoever
-    reserves on this node waits until our transaction is over.
+    """`reservation_free_check`; whoever reserves on this node waits until our transaction is over."""
+    node_id = target.pk if isinstance(target, Node) else target.node_id
+    Node.objects.select_for_update().filter(pk=node_id).first()
+    reservation_free_check(target, starts_at, ends_at, besides=besides, within=within)
+
+
+def reservation_free_check(
+    target: Node | Device, starts_at: datetime, ends_at: datetime, *, besides: str = "", within: Project | None = None
+) -> None:
+    """Pass where nothing is reserved meanwhile, or is while it is renewed, but for the project `within`.
 
     Raises `Conflict`.
     """
-    node_id = target.pk if isinstance(target, Node) else target.node_id
-    Node.objects.select_for_update().filter(pk=node_id).first()
     rows = _overlapping(target, starts_at, ends_at).exclude(pk=besides)
     other = (rows.exclude(project=within) if within is not None else rows).first()
     if other is not None:

@@ -81,7 +81,7 @@ def never(
         return WaitReason(
             code=WaitCode.NO_SUCH_DEVICE,
             text=f"No node that takes work has a {device_words(1, option.kind, option.model_name)[2:]}.",
-            remedy="It starts when such a node is up; or clone it for another device.",
+            remedy="It starts when such a node is up; or take other devices by an offer: tab Cost, dlh jobs offer.",
         )
     if most < option.count:
         where, has = ("", "the pool has") if spans_nodes else (" on one node", "the largest that takes work has")

@@ -118,6 +118,11 @@ def test_a_node_that_drains_is_named_where_it_has_what_a_job_waits_for():
     assert "draining" not in away.text and "make run" in away.remedy
 
 
+def test_who_waits_for_devices_that_are_gone_is_told_to_take_others_by_an_offer():
+    told = place([job("a", kind="cuda")], PoolView(nodes=(node(),))).waits["a"]
+    assert told.remedy.endswith("or take other devices by an offer: tab Cost, dlh jobs offer.")
+
+
 def test_each_reason_for_waiting_is_told():
     assert code(place([job("a")], PoolView()), "a") == WaitCode.NO_NODES
     assert code(place([job("a")], PoolView(nodes=(node(takes_work=False),))), "a") == WaitCode.NO_NODES

@@ -18,9 +18,11 @@ from harness.jobs.control.parts import is_spread, left_nodes, nodes_of
 from harness.jobs.control.reading import end_told
 from harness.jobs.control.returns import RETURN_KIND, nodes_returning, told_by
 from harness.jobs.control.usage import uses_write
+from harness.jobs.control.width_request import width_request_read
 from harness.jobs.failures import failure_of
 from harness.jobs.models import Allocation, Job, JobAttempt, JobEvent
 from harness.jobs.node_ends import END_KIND
+from harness.jobs.options import job_pace_keep, option_read
 from harness.jobs.states import job_move
 from worker.events import Event, FailureCode, Outcome
 from worker.states import JobState
@@ -31,11 +33,19 @@ _RUNS = (JobState.PLACED, JobState.RUNNING, JobState.PAUSING)
 def devices_release(attempt: JobAttempt, at: datetime) -> None:
     """Give back what an attempt holds: it did nothing for it after `at`. In a transaction that holds the job's row."""
     uses_write(attempt, at)
+    if option := option_read(attempt.option):
+        job_pace_keep(Job.objects.get(pk=attempt.job_id), option, _changed_at(attempt))
     Allocation.objects.filter(attempt=attempt).delete()
     held_s = max(0.0, (at - attempt.created_at).total_seconds())
     Job.objects.filter(pk=attempt.job_id).update(run_s=F("run_s") + held_s, samples_per_s=None, eta_s=None)
     publish_pool("released", {"job_id": attempt.job_id, "token": attempt.number})
     task_send_on_commit("control.tick")
+
+
+def _changed_at(attempt: JobAttempt) -> datetime:
+    """Since when it had the devices that it gives back."""
+    request = width_request_read(attempt.width)
+    return datetime.fromisoformat(request.asked_at) if request else attempt.created_at
 
 
 def returning_take(job: Job, attempt: JobAttempt, events: Sequence[Event]) -> None:

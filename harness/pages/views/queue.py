@@ -17,7 +17,7 @@ from django.urls import reverse
 from harness.accounts.access import require_admin
 from harness.accounts.models import Project, User
 from harness.accounts.selectors import project_get, project_list
-from harness.errors import HarnessError, Invalid
+from harness.errors import Conflict, HarnessError, Invalid, NotFound
 from harness.jobs.consequences import (
     change_consequences,
     quota_consequences,
@@ -109,13 +109,13 @@ def reservations(request: HttpRequest) -> HttpResponseBase:
 
 
 def _reservations(
-    request: HttpRequest, form: ReservationForm, delayed: tuple[Affected, ...] | None
+    request: HttpRequest, form: ReservationForm, delayed: tuple[Affected, ...] | None, *, status: int = 200
 ) -> HttpResponseBase:
     user = person(request)
     form.set_choices(_targets(), project_list(user=user))
     context = {"reservations": reservation_list(), "form": form, "is_admin": user.is_superuser, "part": "reservations"}
     context |= {"seen": {project.pk for project in project_list(user=user)}, "delayed": delayed}
-    return show(request, "pool/reservations.html", context, nav="pool")
+    return show(request, "pool/reservations.html", context, nav="pool", status=status)
 
 
 def _targets() -> list[tuple[str, str]]:
@@ -130,20 +130,31 @@ def _targets() -> list[tuple[str, str]]:
 
 @page("POST")
 def reservation_new(request: HttpRequest) -> HttpResponseBase:
-    """Keep devices; with `look` only tell who would wait longer or finish sooner."""
+    """Keep devices; with `look` only tell who would wait longer or finish sooner. What is refused can be corrected."""
     user = person(request)
     require_admin(user)
-    if "look" in request.POST:
-        try:
-            delayed = reservation_consequences(user=user, **_wanted(request, user))
-        except HarnessError as error:
-            return change(request, partial(_fail, error), done="", to=reverse("reservations"))
-        return _reservations(request, ReservationForm(initial=request.POST.dict()), delayed)
+    look = "look" in request.POST
+    form = _reservation_form(request, user, look=look)
+    if not form.is_valid():
+        return _reservations(request, form, None, status=422)
+    try:
+        wanted = _wanted(request, user)
+        if look:
+            return _reservations(request, form, reservation_consequences(user=user, **wanted))
+        reservation_create(user=user, purpose=form.cleaned_data["purpose"], **wanted)
+    except (Invalid, Conflict, NotFound) as error:
+        messages.error(request, error.message, extra_tags=error.hint)
+        return _reservations(request, form, None, status=422)
+    messages.success(request, "Reserved. It holds for jobs that start from now on.")
+    return redirect("reservations")
 
-    def make() -> None:
-        reservation_create(user=user, purpose=request.POST.get("purpose", ""), **_wanted(request, user))
 
-    return change(request, make, done="Reserved. It holds for jobs that start from now on.", to=reverse("reservations"))
+def _reservation_form(request: HttpRequest, user: User, *, look: bool) -> ReservationForm:
+    """As it was sent; what is only looked at needs no purpose."""
+    form = ReservationForm(request.POST)
+    form.set_choices(_targets(), project_list(user=user))
+    form.fields["purpose"].required = not look
+    return form
 
 
 def _fail(error: HarnessError) -> None:
@@ -157,7 +168,7 @@ def _wanted(request: HttpRequest, user: User) -> dict[str, Any]:
         "node": node,
         "device": device,
         "starts_at": _moment(request, "starts_at"),
-        "ends_at": _moment(request, "ends_at") or datetime.now(UTC),
+        "ends_at": _moment(request, "ends_at"),
         "project": _project(user, request.POST.get("project", "")),
     }
 

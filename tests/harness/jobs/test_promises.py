@@ -36,6 +36,7 @@ def test_a_job_without_an_estimate_is_promised_nothing_and_says_so(job_make, peo
     job.refresh_from_db()
     assert (job.promised_at, promise_state(job), job.expected_finish_at) == (None, PromiseState.NO_ESTIMATE, None)
     assert "no estimate" in job.promise["text"]
+    assert job.promise["text"].endswith("its finish will be promised, or you will be told why not.")
 
 
 def test_a_deadline_that_can_be_kept_is_promised(job_make, people, node_make):

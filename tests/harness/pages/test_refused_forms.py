@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from html import unescape
 from types import SimpleNamespace
 
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from harness.accounts.models import Project
+from harness.pool.models import Reservation
 from harness.storage.models import StorageQuota
 
 
@@ -64,3 +67,35 @@ def test_a_project_without_a_name_is_refused_on_the_page_of_projects(admin: Clie
     before = Project.objects.count()
     assert "A project needs a name" in told(admin, "project_add", name=" ")
     assert Project.objects.count() == before
+
+
+RESERVATION = {"target": "node-1", "purpose": "a course", "ends_at": "2099-01-01T00:00"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"ends_at": "soon"}, "Enter a valid date/time."),
+        ({"target": "node-1/cpu:77"}, "Select a valid choice."),
+        ({"purpose": ""}, "This field is required."),
+        ({}, "A reservation lasts a year at most."),
+        ({"ends_at": "2020-01-01T00:00"}, "The reservation would be over before it begins."),
+        ({"starts_at": "2020-01-01T00:00"}, "The reservation would begin in the past."),
+    ],
+)
+def test_a_reservation_that_is_refused_can_be_corrected(admin: Client, changed: dict[str, str], said: str) -> None:
+    given, before = {**RESERVATION, **changed}, Reservation.objects.count()
+    answer = admin.post(reverse("reservation_new"), given)
+    page = unescape(answer.content.decode())
+    assert answer.status_code == 422 and said in page
+    assert all(value in page for value in given.values()), "what was typed is still there"
+    assert Reservation.objects.count() == before
+
+
+def test_what_is_only_looked_at_is_refused_as_it_would_be(admin: Client) -> None:
+    Reservation.objects.all().delete()
+    wanted = {**RESERVATION, "ends_at": (timezone.now() + timedelta(hours=1)).isoformat()}
+    assert admin.post(reverse("reservation_new"), wanted).status_code == 302
+    answer = admin.post(reverse("reservation_new"), {**wanted, "purpose": "", "look": "1"})
+    assert answer.status_code == 422 and "is reserved already for a course" in answer.content.decode()
+    assert Reservation.objects.count() == 1

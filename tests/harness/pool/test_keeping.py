@@ -58,6 +58,7 @@ def test_what_overlaps_is_refused_and_what_follows_is_not(people, node_make):
     ("more", "field"),
     [
         ({"ends_at": timezone.now() - HOUR}, "ends_at"),
+        ({"starts_at": timezone.now() - HOUR}, "starts_at"),
         ({"starts_at": timezone.now() + 3 * HOUR, "ends_at": timezone.now() + 2 * HOUR}, "ends_at"),
         ({"ends_at": timezone.now() + timedelta(days=4000)}, "ends_at"),
         ({"ends_at": datetime(9999, 1, 2, tzinfo=UTC)}, "ends_at"),
