@@ -11,6 +11,7 @@ from harness.accounts.models import Project, Role, Scope
 from harness.accounts.time_zone import zones_by_region
 from harness.errors import Invalid
 from harness.pages.words import SCOPE_WORDS
+from harness.pool.gangs import SPAN_NODES
 from harness.pool.models import DeviceKind, NetworkEncryption, Policy
 
 
@@ -185,7 +186,7 @@ class PoolForm(Tabler):
     backend = forms.ChoiceField(choices=[("horovod", "Horovod"), ("torch", "torch.distributed")], label="Ranks talk by")
     span_nodes = forms.BooleanField(
         required=False,
-        label="One job may use several nodes",
+        label=SPAN_NODES,
         help_text="Where one has not devices enough.",
         widget=forms.CheckboxInput(attrs={"class": "form-check-input"}),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from codegen.modes import STAGED
 from harness.jobs.control.parts import is_spread
 from harness.jobs.control.width_request import width_of
 from harness.jobs.models import Job, JobAttempt, JobEvent
@@ -21,6 +22,8 @@ class RankRow:
     rank: int
     device: str
     """`node-1 cpu`."""
+    stage: str
+    """`1 of 2`, or with several pipelines `1 of 2, pipeline 2`: what it holds of the model; empty where that is all."""
     slowdown: float
     """Declared of its device; above 1 it is emulated."""
     rows: int | None
@@ -36,6 +39,17 @@ class RanksView:
     rows: tuple[RankRow, ...]
     said: tuple[JobEvent, ...]
     """The first split, each correction and each change of width, oldest first; `message` is the reason."""
+    mode: str
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether each rank holds a stage of the model."""
+        return self.mode in STAGED
+
+    @property
+    def shares_rows(self) -> bool:
+        """Whether ranks share out the rows of a step, and tell who takes how many and who waits."""
+        return self.mode == "sync"
 
     @property
     def is_emulated(self) -> bool:
@@ -51,7 +65,26 @@ def ranks_of(job: Job) -> RanksView | None:
     told = attempt.run_plan.note
     notes = JobEvent.objects.filter(job=job, kind="note", token=attempt.number).order_by("pk")
     said = [note for note in notes if SAID & set(note.data) or (told and note.message == told)]
-    return RanksView(rows=tuple(_row(rank, job.last_values) for rank in _ranks(attempt)), said=tuple(said))
+    stages = _stages(job, attempt)
+    rows = tuple(_row(rank, job.last_values, stages, attempt.world_size) for rank in _ranks(attempt))
+    return RanksView(rows=rows, said=tuple(said), mode=attempt.run_plan.mode)
+
+
+def _stages(job: Job, attempt: JobAttempt) -> int:
+    """Of each pipeline of the attempt; 0 in other modes. What it was priced with wins, as it does in the run."""
+    plan = attempt.run_plan
+    if plan.mode not in STAGED:
+        return 0
+    wish = job.resolved.get("spec", {}).get("pipeline", {}).get("stages")
+    return int(plan.environment.get("DLH_STAGES") or (wish if isinstance(wish, int) else 0))
+
+
+def _stage(rank: int, stages: int, ranks: int) -> str:
+    """Where a rank is: rank r is stage r mod K of pipeline r div K."""
+    if not stages:
+        return ""
+    place = f"{rank % stages + 1} of {stages}"
+    return f"{place}, pipeline {rank // stages + 1}" if ranks > stages else place
 
 
 def _ranks(attempt: JobAttempt) -> list[RankPlan]:
@@ -64,11 +97,12 @@ def _ranks(attempt: JobAttempt) -> list[RankPlan]:
     return [*planned, *more][: len(slots)]
 
 
-def _row(rank: RankPlan, told: dict[str, Any]) -> RankRow:
+def _row(rank: RankPlan, told: dict[str, Any], stages: int, ranks: int) -> RankRow:
     number, rows = rank.rank, told.get(f"rank{rank.rank}/rows")
     return RankRow(
         rank=number,
         device=f"{rank.node} {rank.device}".strip(),
+        stage=_stage(number, stages, ranks),
         slowdown=rank.slowdown,
         rows=round(rows) if rows is not None else rank.rows or None,
         samples_per_s=told.get(f"rank{number}/samples_per_s"),

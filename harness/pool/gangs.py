@@ -10,13 +10,20 @@ from harness.pool.networks import encryption_missing, is_loopback
 
 _NAMED = 3
 """So many nodes of a release are named at most."""
+SPAN_NODES = "One job may use several nodes"
+"""The field `span_nodes` of the pool's settings as people read it."""
 
 
 def gang_problem(nodes: Iterable[Node], setting: PoolSetting) -> str:
-    """Why no job can use several of the nodes that are up, though an admin allows it; empty where one can.
+    """Why no job can use several of the nodes that are up; empty where one can, and where nobody allowed it to the
+    one node there is.
 
     `nodes`: at least all that are up. Forms, offers and the scheduler ask this alone.
     """
+    nodes = list(nodes)
+    if not setting.span_nodes:
+        several = sum(node.state == NodeState.UP for node in nodes) > 1
+        return f"The pool's setting “{SPAN_NODES}” is off." if several else ""
     return span_problem(nodes, setting.network_encryption) or releases_problem()
 
 

@@ -20,13 +20,13 @@ _DEFAULT_MEMORY_BYTES = 4 << 30
 def hardware() -> Hardware:
     """The largest gang a job can get on one node that is up; a small machine where no node has joined yet.
 
-    With the setting `span_nodes` also how many devices of several nodes a job may ask for, or why none.
+    With the setting `span_nodes` also how many devices of several nodes a job may ask for; else, or where it cannot be
+    so, why none.
     """
     there = Prefetch("devices", Device.objects.filter(away_since=None))
     nodes = list(Node.objects.filter(state=NodeState.UP).prefetch_related(there))
-    setting = PoolSetting.objects.filter(span_nodes=True).first() if len(nodes) > 1 else None
-    apart = gang_problem(nodes, setting) if setting is not None else ""
-    spans = setting is not None and not apart
+    apart = gang_problem(nodes, PoolSetting.objects.first() or PoolSetting()) if len(nodes) > 1 else ""
+    spans = len(nodes) > 1 and not apart
     largest, by_model = _Largest(), defaultdict[str, _Largest](_Largest)
     for node in nodes:
         devices = list(node.devices.all())

@@ -201,7 +201,7 @@ def pool_view(now: datetime, setting: PoolSetting, holding: Sequence[Held]) -> P
     """Nodes, devices, and what is reserved from now on."""
     memory, devices = _memory_held(holding), _devices(now, holding)
     nodes = list(Node.objects.defer("description", "running", "check_result"))
-    apart = gang_problem(nodes, setting) if setting.span_nodes else ""
+    apart = gang_problem(nodes, setting)
     view = PoolView(
         spans_nodes=setting.span_nodes and not apart,
         apart=apart,

@@ -40,3 +40,13 @@ def test_forms_offers_and_the_scheduler_agree_on_whether_a_job_can_use_several_n
     assert {group.spans_nodes for group in groups_read(people.project)} == {can}
     assert hardware().most_cpu_cores == (4 if can else 0)
     assert hardware().apart == ("" if can else releases_problem())
+
+
+def test_whoever_asks_for_more_than_one_node_has_is_told_which_setting_forbids_several(people, node_make):
+    node_make("node-1", address="10.0.0.1")
+    assert hardware().apart == facts_read().pool.apart == ""
+    node_make("node-2", address="10.0.0.2")
+    off = "The pool's setting “One job may use several nodes” is off."
+    assert hardware().apart == facts_read().pool.apart == off and hardware().most_cpu_cores == 0
+    pool_setting_update(user=people.admin, span_nodes=True)
+    assert hardware().apart == "" and hardware().most_cpu_cores == 4

@@ -125,10 +125,11 @@ class Staged:
         plan = self.plan
         for stage, (first, end) in enumerate(plan.bounds):
             own = sum(weight.numel() for weight in chain.stage(first, end).parameters())
-            names = f"{chain.pieces[first].name} to {chain.pieces[end - 1].name}"
+            names = chain.stage_name(first, end)
             self.run.reporter.say(f"stage {stage + 1} of {self.stages}: {names}, {own:,} parameters")
+        parts = counted(plan.micro_batches, "micro-batch", "micro-batches")
         ways = f"{plan.schedule}{', recomputing' if plan.recompute else ''}"
-        self.run.reporter.say(f"{plan.micro_batches} micro-batches of {plan.rows} rows, {ways}")
+        self.run.reporter.say(f"{parts} of {plan.rows} rows, {ways}")
 
     # ---- steps -------------------------------------------------------------------------------------------------
     def batches(self, part: Part, plan: BatchPlan, order: Tensor, first_step: int) -> Iterator[tuple[int, Batch]]:

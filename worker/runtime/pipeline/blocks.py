@@ -80,6 +80,10 @@ class Chain:
         held = {key: one for node in self.pieces[number].nodes for key, one in _weights(self.net, node).items()}
         return sum(one.numel() * one.element_size() for one in held.values())
 
+    def stage_name(self, first: int, end: int) -> str:
+        """The submodules of pieces `first` to `end` (not included), first to last."""
+        return _name([node for piece in self.pieces[first:end] for node in piece.nodes])
+
     def stage(self, first: int, end: int) -> fx.GraphModule:
         """Pieces `first` to `end` (not included) as a module; weights, and their names, are those of the model."""
         pieces = self.pieces[first:end]
@@ -244,7 +248,7 @@ def _weights(net: nn.Module, node: fx.Node) -> dict[int, nn.Parameter]:
 
 
 def _name(nodes: Sequence[fx.Node]) -> str:
-    """The submodules of a piece, first to last."""
+    """The submodules that operations call, first to last."""
     names = [str(node.target) for node in nodes if node.op == "call_module"] or [node.name for node in nodes]
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 

@@ -265,6 +265,12 @@ def test_stages_of_equal_layers_hold_equal_shares_of_the_weights() -> None:
     assert counts == [sum(weight.numel() for weight in net.parameters()) // 4] * 4
 
 
+def test_a_stage_is_named_by_its_first_and_its_last_layer_however_many_pieces_it_has() -> None:
+    chain = Chain(nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6)), (torch.randn(3, 6),))
+    assert [piece.name for piece in chain.pieces] == ["0", "1 to 2"]
+    assert [chain.stage_name(0, 1), chain.stage_name(1, 2), chain.stage_name(0, 2)] == ["0", "1 to 2", "0 to 2"]
+
+
 def test_shared_weights_stay_on_one_stage() -> None:
     assert len(Chain(Tied(), (torch.randn(3, 4),)).pieces) == 1
 

@@ -1,0 +1,46 @@
+"""The table of ranks on the live tab has what ranks of the job's mode tell, and no column without a figure."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from harness.jobs.models import Job, JobAttempt
+
+
+def ran(job: Job, mode: str, ranks: int, *, stages: int | str = "auto", **plan: object) -> Job:
+    """The job with one attempt of so many ranks."""
+    job.attempts.all().delete()
+    rows = [{"rank": rank, "node": "n1", "device": f"cpu:{rank}"} for rank in range(ranks)]
+    JobAttempt.objects.create(job=job, number=1, world_size=ranks, plan={"mode": mode, "ranks": rows, **plan})
+    job.resolved = {**job.resolved, "spec": {**job.resolved.get("spec", {}), "pipeline": {"stages": stages}}}
+    job.save(update_fields=["resolved"])
+    return job
+
+
+def live(job: Job, owner: Client) -> str:
+    return owner.get(reverse("job_tab", args=[job.pk, "live"])).content.decode()
+
+
+def test_ranks_of_pipelines_are_shown_with_their_stages(world: SimpleNamespace, owner: Client) -> None:
+    page = live(ran(world.jobs["succeeded"], "pipeline+sync", 4, stages=2), owner)
+    assert 'data-label="Stage">2 of 2, pipeline 2<' in page and 'data-label="Stage">1 of 2, pipeline 1<' in page
+    assert "Idle</th>" not in page and "Rows of a step" not in page
+    assert 'data-label="Stage">3 of 3<' in live(ran(world.jobs["succeeded"], "pipeline", 3, stages=3), owner)
+
+
+def test_the_stages_that_a_run_was_priced_with_win(world: SimpleNamespace, owner: Client) -> None:
+    priced = {"environment": {"DLH_STAGES": "4"}}
+    assert "of 4<" in live(ran(world.jobs["succeeded"], "pipeline+sync", 4, stages=2, **priced), owner)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_only_ranks_that_share_rows_out_have_rows_and_idle_shares(
+    world: SimpleNamespace, owner: Client, mode: str
+) -> None:
+    page = live(ran(world.jobs["succeeded"], mode, 2), owner)
+    assert "Stage</th>" not in page and "Rows per second" in page
+    assert ("Idle</th>" in page) == ("Rows of a step" in page) == (mode == "sync")
