@@ -86,3 +86,20 @@ HAS_ATTEMPT: frozenset[JobState] = HOLDS_DEVICES | {JobState.RETURNING}
 def can_move(old: JobState, new: JobState) -> bool:
     """Say whether the table allows `old` -> `new`."""
     return new in TRANSITIONS[old]
+
+
+_SAID = {
+    JobState.DRAFT: "is a draft",
+    JobState.PLACED: "is being started",
+    JobState.PAUSING: "is being paused",
+    JobState.RETURNING: "is returning what it made",
+    JobState.CANCELLING: "is being cancelled",
+    JobState.SUCCEEDED: "has succeeded",
+    JobState.FAILED: "has failed",
+    JobState.CANCELLED: "was cancelled",
+}
+
+
+def said(state: str) -> str:
+    """The state as a sentence says it of a job ("has failed"). Raises `ValueError` for what is no state."""
+    return _SAID.get(JobState(state), f"is {state}")

@@ -35,7 +35,7 @@ from scheduler.offers.recommend import can_be_taken, candidates, takes
 from scheduler.offers.values import Hindrance, Offer, OfferLine, Wish
 from scheduler.offers.words import devices_words, energy_told
 from scheduler.workload import Workload
-from worker.states import JobState
+from worker.states import JobState, said
 
 _TOLD = timedelta(milliseconds=1)
 """As exactly the API tells a moment."""
@@ -84,7 +84,7 @@ def _job_of(user: User, offer: OfferRow) -> Job:
     require(user, job.project, Role.MEMBER)
     job.refresh_from_db()
     if job.state not in OFFERABLE:
-        told = f"The job {job.name} is {job.state}: its devices cannot be chosen any more."
+        told = f"The job {job.name} {said(job.state)}: its devices cannot be chosen any more."
         raise Conflict(told, code="wrong_state", hint="Clone it to run it on other devices.")
     return job
 

@@ -37,7 +37,7 @@ from harness.pool.hardware import hardware
 from harness.pool.services import pool_setting_get
 from scheduler.offers.values import Wish
 from scheduler.workload import Workload
-from worker.states import JobState
+from worker.states import JobState, said
 
 OFFERED = frozenset({"single", "sync"})
 """Modes that every offer has lines for."""
@@ -156,7 +156,7 @@ def offer_make(*, user: User, job: Job, asked: Asked, again: bool = False) -> Of
     if job.deleted_at:
         raise Conflict(f"The job {job.name} is in the trash.", hint="Restore it first.")
     if job.state not in OFFERABLE:
-        raise Conflict(f"The job {job.name} is {job.state}: there is nothing to offer.", hint="Clone it.")
+        raise Conflict(f"The job {job.name} {said(job.state)}: there is nothing to offer.", hint="Clone it.")
     row = asked.of_spec(spec_named(job.spec, job.taken), has_begun=job.state != JobState.DRAFT).row()
     if job.state != JobState.DRAFT:
         row["deadline_at"] = _kept_deadline(job, asked)
@@ -182,7 +182,7 @@ def _kept_deadline(job: Job, asked: Asked) -> datetime | None:
     if asked.names_deadline and utc(asked.deadline_at) != job.deadline_at:
         has = moment_words(job.deadline_at) if job.deadline_at else "none"
         raise Invalid(
-            f"{job.name} is {job.state}: its deadline was fixed when it was submitted ({has}).",
+            f"{job.name} {said(job.state)}: its deadline was fixed when it was submitted ({has}).",
             field="deadline", hint="Leave it out; or clone the job, and give the clone another one.",
         )  # fmt: skip
     return job.deadline_at

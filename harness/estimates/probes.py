@@ -33,6 +33,7 @@ from scheduler.estimation.values import Allocation
 from scheduler.kinds import real_name
 from scheduler.offers.values import allocation_from
 from worker.plan import RunPaths
+from worker.states import said
 
 PREFIX = "probe-"
 """Of the ids of our requests; other answers to `node.measure` belong to calibration."""
@@ -254,4 +255,4 @@ def probe_told(probe: ProbeRow, job: Job) -> None:
 def require_no_run(job: Job) -> None:
     """Raises `Conflict` for a job that runs or has run: its own steps say more than a probe."""
     if job.state not in {"draft", "queued"}:
-        raise Conflict(f"{job.name} is {job.state}: a probe is made before it runs.", hint="Clone it.")
+        raise Conflict(f"{job.name} {said(job.state)}: a probe is made before it runs.", hint="Clone it.")

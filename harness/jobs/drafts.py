@@ -41,7 +41,7 @@ from harness.jobs.taken import resolved_with, still_taken
 from harness.pool.hardware import hardware
 from harness.storage.room import storage_check
 from worker.plan import RunPaths
-from worker.states import JobState
+from worker.states import JobState, said
 
 _DRAFT_FIELDS = (
     "spec", "resolved", "taken", "suggestions", "dataset_sha256", "task", "family", "metric_name", "epochs", "name",
@@ -198,8 +198,11 @@ def _draft_require(user: User, job: Job, *, hold: bool = False) -> RunPaths:
     require(user, job.project, Role.MEMBER)
     rows = Job.objects.select_for_update() if hold else Job.objects.all()
     job.refresh_from_db(fields=["state", "deleted_at", *(_DRAFT_FIELDS if hold else ())], from_queryset=rows)
-    if job.state != JobState.DRAFT or job.deleted_at:
-        raise Conflict(f"{job.name} is {job.state} and can no longer be edited.", hint="Clone it and edit the clone.")
+    if job.deleted_at:
+        raise Conflict(f"{job.name} is in the trash.", hint="Restore it first.")
+    if job.state != JobState.DRAFT:
+        told = f"{job.name} {said(job.state)} and can no longer be edited."
+        raise Conflict(told, hint="Clone it and edit the clone.")
     paths: RunPaths = settings.STORE.job(job.pk)
     return paths
 

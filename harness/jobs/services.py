@@ -42,7 +42,7 @@ from harness.pool.models import Node, NodeState
 from harness.pool.services import node_queue, pool_setting_get
 from harness.storage.room import storage_check
 from worker.events import FailureCode, Outcome
-from worker.states import HAS_ATTEMPT, TERMINAL, JobState
+from worker.states import HAS_ATTEMPT, TERMINAL, JobState, said
 
 __all__ = [
     "export_create",
@@ -265,7 +265,7 @@ def _wrong_state(job: Job, verb: str) -> Conflict:
         hint = "Wait, or cancel it."
     if job.state == JobState.DRAFT:
         hint = f"Submit it as it is (`dlh submit {job.pk}`), or with the line of an offer (`dlh jobs offer {job.pk}`)."
-    return Conflict(f"A job that is {job.state} cannot be {verb}.", code="wrong_state", hint=hint)
+    return Conflict(f"A job that {said(job.state)} cannot be {verb}.", code="wrong_state", hint=hint)
 
 
 def job_moved(job: Job) -> Job:

@@ -82,7 +82,7 @@ def _start_range(row: Json) -> str:
 
 def _waiting(row: Json) -> tuple[object, ...]:
     until = row.get("reserved_until")
-    unknown = f"no estimate, reserved until about {when(until)}" if until else "no estimate"
+    unknown = f"not known, reserved until about {when(until)}" if until else "no estimate"
     times = (when(row["expected_start_at"]), _start_range(row), when(row["expected_finish_at"]) or unknown, _range(row))
     place = (row["position"], *_name(row), row["devices"], row["priority"])
     return (*place, *times, when(row["promised_at"]), local_words(row["waiting_text"]))

@@ -138,7 +138,8 @@ def _draft_check(client: Client, job: str) -> None:
     found = client.job(job)
     if found["state"] != "draft":
         raise BadInput(
-            f"--use is for drafts; {found['name']} is {found['state']}.", hint="Clone it, and test the clone."
+            f"--use is for drafts, and {found['name']} is none ({found['state']}).",
+            hint="Clone it, and test the clone.",
         )
 
 
