@@ -112,22 +112,32 @@ def _spawn(plan: RunPlan, paths: RunPaths, module: str = "") -> registry.Entry:
 def _end_older(plan: RunPlan) -> None:
     """Supervisors of older attempts of the same job: told to end, then killed (their sandbox dies with them)."""
     older = [entry for entry in registry.entries() if entry.job_id == plan.job_id and entry.token < plan.token]
-    _end([process for entry in older if (process := entry.process())], signal.SIGINT, STALE_WAIT_S)
+    _end([process for entry in older if (process := entry.process())])
     for entry in older:
         sandbox.remove_leftovers(entry.sandbox_name)
         registry.remove(entry.job_id, entry.token)
 
 
-def _end(processes: list[psutil.Process], how: signal.Signals, wait_s: float) -> None:
+def _tell(processes: list[psutil.Process], how: signal.Signals) -> None:
     """`how`: as `worker.leaving` tells."""
     for process in processes:
         with contextlib.suppress(psutil.Error):
             process.send_signal(how)
+
+
+def _end(processes: list[psutil.Process]) -> None:
+    """Nobody wants their runs any more."""
+    _tell(processes, signal.SIGINT)
+    _wait(processes, STALE_WAIT_S)
+
+
+def _wait(processes: list[psutil.Process], wait_s: float) -> None:
+    """Until they have ended; those that have not by then are killed."""
     _, alive = psutil.wait_procs(processes, timeout=wait_s)
     for process in alive:
         with contextlib.suppress(psutil.Error):
             process.kill()
-    psutil.wait_procs(alive, timeout=wait_s)
+    psutil.wait_procs(alive, timeout=STALE_WAIT_S)
     _reap()
 
 
@@ -165,7 +175,7 @@ def _tombstone(job_id: str, token: int) -> Path:
 def job_purge(job_id: str) -> None:
     """Forget a job: end what runs of it and remove what this node keeps about it. Files in the store are control's."""
     entries = [entry for entry in registry.entries() if entry.job_id == job_id]
-    _end([process for entry in entries if (process := entry.process())], signal.SIGINT, STALE_WAIT_S)
+    _end([process for entry in entries if (process := entry.process())])
     for entry in entries:
         sandbox.remove_leftovers(entry.sandbox_name)
         registry.remove(entry.job_id, entry.token)
@@ -175,11 +185,18 @@ def job_purge(job_id: str) -> None:
         depot.forget(job_id)
 
 
+def stop_begin() -> list[psutil.Process]:
+    """Tell every supervisor of this node that it is shut down. Returns who was told."""
+    processes = [process for entry in registry.entries() if (process := entry.process())]
+    _tell(processes, signal.SIGTERM)
+    return processes
+
+
 def stop_all() -> int:
     """End every supervisor of this node once its ranks have saved; their attempts are recorded as lost and go on
     from there."""
-    processes = [process for entry in registry.entries() if (process := entry.process())]
-    _end(processes, signal.SIGTERM, stop_save_s() + STOP_WAIT_S)
+    processes = stop_begin()
+    _wait(processes, stop_save_s() + STOP_WAIT_S)
     sweep(resume=False)
     return len(processes)
 
@@ -292,8 +309,9 @@ def main() -> int:
         return 0
     name = node_name()
     try:
+        stop_save_s()  # a wrong one is told now, not when the node is shut down
         lock = agent_lock()
-    except AgentRuns as told:
+    except (AgentRuns, ValueError) as told:
         sys.stderr.write(f"{told}\n")
         return 1
     with lock:

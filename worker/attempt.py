@@ -86,6 +86,12 @@ class Attempt:
         return self.node == self.plan.nodes[0]
 
     @property
+    def is_dispensable(self) -> bool:
+        """Whether an elastic run goes on without this node, as far as its plan tells: others may have left before."""
+        elsewhere = self.plan.world_size - len(self.local_ranks)
+        return not self.first and 0 < self.plan.least <= elsewhere
+
+    @property
     def supervisor_rank(self) -> int:
         """`Event.rank` of what this node's supervisor says: one for each node."""
         return SUPERVISOR_RANK - self.plan.nodes.index(self.node)

@@ -11,7 +11,7 @@ from typing import Any
 
 import redis
 from celery import Celery
-from celery.signals import heartbeat_sent, worker_ready, worker_shutdown
+from celery.signals import heartbeat_sent, worker_ready, worker_shutdown, worker_shutting_down
 from kombu import Queue
 from kombu.exceptions import KombuError
 
@@ -92,6 +92,15 @@ def _start_heartbeat(**_: Any) -> None:
 
     heartbeat.heartbeat().start()
     chores.begin()
+
+
+@worker_shutting_down.connect
+def _begin_to_leave(**_: Any) -> None:
+    """What runs saves while tasks that are under way come to their end: a container has one time for both."""
+    from worker import agent
+
+    if ends_runs():
+        agent.stop_begin()
 
 
 @worker_shutdown.connect

@@ -3,6 +3,7 @@ and of a node with a cache of its own `DLH_CACHE`, `DLH_CACHE_GIB`, `DLH_URL` an
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 from pathlib import Path
@@ -41,8 +42,15 @@ def ends_runs() -> bool:
 
 def stop_save_s() -> float:
     """Time that ranks have to save where their node is shut down (`DLH_STOP_SAVE_S`): containers have 60 s for all that
-    their node does then."""
-    return float(os.environ.get("DLH_STOP_SAVE_S") or 30)
+    their node does then. Raises `ValueError`, which names the variable."""
+    text = os.environ.get("DLH_STOP_SAVE_S") or "30"
+    try:
+        save_s = float(text)
+    except ValueError:
+        save_s = -1.0
+    if not 0 <= save_s < math.inf:
+        raise ValueError(f"DLH_STOP_SAVE_S must be a number of seconds, 0 or more, not {text!r}")
+    return save_s
 
 
 def redis_url() -> str:

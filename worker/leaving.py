@@ -13,7 +13,9 @@ class Leaving:
     """SIGTERM: the node is shut down, the ranks may save first. SIGINT: end at once; of no use any more."""
 
     def __init__(self, seen: Seen) -> None:
-        self._seen, self._by_s = seen, float("inf")
+        self._seen, self._save_s, self._by_s = seen, stop_save_s(), float("inf")
+        self.is_dropped = False
+        """Nobody wants the run any more."""
 
     def listen(self) -> None:
         """From now on."""
@@ -22,11 +24,11 @@ class Leaving:
 
     def shut_down(self, *_: object) -> None:
         """The node is, from now on."""
-        self._by_s = min(self._by_s, time.monotonic() + stop_save_s())
+        self._by_s = min(self._by_s, time.monotonic() + self._save_s)
         self._seen.leaves = True
 
     def _drop(self, *_: object) -> None:
-        self._seen.shut_down = True
+        self.is_dropped = self._seen.shut_down = True
 
     @property
     def is_overdue(self) -> bool:

@@ -205,9 +205,8 @@ class Supervisor:
         assert self.sandbox  # noqa: S101 - only called while it runs
         self._notice()
         if self.seen.leaves:
-            # an elastic run goes on on its other nodes
-            goes_on = self.attempt.several_nodes and self.plan.least > 0
-            self.warden.leave(gains=self._running and not goes_on and not self.leaving.is_overdue)
+            gains = self._running and not self.attempt.is_dispensable and not self.leaving.is_overdue
+            self.warden.leave(gains=gains)
         if self.warden.ends(now_s, fenced=self.forwarder.fenced.is_set()):
             self.sandbox.kill()
 

@@ -179,9 +179,9 @@ def finished_rows() -> list[FinishedJobRow]:
     return list(rows[:JOBS_MOST])[::-1]
 
 
-def are_newest(rows: list[FinishedJobRow]) -> bool:
-    """Whether there may be older ones than `finished_rows` returned."""
-    return len(rows) >= JOBS_MOST
+def has_older() -> bool:
+    """Whether there are older ones than `finished_rows` returns."""
+    return FinishedJobRow.objects.exclude(predicted={}).order_by("-finished_at", "-pk")[JOBS_MOST:].exists()
 
 
 def accuracy_of(measure: str, found: list[Compared]) -> Accuracy:

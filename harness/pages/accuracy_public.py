@@ -38,7 +38,7 @@ def _made() -> dict[str, Any]:
     rows = selectors.finished_rows()
     return {
         "jobs": jobs_count(rows),
-        "newest": selectors.are_newest(rows),
+        "newest": selectors.has_older(),
         "least": {"mean": LEAST_JOBS, "median": LEAST_FOR_MEDIAN, "p90": LEAST_FOR_P90},
         "figures": accuracy_rows([shown for item in selectors.accuracy(rows) if (shown := _of_many(item))]),
         "charts": accuracy_groups(rows, shown=_of_many),

@@ -49,12 +49,8 @@ def accuracy_rows(found: list[Accuracy]) -> list[dict[str, Any]]:
 
 def accuracy_charts(rows: list[FinishedJobRow]) -> list[dict[str, Any]]:
     """Forecast against fact of every measure that has both, errors over time, error by family."""
-    drawn = rows[-DRAWN_MOST:]
-    told = (
-        f" Drawn are the newest {DRAWN_MOST:,} jobs, and the CSV has {len(rows):,}." if len(drawn) < len(rows) else ""
-    )
-    charts = [card for measure in MEASURES if (card := _agreement(drawn, measure, told))]
-    charts += [card] if (card := _over_time(drawn, told)) else []
+    charts = [card for measure in MEASURES if (card := _agreement(rows, measure, DRAWN_MOST))]
+    charts += [card] if (card := _over_time(rows, DRAWN_MOST)) else []
     return charts + [{**card, "csv": reverse("accuracy_chart", args=[card["id"]])} for card in accuracy_groups(rows)]
 
 
@@ -79,7 +75,7 @@ def jobs_count(rows: list[FinishedJobRow]) -> int:
     return len({selectors.job_told(row) for row in rows})
 
 
-def _agreement(rows: list[FinishedJobRow], measure: str, told: str = "") -> dict[str, Any] | None:
+def _agreement(rows: list[FinishedJobRow], measure: str, most: int | None = None) -> dict[str, Any] | None:
     unit, size = MEASURE_UNITS[measure]
     lines = []
     for row in rows:
@@ -93,11 +89,12 @@ def _agreement(rows: list[FinishedJobRow], measure: str, told: str = "") -> dict
     columns = ["family", f"actual, {unit}", f"predicted, {unit}", "interval", f"low, {unit}", f"high, {unit}"]
     csv = reverse("accuracy_chart", args=[measure])
     title = f"{MEASURE_WORDS[measure]}: predicted against actual"
+    drawn, told = _newest(lines, most)
     note = f"Both axes are logarithmic.{told}"
-    return chart_card(measure, title, "agreement", columns, lines, csv=csv, note=note)
+    return chart_card(measure, title, "agreement", columns, drawn, csv=csv, note=note)
 
 
-def _over_time(rows: list[FinishedJobRow], told: str = "") -> dict[str, Any] | None:
+def _over_time(rows: list[FinishedJobRow], most: int | None = None) -> dict[str, Any] | None:
     lines: list[list[Any]] = []
     errors: list[float] = []
     for row in rows:
@@ -109,9 +106,17 @@ def _over_time(rows: list[FinishedJobRow], told: str = "") -> dict[str, Any] | N
     if not lines:
         return None
     columns = ["finished", "error %", "mean of the last jobs %", "what"]
+    drawn, told = _newest(lines, most)
     note = f"Time of the run. The line is the mean of the last {selectors.LAST_JOBS} jobs.{told}"
     csv = reverse("accuracy_chart", args=["over_time"])
-    return chart_card("over_time", "Error over time", "over_time", columns, lines, csv=csv, note=note, wide=True)
+    return chart_card("over_time", "Error over time", "over_time", columns, drawn, csv=csv, note=note, wide=True)
+
+
+def _newest(lines: list[list[Any]], most: int | None) -> tuple[list[list[Any]], str]:
+    """(the newest of them, what to say of the others); all of them where `most` is None."""
+    if most is None or len(lines) <= most:
+        return lines, ""
+    return lines[-most:], f" Drawn are the newest {most:,} of {len(lines):,}; the CSV has all."
 
 
 def _by(

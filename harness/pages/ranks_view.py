@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from codegen.modes import STAGED
+from codegen.pipelines import FEWEST_STAGES
 from harness.jobs.control.parts import is_spread
 from harness.jobs.control.width_request import width_of
 from harness.jobs.models import Job, JobAttempt, JobEvent
@@ -76,7 +77,8 @@ def _stages(job: Job, attempt: JobAttempt) -> int:
     if plan.mode not in STAGED:
         return 0
     wish = job.resolved.get("spec", {}).get("pipeline", {}).get("stages")
-    return int(plan.environment.get("DLH_STAGES") or (wish if isinstance(wish, int) else 0))
+    guess = attempt.world_size if plan.mode == "pipeline" else FEWEST_STAGES
+    return int(plan.environment.get("DLH_STAGES") or (wish if isinstance(wish, int) else guess))
 
 
 def _stage(rank: int, stages: int, ranks: int) -> str:

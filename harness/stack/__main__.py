@@ -14,13 +14,11 @@ from typing import Any
 
 from harness.env import REPOSITORY, SettingsError, env_text
 from harness.stack.home import StackError, StackHome, home_from_environment
-from harness.stack.leftovers import process_find, shown, wait_gone
+from harness.stack.leftovers import STOP_TIMEOUT_S, process_find, shown, wait_gone
 from harness.stack.service import service
 from harness.stack.stack import Interrupted, Stack, bootstrap_run, say
 from worker.home import stop_save_s
 
-STOP_TIMEOUT_S = 30.0
-"""In addition to the time in which runs may save."""
 OTHER_START_TIMEOUT_S = 120.0
 TOKEN_DAYS, TOKEN_DAYS_MAX = 90, 3650
 EXIT_FAILED = 1
@@ -52,7 +50,7 @@ def _own(home: StackHome, *, demo: bool, once: bool) -> int:
     except Interrupted:
         status = EXIT_INTERRUPTED if once else 0
     finally:
-        say("\nStopping; a few seconds")
+        say("\nStopping")
         stack.stop()
         say("Stopped. Nothing is left running.")
         lock.close()
@@ -143,7 +141,8 @@ def stop(home: StackHome) -> int:
         say(f"No stack runs in {home.root}.")
         return 0
     process.terminate()
-    if not wait_gone(process.pid, float(state["created_s"]), stop_save_s() + STOP_TIMEOUT_S):
+    save_s = float(state.get("stop_save_s") or stop_save_s())  # that of the stack, not of this environment
+    if not wait_gone(process.pid, float(state["created_s"]), save_s + STOP_TIMEOUT_S):
         say(f"Process {process.pid} does not end; see {home.logs}.")
         return EXIT_FAILED
     say("Stopped.")

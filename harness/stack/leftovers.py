@@ -15,9 +15,10 @@ from typing import Any
 import psutil
 
 from harness.stack.home import StackHome
-from worker.home import stop_save_s
 
 CREATED_TOLERANCE_S = 1.5
+STOP_TIMEOUT_S = 30.0
+"""How long all of a stack takes to end at most, in addition to the time in which its runs may save."""
 CHILD_GRACE_S = SUPERVISOR_GRACE_S = 8.0
 """Between SIGTERM and SIGKILL; supervisors have the time in which their ranks may save in addition."""
 KILL_WAIT_S = 3.0
@@ -96,10 +97,10 @@ def end_processes(processes: list[psutil.Process], grace_s: float) -> int:
     return len(processes)
 
 
-def end_supervisors(home: StackHome, node: str) -> int:
-    """End the runs of the stack's own node. Returns how many there were."""
+def end_supervisors(home: StackHome, node: str, *, save_s: float) -> int:
+    """End the runs of the stack's own node, which may save for so long. Returns how many there were."""
     running = supervisors(home, node)
-    return end_processes(running, stop_save_s() + SUPERVISOR_GRACE_S) if running else 0
+    return end_processes(running, save_s + SUPERVISOR_GRACE_S) if running else 0
 
 
 def supervisors_hurry(home: StackHome, node: str) -> None:

@@ -10,7 +10,9 @@ from urllib.parse import urlsplit
 
 from harness.env import REPOSITORY
 from harness.stack.home import StackError, StackHome
+from harness.stack.leftovers import STOP_TIMEOUT_S
 from harness.systemd import install_words, unit_text
+from worker.home import stop_save_s
 
 UNIT = "dlh"
 """Name of the service."""
@@ -32,7 +34,7 @@ def service(home: StackHome) -> int:
                 "Restart": "on-failure",
                 "RestartSec": "5",
                 "KillMode": "mixed",
-                "TimeoutStopSec": "60",
+                "TimeoutStopSec": f"{stop_save_s() + STOP_TIMEOUT_S:.0f}",
                 "LimitNOFILE": "65536",
             },
             environment=given,

@@ -14,7 +14,7 @@ import urllib.request
 from types import FrameType
 from typing import Any
 
-from harness.env import PORT_MAX, REPOSITORY, env_int, env_text, s3_settings, without_serving
+from harness.env import PORT_MAX, REPOSITORY, SettingsError, env_int, env_text, s3_settings, without_serving
 from harness.stack.bootstrap import EXIT_REFUSED
 from harness.stack.broker import LOOPBACK, Broker, broker_choose, broker_wait
 from harness.stack.commands import control_command, node_command, portal_command
@@ -56,6 +56,8 @@ class Stack:
         self.url = ""
         self.first: dict[str, Any] = {}
         """What `bootstrap` said: user, password, project, token."""
+        self.save_s = 0.0
+        """Time in which runs may save when it ends."""
         self._broker: Broker | None = None
         self._listener: socket.socket | None = None
         self._children: dict[str, Child] = {}
@@ -77,6 +79,10 @@ class Stack:
     def start(self, *, token_name: str = "") -> None:
         """Start all parts and wait until the portal answers. Raises `StackError`, `SettingsError`, `Interrupted`."""
         s3_settings()  # what is wrong there is said before anything starts
+        try:
+            self.save_s = stop_save_s()
+        except ValueError as error:
+            raise SettingsError(str(error)) from error
         if leftover := end_stale_children(self.home):
             say(f"  ended {counted(leftover, 'process', 'processes')} that an earlier, killed stack had left")
         if (before := self.home.state_read().get("node")) and before != self.node:
@@ -104,7 +110,7 @@ class Stack:
 
     def _renamed(self, before: str) -> None:
         """End the runs of a killed stack whose node had another name: nobody would find them under it any more."""
-        if ended := end_supervisors(self.home, before):
+        if ended := end_supervisors(self.home, before, save_s=0.0):
             say(f"  ended {counted(ended, 'run')} of this node's old name {before}, to resume under the new one")
 
     def _broker_start(self) -> None:
@@ -196,13 +202,13 @@ class Stack:
             if name in self._children:
                 self._children[name].ask_to_end()
         if running := supervisors(self.home, self.node):
-            say(f"  ending {counted(len(running), 'run')}: saving takes at most {stop_save_s():.0f} s; Ctrl-C skips it")
-        if ended := end_supervisors(self.home, self.node):
-            say(f"  stopped {counted(ended, 'run')}, to resume from the newest checkpoint at the next start")
+            say(f"  ending {counted(len(running), 'run')}: saving takes at most {self.save_s:.0f} s; Ctrl-C skips it")
+        if ended := end_supervisors(self.home, self.node, save_s=self.save_s):
+            say(f"  stopped {counted(ended, 'run')}, to resume at the next start")
         for name in ("control", "node", "portal"):
             if name in self._children:
                 self._children[name].end()
-        end_supervisors(self.home, self.node)
+        end_supervisors(self.home, self.node, save_s=0.0)  # what was started while all ended
         if "broker" in self._children:
             self._children["broker"].end()
         if self._listener is not None:
@@ -218,6 +224,7 @@ class Stack:
             "pid": os.getpid() if state != "stopped" else 0,
             "created_s": created_s(os.getpid()),
             "node": self.node,
+            "stop_save_s": self.save_s,
             "broker_port": self._broker.port if self._broker and self._broker.child else None,
             "redis_url": self._broker.url if self._broker else "",
             "children": [child.record() for child in self._children.values() if child.process],

@@ -84,8 +84,9 @@ class CarryingSupervisor(Supervisor):
     @property
     def _is_in_hurry(self) -> bool:
         """Whether it was told to go, and not only because of its data."""
-        dropped = self.seen.shut_down and (self.carrier.refused or not self._for_data)
-        return dropped or self.leaving.is_overdue
+        if self.seen.leaves and not (self.leaving.is_dropped or self._is_given_up):
+            return self.leaving.is_overdue  # what lies here alone has as long to return as ranks have to save
+        return self.seen.shut_down and (self.carrier.refused or not self._for_data)
 
     def _ended(self) -> tuple[Outcome, dict[str, Any] | None]:
         if self.sandbox is None:
@@ -95,8 +96,12 @@ class CarryingSupervisor(Supervisor):
     @property
     def _may_leave(self) -> bool:
         """Whether somebody goes on with the rest: not where it is of no use any more."""
-        given_up = self.carrier.refused or self.forwarder.fenced.is_set() or self.warden.superseded()
-        return self.seen.leaves and not given_up and not self.seen.cancelled
+        return self.seen.leaves and not self._is_given_up and not self.seen.cancelled
+
+    @property
+    def _is_given_up(self) -> bool:
+        """Whether another attempt has taken over."""
+        return self.carrier.refused or self.forwarder.fenced.is_set() or self.warden.superseded()
 
     def _still_returns(self, outcome: Outcome, cause: dict[str, Any] | None) -> None:
         """What the ranks held is free: say so, and leave what another process needs to go on."""

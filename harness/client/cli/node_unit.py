@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from harness.systemd import install_words, unit_text
+from worker.home import stop_save_s
 
 UNIT = "dlh-node"
 """Name of the service."""
@@ -34,7 +35,12 @@ def node_unit(home: Path, name: str) -> str:
     return unit_text(
         f"Node {name} of a deep learning harness",
         [_dlh(), "node", "start", "--home", str(home)],
-        service={"Restart": "always", "RestartSec": "5", "KillMode": "process"},
+        service={
+            "Restart": "always",
+            "RestartSec": "5",
+            "KillMode": "process",
+            "TimeoutStopSec": f"{stop_save_s() + 30:.0f}",
+        },
         environment={setting: os.environ[setting] for setting in SETTINGS if os.environ.get(setting)},
     )
 

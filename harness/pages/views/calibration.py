@@ -176,7 +176,7 @@ def _accuracy(request: HttpRequest) -> HttpResponseBase:
     rows = selectors.finished_rows()
     context = {
         "jobs": jobs_count(rows),
-        "newest": selectors.are_newest(rows),
+        "newest": selectors.has_older(),
         "out_of_memory": out_of_memory_count(),
         "figures": accuracy_rows(selectors.accuracy(rows)),
         "charts": accuracy_charts(rows),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import html
 import json
 import re
@@ -144,11 +145,14 @@ def test_of_very_many_jobs_the_newest_are_drawn_and_the_figures_are_of_all(
     stranger.force_login(people.outsider)
     text = words(stranger.get("/accuracy/"))
     assert "The newest 50 finished jobs" in text
-    assert "Drawn are the newest 20 jobs, and the CSV has 50." in text
+    assert "Drawn are the newest 20 of 50; the CSV has all." in text
     (drawn,) = re.findall(r'<script id="chart-run_s"[^>]*>(.*?)</script>', text)
     assert len(json.loads(drawn)["rows"]) == 20
-    for chart in ("run_s", "over_time"):
-        assert b"".join(stranger.get(f"/accuracy/charts/{chart}.csv")).count(b"\n") == 51
+    assert b"".join(stranger.get("/accuracy/charts/run_s.csv")).count(b"\n") == 51
+    (drawn,) = re.findall(r'<script id="chart-over_time"[^>]*>(.*?)</script>', text)
+    table = list(csv.reader(b"".join(stranger.get("/accuracy/charts/over_time.csv")).decode().splitlines()))
+    means = [float(line[2]) for line in table[1:]]
+    assert len(means) == 50 and [row[2] for row in json.loads(drawn)["rows"]] == means[-20:], "means go over all jobs"
 
 
 def test_jobs_that_ran_out_of_memory_are_counted_although_nobody_knows_what_they_would_have_taken(

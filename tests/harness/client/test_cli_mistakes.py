@@ -255,7 +255,7 @@ def test_an_offer_that_could_not_be_priced_is_told_without_a_word_of_its_program
 
 def test_a_rate_for_a_job_that_is_no_draft_is_refused_before_the_test(dlh: Dlh, portal: Any, ended_job: Any) -> None:
     ended = dlh("lr-find", ended_job.pk, "--use", "best")
-    assert ended.code == 2 and f"--use is for drafts; {ended_job.name} is " in ended.err
+    assert ended.code == 2 and f"--use is for drafts, and {ended_job.name} is none (succeeded)" in ended.err
     assert not ended_job.rate_tests.exists()
 
 

@@ -29,7 +29,9 @@ def test_ranks_of_pipelines_are_shown_with_their_stages(world: SimpleNamespace, 
     page = live(ran(world.jobs["succeeded"], "pipeline+sync", 4, stages=2), owner)
     assert 'data-label="Stage">2 of 2, pipeline 2<' in page and 'data-label="Stage">1 of 2, pipeline 1<' in page
     assert "Idle</th>" not in page and "Rows of a step" not in page
-    assert 'data-label="Stage">3 of 3<' in live(ran(world.jobs["succeeded"], "pipeline", 3, stages=3), owner)
+    for wish in (3, "auto"):
+        assert 'data-label="Stage">3 of 3<' in live(ran(world.jobs["succeeded"], "pipeline", 3, stages=wish), owner)
+    assert "2 of 2, pipeline 3<" in live(ran(world.jobs["succeeded"], "pipeline+sync", 6), owner)
 
 
 def test_the_stages_that_a_run_was_priced_with_win(world: SimpleNamespace, owner: Client) -> None:

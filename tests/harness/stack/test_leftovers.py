@@ -76,7 +76,7 @@ def test_supervisors_of_this_home_only_are_found(home, sleeper, tmp_path):
     ours = sleeper("-m", "worker.supervisor", f"{home.jobs}/abc", "1", **own)
     other = sleeper("-m", "worker.supervisor", f"{tmp_path.parent}/elsewhere/store/jobs/abc", "1", **own)
     assert [process.pid for process in supervisors(home, "node-1")] == [ours.pid]
-    assert end_supervisors(home, "node-1") == 1
+    assert end_supervisors(home, "node-1", save_s=0.0) == 1
     assert other.is_running()
 
 
@@ -91,7 +91,7 @@ def test_a_run_of_a_joined_node_on_this_machine_goes_on_though_it_shares_the_sto
     apart = {"DLH_HOME": str(tmp_path / "joined"), "DLH_NODE_NAME": "node-2"}
     beside = {"DLH_HOME": str(home.root), "DLH_NODE_NAME": "node-2"}
     joined = [sleeper("-m", "worker.supervisor", f"{home.jobs}/def", "1", **given) for given in (apart, beside)]
-    assert end_supervisors(home, "node-1") == 1
+    assert end_supervisors(home, "node-1", save_s=0.0) == 1
     assert not ours.is_running() or ours.status() == psutil.STATUS_ZOMBIE
     assert all(process.is_running() for process in joined)
 
