@@ -138,6 +138,6 @@ def test_pictures_have_no_columns_to_leave_out(world: SimpleNamespace, owner: Cl
 def test_models_of_device_are_a_choice_where_the_pool_has_several(world: SimpleNamespace, owner: Client) -> None:
     url = reverse("job_tab", args=[world.jobs["draft"].pk, "spec"])
     assert 'id="spec-resources-device-model"' not in owner.get(url).content.decode()
-    Device.objects.filter(pk=Device.objects.order_by("pk").values_list("pk")[0][0]).update(model_name="EPYC <9754>")
+    Device.objects.filter(node=world.node, index=0).update(model_name="EPYC <9754>")
     text = owner.get(url).content.decode()
     assert 'id="spec-resources-device-model"' in text and "EPYC &lt;9754&gt;" in text
