@@ -67,7 +67,7 @@ def second_node(
     with (folder / f"{name}.txt").open("wb") as output:
         agent = subprocess.Popen(
             [*before, *command, "--address", "127.0.0.3", "--json"],
-            env=clean_environment(home, DLH_NODE_CORES="1", **settings),
+            env=clean_environment(home, **{"DLH_NODE_CORES": "1", **settings}),
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,

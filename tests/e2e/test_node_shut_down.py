@@ -21,7 +21,7 @@ WHOLE = {"DLH_RUNS_END_WITH_NODE": "1", "DLH_STOP_SAVE_S": "90"}
 @pytest.fixture
 def first(make_stack):
     """A stack whose own node can be told from the second."""
-    return make_stack(DLH_NODE_NAME="first", DLH_NODE_ADDRESS="127.0.0.2").wait_running()
+    return make_stack(DLH_NODE_NAME="first", DLH_NODE_ADDRESS="127.0.0.2", DLH_NODE_CORES="2").wait_running()
 
 
 def agent_of(home):
@@ -58,12 +58,16 @@ def test_its_run_goes_on_elsewhere_where_it_stood_even_if_no_checkpoint_was_due(
         first.post(f"/jobs/{job}/cancel")
 
 
-def test_ranks_on_another_node_save_and_leave_with_it(first, tmp_path):
+@pytest.mark.parametrize("more", [1, 2], ids=["as many ranks as there are", "elastic, and too few remain"])
+def test_ranks_on_another_node_save_and_leave_with_it(first, tmp_path, more):
     digits = first.upload(sample_file("digits", tmp_path), "digits")
-    with second_node(first, tmp_path, name="second", beside=True, settings=WHOLE) as home:
+    with second_node(
+        first, tmp_path, name="second", beside=True, settings=WHOLE | {"DLH_NODE_CORES": str(more)}
+    ) as home:
         first.request("PATCH", "/pool/settings", json={"span_nodes": True})
         cores = len(next(node for node in first.get("/pool")["nodes"] if node["name"] == "first")["devices"])
-        both = {"mode": "sync", "resources": {"device": "cpu", "count": cores + 1}}
+        least = {"least": cores + 1} if more > 1 else {}
+        both = {"mode": "sync", "resources": {"device": "cpu", "count": cores + more, **least}}
         job = first.job_submit(digits, {**LONG, **both})
         step = first.job_wait_step(job, 10)["step"]
         with shut_down(home):
