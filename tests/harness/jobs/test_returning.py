@@ -92,7 +92,7 @@ def test_who_cancels_has_the_node_stop_returning(attempt, people, tasks_sent, dj
 
 def test_there_is_nothing_to_pause(attempt, people):
     told(attempt, "returning")
-    with pytest.raises(Conflict, match="returning cannot be paused"):
+    with pytest.raises(Conflict, match="returning what it made cannot be paused"):
         jobs.job_pause(user=people.owner, job=attempt.job)
 
 
@@ -203,7 +203,7 @@ def test_who_does_not_want_to_wait_for_them_has_it_train_again_at_once_and_what_
     attempt, people
 ):
     told(attempt, "returning", outcome="succeeded", failure=None)
-    with pytest.raises(Conflict, match="returning cannot be resumed"):  # its node answers: they come
+    with pytest.raises(Conflict, match="returning what it made cannot be resumed"):  # its node answers: they come
         jobs.job_resume(user=people.owner, job=attempt.job)
     silent(minutes=20)
     reconcile()
