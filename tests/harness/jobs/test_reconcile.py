@@ -103,17 +103,22 @@ def test_a_node_of_the_same_release_that_never_answers_has_none_to_be_told(job, 
     assert attempt.failure["message"] == "The node node-1 did not answer 6 start messages."
 
 
-def test_an_attempt_of_a_silent_node_is_lost_and_goes_on_elsewhere_from_its_checkpoint(job, node_make, tasks_sent):
-    node_make("node-1")
-    attempt = run_now(job)
-    name = checkpoint_make(job, 20)
-    checkpoint_make(job, 30, whole=False)
+def goes_on_elsewhere(job, attempt, node_make):
+    """Its node falls silent, and another one takes the job."""
     node_down()
     node_make("node-2")
     age(attempt, seen_at=40)
     reconcile()
     tick_later()
     job.refresh_from_db()
+
+
+def test_an_attempt_of_a_silent_node_is_lost_and_goes_on_elsewhere_from_its_checkpoint(job, node_make, tasks_sent):
+    node_make("node-1")
+    attempt = run_now(job)
+    name = checkpoint_make(job, 20)
+    checkpoint_make(job, 30, whole=False)
+    goes_on_elsewhere(job, attempt, node_make)
     assert (job.state, job.token, job.restarts) == ("placed", 2, 1)
     plan = JobAttempt.objects.get(number=2).plan
     assert plan["resume_from"] == name
@@ -129,12 +134,7 @@ def test_what_is_lost_of_a_run_is_not_shown_as_done_once_it_starts_again(job, no
     if saved:
         checkpoint_make(job, saved)
     Job.objects.filter(pk=job.pk).update(step=35, epoch=3.5, steps_total=100)
-    node_down()
-    node_make("node-2")
-    age(attempt, seen_at=40)
-    reconcile()
-    tick_later()
-    job.refresh_from_db()
+    goes_on_elsewhere(job, attempt, node_make)
     epoch = Checkpoint.objects.get(job=job).epoch if saved else 0.0
     assert (job.state, job.step, job.epoch, job.steps_total) == ("placed", saved or 0, epoch, 100)
 
