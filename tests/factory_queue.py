@@ -24,7 +24,7 @@ def queue_make(world: SimpleNamespace) -> None:
     Job.objects.filter(pk=world.jobs["running"].pk).update(
         expected_start_at=now - 20 * minute, expected_finish_at=now + 25 * minute, expected_low_at=now + 22 * minute,
         expected_high_at=now + 33 * minute, deadline_at=now + 30 * minute, promised_at=now + 30 * minute,
-        warning="Its slack is shrinking: it may be 3 min late.", priority=5,
+        warning="Its slack is shrinking: it may miss its promised finish by up to 3 min.", priority=5,
     )  # fmt: skip
     world.node = node = Node.objects.get(name="node-1")
     hours = timedelta(hours=1)

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from harness.jobs.models import Job
+from worker.states import HOLDS_DEVICES, JobState
 
 
 class PromiseState(StrEnum):
@@ -73,3 +74,13 @@ def admitted_at(job: Job) -> datetime | None:
     """When its finish was promised; None: it never was."""
     told = job.promise.get("admitted_at")
     return datetime.fromisoformat(told) if isinstance(told, str) else None
+
+
+def danger_hint(job: Job) -> str:
+    """What its owner can do about a promise in danger."""
+    if JobState(job.state) in HOLDS_DEVICES:
+        return (
+            "If that is too late, pause it, take a faster way on its tab Cost and resume it, or use a checkpoint that "
+            "it has saved."
+        )
+    return "If that is too late, take a faster way on its tab Cost, or ask an admin to give it a higher priority."

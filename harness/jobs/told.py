@@ -8,6 +8,7 @@ from __future__ import annotations
 from django.conf import settings
 
 from harness.jobs.models import Job, JobEvent
+from harness.jobs.promises import danger_hint
 from harness.notify.messages import Message, one_line
 from harness.notify.models import Kind
 from harness.notify.outbox import project_told, tell
@@ -27,7 +28,8 @@ def job_event_tell(event: JobEvent) -> None:
     about = f"event:{job.pk}:{event.pk}"
     if kind == Kind.PROMISE_AT_RISK:
         # It may be safe and at risk again many times; what was promised can be broken once.
-        about = f"promise:{job.pk}:{job.promised_at.timestamp() if job.promised_at else 0:.0f}"
+        what = "missed" if event.data.get("passed") else "promise"
+        about = f"{what}:{job.pk}:{job.promised_at.timestamp() if job.promised_at else 0:.0f}"
     tell(kind, job.project, about, _job_message(kind, job, event), owner_id=job.owner_id)
 
 
@@ -38,15 +40,16 @@ def _kind_of(event: JobEvent) -> Kind | None:
 
 
 def _job_message(kind: Kind, job: Job, event: JobEvent) -> Message:
+    misses = "has missed" if event.data.get("passed") else "may miss"
     titles = {
         Kind.JOB_FINISHED: f"{job.name} finished",
         Kind.JOB_FAILED: f"{job.name} failed",
-        Kind.PROMISE_AT_RISK: f"{job.name} may miss its promised finish",
+        Kind.PROMISE_AT_RISK: f"{job.name} {misses} its promised finish",
     }
     details = {
         Kind.JOB_FINISHED: _result_words(job),
         Kind.JOB_FAILED: _failure_words(job),
-        Kind.PROMISE_AT_RISK: event.message,
+        Kind.PROMISE_AT_RISK: f"{event.message} {danger_hint(job)}",
     }
     return Message(
         title=one_line(titles[kind]),
@@ -59,6 +62,9 @@ def _job_message(kind: Kind, job: Job, event: JobEvent) -> Message:
 
 def _result_words(job: Job) -> str:
     took = f"It ran for {duration_words(job.run_s)}." if job.run_s else ""
+    if job.promised_at and job.finished_at and job.finished_at > job.promised_at:
+        late_s = (job.finished_at - job.promised_at).total_seconds()
+        took = f"{took} It was done {duration_words(late_s)} after its promised finish.".strip()
     if job.metric_best is None:
         return took
     return f"Best {job.metric_name} on the validation part: {job.metric_best:.4g}. {took}".strip()

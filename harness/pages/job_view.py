@@ -20,6 +20,7 @@ from harness.jobs.emulated import emulated_words
 from harness.jobs.logs import LogPart
 from harness.jobs.mode import job_mode
 from harness.jobs.models import Job
+from harness.jobs.promises import danger_hint
 from harness.jobs.queueing import job_reserved_until
 from harness.jobs.quota_use import borrowers
 from harness.jobs.selectors import job_checkpoints, job_logs, jobs_queued_count, program_files
@@ -103,6 +104,7 @@ def header(job: Job) -> dict[str, Any]:
         "left_s": left_s(job),
         "idle_s": idle_s(job),
         "slack_s": slack_s(job),
+        "danger_hint": danger_hint(job),
         "never_starts": job.waiting_code in NEVER,
         "start": start_told(job),
         "reserved_until": job_reserved_until(job),

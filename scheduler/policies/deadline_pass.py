@@ -273,10 +273,7 @@ class DeadlinePass:
         slot = held or self._spare(job) or self._search.in_time(job, borrow=True)
         if slot is None:
             slot = self._search.soonest(job, self._ways[job.job_id].options, borrow=True)
-            self._out.warnings[job.job_id] = (
-                "Its slack is used up: by the upper end of its estimate it ends after its deadline. "
-                "It runs with the most devices that help."
-            )
+            self._out.warnings[job.job_id] = "The scheduler gives it the devices on which it is done soonest."
         self._enter(job, slot)
 
     def _spare(self, job: JobView) -> Slot | None:

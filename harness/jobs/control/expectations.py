@@ -4,43 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from django.utils import timezone
 
 from harness.broker import publish_job
+from harness.jobs.control.danger import FARTHEST_S, Expected, danger_note, danger_words, stuck_words
 from harness.jobs.control.data_ways import dataset_of
 from harness.jobs.control.views import Facts
 from harness.jobs.models import Job
 from harness.jobs.starts import start_times
-from harness.jobs.states import job_note
 from harness.moments import moment_of, moment_words
 from scheduler.data_way import Travel
-from scheduler.placing.obstacles import NEVER
-from scheduler.types import Decision, JobView, PoolView, WaitCode, WaitReason
+from scheduler.types import Decision, JobView, WaitCode, WaitReason
 from worker.memory_words import Phase
 from worker.states import HOLDS_DEVICES, JobState
-from worker.words import duration_words
 
 TOLD_AGAIN_S = 5.0
 """An expectation that moves by less, or by less than `TOLD_AGAIN_SHARE` of what is left, is not told again."""
 TOLD_AGAIN_SHARE = 0.03
 IDLE_LEAST_S, IDLE_STEPS, IDLE_UNKNOWN_S = 60.0, 5.0, 120.0
 """Without progress is who made no step for so long and for so many steps' time; where that is unknown, for the last."""
-FARTHEST_S = 3.15e9
-"""A hundred years: beyond it nothing is expected at all."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Expected:
-    """When a job is expected to start and to end, unix time; `low_s` to `high_s` holds the finish 8 times out of 10."""
-
-    start_s: float
-    finish_s: float
-    low_s: float
-    high_s: float
 
 
 def told_again_s(left_s: float) -> float:
@@ -84,14 +69,14 @@ def expectations_write(facts: Facts, decision: Decision) -> None:
             # Of a run that makes no progress it would move with the clock: nothing is told but that.
             **_times(job, expected if idle_s(job) is None else None, facts.now_s),
         }
-        stuck = "" if expected or not view.promised or reason is None else _stuck_words(view, reason, facts)
-        warning = _warning(job, expected, decision.warnings.get(view.job_id, stuck), facts.now_s)
+        stuck = "" if expected or not view.promised or reason is None else stuck_words(view, reason, facts)
+        warning = danger_words(job, expected, decision.warnings.get(view.job_id, stuck), facts.now_s)
         if warning != job.warning:
             changes["warning"] = warning
         if not changes or not Job.objects.filter(pk=job.pk, state=job.state).update(**changes):
             continue
-        if "warning" in changes and bool(warning) != bool(job.warning):
-            job_note(job, "note", warning or "Its promise is safe again.", data={"warning": warning})
+        if "warning" in changes:
+            danger_note(job, warning, expected)
         for name, value in changes.items():
             setattr(job, name, value)
         publish_job(job.project_id, job.pk, "waiting" if "waiting_text" in changes else "expected", told_live(job))
@@ -234,41 +219,3 @@ def _times(job: Job, expected: Expected | None, now_s: float) -> dict[str, Any]:
     if all(at is not None and abs(at.timestamp() - at_s) < enough_s for at, at_s in zip(old, new_s, strict=True)):
         return {}
     return {name: datetime.fromtimestamp(at_s, UTC) for name, at_s in zip(names, new_s, strict=True)}
-
-
-def _stuck_words(view: JobView, reason: WaitReason, facts: Facts) -> str:
-    """A promised job that nobody can tell a start of, as the pool is now: what becomes of its promise."""
-    if reason.code not in NEVER:
-        return "Its start can no longer be predicted, so its promise is at risk."
-    left_s = min(view.left_high_s(option) for option in view.options) + _least_way_s(view, facts.pool)
-    latest_s = view.deadline_s - left_s if view.deadline_s is not None else -math.inf
-    if not facts.now_s < latest_s < facts.now_s + FARTHEST_S:
-        return f"Its promised finish can no longer be kept. {reason.text}"
-    latest = moment_words(datetime.fromtimestamp(latest_s, UTC))
-    return f"Its promise breaks unless it can start by {latest}. {reason.text}"
-
-
-def _least_way_s(view: JobView, pool: PoolView) -> float:
-    """Upper end of the shortest way of its data to a node of the pool: none that it could have is there now, and of one
-    that will be nobody knows more."""
-    return min((view.data.to(node.name).high_s for node in pool.nodes), default=0.0) if view.data else 0.0
-
-
-def _warning(job: Job, expected: Expected | None, from_policy: str, now_s: float) -> str:
-    """What to say about the promise: the policy's words, else what the times say by themselves."""
-    if job.promised_at is None:
-        return ""
-    if job.state == JobState.PAUSING:
-        # Saving itself to go on otherwise makes a promise neither safe nor less so.
-        return job.warning
-    promised_s = job.promised_at.timestamp()
-    if now_s > promised_s:
-        return "The promised finish has passed and it is not done yet."
-    if from_policy or expected is None:
-        return from_policy
-    if expected.finish_s > promised_s:
-        late = duration_words(expected.finish_s - promised_s, up=True)
-        return f"It is expected to miss its promised finish by {late}."
-    if expected.high_s > promised_s:
-        return f"Its slack is shrinking: it may be {duration_words(expected.high_s - promised_s, up=True)} late."
-    return ""

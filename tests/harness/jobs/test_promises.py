@@ -17,7 +17,7 @@ from harness.jobs.control.views import facts_read
 from harness.jobs.models import Checkpoint, Job, JobEvent
 from harness.jobs.options import work_left
 from harness.jobs.promises import PromiseState, promise_state
-from harness.moments import moments_split
+from harness.moments import moment_words, moments_split
 from harness.pool.models import Device, PoolSetting, Reservation
 from harness.pool.reservations import reservation_hold
 from harness.pool.services import node_drain, node_undrain
@@ -172,11 +172,15 @@ def test_a_promise_in_danger_is_told_once_and_told_again_when_safe(job_make, peo
     job = estimated(job_make(**wish(timezone.now() + HOUR)), run_s=1800)
     job_submit(user=people.owner, job=job)
     tick()
-    Job.objects.filter(pk=job.pk).update(state="running", step=10, steps_total=100, eta_s=7200.0)
+    Job.objects.filter(pk=job.pk).update(state="running", step=10, steps_total=100, eta_s=7170.0)
     tick()
     tick()
     job.refresh_from_db()
-    assert job.warning
+    promised = moment_words(job.promised_at)
+    assert job.warning == (
+        f"It is expected to miss its promised finish, {promised}, by 1 h. "
+        "The scheduler gives it the devices on which it is done soonest."
+    )
     Job.objects.filter(pk=job.pk).update(state="pausing", preempted=True)
     tick()
     job.refresh_from_db()

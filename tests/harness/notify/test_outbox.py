@@ -101,11 +101,31 @@ def test_a_promise_at_risk_is_told_once_however_often_it_is_safe_again(job, peop
     for warning in ("It may be late.", "", "It may be later."):
         job_note(job, "note", warning or "Its promise is safe again.", data={"warning": warning})
     job_note(job, "note", "Something else")
-    assert [row.body["detail"] for row in Delivery.objects.all()] == ["It may be late."]
+    (told_once,) = Delivery.objects.all()
+    assert told_once.body["title"] == f"{job.name} may miss its promised finish"
+    assert told_once.body["detail"].startswith("It may be late. If that is too late, ")
     job.promised_at += timedelta(hours=1)
     job.save()
     job_note(job, "note", "It may be late.", data={"warning": "It may be late."})
     assert Delivery.objects.count() == 2
+
+
+def test_a_promise_that_has_passed_is_told_once_more(job, people, told):
+    told(people.owner)
+    job.promised_at = timezone.now()
+    job.save()
+    job_note(job, "note", "It may be late.", data={"warning": "It may be late."})
+    for _ in range(2):
+        job_note(job, "note", "It has passed.", data={"warning": "It has passed.", "passed": True})
+    titles = [row.body["title"] for row in Delivery.objects.order_by("created_at")]
+    assert titles == [f"{job.name} may miss its promised finish", f"{job.name} has missed its promised finish"]
+
+
+def test_who_is_told_of_the_end_is_told_how_late_it_was(job, people, told):
+    told(people.owner)
+    Job.objects.filter(pk=job.pk).update(promised_at=timezone.now() - timedelta(minutes=9))
+    finish(job)
+    assert Delivery.objects.get().body["detail"].endswith("It was done 9 min after its promised finish.")
 
 
 def test_what_did_not_happen_is_not_told(job, people, told):
