@@ -8,14 +8,29 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+from datetime import UTC, datetime, timedelta
 
 from celery import Celery
 from celery.beat import Scheduler, Service
+from celery.schedules import schedule
 
 LOOP_S = 1
 """Longest sleep of the beat; how long it takes to end."""
 AGAIN_AFTER_S = 2.0
 _log = logging.getLogger(__name__)
+
+
+def every(period_s: float) -> schedule:
+    """Due once in so many seconds, by a clock that nobody sets.
+
+    By the wall clock, as Celery counts, nothing would be due after that was set back until it had caught up.
+    """
+    return schedule(timedelta(seconds=period_s), nowfun=_steady_now)
+
+
+def _steady_now() -> datetime:
+    return datetime(2000, 1, 1, tzinfo=UTC) + timedelta(seconds=time.monotonic())
 
 
 class Beat:

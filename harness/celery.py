@@ -18,7 +18,7 @@ os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 from django.conf import settings
 
-from harness.beat import Beat
+from harness.beat import Beat, every
 
 INGEST_PERIOD_S = 1.0
 TICK_PERIOD_S = 2.0
@@ -36,7 +36,11 @@ FETCH_PERIOD_S = 3.0
 
 def _beat(task: str, period_s: float) -> dict[str, Any]:
     # A tick nobody took in time says nothing that the next one does not: it expires.
-    return {"task": task, "schedule": period_s, "options": {"queue": "control", "expires": max(3.0, 2 * period_s)}}
+    return {
+        "task": task,
+        "schedule": every(period_s),
+        "options": {"queue": "control", "expires": max(3.0, 2 * period_s)},
+    }
 
 
 def celery_config(redis_url: str) -> dict[str, Any]:

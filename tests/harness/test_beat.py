@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from celery import Celery
 from celery.beat import Scheduler
 
 from harness import beat as module
-from harness.beat import Beat
+from harness.beat import Beat, every
 
 LIMIT_S = 60.0
 
@@ -21,7 +22,7 @@ def app(broker_url: str) -> Celery:
     """Sends a task twenty times a second."""
     app = Celery("beaten", broker=broker_url, set_as_current=False)
     app.conf.task_default_queue = "beaten"
-    app.conf.beat_schedule = {"tick": {"task": "beaten.tick", "schedule": 0.05}}
+    app.conf.beat_schedule = {"tick": {"task": "beaten.tick", "schedule": every(0.05)}}
     return app
 
 
@@ -61,3 +62,16 @@ def test_a_beat_that_was_stopped_sends_nothing_more(app: Celery, broker: redis.R
     beat.stop()
     beat._thread.join(LIMIT_S)
     assert not beat._thread.is_alive()
+
+
+def test_a_clock_that_was_set_back_does_not_silence_the_beat(
+    app: Celery, broker: redis.Redis, monkeypatch: Any
+) -> None:
+    beat = Beat(app)
+    beat.start()
+    try:
+        before = arrived(broker, 2)
+        monkeypatch.setattr(app, "now", lambda: datetime.now(UTC) - timedelta(hours=1))
+        arrived(broker, before + 2)
+    finally:
+        beat.stop()
