@@ -7,6 +7,7 @@ from typing import Any
 
 import redis
 from django.conf import settings
+from django.core.cache import cache
 
 from harness.broker import client
 from harness.jobs.control.streams import READ_BY_KEY, id_of, lease_name
@@ -14,6 +15,9 @@ from worker.events import EVENT_STREAMS_MAX, control_stream
 
 AT_WORK_S = 60.0
 """Who read an event within so long counts as a reader."""
+_SILENT_KEY = "control-is-silent"
+LOOKED_S = 10
+"""A portal process looks so often whether control is silent, however many pages ask."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +53,22 @@ class Reading:
     def behind_s(self) -> float:
         """Of the stream that is farthest behind."""
         return max((stream.behind_s for stream in self.streams), default=0.0)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether no control process works: what nodes and runs report is read by nobody for a minute. At rest too
+        nodes report every few seconds."""
+        return not self.readers and self.behind_s > AT_WORK_S
+
+
+def control_is_silent() -> bool:
+    """Whether no control process works, as far as the broker knows, as it was ten seconds ago at the earliest."""
+    silent = cache.get(_SILENT_KEY)
+    if silent is None:
+        reading = reading_state()
+        silent = reading is not None and reading.is_silent
+        cache.set(_SILENT_KEY, silent, timeout=LOOKED_S)
+    return bool(silent)
 
 
 def reading_state() -> Reading | None:

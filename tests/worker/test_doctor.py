@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -100,6 +101,16 @@ def test_a_portal_that_is_none_is_named_and_the_rest_left_out():
     found = portal.portal(url, "").findings
     assert [line.state for line in found] == [State.BAD] and found[0].step
     assert portal.portal("", "").findings[0].state is State.SKIP
+
+
+@pytest.mark.parametrize(("control", "warned"), [({}, False), ({"control": True}, False), ({"control": False}, True)])
+def test_a_portal_whose_control_is_silent_is_told_and_one_of_an_earlier_release_is_not(monkeypatch, control, warned):
+    told = {"version": "1", "time_s": time.time(), "database": True, "broker": True, **control}
+    monkeypatch.setattr(portal, "health", lambda url: told)
+    found = {line.name: line for line in portal.portal("http://127.0.0.1:1", "").findings}
+    assert found["portal"].state is State.OK
+    assert ("control" in found) is warned
+    assert not warned or "control.log" in found["control"].step
 
 
 def test_a_port_that_refuses_is_reached_and_one_without_a_way_is_not():

@@ -59,6 +59,10 @@ def portal(url: str, secret: str) -> PortalAnswer:
     if away := [part for part in ("database", "broker") if body.get(part) is False]:
         step = "Check its log on the portal's machine."
         findings = [warn("portal", f"{text}, but not its {' and '.join(away)}", "No job starts meanwhile.", step)]
+    elif body.get("control") is False:
+        step = "Start control on the portal's machine, or look at its log (DLH_HOME/logs/control.log)."
+        found = "no control process has read what nodes report for a minute"
+        findings.append(warn("control", found, "No job starts or is watched meanwhile; runs go on.", step))
     findings.append(clock(float(body.get("time_s", 0.0)) - (began_s + took_s / 2), took_s))
     if urlsplit(url).scheme == "http" and urlsplit(url).hostname not in {"127.0.0.1", "localhost", "::1"}:
         step = "Put a proxy with TLS in front of the portal, and join by https://."

@@ -42,7 +42,7 @@ from harness.bucket.status import bucket_status
 from harness.calibration.known import pool_powers
 from harness.calibration.paces_told import PaceTold, paces_told
 from harness.errors import Unavailable
-from harness.jobs.readers import reading_state
+from harness.jobs.readers import control_is_silent, reading_state
 from harness.jobs.selectors import jobs_queued_count
 from harness.measuring.node_links import links_want
 from harness.pool import removing, selectors, services
@@ -235,5 +235,8 @@ def health(request: HttpRequest) -> Status[Any]:
     ok = database and broker
     return Status(
         200 if ok else 503,
-        HealthOut(ok=ok, version=release(), time_s=time.time(), database=database, broker=broker, nodes_up=nodes_up),
-    )
+        HealthOut(
+            ok=ok, version=release(), time_s=time.time(), database=database, broker=broker,
+            control=broker and not control_is_silent(), nodes_up=nodes_up,
+        ),
+    )  # fmt: skip

@@ -224,4 +224,8 @@ class HealthOut(Schema):
     time_s: float = Field(description="The portal's clock (Unix time).")
     database: bool
     broker: bool
+    control: bool = Field(
+        description="False: no control process has taken in what nodes and runs report for a minute, so that no job "
+        "starts. `ok` does not count it: the portal itself works."
+    )
     nodes_up: int

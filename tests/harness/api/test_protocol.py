@@ -265,3 +265,15 @@ def test_health_needs_no_sign_in_and_says_when_a_part_is_away(db: None, monkeypa
     monkeypatch.setattr(pool, "client", lambda: SimpleNamespace(ping=away))
     answer = Client().get(f"{API}/health")
     assert (answer.status_code, answer.json()["broker"], answer.json()["ok"]) == (503, False, False)
+
+
+def test_health_says_that_no_control_process_works_and_stays_well_for_load_balancers(
+    db: None, monkeypatch: Any
+) -> None:
+    from harness.api.routes import pool
+
+    monkeypatch.setattr(pool, "client", lambda: SimpleNamespace(ping=lambda: True))
+    for silent in (False, True):
+        monkeypatch.setattr(pool, "control_is_silent", lambda silent=silent: silent)
+        answer = Client().get(f"{API}/health")
+        assert (answer.status_code, answer.json()["control"]) == (200, not silent)

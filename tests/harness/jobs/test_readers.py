@@ -14,6 +14,7 @@ from itertools import pairwise
 
 import pytest
 from django.conf import settings as django_settings
+from django.core.cache import cache
 from django.db import connection
 
 from harness.jobs.control import ingest as ingest_module
@@ -23,7 +24,7 @@ from harness.jobs.control.ingest import ingest
 from harness.jobs.control.plans import plan_make
 from harness.jobs.control.streams import Lease, lease_name, streams_waiting
 from harness.jobs.models import JobAttempt, JobEvent, MetricPoint
-from harness.jobs.readers import reading_state
+from harness.jobs.readers import control_is_silent, reading_state
 from harness.pool.models import Device
 from tests.harness.jobs.helpers import event, run_now
 from tests.waiting import wait_for
@@ -286,5 +287,22 @@ def test_it_is_told_how_far_behind_the_reading_is_and_who_reads(running, broker,
     assert [stream.reader for stream in after.streams] == ["", streams.reader_name()]
 
 
+@pytest.mark.django_db
+def test_control_is_silent_where_nobody_read_for_a_minute(running, broker):
+    cache.clear()
+    broker.xadd(control_stream(0), {"event": "x"}, id=f"{broker.time()[0] * 1000 - 61_000}-0")
+    broker.set(lease_name(0), "far/7/abc")
+    assert not control_is_silent(), "somebody reads, slowly"
+    broker.delete(lease_name(0))
+    assert not control_is_silent(), "it was just looked at"
+    cache.clear()
+    assert control_is_silent()
+    assert ingest() == 1
+    cache.clear()
+    assert not control_is_silent()
+
+
 def test_without_a_broker_nothing_is_known_of_the_reading():
     assert reading_state() is None
+    cache.clear()
+    assert not control_is_silent()

@@ -7,10 +7,12 @@ import re
 from datetime import timedelta
 from types import SimpleNamespace
 
+import pytest
 from django.test import Client
 from django.utils import timezone
 
 from harness.jobs.models import Job, new_id
+from harness.pages.views import queue
 from harness.pages.views.queue import PAGE_SIZE
 
 
@@ -104,3 +106,13 @@ def test_of_a_run_without_progress_the_queue_says_that_and_no_finish(world: Simp
     quiet = {"phase": "training", "moved_at": timezone.now() - timedelta(minutes=5)}
     Job.objects.filter(pk=world.jobs["running"].pk).update(**quiet)
     assert "no progress for 5 min" in shown(owner, "/queue/")
+
+
+def test_the_queue_says_that_nothing_starts_where_no_control_process_works(
+    world: SimpleNamespace, owner: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "The scheduler does not work" not in shown(owner, "/queue/")
+    monkeypatch.setattr(queue, "control_is_silent", lambda: True)
+    assert "The scheduler does not work" in shown(owner, "/queue/") and "Tell an admin" in shown(owner, "/queue/")
+    owner.force_login(world.admin)
+    assert "control.log" in shown(owner, "/queue/")
