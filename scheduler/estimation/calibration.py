@@ -210,17 +210,21 @@ def _flat(point: CalibrationPoint) -> dict[str, Any]:
     return row
 
 
-def _unflat(row: Mapping[str, Any]) -> dict[str, Any]:
+def _unflat(row: Mapping[str | None, Any]) -> dict[str, Any]:
+    surplus = row.get(None, [])
+    if any(surplus) or None in row.values():  # as the reader of CSV fills a short row up
+        count = sum(value is not None for name, value in row.items() if name is not None)
+        raise ValueError(f"it has {count + len(surplus)} fields, the header {len(row) - (None in row)}")
     values = {name: row[name] for name in COLUMNS if name in row}
     values["step_s"] = [value for value in row["step_s"].split(";") if value]
-    values["params"] = _json_cell(row, "params") if row["params"] else {}
-    values["workload"] = _json_cell(row, "workload")
+    values["params"] = _json_cell(row["params"], "params") if row["params"] else {}
+    values["workload"] = _json_cell(row["workload"], "workload")
     return values
 
 
-def _json_cell(row: Mapping[str, Any], name: str) -> Any:
+def _json_cell(text: str, name: str) -> Any:
     try:
-        return json.loads(row[name])
+        return json.loads(text)
     except ValueError as error:
         raise ValueError(f"{name} is not JSON: {error}") from error
 

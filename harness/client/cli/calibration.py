@@ -221,7 +221,8 @@ def calibration_import(
 ) -> None:
     """Take in points that were measured elsewhere; all of the file or nothing."""
     with open_client(context) as client:
-        told = client.send("POST", "/pool/calibration/points", {"text": text_read(file)})
+        text = text_read(file, hint="Give a file that an export wrote, as CSV or JSON.")
+        told = client.send("POST", "/pool/calibration/points", {"text": text})
     if as_json:
         json_print(told)
     else:

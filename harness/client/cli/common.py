@@ -176,14 +176,14 @@ def _dataset_of_spec(text: str | None) -> str:
     return str(named) if named and named != "auto" else ""
 
 
-def text_read(path: Path) -> str:
-    """A text file a person named. Raises `BadInput`."""
+def text_read(path: Path, *, hint: str = "Save it as UTF-8.") -> str:
+    """A text file a person named; `hint`: what to do where it is none. Raises `BadInput`."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}.", hint="Check the path.") from error
     except UnicodeDecodeError as error:
-        raise BadInput(f"{path} is not UTF-8 text.", hint="Save it as UTF-8.") from error
+        raise BadInput(f"{path} is not UTF-8 text.", hint=hint) from error
     if "\0" in text:
         line = text[: text.index("\0")].count("\n") + 1
         raise BadInput(
