@@ -13,7 +13,7 @@ from scheduler.place import place
 from scheduler.simulate.power import SHIPPED, Power, PowerTable
 from scheduler.types import ChangeKind, DeviceView, JobView, NodeView, Option, Policy, PoolView, Quotas
 
-_SPEC = re.compile(r"(?P<nodes>\d+)x(?P<each>\d+)(?::(?P<model>[^,]+))?")
+_SPEC = re.compile(r"(?P<nodes>\d+)x(?P<each>\d+)(?::(?P<model>[^,:]+))?")
 MOST_DEVICES = 100_000
 NODE_BYTES = 2**40
 DEFAULT_MODEL = "A100"

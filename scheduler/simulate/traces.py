@@ -218,7 +218,7 @@ def _parsed(name: str, rows: Sequence[Row]) -> list[TraceJob]:
     present = frozenset(rows[0].cells)
     parse = next((form for _, form, columns in reversed(_FORMS) if columns <= present), None)
     if parse is None:
-        raise TraceError(f"{name}, row 1: {_lack(present)}")
+        raise TraceError(f"{name}, row 1: {_parted_otherwise(present) or _lack(present)}")
     jobs, seen = [], set[str]()
     for row in rows:
         job = parse(row)
@@ -227,6 +227,14 @@ def _parsed(name: str, rows: Sequence[Row]) -> list[TraceJob]:
         seen.add(job.job_id)
         jobs.append(job)
     return jobs
+
+
+def _parted_otherwise(present: frozenset[str]) -> str:
+    """That another sign than a comma stands between the columns, as some spreadsheets write it; empty: none does."""
+    (head, *more) = present
+    found = {";": "a semicolon", "\t": "a tab"}
+    sign = next((words for letter, words in found.items() if not more and letter in head), "")
+    return f"{sign} stands between its columns; a comma must" if sign else ""
 
 
 def _lack(present: frozenset[str]) -> str:

@@ -41,6 +41,7 @@ def test_people_get_a_table(trace, capsys):
     ("arguments", "words"),
     [
         (["--pool", "many"], "is not a pool"),
+        (["--pool", "2x8:A100+1x4:T4"], "'2x8:A100+1x4:T4' is not a pool"),
         (["--policy", "luck"], "no policy is called"),
         (["--slot-s", "0"], "slot"),
         (["--rescale-s", "nan"], "--rescale-s is nan"),

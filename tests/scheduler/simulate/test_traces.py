@@ -109,6 +109,8 @@ def test_a_trace_is_told_the_columns_that_it_lacks_of_the_form_that_it_is_neares
         ("", "is empty"),
         (FLOW, "has no jobs"),
         ("a,b\n1,2\n", "row 1: lacks the columns"),
+        (FLOW.replace(",", ";") + "a;1;1;bert;4;64;1;2\n", "row 1: a semicolon stands between its columns"),
+        (FLOW.replace(",", "\t") + "a\t1\n", "row 1: a tab stands between its columns"),
         ("[1]", "expected an object"),
         ("[" * 100_000, "nested too deep"),
         (f"[{'9' * 5000}]", "a number in it is too long"),
