@@ -245,16 +245,20 @@ def offer_make_workload(
 
 
 def workload_check(body: Mapping[str, Any]) -> dict[str, Any]:
-    """A workload given by a person, as kept. Raises `Invalid`."""
+    """A workload given by a person, as kept; the whole line that the trace prints is taken, too. Raises `Invalid`."""
+    given, hint = body.get("workload", body), "Give what `python -m worker.runtime.inspection.trace` prints."
+    problem = body.get("problem")
+    if given is None and isinstance(problem, dict):
+        told = f"The program could not be traced: {problem.get('message')}"
+        raise Invalid(told, field="workload", hint=str(problem.get("hint") or hint))
     try:
-        read = Workload.from_dict(plain(dict(body)))
+        read = Workload.from_dict(plain(given))
         figures = (read.parameter_bytes, read.activation_bytes, read.flops, read.train_rows, read.epochs)
         if not 0 < len(read.operators) <= _OPERATORS_MAX or min(figures) < 0 or min(figures[3:]) < 1:
             raise ValueError("it needs operators, rows and epochs, and no figure below 0")
         if read.global_batch_size < 1 or read.batch_size < 1:
             raise ValueError("a step needs at least one row")
     except (ValueError, TypeError, AttributeError) as error:
-        raise Invalid(
-            f"This is not a workload: {error}.", field="workload", hint="See `Workload` in the API's docs."
-        ) from error
+        why = str(error).removeprefix("not a workload: ")
+        raise Invalid(f"This is not a workload: {why}.", field="workload", hint=hint) from error
     return read.to_dict()

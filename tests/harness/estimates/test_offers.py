@@ -269,8 +269,18 @@ def test_of_a_spec_and_what_is_given_beside_it_the_latter_counts():
     [{"version": 2}, {"operators": []}, {"train_rows": 0}, {"epochs": "many"}, {"activation_bytes": -1.0}, {"more": 1}],
 )
 def test_a_workload_that_is_none_is_refused(change):
-    with pytest.raises(Invalid, match="not a workload"):
+    with pytest.raises(Invalid, match="not a workload") as refused:
         workload_check({**workload_make().to_dict(), **change})
+    assert refused.value.message.count("not a workload") == 1 and "trace" in refused.value.hint
+
+
+def test_a_workload_is_taken_as_the_trace_prints_it_and_so_is_why_there_is_none():
+    body = workload_make().to_dict()
+    assert workload_check({"ok": True, "workload": body, "problem": None}) == workload_check(body)
+    problem = {"message": "model.py, line 8: it depends on values", "hint": "Measure it."}
+    with pytest.raises(Invalid, match="could not be traced: model.py, line 8") as refused:
+        workload_check({"ok": False, "workload": None, "problem": problem})
+    assert refused.value.hint == "Measure it."
 
 
 @pytest.mark.django_db(transaction=True)
