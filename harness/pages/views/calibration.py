@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
+from django.contrib import messages
 from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, HttpResponseBase
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
@@ -17,7 +18,7 @@ from harness.calibration.known import device_model
 from harness.calibration.models import DeviceModelRow
 from harness.calibration.paces_told import paces_told
 from harness.csv import csv_chunks
-from harness.errors import Invalid, TooLarge
+from harness.errors import HarnessError, Invalid, TooLarge
 from harness.measuring import services
 from harness.measuring.ran_out import out_of_memory_count
 from harness.pages.accuracy_public import public_accuracy
@@ -35,6 +36,11 @@ _CSV = "text/csv; charset=utf-8"
 @page("GET", "HEAD")
 def calibration(request: HttpRequest) -> HttpResponseBase:
     """Sweeps, the model of each kind of device, and how well it does; for admins with what starts and stops sweeps."""
+    return _calibration(request, CalibrationForm())
+
+
+def _calibration(request: HttpRequest, form: CalibrationForm, *, status: int = 200) -> HttpResponseBase:
+    """`form`: what starts a sweep, as it was sent where that was refused."""
     told: dict[str, Any] = {
         "runs": [run_line(run) for run in selectors.run_list()],
         "shipped": selectors.shipped_uses(),
@@ -48,16 +54,15 @@ def calibration(request: HttpRequest) -> HttpResponseBase:
         **told,
         "models": models,
         "chosen": chosen,
-        "form": _form(),
+        "form": _with_choices(form),
         **_chosen(chosen),
         "counts": selectors.point_counts(chosen.kind, chosen.model_name) if chosen else {},
     }
-    return show(request, "calibration/page.html", context, nav="pool")
+    return show(request, "calibration/page.html", context, nav="pool", status=status)
 
 
-def _form() -> CalibrationForm:
-    """Of the nodes and devices that are there now."""
-    form = CalibrationForm()
+def _with_choices(form: CalibrationForm) -> CalibrationForm:
+    """The form with the nodes and devices that are there now."""
     form.set_nodes(Node.objects.filter(state=NodeState.UP).order_by("name").values_list("name", flat=True))
     models_there = Device.objects.filter(away_since=None, node__state=NodeState.UP).exclude(model_name="")
     form.set_models(models_there.order_by("kind", "model_name").values_list("model_name", flat=True).distinct())
@@ -80,31 +85,27 @@ def _chosen(row: DeviceModelRow | None) -> dict[str, Any]:
 
 @page("POST")
 def calibration_begin(request: HttpRequest) -> HttpResponseBase:
-    """Start a sweep."""
-    form = CalibrationForm(request.POST)
+    """Start a sweep. What is refused can be corrected."""
+    user = person(request)
+    require_admin(user)
+    form = _with_choices(CalibrationForm(request.POST))
     # Node and model are checked by the service, which knows all of them.
     node, kind, model = (request.POST.get(name, "") for name in ("node", "kind", "model"))
-
-    def start() -> None:
-        user = person(request)
+    try:
         if "minutes" in form.errors:
-            raise Invalid(
-                f"The budget is a number of minutes: {form.errors['minutes'][0]}",
-                field="minutes",
-                hint="Ten minutes measure about 200 points on a core.",
-            )
+            hint = "Ten minutes measure about 200 points on a core."
+            raise Invalid("The budget is from 0.2 to 1,440 minutes.", hint=hint)
         budget_s = 60.0 * form.cleaned_data["minutes"]
         if model == EVERY_MODEL:
             services.calibrations_start(user=user, kind=kind, budget_s=budget_s)
         else:
             services.calibration_start(user=user, node=node, kind=kind, model_name=model, budget_s=budget_s)
-
-    return change(
-        request,
-        start,
-        done="The calibration begins as soon as the devices are idle. They take no new jobs until it ends.",
-        to=reverse("calibration"),
-    )
+    except HarnessError as error:
+        messages.error(request, error.message, extra_tags=error.hint)
+        return _calibration(request, form, status=422)
+    begins = "The calibration begins as soon as the devices are idle. They take no new jobs until it ends."
+    messages.success(request, begins)
+    return redirect("calibration")
 
 
 @page("POST")
@@ -138,8 +139,6 @@ def calibration_take_in(request: HttpRequest) -> HttpResponseBase:
 
     answer = change(request, take, done="", to=reverse("calibration"))
     if told:
-        from django.contrib import messages
-
         added, known = counted(told["added"], "point was", "points were"), counted(told["known"], "was", "were")
         messages.success(request, f"{added} added, {known} known already.")
     return answer

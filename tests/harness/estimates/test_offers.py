@@ -278,7 +278,7 @@ def test_a_workload_is_taken_as_the_trace_prints_it_and_so_is_why_there_is_none(
     body = workload_make().to_dict()
     assert workload_check({"ok": True, "workload": body, "problem": None}) == workload_check(body)
     problem = {"message": "model.py, line 8: it depends on values", "hint": "Measure it."}
-    with pytest.raises(Invalid, match="could not be traced: model.py, line 8") as refused:
+    with pytest.raises(Invalid, match=r"could not be traced: model\.py, line 8") as refused:
         workload_check({"ok": False, "workload": None, "problem": problem})
     assert refused.value.hint == "Measure it."
 

@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from harness.accounts.models import Project
+from harness.calibration.models import CalibrationRun
 from harness.pool.models import Reservation
 from harness.storage.models import StorageQuota
 
@@ -67,6 +68,28 @@ def test_a_project_without_a_name_is_refused_on_the_page_of_projects(admin: Clie
     before = Project.objects.count()
     assert "A project needs a name" in told(admin, "project_add", name=" ")
     assert Project.objects.count() == before
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"minutes": "0"}, "The budget is from 0.2 to 1,440 minutes."),
+        ({"minutes": "many"}, "The budget is from 0.2 to 1,440 minutes."),
+        ({"kind": "cuda"}, "node-1"),
+        ({"node": "gone"}, "gone"),
+    ],
+)
+def test_a_calibration_that_is_refused_can_be_corrected(admin: Client, changed: dict[str, str], said: str) -> None:
+    given, before = {"node": "node-1", "kind": "cpu", "model": "", "minutes": "7.5", **changed}, _runs()
+    answer = admin.post(reverse("calibration_begin"), given)
+    page = unescape(answer.content.decode())
+    assert answer.status_code == 422 and said in page
+    assert f'value="{given["minutes"]}"' in page and f'<option value="{given["kind"]}" selected>' in page
+    assert _runs() == before
+
+
+def _runs() -> int:
+    return CalibrationRun.objects.count()
 
 
 RESERVATION = {"target": "node-1", "purpose": "a course", "ends_at": "2099-01-01T00:00"}
