@@ -237,6 +237,6 @@ def health(request: HttpRequest) -> Status[Any]:
         200 if ok else 503,
         HealthOut(
             ok=ok, version=release(), time_s=time.time(), database=database, broker=broker,
-            control=broker and not control_is_silent(), nodes_up=nodes_up,
+            control=ok and not control_is_silent(), nodes_up=nodes_up,
         ),
     )  # fmt: skip

@@ -225,7 +225,7 @@ class HealthOut(Schema):
     database: bool
     broker: bool
     control: bool = Field(
-        description="False: no control process has taken in what nodes and runs report for a minute, so that no job "
-        "starts. `ok` does not count it: the portal itself works."
+        description="False: no control process has taken in what nodes report for a minute, so that no job starts. "
+        "`ok` does not count it: the portal itself works."
     )
     nodes_up: int

@@ -10,12 +10,14 @@ import os
 import signal
 import subprocess
 import sys
+from datetime import timedelta
 from itertools import pairwise
 
 import pytest
 from django.conf import settings as django_settings
 from django.core.cache import cache
 from django.db import connection
+from django.utils import timezone
 
 from harness.jobs.control import ingest as ingest_module
 from harness.jobs.control import streams
@@ -25,7 +27,7 @@ from harness.jobs.control.plans import plan_make
 from harness.jobs.control.streams import Lease, lease_name, streams_waiting
 from harness.jobs.models import JobAttempt, JobEvent, MetricPoint
 from harness.jobs.readers import control_is_silent, reading_state
-from harness.pool.models import Device
+from harness.pool.models import Device, Node
 from tests.harness.jobs.helpers import event, run_now
 from tests.waiting import wait_for
 from worker.events import CONTROL_STREAM, EVENT_STREAMS_MAX, control_stream, stream_number
@@ -288,21 +290,24 @@ def test_it_is_told_how_far_behind_the_reading_is_and_who_reads(running, broker,
 
 
 @pytest.mark.django_db
-def test_control_is_silent_where_nobody_read_for_a_minute(running, broker):
+@pytest.mark.parametrize(
+    ("state", "ago_s", "silent"), [("up", 65, True), ("drain", 65, True), ("up", 30, False), ("down", 65, False)]
+)
+def test_control_is_silent_where_a_node_that_is_up_was_not_heard_for_a_minute(node_make, broker, state, ago_s, silent):
+    node = node_make("node-1")
+    Node.objects.filter(pk=node.pk).update(state=state, heartbeat_at=timezone.now() - timedelta(seconds=ago_s))
     cache.clear()
-    broker.xadd(control_stream(0), {"event": "x"}, id=f"{broker.time()[0] * 1000 - 61_000}-0")
-    broker.set(lease_name(0), "far/7/abc")
-    assert not control_is_silent(), "somebody reads, slowly"
-    broker.delete(lease_name(0))
-    assert not control_is_silent(), "it was just looked at"
-    cache.clear()
-    assert control_is_silent()
-    assert ingest() == 1
+    assert control_is_silent() is silent
+    Node.objects.update(heartbeat_at=timezone.now())
+    assert control_is_silent() is silent, "it was just looked at"
     cache.clear()
     assert not control_is_silent()
 
 
-def test_without_a_broker_nothing_is_known_of_the_reading():
-    assert reading_state() is None
+@pytest.mark.django_db
+def test_without_a_broker_nothing_is_known_of_the_reading_nor_of_control(node_make):
+    node_make("node-1")
+    Node.objects.update(heartbeat_at=timezone.now() - timedelta(hours=1))
     cache.clear()
+    assert reading_state() is None
     assert not control_is_silent()
