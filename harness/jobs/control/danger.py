@@ -41,7 +41,7 @@ def danger_words(job: Job, expected: Expected | None, from_policy: str, now_s: f
         return _passed_words(job.promised_at)
     if expected is None:
         return from_policy
-    promised = moment_words(job.promised_at)
+    promised = moment_words(job.promised_at, exact=True)
     if expected.finish_s > promised_s:
         late = duration_words(expected.finish_s - promised_s, up=True)
         told = f"It is expected to miss its promised finish, {promised}, by {late}."
@@ -79,7 +79,7 @@ def stuck_words(view: JobView, reason: WaitReason, facts: Facts) -> str:
 
 
 def _passed_words(promised_at: datetime) -> str:
-    return f"Its promised finish, {moment_words(promised_at)}, has passed and it is not done yet."
+    return f"Its promised finish, {moment_words(promised_at, exact=True)}, has passed and it is not done yet."
 
 
 def _least_way_s(view: JobView, pool: PoolView) -> float:

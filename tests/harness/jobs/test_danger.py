@@ -49,7 +49,7 @@ def test_a_promise_that_has_passed_is_told_with_the_finish_that_is_expected(job_
     for _ in range(3):
         tick()
     job.refresh_from_db()
-    assert job.warning == f"Its promised finish, {moment_words(passed)}, has passed and it is not done yet."
+    assert job.warning == f"Its promised finish, {moment_words(passed, exact=True)}, has passed and it is not done yet."
     (note,) = JobEvent.objects.filter(job=job, kind="note", data__has_key="warning")
     assert note.message == f"{job.warning} It is expected to be done by {moment_words(job.expected_finish_at)}."
     assert note.data["passed"]

@@ -176,7 +176,7 @@ def test_a_promise_in_danger_is_told_once_and_told_again_when_safe(job_make, peo
     tick()
     tick()
     job.refresh_from_db()
-    promised = moment_words(job.promised_at)
+    promised = moment_words(job.promised_at, exact=True)
     assert job.warning == (
         f"It is expected to miss its promised finish, {promised}, by 1 h. "
         "The scheduler gives it the devices on which it is done soonest."
