@@ -47,7 +47,7 @@ def pick_device(
     wide = hardware.most_gpus if device == "cuda" else hardware.most_cpu_cores
     widest = there if spec.mode in ONE_PROCESS else max(there, wide)
     if there and count > widest:
-        notes.problem("resources.count", _too_many(device, widest, there, hardware.apart, spec))
+        notes.problem("resources.count", _too_many(device, count, widest, hardware, spec))
     memory = hardware.gpu_memory_bytes if device == "cuda" else hardware.cpu_memory_bytes
     if wish.memory_gib != "auto":
         if wish.memory_gib < LEAST_MEMORY_GIB:
@@ -85,14 +85,20 @@ def _device_reason(*, worth: bool, is_own: bool) -> str:
     return "a GPU pays off here" if worth else "a table of this size trains as fast on a core"
 
 
-def _too_many(device: str, widest: int, there: int, apart: str, spec: TaskSpec) -> str:
-    """That nobody can have so many devices, why, and what helps. `there`: devices of the largest node."""
-    units = counted(widest, "GPU" if device == "cuda" else "CPU core")
-    if spec.resources.device_model != "auto":
-        units += f" ({spec.resources.device_model})"
+def _too_many(device: str, count: int, widest: int, hardware: Hardware, spec: TaskSpec) -> str:
+    """That nobody can have `count` devices, why, and what helps. `widest`: as many as one job can have."""
+    word, there, everywhere = "CPU core", hardware.cpu_cores, hardware.all_cpu_cores
+    if device == "cuda":
+        word, there, everywhere = "GPU", hardware.gpus, hardware.all_gpus
+    model = f" ({spec.resources.device_model})" if spec.resources.device_model != "auto" else ""
     if widest > there:
-        return f"all nodes together have {units}; ask for at most {widest}"
-    told = f"the largest node has {units}"
-    if apart and spec.mode not in ONE_PROCESS:
-        return f"{told}, and no job can use several now. {apart} Ask for at most {widest}, or have an admin mend that"
-    return f"{told}; ask for at most {widest}"
+        return f"all nodes together have {counted(widest, word)}{model}; ask for at most {widest}"
+    told = f"the largest node has {counted(widest, word)}{model}"
+    if not hardware.apart or spec.mode in ONE_PROCESS:
+        return f"{told}; ask for at most {widest}"
+    if 0 < everywhere < count:  # what keeps nodes apart is not what is in the way
+        told = f"all nodes together have {counted(everywhere, word)}{model}, the largest {widest}"
+        return f"{told}; ask for at most {widest}"
+    return (
+        f"{told}, and no job can use several now. {hardware.apart} Ask for at most {widest}, or have an admin mend that"
+    )

@@ -142,6 +142,16 @@ def test_a_count_that_needs_several_nodes_is_refused_for_what_keeps_nodes_apart(
     assert replicated == "the largest node has 2 CPU cores; ask for at most 2"
 
 
+@pytest.mark.parametrize(("device", "word"), [("cpu", "CPU cores"), ("cuda", "GPUs")])
+def test_more_than_all_nodes_have_is_refused_for_what_there_is_and_not_for_what_keeps_nodes_apart(device, word):
+    off = "The pool's setting is off."
+    pool = replace(TWO_CORES, gpus=2, gpu_memory_bytes=8 << 30, all_cpu_cores=5, all_gpus=5, apart=off)
+    asked = "mode: sync\nresources: {{device: {}, count: {}}}"
+    told = problems(asked.format(device, 6), table(), pool)["resources.count"]
+    assert told == f"all nodes together have 5 {word}, the largest 2; ask for at most 2"
+    assert off in problems(asked.format(device, 5), table(), pool)["resources.count"]
+
+
 def test_one_process_on_several_gpus_names_both_fields_and_what_to_do():
     wish = "mode: single\nresources: {device: cuda, count: 2}"
     words = problems(wish, pictures(), replace(ONE_GPU, gpus=2))["mode"]
