@@ -34,6 +34,14 @@ def test_beside_backup_ranks_no_age_of_gradients_is_bounded():
     assert training["backup"] == 1 and "staleness" not in training
 
 
+def test_of_two_fields_that_exclude_each_other_it_is_told_what_dropping_either_means():
+    told = problems("mode: async\ntraining: {backup: 1, staleness: 3}", table())
+    assert list(told) == ["training.staleness"]
+    assert (
+        "use auto here to drop them, or for training.backup to take them up to this age" in told["training.staleness"]
+    )
+
+
 @pytest.mark.parametrize(
     ("wish", "field"),
     [
