@@ -20,7 +20,7 @@ from harness.datasets.weights import weights_hold, weights_named
 from harness.errors import Conflict, NotFound
 from harness.ids import new_id
 from harness.jobs import programs
-from harness.jobs.copying import JobSource, family_check, job_copy, spec_kept
+from harness.jobs.copying import GAVE_WAY, JobSource, family_check, job_copy, spec_kept
 from harness.jobs.models import Job
 from harness.jobs.naming import job_name_made, job_name_of_copy
 from harness.jobs.options import wanted_deadline
@@ -33,7 +33,7 @@ from harness.jobs.program_checks import (
     files_check,
     program_syntax_check,
 )
-from harness.jobs.spec_edits import epochs_planned, spec_edits_kept
+from harness.jobs.spec_edits import epochs_planned, gave_way_words, spec_edits_kept
 from harness.jobs.states import job_note
 from harness.jobs.taken import resolved_with, still_taken
 from harness.pool.hardware import hardware
@@ -96,29 +96,29 @@ def _create(
     )  # fmt: skip
     paths = settings.STORE.job(job.pk)
     try:
-        told = _program_written(job, source, program, is_copy=is_copy)
+        lost = _program_written(job, source, program, is_copy=is_copy)
         _fill(job, wish, resolved, dataset)
         job.suggestions = programs.suggestions_of(wish, dataset_profile(dataset), hardware())
-        _named_save(job, name if is_copy else name or wish.name, told, is_copy=is_copy)
+        _named_save(job, name if is_copy else name or wish.name, lost, is_copy=is_copy)
     except BaseException:
         shutil.rmtree(paths.root, ignore_errors=True)
         raise
     return job
 
 
-def _program_written(job: Job, source: JobSource, program: Program, *, is_copy: bool) -> str:
-    """Write what was generated, and over it what is the person's own. Returns what to tell of edits that gave way."""
-    paths, overlay, told = settings.STORE.job(job.pk), dict(source.files), ""
+def _program_written(job: Job, source: JobSource, program: Program, *, is_copy: bool) -> int:
+    """Write what was generated, and over it what is the person's own. Returns how many edits gave way."""
+    paths, overlay, lost = settings.STORE.job(job.pk), dict(source.files), 0
     if is_copy and job.parent:
         before = programs.files_read(settings.STORE.job(job.parent.pk).generated)
-        told = spec_edits_kept(overlay, before, program.files, source.changed)
+        lost = spec_edits_kept(overlay, before, program.files, source.changed)
     programs.files_replace(paths.generated, program.files)
     programs.files_replace(paths.program, {**program.files, **overlay})
-    return told
+    return lost
 
 
-def _named_save(job: Job, name: str, told: str, *, is_copy: bool) -> None:
-    """The draft's row and the first line of its history."""
+def _named_save(job: Job, name: str, lost: int, *, is_copy: bool) -> None:
+    """The draft's row and the first line of its history; `lost`: edits that gave way."""
     with transaction.atomic():
         project_hold(job.project_id)  # one after another, so that no two take the same number
         parent = job.parent
@@ -126,7 +126,14 @@ def _named_save(job: Job, name: str, told: str, *, is_copy: bool) -> None:
         job.name = job_name_of_copy(parent, job) if parent and numbers_copy else job_name_made(name, job)
         weights_hold(job.weights)
         job.save(force_insert=True)
-        job_note(job, "person", "Draft made" + (f" from {parent.name}" if parent else "") + told, actor=job.owner)
+        made = f"Draft made from {parent.name}" if parent else "Draft made"
+        message, data = _with_edits_lost(made, lost)
+        job_note(job, "person", message, actor=job.owner, data=data)
+
+
+def _with_edits_lost(message: str, lost: int) -> tuple[str, dict[str, Any]]:
+    """(a line of history, its data) that tells of edits that gave way: see `copying.edits_given_way`."""
+    return "; ".join(filter(None, (message, gave_way_words(lost)))), {GAVE_WAY: lost} if lost else {}
 
 
 def _create_check(user: User, project: Project, dataset: Dataset) -> None:
@@ -210,7 +217,7 @@ def job_spec_update(*, user: User, job: Job, spec: str | dict[str, Any], taken: 
         job.suggestions = suggestions
         before, written = programs.files_read(paths.generated), programs.files_read(paths.program)
         edited = {name: text for name, text in written.items() if text != before.get(name)}
-        told = spec_edits_kept(edited, before, program.files)
+        lost = spec_edits_kept(edited, before, program.files)
         programs.files_replace(paths.generated, program.files)
         programs.files_replace(paths.program, {**program.files, **edited})
         named, job.taken = job.spec.get("name"), job.taken if taken is None else dict(taken)
@@ -218,7 +225,7 @@ def job_spec_update(*, user: User, job: Job, spec: str | dict[str, Any], taken: 
         weights_hold(job.weights)
         if wish.name and wish.name != named:  # the old name in the spec takes back no later one: a clone's, a rename
             job.name = wish.name
-        return _draft_save(job, user, f"Spec changed{told}")
+        return _draft_save(job, user, *_with_edits_lost("Spec changed", lost))
 
 
 def _draft_save(job: Job, user: User, message: str, data: dict[str, Any] | None = None) -> Job:
