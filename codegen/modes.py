@@ -60,7 +60,8 @@ def without_effect(spec: TaskSpec, mode: str) -> Iterator[tuple[str, str]]:
             if getattr(training, name) != "auto":
                 yield f"training.{name}", f"does nothing in mode {mode}; choose mode async, or use auto"
     elif "auto" not in (training.staleness, training.backup):
-        yield "training.staleness", "bounds nothing beside training.backup, which drops late gradients; use auto here"
+        words = "bounds nothing beside training.backup, which drops late gradients; use auto here to drop them, or for "
+        yield "training.staleness", f"{words}training.backup to take them up to this age"
     if mode in STAGED and training.accumulate not in ("auto", 1):
         yield "training.accumulate", "stages have micro-batches of their own: set pipeline.micro_batches, and auto here"
     if mode in STAGED | {"async"} and training.compression not in ("auto", "none"):

@@ -7,7 +7,8 @@ from typing import Any
 from codegen.catalog import OWN
 from codegen.catalog.base import Facts
 from codegen.catalog.training import CPU_FLOPS_PER_S, train_flops
-from codegen.choice import Choice, choose_model, pick_device
+from codegen.choice import Choice, choose_model
+from codegen.devices import pick_device
 from codegen.elastic import resolve_elastic
 from codegen.forecast import FIELDS
 from codegen.modes import FEWEST_DEVICES, SEVERAL, STAGED, pick_mode, staleness, without_effect

@@ -25,10 +25,10 @@ class Training(Part):
     )
     weight_decay: NotNegative | Auto = Field(default="auto", description="Decoupled weight decay.")
     optimizer: Literal["auto", "adamw", "sgd"] = Field(default="auto", description="Optimizer.")
-    seed: Annotated[int, Field(ge=0, lt=2**32)] | Auto = Field(
+    seed: Annotated[int, Field(ge=0, lt=2**32), Number] | Auto = Field(
         default="auto", description="Seed of weights, order, split."
     )
-    patience: Annotated[int, Field(ge=0, le=MOST)] | Auto = Field(
+    patience: Annotated[int, Field(ge=0, le=MOST), Number] | Auto = Field(
         default="auto", description="Epochs without improvement before stopping early; 0: never."
     )
     schedule: Literal["auto", "cosine", "constant"] = Field(

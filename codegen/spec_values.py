@@ -38,7 +38,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), Number]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False), Number]
 Rate = Annotated[float, Field(gt=0, le=RATE_MOST, allow_inf_nan=False), Number]
 Count = Annotated[int, Field(ge=1, le=MOST), Number]
-Fraction = Annotated[float, Field(ge=0, lt=1)]
+Fraction = Annotated[float, Field(ge=0, lt=1), Number]
 Moment = Annotated[datetime, BeforeValidator(day_as_its_end), AfterValidator(_in_a_zone)]
 
 

@@ -35,6 +35,9 @@ class Hardware:
     most_cpu_cores: int = 0
     """Cores of one job over several nodes, where the pool lets it have them; 0: those of one node."""
     most_gpus: int = 0
+    all_cpu_cores: int = 0
+    """Cores of all nodes, whether one job can have them or not; 0: not known."""
+    all_gpus: int = 0
     apart: str = ""
     """Why no job can use several nodes although the pool would let it, a sentence; empty: nothing keeps one from it."""
     models: Mapping[str, Hardware] = field(default_factory=dict)

@@ -7,38 +7,32 @@ node, and so does an agent that is stopped where `DLH_RUNS_END_WITH_NODE` is 1.
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from worker import registry, sandbox
+from worker import exits, registry, sandbox
 from worker.cause import broken, failure
 from worker.celery_app import app
 from worker.elastic.rescue import RESCUE_FILE
-from worker.events import SUPERVISOR_RANK, Event, EventKind, FailureCode, Outcome
+from worker.events import FailureCode, Outcome
 from worker.full_disk import FULL, is_own
-from worker.home import node_name, redis_url, run_dir, stop_save_s
+from worker.home import node_name, run_dir, stop_save_s
 from worker.launch import CANCEL_FILE, END_FILE
 from worker.one_agent import AgentRuns, agent_lock
 from worker.plan import RunPaths, RunPlan
 from worker.queues import node_queue_name
-from worker.telemetry.forward import Forwarder
 from worker.transfer.depot import depot_here
 
 STOP_WAIT_S = 8.0
 """How much longer than its ranks may save a supervisor is waited for, where the node is shut down."""
 STALE_WAIT_S = 3.0
-SEND_WAIT_S = 5.0
-LAST_SEQ = 1 << 40
-"""Sequence of an EXITED event that the agent makes for a supervisor that no longer can: after all of its own."""
 _log = logging.getLogger("worker.agent")
 _children: list[subprocess.Popen[bytes]] = []
 
@@ -53,7 +47,7 @@ def attempt_start(plan: RunPlan, job_dir: RunPaths) -> bool:
         except OSError as error:
             # A full disk: control is told at once, instead of asking in vain six times.
             _log.warning("job %s: attempt %d cannot be prepared: %s", plan.job_id, plan.token, error)
-            _send_exited(plan.job_id, plan.token, *_unprepared(error, job_dir), plan.event_stream)
+            exits.exited_send(plan.job_id, plan.token, *_unprepared(error, job_dir), plan.event_stream)
             return False
         try:
             registry.add(entry)
@@ -83,7 +77,7 @@ def _prepare(plan: RunPlan, paths: RunPaths) -> bool:
     entry = registry.find(paths, plan.token)
     if entry is not None:
         if entry.process() is None and not _is_interrupted(entry):
-            _record_lost(entry)
+            exits.lost_record(entry)
         return False
     _end_older(plan)
     paths.attempt(plan.token).mkdir(parents=True, exist_ok=True)
@@ -154,7 +148,7 @@ def attempt_stop(job_id: str, token: int, how: str, stream: int = 0) -> bool:
         stone.touch()
         if _ask(job_id, token, how):  # it was started between the two looks
             return True
-        _send_exited(job_id, token, Outcome.PAUSED if how == "pause" else Outcome.CANCELLED, None, stream)
+        exits.exited_send(job_id, token, Outcome.PAUSED if how == "pause" else Outcome.CANCELLED, None, stream)
     return False
 
 
@@ -220,7 +214,7 @@ def sweep(*, resume: bool = True) -> list[registry.Entry]:
             continue
         if entry.paths.root.exists() and not entry.paths.exit_file(entry.token).exists():
             with registry.locked(entry.paths):
-                _record_lost(entry)
+                exits.lost_record(entry)
         registry.remove(entry.job_id, entry.token)
     return alive
 
@@ -230,12 +224,12 @@ def _is_interrupted(entry: registry.Entry) -> bool:
     if registry.fence_read(entry.paths) > entry.token:
         return False
     there = entry.paths.returning_file(entry.token).exists() and depot_here() is not None
-    return there and not entry.paths.exit_file(entry.token).exists() and _plan_of(entry) is not None
+    return there and not entry.paths.exit_file(entry.token).exists() and exits.plan_of(entry) is not None
 
 
 def _go_on(entry: registry.Entry) -> list[registry.Entry]:
     """Have the rest returned, by one process; nothing where none can be started now."""
-    plan = _plan_of(entry)
+    plan = exits.plan_of(entry)
     try:
         with registry.locked(entry.paths):
             found = registry.find(entry.paths, entry.token)
@@ -250,56 +244,6 @@ def _go_on(entry: registry.Entry) -> list[registry.Entry]:
         return []
     _log.info("job %s: attempt %d goes on returning what it made", entry.job_id, entry.token)
     return [made]
-
-
-def _record_lost(entry: registry.Entry) -> None:
-    """The supervisor was killed: its sandbox died with it; write and send the record that it could not."""
-    if entry.paths.exit_file(entry.token).exists():
-        return
-    sandbox.remove_leftovers(entry.sandbox_name)
-    text = "The process that watched over the run was ended from outside."
-    if entry.rebooted:
-        text = f"The machine of node {node_name()} was restarted during the run."
-    cause = failure(FailureCode.NODE_LOST, text)
-    event = _exited(entry.job_id, entry.token, Outcome.LOST, cause)
-    try:
-        registry.write_json(entry.paths.exit_file(entry.token), event.to_json())
-    except OSError as error:  # a full disk must not keep the node from reporting
-        _log.warning("cannot record the end of %s/%d: %s", entry.job_id, entry.token, error)
-    _send(event, _stream_of(entry))
-
-
-def _stream_of(entry: registry.Entry) -> int:
-    """Where its supervisor sent what it said: the end must not overtake that. Without a plan it printed nothing."""
-    plan = _plan_of(entry)
-    return plan.event_stream if plan else 0
-
-
-def _plan_of(entry: registry.Entry) -> RunPlan | None:
-    """None where there is none that can be read."""
-    try:
-        return RunPlan.from_dict(json.loads(entry.paths.plan(entry.token).read_text()))
-    except (OSError, ValueError):
-        return None
-
-
-def _exited(job_id: str, token: int, outcome: Outcome, cause: dict[str, Any] | None) -> Event:
-    data = {"outcome": str(outcome), "failure": cause, "node": node_name()}
-    return Event(
-        kind=EventKind.EXITED, job_id=job_id, token=token, rank=SUPERVISOR_RANK, seq=LAST_SEQ,
-        time_s=time.time(), data=data,
-    )  # fmt: skip
-
-
-def _send_exited(job_id: str, token: int, outcome: Outcome, cause: dict[str, Any] | None, stream: int) -> None:
-    _send(_exited(job_id, token, outcome, cause), stream)
-
-
-def _send(event: Event, stream: int = 0) -> None:
-    # The lease of the attempt may be held by its supervisor on another node.
-    forwarder = Forwarder(redis_url(), event.job_id, event.token, stream=stream, leased=False)
-    forwarder.send([event])
-    forwarder.close(SEND_WAIT_S)
 
 
 def main() -> int:

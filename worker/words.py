@@ -13,6 +13,7 @@ import math
 
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 _KWH_J = 3.6e6
+_LEAST_PART = 1e-3
 
 
 def number_words(value: float, digits: int = 4) -> str:
@@ -48,8 +49,16 @@ def size_words(size_bytes: float) -> str:
     return f"{_tenths(amount):g} {_SIZES[unit]}"
 
 
-def energy_unit(energy_j: float) -> tuple[float, str]:
-    """(how many J it is, its name) of the unit in which an energy is told: J, Wh or kWh."""
+def energy_unit(energy_j: float, beside_j: float = 0.0) -> tuple[float, str]:
+    """(how many J it is, its name) of the unit in which an energy is told: J, Wh or kWh.
+
+    That of a larger one beside it, so that both are compared by eye; its own where less than a thousandth of it would
+    be told.
+    """
+    if beside_j > energy_j:
+        size_j, unit = energy_unit(beside_j)
+        if energy_j == 0 or energy_j >= _LEAST_PART * size_j:
+            return size_j, unit
     if energy_j < 1000:
         return 1.0, "J"
     return (3600.0, "Wh") if energy_j < _KWH_J else (_KWH_J, "kWh")

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from codegen.profile.blocks import Block, WrongEncoding, fail_quote, record_blocks, utf8_chunks
-from codegen.profile.dialect import MAX_RECORD_BYTES, Dialect, dialect_of, empty_tail, western_encoding
+from codegen.profile.dialect import MAX_RECORD_BYTES, Dialect, dialect_of, empty_tail
+from codegen.profile.encodings import western_encoding
 from codegen.profile.problems import fail
 from codegen.profile.sources import BadLines, unique_names
 from codegen.profile.streams import ByteSource

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from codegen.profile.clock_changes import are_changed, lack_an_hour
 from codegen.profile.findings import DATE_COLUMN
 from codegen.profile.time_series import TIME_SERIES, TimeSeries
 from codegen.profile.types import ColumnProfile, ColumnType, DatasetProfile, Finding, Severity
@@ -43,6 +44,12 @@ _RECURS_LEAST, _RECURS_SHARE = 3, 0.25
 and weekends, belong to the series."""
 _NAMES_TRIED = 8
 """Columns that may tell series apart: the first of them."""
+_UNEVEN = (
+    "A forecast counts rows, not time: beside such places, what it takes for the value of a day, a week or a year "
+    "before is that of another moment."
+)
+_ADD_ROWS = "Add the missing rows with the target left empty, and keep one row of each moment."
+_OTHER_CLOCK = "Times in UTC, or with their zone, have neither."
 Moments = npt.NDArray[np.int64]
 
 
@@ -147,6 +154,10 @@ def _uneven(series: TimeSeries, moments: Moments) -> Iterator[Finding]:
     gaps = gaps[~_recurs(moments, steps, gaps, series.step_s)]
     again = np.flatnonzero(steps == 0)
     whole_days = not (moments % int(_DAY_S * 1e6)).any()
+    forward = lack_an_hour(moments[gaps], moments[gaps + 1], series.step_s)
+    back = are_changed(moments[again]) if not whole_days else np.zeros(len(again), np.bool_)
+    nights = np.unique(np.concatenate([moments[gaps[forward]], moments[again[back]]]) // int(_DAY_S * 1e6))
+    gaps, again = gaps[~forward], again[~back]
     told = []
     if len(again):
         have = counted(len(again), "row has", "rows have")
@@ -155,14 +166,22 @@ def _uneven(series: TimeSeries, moments: Moments) -> Iterator[Finding]:
         longest = gaps[np.argmax(steps[gaps])]
         reach = " to ".join(_written(moments[place], whole_days) for place in (longest, longest + 1))
         told.append(f"rows are missing in {counted(len(gaps), 'place')}, the longest from {reach}")
+    if len(nights):
+        night = _written(nights[0] * int(_DAY_S * 1e6), whole_days=True)
+        told.append(
+            f"where clocks are changed an hour is missing or comes twice, in {counted(len(nights), 'night')} such as "
+            f"{night}"
+        )
     if told:
         yield Finding(
             code=UNEVEN_SERIES,
             severity=Severity.INFO,
             message=f"The series by '{series.time}' is uneven: {'; '.join(told)}.",
-            meaning="A forecast counts rows, not time: beside such places, what it takes for the value of a day, a "
-            "week or a year before is that of another moment. Add the missing rows with the target left empty, and "
-            "keep one row of each moment.",
+            meaning=" ".join(
+                filter(
+                    None, (_UNEVEN, _ADD_ROWS if len(gaps) or len(again) else "", _OTHER_CLOCK if len(nights) else "")
+                )
+            ),
             column=series.time,
         )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from codegen.profile.dialect import wide_encoding
+from codegen.profile.encodings import wide_encoding
 from codegen.profile.problems import fail
 from codegen.profile.streams import ByteSource
 

@@ -52,6 +52,30 @@ class Examples:
 
 def read(spec, table) -> tuple[Examples, dict, dict, str]:
     """(examples, places of `train`, `val`, `test` among them, what predictions need, how rows were split)."""
+    about = about_series(spec, table)
+    rows = in_order(table, about)
+    known = np.flatnonzero(np.isfinite(rows.values))
+    split = split_times(rows.table.take(known), about["time"], spec.data.split.validation, spec.data.split.test)
+    pairs = pairs_by_part(spec, rows, about, {part: known[places] for part, places in split.parts.items()})
+    about["base"] = windows.best_base(rows, *pairs["train"], about["windows"], about["history"])
+    about["recent"] = recent(rows, about)
+
+    origins, targets = (np.concatenate([pair[side] for pair in pairs.values()]) for side in (0, 1))
+    steps = targets - origins
+    examples = Examples(
+        inputs=inputs_of(rows, origins, steps, rows.times[targets], about),
+        rows=rows.numbers[targets],
+        values=rows.values[targets],
+        base=simple_forecast(rows, origins, steps, about["base"]),
+        moments=moments_of(rows, origins, targets, about),
+    )
+    sizes = np.cumsum([0] + [len(pair[0]) for pair in pairs.values()])
+    parts = {part: np.arange(*sizes[at : at + 2]) for at, part in enumerate(pairs)}
+    return examples, parts, about, split.said
+
+
+def about_series(spec, table) -> dict:
+    """Which columns there are and how they are read, for predictions, too."""
     about = {name: spec.data.get(name, "") for name in ("time", "series", "horizon", "history")}
     about |= {
         "target": spec.shape.target,
@@ -65,40 +89,7 @@ def read(spec, table) -> tuple[Examples, dict, dict, str]:
     about["spelling"] = dict(spec.shape.get("spelling", {}))
     about["missing"] = [about["target"], *(name for name in about["numeric"] if name in spec.shape.indicators)]
     about["missing"] += [name for name in about["categorical"] if table[name].null_count]
-    rows = in_order(table, about)
-    known = np.flatnonzero(np.isfinite(rows.values))
-    split = split_times(rows.table.take(known), about["time"], spec.data.split.validation, spec.data.split.test)
-
-    random = np.random.default_rng(spec.training.seed)
-    tested = {"val": spec.shape.rows * spec.data.split.validation, "test": spec.shape.rows * spec.data.split.test}
-    pairs = {}
-    for part, places in split.parts.items():  # as many of each row where only some of the rows are here
-        each = spec.shape.steps_each if part == "train" else max(1, int(TESTED / max(1.0, tested[part])))
-        pairs[part] = pairs_of(rows, known[places], about, each, random)
-    if not len(pairs["train"][0]):
-        told = f"no training row has {about['history']} rows of its series before it"
-        raise DataError(f"data.history: {told}.", "Use a smaller data.history or data.horizon, or add rows.")
-    about["base"] = windows.best_base(rows, *pairs["train"], about["windows"], about["history"])
-
-    origins, targets = (np.concatenate([pair[side] for pair in pairs.values()]) for side in (0, 1))
-    steps = targets - origins
-    base = simple_forecast(rows, origins, steps, about["base"])
-    moments = {"series": names_of(rows, about).take(targets), "time": rows.table[about["time"]].take(targets)}
-    moments |= {"steps ahead": steps}
-    moments |= {
-        name_of(simple): simple_forecast(rows, origins, steps, simple) for simple in windows.naive(about["windows"])
-    }
-    examples = Examples(
-        inputs=inputs_of(rows, origins, steps, rows.times[targets], about),
-        rows=rows.numbers[targets],
-        values=rows.values[targets],
-        base=base,
-        moments=pa.table(moments),
-    )
-    sizes = np.cumsum([0] + [len(pair[0]) for pair in pairs.values()])
-    parts = {part: np.arange(*sizes[at : at + 2]) for at, part in enumerate(pairs)}
-    about["recent"] = recent(rows, about)
-    return examples, parts, about, split.said
+    return about
 
 
 def in_order(table, about: dict) -> Rows:
@@ -138,6 +129,23 @@ def names_of(rows: Rows, about: dict):
     return pa.array([""] * len(rows.times))
 
 
+def pairs_by_part(spec, rows: Rows, about: dict, targets: dict) -> dict:
+    """(origins, targets) of each part; of those to test as many of each row where only some of the rows are here.
+
+    Raises `DataError` where nothing is left to train on.
+    """
+    random = np.random.default_rng(spec.training.seed)
+    tested = {"val": spec.shape.rows * spec.data.split.validation, "test": spec.shape.rows * spec.data.split.test}
+    pairs = {}
+    for part, places in targets.items():
+        each = spec.shape.steps_each if part == "train" else max(1, int(TESTED / max(1.0, tested[part])))
+        pairs[part] = pairs_of(rows, places, about, each, random)
+    if not len(pairs["train"][0]):
+        told = f"no training row has {about['history']} rows of its series before it"
+        raise DataError(f"data.history: {told}.", "Use a smaller data.history or data.horizon, or add rows.")
+    return pairs
+
+
 def pairs_of(rows: Rows, targets: np.ndarray, about: dict, each: int, random) -> tuple[np.ndarray, np.ndarray]:
     """(origins, targets) [E]: each target from `each` of the numbers of steps ahead, drawn anew for each.
 
@@ -151,6 +159,17 @@ def pairs_of(rows: Rows, targets: np.ndarray, about: dict, each: int, random) ->
     fits = origins - rows.first[targets] >= about["history"] - 1
     fits[fits] = np.isfinite(rows.values[origins[fits]])
     return origins[fits].astype(np.int64), targets[fits]
+
+
+def moments_of(rows: Rows, origins: np.ndarray, targets: np.ndarray, about: dict) -> pa.Table:
+    """What is foretold of which series, how many steps ahead, and what simple forecasts say of it."""
+    steps = targets - origins
+    moments = {"series": names_of(rows, about).take(targets), "time": rows.table[about["time"]].take(targets)}
+    moments |= {"steps ahead": steps}
+    moments |= {
+        name_of(simple): simple_forecast(rows, origins, steps, simple) for simple in windows.naive(about["windows"])
+    }
+    return pa.table(moments)
 
 
 def inputs_of(rows: Rows, origins: np.ndarray, steps: np.ndarray, times: np.ndarray, about: dict) -> pa.Table:

@@ -17,7 +17,7 @@ from harness.errors import Conflict, Invalid
 from harness.estimates.groups import groups_read
 from harness.estimates.line_spec import spec_with, taken_of
 from harness.estimates.models import Inspection, JobEstimate, OfferRow, OfferState
-from harness.estimates.offers import OFFERABLE, OFFERED, Asked, job_key, offer_make, utc
+from harness.estimates.offers import OFFERABLE, OFFERED, Asked, job_key, offer_make, otherwise_hint, utc
 from harness.estimates.own_pace import probes_known
 from harness.estimates.pricing import estimates_of
 from harness.estimates.promising import option_of
@@ -85,7 +85,7 @@ def _job_of(user: User, offer: OfferRow) -> Job:
     job.refresh_from_db()
     if job.state not in OFFERABLE:
         told = f"The job {job.name} {said(job.state)}: its devices cannot be chosen any more."
-        raise Conflict(told, code="wrong_state", hint="Clone it to run it on other devices.")
+        raise Conflict(told, code="wrong_state", hint=otherwise_hint(job))
     return job
 
 

@@ -37,7 +37,7 @@ from harness.pool.hardware import hardware
 from harness.pool.services import pool_setting_get
 from scheduler.offers.values import Wish
 from scheduler.workload import Workload
-from worker.states import JobState, said
+from worker.states import TERMINAL, JobState, said
 
 OFFERED = frozenset({"single", "sync"})
 """Modes that every offer has lines for."""
@@ -146,6 +146,13 @@ def job_key(job: Job) -> str:
     return content_key(files, job.dataset_sha256 or job.dataset.sha256)
 
 
+def otherwise_hint(job: Job) -> str:
+    """How a job that is none of `OFFERABLE` comes to other devices."""
+    if job.state in TERMINAL:
+        return "Clone it to run it on other devices."
+    return "Pause it first to have it go on on other devices, or clone it."
+
+
 def offer_make(*, user: User, job: Job, asked: Asked, again: bool = False) -> OfferRow:
     """An offer for a draft, or a job that waits or is paused; priced at once where its program was read before.
 
@@ -156,7 +163,7 @@ def offer_make(*, user: User, job: Job, asked: Asked, again: bool = False) -> Of
     if job.deleted_at:
         raise Conflict(f"The job {job.name} is in the trash.", hint="Restore it first.")
     if job.state not in OFFERABLE:
-        raise Conflict(f"The job {job.name} {said(job.state)}: there is nothing to offer.", hint="Clone it.")
+        raise Conflict(f"The job {job.name} {said(job.state)}: there is nothing to offer.", hint=otherwise_hint(job))
     row = asked.of_spec(spec_named(job.spec, job.taken), has_begun=job.state != JobState.DRAFT).row()
     if job.state != JobState.DRAFT:
         row["deadline_at"] = _kept_deadline(job, asked)

@@ -20,7 +20,10 @@ from harness.jobs.options import wanted_deadline
 from harness.jobs.spec_edits import spec_fields_edited
 from harness.moments import moment_words
 from harness.plain import value_at
+from worker.words import counted
 
+GAVE_WAY = "gave_way"
+"""In the data of a line of history: how many edits of spec.yaml a new spec left no place for."""
 _DEADLINE = "budget.deadline"
 
 
@@ -113,25 +116,35 @@ def family_check(job: Job, wish: TaskSpec) -> None:
         )  # fmt: skip
 
 
-def left_out(job: Job, changes: Mapping[str, Any] | None = None) -> list[str]:
-    """What `job_copy` does not take over, in sentences."""
+def left_out(job: Job, changes: Mapping[str, Any] | None = None, clone: Job | None = None) -> list[str]:
+    """What `job_copy` does not take over, in sentences; of a `clone` that was made also which edits found no place."""
     passed_at = _deadline_passed(job)
-    told = _edits_left_out(job, changes or {})
+    told = _edits_left_out(job, changes or {}, clone)
     if passed_at is None or {"budget", _DEADLINE} & set(changes or ()):
         return told
     return [f"The deadline of {job.name}, {moment_words(passed_at)}, has passed: choose another or none.", *told]
 
 
-def _edits_left_out(job: Job, changes: Mapping[str, Any]) -> list[str]:
+def edits_given_way(draft: Job) -> int:
+    """How many edits of its spec.yaml found no place when it was made, or was last given another spec."""
+    data = draft.events.order_by("pk").values_list("data", flat=True).last() or {}
+    return int(data.get(GAVE_WAY, 0))
+
+
+def _edits_left_out(job: Job, changes: Mapping[str, Any], clone: Job | None) -> list[str]:
     whole = _changes_whole(job, job.spec, changes)
-    if not whole:
-        return []
     paths = settings.STORE.job(job.pk)
     written, generated = (
         programs.files_read(folder).get("spec.yaml", "") for folder in (paths.program, paths.generated)
     )
-    edited = spec_fields_edited(written, generated, whole)
-    return [f"What was written into spec.yaml as {field} gave way to the change." for field in edited]
+    edited = spec_fields_edited(written, generated, whole) if whole else []
+    told = [f"What was written into spec.yaml as {field} gave way to the change." for field in edited]
+    inner = sum(any(field.startswith(f"{other}.") for other in edited) for field in edited)
+    others = edits_given_way(clone) - len(edited) + inner if clone else 0
+    if others > 0:
+        edits = counted(others, "other edit" if edited else "edit")
+        told.append(f"{edits} of spec.yaml gave way to the spec of the copy; spec.yaml of {job.name} still has it all.")
+    return told
 
 
 def _deadline_passed(job: Job) -> datetime | None:

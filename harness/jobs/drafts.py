@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Mapping
-from itertools import count
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
 
-from codegen.catalog import FAMILIES
 from codegen.spec import TaskSpec
 from codegen.types import Program, Resolved
 from harness.accounts.access import project_hold, require
@@ -23,8 +20,9 @@ from harness.datasets.weights import weights_hold, weights_named
 from harness.errors import Conflict, NotFound
 from harness.ids import new_id
 from harness.jobs import programs
-from harness.jobs.copying import JobSource, family_check, job_copy, spec_kept
+from harness.jobs.copying import GAVE_WAY, JobSource, family_check, job_copy, spec_kept
 from harness.jobs.models import Job
+from harness.jobs.naming import job_name_made, job_name_of_copy
 from harness.jobs.options import wanted_deadline
 from harness.jobs.pace import refusals_counted
 from harness.jobs.places import places_check
@@ -35,7 +33,7 @@ from harness.jobs.program_checks import (
     files_check,
     program_syntax_check,
 )
-from harness.jobs.spec_edits import epochs_planned, spec_edits_kept
+from harness.jobs.spec_edits import epochs_planned, gave_way_words, spec_edits_kept
 from harness.jobs.states import job_note
 from harness.jobs.taken import resolved_with, still_taken
 from harness.pool.hardware import hardware
@@ -48,8 +46,6 @@ _DRAFT_FIELDS = (
     "program_sha256", "program_edited", "program_own", "deadline_at", "options", "slowdown", "weights",
 )  # fmt: skip
 """Columns that a change of spec or program may touch."""
-_NAME_LENGTH, _NUMBER_LENGTH, _COPY_LENGTH = 120, 8, 13
-_COPY = re.compile(r" \(copy(?: \d+)?\)$")
 
 
 def job_create(
@@ -85,43 +81,59 @@ def _create(
 ) -> Job:
     """`is_copy`: whether code that cannot run is taken as well."""
     _create_check(user, project, dataset)
-    overlay, own_model = dict(source.files), source.own_model
+    own = {} if source.own_model is None else {"model.py": source.own_model}
     if not is_copy:  # a job's own were looked at when they were written, and older ones may be edited in a clone
-        files_check(overlay)
-        files_check({} if own_model is None else {"model.py": own_model})
+        files_check(source.files)
+        files_check(own)
     wish = programs.spec_read(source.spec)
-    resolved, program = _generate(wish, dataset, own_model)
+    resolved, program = _generate(wish, dataset, source.own_model)
     if not is_copy:
         with refusals_counted(user):
-            _code_check(overlay if own_model is None else {"model.py": own_model, **overlay}, program)
+            _code_check({**own, **source.files}, program)
     job = Job(
-        id=new_id(), project=project, owner=user, dataset=dataset, parent=parent, program_own=own_model is not None,
+        id=new_id(), project=project, owner=user, dataset=dataset, parent=parent, program_own=bool(own),
         taken=parent.taken if parent else {},
     )  # fmt: skip
     paths = settings.STORE.job(job.pk)
-    told = ""
-    if is_copy and parent:
-        before = programs.files_read(settings.STORE.job(parent.pk).generated)
-        told = spec_edits_kept(overlay, before, program.files, source.changed)
     try:
-        programs.files_replace(paths.generated, program.files)
-        programs.files_replace(paths.program, {**program.files, **overlay})
+        lost = _program_written(job, source, program, is_copy=is_copy)
         _fill(job, wish, resolved, dataset)
         job.suggestions = programs.suggestions_of(wish, dataset_profile(dataset), hardware())
-        with transaction.atomic():
-            project_hold(project.pk)  # one after another, so that no two take the same number
-            job.name = (
-                _copy_name(parent, job)
-                if is_copy and parent and not name.strip()
-                else _job_name(name or wish.name, job)
-            )
-            weights_hold(job.weights)
-            job.save(force_insert=True)
-            job_note(job, "person", "Draft made" + (f" from {parent.name}" if parent else "") + told, actor=user)
+        _named_save(job, name if is_copy else name or wish.name, lost, is_copy=is_copy)
     except BaseException:
         shutil.rmtree(paths.root, ignore_errors=True)
         raise
     return job
+
+
+def _program_written(job: Job, source: JobSource, program: Program, *, is_copy: bool) -> int:
+    """Write what was generated, and over it what is the person's own. Returns how many edits gave way."""
+    paths, overlay, lost = settings.STORE.job(job.pk), dict(source.files), 0
+    if is_copy and job.parent:
+        before = programs.files_read(settings.STORE.job(job.parent.pk).generated)
+        lost = spec_edits_kept(overlay, before, program.files, source.changed)
+    programs.files_replace(paths.generated, program.files)
+    programs.files_replace(paths.program, {**program.files, **overlay})
+    return lost
+
+
+def _named_save(job: Job, name: str, lost: int, *, is_copy: bool) -> None:
+    """The draft's row and the first line of its history; `lost`: edits that gave way."""
+    with transaction.atomic():
+        project_hold(job.project_id)  # one after another, so that no two take the same number
+        parent = job.parent
+        numbers_copy = is_copy and not name.strip()
+        job.name = job_name_of_copy(parent, job) if parent and numbers_copy else job_name_made(name, job)
+        weights_hold(job.weights)
+        job.save(force_insert=True)
+        made = f"Draft made from {parent.name}" if parent else "Draft made"
+        message, data = _with_edits_lost(made, lost)
+        job_note(job, "person", message, actor=job.owner, data=data)
+
+
+def _with_edits_lost(message: str, lost: int) -> tuple[str, dict[str, Any]]:
+    """(a line of history, its data) that tells of edits that gave way: see `copying.edits_given_way`."""
+    return "; ".join(filter(None, (message, gave_way_words(lost)))), {GAVE_WAY: lost} if lost else {}
 
 
 def _create_check(user: User, project: Project, dataset: Dataset) -> None:
@@ -172,26 +184,6 @@ def _fill_of_files(job: Job, paths: RunPaths) -> None:
     job.options, job.slowdown = [], 0.0  # what was estimated was another program
 
 
-def _job_name(name: str, job: Job) -> str:
-    """What a person named it, else its data and model, numbered from the second such job of its project on."""
-    if name.strip():
-        return name.strip()[:_NAME_LENGTH].rstrip()
-    made = f"{job.dataset.name} · {FAMILIES[job.family].word}"[: _NAME_LENGTH - _NUMBER_LENGTH].rstrip()
-    return _name_free(made, "", job)
-
-
-def _copy_name(parent: Job, job: Job) -> str:
-    """That of the job it is a copy of, which may be a copy itself; numbered from the second copy on."""
-    return _name_free(_COPY.sub("", parent.name)[: _NAME_LENGTH - _COPY_LENGTH].rstrip(), "copy", job)
-
-
-def _name_free(made: str, word: str, job: Job) -> str:
-    """The first name of a job that its project does not have yet: `made`, `made (2)` ... or `made (copy)` ..."""
-    taken = set(Job.objects.filter(project=job.project, name__startswith=made).values_list("name", flat=True))
-    marks = (" ".join(filter(None, (word, str(number) if number > 1 else ""))) for number in count(1))
-    return next(one for mark in marks if (one := f"{made} ({mark})" if mark else made) not in taken)
-
-
 def _draft_require(user: User, job: Job, *, hold: bool = False) -> RunPaths:
     """The files of a draft. `hold`: until the transaction ends nobody submits it, so that what is written is marked,
     nor changes it: it is read again as it is now, since another change may have come before this one."""
@@ -225,7 +217,7 @@ def job_spec_update(*, user: User, job: Job, spec: str | dict[str, Any], taken: 
         job.suggestions = suggestions
         before, written = programs.files_read(paths.generated), programs.files_read(paths.program)
         edited = {name: text for name, text in written.items() if text != before.get(name)}
-        told = spec_edits_kept(edited, before, program.files)
+        lost = spec_edits_kept(edited, before, program.files)
         programs.files_replace(paths.generated, program.files)
         programs.files_replace(paths.program, {**program.files, **edited})
         named, job.taken = job.spec.get("name"), job.taken if taken is None else dict(taken)
@@ -233,7 +225,7 @@ def job_spec_update(*, user: User, job: Job, spec: str | dict[str, Any], taken: 
         weights_hold(job.weights)
         if wish.name and wish.name != named:  # the old name in the spec takes back no later one: a clone's, a rename
             job.name = wish.name
-        return _draft_save(job, user, f"Spec changed{told}")
+        return _draft_save(job, user, *_with_edits_lost("Spec changed", lost))
 
 
 def _draft_save(job: Job, user: User, message: str, data: dict[str, Any] | None = None) -> Job:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from itertools import count
 from typing import Any
 
+from codegen.catalog import FAMILIES
 from harness.accounts.access import require
 from harness.accounts.models import Role, User
 from harness.broker import publish_job
@@ -12,6 +15,8 @@ from harness.jobs.models import Job
 
 _TAGS_MAX = 20
 _TAG_LENGTH_MAX = 60
+_NAME_LENGTH, _NUMBER_LENGTH, _COPY_LENGTH = 120, 8, 13
+_COPY = re.compile(r" \(copy(?: \d+)?\)$")
 
 
 def job_update(
@@ -21,8 +26,8 @@ def job_update(
     require(user, job.project, Role.MEMBER)
     changes: dict[str, Any] = {}
     if name is not None:
-        if not name.strip() or len(name) > 120:
-            raise Invalid("A job needs a name of at most 120 characters.", field="name")
+        if not name.strip() or len(name) > _NAME_LENGTH:
+            raise Invalid(f"A job needs a name of at most {_NAME_LENGTH} characters.", field="name")
         changes["name"] = name.strip()
     if notes is not None:
         if len(notes) > 20_000:
@@ -44,3 +49,23 @@ def _tags(tags: list[str]) -> list[str]:
             f"A job can have at most {_TAGS_MAX} tags of at most {_TAG_LENGTH_MAX} characters each.", field="tags"
         )
     return clean
+
+
+def job_name_made(name: str, job: Job) -> str:
+    """What a person named it, else its data and model, numbered from the second such job of its project on."""
+    if name.strip():
+        return name.strip()[:_NAME_LENGTH].rstrip()
+    made = f"{job.dataset.name} · {FAMILIES[job.family].word}"[: _NAME_LENGTH - _NUMBER_LENGTH].rstrip()
+    return _name_free(made, "", job)
+
+
+def job_name_of_copy(parent: Job, job: Job) -> str:
+    """That of the job it is a copy of, which may be a copy itself; numbered from the second copy on."""
+    return _name_free(_COPY.sub("", parent.name)[: _NAME_LENGTH - _COPY_LENGTH].rstrip(), "copy", job)
+
+
+def _name_free(made: str, word: str, job: Job) -> str:
+    """The first name of a job that its project does not have yet: `made`, `made (2)` ... or `made (copy)` ..."""
+    taken = set(Job.objects.filter(project=job.project, name__startswith=made).values_list("name", flat=True))
+    marks = (" ".join(filter(None, (word, str(number) if number > 1 else ""))) for number in count(1))
+    return next(one for mark in marks if (one := f"{made} ({mark})" if mark else made) not in taken)

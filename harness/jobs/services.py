@@ -263,6 +263,8 @@ def _wrong_state(job: Job, verb: str) -> Conflict:
     hint = "Clone it to run it again." if JobState(job.state) in TERMINAL else ""
     if JobState(job.state) in HAS_ATTEMPT:
         hint = "Wait, or cancel it."
+    if job.state == JobState.QUEUED:  # asked for twice, as in two tabs
+        hint = "It was submitted already: it starts by itself."
     if job.state == JobState.DRAFT:
         hint = f"Submit it as it is (`dlh submit {job.pk}`), or with the line of an offer (`dlh jobs offer {job.pk}`)."
     return Conflict(f"A job that {said(job.state)} cannot be {verb}.", code="wrong_state", hint=hint)

@@ -18,16 +18,21 @@ _SPEC = "spec.yaml"
 
 def spec_edits_kept(
     edited: dict[str, str], before: Mapping[str, str], made: Mapping[str, str], changed: Collection[str] = ()
-) -> str:
-    """Have the spec.yaml among `edited` files follow `made`; what to tell of edits that gave way, else nothing.
+) -> int:
+    """Have the spec.yaml among `edited` files follow `made`; how many edits gave way.
 
     `before`: the files that were generated when the person edited them; without spec.yaml nothing changes. `changed`:
     dotted names of fields that count as in `made`, whatever was written there.
     """
     if _SPEC not in edited or _SPEC not in before:
-        return ""
+        return 0
     edited[_SPEC], lost = spec_file_merged(before[_SPEC], edited[_SPEC], made[_SPEC], changed)
-    return f"; {counted(lost, 'edit')} of spec.yaml gave way to its spec" if lost else ""
+    return lost
+
+
+def gave_way_words(lost: int) -> str:
+    """`1 edit of spec.yaml gave way to its spec`; nothing of none."""
+    return f"{counted(lost, 'edit')} of spec.yaml gave way to its spec" if lost else ""
 
 
 def epochs_planned(written: Mapping[str, str], generated: Mapping[str, str], resolved: Mapping[str, Any]) -> int:

@@ -102,7 +102,7 @@ def _over_time(rows: list[FinishedJobRow], most: int | None = None) -> dict[str,
             errors.append(100.0 * abs(item.error))
             last = errors[-selectors.LAST_JOBS :]
             what = f"{NAME_WORDS.get(row.family, row.family)} on {row.count} {NAME_WORDS.get(row.kind, row.kind)}"
-            lines.append([row.finished_at.isoformat(), errors[-1], sum(last) / len(last), what])
+            lines.append([row.finished_at, errors[-1], sum(last) / len(last), what])
     if not lines:
         return None
     columns = ["finished", "error %", "mean of the last jobs %", "what"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 ROWS_SHOWN = 200
@@ -19,8 +20,12 @@ def chart_card(
     wide: bool = False,
     **options: Any,
 ) -> dict[str, Any]:
-    """Context of `jobs/chart_card.html`; `options` go to the picture (`scale`, `floor`, `unit`)."""
+    """Context of `jobs/chart_card.html`; `options` go to the picture (`scale`, `floor`, `unit`). Moments in `rows` are
+    told in the reader's zone by the table, and are ISO texts for picture and CSV."""
     numeric = [is_numeric(rows, index) for index in range(len(columns))]
+    drawn = [[value.isoformat() if isinstance(value, datetime) else value for value in row] for row in rows]
+    lines = options.get("lines", len(columns) - 1) if kind == "timeline" else 0  # which the picture's axis tells
+    heads = [f"{name} ({options['unit']})" if 1 <= at <= lines else name for at, name in enumerate(columns)]
     return {
         "id": name,
         "anchor": f"chart-{name}",
@@ -28,7 +33,7 @@ def chart_card(
         "kind": kind,
         "drawn": bool(rows),
         "columns": columns,
-        "heads": list(zip(columns, numeric, strict=True)),
+        "heads": list(zip(heads, numeric, strict=True)),
         "numeric": numeric,
         "rows": rows[:ROWS_SHOWN],
         "more": max(0, len(rows) - ROWS_SHOWN),
@@ -36,7 +41,7 @@ def chart_card(
         "note": note,
         "split": "",
         "csv": csv,
-        "data": {"id": name, "title": title, "kind": kind, "columns": columns, "rows": rows, **options},
+        "data": {"id": name, "title": title, "kind": kind, "columns": columns, "rows": drawn, **options},
     }
 
 

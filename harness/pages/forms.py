@@ -262,7 +262,12 @@ class QuotaForm(Tabler):
 
     project = forms.ChoiceField()
     device_kind = forms.ChoiceField(label="Kind of device", choices=DeviceKind.choices)
-    devices = forms.IntegerField(min_value=0, max_value=1_000_000, label="Devices held together at most")
+    devices = forms.IntegerField(
+        min_value=0,
+        max_value=1_000_000,
+        label="Devices held together at most",
+        error_messages={"required": "Enter a whole number."},
+    )
     may_borrow = forms.BooleanField(
         required=False,
         initial=True,
@@ -281,8 +286,11 @@ class StorageQuotaForm(Tabler):
     """How much of the disk a project may take."""
 
     project = forms.ChoiceField()
-    gib = forms.DecimalField(
-        required=False, min_value=0, label="GiB on the disk at most", help_text="Empty: as much as there is."
+    gib = forms.CharField(
+        required=False,
+        label="GiB on the disk at most",
+        help_text="Empty: as much as there is.",
+        widget=forms.NumberInput(attrs={"min": 0, "step": "any"}),
     )
 
     def set_projects(self, projects: Iterable[Project]) -> None:

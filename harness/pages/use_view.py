@@ -52,7 +52,7 @@ def use_charts(
     words = [_KIND_WORDS.get(kind, kind) for kind in kinds]
     at = {(bucket.starts_at, bucket.device_kind): bucket for bucket in buckets}
     moments = list(dict.fromkeys(bucket.starts_at for bucket in buckets))
-    shares = [[m.isoformat(), *(100 * at[m, kind].utilisation for kind in kinds)] for m in moments]
+    shares = [[m, *(100 * at[m, kind].utilisation for kind in kinds)] for m in moments]
     power = [_power_row(m, [at[m, kind] for kind in kinds], co2_g_per_kwh) for m in moments]
     timeline_csv = f"/api/v1/pool/timeline.csv?span={span}"
     unit = energy_unit(rows)
@@ -90,7 +90,7 @@ def _energy_chart(lines: Sequence[dict[str, Any]], unit: EnergyUnit, span: str, 
 
 
 def _idle_chart(idle: Sequence[UseSeries], moments: Sequence[datetime], unit: EnergyUnit, span: str) -> dict[str, Any]:
-    rows = [[m.isoformat(), *(one.kwh[number] * unit.per_kwh for one in idle)] for number, m in enumerate(moments)]
+    rows = [[m, *(one.kwh[number] * unit.per_kwh for one in idle)] for number, m in enumerate(moments)]
     return chart_card(
         "idle-over-time", "Idle energy by device over time", "timeline", ["from", *(one.name for one in idle)], rows,
         csv=f"/api/v1/pool/use/timeline.csv?span={span}&by=device", unit=unit.energy, stacked=True,
@@ -114,7 +114,7 @@ def _power_row(moment: datetime, kinds: Sequence[Bucket], co2_g_per_kwh: float) 
     """The whole pool over one stretch: W working and idle, CO2 in g per hour, where most of the figure comes from."""
     busy_w, idle_w = sum(bucket.busy_w for bucket in kinds), sum(bucket.idle_w for bucket in kinds)
     bases = bases_sum(bucket.bases for bucket in kinds)
-    return [moment.isoformat(), busy_w, idle_w, (busy_w + idle_w) / 1000 * co2_g_per_kwh, basis_of(bases)]
+    return [moment, busy_w, idle_w, (busy_w + idle_w) / 1000 * co2_g_per_kwh, basis_of(bases)]
 
 
 def _series_charts(
@@ -123,8 +123,8 @@ def _series_charts(
     csv = f"/api/v1/pool/use/timeline.csv?span={span}&by={by}"
     columns = ["from", *(one.name for one in series)]
     at, wide = list(enumerate(moments)) if series else [], len(series) > NARROW_SERIES
-    work = [[m.isoformat(), *(one.devices[number] for one in series)] for number, m in at]
-    energy = [[m.isoformat(), *(one.kwh[number] * unit.per_kwh for one in series)] for number, m in at]
+    work = [[m, *(one.devices[number] for one in series)] for number, m in at]
+    energy = [[m, *(one.kwh[number] * unit.per_kwh for one in series)] for number, m in at]
     return [
         chart_card(
             "work-over-time", f"Devices at work by {by}", "timeline", columns, work, csv=csv, unit="devices",

@@ -78,6 +78,8 @@ class _Largest:
             gpu_memory_bytes=self.gpu_bytes,
             most_cpu_cores=self.all_cores if spans else 0,
             most_gpus=self.all_gpus if spans else 0,
+            all_cpu_cores=self.all_cores,
+            all_gpus=self.all_gpus,
             apart=apart,
             models=models or {},
         )

@@ -28,14 +28,16 @@ _KINDS = {"cpu": ("CPU core", "CPU cores"), "cuda": ("GPU", "GPUs")}
 
 def energy_words(energy_j: float, *, beside_j: float = 0.0) -> str:
     """`830 J`, `12.4 Wh`, `3.1 kWh`; in the unit of the larger one it stands beside, where there is one."""
-    size_j, unit = energy_unit(max(energy_j, beside_j))
+    size_j, unit = energy_unit(energy_j, beside_j)
     return f"{number_words(energy_j / size_j, 3)} {unit}"
 
 
 def energy_range_words(low_j: float, high_j: float, *, beside_j: float = 0.0) -> str:
-    """`0.128 to 2.4 Wh`: both ends in the unit of the upper one, or of a larger one beside it."""
-    size_j, unit = energy_unit(max(high_j, beside_j))
-    return f"{number_words(low_j / size_j, 3)} to {number_words(high_j / size_j, 3)} {unit}"
+    """`0.128 to 2.4 Wh`: both ends in the unit of the upper one, or of a larger one beside it; `100 J to 1.1 kWh` where
+    little would be left of the lower one."""
+    low, high = (energy_words(end_j, beside_j=max(high_j, beside_j)) for end_j in (low_j, high_j))
+    (figure, unit), high_unit = low.split(" "), high.split(" ")[1]
+    return f"{figure} to {high}" if unit == high_unit else f"{low} to {high}"
 
 
 _MODES = {

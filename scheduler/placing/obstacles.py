@@ -84,14 +84,22 @@ def never(
             remedy="It starts when such a node is up; or take other devices by an offer: tab Cost, dlh jobs offer.",
         )
     if most < option.count:
-        where, has = ("", "the pool has") if spans_nodes else (" on one node", "the largest that takes work has")
-        together = ", or several can be used together" if apart else ""
-        return WaitReason(
-            code=WaitCode.TOO_MANY_DEVICES,
-            text=" ".join(filter(None, (f"It needs {_wanted(option)}{where}; {has} {most}.", apart))),
-            remedy=f"It starts when a larger node is up{together}; or clone it with fewer devices.",
-        )
+        return _never_so_many(nodes, option, most, spans_nodes=spans_nodes, apart=apart)
     return _never_memory(nodes, option, spans_nodes) or _never_sandbox(nodes, option, level, spans_nodes)
+
+
+def _never_so_many(nodes: Sequence[NodeNow], option: Option, most: int, *, spans_nodes: bool, apart: str) -> WaitReason:
+    where, has = ("", "the pool has") if spans_nodes else (" on one node", "the largest that takes work has")
+    has, together = f"{has} {most}", ""
+    if apart and (everywhere := _most(nodes, spans_nodes=True)) < option.count:
+        apart, has = "", f"{has}, all together {everywhere}"  # what keeps nodes apart is not what is in the way
+    elif apart:
+        together = ", or several can be used together"
+    return WaitReason(
+        code=WaitCode.TOO_MANY_DEVICES,
+        text=" ".join(filter(None, (f"It needs {_wanted(option)}{where}; {has}.", apart))),
+        remedy=f"It starts when a larger node is up{together}; or clone it with fewer devices.",
+    )
 
 
 def _never_memory(nodes: Sequence[NodeNow], option: Option, spans_nodes: bool) -> WaitReason | None:

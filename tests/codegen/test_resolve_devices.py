@@ -34,6 +34,14 @@ def test_beside_backup_ranks_no_age_of_gradients_is_bounded():
     assert training["backup"] == 1 and "staleness" not in training
 
 
+def test_of_two_fields_that_exclude_each_other_it_is_told_what_dropping_either_means():
+    told = problems("mode: async\ntraining: {backup: 1, staleness: 3}", table())
+    assert list(told) == ["training.staleness"]
+    assert (
+        "use auto here to drop them, or for training.backup to take them up to this age" in told["training.staleness"]
+    )
+
+
 @pytest.mark.parametrize(
     ("wish", "field"),
     [
@@ -140,6 +148,16 @@ def test_a_count_that_needs_several_nodes_is_refused_for_what_keeps_nodes_apart(
     # One process is on one node whatever the nodes run.
     replicated = problems("mode: replicated\nresources: {count: 4}", table(), apart)["resources.count"]
     assert replicated == "the largest node has 2 CPU cores; ask for at most 2"
+
+
+@pytest.mark.parametrize(("device", "word"), [("cpu", "CPU cores"), ("cuda", "GPUs")])
+def test_more_than_all_nodes_have_is_refused_for_what_there_is_and_not_for_what_keeps_nodes_apart(device, word):
+    off = "The pool's setting is off."
+    pool = replace(TWO_CORES, gpus=2, gpu_memory_bytes=8 << 30, all_cpu_cores=5, all_gpus=5, apart=off)
+    asked = "mode: sync\nresources: {{device: {}, count: {}}}"
+    told = problems(asked.format(device, 6), table(), pool)["resources.count"]
+    assert told == f"all nodes together have 5 {word}, the largest 2; ask for at most 2"
+    assert off in problems(asked.format(device, 5), table(), pool)["resources.count"]
 
 
 def test_one_process_on_several_gpus_names_both_fields_and_what_to_do():

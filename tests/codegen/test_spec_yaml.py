@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import pytest
+from pydantic import BaseModel
 
 from codegen import safe_yaml, spec_yaml
 from codegen.spec import TaskSpec
+from codegen.spec_values import Part
 from codegen.types import SpecError
 
 
@@ -148,6 +151,10 @@ def test_an_overlong_text_is_refused():
         ("training: {learning_rate: yes}", "training.learning_rate", "must be a number, not true"),
         ("training: {learning_rate: 1e30}", "training.learning_rate", "line 1: must be less than or equal to 100"),
         ("training: {epochs: true}", "training.epochs", "must be a number, not true"),
+        ("training: {seed: on}", "training.seed", "must be a number, not true"),
+        ("training: {patience: yes}", "training.patience", "must be a number, not true"),
+        ("training: {warmup: no}", "training.warmup", "must be a number, not false"),
+        ("data: {split: {test: off}}", "data.split.test", "must be a number, not false"),
         ("model: {params: {width: .nan}}", "model.params.width", "must be a number"),
         ('name: "a\\0b"', "name", "NUL"),
         ('data: {exclude: ["a\\0b"]}', "data.exclude", "NUL"),
@@ -155,6 +162,29 @@ def test_an_overlong_text_is_refused():
 )
 def test_what_no_database_can_hold_is_refused_by_field(text, field, words):
     assert words in problems(text)[field]
+
+
+def number_fields(part: type[BaseModel], above: str = "") -> Iterator[str]:
+    """Dotted names of all fields that take a number and no `true`."""
+    for name, field in part.model_fields.items():
+        kinds = [kind for kind in (field.annotation, *get_args(field.annotation)) if kind is not None]
+        kinds += [get_args(kind)[0] for kind in kinds if get_args(kind)]
+        inner = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Part)]
+        if inner:
+            yield from number_fields(inner[0], f"{above}{name}.")
+        elif get_origin(field.annotation) is not dict and bool not in kinds and (int in kinds or float in kinds):
+            yield f"{above}{name}"
+
+
+def test_no_field_takes_true_or_false_for_a_number():
+    fields = list(number_fields(TaskSpec))
+    assert {"training.epochs", "training.seed", "data.split.test", "pipeline.stages"} <= set(fields)
+    for field in fields:
+        for flag in ("true", "no"):
+            text = flag
+            for name in reversed(field.split(".")):
+                text = f"{{{name}: {text}}}"
+            assert "must be a number, not" in problems(text)[field], field
 
 
 def test_a_mistake_inside_a_part_is_told_once():

@@ -1,7 +1,7 @@
 // The picture of an offer: a point lies where the words of the offer say that it is done.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { fields, kindOf, place, trades } from "../../harness/frontend/src/charts/offer_points.js";
+import { energyWords, fields, kindOf, place, trades } from "../../harness/frontend/src/charts/offer_points.js";
 
 const way = (devices, likely, late, energy, what, best) =>
   fields([devices, likely - 1, likely, late, energy - 1, energy, energy + 1, what, "", best]);
@@ -27,4 +27,12 @@ test("the line goes through the ways that the server says nothing beats, and no 
     [30, 20],
   ]);
   assert.deepEqual(points.map(kindOf), ["named", "named", "open", "never"]);
+});
+
+test("an end of a range of energy of which little would be left has its own unit, as in the table", () => {
+  const words = (least, energy, most, unit) => energyWords({ least, energy, most }, unit);
+  assert.equal(words(0.0661, 0.129, 0.279, "Wh"), "0.129 Wh (0.0661 to 0.279)");
+  assert.equal(words(100 / 3.6e6, 0.25, 1.11, "kWh"), "0.25 kWh (100 J to 1.11)");
+  assert.equal(words(2 / 3.6e6, 1800 / 3.6e6, 0.002, "kWh"), "0.5 Wh (2 J to 0.002 kWh)");
+  assert.equal(words(0, 3, 9, "J"), "3 J (0 to 9)");
 });

@@ -71,6 +71,13 @@ def test_a_gang_for_several_nodes_is_told_what_keeps_them_apart():
     assert problem not in told["alone"].text, "it is one process"
 
 
+def test_a_gang_for_more_than_all_nodes_have_is_told_what_there_is():
+    problem = "The setting is off."
+    told = place([job("a", count=5)], PoolView(nodes=(node("n1"), node("n2")), apart=problem)).waits["a"]
+    assert told.text == "It needs 5 CPU cores on one node; the largest that takes work has 2, all together 4."
+    assert "several" not in told.remedy
+
+
 def test_first_come_first_served_within_one_priority():
     decision = place([job("late", at=2), job("early", at=1)], PoolView(nodes=(node(cpus=1),)))
     assert [p.job_id for p in decision.placements] == ["early"]

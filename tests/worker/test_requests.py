@@ -13,7 +13,7 @@ import pytest
 import redis
 
 from tests.worker.conftest import JobFixture, wait_for
-from worker import agent, registry
+from worker import agent, exits, registry
 from worker.events import lease_key
 from worker.launch import CANCEL_FILE
 from worker.programs import ProgramQueue
@@ -35,7 +35,7 @@ def stand_in(job: JobFixture) -> Iterator[registry.Entry]:
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     ends: list[Any] = []
-    monkeypatch.setattr(agent, "_send_exited", lambda *arguments: ends.append(arguments))
+    monkeypatch.setattr(exits, "exited_send", lambda *arguments: ends.append(arguments))
     return ends
 
 
@@ -74,7 +74,7 @@ def test_a_run_whose_supervisor_was_killed_has_not_paused_when_it_is_asked_to(
     job: JobFixture, stand_in: registry.Entry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
-    monkeypatch.setattr(agent, "_send", lambda event, stream=0: told.append(event.data["outcome"]))
+    monkeypatch.setattr(exits, "_send", lambda event, stream=0: told.append(event.data["outcome"]))
     registry.add(stand_in)
     process = psutil.Process(stand_in.pid)
     process.kill()

@@ -198,12 +198,12 @@ def job_resume(request: HttpRequest, job_id: str, body: Annotated[ResumeIn | Non
 @router.post("/{job_id}/clone", response={201: CloneOut}, summary="Clone a job")
 def job_clone(request: HttpRequest, job_id: str, body: Annotated[CloneIn | None, Body()] = None) -> Status[Any]:
     """A new draft with the same spec but for the `changes`, and edited files. `left_out` tells what it has not: a
-    deadline that has passed, edits of spec.yaml in a field that is changed. Of changes that are refused nothing is
-    kept."""
+    deadline that has passed, edits of spec.yaml in a field that is changed, and how many others found no place. Of
+    changes that are refused nothing is kept."""
     user, job = _job(request, job_id)
     name, changes = (body.name, body.changes) if body else ("", {})
-    told, clone = left_out(job, changes), services.job_clone(user=user, job=job, name=name, changes=changes)
-    return Status(201, {**job_detail(clone), "left_out": told})
+    clone = services.job_clone(user=user, job=job, name=name, changes=changes)
+    return Status(201, {**job_detail(clone), "left_out": left_out(job, changes, clone)})
 
 
 @router.post("/{job_id}/restore", response=JobDetail, summary="Restore a job")

@@ -12,6 +12,7 @@ from harness.accounts.signin import client_address
 from harness.api.auth import NodeSecret, person
 from harness.api.schemas.base import Done
 from harness.api.schemas.nodes import (
+    ArrivedOut,
     CheckIn,
     JoinIn,
     JoinOut,
@@ -19,7 +20,6 @@ from harness.api.schemas.nodes import (
     JoinTokenOut,
     NodeSelfOut,
     PeerOut,
-    ProbeOut,
     ReachIn,
     ReachOut,
 )
@@ -95,11 +95,11 @@ def reach(request: HttpRequest, body: ReachIn) -> ReachOut:
     return ReachOut(open=[*found.open], not_tried=found.not_tried)
 
 
-@router.post("/probe", response=ProbeOut, summary="Take bytes to time")
-def bandwidth_back(request: HttpRequest) -> ProbeOut:
+@router.post("/probe", response=ArrivedOut, summary="Take bytes to time")
+def bandwidth_back(request: HttpRequest) -> ArrivedOut:
     """Bytes of a measurement of the line, up to 8 MiB, which are thrown away. For joined nodes."""
     node_of(request)
-    return ProbeOut(bytes=sum(map(len, iter(lambda: request.read(len(_BLOCK)), b""))))
+    return ArrivedOut(bytes=sum(map(len, iter(lambda: request.read(len(_BLOCK)), b""))))
 
 
 @router.post("/check", response=Done, summary="Tell what the doctor found")

@@ -9,9 +9,9 @@ from harness.api.auth import NodeSecret
 from harness.api.routes.nodes import node_of
 from harness.api.schemas.base import Done
 from harness.api.schemas.transfer import (
-    AwaitedOut,
-    CheckpointOut,
+    AwaitedJobsOut,
     CheckpointsOut,
+    CheckpointTreeOut,
     CommitIn,
     HeldRunsIn,
     OffsetOut,
@@ -64,7 +64,7 @@ def checkpoints(request: HttpRequest, job_id: str, token: int) -> CheckpointsOut
     """For the nodes of a job's newest attempt."""
     sender = returns.sender_get(node_of(request), job_id, token)
     found = returns.checkpoints_get(sender)
-    rows = [CheckpointOut.model_validate({"name": name, "files": _rows(made)}) for name, made in found.items()]
+    rows = [CheckpointTreeOut.model_validate({"name": name, "files": _rows(made)}) for name, made in found.items()]
     job = sender.attempt.job
     return CheckpointsOut(checkpoints=rows, course_from=course_begin(job), damaged=checkpoints_damaged(job))
 
@@ -116,8 +116,8 @@ def exit_record(request: HttpRequest, job_id: str, token: int) -> Done:
     return Done()
 
 
-@router.post("/unreturned", response=AwaitedOut, summary="What could not be returned and is still awaited")
-def unreturned(request: HttpRequest, body: HeldRunsIn) -> AwaitedOut:
+@router.post("/unreturned", response=AwaitedJobsOut, summary="What could not be returned and is still awaited")
+def unreturned(request: HttpRequest, body: HeldRunsIn) -> AwaitedJobsOut:
     """The rest may be removed. For the nodes of these attempts."""
     tokens = {run.job_id: run.token for run in body.runs}
-    return AwaitedOut(awaited=awaited.awaited_get(node_of(request), tokens))
+    return AwaitedJobsOut(awaited=awaited.awaited_get(node_of(request), tokens))

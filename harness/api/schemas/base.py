@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Generic, TypeVar
+from types import UnionType
+from typing import Annotated, Generic, TypeVar, Union, get_args, get_origin
 
 from ninja import Schema
-from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, ValidationInfo, field_validator
 
 Item = TypeVar("Item")
 
@@ -26,6 +27,21 @@ class Strict(Schema):
     """A request body: an unknown field is an error, so that a typo is never silently ignored."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_flag(cls, value: object, info: ValidationInfo) -> object:
+        """`true` is no number, though Python counts it as 1."""
+        kinds = _kinds(cls.model_fields[str(info.field_name)].annotation)
+        if isinstance(value, bool) and bool not in kinds and kinds & {int, float}:
+            what = "a name or a number" if str in kinds else "a number"
+            raise ValueError(f"must be {what}, not {str(value).lower()}")
+        return value
+
+
+def _kinds(annotation: object) -> frozenset[object]:
+    """Types that an annotation allows: the one, or each of a union."""
+    return frozenset(get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,))
 
 
 class Items(Schema, Generic[Item]):

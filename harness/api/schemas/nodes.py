@@ -64,7 +64,7 @@ class NodeSelfOut(Schema):
     peers: list[PeerOut]
 
 
-class ProbeOut(Schema):
+class ArrivedOut(Schema):
     """What arrived of a measurement."""
 
     bytes: int

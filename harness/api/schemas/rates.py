@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from ninja import Schema
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from harness.api.schemas.base import Strict
 from worker.rate_search import HIGHEST, LOWEST, USUAL_HIGH, USUAL_LOW
@@ -31,13 +31,6 @@ class RateUseIn(Strict):
         description="best (by trials, else the centre), low, centre, high, trials, valley, steepest, minimum_tenth, "
         "linear, sqrt, or a number.",
     )
-
-    @field_validator("rate", mode="before")
-    @classmethod
-    def _no_flag(cls, value: Any) -> Any:
-        if isinstance(value, bool):
-            raise ValueError("must be a name or a number")
-        return value
 
 
 class RatePointOut(Schema):

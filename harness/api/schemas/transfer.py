@@ -25,7 +25,7 @@ class TreeOut(Schema):
     files: list[TreeFileOut]
 
 
-class CheckpointOut(TreeOut):
+class CheckpointTreeOut(TreeOut):
     """A whole checkpoint."""
 
     name: str
@@ -34,7 +34,7 @@ class CheckpointOut(TreeOut):
 class CheckpointsOut(Schema):
     """Those that a run may go on from."""
 
-    checkpoints: list[CheckpointOut]
+    checkpoints: list[CheckpointTreeOut]
     course_from: int = Field(
         0,
         description="Number of an attempt: what it and later ones saved on the node, beyond the checkpoint that the "
@@ -70,7 +70,7 @@ class UploadsIn(Strict):
     files: list[TreeFileIn] = Field(max_length=500)
 
 
-class UploadOut(Schema):
+class PutOut(Schema):
     """Where one of them may be put, by PUT with exactly its bytes."""
 
     name: str
@@ -80,7 +80,7 @@ class UploadOut(Schema):
 class UploadsOut(Schema):
     """Those for which there is a way past the portal."""
 
-    uploads: list[UploadOut]
+    uploads: list[PutOut]
 
 
 class HeldIn(Strict):
@@ -96,7 +96,7 @@ class HeldRunsIn(Strict):
     runs: list[HeldIn] = Field(max_length=1000)
 
 
-class AwaitedOut(Schema):
+class AwaitedJobsOut(Schema):
     """Jobs that may go on from it yet."""
 
     awaited: list[str]

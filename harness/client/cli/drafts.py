@@ -62,7 +62,8 @@ def clone(
 ) -> None:
     """A new draft with a job's spec, edited files and own model, with some fields of the spec set anew.
 
-    Left out, and named, are a deadline that has passed and edits of spec.yaml in a field that is set anew.
+    Left out, and named, are a deadline that has passed and edits of spec.yaml in a field that is set anew; others that
+    find no place are counted.
     """
     changes = dict(map(_wish, wishes or ()))
     with open_client(context) as client:

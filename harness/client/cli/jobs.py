@@ -1,10 +1,8 @@
-"""`dlh jobs` (list, and what `drafts` adds), `show`, `cancel`, `pause`, `resume`, `results`, `predict`."""
+"""`dlh jobs` (list, and what `drafts` adds), `show`, `cancel`, `pause`, `resume`, `results`."""
 
 from __future__ import annotations
 
 import re
-import sys
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,10 +12,8 @@ from harness.client.cli.common import JobArgument, open_client
 from harness.client.cli.job_table import groups_print, jobs_print
 from harness.client.cli.output import (
     JsonFlag,
-    code_of,
     console,
     duration,
-    error_print,
     idle_words,
     json_print,
     local_words,
@@ -27,11 +23,10 @@ from harness.client.cli.output import (
     standing,
     when,
 )
-from harness.client.cli.predictions import answer_download, answer_name_check, predictions
+from harness.client.cli.predictions import predict, predictions
 from harness.client.cli.results import results
 from harness.client.client import Json
-from harness.client.errors import BadInput, ClientError
-from harness.client.transport import segment
+from harness.client.errors import BadInput
 from worker.words import percent_words
 
 _STATE_HELP = (
@@ -240,66 +235,3 @@ def resume(
     One that is trained, and whose results are on a node alone that does not answer, trains again.
     """
     _do(context, job, "resume", {"checkpoint": checkpoint}, as_json)
-
-
-def predict(
-    context: typer.Context,
-    job: JobArgument,
-    file: Annotated[
-        Path | None,
-        typer.Argument(
-            help="csv, tsv, json, jsonl, parquet, xlsx, ods, a picture, or a zip of pictures; none: forecast from the "
-            "end of the data."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", help="File to write all rows to: FILE with the answer added where it ends as FILE, else CSV."
-        ),
-    ] = None,
-    checkpoint: Annotated[str, typer.Option(help="Name of a checkpoint; else the final weights.")] = "",
-    threshold: Annotated[
-        str,
-        typer.Option(metavar="CLASS=P", help="Call by CLASS what is of it with a probability of P or more."),
-    ] = "",
-    as_json: JsonFlag = False,
-) -> None:
-    """Predict with a job's weights."""
-    if file and not file.is_file():
-        raise BadInput(f"{file} is not a file.", hint="Check the path.")
-    if out:
-        answer_name_check(out, file)
-    with open_client(context) as client:
-        found = client.predict(job, file, checkpoint=checkpoint, threshold=threshold)
-        answer = f"/jobs/{segment(job)}/predictions/{segment(found['id'])}"
-        rows = f"{answer}.csv"
-        if found["state"] == "done" and out:
-            answer_download(client.transport, answer, out, file)
-        elif found["state"] == "done" and not as_json:
-            # Not from `found`, which holds the first rows only.
-            with client.transport.stream(rows, params={}) as response:
-                sys.stdout.writelines(response.iter_text())
-    if found["state"] == "failed":
-        error = _prediction_error(found["problem"] or {})
-        error_print(error, as_json=as_json)
-        raise typer.Exit(code_of(error))
-    output = found.get("output") or {}
-    for note in output.get("notes") or ():
-        notes().print(str(note), style="yellow", markup=False, soft_wrap=True)
-    if output.get("ranges"):
-        notes().print(str(output["ranges"]), markup=False, soft_wrap=True)
-    if as_json:
-        json_print({**found, "out": str(out) if out else None})
-    elif out:
-        console().print(f"{found['rows']} rows in {out}", markup=False, soft_wrap=True)
-
-
-def _prediction_error(problem: Json) -> ClientError:
-    """Why a prediction failed: the input or an option was at fault, or something else."""
-    of_input = problem.get("code") == BadInput.code  # as the node tells it, too
-    return (BadInput if of_input else ClientError)(
-        str(problem.get("message") or "The prediction failed."),
-        hint=str(problem.get("hint") or ""),
-        code="prediction_failed",
-    )

@@ -1,18 +1,19 @@
-"""`dlh predictions`: those made with a job, and which of them go; the file that the answer of one is written to."""
+"""`dlh predict`, and `dlh predictions`: those made with a job, and which of them go."""
 
 from __future__ import annotations
 
+import sys
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harness.client.cli.common import open_client
-from harness.client.cli.output import JsonFlag, console, json_print, table_print, when
+from harness.client.cli.common import JobArgument, open_client
+from harness.client.cli.output import JsonFlag, code_of, console, error_print, json_print, notes, table_print, when
 from harness.client.client import Json
 from harness.client.download import download
-from harness.client.errors import ApiError, BadInput
+from harness.client.errors import ApiError, BadInput, ClientError
 from harness.client.transport import Transport, segment
 
 _COLUMNS = ("Prediction", "Input", "Checkpoint", "Made", "State", "Rows")
@@ -21,10 +22,75 @@ _NO_CSV = frozenset(
     | {".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".bmp", ".gif"}
 )
 """What else an input may end in: who reads a file by its ending must not find a CSV there."""
-
-
 _SHEETS = frozenset({".xlsx", ".ods"})
 """Read, but not written."""
+
+
+def predict(
+    context: typer.Context,
+    job: JobArgument,
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            help="csv, tsv, json, jsonl, parquet, xlsx, ods, a picture, or a zip of pictures; none: forecast from the "
+            "end of the data."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="File to write all rows to: FILE with the answer added where it ends as FILE, else CSV."
+        ),
+    ] = None,
+    checkpoint: Annotated[str, typer.Option(help="Name of a checkpoint; else the final weights.")] = "",
+    threshold: Annotated[
+        str,
+        typer.Option(metavar="CLASS=P", help="Call by CLASS what is of it with a probability of P or more."),
+    ] = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Predict with a job's weights."""
+    if file and not file.is_file():
+        raise BadInput(f"{file} is not a file.", hint="Check the path.")
+    if out:
+        answer_name_check(out, file)
+    with open_client(context) as client:
+        found = client.predict(job, file, checkpoint=checkpoint, threshold=threshold)
+        answer = f"/jobs/{segment(job)}/predictions/{segment(found['id'])}"
+        rows = f"{answer}.csv"
+        if found["state"] == "done" and out:
+            answer_download(client.transport, answer, out, file)
+        elif found["state"] == "done" and not as_json:
+            # Not from `found`, which holds the first rows only.
+            with client.transport.stream(rows, params={}) as response:
+                sys.stdout.writelines(response.iter_text())
+    if found["state"] == "failed":
+        error = _prediction_error(found["problem"] or {})
+        error_print(error, as_json=as_json)
+        raise typer.Exit(code_of(error))
+    _remarks_print(found.get("output") or {})
+    if as_json:
+        json_print({**found, "out": str(out) if out else None})
+    elif out:
+        console().print(f"{found['rows']} rows in {out}", markup=False, soft_wrap=True)
+
+
+def _remarks_print(output: Json) -> None:
+    """What a person should know of an answer, beside it."""
+    for note in output.get("notes") or ():
+        notes().print(str(note), style="yellow", markup=False, soft_wrap=True)
+    if output.get("ranges"):
+        notes().print(str(output["ranges"]), markup=False, soft_wrap=True)
+
+
+def _prediction_error(problem: Json) -> ClientError:
+    """Why a prediction failed: the input or an option was at fault, or something else."""
+    of_input = problem.get("code") == BadInput.code  # as the node tells it, too
+    return (BadInput if of_input else ClientError)(
+        str(problem.get("message") or "The prediction failed."),
+        hint=str(problem.get("hint") or ""),
+        code="prediction_failed",
+    )
 
 
 def predictions(

@@ -124,7 +124,9 @@ def _energy(line: Json) -> str:
 
 
 def energy_words(found: Json, most_j: float) -> str:
-    """An estimate in the unit of the largest figure of its table, so that ways can be compared by eye."""
-    size_j, unit = energy_unit(most_j)
-    low, mid, high = (number(found[name] / size_j, 3) for name in ("low", "mid", "high"))
-    return f"{mid} {unit} ({low} to {high})"
+    """An estimate in the unit of the largest figure of its table, so that ways can be compared by eye; an end of which
+    little would be left in its own."""
+    size_j, unit = energy_unit(found["mid"], most_j)
+    ends = ((energy_unit(found[name], most_j), found[name]) for name in ("low", "high"))
+    low, high = (f"{number(end / of_j, 3)}{f' {name}' if name != unit else ''}" for (of_j, name), end in ends)
+    return f"{number(found['mid'] / size_j, 3)} {unit} ({low} to {high})"

@@ -157,6 +157,12 @@ def folded(value: Any, most: int = FOLDED_FROM) -> SafeString | str:
 
 
 @register.filter
+def figure_or_moment(value: Any) -> SafeString | str:
+    """A cell of the table behind a chart: a moment in the reader's zone, a figure, else a text, folded where long."""
+    return when(value) if isinstance(value, datetime) else folded(figure(value))
+
+
+@register.filter
 def unbroken(sentence: str) -> str:
     """With percent signs, and signs of both ways, kept on the line of their number."""
     return sentence.replace(" %", "\u00a0%").replace("± ", "±\u00a0")

@@ -206,9 +206,9 @@ def job_act(request: HttpRequest, job_id: str, action: str) -> HttpResponseBase:
     job = job_get(user=user, job_id=job_id)
     here = reverse("job_page", args=[job_id])
     if action == "clone":
-        told, clone = left_out(job), job_clone(user=user, job=job)
+        clone = job_clone(user=user, job=job)
         how = "Change what you like on the Spec and Program tabs, then submit it. The original stays as it is."
-        hint = " ".join([*told, how])
+        hint = " ".join([*left_out(job, clone=clone), how])
         messages.success(request, f"This is a copy of {job.name}.", extra_tags=hint)
         return redirect("job_tab", job_id=clone.pk, tab="program" if clone.program_edited else "spec")
     if action == "resume":

@@ -88,8 +88,7 @@ def job_predict(request: HttpRequest, job_id: str) -> HttpResponseBase:
     user = person(request)
     job = job_get(user=user, job_id=job_id)
     profile = job_profile(job)
-    is_forecast = job.task == Task.FORECAST
-    fields = [] if is_forecast else input_fields(job, profile)
+    fields = [] if job.task == Task.FORECAST else input_fields(job, profile)
     two_classes = _two_classes(job)
     error: HarnessError | None = None
     if request.method == "POST":
@@ -110,15 +109,25 @@ def job_predict(request: HttpRequest, job_id: str) -> HttpResponseBase:
     for field in fields:
         field["value"] = request.POST.get(f"field:{field['name']}", field["typical"])
     context = {
+        **_form(request, user, job, fields),
+        "is_table": profile.kind == DataKind.TABLE,
+        "two_classes": two_classes,
+        "error": error,
+    }
+    return show(request, "jobs/predict.html", context, nav="jobs", status=error.status if error else 200)
+
+
+def _form(request: HttpRequest, user: User, job: Job, fields: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the page shows beside an error: the form as it was sent, earlier predictions, and the same as a call."""
+    is_forecast = job.task == Task.FORECAST
+    return {
         "job": job,
         "header": header(job),
         "fields": fields,
-        "is_table": profile.kind == DataKind.TABLE,
         "is_forecast": is_forecast,
         "known_ahead": ((job.resolved.get("spec") or {}).get("data") or {}).get("known") or [],
         "checkpoints": job_checkpoints(job),
         "checkpoint": request.POST.get("checkpoint") or request.GET.get("checkpoint", ""),
-        "two_classes": two_classes,
         "threshold": request.POST.get("threshold", f"{USUAL_THRESHOLD}"),
         "usual_threshold": f"{USUAL_THRESHOLD}",
         "threshold_class": request.POST.get("threshold_class", ""),
@@ -130,9 +139,7 @@ def job_predict(request: HttpRequest, job_id: str) -> HttpResponseBase:
         "calls": calls(
             job.pk, settings.PORTAL_URL, {field["name"]: _example(field) for field in fields}, from_end=is_forecast
         ),
-        "error": error,
     }
-    return show(request, "jobs/predict.html", context, nav="jobs", status=error.status if error else 200)
 
 
 def _two_classes(job: Job) -> list[str]:

@@ -31,7 +31,7 @@ from harness.jobs.readers import control_is_silent
 from harness.jobs.reservation_preview import reservation_consequences
 from harness.jobs.selectors import job_get
 from harness.pages.forms import QuotaForm, ReservationForm
-from harness.pages.queue_wish import QueueWish, queue_wish, whole
+from harness.pages.queue_wish import QueueWish, queue_wish
 from harness.pages.web import asks_part, change, page, page_number, person, show
 from harness.pool.models import DeviceKind, Node, NodeState
 from harness.pool.quotas import quota_remove, quota_set
@@ -206,41 +206,34 @@ def quotas(request: HttpRequest) -> HttpResponseBase:
 
 
 def _quotas(
-    request: HttpRequest, form: QuotaForm, delayed: tuple[Affected, ...] | None, looked: str = ""
+    request: HttpRequest,
+    form: QuotaForm,
+    delayed: tuple[Affected, ...] | None,
+    looked: str = "",
+    *,
+    status: int = 200,
 ) -> HttpResponseBase:
     user = person(request)
     form.set_projects(project_list(user=user))
     context = {"quotas": quota_rows(user=user), "form": form, "is_admin": user.is_superuser, "part": "quotas"}
     context |= {"delayed": delayed, "looked": looked}
-    return show(request, "pool/quotas.html", context, nav="pool")
+    return show(request, "pool/quotas.html", context, nav="pool", status=status)
 
 
 @page("POST")
 def quota_save(request: HttpRequest) -> HttpResponseBase:
-    """Set a quota; with `look` only tell who would wait longer or finish sooner."""
+    """Set a quota; with `look` only tell who would wait longer or finish sooner. What is refused can be corrected."""
     user = person(request)
     require_admin(user)
-    given = request.POST
-    project = project_get(user=user, slug=given.get("project", ""))
-
-    def wanted() -> dict[str, Any]:
-        return {
-            "user": user,
-            "project": project,
-            "device_kind": given.get("device_kind", ""),
-            "devices": whole(given.get("devices", ""), "devices"),
-            "may_borrow": bool(given.get("may_borrow")),
-        }
-
-    if "look" in given:
-        try:
-            delayed = quota_consequences(**wanted())
-        except HarnessError as error:
-            return change(request, partial(_fail, error), done="", to=reverse("quotas"))
-        typed = given.dict() | {"may_borrow": bool(given.get("may_borrow"))}
-        return _quotas(request, QuotaForm(initial=typed), delayed)
+    form = QuotaForm(request.POST)
+    form.set_projects(project_list(user=user))
+    if not form.is_valid():
+        return _quotas(request, form, None, status=422)
+    wanted = {**form.cleaned_data, "user": user, "project": project_get(user=user, slug=form.cleaned_data["project"])}
+    if "look" in request.POST:
+        return _quotas(request, form, quota_consequences(**wanted))
     done = "Saved. What runs now goes on; what is borrowed may be paused for others."
-    return _change_told(request, lambda: quota_set(**wanted()), done=done, to=reverse("quotas"))
+    return _change_told(request, lambda: quota_set(**wanted), done=done, to=reverse("quotas"))
 
 
 @page("POST")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from django.conf import settings
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase
-from django.shortcuts import redirect
 from django.urls import reverse
 
 from harness.accounts.access import require_admin
@@ -43,8 +41,11 @@ _DONE = {
 @page("GET", "HEAD")
 def pool_storage(request: HttpRequest) -> HttpResponseBase:
     """What the person's projects take of the disk; for admins all, and a form to set quotas."""
+    return _pool_storage(request, StorageQuotaForm())
+
+
+def _pool_storage(request: HttpRequest, form: StorageQuotaForm, *, status: int = 200) -> HttpResponseBase:
     user = person(request)
-    form = StorageQuotaForm()
     form.set_projects(project_list(user=user))
     context = {
         "rows": storage_rows(user=user),
@@ -54,21 +55,24 @@ def pool_storage(request: HttpRequest) -> HttpResponseBase:
         "free_bytes": store_free_bytes(settings.STORE),
         "part": "storage",
     }
-    return show(request, "pool/storage.html", context, nav="pool")
+    return show(request, "pool/storage.html", context, nav="pool", status=status)
 
 
 @page("POST")
 def storage_quota_save(request: HttpRequest) -> HttpResponseBase:
-    """Set a project's storage quota."""
+    """Set a project's storage quota. What is refused can be corrected."""
     user = person(request)
     require_admin(user)
-    project = project_get(user=user, slug=request.POST.get("project", ""))
-    text = request.POST.get("gib", "").strip()
+    form = StorageQuotaForm(request.POST)
+    form.set_projects(project_list(user=user))
+    if not form.is_valid():
+        return _pool_storage(request, form, status=422)
+    project = project_get(user=user, slug=form.cleaned_data["project"])
     try:
-        limit_bytes = _limit(text)
+        limit_bytes = _limit(form.cleaned_data["gib"])
     except Invalid as problem:
-        messages.error(request, problem.message, extra_tags=problem.hint)
-        return redirect("pool_storage")
+        form.add_error("gib", f"{problem.message} {problem.hint}")
+        return _pool_storage(request, form, status=422)
     told = "as much as there is" if limit_bytes is None else size_words(limit_bytes)
     return change(
         request,

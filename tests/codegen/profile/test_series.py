@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from random import Random
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -57,6 +58,38 @@ def test_moments_that_come_twice_and_gaps_are_noted_with_where_they_are(lab: Lab
     longest = "the longest from 2023-01-09 07:00 to 2023-01-09 18:00"
     assert f"rows are missing in 2 places, {longest}" in told.message
     assert "the target left empty" in told.meaning
+
+
+def in_zone(begin: datetime, count: int, step: timedelta, zone: str) -> list[datetime]:
+    """As a clock on the wall there shows it."""
+    since = begin.replace(tzinfo=UTC)
+    return [(since + i * step).astimezone(ZoneInfo(zone)).replace(tzinfo=None) for i in range(count)]
+
+
+@pytest.mark.parametrize("step", [timedelta(hours=1), timedelta(minutes=15)], ids=["hours", "quarters"])
+@pytest.mark.parametrize(
+    ("zone", "first"),
+    [("Europe/Berlin", "2023-03-26"), ("America/New_York", "2023-03-12"), ("Australia/Sydney", "2023-04-02")],
+)
+def test_hours_that_a_change_of_clocks_takes_or_gives_are_told_as_such(
+    lab: Lab, zone: str, first: str, step: timedelta
+) -> None:
+    moments = in_zone(datetime(2023, 2, 1), timedelta(days=300) // step, step, zone)
+    told = finding(profiled(lab, moments), "uneven_series", "time")
+    clocks = f"where clocks are changed an hour is missing or comes twice, in 2 nights such as {first}."
+    assert told.message == f"The series by 'time' is uneven: {clocks}"
+    assert "Times in UTC, or with their zone, have neither." in told.meaning and "Add the missing" not in told.meaning
+    lost = moments[:200] + moments[203:]
+    told = finding(profiled(lab, lost), "uneven_series", "time")
+    assert "rows are missing in 1 place, the longest from 2023-02-" in told.message and clocks in told.message
+    assert "Add the missing rows" in told.meaning
+
+
+def test_an_hour_that_is_missing_in_another_night_is_no_change_of_clocks(lab: Lab) -> None:
+    night = datetime(2023, 1, 8, 2)  # a Sunday
+    kept = [moment for moment in hours(400) if moment != night]
+    told = finding(profiled(lab, kept), "uneven_series", "time")
+    assert "from 2023-01-08 01:00 to 2023-01-08 03:00" in told.message and "clocks" not in told.message
 
 
 def worked(days: Iterable[datetime], step: timedelta) -> list[datetime]:

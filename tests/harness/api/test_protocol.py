@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ from urllib.parse import unquote
 import pytest
 from django.conf import settings as django_settings
 from django.test import Client
+from pydantic import BaseModel
 
 from harness.api.app import api
 from harness.api.query import operations
@@ -238,6 +240,20 @@ def test_openapi_describes_every_route_with_words_and_unique_names() -> None:
     for reference in {part.split('"')[0] for part in text.split('"#/components/schemas/')[1:]}:
         assert reference in schema["components"]["schemas"]
     assert set(schema["components"]["securitySchemes"]) == {"BearerToken", "NodeSecret", "SessionWithCsrf"}
+
+
+def test_no_two_bodies_of_one_name_take_each_others_place_in_openapi() -> None:
+    shapes = dict.fromkeys(subclasses(BaseModel))
+    names = Counter(shape.__name__ for shape in shapes if shape.__module__.startswith("harness.api.schemas"))
+    assert len(names) > 100
+    assert {name for name, count in names.items() if count > 1} == set()
+
+
+def subclasses(shape: type) -> Iterator[type]:
+    """All below it that are loaded."""
+    for below in shape.__subclasses__():
+        yield below
+        yield from subclasses(below)
 
 
 def test_the_docs_page_needs_nothing_from_elsewhere_and_no_inline_script() -> None:

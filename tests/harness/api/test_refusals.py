@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from django.conf import settings as django_settings
 from django.test import Client
+from pydantic import ValidationError
 
+from harness.api.schemas.rates import RateUseIn
 from harness.datasets.services import dataset_delete
 from tests.factory_offers import workload_make
 from tests.harness.api.conftest import API, is_error
@@ -52,6 +54,26 @@ def test_a_bad_body_names_the_field_what_it_takes_and_what_to_do(
     error = answer.json()["error"]
     assert (answer.status_code, error["field"]) == (422, field)
     assert error["message"].startswith(f"{field}: {message}") and hint in error["hint"]
+
+
+@pytest.mark.parametrize(
+    ("address", "body", "field"),
+    [
+        ("queue/0123456789abcdef", {"priority": True}, "priority"),
+        ("pool/settings", {"co2_g_per_kwh": False}, "co2_g_per_kwh"),
+    ],
+)
+def test_true_and_false_are_no_numbers(caller: Client, address: str, body: dict[str, Any], field: str) -> None:
+    answer = caller.patch(f"{API}/{address}", json.dumps(body), "application/json")
+    error = answer.json()["error"]
+    assert (answer.status_code, error["field"]) == (422, field)
+    assert error["message"] == f"{field}: must be a number, not {str(body[field]).lower()}"
+
+
+def test_true_is_no_name_either_where_a_number_may_stand() -> None:
+    with pytest.raises(ValidationError, match="must be a name or a number, not true"):
+        RateUseIn(rate=True)
+    assert RateUseIn(rate="valley").rate == "valley" and RateUseIn(rate=0.1).rate == 0.1
 
 
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+05:00", "9999-12-31T23:59:00-05:00"])

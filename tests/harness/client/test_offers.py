@@ -72,6 +72,7 @@ def test_energies_of_one_table_have_one_unit_and_no_powers_of_ten() -> None:
     small, large = {"low": 238.0, "mid": 466.0, "high": 1003.0}, {"low": 605.0, "mid": 1195.0, "high": 2599.0}
     assert energy_words(small, 2599.0) == "0.129 Wh (0.0661 to 0.279)"
     assert energy_words(large, 2599.0) == "0.332 Wh (0.168 to 0.722)"
+    assert energy_words({"low": 100.0, "mid": 9e5, "high": 4e6}, 4e6) == "0.25 kWh (100 J to 1.11)"
     assert energy_words({"low": 5e12, "mid": 6e12, "high": 9e12}, 9e12).startswith("1,666,667 kWh")
 
 

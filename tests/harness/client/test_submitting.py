@@ -21,6 +21,7 @@ def test_a_draft_is_submitted_as_it_is(dlh: Dlh, job: Any) -> None:
     assert (told.code, told.json["id"], told.json["state"]) == (0, job.pk, "queued")
     again = dlh("submit", job.pk)
     assert again.code == 2 and "A job that is queued cannot be submitted" in again.err
+    assert "It was submitted already: it starts by itself." in again.err
 
 
 def test_what_makes_a_job_does_not_go_with_a_draft(dlh: Dlh, job: Any, dataset: Any) -> None:

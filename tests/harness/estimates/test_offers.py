@@ -22,6 +22,7 @@ from harness.estimates.services import (
     offer_make_workload,
     offer_refresh,
 )
+from harness.jobs.models import Job
 from harness.jobs.options import options_of
 from harness.jobs.services import job_clone, program_file_write
 from harness.pool.services import pool_setting_update
@@ -167,6 +168,16 @@ def test_a_program_that_was_edited_since_is_priced_anew(job, node_make, offered)
         offer_accept(user=offer.owner, offer=offer)
     assert refused.value.code == "offer_stale"
     assert OfferRow.objects.get(pk=refused.value.details["offer"]).state == "waiting"
+
+
+@pytest.mark.parametrize(("state", "advice"), [("placed", "Pause it"), ("running", "Pause it"), ("failed", "Clone it")])
+def test_a_job_whose_devices_are_chosen_is_told_how_it_comes_to_others(job, node_make, ask, state, advice):
+    node_make("node-1")
+    Job.objects.filter(pk=job.pk).update(state=state)
+    job.refresh_from_db()
+    with pytest.raises(Conflict, match="there is nothing to offer") as refused:
+        ask(job=job)
+    assert refused.value.hint.startswith(advice)
 
 
 def test_a_program_that_cannot_be_read_fails_the_offer_with_its_reason(job, node_make, ask):

@@ -18,14 +18,14 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def test_jobs_made_at_the_same_moment_get_different_numbers(
     job_make: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, named = threading.Barrier(2), drafts._job_name
+    begun, named = threading.Barrier(2), drafts.job_name_made
 
     def slowly(name: str, job: Job) -> str:
         found = named(name, job)
         threading.Event().wait(0.3)
         return found
 
-    monkeypatch.setattr(drafts, "_job_name", slowly)
+    monkeypatch.setattr(drafts, "job_name_made", slowly)
     names: list[Any] = []
 
     def make() -> None:

@@ -128,6 +128,8 @@ def test_a_copy_keeps_what_was_written_into_spec_yaml_but_no_deadline_that_has_p
     )
     copy = job_clone(user=people.owner, job=job)
     assert "2021-01-31" not in spec_file(copy) and "epochs: 44" in spec_file(copy)
+    lost = f"1 edit of spec.yaml gave way to the spec of the copy; spec.yaml of {job.name} still has it all."
+    assert left_out(job, clone=copy)[1:] == [lost] and len(left_out(job)) == 1
     assert copy.events.latest("pk").message == f"Draft made from {job.name}; 1 edit of spec.yaml gave way to its spec"
 
 
@@ -147,3 +149,23 @@ def test_a_copy_with_changes_keeps_other_edits_and_tells_of_the_one_that_gave_wa
     assert told == ["What was written into spec.yaml as training.epochs gave way to the change."]
     assert copy.epochs == epochs and "44" not in spec_file(copy) and "own_knob: 5" in spec_file(copy)
     assert copy.events.latest("pk").message == f"Draft made from {job.name}; 1 edit of spec.yaml gave way to its spec"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"training.batch_size": 16}, ["1 edit of spec.yaml gave way"]),
+        ({"training.batch_size": 16, "training.epochs": 7}, ["as training.epochs gave", "1 other edit of spec.yaml"]),
+    ],
+    ids=["beside", "and one that is named"],
+)
+def test_a_copy_tells_how_many_edits_beside_its_changes_found_no_place(
+    edited: Any, people: Any, changes: dict[str, int], told: list[str]
+) -> None:
+    text = spec_file(edited).replace("  batch_size: ", "  own_knob: 5\n  batch_size: ")
+    job = program_file_write(user=people.owner, job=edited, name="spec.yaml", text=text)
+    copy = job_clone(user=people.owner, job=job, changes=changes)
+    assert "own_knob" not in spec_file(copy) and "own_knob: 5" in spec_file(job)
+    found = left_out(job, changes, copy)
+    assert len(found) == len(told) and all(words in sentence for words, sentence in zip(told, found, strict=True))

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from harness.accounts.models import Project
 from harness.calibration.models import CalibrationRun
-from harness.pool.models import Reservation
+from harness.pool.models import Quota, Reservation
 from harness.storage.models import StorageQuota
 
 
@@ -54,14 +54,38 @@ def test_a_wrong_setting_of_the_pool_is_named(admin: Client, field: str, value: 
     assert said in told(admin, "pool_settings", **{**SETTINGS, field: value})
 
 
+def refused(client: Client, place: str, **given: str) -> str:
+    """The page with the form as it was sent."""
+    answer = client.post(reverse(place), given)
+    page = unescape(answer.content.decode())
+    assert answer.status_code == 422
+    assert all(f'value="{value}"' in page for value in given.values() if value), "what was typed is still there"
+    return page
+
+
 @pytest.mark.parametrize("gib", ["-1", "nan", "inf", "999999999999"])
 def test_a_storage_quota_that_is_none_is_told_in_the_unit_of_its_form(admin: Client, gib: str) -> None:
-    assert f"'{gib}' is not a number of GiB" in told(admin, "storage_quota_save", project="orchard", gib=gib)
+    assert f"'{gib}' is not a number of GiB" in refused(admin, "storage_quota_save", project="orchard", gib=gib)
     assert not StorageQuota.objects.exists()
 
 
-def test_a_quota_without_a_number_asks_for_one(admin: Client) -> None:
-    assert "Enter a whole number." in told(admin, "quota_save", project="orchard", device_kind="cpu", devices="")
+@pytest.mark.parametrize("look", [{}, {"look": "1"}], ids=["saved", "looked at"])
+@pytest.mark.parametrize(
+    ("devices", "said"),
+    [
+        ("", "Enter a whole number."),
+        ("many", "Enter a whole number."),
+        ("2.5", "Enter a whole number."),
+        ("-1", "greater than or equal to 0"),
+        ("1000001", "less than or equal to 1000000"),
+    ],
+)
+def test_a_quota_that_is_none_can_be_corrected(admin: Client, devices: str, said: str, look: dict[str, str]) -> None:
+    before = list(Quota.objects.values())
+    given = {"project": "orchard", "device_kind": "cuda", "devices": devices, **look}
+    page = refused(admin, "quota_save", **given)
+    assert said in page and '<option value="cuda" selected>' in page
+    assert list(Quota.objects.values()) == before
 
 
 def test_a_project_without_a_name_is_refused_on_the_page_of_projects(admin: Client) -> None:

@@ -57,6 +57,20 @@ def test_the_form_says_what_it_does_to_an_edited_spec_yaml(world: SimpleNamespac
     assert "You changed spec.yaml by hand" in told and "What you wrote stays when you save" in told
 
 
+def test_an_edit_that_a_new_spec_leaves_no_place_for_is_told_where_the_spec_is_saved(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    job = world.jobs["draft"]
+    text = settings.STORE.job(job.pk).program.joinpath("spec.yaml").read_text()
+    edited = re.sub(r"  epochs: \d+", "  epochs: 44", text)
+    owner.post(reverse("program_save", args=[job.pk]), {"name": "spec.yaml", "text": edited})
+    saved = {"spec": "training:\n  epochs: 3\n"}
+    page = owner.post(reverse("spec_save", args=[job.pk]), saved, follow=True).content.decode()
+    assert "1 edit of spec.yaml gave way to its spec." in page
+    page = owner.post(reverse("spec_save", args=[job.pk]), saved, follow=True).content.decode()
+    assert "gave way to its spec." not in page, "told once"
+
+
 def test_a_file_that_does_not_parse_is_saved_and_says_so_with_its_line(world: SimpleNamespace, owner: Client) -> None:
     url = reverse("program_save", args=[world.jobs["draft"].pk])
     told = owner.post(url, {"name": "model.py", "text": "import os\n\ndef build(:\n"}).json()

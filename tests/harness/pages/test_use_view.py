@@ -60,7 +60,9 @@ def test_the_power_of_the_pool_is_told_with_its_co2_and_what_it_rests_on() -> No
     ]
     _, power, *_ = use_charts(buckets, [], [], "day", "job", co2_g_per_kwh=400.0)
     assert power["columns"][1:] == ["working", "idle", "CO₂ (g/h)", "basis"] and power["data"]["lines"] == 2
-    assert power["rows"] == [[at.isoformat(), 430.0, 70.0, pytest.approx(200.0), "measured"]]
+    assert power["data"]["rows"][0][0] == at.isoformat()
+    assert [head for head, _ in power["heads"]] == ["from", "working (W)", "idle (W)", "CO₂ (g/h)", "basis"]
+    assert power["rows"] == [[at, 430.0, 70.0, pytest.approx(200.0), "measured"]]
 
 
 def test_one_large_use_puts_all_into_kilowatt_hours() -> None:
@@ -80,6 +82,19 @@ def test_the_page_reads_what_devices_did_once(people, job, node_make, client, dj
     with django_assert_max_num_queries(60) as seen:
         assert "Birds" in client.get(reverse("pool_use"), secure=True).content.decode()
     assert sum('FROM "jobs_deviceuse"' in query["sql"] for query in seen.captured_queries) == 1
+
+
+@pytest.mark.django_db
+def test_the_table_behind_a_chart_tells_moments_in_the_readers_zone_and_units(people, job, node_make, client) -> None:
+    use_make(people, job, node_make(cpus=1).devices.get(), hours_ago=3, hours=1)
+    client.force_login(people.owner)
+    page = client.get(reverse("pool_use")).content.decode()
+    (table,) = re.findall(r'aria-label="Data of Utilisation".*?</table>', page, re.DOTALL)
+    heads = [" ".join(head.split()) for head in re.findall(r"<th(?!ead)[^>]*>(.*?)</th>", table, re.DOTALL)]
+    assert heads == ["from", "CPU cores (%)"]
+    first = re.search(r"<td[^>]*>(.*?)</td>", table, re.DOTALL).group(1)
+    assert re.fullmatch(r'\s*<time datetime="[\dT:-]+\+00:00"[^>]*>\d{4}-\d\d-\d\d \d\d:\d\d UTC</time>\s*', first)
+    assert not re.search(r"\d\.\d{5,}", table), "no microseconds, no digits beyond those that count"
 
 
 @pytest.mark.django_db

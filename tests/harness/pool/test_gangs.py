@@ -48,5 +48,6 @@ def test_whoever_asks_for_more_than_one_node_has_is_told_which_setting_forbids_s
     node_make("node-2", address="10.0.0.2")
     off = "The pool's setting “One job may use several nodes” is off."
     assert hardware().apart == facts_read().pool.apart == off and hardware().most_cpu_cores == 0
+    assert (hardware().cpu_cores, hardware().all_cpu_cores, hardware().all_gpus) == (2, 4, 0)
     pool_setting_update(user=people.admin, span_nodes=True)
     assert hardware().apart == "" and hardware().most_cpu_cores == 4

@@ -19,7 +19,7 @@ from worker.runtime.failures import ProgramFailure, describe
 from worker.runtime.spec import load_spec
 from worker.runtime.spec_check import RULES, spec_check
 
-VALUES = (-1, 0, 1, 2, 0.5, 1.5, -0.5, math.inf, math.nan, 2**32, "many", "auto", [1], None)
+VALUES = (-1, 0, 1, 2, 0.5, 1.5, -0.5, math.inf, math.nan, 2**32, "many", "auto", [1], None, True, False)
 WORDS = (
     "adamw", "sgd", "adam", "cosine", "constant", "linear", "none", "balanced", "shift", "shift_flip", "fp16", "bf16",
     "cpu", "cuda", "gpu", "single", "replicated", "sync", "async", "pipeline", "pipeline+sync", "random", "group",

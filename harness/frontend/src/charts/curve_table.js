@@ -1,12 +1,12 @@
 // The values of a line chart as a table, for who reads them better than lines.
 import { el } from "../dom.js";
-import { number } from "../format.js";
+import { localTime, number } from "../format.js";
 import { moreRows, moreWords, shownFirst } from "../rows.js";
 
 const COLUMNS = ["series", "step", "epoch", "time", "value"];
 const ROWS_SHOWN = 200;
 
-const written = (value, column) => (column === "time" ? new Date(value * 1000).toISOString() : number(value, 6));
+const written = (value, column) => (column === "time" ? localTime(new Date(value * 1000)) : number(value, 6));
 
 // There is no room for the time on a phone, where the step tells as much.
 const looks = (column) => (column === "series" ? "" : column === "time" ? "num wide-only" : "num");

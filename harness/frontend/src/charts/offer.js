@@ -1,6 +1,6 @@
 // An offer: energy against finish time, each way with its intervals, the frontier, and what cannot be taken.
 import { number } from "../format.js";
-import { fields, kindOf, LATE, NAMED, place, trades } from "./offer_points.js";
+import { energyWords, fields, kindOf, LATE, NAMED, place, trades } from "./offer_points.js";
 import { color, ink } from "./palette.js";
 import { axis, base, narrow } from "./parts.js";
 
@@ -176,11 +176,10 @@ function deadlineLine(chart, energies, isNear) {
 
 function tip(chart, { point }) {
   if (!point) return "";
-  const range = (low, mid, high, unit) => `${number(mid, 3)} ${unit} (${number(low, 3)} to ${number(high, 3)})`;
   const lines = [
     point.devices,
     `done in ${number(point.late, 3)} ${chart.time_unit} at the latest, likely in ${number(point.likely, 3)}`,
-    range(point.least, point.energy, point.most, chart.energy_unit),
+    energyWords(point, chart.energy_unit),
   ];
   return [...lines, point.what, point.why].filter(Boolean).join("\n");
 }

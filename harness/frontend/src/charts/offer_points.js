@@ -1,4 +1,6 @@
 // Ways of an offer as points of its picture: each at its latest finish, by which deadline, "fastest" and the line go.
+import { number } from "../format.js";
+
 export const NAMED = ["recommended", "fastest", "cheapest"];
 export const LATE = "too late";
 
@@ -29,4 +31,22 @@ export function trades(points) {
     .filter(({ best }) => best === "yes")
     .map(place)
     .sort(([a, low], [b, high]) => a - b || low - high);
+}
+
+const ENERGY_J = { J: 1, Wh: 3600, kWh: 3.6e6 };
+const LEAST_PART = 1e-3;
+
+// An energy in the unit of its picture, or where little would be left of it there in its own, as the table has it.
+function energyIn(value, unit) {
+  if (value === 0 || value >= LEAST_PART) return [number(value, 3), unit];
+  const joules = value * ENERGY_J[unit];
+  return joules < 1000 ? [number(joules, 3), "J"] : [number(joules / ENERGY_J.Wh, 3), "Wh"];
+}
+
+export function energyWords({ least, energy, most }, unit) {
+  const [mid, own] = energyIn(energy, unit);
+  const [low, high] = [least, most]
+    .map((end) => energyIn(end, unit))
+    .map(([end, of]) => (of === own ? end : `${end} ${of}`));
+  return `${mid} ${own} (${low} to ${high})`;
 }
