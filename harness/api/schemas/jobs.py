@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from ninja import Schema
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from harness.api.schemas.base import Strict
 from harness.api.schemas.datasets import DatasetRef
@@ -23,6 +23,14 @@ class SpecIn(Strict):
 
     spec: dict[str, Any] | None = Field(None, description="See /spec/schema.", examples=[_SPEC])
     yaml: str | None = Field(None, max_length=200_000, description="The same as YAML text, instead of `spec`.")
+
+    @field_validator("spec", mode="before")
+    @classmethod
+    def _no_text(cls, value: object) -> object:
+        """Who sends a file as it is learns where it goes."""
+        if isinstance(value, str):
+            raise ValueError("must be an object; YAML text goes into the field yaml")
+        return value
 
     @model_validator(mode="after")
     def _one_of_both(self) -> SpecIn:

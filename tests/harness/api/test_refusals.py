@@ -70,6 +70,13 @@ def test_true_and_false_are_no_numbers(caller: Client, address: str, body: dict[
     assert error["message"] == f"{field}: must be a number, not {str(body[field]).lower()}"
 
 
+def test_a_spec_as_text_is_told_the_field_that_takes_it(caller: Client) -> None:
+    answer = caller.post(f"{API}/spec/check", {"spec": "training: {epochs: 3}"}, content_type="application/json")
+    told = answer.json()["error"]
+    assert (answer.status_code, told["field"]) == (422, "spec")
+    assert "YAML text goes into the field yaml" in told["message"]
+
+
 def test_true_is_no_name_either_where_a_number_may_stand() -> None:
     with pytest.raises(ValidationError, match="must be a name or a number, not true"):
         RateUseIn(rate=True)
