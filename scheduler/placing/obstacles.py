@@ -3,7 +3,7 @@ until something happens; expected times are told beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -25,8 +25,8 @@ NEVER = frozenset(
     }
 )
 """No waiting helps against these."""
-_UNDRAINED = frozenset({WaitCode.NO_NODES, WaitCode.NO_SUCH_DEVICE, WaitCode.TOO_MANY_DEVICES})
-"""Against these a node that drains may help."""
+_MET_BY_MORE_NODES = frozenset({WaitCode.NO_NODES, WaitCode.NO_SUCH_DEVICE, WaitCode.TOO_MANY_DEVICES})
+"""Against these a node that drains or is down may help."""
 HOW_TO_JOIN = (
     "On one machine make run starts a node; another machine joins by dlh node join, with a token from dlh pool add."
 )
@@ -217,17 +217,29 @@ def _holds(now: NodeNow, option: Option) -> bool:
     return now.total >= option.count and now.node.memory_bytes >= option.memory_bytes
 
 
-def while_draining(reason: WaitReason, draining: Sequence[NodeView], option: Option) -> WaitReason:
-    """The same where nodes that drain have such devices: they are there, and it is an admin who keeps them off."""
+def while_away(
+    reason: WaitReason, draining: Sequence[NodeView], down: Sequence[NodeView], option: Option
+) -> WaitReason:
+    """The same where nodes that are away have such devices: an admin keeps them off, or they do not answer."""
     least = option.count if reason.code is WaitCode.TOO_MANY_DEVICES else 1
-    names = sorted(node.name for node in draining if count_of(node.counts, option) >= least)
-    if not names or reason.code not in _UNDRAINED:
+    kept, gone = (
+        sorted(node.name for node in nodes if count_of(node.counts, option) >= least) for nodes in (draining, down)
+    )
+    if reason.code not in _MET_BY_MORE_NODES:
         return reason
-    told = f"{', '.join(names[:_NAMED])}{' and others' if len(names) > _NAMED else ''}"
-    them, be = ("it", "is") if len(names) == 1 else ("them", "are")
-    undrain = f"An admin can let {them} take jobs again, on the pool page or by dlh pool undrain {names[0]}."
-    remedy = undrain if reason.code is WaitCode.NO_NODES else f"{reason.remedy} {undrain}"
-    return replace(reason, text=f"{reason.text} {told} {be} draining.", remedy=remedy)
+    text, remedy = " ".join([reason.text, *_are(kept, "draining"), *_are(gone, "down")]), reason.remedy
+    if kept:
+        them = "it" if len(kept) == 1 else "them"
+        undrain = f"An admin can let {them} take jobs again, on the pool page or by dlh pool undrain {kept[0]}."
+        remedy = undrain if reason.code is WaitCode.NO_NODES else f"{remedy} {undrain}"
+    return replace(reason, text=text, remedy=remedy)
+
+
+def _are(names: Sequence[str], what: str) -> Iterator[str]:
+    """A sentence about all of them, some by name; none about nobody."""
+    if names:
+        told = f"{', '.join(names[:_NAMED])}{' and others' if len(names) > _NAMED else ''}"
+        yield f"{told} {'is' if len(names) == 1 else 'are'} {what}."
 
 
 def _most(nodes: Sequence[NodeNow], *, spans_nodes: bool) -> int:
