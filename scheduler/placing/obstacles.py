@@ -3,7 +3,8 @@ until something happens; expected times are told beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -26,7 +27,8 @@ NEVER = frozenset(
 )
 """No waiting helps against these."""
 _MET_BY_MORE_NODES = frozenset({WaitCode.NO_NODES, WaitCode.NO_SUCH_DEVICE, WaitCode.TOO_MANY_DEVICES})
-"""Against these a node that drains or is down may help."""
+"""Against these a node that takes no work now may help."""
+_CLOCK_OFF = "given nothing until the clock there is right (Pool)"
 HOW_TO_JOIN = (
     "On one machine make run starts a node; another machine joins by dlh node join, with a token from dlh pool add."
 )
@@ -217,29 +219,28 @@ def _holds(now: NodeNow, option: Option) -> bool:
     return now.total >= option.count and now.node.memory_bytes >= option.memory_bytes
 
 
-def while_away(
-    reason: WaitReason, draining: Sequence[NodeView], down: Sequence[NodeView], option: Option
-) -> WaitReason:
-    """The same where nodes that are away have such devices: an admin keeps them off, or they do not answer."""
-    least = option.count if reason.code is WaitCode.TOO_MANY_DEVICES else 1
-    kept, gone = (
-        sorted(node.name for node in nodes if count_of(node.counts, option) >= least) for nodes in (draining, down)
-    )
+def while_away(reason: WaitReason, away: Iterable[NodeView], option: Option) -> WaitReason:
+    """The same where nodes that take no work have such devices: each with what keeps it from working."""
     if reason.code not in _MET_BY_MORE_NODES:
         return reason
-    text, remedy = " ".join([reason.text, *_are(kept, "draining"), *_are(gone, "down")]), reason.remedy
-    if kept:
+    least = option.count if reason.code is WaitCode.TOO_MANY_DEVICES else 1
+    names: dict[str, list[str]] = defaultdict(list)
+    for node in sorted(away, key=lambda node: node.name):
+        if count_of(node.counts, option) >= least:
+            names["draining" if node.draining else _CLOCK_OFF if node.clock_off else "down"].append(node.name)
+    text = " ".join([reason.text, *(_are(names[what], what) for what in sorted(names))])
+    remedy = reason.remedy
+    if kept := names.get("draining"):
         them = "it" if len(kept) == 1 else "them"
         undrain = f"An admin can let {them} take jobs again, on the pool page or by dlh pool undrain {kept[0]}."
         remedy = undrain if reason.code is WaitCode.NO_NODES else f"{remedy} {undrain}"
     return replace(reason, text=text, remedy=remedy)
 
 
-def _are(names: Sequence[str], what: str) -> Iterator[str]:
-    """A sentence about all of them, some by name; none about nobody."""
-    if names:
-        told = f"{', '.join(names[:_NAMED])}{' and others' if len(names) > _NAMED else ''}"
-        yield f"{told} {'is' if len(names) == 1 else 'are'} {what}."
+def _are(names: Sequence[str], what: str) -> str:
+    """A sentence about all of them, some by name."""
+    told = f"{', '.join(names[:_NAMED])}{' and others' if len(names) > _NAMED else ''}"
+    return f"{told} {'is' if len(names) == 1 else 'are'} {what}."
 
 
 def _most(nodes: Sequence[NodeNow], *, spans_nodes: bool) -> int:
