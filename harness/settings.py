@@ -93,7 +93,7 @@ MIDDLEWARE = [
     "servestatic.middleware.ServeStaticMiddleware",
     "harness.compression.CompressionMiddleware",
     "csp.middleware.CSPMiddleware",
-    "django.contrib.sessions.middleware.SessionMiddleware",
+    "harness.trouble.ToldSessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",

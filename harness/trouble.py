@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 
 import redis
 from django.conf import settings
-from django.db.utils import DataError, OperationalError
+from django.contrib.sessions.exceptions import SessionInterrupted
+from django.contrib.sessions.middleware import SessionMiddleware
+from django.db.utils import DatabaseError, DataError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from harness.database import is_away
@@ -59,14 +61,14 @@ def _nul() -> HarnessError:
     return Invalid("A text holds a NUL character; nothing was changed.", hint="Remove it and try again.")
 
 
-def _refuse_nul(request: HttpRequest) -> HttpResponse:
+def _answer(request: HttpRequest, error: HarnessError) -> HttpResponse:
     if request.path.startswith("/api/"):
         from harness.api.errors import error_response
 
-        return error_response(_nul())
+        return error_response(error)
     from harness.pages.web import error_answer
 
-    return error_answer(request, _nul())
+    return error_answer(request, error)
 
 
 def _form_holds_nul(request: HttpRequest) -> bool:
@@ -105,7 +107,7 @@ class TroubleMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         """No address and no form of ours holds a NUL: it reaches neither database nor disk."""
         if "\0" in request.path or "%00" in request.META.get("QUERY_STRING", "") or _form_holds_nul(request):
-            return _refuse_nul(request)
+            return _answer(request, _nul())
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
@@ -120,10 +122,22 @@ def trouble_page(request: HttpRequest, error: Exception) -> HttpResponse | None:
         return None
     _log.error("%s %s: %s", request.method, request.path, error)
     try:
-        from harness.pages.web import error_answer
-
-        return error_answer(request, trouble)
+        return _answer(request, trouble)
     except Exception as second:
         _log.error("no page for it either: %s", second)
         text = f"{trouble.message}\n{trouble.hint}\n"
         return HttpResponse(text, status=trouble.status, content_type="text/plain; charset=utf-8")
+
+
+class ToldSessionMiddleware(SessionMiddleware):
+    """Django's, which takes each write that a session's row refuses for a session that was deleted meanwhile: "Bad
+    Request" to who signs in while the disk is full."""
+
+    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
+        """Keep the session; what hinders it is told as elsewhere."""
+        try:
+            return super().process_response(request, response)
+        except (SessionInterrupted, DatabaseError) as error:
+            if told := trouble_page(request, error):
+                return told
+            raise

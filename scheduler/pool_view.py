@@ -80,6 +80,8 @@ class NodeView:
     sandbox_level: int
     draining: bool = False
     """Up, but an admin has it take no new jobs."""
+    clock_off: bool = False
+    """Up, but nothing starts there until its clock is right."""
     memory_bytes: int
     memory_held_bytes: int = 0
     """Asked for by jobs that run there."""

@@ -74,6 +74,8 @@ class Seen:
     """Control had the ranks end, since those on another node have ended: what was made is wanted still."""
     pause_wanted: bool = False
     pause_overdue: bool = False
+    pause_unmet: bool = False
+    """Asked for before the ranks here had met those on other nodes."""
     several_nodes: bool = False
     """Other ranks of the run are on other nodes."""
     notices_cuts: bool = True
@@ -141,7 +143,7 @@ def judge(seen: Seen) -> tuple[Outcome, dict[str, Any] | None]:
     """(outcome, failure or None)."""
     if (seen.cancelled or seen.ended_elsewhere) and seen.verdict is None:
         return Outcome.CANCELLED, None
-    if seen.pause_overdue:
+    if seen.pause_overdue or seen.pause_unmet:
         return Outcome.PAUSED, None
     codes = list(seen.codes.values())
     complete = len(codes) == seen.ranks and seen.sandbox_code is not None

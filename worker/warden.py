@@ -52,8 +52,10 @@ class Warden:
         self._watchdog = Watchdog(attempt.limits, now_s, data_bytes, len(attempt.local_ranks))
 
     def waits(self, now_s: float) -> None:
-        """The ranks have not been started yet."""
+        """The ranks wait for those of other nodes to be there: who is to pause has nothing to save, and they may not
+        come, as they are to pause too."""
         self._watchdog.waits(now_s)
+        self.seen.pause_unmet = self.seen.pause_wanted
 
     def saw(self, event: Event, now_s: float) -> None:
         """A rank has said something."""
@@ -92,7 +94,8 @@ class Warden:
         if fenced:
             self.seen.shut_down = True
         cancel_due = self._cancel_s is not None and now_s - self._cancel_s >= CANCEL_GRACE_S
-        return cancel_due or self._verdict_due(now_s) or self.seen.pause_overdue or self.seen.shut_down
+        pause_due = self.seen.pause_overdue or self.seen.pause_unmet
+        return cancel_due or self._verdict_due(now_s) or pause_due or self.seen.shut_down
 
     def _verdict_due(self, now_s: float) -> bool:
         if self._kill_s is None or now_s < self._kill_s:

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.client.client import ENDED, Client, Json
-from harness.client.errors import ApiError, Unreachable
+from harness.client.errors import ApiError, ClientError, Unreachable
 
 REFRESH_S = 0.5
 """The job is asked for at most this often, however many events come."""
 POLL_S = 2.0
+AWAY_S = 300.0
+"""So long a portal that has answered may be away, restart, or not read its database."""
 _STREAM_FAILURES_MAX = 3
 LEVELS = ("", "info", "warning", "error")
 """Of log lines, the least first; "" is all of them."""
@@ -31,8 +33,14 @@ def tested_first(job: Json) -> bool:
     return bool(job.get("rate_test_first"))
 
 
-def job_updates(client: Client, job_id: str, *, sleep: Callable[[float], None] = time.sleep) -> Iterator[Json]:
-    """The job again and again as it changes; ends with it at rest. Raises `ApiError`, `Unreachable`."""
+def job_updates(
+    client: Client, job_id: str, *, away: Callable[[ClientError], None] = lambda _: None,
+    sleep: Callable[[float], None] = time.sleep, clock_s: Callable[[], float] = time.monotonic,
+) -> Iterator[Json]:  # fmt: skip
+    """The job again and again as it changes; ends with it at rest. Raises `ApiError`, `Unreachable`.
+
+    `away` is told, once each time, of a portal that does not answer any more; after `AWAY_S` it is an error.
+    """
     job = _job(client, job_id)
     yield job
     failures = 0
@@ -48,8 +56,25 @@ def job_updates(client: Client, job_id: str, *, sleep: Callable[[float], None] =
                 pass
             failures += 1
         sleep(POLL_S if failures >= _STREAM_FAILURES_MAX else REFRESH_S)
-        job = _job(client, job_id)
+        job = _job_outlasting(client, job_id, away, sleep, clock_s)
         yield job
+
+
+def _job_outlasting(
+    client: Client, job_id: str, away: Callable[[ClientError], None],
+    sleep: Callable[[float], None], clock_s: Callable[[], float],
+) -> Json:  # fmt: skip
+    end_s, is_told = clock_s() + AWAY_S, False
+    while True:
+        try:
+            return _job(client, job_id)
+        except (ApiError, Unreachable) as error:
+            if (isinstance(error, ApiError) and error.status < 500) or clock_s() >= end_s:
+                raise
+            if not is_told:
+                away(error)
+            is_told = True
+        sleep(POLL_S)
 
 
 def _job(client: Client, job_id: str) -> Json:

@@ -29,9 +29,12 @@ def gang_problem(nodes: Iterable[Node], setting: PoolSetting) -> str:
 
 def span_problem(nodes: Iterable[Node], encryption: str) -> str:
     """Why no job can use several of these nodes; empty where one can. `encryption`: the pool's setting."""
+    nodes = list(nodes)
     up = [node for node in nodes if node.state == NodeState.UP]
     if len(up) < 2:
-        return "There is only one node."
+        away = sorted(node.name for node in nodes if node.state != NodeState.UP)
+        others = f"; {_names(away)} {'does' if len(away) == 1 else 'do'} not" if away else ""
+        return f"Only one node takes work{others}."
     unknown = [node.name for node in up if not node.address]
     if unknown:
         return f"The address of {', '.join(unknown)} is not known."
@@ -49,10 +52,10 @@ def releases_problem() -> str:
         by_release[str(release or "")].append(name)
     if len(by_release) < 2:
         return ""
-    each = [f"{_names(names)} {release or 'an older one'}" for release, names in sorted(by_release.items())]
+    each = [f"{_names(names)} with {release or 'an older one'}" for release, names in sorted(by_release.items())]
     return f"Jobs over several nodes need one release of the platform on all of them; there is {', '.join(each)}."
 
 
 def _names(names: list[str]) -> str:
     rest = len(names) - _NAMED
-    return f"{', '.join(names[:_NAMED])}{f' and {rest} more' if rest > 0 else ''} with"
+    return f"{', '.join(names[:_NAMED])}{f' and {rest} more' if rest > 0 else ''}"

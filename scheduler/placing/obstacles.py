@@ -3,7 +3,8 @@ until something happens; expected times are told beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -25,8 +26,9 @@ NEVER = frozenset(
     }
 )
 """No waiting helps against these."""
-_UNDRAINED = frozenset({WaitCode.NO_NODES, WaitCode.NO_SUCH_DEVICE, WaitCode.TOO_MANY_DEVICES})
-"""Against these a node that drains may help."""
+_MET_BY_MORE_NODES = frozenset({WaitCode.NO_NODES, WaitCode.NO_SUCH_DEVICE, WaitCode.TOO_MANY_DEVICES})
+"""Against these a node that takes no work now may help."""
+_CLOCK_OFF = "given nothing until the clock there is right (Pool)"
 HOW_TO_JOIN = (
     "On one machine make run starts a node; another machine joins by dlh node join, with a token from dlh pool add."
 )
@@ -225,17 +227,28 @@ def _holds(now: NodeNow, option: Option) -> bool:
     return now.total >= option.count and now.node.memory_bytes >= option.memory_bytes
 
 
-def while_draining(reason: WaitReason, draining: Sequence[NodeView], option: Option) -> WaitReason:
-    """The same where nodes that drain have such devices: they are there, and it is an admin who keeps them off."""
-    least = option.count if reason.code is WaitCode.TOO_MANY_DEVICES else 1
-    names = sorted(node.name for node in draining if count_of(node.counts, option) >= least)
-    if not names or reason.code not in _UNDRAINED:
+def while_away(reason: WaitReason, away: Iterable[NodeView], option: Option) -> WaitReason:
+    """The same where nodes that take no work have such devices: each with what keeps it from working."""
+    if reason.code not in _MET_BY_MORE_NODES:
         return reason
+    least = option.count if reason.code is WaitCode.TOO_MANY_DEVICES else 1
+    names: dict[str, list[str]] = defaultdict(list)
+    for node in sorted(away, key=lambda node: node.name):
+        if count_of(node.counts, option) >= least:
+            names["draining" if node.draining else _CLOCK_OFF if node.clock_off else "down"].append(node.name)
+    text = " ".join([reason.text, *(_are(names[what], what) for what in sorted(names))])
+    remedy = reason.remedy
+    if kept := names.get("draining"):
+        them = "it" if len(kept) == 1 else "them"
+        undrain = f"An admin can let {them} take jobs again, on the pool page or by dlh pool undrain {kept[0]}."
+        remedy = undrain if reason.code is WaitCode.NO_NODES else f"{remedy} {undrain}"
+    return replace(reason, text=text, remedy=remedy)
+
+
+def _are(names: Sequence[str], what: str) -> str:
+    """A sentence about all of them, some by name."""
     told = f"{', '.join(names[:_NAMED])}{' and others' if len(names) > _NAMED else ''}"
-    them, be = ("it", "is") if len(names) == 1 else ("them", "are")
-    undrain = f"An admin can let {them} take jobs again, on the pool page or by dlh pool undrain {names[0]}."
-    remedy = undrain if reason.code is WaitCode.NO_NODES else f"{reason.remedy} {undrain}"
-    return replace(reason, text=f"{reason.text} {told} {be} draining.", remedy=remedy)
+    return f"{told} {'is' if len(names) == 1 else 'are'} {what}."
 
 
 def _most(nodes: Sequence[NodeNow], *, spans_nodes: bool) -> int:

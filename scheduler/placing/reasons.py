@@ -34,7 +34,7 @@ class Reasons:
         self._memory_bytes = memory_bytes
         self._taken_ids = frozenset(taken)
         self._nodes = tuple(sorted((node for node in pool.nodes if node.takes_work), key=lambda node: node.name))
-        self._draining = [node for node in pool.nodes if node.draining]
+        self._away = [node for node in pool.nodes if not node.takes_work]
         self._keepers = {
             keep.project for node in pool.nodes if node.is_kept for device in node.devices for keep in device.reserved
         }
@@ -86,7 +86,7 @@ class Reasons:
             nodes = self._look(option, project, reach)
             reason = obstacles.never(nodes, option, level, spans_nodes=spans, apart=apart)
             if reason is not None:
-                reason = obstacles.while_draining(reason, self._draining, option)
+                reason = obstacles.while_away(reason, self._away, option)
             else:
                 holders_on = partial(self._holders_on, option)
                 reason = obstacles.busy(nodes, option, level, spans_nodes=spans, holders_on=holders_on)

@@ -78,3 +78,25 @@ def test_ranks_on_another_node_save_and_leave_with_it(first, tmp_path, more):
         assert first.job(job)["restarts"] == 0
         steps = [row["step"] for row in items(first.get(f"/jobs/{job}/checkpoints"))]
         assert steps and max(steps) >= step, words_of(first, job)
+
+
+def test_an_elastic_run_whose_first_node_is_shut_down_goes_on_from_where_it_stood(make_stack, tmp_path):
+    names = {"DLH_NODE_NAME": "first", "DLH_NODE_ADDRESS": "127.0.0.2", "DLH_NODE_CORES": "1"}
+    first = make_stack(**names, **WHOLE).wait_running()
+    digits = first.upload(sample_file("digits", tmp_path), "digits")
+    with second_node(first, tmp_path, name="second", beside=True):
+        first.request("PATCH", "/pool/settings", json={"span_nodes": True})
+        elastic = {"mode": "sync", "resources": {"device": "cpu", "count": 2, "least": 1}}
+        job = first.job_submit(digits, {**LONG, **elastic})
+        step = first.job_wait_step(job, 10)["step"]
+        assert "Placed on first, second" in words_of(first, job), "the node that writes is the one that is shut down"
+        psutil.Process(first.child("node")).terminate()  # the stack starts it again
+        attempts = f"/jobs/{job}/attempts"
+        wait_for(lambda: len(items(first.get(attempts))) == 2, timeout_s=JOB_TIMEOUT_S, what="it is placed again")
+        first.job_wait_step(job, step + 1)
+        before = min(items(first.get(attempts)), key=lambda row: row["number"])
+        assert before["failure"]["code"] == "node_stopped" and "saved first" in before["failure"]["message"]
+        assert first.job(job)["restarts"] == 0
+        steps = [row["step"] for row in items(first.get(f"/jobs/{job}/checkpoints"))]
+        assert steps and max(steps) >= step, words_of(first, job)
+        first.post(f"/jobs/{job}/cancel")

@@ -13,10 +13,13 @@ from typing import Any
 import psycopg
 import pytest
 import redis
+from django.contrib.sessions.backends.base import UpdateError
+from django.contrib.sessions.backends.db import SessionStore
 from django.db.utils import DataError, InterfaceError, OperationalError
 from django.test import Client, RequestFactory
 
 from harness import trouble
+from harness.accounts.models import User
 from harness.errors import Invalid, NoSpace, Unavailable
 from harness.trouble import TroubleMiddleware, trouble_of
 from tests.harness.held_store import store_held
@@ -144,3 +147,26 @@ def test_a_page_says_so_and_plain_text_does_where_no_page_can_be_made(monkeypatc
     assert answer is not None
     assert answer.status_code == 507
     assert b"disk" in answer.content
+
+
+@pytest.mark.django_db
+def test_who_signs_in_while_the_disk_is_full_reads_why_and_no_bad_request(
+    full_disk: None, monkeypatch: pytest.MonkeyPatch, client: Client
+) -> None:
+    User.objects.create_user("ann", password="a long password of hers")
+    save = SessionStore.save
+
+    def refuse(self: SessionStore, must_create: bool = False) -> None:
+        if must_create:  # the session of who is not signed in yet
+            return save(self, must_create)
+        try:
+            raise OperationalError("database or disk is full")
+        except OperationalError as error:
+            raise UpdateError from error
+
+    monkeypatch.setattr(SessionStore, "save", refuse)
+    answer = client.post("/login", {"username": "ann", "password": "a long password of hers"})
+    assert answer.status_code == 507
+    assert "The disk of this installation is full" in answer.content.decode()
+    monkeypatch.setattr(trouble, "_free_bytes", lambda: 1 << 40)
+    assert client.post("/login", {"username": "ann", "password": "a long password of hers"}).status_code == 400

@@ -121,8 +121,22 @@ def test_a_node_that_drains_is_named_where_it_has_what_a_job_waits_for():
     assert told.remedy.endswith("dlh pool undrain n1.") and "make run" not in told.remedy
     told = place([job("a", kind="cuda")], PoolView(nodes=(drained, node("n2")))).waits["a"]
     assert told.code == WaitCode.NO_SUCH_DEVICE and "n1 is draining." in told.text and "undrain n1" in told.remedy
-    away = place([job("a")], PoolView(nodes=(node("n1", takes_work=False),))).waits["a"]
-    assert "draining" not in away.text and "make run" in away.remedy
+
+
+def test_a_node_that_is_down_is_named_where_it_has_what_a_job_waits_for():
+    down = node("n1", gpus=1, takes_work=False)
+    told = place([job("a")], PoolView(nodes=(down,))).waits["a"]
+    assert told.text == "No node takes work. n1 is down." and "make run" in told.remedy
+    drained = replace(node("n2", takes_work=False), draining=True)
+    told = place([job("a")], PoolView(nodes=(down, drained))).waits["a"]
+    assert told.text == "No node takes work. n1 is down. n2 is draining." and "undrain n2" in told.remedy
+    told = place([job("a", kind="cuda")], PoolView(nodes=(down, node("n2")))).waits["a"]
+    assert told.code == WaitCode.NO_SUCH_DEVICE and told.text.endswith("n1 is down.")
+    early = replace(node("n3", takes_work=False), clock_off=True)
+    told = place([job("a")], PoolView(nodes=(early,))).waits["a"]
+    assert "n3 is given nothing until the clock there is right" in told.text and "undrain" not in told.remedy
+    told = place([job("a", count=99)], PoolView(nodes=(down, node("n2")))).waits["a"]
+    assert "n1" not in told.text, "it would not do either"
 
 
 def test_who_waits_for_devices_that_are_gone_is_told_to_take_others_by_an_offer():

@@ -256,6 +256,17 @@ def test_ranks_on_several_nodes_are_called_weaker_only_where_they_share_the_host
     assert ("L2" in machine.sandbox_level().meaning) == weaker
 
 
+@pytest.mark.parametrize(
+    ("tried", "words"), [(SandboxLevel.L3, "Nothing is missing"), (SandboxLevel.L1, "Install bubblewrap")]
+)
+def test_nothing_is_to_be_installed_where_a_trial_of_the_sandbox_failed(monkeypatch, tried, words):
+    host = SimpleNamespace(level=SandboxLevel.L1, tried=tried, reason="L3: [Errno 28] No space left on device")
+    monkeypatch.setattr(machine.sandbox, "host", lambda: host)
+    finding = machine.sandbox_level()
+    assert finding.state == State.WARN and words in finding.step
+    assert finding.meaning.endswith("No space left on device.")
+
+
 def test_a_full_disk_and_one_that_is_gone_are_bad(tmp_path, monkeypatch):
     states = [line.state for line in machine.disk("disk", tmp_path)]
     assert len(states) == 2 and State.BAD not in states

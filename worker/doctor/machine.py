@@ -118,10 +118,12 @@ def sandbox_level() -> Finding:
             meaning = "The strongest level; ranks on several nodes, which share the hosts' networks here, have L2."
         return ok("sandbox", text, meaning)
     step = _RAISE.get(int(host.level), "")
+    if host.tried > host.level:  # a busy machine or a full disk: there is nothing to install
+        step = "Nothing is missing: what failed is tried again from time to time."
     if os.environ.get("DLH_SANDBOX_MAX_LEVEL"):
         step = "Unset DLH_SANDBOX_MAX_LEVEL."
-    meaning = f"Why not more: {host.reason}"
-    return warn("sandbox", text, meaning, step) if host.level < 2 else ok("sandbox", text, f"{meaning}. {step}".strip())
+    meaning = f"Why not more: {host.reason}."
+    return warn("sandbox", text, meaning, step) if host.level < 2 else ok("sandbox", text, f"{meaning} {step}".strip())
 
 
 def disk(name: str, folder: Path) -> Iterator[Finding]:

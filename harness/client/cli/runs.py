@@ -22,8 +22,8 @@ from harness.client.cli.output import (
     when,
 )
 from harness.client.client import Client, Json
-from harness.client.errors import BadInput
-from harness.client.watch import LEVELS, job_updates, log_follow, log_lines, tested_first
+from harness.client.errors import BadInput, ClientError
+from harness.client.watch import AWAY_S, LEVELS, job_updates, log_follow, log_lines, tested_first
 from worker.words import percent_words
 
 _MOVING = frozenset({"queued", "placed", "running", "pausing", "returning", "cancelling"})
@@ -59,7 +59,7 @@ def watch_and_print(client: Client, job_id: str, *, as_json: bool, quiet: bool =
     """Follow a job, show it, return it at rest."""
     job: Json = {}
     if as_json or quiet:
-        for job in job_updates(client, job_id):
+        for job in job_updates(client, job_id, away=_away_tell):
             if as_json:
                 json_line(job)
         return job
@@ -69,7 +69,7 @@ def watch_and_print(client: Client, job_id: str, *, as_json: bool, quiet: bool =
         TaskProgressColumn(),
         TextColumn("{task.fields[note]}", markup=False),
     )
-    updates = job_updates(client, job_id)
+    updates = job_updates(client, job_id, away=_away_tell)
     first = next(updates)
     out = notes()
     with Progress(*columns, console=out, disable=not out.is_terminal) as bar:
@@ -82,6 +82,12 @@ def watch_and_print(client: Client, job_id: str, *, as_json: bool, quiet: bool =
     summary_print(job)
     _rest_tell(client, job)
     return job
+
+
+def _away_tell(error: ClientError) -> None:
+    """Nobody who follows a job for hours is to begin anew because the portal was restarted."""
+    until = f"It is asked again for {duration(AWAY_S)}; the job does not depend on it."
+    notes().print(f"{error.message} {until}", markup=False, soft_wrap=True)
 
 
 def _rest_tell(client: Client, job: Json) -> None:

@@ -22,6 +22,7 @@ const NAMES = {
   rmse: "RMSE",
   mae: "MAE",
   samples_per_s: "rows per second",
+  staleness_most: "largest staleness",
 };
 
 export function groupOf(key) {

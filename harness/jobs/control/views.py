@@ -210,7 +210,8 @@ def pool_view(now: datetime, setting: PoolSetting, holding: Sequence[Held]) -> P
             NodeView(
                 name=node.name,
                 takes_work=node.state == NodeState.UP,
-                draining=node.state == NodeState.DRAIN,
+                draining=node.drain_wanted and node.state == NodeState.DRAIN,
+                clock_off=not node.drain_wanted and node.state == NodeState.DRAIN,
                 sandbox_level=node.sandbox_level,
                 memory_bytes=node.memory_bytes,
                 memory_held_bytes=memory.get(node.pk, 0),

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from harness.client.errors import Unreachable
+import pytest
+
+from harness.client.errors import ApiError, ClientError, Unreachable
 from harness.client.live import LiveEvent, events_read
-from harness.client.watch import job_updates, log_follow
+from harness.client.watch import AWAY_S, job_updates, log_follow
 
 
 def test_events_are_read_as_the_standard_says() -> None:
@@ -64,6 +66,45 @@ def test_a_stream_that_ends_early_is_opened_again() -> None:
 
 def test_a_job_at_rest_needs_no_stream() -> None:
     assert states_seen(FakeClient(["paused"])) == ["paused"]
+
+
+class Away(FakeClient):
+    """Its portal is away after the first answer, for so many seconds and in this way."""
+
+    def __init__(self, seconds: float, error: ClientError) -> None:
+        super().__init__(["running", "succeeded"])
+        self.seconds, self.error, self.now_s = seconds, error, 0.0
+        self.told: list[ClientError] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        if self.asked and self.now_s < self.seconds:
+            raise self.error
+        return super().job(job_id)
+
+    def followed(self) -> list[str]:
+        jobs = job_updates(self, "x", away=self.told.append, sleep=self.sleep, clock_s=lambda: self.now_s)  # type: ignore[arg-type]
+        return [job["state"] for job in jobs]
+
+
+FULL = ApiError(507, {"code": "disk_full", "message": "The disk of this installation is full."})
+
+
+@pytest.mark.parametrize("error", [Unreachable("nobody listens"), FULL], ids=["away", "its disk is full"])
+def test_a_portal_that_is_away_for_minutes_is_outlasted_and_told_once(error: ClientError) -> None:
+    client = Away(AWAY_S - 10, error)
+    assert client.followed() == ["running", "succeeded"] and client.told == [error]
+
+
+def test_a_portal_that_stays_away_and_a_job_that_is_gone_are_told_as_errors() -> None:
+    with pytest.raises(Unreachable):
+        Away(AWAY_S + 10, Unreachable("nobody listens")).followed()
+    gone = Away(10, ApiError(404, {"code": "not_found", "message": "There is no such job."}))
+    with pytest.raises(ApiError):
+        gone.followed()
+    assert not gone.told
 
 
 def test_a_draft_that_is_queued_while_the_portal_reads_it_is_followed() -> None:

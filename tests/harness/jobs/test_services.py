@@ -69,6 +69,18 @@ def test_cancel_pause_and_resume_do_what_the_state_allows(job, people, node_make
         services.job_resume(user=people.owner, job=job)
 
 
+@pytest.mark.parametrize(
+    ("starts", "words"),
+    [(run_now, "Saved and left its devices"), (place_now, "Left its devices before its first step")],
+)
+def test_a_paused_run_is_said_to_have_saved_only_where_it_trained(job, people, node_make, starts, words):
+    node_make()
+    starts(job)
+    services.job_pause(user=people.owner, job=job)
+    events_apply(job.pk, [event(job, "exited", 1, outcome="paused")])
+    assert JobEvent.objects.get(job=job, new_state="paused").message == words
+
+
 def test_a_running_job_is_told_to_stop(job, people, node_make, tasks_sent, django_capture_on_commit_callbacks):
     node_make()
     run_now(job)

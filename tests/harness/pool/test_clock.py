@@ -30,6 +30,8 @@ def test_nothing_starts_on_a_node_whose_clock_is_wrong_until_it_is_right(job, no
     assert (node.state, node.description["clock_off_s"]) == ("drain", round(ahead_s - 2.0, 1))
     queue(job)
     assert tick() == 0
+    job.refresh_from_db()
+    assert "until the clock there is right" in job.waiting_text and "undrain" not in job.waiting_text
     node_make(clock_ahead_s=2.3)
     node = Node.objects.get()
     assert node.state == "up" and "clock_off_s" not in node.description

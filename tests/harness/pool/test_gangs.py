@@ -51,3 +51,12 @@ def test_whoever_asks_for_more_than_one_node_has_is_told_which_setting_forbids_s
     assert (hardware().cpu_cores, hardware().all_cpu_cores, hardware().all_gpus) == (2, 4, 0)
     pool_setting_update(user=people.admin, span_nodes=True)
     assert hardware().apart == "" and hardware().most_cpu_cores == 4
+
+
+def test_a_single_node_that_is_up_is_told_with_those_that_are_not(people, node_make):
+    pool_setting_update(user=people.admin, span_nodes=True)
+    node_make("node-1", address="10.0.0.1")
+    assert facts_read().pool.apart == "Only one node takes work."
+    node_make("node-2", address="10.0.0.2")
+    Node.objects.filter(name="node-2").update(state="down")
+    assert facts_read().pool.apart == "Only one node takes work; node-2 does not."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from typing import Any
 
 import pytest
@@ -58,6 +59,15 @@ def test_ranks_on_two_nodes_meet_and_every_sandbox_has_its_own_host_name(pair: P
     assert "rank 0 sum 3.0 on dlh-left" in pair.log(0)
     assert "rank 1 sum 3.0 on dlh-right" in pair.log(1)
     assert [pair.ended(node).rank for node in NODES] == [-1, -2]
+
+
+@pytest.mark.parametrize("node", NODES)
+def test_a_node_that_waits_for_another_one_pauses_at_once_as_that_may_never_come(loopback: Pair, node: str) -> None:
+    loopback.start(SUM, node)
+    began_s = time.monotonic()
+    loopback.call(node, STOP, "pause")
+    assert loopback.ended(node).data["outcome"] == "paused"
+    assert time.monotonic() - began_s < 60.0, "half of what ranks have to save and leave"
 
 
 def test_the_twin_backend_meets_in_the_same_way(loopback: Pair) -> None:

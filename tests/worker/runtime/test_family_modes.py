@@ -50,6 +50,9 @@ NEAR = 1e-4
 APART = 0.05
 """Between weights of two runs, of the way that they went in an epoch: AdamW makes much of small differences."""
 
+SAME = 1e-5
+"""The same where both add up the same numbers."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
@@ -199,6 +202,25 @@ def test_every_family_trains_in_every_mode_and_one_process_goes_on_from_its_chec
         moved = [distance(*expected[:2]), distance(*expected[1:])]
         apart = [distance(state, expected[1]), distance(further, expected[2])]
         assert apart[0] < APART * moved[0] and apart[1] < APART * moved[1], (apart, moved)
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_horovod_and_its_twin_teach_every_family_the_same_and_go_on_from_each_others_checkpoints(
+    family: str, alone: Callable[[str], Path], tmp_path: Path
+) -> None:
+    known, program = alone(family), tmp_path / "program"
+    shutil.copytree(known, program, ignore=shutil.ignore_patterns("alone", "data"))
+    (program / "data").symlink_to(known / "data")
+    states = []
+    for turns in (("horovod", "torch"), ("torch", "horovod")):
+        work = tmp_path / turns[0]
+        for epochs, backend in enumerate(turns, EPOCHS - 1):
+            ranks = train(program, work, epochs, Way(mode="sync", backend=backend))
+        assert "Continuing from checkpoint" in ranks.log()
+        states.append([after(work, epoch) for epoch in (EPOCHS - 1, EPOCHS)])
+    (early, late), (early_twin, late_twin) = states
+    moved = distance(early, late)
+    assert distance(early, early_twin) < SAME * moved and distance(late, late_twin) < SAME * moved
 
 
 def test_a_model_of_fewer_pieces_than_stages_is_refused_with_what_to_ask_for(tmp_path: Path) -> None:
