@@ -260,14 +260,21 @@ def _no_resume(job: Job) -> Conflict:
 
 def _wrong_state(job: Job, verb: str) -> Conflict:
     job.refresh_from_db(fields=["state"])
-    hint = "Clone it to run it again." if JobState(job.state) in TERMINAL else ""
-    if JobState(job.state) in HAS_ATTEMPT:
-        hint = "Wait, or cancel it."
-    if job.state == JobState.QUEUED:  # asked for twice, as in two tabs
-        hint = "It was submitted already: it starts by itself."
-    if job.state == JobState.DRAFT:
-        hint = f"Submit it as it is (`dlh submit {job.pk}`), or with the line of an offer (`dlh jobs offer {job.pk}`)."
-    return Conflict(f"A job that {said(job.state)} cannot be {verb}.", code="wrong_state", hint=hint)
+    told = f"A job that {said(job.state)} cannot be {verb}."
+    return Conflict(told, code="wrong_state", hint=_advice(job.pk, JobState(job.state)))
+
+
+def _advice(job_id: str, state: JobState) -> str:
+    """What a job in this state waits for, or what can be done with it."""
+    if state in TERMINAL:
+        return "Clone it to run it again."
+    if state in HAS_ATTEMPT:
+        return "Wait, or cancel it."
+    if state == JobState.QUEUED:
+        return "It was submitted already: it starts by itself."
+    if state == JobState.PAUSED:
+        return "Resume it to have it go on."
+    return f"Submit it as it is (`dlh submit {job_id}`), or with the line of an offer (`dlh jobs offer {job_id}`)."
 
 
 def job_moved(job: Job) -> Job:
