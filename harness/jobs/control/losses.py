@@ -69,12 +69,23 @@ def losses_read(jobs: Iterable[Job]) -> Mapping[str, Losses]:
 def placed_words(job: Job, nodes: Sequence[str]) -> str:
     """That it is placed on these nodes, and what its losses have to do with it."""
     lost, names = losses_read([job]).get(job.pk, {}), ", ".join(nodes)
-    if not lost:
-        return f"Placed on {names}"
-    avoided = " and ".join(sorted(set(lost).difference(nodes)))
+    shut = _shut_down(job) if lost else set()
+    avoided = sorted(set(lost).difference(nodes))
+    if shut.issuperset(avoided or lost):
+        were = f", which {'was' if len(avoided) == 1 else 'were'} shut down"
+        return f"Placed on {names}" + (f", not on {' and '.join(avoided)}{were}" if avoided else "")
     if avoided:
-        return f"Placed on {names}, not on {avoided}, where it was lost"
+        return f"Placed on {names}, not on {' and '.join(avoided)}, where it was lost"
     return f"Placed on {names}, where it was lost: no other node was free for it"
+
+
+def _shut_down(job: Job) -> set[str]:
+    """Nodes whose shutdown ended its newest attempt."""
+    attempt = stops([job.pk]).filter(number=F("job__token")).only("job_id", "number", "plan").first()
+    if attempt is None:
+        return set()
+    blamed = _blamed_read([attempt] if is_spread(attempt) else [])
+    return set(blamed.get((job.pk, attempt.number)) or nodes_of(attempt))
 
 
 def _blamed_read(attempts: Collection[JobAttempt]) -> Mapping[tuple[str, int], list[str]]:

@@ -15,6 +15,7 @@ from tests.harness.jobs.helpers import SUFFERED, event, place_now, tick_later
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
 NO_START = {"code": "start_failed", "message": "The sandbox ended before its ranks."}
+STOPPED = {"code": "node_stopped", "message": "Its node was shut down."}
 GANG = {"resources": {"device": "cpu", "count": 2}, "mode": "sync"}
 
 
@@ -60,6 +61,17 @@ def test_a_node_that_fails_every_start_does_not_get_the_job_again_while_another_
     lost(first, {"node-1": NO_START})
     nodes, words, _ = again(job)
     assert (nodes, words) == ({"node-2"}, "Placed on node-2, not on node-1, where it was lost")
+
+
+def test_of_a_node_that_was_shut_down_it_is_said_so_and_nothing_of_a_loss(job, node_make):
+    node_make("node-1", cpus=1)
+    node_make("node-2", cpus=1)
+    lost(place_now(job), {"node-1": STOPPED})
+    nodes, words, second = again(job)
+    assert (nodes, words) == ({"node-2"}, "Placed on node-2, not on node-1, which was shut down")
+    lost(second, {"node-2": STOPPED})
+    Node.objects.filter(name="node-1").update(state=NodeState.DOWN)
+    assert again(job)[:2] == ({"node-2"}, "Placed on node-2")
 
 
 def test_with_no_other_node_it_starts_where_it_failed(job, node_make):
