@@ -29,8 +29,13 @@ class Expected:
     high_s: float
 
 
-def danger_words(job: Job, expected: Expected | None, from_policy: str, now_s: float) -> str:
-    """What to say about the promise: how late the job may be by its times, and what the policy does about it."""
+def danger_words(
+    job: Job, expected: Expected | None, from_policy: str, now_s: float, *, stands_still: bool = False
+) -> str:
+    """What to say about the promise: how late the job may be by its times, and what the policy does about it.
+
+    `stands_still`: it makes no progress, so that its times move with the clock and say nothing.
+    """
     if job.promised_at is None:
         return ""
     if job.state == JobState.PAUSING:
@@ -42,7 +47,9 @@ def danger_words(job: Job, expected: Expected | None, from_policy: str, now_s: f
     if expected is None:
         return from_policy
     promised = moment_words(job.promised_at, exact=True)
-    if expected.finish_s > promised_s:
+    if stands_still and expected.high_s > promised_s:
+        told = f"It makes no progress, so that it may miss its promised finish, {promised}."
+    elif expected.finish_s > promised_s:
         late = duration_words(expected.finish_s - promised_s, up=True)
         told = f"It is expected to miss its promised finish, {promised}, by {late}."
     elif expected.high_s > promised_s:
@@ -60,7 +67,7 @@ def danger_note(job: Job, warning: str, expected: Expected | None) -> None:
     """
     if job.promised_at is not None and warning == _passed_words(job.promised_at):
         at = moment_of(expected.finish_s) if expected else None
-        when = f" It is expected to be done by {moment_words(at)}." if at else ""
+        when = f" It is expected to be done by {moment_words(at, exact=True)}." if at else ""
         job_note(job, "note", warning + when, data={"warning": warning, "passed": True})
     elif bool(warning) != bool(job.warning):
         job_note(job, "note", warning or "Its promise is safe again.", data={"warning": warning})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -64,19 +65,22 @@ def expectations_write(facts: Facts, decision: Decision) -> None:
         data = decision.data.get(view.job_id, view.bringing)
         expected = expected_of(view, told, data, facts.now_s) if told else None
         stalled = _idle_before(view, reason, told, idle)
+        stands_still = idle_s(job) is not None
         changes = {
             **_waiting(facts, job, reason if view.job_id in facts.queued else None, planned, stalled),
             # Of a run that makes no progress it would move with the clock: nothing is told but that.
-            **_times(job, expected if idle_s(job) is None else None, facts.now_s),
+            **_times(job, None if stands_still else expected, facts.now_s),
         }
+        expected = expected and _as_told(job, changes, expected)
         stuck = "" if expected or not view.promised or reason is None else stuck_words(view, reason, facts)
-        warning = danger_words(job, expected, decision.warnings.get(view.job_id, stuck), facts.now_s)
+        from_policy = decision.warnings.get(view.job_id, stuck)
+        warning = danger_words(job, expected, from_policy, facts.now_s, stands_still=stands_still)
         if warning != job.warning:
             changes["warning"] = warning
         if not changes or not Job.objects.filter(pk=job.pk, state=job.state).update(**changes):
             continue
         if "warning" in changes:
-            danger_note(job, warning, expected)
+            danger_note(job, warning, None if stands_still else expected)
         for name, value in changes.items():
             setattr(job, name, value)
         publish_job(job.project_id, job.pk, "waiting" if "waiting_text" in changes else "expected", told_live(job))
@@ -207,6 +211,14 @@ def _copying_words(facts: Facts, job: Job, planned: str) -> str:
     copying = (name for name, cache in sought.items() if cache.copying == dataset_of(job))
     nodes = ", ".join(sorted(copying))
     return f"Its data are being copied to {nodes} ahead of the start." if nodes else ""
+
+
+def _as_told(job: Job, changes: Mapping[str, Any], expected: Expected) -> Expected:
+    """The same with the finish that people read, which does not move with every decision; nor do words about it."""
+    finish_at, high_at = (changes.get(name, getattr(job, name)) for name in ("expected_finish_at", "expected_high_at"))
+    if finish_at is None or high_at is None:
+        return expected
+    return replace(expected, finish_s=finish_at.timestamp(), high_s=high_at.timestamp())
 
 
 def _times(job: Job, expected: Expected | None, now_s: float) -> dict[str, Any]:

@@ -36,6 +36,33 @@ def test_it_says_by_how_much_the_promised_finish_may_be_missed(finish_min, high_
     assert danger_words(Job(promised_at=PROMISED, state="running"), expected, from_policy, promised_s - 3600) == words
 
 
+def test_of_a_run_that_makes_no_progress_nothing_is_told_that_moves_with_the_clock():
+    promised_s = PROMISED.timestamp()
+    for late_s in (60, 600):
+        finish_s = promised_s + late_s
+        expected = Expected(start_s=0.0, finish_s=finish_s, low_s=finish_s, high_s=finish_s)
+        words = danger_words(
+            Job(promised_at=PROMISED, state="running"), expected, "", promised_s - 3600, stands_still=True
+        )
+        assert words == f"It makes no progress, so that it may miss {FINISH}."
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("tasks_sent")
+def test_by_how_much_a_promise_may_be_missed_moves_with_the_finish_that_people_read(job_make, people, node_make):
+    node_make(cpus=1)
+    job = estimated(job_make(**wish(timezone.now() + HOUR)), run_s=1800)
+    job_submit(user=people.owner, job=job)
+    tick()
+    told = set()
+    for eta_s in (7200.0, 7260.0, 7320.0):  # within the 3 % that move no finish
+        Job.objects.filter(pk=job.pk).update(state="running", step=10, steps_total=100, eta_s=eta_s)
+        tick()
+        job.refresh_from_db()
+        told.add((job.warning, job.expected_finish_at))
+    assert len(told) == 1 and "is expected to miss" in job.warning
+
+
 @pytest.mark.django_db
 @pytest.mark.usefixtures("tasks_sent")
 def test_a_promise_that_has_passed_is_told_with_the_finish_that_is_expected(job_make, people, node_make):
@@ -51,5 +78,6 @@ def test_a_promise_that_has_passed_is_told_with_the_finish_that_is_expected(job_
     job.refresh_from_db()
     assert job.warning == f"Its promised finish, {moment_words(passed, exact=True)}, has passed and it is not done yet."
     (note,) = JobEvent.objects.filter(job=job, kind="note", data__has_key="warning")
-    assert note.message == f"{job.warning} It is expected to be done by {moment_words(job.expected_finish_at)}."
+    done = moment_words(job.expected_finish_at, exact=True)
+    assert note.message == f"{job.warning} It is expected to be done by {done}."
     assert note.data["passed"]
