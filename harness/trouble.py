@@ -14,7 +14,7 @@ from django.contrib.sessions.middleware import SessionMiddleware
 from django.db.utils import DatabaseError, DataError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
-from harness.database import is_away
+from harness.database import DATABASE_AWAY, is_away
 from harness.errors import HarnessError, Invalid, NoSpace, Unavailable
 from harness.store_disk import store_free_bytes
 
@@ -61,14 +61,14 @@ def _nul() -> HarnessError:
     return Invalid("A text holds a NUL character; nothing was changed.", hint="Remove it and try again.")
 
 
-def _answer(request: HttpRequest, error: HarnessError) -> HttpResponse:
+def _refuse_nul(request: HttpRequest) -> HttpResponse:
     if request.path.startswith("/api/"):
         from harness.api.errors import error_response
 
-        return error_response(error)
+        return error_response(_nul())
     from harness.pages.web import error_answer
 
-    return error_answer(request, error)
+    return error_answer(request, _nul())
 
 
 def _form_holds_nul(request: HttpRequest) -> bool:
@@ -107,7 +107,7 @@ class TroubleMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         """No address and no form of ours holds a NUL: it reaches neither database nor disk."""
         if "\0" in request.path or "%00" in request.META.get("QUERY_STRING", "") or _form_holds_nul(request):
-            return _answer(request, _nul())
+            return _refuse_nul(request)
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
@@ -116,13 +116,19 @@ class TroubleMiddleware:
 
 
 def trouble_page(request: HttpRequest, error: Exception) -> HttpResponse | None:
-    """The page that says so; None where it is a fault of ours."""
+    """The page that says so, or the API's answer; None where it is a fault of ours."""
     trouble = trouble_of(error)
     if trouble is None:
         return None
+    if request.path.startswith("/api/"):
+        from harness.api.errors import crash_answer
+
+        return crash_answer(request, error)
     _log.error("%s %s: %s", request.method, request.path, error)
     try:
-        return _answer(request, trouble)
+        from harness.pages.web import error_answer
+
+        return error_answer(request, trouble)
     except Exception as second:
         _log.error("no page for it either: %s", second)
         text = f"{trouble.message}\n{trouble.hint}\n"
@@ -137,7 +143,7 @@ class ToldSessionMiddleware(SessionMiddleware):
         """Keep the session; what hinders it is told as elsewhere."""
         try:
             return super().process_response(request, response)
-        except (SessionInterrupted, DatabaseError) as error:
+        except (SessionInterrupted, DatabaseError, *DATABASE_AWAY) as error:
             if told := trouble_page(request, error):
                 return told
             raise

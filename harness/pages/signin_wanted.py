@@ -17,7 +17,7 @@ from django.utils.deprecation import MiddlewareMixin
 from harness.accounts.bearer import bearer_token
 from harness.accounts.models import User
 from harness.accounts.second_factor import second_factor_id
-from harness.api.errors import crash_answer, error_response
+from harness.api.errors import error_response
 from harness.database import DATABASE_AWAY
 from harness.errors import Forbidden
 from harness.pages.web import asks_part, error_answer
@@ -50,8 +50,6 @@ class SignInMiddleware(MiddlewareMixin):
             user = request.user
             return _held(request, user, name or "") if isinstance(user, User) else None
         except DATABASE_AWAY as error:  # here nobody else turns it into words
-            if request.path.startswith("/api/"):
-                return crash_answer(request, error)
             answer = trouble_page(request, error)
             if answer is None:
                 raise

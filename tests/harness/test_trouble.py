@@ -15,6 +15,7 @@ import pytest
 import redis
 from django.contrib.sessions.backends.base import UpdateError
 from django.contrib.sessions.backends.db import SessionStore
+from django.contrib.sessions.middleware import SessionMiddleware
 from django.db.utils import DataError, InterfaceError, OperationalError
 from django.test import Client, RequestFactory
 
@@ -170,3 +171,16 @@ def test_who_signs_in_while_the_disk_is_full_reads_why_and_no_bad_request(
     assert "The disk of this installation is full" in answer.content.decode()
     monkeypatch.setattr(trouble, "_free_bytes", lambda: 1 << 40)
     assert client.post("/login", {"username": "ann", "password": "a long password of hers"}).status_code == 400
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", ["/login", "/api/v1/me"])
+def test_a_session_that_a_cut_connection_does_not_keep_is_told_in_words(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise InterfaceError("connection already closed")
+
+    monkeypatch.setattr(SessionMiddleware, "process_response", refuse)
+    answer = Client().get(path)
+    assert answer.status_code == 503 and "The database does not answer" in answer.content.decode()

@@ -68,15 +68,15 @@ def losses_read(jobs: Iterable[Job]) -> Mapping[str, Losses]:
 
 def placed_words(job: Job, nodes: Sequence[str]) -> str:
     """That it is placed on these nodes, and what its losses have to do with it."""
-    lost, names = losses_read([job]).get(job.pk, {}), ", ".join(nodes)
+    lost, names = set(losses_read([job]).get(job.pk, {})), ", ".join(nodes)
     shut = _shut_down(job) if lost else set()
-    avoided = sorted(set(lost).difference(nodes))
-    if shut.issuperset(avoided or lost):
-        were = f", which {'was' if len(avoided) == 1 else 'were'} shut down"
-        return f"Placed on {names}" + (f", not on {' and '.join(avoided)}{were}" if avoided else "")
-    if avoided:
-        return f"Placed on {names}, not on {' and '.join(avoided)}, where it was lost"
-    return f"Placed on {names}, where it was lost: no other node was free for it"
+    avoided = lost.difference(nodes)
+    if not avoided:
+        return f"Placed on {names}" + (", where it was lost: no other node was free for it" if lost - shut else "")
+    down = f"which {'was' if len(avoided & shut) == 1 else 'were'} shut down"
+    parts = [(avoided - shut, "where it was lost"), (avoided & shut, down)]
+    told = [f"not on {' and '.join(sorted(some))}, {why}" for some, why in parts if some]
+    return ", ".join([f"Placed on {names}", *told])
 
 
 def _shut_down(job: Job) -> set[str]:

@@ -74,6 +74,16 @@ def test_of_a_node_that_was_shut_down_it_is_said_so_and_nothing_of_a_loss(job, n
     assert again(job)[:2] == ({"node-2"}, "Placed on node-2")
 
 
+def test_a_node_of_a_fault_and_one_that_was_shut_down_are_told_apart(job, node_make):
+    lost_on_the_first_of_two(job, node_make)
+    _, _, second = again(job)
+    lost(second, {"node-2": STOPPED})
+    node_make("node-3", cpus=4)
+    nodes, words, _ = again(job)
+    assert nodes == {"node-3"}
+    assert words == "Placed on node-3, not on node-1, where it was lost, not on node-2, which was shut down"
+
+
 def test_with_no_other_node_it_starts_where_it_failed(job, node_make):
     node_make("node-1", cpus=1)
     lost(place_now(job), {"node-1": NO_START})
