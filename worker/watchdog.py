@@ -209,7 +209,7 @@ def disk_full(limit_bytes: int) -> Verdict:
         FailureCode.DISK_FULL,
         f"The run's folder reached its limit of {size_words(limit_bytes)}.",
         "Keep fewer checkpoints or write less; checkpoints already made are kept. A run may take half of what the disk "
-        "of the store has free when it starts, at most DLH_JOB_DISK_GIB: an admin can free space there.",
+        "of the store has free when it starts, at most DLH_JOB_DISK_GIB: an admin can free space there, or raise it.",
     )
 
 

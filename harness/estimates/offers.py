@@ -37,7 +37,7 @@ from harness.pool.hardware import hardware
 from harness.pool.services import pool_setting_get
 from scheduler.offers.values import Wish
 from scheduler.workload import Workload
-from worker.states import TERMINAL, JobState, said
+from worker.states import JobState, said
 
 OFFERED = frozenset({"single", "sync"})
 """Modes that every offer has lines for."""
@@ -148,9 +148,11 @@ def job_key(job: Job) -> str:
 
 def otherwise_hint(job: Job) -> str:
     """How a job that is none of `OFFERABLE` comes to other devices."""
-    if job.state in TERMINAL:
-        return "Clone it to run it on other devices."
-    return "Pause it first to have it go on on other devices, or clone it."
+    if job.state in {JobState.PLACED, JobState.RUNNING}:
+        return "Pause it first to have it go on on other devices, or clone it."
+    if job.state == JobState.PAUSING:
+        return "Ask once it is paused."
+    return "Clone it to run it on other devices."
 
 
 def offer_make(*, user: User, job: Job, asked: Asked, again: bool = False) -> OfferRow:
@@ -256,7 +258,7 @@ def workload_check(body: Mapping[str, Any]) -> dict[str, Any]:
     given, hint = body.get("workload", body), "Give what `python -m worker.runtime.inspection.trace` prints."
     problem = body.get("problem")
     if given is None and isinstance(problem, dict):
-        told = f"The program could not be traced: {problem.get('message')}"
+        told = f"The program could not be traced: {problem.get('message') or 'no reason is given.'}"
         raise Invalid(told, field="workload", hint=str(problem.get("hint") or hint))
     try:
         read = Workload.from_dict(plain(given))

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from harness.jobs.models import Job
-from worker.states import HOLDS_DEVICES, JobState
+from worker.states import JobState
 
 
 class PromiseState(StrEnum):
@@ -78,7 +78,7 @@ def admitted_at(job: Job) -> datetime | None:
 
 def danger_hint(job: Job) -> str:
     """What its owner can do about a promise in danger."""
-    if JobState(job.state) in HOLDS_DEVICES:
+    if job.state in {JobState.PLACED, JobState.RUNNING}:
         return (
             "If that is too late, pause it, take a faster way on its tab Cost and resume it, or use a checkpoint that "
             "it has saved."

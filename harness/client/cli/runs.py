@@ -86,7 +86,7 @@ def watch_and_print(client: Client, job_id: str, *, as_json: bool, quiet: bool =
 
 def _away_tell(error: ClientError) -> None:
     """Nobody who follows a job for hours is to begin anew because the portal was restarted."""
-    until = f"It is asked again for {duration(AWAY_S)}; the job does not depend on it."
+    until = f"The portal is asked again for {duration(AWAY_S)}; the job does not depend on it."
     notes().print(f"{error.message} {until}", markup=False, soft_wrap=True)
 
 

@@ -91,7 +91,7 @@ def _job_move_on(
         job_move(job.pk, _STARTED, JobState.PAUSING, message="The run asked to pause")
         leaves = (JobState.PAUSING, JobState.RETURNING)
         trained = JobAttempt.objects.filter(pk=attempt.pk).exclude(running_at=None).exists()
-        left = "Saved and left its devices" if trained else "Left its devices before its first step"
+        left = "Left its devices" if trained else "Left its devices before its first step"
         job_move(job.pk, leaves, JobState.PAUSED, message=left)
         _back_in_queue(job)
     elif outcome == Outcome.CANCELLED:

@@ -170,7 +170,16 @@ def test_a_program_that_was_edited_since_is_priced_anew(job, node_make, offered)
     assert OfferRow.objects.get(pk=refused.value.details["offer"]).state == "waiting"
 
 
-@pytest.mark.parametrize(("state", "advice"), [("placed", "Pause it"), ("running", "Pause it"), ("failed", "Clone it")])
+@pytest.mark.parametrize(
+    ("state", "advice"),
+    [
+        ("placed", "Pause it"),
+        ("running", "Pause it"),
+        ("pausing", "Ask once"),
+        ("returning", "Clone"),
+        ("failed", "Clone it"),
+    ],
+)
 def test_a_job_whose_devices_are_chosen_is_told_how_it_comes_to_others(job, node_make, ask, state, advice):
     node_make("node-1")
     Job.objects.filter(pk=job.pk).update(state=state)

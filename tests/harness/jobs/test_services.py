@@ -71,7 +71,7 @@ def test_cancel_pause_and_resume_do_what_the_state_allows(job, people, node_make
 
 @pytest.mark.parametrize(
     ("starts", "words"),
-    [(run_now, "Saved and left its devices"), (place_now, "Left its devices before its first step")],
+    [(run_now, "Left its devices"), (place_now, "Left its devices before its first step")],
 )
 def test_a_paused_run_is_said_to_have_saved_only_where_it_trained(job, people, node_make, starts, words):
     node_make()
