@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 import redis
 from django.conf import settings
 from django.core.cache import cache
-from django.db.models import Max
-from django.utils import timezone
 
 from harness.broker import client
-from harness.jobs.control.streams import READ_BY_KEY, id_of, lease_name
-from harness.pool.models import Node, NodeState
+from harness.jobs.control.streams import AT_WORK_KEY, AT_WORK_S, READ_BY_KEY, id_of, lease_name
 from worker.events import EVENT_STREAMS_MAX, control_stream
 
-AT_WORK_S = 60.0
-"""Who read an event within so long counts as a reader."""
-SILENT_AFTER = timedelta(minutes=1)
-"""Control that took no report of a node in for so long does not work."""
 _SILENT_KEY = "control-is-silent"
 LOOKED_S = 10
 """A portal process looks so often whether control is silent, however many pages ask."""
@@ -62,25 +54,26 @@ class Reading:
 
 
 def control_is_silent() -> bool:
-    """Whether no control process works, as it was ten seconds ago at the earliest.
+    """Whether no control process has looked for events for a minute, as it was ten seconds ago at the earliest.
 
-    Nodes report every few seconds, and one that does not is down within half a minute, if control works: so it does not
-    where the newest report of nodes that are up is older. Without a broker, or such a node, nobody can tell.
+    False where the broker does not answer, or is not up for so long itself: then nobody can tell.
     """
     silent = cache.get(_SILENT_KEY)
     if silent is None:
-        up = Node.objects.filter(state__in=(NodeState.UP, NodeState.DRAIN))
-        newest = up.aggregate(newest=Max("heartbeat_at"))["newest"]
-        silent = newest is not None and timezone.now() - newest > SILENT_AFTER and _broker_answers()
+        silent = _nobody_at_work()
         cache.set(_SILENT_KEY, silent, timeout=LOOKED_S)
     return bool(silent)
 
 
-def _broker_answers() -> bool:
+def _nobody_at_work() -> bool:
     try:
-        return bool(client().ping())
+        with client().pipeline(transaction=False) as pipe:
+            pipe.exists(AT_WORK_KEY)
+            pipe.info("server")
+            at_work, server = pipe.execute()
     except redis.RedisError:
         return False
+    return not at_work and server["uptime_in_seconds"] > AT_WORK_S
 
 
 def reading_state() -> Reading | None:

@@ -18,7 +18,7 @@ from harness.broker import client
 from harness.database import DATABASE_AWAY
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.reading import event_read
-from harness.jobs.control.streams import READ_BY_KEY, Lease, reader_name, streams_waiting
+from harness.jobs.control.streams import AT_WORK_KEY, AT_WORK_S, READ_BY_KEY, Lease, reader_name, streams_waiting
 from harness.jobs.control.telemetry import telemetry_apply
 from worker.events import Event, control_stream
 
@@ -40,6 +40,7 @@ def ingest() -> int:
         _again.set()
         return 0
     try:
+        client().set(AT_WORK_KEY, reader_name(), ex=AT_WORK_S)
         count, left, more = 0, BATCHES_MAX, True
         while left > 0 and more:
             _again.clear()

@@ -10,24 +10,23 @@ import os
 import signal
 import subprocess
 import sys
-from datetime import timedelta
 from itertools import pairwise
 
 import pytest
 from django.conf import settings as django_settings
 from django.core.cache import cache
 from django.db import connection
-from django.utils import timezone
 
+from harness.jobs import readers
 from harness.jobs.control import ingest as ingest_module
 from harness.jobs.control import streams
 from harness.jobs.control.disk import disk_read
 from harness.jobs.control.ingest import ingest
 from harness.jobs.control.plans import plan_make
-from harness.jobs.control.streams import Lease, lease_name, streams_waiting
+from harness.jobs.control.streams import AT_WORK_KEY, AT_WORK_S, Lease, lease_name, streams_waiting
 from harness.jobs.models import JobAttempt, JobEvent, MetricPoint
 from harness.jobs.readers import control_is_silent, reading_state
-from harness.pool.models import Device, Node
+from harness.pool.models import Device
 from tests.harness.jobs.helpers import event, run_now
 from tests.waiting import wait_for
 from worker.events import CONTROL_STREAM, EVENT_STREAMS_MAX, control_stream, stream_number
@@ -290,24 +289,23 @@ def test_it_is_told_how_far_behind_the_reading_is_and_who_reads(running, broker,
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(
-    ("state", "ago_s", "silent"), [("up", 65, True), ("drain", 65, True), ("up", 30, False), ("down", 65, False)]
-)
-def test_control_is_silent_where_a_node_that_is_up_was_not_heard_for_a_minute(node_make, broker, state, ago_s, silent):
-    node = node_make("node-1")
-    Node.objects.filter(pk=node.pk).update(state=state, heartbeat_at=timezone.now() - timedelta(seconds=ago_s))
+def test_control_is_silent_where_no_process_looks_for_events_any_more(broker, monkeypatch):
+    broker.delete(AT_WORK_KEY)
     cache.clear()
-    assert control_is_silent() is silent
-    Node.objects.update(heartbeat_at=timezone.now())
-    assert control_is_silent() is silent, "it was just looked at"
+    monkeypatch.setattr(readers, "AT_WORK_S", 10**9)
+    assert not control_is_silent(), "the broker is not up for so long itself"
+    monkeypatch.setattr(readers, "AT_WORK_S", -1)
+    assert not control_is_silent(), "it was just looked at"
+    cache.clear()
+    assert control_is_silent()
+    ingest()
+    assert 0 < broker.ttl(AT_WORK_KEY) <= AT_WORK_S
     cache.clear()
     assert not control_is_silent()
 
 
 @pytest.mark.django_db
-def test_without_a_broker_nothing_is_known_of_the_reading_nor_of_control(node_make):
-    node_make("node-1")
-    Node.objects.update(heartbeat_at=timezone.now() - timedelta(hours=1))
+def test_without_a_broker_nothing_is_known_of_the_reading_nor_of_control():
     cache.clear()
     assert reading_state() is None
     assert not control_is_silent()
