@@ -105,7 +105,8 @@ def spec_save(request: HttpRequest, job_id: str) -> HttpResponseBase:
         messages.error(request, error.message, extra_tags=error.hint)
         return redirect("job_tab", job_id=job_id, tab="program")
     if lost and not request.POST.get("reset"):
-        messages.warning(request, f"{gave_way_words(lost)}.")
+        hint = "Write it again on the tab Program if it is still wanted."
+        messages.warning(request, f"{gave_way_words(lost)}.", extra_tags=hint)
     if job.program_edited:
         kept = "Your edited files were kept, of spec.yaml the lines that the new spec leaves alone."
         hint = f"{kept} Check that they still work: press “Check that it runs”."
