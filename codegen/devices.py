@@ -92,12 +92,12 @@ def _too_many(device: str, count: int, widest: int, hardware: Hardware, spec: Ta
         word, there, everywhere = "GPU", hardware.gpus, hardware.all_gpus
     model = f" ({spec.resources.device_model})" if spec.resources.device_model != "auto" else ""
     if widest > there:
-        return f"all nodes together have {counted(widest, word)}{model}; ask for at most {widest}"
+        return f"all nodes that take work together have {counted(widest, word)}{model}; ask for at most {widest}"
     told = f"the largest node has {counted(widest, word)}{model}"
     if not hardware.apart or spec.mode in ONE_PROCESS:
         return f"{told}; ask for at most {widest}"
     if 0 < everywhere < count:  # what keeps nodes apart is not what is in the way
-        told = f"all nodes together have {counted(everywhere, word)}{model}, the largest {widest}"
+        told = f"all nodes that take work together have {counted(everywhere, word)}{model}, the largest {widest}"
         return f"{told}; ask for at most {widest}"
     return (
         f"{told}, and no job can use several now. {hardware.apart} Ask for at most {widest}, or have an admin mend that"

@@ -11,6 +11,7 @@ def queue_make(world: SimpleNamespace) -> None:
     from django.utils import timezone
 
     from harness.jobs.models import Job
+    from harness.moments import moment_words
     from harness.pool.models import Node, Quota, Reservation
 
     now, minute = timezone.now(), timedelta(minutes=1)
@@ -21,10 +22,11 @@ def queue_make(world: SimpleNamespace) -> None:
         deadline_at=now + 90 * minute, promised_at=now + 90 * minute,
         options=[{"kind": "cpu", "count": count, "rate_per_s": count / 3000} for count in (1, 2)],
     )  # fmt: skip
+    promised = moment_words(now + 30 * minute, exact=True)
     Job.objects.filter(pk=world.jobs["running"].pk).update(
         expected_start_at=now - 20 * minute, expected_finish_at=now + 25 * minute, expected_low_at=now + 22 * minute,
         expected_high_at=now + 33 * minute, deadline_at=now + 30 * minute, promised_at=now + 30 * minute,
-        warning="Its slack is shrinking: it may miss its promised finish by up to 3 min.", priority=5,
+        warning=f"Its slack is shrinking: it may miss its promised finish, {promised}, by up to 3 min.", priority=5,
     )  # fmt: skip
     world.node = node = Node.objects.get(name="node-1")
     hours = timedelta(hours=1)

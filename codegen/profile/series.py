@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from codegen.profile.clock_changes import are_changed, lack_an_hour
+from codegen.profile.clock_changes import days_of, have_an_hour_twice, lack_an_hour
 from codegen.profile.findings import DATE_COLUMN
 from codegen.profile.time_series import TIME_SERIES, TimeSeries
 from codegen.profile.types import ColumnProfile, ColumnType, DatasetProfile, Finding, Severity
@@ -155,8 +155,8 @@ def _uneven(series: TimeSeries, moments: Moments) -> Iterator[Finding]:
     again = np.flatnonzero(steps == 0)
     whole_days = not (moments % int(_DAY_S * 1e6)).any()
     forward = lack_an_hour(moments[gaps], moments[gaps + 1], series.step_s)
-    back = are_changed(moments[again]) if not whole_days else np.zeros(len(again), np.bool_)
-    nights = np.unique(np.concatenate([moments[gaps[forward]], moments[again[back]]]) // int(_DAY_S * 1e6))
+    back = have_an_hour_twice(moments[again], series.step_s)
+    nights = np.unique(days_of(np.concatenate([moments[gaps[forward] + 1], moments[again[back]]])))
     gaps, again = gaps[~forward], again[~back]
     told = []
     if len(again):

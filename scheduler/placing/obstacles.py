@@ -3,13 +3,12 @@ until something happens; expected times are told beside them."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
-from scheduler.types import NodeView, Option, WaitCode, WaitReason, count_of
+from scheduler.types import NodeView, Option, WaitCode, WaitReason
 from worker.words import counted, size_words
 
 _KINDS = {"cpu": ("CPU core", "CPU cores"), "cuda": ("GPU", "GPUs")}
@@ -26,9 +25,6 @@ NEVER = frozenset(
     }
 )
 """No waiting helps against these."""
-_MET_BY_MORE_NODES = frozenset({WaitCode.NO_NODES, WaitCode.NO_SUCH_DEVICE, WaitCode.TOO_MANY_DEVICES})
-"""Against these a node that takes no work now may help."""
-_CLOCK_OFF = "given nothing until the clock there is right (Pool)"
 HOW_TO_JOIN = (
     "On one machine make run starts a node; another machine joins by dlh node join, with a token from dlh pool add."
 )
@@ -40,7 +36,8 @@ def device_words(count: int, kind: str, model_name: str = "") -> str:
     return f"{counted(count, one, many)}{f' ({model_name})' if model_name else ''}"
 
 
-def _wanted(option: Option) -> str:
+def wanted_words(option: Option) -> str:
+    """The devices that the option takes."""
     return device_words(option.count, option.kind, option.model_name)
 
 
@@ -68,40 +65,15 @@ class NodeNow(NamedTuple):
     """By an admin, now or before the job would end."""
 
 
-def never(
-    nodes: Sequence[NodeNow], option: Option, level: int, *, spans_nodes: bool, apart: str = ""
-) -> WaitReason | None:
-    """Why no present node could ever run it; None where one could. `apart`: why several together do not, a sentence."""
-    if not nodes:
-        return WaitReason(
-            code=WaitCode.NO_NODES,
-            text="No node takes work.",
-            remedy=f"It starts when a node with {_wanted(option)} is up. {HOW_TO_JOIN}",
-        )
-    most = _most(nodes, spans_nodes=spans_nodes)
-    if most == 0:
-        return WaitReason(
-            code=WaitCode.NO_SUCH_DEVICE,
-            text=f"No node that takes work has a {device_words(1, option.kind, option.model_name)[2:]}.",
-            remedy="It starts when such a node is up; or take other devices by an offer: tab Cost, dlh jobs offer.",
-        )
-    if most < option.count:
-        return _never_so_many(nodes, option, most, spans_nodes=spans_nodes, apart=apart)
+def most_devices(nodes: Sequence[NodeNow], *, spans_nodes: bool) -> int:
+    """As many as one job could have: of the largest node, or of all."""
+    counts = [now.total for now in nodes]
+    return sum(counts) if spans_nodes else max(counts, default=0)
+
+
+def never(nodes: Sequence[NodeNow], option: Option, level: int, *, spans_nodes: bool) -> WaitReason | None:
+    """Why nodes that have the devices (`lacking`) could never run it; None where they could."""
     return _never_memory(nodes, option, spans_nodes) or _never_sandbox(nodes, option, level, spans_nodes)
-
-
-def _never_so_many(nodes: Sequence[NodeNow], option: Option, most: int, *, spans_nodes: bool, apart: str) -> WaitReason:
-    where, has = ("", "the pool has") if spans_nodes else (" on one node", "the largest that takes work has")
-    has, together = f"{has} {most}", ""
-    if apart and (everywhere := _most(nodes, spans_nodes=True)) < option.count:
-        apart, has = "", f"{has}, all together {everywhere}"  # what keeps nodes apart is not what is in the way
-    elif apart:
-        together = ", or several can be used together"
-    return WaitReason(
-        code=WaitCode.TOO_MANY_DEVICES,
-        text=" ".join(filter(None, (f"It needs {_wanted(option)}{where}; {has}.", apart))),
-        remedy=f"It starts when a larger node is up{together}; or clone it with fewer devices.",
-    )
 
 
 def _never_memory(nodes: Sequence[NodeNow], option: Option, spans_nodes: bool) -> WaitReason | None:
@@ -123,7 +95,7 @@ def _never_memory(nodes: Sequence[NodeNow], option: Option, spans_nodes: bool) -
 def _never_sandbox(nodes: Sequence[NodeNow], option: Option, level: int, spans_nodes: bool) -> WaitReason | None:
     fitting = [now for now in nodes if spans_nodes or _holds(now, option)]
     strong = [now for now in fitting if now.node.sandbox_level >= level]
-    if _most(strong, spans_nodes=spans_nodes) >= option.count:
+    if most_devices(strong, spans_nodes=spans_nodes) >= option.count:
         return None
     best = max(now.node.sandbox_level for now in fitting if now.total)
     reach = f"{'fitting nodes' if best < level else 'too few nodes'} reach {best if best < level else level}"
@@ -189,7 +161,7 @@ def busy(
     best = max(fitting, key=lambda now: (now.free, now.free + len(now.kept.idle)))
     if best.free + len(best.kept.idle) >= option.count:
         return _reserved(option, best.free, best.kept, f"on {best.node.name} ")
-    has = f"It needs {_wanted(option)} on one node; {best.node.name} has {best.free} free"
+    has = f"It needs {wanted_words(option)} on one node; {best.node.name} has {best.free} free"
     busy_there = _busy_devices(option, best.total, best.free, best.kept, has)
     return replace(busy_there, holders=tuple(holders_on(best.node)[:_NAMED]))
 
@@ -201,7 +173,7 @@ def _busy_pool(nodes: Sequence[NodeNow], option: Option) -> WaitReason:
         return _behind(option)
     if free + len(kept.idle) >= option.count:
         return _reserved(option, free, kept)
-    has = f"It needs {_wanted(option)}; {free} {'is' if free == 1 else 'are'} free"
+    has = f"It needs {wanted_words(option)}; {free} {'is' if free == 1 else 'are'} free"
     return _busy_devices(option, sum(now.total for now in nodes), free, kept, has)
 
 
@@ -227,41 +199,12 @@ def _holds(now: NodeNow, option: Option) -> bool:
     return now.total >= option.count and now.node.memory_bytes >= option.memory_bytes
 
 
-def while_away(reason: WaitReason, away: Iterable[NodeView], option: Option) -> WaitReason:
-    """The same where nodes that take no work have such devices: each with what keeps it from working."""
-    if reason.code not in _MET_BY_MORE_NODES:
-        return reason
-    least = option.count if reason.code is WaitCode.TOO_MANY_DEVICES else 1
-    names: dict[str, list[str]] = defaultdict(list)
-    for node in sorted(away, key=lambda node: node.name):
-        if count_of(node.counts, option) >= least:
-            names["draining" if node.draining else _CLOCK_OFF if node.clock_off else "down"].append(node.name)
-    text = " ".join([reason.text, *(_are(names[what], what) for what in sorted(names))])
-    remedy = reason.remedy
-    if kept := names.get("draining"):
-        them = "it" if len(kept) == 1 else "them"
-        undrain = f"An admin can let {them} take jobs again, on the pool page or by dlh pool undrain {kept[0]}."
-        remedy = undrain if reason.code is WaitCode.NO_NODES else f"{remedy} {undrain}"
-    return replace(reason, text=text, remedy=remedy)
-
-
-def _are(names: Sequence[str], what: str) -> str:
-    """A sentence about all of them, some by name."""
-    told = f"{', '.join(names[:_NAMED])}{' and others' if len(names) > _NAMED else ''}"
-    return f"{told} {'is' if len(names) == 1 else 'are'} {what}."
-
-
-def _most(nodes: Sequence[NodeNow], *, spans_nodes: bool) -> int:
-    counts = [now.total for now in nodes]
-    return sum(counts) if spans_nodes else max(counts, default=0)
-
-
 def _more(missing: int) -> str:
     return f"{missing} more {'is' if missing == 1 else 'are'}"
 
 
 def _behind(option: Option) -> WaitReason:
-    wanted = _wanted(option)
+    wanted = wanted_words(option)
     return WaitReason(
         code=WaitCode.BEHIND,
         text=f"{wanted} {'is' if option.count == 1 else 'are'} free, but kept for jobs before it.",
@@ -272,7 +215,7 @@ def _behind(option: Option) -> WaitReason:
 def _reserved(option: Option, free: int, kept: Kept, where: str = "") -> WaitReason:
     return WaitReason(
         code=WaitCode.RESERVED,
-        text=f"It needs {_wanted(option)}; what is free {where}is {_reserved_words(kept.idle)}.",
+        text=f"It needs {wanted_words(option)}; what is free {where}is {_reserved_words(kept.idle)}.",
         remedy="It starts when the reservation ends or is lifted.",
         kept_until_s=_end_s(kept.idle, option.count - free),
     )

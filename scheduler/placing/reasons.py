@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from scheduler.placing import obstacles
+from scheduler.placing.lacking import lacks
 from scheduler.placing.obstacles import NEVER, Keep, Kept, NodeNow
 from scheduler.placing.obstacles import device_words as device_words
 from scheduler.types import DeviceView, JobView, NodeView, Option, PoolView, Quotas, WaitCode, WaitReason
@@ -84,10 +85,9 @@ class Reasons:
         reason = self._by_shape.get(shape)
         if reason is None:
             nodes = self._look(option, project, reach)
-            reason = obstacles.never(nodes, option, level, spans_nodes=spans, apart=apart)
-            if reason is not None:
-                reason = obstacles.while_away(reason, self._away, option)
-            else:
+            reason = lacks(nodes, self._away, option, spans_nodes=spans, apart=apart)
+            reason = reason or obstacles.never(nodes, option, level, spans_nodes=spans)
+            if reason is None:
                 holders_on = partial(self._holders_on, option)
                 reason = obstacles.busy(nodes, option, level, spans_nodes=spans, holders_on=holders_on)
             self._by_shape[shape] = reason

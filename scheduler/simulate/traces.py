@@ -231,9 +231,9 @@ def _parsed(name: str, rows: Sequence[Row]) -> list[TraceJob]:
 
 def _parted_otherwise(present: frozenset[str]) -> str:
     """That another sign than a comma stands between the columns, as some spreadsheets write it; empty: none does."""
-    (head, *more) = present
+    head = next(iter(present)) if len(present) == 1 else ""
     found = {";": "a semicolon", "\t": "a tab"}
-    sign = next((words for letter, words in found.items() if not more and letter in head), "")
+    sign = next((words for letter, words in found.items() if letter in head), "")
     return f"{sign} stands between its columns; a comma must" if sign else ""
 
 

@@ -156,7 +156,7 @@ def test_more_than_all_nodes_have_is_refused_for_what_there_is_and_not_for_what_
     pool = replace(TWO_CORES, gpus=2, gpu_memory_bytes=8 << 30, all_cpu_cores=5, all_gpus=5, apart=off)
     asked = "mode: sync\nresources: {{device: {}, count: {}}}"
     told = problems(asked.format(device, 6), table(), pool)["resources.count"]
-    assert told == f"all nodes together have 5 {word}, the largest 2; ask for at most 2"
+    assert told == f"all nodes that take work together have 5 {word}, the largest 2; ask for at most 2"
     assert off in problems(asked.format(device, 5), table(), pool)["resources.count"]
 
 

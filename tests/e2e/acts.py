@@ -49,6 +49,7 @@ class Crowd:
         self.stack, self.dataset, self.model = stack, dataset, model
         self.draw, self._kinds = random.Random(seed), kinds_in_turn(random.Random(seed))
         self.told = Told()
+        self._under_way = ""
         self._jobs: list[str] = []
         self._node = stack.get("/pool")["nodes"][0]["name"]
 
@@ -60,8 +61,10 @@ class Crowd:
             for name in self.draw.choices(list(weights), list(weights.values()), k=acts):
                 time.sleep(self.draw.uniform(*PAUSE_S))
                 self.told.acts[name] += 1
+                self._under_way = name
                 getattr(self, f"_{name}")()
         finally:
+            self._under_way = ""  # what puts everything back is no act
             self._pool_as_it_was()
         wait_for(self._all_over, timeout_s=SETTLE_S, what="every job is over")
         self._check()
@@ -78,7 +81,8 @@ class Crowd:
             assert answer.status_code < 500 or answer.status_code == 503, told
             error = answer.json()["error"]
             assert error["message"] and error["hint"], told
-            self.told.refused[path.rsplit("/", 1)[-1]] += 1
+            if self._under_way:
+                self.told.refused[self._under_way] += 1
         return answer
 
     def _some(self) -> str:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,6 +79,61 @@ def test_a_gang_for_more_than_all_nodes_have_is_told_what_there_is():
     assert "several" not in told.remedy
 
 
+ONE_UP = "Only one node takes work; n2 does not."
+
+
+@pytest.mark.parametrize(
+    ("at", "text", "when"),
+    [
+        ({}, "n2 is down.", "n2 is up"),
+        ({"draining": True}, "n2 is draining.", "n2 drains no longer"),
+        (
+            {"clock_off": True},
+            "n2 is given nothing until the clock there is right (Pool).",
+            "the clock of n2 is right",
+        ),
+    ],
+)
+def test_a_gang_that_starts_once_another_node_is_back_is_told_which(at, text, when):
+    pool = PoolView(nodes=(node("n1"), replace(node("n2", takes_work=False), **at)), apart=ONE_UP)
+    told = place([job("a", count=4)], pool).waits["a"]
+    assert told.text == f"It needs 4 CPU cores; the only node that takes work has 2. {text}"
+    assert told.remedy.startswith(f"It starts when {when}; or clone it with fewer devices.")
+    assert ("dlh pool undrain n2." in told.remedy) is bool(at.get("draining"))
+    alone = place([job("a", count=4, mode="replicated")], pool).waits["a"]
+    assert "n2" not in alone.words and "on one node" in alone.text and "a larger node is up" in alone.remedy
+    never = place([job("a", count=5)], pool).waits["a"]
+    assert "n2" not in never.words and "more nodes are up" in never.remedy, "it would not do either"
+
+
+@pytest.mark.parametrize(
+    ("count", "away", "when"),
+    [
+        (6, 1, "n3 is up"),
+        (6, 2, "one of n3 and n4 takes work again"),
+        (8, 2, "n3 and n4 take work again"),
+        (8, 3, "enough of n3, n4 and n5 take work again"),
+        (12, 5, "enough of n3, n4, n5 and others take work again"),
+        (8, 1, "more nodes are up"),
+    ],
+)
+def test_a_gang_that_may_span_nodes_is_told_how_many_of_those_away_it_takes(count, away, when):
+    gone = [node(f"n{number}", takes_work=False) for number in range(3, 3 + away)]
+    told = place([job("a", count=count)], PoolView(nodes=(node("n1"), node("n2"), *gone), spans_nodes=True)).waits["a"]
+    assert told.text.startswith(f"It needs {count} CPU cores; the nodes that take work have 4.")
+    assert told.remedy == f"It starts when {when}; or clone it with fewer devices."
+    assert ("down" in told.text) is ("more" not in when)
+
+
+def test_a_gang_that_a_setting_and_a_node_that_is_down_keep_waiting_is_told_both():
+    off = "The setting is off."
+    pool = PoolView(nodes=(node("n1"), node("n2"), node("n3", takes_work=False)), apart=off)
+    told = place([job("a", count=6)], pool).waits["a"]
+    has = "the largest that takes work has 2, all together 4"
+    assert told.text == f"It needs 6 CPU cores on one node; {has}. {off} n3 is down."
+    assert told.remedy.startswith("It starts when a larger node is up, or several can be used together and n3 is up;")
+
+
 def test_first_come_first_served_within_one_priority():
     decision = place([job("late", at=2), job("early", at=1)], PoolView(nodes=(node(cpus=1),)))
     assert [p.job_id for p in decision.placements] == ["early"]
@@ -126,15 +182,22 @@ def test_a_node_that_drains_is_named_where_it_has_what_a_job_waits_for():
 def test_a_node_that_is_down_is_named_where_it_has_what_a_job_waits_for():
     down = node("n1", gpus=1, takes_work=False)
     told = place([job("a")], PoolView(nodes=(down,))).waits["a"]
-    assert told.text == "No node takes work. n1 is down." and "make run" in told.remedy
+    assert told.text == "No node takes work. n1 is down."
+    start = "Start n1 again: make run where the portal is, dlh node start on another machine."
+    assert told.remedy == f"It starts when n1 is up. {start}"
+    told = place([job("a", count=4)], PoolView(nodes=(down,))).waits["a"]
+    assert told.text.endswith("n1 is down.") and "n1" not in told.remedy, "it would not do"
+    assert told.remedy.startswith("It starts when a node with 4 CPU cores is up.") and "dlh node join" in told.remedy
     drained = replace(node("n2", takes_work=False), draining=True)
     told = place([job("a")], PoolView(nodes=(down, drained))).waits["a"]
     assert told.text == "No node takes work. n1 is down. n2 is draining." and "undrain n2" in told.remedy
+    assert told.remedy.startswith(f"It starts when one of n1 and n2 takes work again. {start}")
     told = place([job("a", kind="cuda")], PoolView(nodes=(down, node("n2")))).waits["a"]
     assert told.code == WaitCode.NO_SUCH_DEVICE and told.text.endswith("n1 is down.")
     early = replace(node("n3", takes_work=False), clock_off=True)
     told = place([job("a")], PoolView(nodes=(early,))).waits["a"]
-    assert "n3 is given nothing until the clock there is right" in told.text and "undrain" not in told.remedy
+    assert "n3 is given nothing until the clock there is right" in told.text
+    assert told.remedy == "It starts when the clock of n3 is right."
     told = place([job("a", count=99)], PoolView(nodes=(down, node("n2")))).waits["a"]
     assert "n1" not in told.text, "it would not do either"
 

@@ -69,7 +69,12 @@ def in_zone(begin: datetime, count: int, step: timedelta, zone: str) -> list[dat
 @pytest.mark.parametrize("step", [timedelta(hours=1), timedelta(minutes=15)], ids=["hours", "quarters"])
 @pytest.mark.parametrize(
     ("zone", "first"),
-    [("Europe/Berlin", "2023-03-26"), ("America/New_York", "2023-03-12"), ("Australia/Sydney", "2023-04-02")],
+    [
+        ("Europe/Berlin", "2023-03-26"),
+        ("America/New_York", "2023-03-12"),
+        ("Australia/Sydney", "2023-04-02"),
+        ("Asia/Beirut", "2023-03-26"),  # at midnight, forward and back
+    ],
 )
 def test_hours_that_a_change_of_clocks_takes_or_gives_are_told_as_such(
     lab: Lab, zone: str, first: str, step: timedelta
@@ -90,6 +95,28 @@ def test_an_hour_that_is_missing_in_another_night_is_no_change_of_clocks(lab: La
     kept = [moment for moment in hours(400) if moment != night]
     told = finding(profiled(lab, kept), "uneven_series", "time")
     assert "from 2023-01-08 01:00 to 2023-01-08 03:00" in told.message and "clocks" not in told.message
+
+
+def even(begin: datetime, step: timedelta, count: int = 400) -> list[datetime]:
+    return [begin + i * step for i in range(count)]
+
+
+SUNDAY = datetime(2024, 3, 31)
+TWICE = {
+    "a row of a daily series": (even(datetime(2024, 1, 1, 2), timedelta(days=1)), [SUNDAY.replace(hour=2)]),
+    "a row of ten minutes": (even(datetime(2024, 3, 30), timedelta(minutes=10)), [SUNDAY.replace(hour=1, minute=50)]),
+    "a day of hours": (even(datetime(2024, 3, 20), timedelta(hours=1), 1300), even(SUNDAY, timedelta(hours=1), 24)),
+}
+
+
+@pytest.mark.parametrize(("moments", "again"), TWICE.values(), ids=TWICE)
+def test_rows_that_come_twice_in_such_a_night_are_no_change_of_clocks_unless_they_make_an_hour(
+    lab: Lab, moments: list[datetime], again: list[datetime]
+) -> None:
+    told = finding(profiled(lab, [*again, *moments]), "uneven_series", "time")
+    have = "1 row has" if len(again) == 1 else f"{len(again)} rows have"
+    assert f"{have} the moment of another, such as {again[0]:%Y-%m-%d %H:%M}" in told.message
+    assert "clocks" not in told.message and "keep one row of each moment" in told.meaning
 
 
 def worked(days: Iterable[datetime], step: timedelta) -> list[datetime]:

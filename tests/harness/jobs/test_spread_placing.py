@@ -76,7 +76,7 @@ def test_one_process_cannot_span_nodes(wide, job_make, spec):
 
 
 def test_more_than_all_nodes_together_have_is_refused_and_one_process_waits_for_a_node_of_its_own(wide, job_make):
-    with pytest.raises(Invalid, match="all nodes together have 2"):
+    with pytest.raises(Invalid, match="all nodes that take work together have 2"):
         job_make(resources={"device": "cpu", "count": 3}, mode="sync")
     job = queue(job_make(resources={"device": "cpu", "count": 2}, mode="sync"))
     job.resolved["spec"]["mode"] = "single"

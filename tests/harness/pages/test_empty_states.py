@@ -39,9 +39,21 @@ def test_without_finished_jobs_nothing_is_claimed_of_their_memory(admin: Client)
 def test_a_draft_is_not_told_that_no_node_is_up_while_one_drains(admin: Client, job_make: Any, node_make: Any) -> None:
     address = reverse("job_tab", args=[job_make().pk, "program"])
     assert "No node is up: it will wait until one joins." in " ".join(admin.get(address).content.decode().split())
-    Node.objects.filter(pk=node_make("node-1").pk).update(state=NodeState.DRAIN)
+    Node.objects.filter(pk=node_make("node-1").pk).update(state=NodeState.DRAIN, drain_wanted=True)
     text = " ".join(admin.get(address).content.decode().split())
     assert "an admin lets one do so again. Draining: node-1." in text and "No node is up" not in text
+
+
+def test_a_draft_is_told_of_a_clock_that_is_off_and_not_that_its_node_drains(
+    admin: Client, job_make: Any, node_make: Any
+) -> None:
+    address = reverse("job_tab", args=[job_make().pk, "program"])
+    Node.objects.filter(pk=node_make("node-1").pk).update(state=NodeState.DRAIN)
+    text = " ".join(admin.get(address).content.decode().split())
+    assert "it will wait until the clock is right on one of these: node-1 (" in text and "Draining" not in text
+    Node.objects.filter(pk=node_make("node-2").pk).update(state=NodeState.DRAIN, drain_wanted=True)
+    text = " ".join(admin.get(address).content.decode().split())
+    assert "Draining: node-2. Given nothing until the clock there is right: node-1." in text
 
 
 @pytest.mark.parametrize(

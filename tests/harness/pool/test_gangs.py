@@ -10,6 +10,8 @@ from harness.pool.gangs import releases_problem
 from harness.pool.hardware import hardware
 from harness.pool.models import Node
 from harness.pool.services import pool_setting_update
+from scheduler.place import place
+from scheduler.types import JobView, Option
 from worker.facts import release
 from worker.heartbeat import report
 
@@ -60,3 +62,17 @@ def test_a_single_node_that_is_up_is_told_with_those_that_are_not(people, node_m
     node_make("node-2", address="10.0.0.2")
     Node.objects.filter(name="node-2").update(state="down")
     assert facts_read().pool.apart == "Only one node takes work; node-2 does not."
+
+
+@pytest.mark.parametrize(
+    ("nodes", "has"), [(2, "the only node that takes work has 2"), (3, "the nodes that take work have 4")]
+)
+def test_who_waits_for_more_than_the_nodes_that_are_up_have_is_told_which_is_down(people, node_make, nodes, has):
+    pool_setting_update(user=people.admin, span_nodes=True)
+    for number in range(1, nodes + 1):
+        node_make(f"node-{number}", address=f"10.0.0.{number}")
+    Node.objects.filter(name=f"node-{nodes}").update(state="down")
+    wish = JobView(job_id="a", submitted_s=0.0, options=(Option(kind="cpu", count=2 * nodes),))
+    told = place([wish], facts_read().pool, 0.0).waits["a"]
+    assert told.text == f"It needs {2 * nodes} CPU cores; {has}. node-{nodes} is down."
+    assert told.remedy == f"It starts when node-{nodes} is up; or clone it with fewer devices."

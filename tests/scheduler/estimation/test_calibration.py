@@ -82,13 +82,19 @@ def test_a_workload_with_nan_is_refused_by_its_row() -> None:
         from_json(json.dumps(broken))
 
 
-@pytest.mark.parametrize(("row", "found"), [("cpu,core", 2), ("x," * 15, 15)])
+@pytest.mark.parametrize(("row", "found"), [("cpu,core", 2), ("x," * 15, 16)])
 def test_a_row_of_a_csv_with_too_few_or_too_many_fields_says_so(row, found) -> None:
     header, first, *_ = to_csv(points(3)).splitlines()
     count = len(header.split(","))
     filled = row if found < count else row + "x"
-    with pytest.raises(CalibrationError, match=rf"^row 2: it has \d+ fields, the header {count}$"):
+    with pytest.raises(CalibrationError, match=rf"^row 2: it has {found} fields, the header {count}$"):
         from_csv("\n".join([header, first, filled]))
+
+
+def test_blank_cells_after_those_of_the_header_do_not_count() -> None:
+    text = to_csv(points(3))
+    header, *rows = text.splitlines()
+    assert from_csv("\n".join([header, *(f"{row},," for row in rows)])) == from_csv(text)
 
 
 def test_a_bad_row_of_a_csv_is_refused_by_its_number() -> None:

@@ -112,6 +112,8 @@ def test_a_trace_is_told_the_columns_that_it_lacks_of_the_form_that_it_is_neares
         (FLOW.replace(",", ";") + "a;1;1;bert;4;64;1;2\n", "row 1: a semicolon stands between its columns"),
         (FLOW.replace(",", "\t") + "a\t1\n", "row 1: a tab stands between its columns"),
         ("[1]", "expected an object"),
+        ("[{}]", "row 1: lacks the columns"),
+        ('{"jobs": [{}]}', "row 1: lacks the columns"),
         ("[" * 100_000, "nested too deep"),
         (f"[{'9' * 5000}]", "a number in it is too long"),
         ('[{"job_id": ["a"], "submitted_s": 0, "count": 1, "run_s": 60}]', "row 1, column job_id: expected a text"),
