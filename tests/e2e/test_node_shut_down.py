@@ -39,6 +39,23 @@ def shut_down(home):
     wait_for(lambda: not processes_of(home), timeout_s=END_TIMEOUT_S, what="nothing of the node is left")
 
 
+def has_saved(first, job, step):
+    """That the job has a checkpoint of this step or a later one, and the shutdown cost it no restart."""
+    assert first.job(job)["restarts"] == 0
+    steps = [row["step"] for row in items(first.get(f"/jobs/{job}/checkpoints"))]
+    assert steps and max(steps) >= step, words_of(first, job)
+
+
+def goes_on_where_it_stood(first, job, step):
+    """That its second attempt makes the steps after this one, since the first had saved for the shutdown."""
+    attempts = f"/jobs/{job}/attempts"
+    wait_for(lambda: len(items(first.get(attempts))) == 2, timeout_s=JOB_TIMEOUT_S, what="it is placed again")
+    first.job_wait_step(job, step + 1)
+    before = min(items(first.get(attempts)), key=lambda row: row["number"])
+    assert before["failure"]["code"] == "node_stopped" and "saved first" in before["failure"]["message"]
+    has_saved(first, job, step)
+
+
 def test_its_run_goes_on_elsewhere_where_it_stood_even_if_no_checkpoint_was_due(first, tmp_path):
     digits = first.upload(sample_file("digits", tmp_path), "digits")
     with second_node(first, tmp_path, name="second", settings=WHOLE) as home:
@@ -47,14 +64,7 @@ def test_its_run_goes_on_elsewhere_where_it_stood_even_if_no_checkpoint_was_due(
         assert not items(first.get(f"/jobs/{job}/checkpoints"))
         with shut_down(home):
             first.post("/pool/nodes/first/undrain")
-        attempts = f"/jobs/{job}/attempts"
-        wait_for(lambda: len(items(first.get(attempts))) == 2, timeout_s=JOB_TIMEOUT_S, what="it is placed again")
-        first.job_wait_step(job, step + 1)
-        before = min(items(first.get(attempts)), key=lambda row: row["number"])
-        assert before["failure"]["code"] == "node_stopped" and "saved first" in before["failure"]["message"]
-        assert first.job(job)["restarts"] == 0
-        steps = [row["step"] for row in items(first.get(f"/jobs/{job}/checkpoints"))]
-        assert steps and max(steps) >= step, words_of(first, job)
+        goes_on_where_it_stood(first, job, step)
         first.post(f"/jobs/{job}/cancel")
 
 
@@ -75,9 +85,7 @@ def test_ranks_on_another_node_save_and_leave_with_it(first, tmp_path, more):
         wait_for(
             lambda: first.job(job)["state"] == "queued", timeout_s=END_TIMEOUT_S, what="it waits for the node again"
         )
-        assert first.job(job)["restarts"] == 0
-        steps = [row["step"] for row in items(first.get(f"/jobs/{job}/checkpoints"))]
-        assert steps and max(steps) >= step, words_of(first, job)
+        has_saved(first, job, step)
 
 
 def test_an_elastic_run_whose_first_node_is_shut_down_goes_on_from_where_it_stood(make_stack, tmp_path):
@@ -91,12 +99,5 @@ def test_an_elastic_run_whose_first_node_is_shut_down_goes_on_from_where_it_stoo
         step = first.job_wait_step(job, 10)["step"]
         assert "Placed on first, second" in words_of(first, job), "the node that writes is the one that is shut down"
         psutil.Process(first.child("node")).terminate()  # the stack starts it again
-        attempts = f"/jobs/{job}/attempts"
-        wait_for(lambda: len(items(first.get(attempts))) == 2, timeout_s=JOB_TIMEOUT_S, what="it is placed again")
-        first.job_wait_step(job, step + 1)
-        before = min(items(first.get(attempts)), key=lambda row: row["number"])
-        assert before["failure"]["code"] == "node_stopped" and "saved first" in before["failure"]["message"]
-        assert first.job(job)["restarts"] == 0
-        steps = [row["step"] for row in items(first.get(f"/jobs/{job}/checkpoints"))]
-        assert steps and max(steps) >= step, words_of(first, job)
+        goes_on_where_it_stood(first, job, step)
         first.post(f"/jobs/{job}/cancel")

@@ -162,8 +162,10 @@ def test_the_page_of_quotas_tells_it_before_and_after_with_links(promised, peopl
     body = admin.post(reverse("quota_save"), form, follow=True).content.decode()
     assert "One job waits longer for it:" in body and "cannot be kept" in body
     assert f'<a href="{reverse("job_page", args=[promised.pk])}">wide</a>' in body
-    refused = admin.post(reverse("quota_save"), form | {"look": "1", "devices": "-1"}, follow=True)
-    assert refused.status_code == 422 and not Quota.objects.filter(devices__lt=0).exists()
+    refused = admin.post(reverse("quota_save"), form | {"look": "1", "devices": "-1"})
+    assert refused.status_code == 422 and 'value="-1"' in refused.content.decode()
+    assert "Ensure this value is greater than or equal to 0." in refused.content.decode()
+    assert [quota.devices for quota in Quota.objects.all()] == [1]
 
 
 def test_a_name_is_no_markup_in_what_the_page_tells(promised, people, admin):

@@ -19,6 +19,16 @@ PROMISED = datetime(2030, 1, 31, 18, tzinfo=UTC)
 FINISH = "its promised finish, 2030-01-31 18:00 UTC"
 
 
+@pytest.fixture
+def promised(job_make, people, node_make, tasks_sent):
+    """A job that waits, to be done within the hour."""
+    node_make(cpus=1)
+    job = estimated(job_make(**wish(timezone.now() + HOUR)), run_s=1800)
+    job_submit(user=people.owner, job=job)
+    tick()
+    return job
+
+
 @pytest.mark.parametrize(
     ("finish_min", "high_min", "from_policy", "words"),
     [
@@ -47,14 +57,8 @@ def test_of_a_run_that_makes_no_progress_nothing_is_told_that_moves_with_the_clo
         assert words == f"It makes no progress, so that it may miss {FINISH}."
 
 
-@pytest.mark.django_db
-@pytest.mark.usefixtures("tasks_sent")
-def test_by_how_much_a_promise_may_be_missed_moves_with_the_finish_that_people_read(job_make, people, node_make):
-    node_make(cpus=1)
-    job = estimated(job_make(**wish(timezone.now() + HOUR)), run_s=1800)
-    job_submit(user=people.owner, job=job)
-    tick()
-    told = set()
+def test_by_how_much_a_promise_may_be_missed_moves_with_the_finish_that_people_read(promised):
+    job, told = promised, set()
     for eta_s in (7200.0, 7260.0, 7320.0):  # within the 3 % that move no finish
         Job.objects.filter(pk=job.pk).update(state="running", step=10, steps_total=100, eta_s=eta_s)
         tick()
@@ -63,14 +67,8 @@ def test_by_how_much_a_promise_may_be_missed_moves_with_the_finish_that_people_r
     assert len(told) == 1 and "is expected to miss" in job.warning
 
 
-@pytest.mark.django_db
-@pytest.mark.usefixtures("tasks_sent")
-def test_a_promise_that_has_passed_is_told_with_the_finish_that_is_expected(job_make, people, node_make):
-    node_make(cpus=1)
-    job = estimated(job_make(**wish(timezone.now() + HOUR)), run_s=1800)
-    job_submit(user=people.owner, job=job)
-    tick()
-    passed = timezone.now() - timedelta(seconds=5)
+def test_a_promise_that_has_passed_is_told_with_the_finish_that_is_expected(promised):
+    job, passed = promised, timezone.now() - timedelta(seconds=5)
     running = {"state": "running", "step": 10, "steps_total": 100, "eta_s": 7200.0}
     Job.objects.filter(pk=job.pk).update(deadline_at=passed, promised_at=passed, warning="It may be late.", **running)
     for _ in range(3):

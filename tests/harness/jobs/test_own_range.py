@@ -12,6 +12,7 @@ from harness.jobs.control.tick import tick
 from harness.jobs.models import Job, JobAttempt, MetricPoint
 from harness.jobs.own_range import own_slowdown
 from harness.jobs.queueing import queue_rows
+from harness.moments import moment_words
 from tests.harness.jobs.helpers import estimated, run_now
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
@@ -146,13 +147,14 @@ def test_the_finish_of_a_run_without_progress_is_none_until_it_gets_on(job_make,
     Job.objects.filter(pk=job.pk).update(**run)
     tick()
     job.refresh_from_db()
-    warned = job.warning
-    assert job.expected_finish_at is not None and warned
+    assert job.expected_finish_at is not None and "is expected to miss" in job.warning
+    _, by_policy = job.warning.split(" The ")
     Job.objects.filter(pk=job.pk).update(moved_at=timezone.now() - timedelta(minutes=5))
     tick()
     job.refresh_from_db()
     assert job.expected_finish_at is job.expected_low_at is job.expected_high_at is None
-    assert job.warning.startswith("It makes no progress, so that it may miss") and warned
+    promised = f"its promised finish, {moment_words(job.promised_at, exact=True)}."
+    assert job.warning == f"It makes no progress, so that it may miss {promised} The {by_policy}"
     _, (row,) = queue_rows(user=people.owner)
     assert row.idle_s == pytest.approx(300.0, abs=60.0)
     Job.objects.filter(pk=job.pk).update(moved_at=timezone.now())
