@@ -1,7 +1,8 @@
 """Live words as server-sent events: `/live?topics=job:<id>,jobs,pool,dataset:<id>`.
 
 The id of an event is the position in every stream that spoke so far, so that `Last-Event-ID` resumes without gap or
-duplicate. Rights are checked for every topic at the start and again while the stream is open.
+duplicate; the first event, `position`, tells where the stream begins to those who leave before anything is said. Rights
+are checked for every topic at the start and again while the stream is open.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from harness.broker import POOL_STREAM, project_stream
 from harness.datasets.selectors import dataset_get
 from harness.errors import HarnessError, Invalid, NotFound, TooMany
 from harness.jobs.selectors import job_get
-from harness.live_hub import Entry, follow, id_key
+from harness.live_hub import Entry, follow, id_key, is_cut
 from worker.events import EventKind, job_stream
 
 PING_S = 15.0
@@ -142,8 +143,9 @@ async def live_view(request: HttpRequest) -> HttpResponseBase:
         if resolved is None:
             return JsonResponse(_error_body("unauthenticated", "Sign in, or send a token."), status=401)
         user_id, topics = resolved
-        positions = positions_of(request.headers.get("Last-Event-ID") or request.GET.get("last_event_id", ""), topics)
-        words = _speak(request, topics, positions, seat_take(user_id))
+        last_id = request.headers.get("Last-Event-ID") or request.GET.get("last_event_id", "")
+        positions, seat = positions_of(last_id, topics), seat_take(user_id)
+        words = _speak(request, topics, positions, seat, goes_on=bool(last_id))
     except HarnessError as error:
         return JsonResponse({"error": error.to_dict()}, status=error.status)
     response = StreamingHttpResponse(words, content_type="text/event-stream")
@@ -182,10 +184,11 @@ def event_id(start: dict[str, str], now: dict[str, str]) -> str:
 
 
 async def _speak(
-    request: HttpRequest, topics: list[Topic], positions: dict[str, str], seat: Seat
+    request: HttpRequest, topics: list[Topic], positions: dict[str, str], seat: Seat, *, goes_on: bool
 ) -> AsyncIterator[bytes]:
     """Words until the page goes away or may not hear them any more; its seat is free then."""
     try:
+        yield await _opening(positions, goes_on=goes_on)
         async with aclosing(_words(request, topics, positions)) as words:
             async for word in words:
                 yield word
@@ -193,8 +196,13 @@ async def _speak(
         _seats.discard(seat)
 
 
+async def _opening(positions: dict[str, str], *, goes_on: bool) -> bytes:
+    """Where the stream begins, and whether words are gone that somebody who was away would have heard."""
+    body = json.dumps({"kind": "position", "gap": goes_on and await is_cut(positions)})
+    return f"retry: {RETRY_MS}\nevent: position\nid: {event_id(positions, positions)}\ndata: {body}\n\n".encode()
+
+
 async def _words(request: HttpRequest, topics: list[Topic], positions: dict[str, str]) -> AsyncGenerator[bytes]:
-    yield f"retry: {RETRY_MS}\n: open\n\n".encode()
     start, now = dict(positions), dict(positions)
     by_stream: dict[str, list[Topic]] = {}
     for topic in topics:

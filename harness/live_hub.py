@@ -18,7 +18,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import redis.asyncio
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from harness.broker import client_async
 
@@ -121,6 +121,16 @@ class Hub:
         self._positions: dict[str, str] = {}
         self._task: asyncio.Task[None] | None = None
 
+    async def is_cut(self, stream: str, position: str) -> bool:
+        """Whether entries after the position are gone already: streams have a length. Raises `RedisError`."""
+        try:
+            told: dict[str, Any] = await self.client.xinfo_stream(stream)
+        except ResponseError:  # there is no such stream
+            return False
+        first = _rows(stream, [told["first-entry"]] if told.get("first-entry") else [])
+        is_trimmed = told.get("entries-added", 0) > told["length"]  # told by Redis 7 and Valkey
+        return is_trimmed and bool(first) and id_key(first[0].id) > id_key(position)
+
     def subscribe(self, positions: dict[str, str]) -> Subscriber:
         """Begin to follow. Call `unsubscribe` at the end."""
         subscriber = Subscriber(self, positions)
@@ -178,6 +188,14 @@ def hub() -> Hub:
     if loop not in _hubs:
         _hubs[loop] = Hub()
     return _hubs[loop]
+
+
+async def is_cut(positions: dict[str, str]) -> bool:
+    """Whether some of what came after the positions can't be read any more; unknown while the broker is away."""
+    own = hub()
+    with suppress(RedisError):
+        return any([await own.is_cut(stream, position) for stream, position in positions.items()])
+    return False
 
 
 async def follow(positions: dict[str, str], *, idle_s: float) -> AsyncGenerator[list[Entry], None]:

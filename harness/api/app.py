@@ -28,8 +28,10 @@ What you may not see answers 404.
 
 **Live:** `GET /live?topics=job:ID,jobs` (beside `/api/v1`, with the same token) is a stream of server-sent events.
 Topics are `job:ID`, `dataset:ID`, `jobs`, `datasets` and `pool`, up to 20. Each `data` is JSON with `kind`, `time_s`
-(Unix time), `topic` and `data`; figures in it are totals, never increments. A stream begins five seconds back; with
-`Last-Event-ID` it continues where it broke off, without gap or duplicate. A comment every 15 s shows that it lives.
+(Unix time), `topic` and `data`; figures in it are totals, never increments. A stream begins five seconds back, and
+its first event, `position`, carries the id of that place; with `Last-Event-ID` it continues where it broke off, without
+gap or duplicate. After hours some words may be gone: `gap` of `position` says so. A comment every 15 s shows that it
+lives.
 """
 
 

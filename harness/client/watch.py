@@ -93,7 +93,7 @@ def _woken(client: Client, job_id: str) -> Iterator[Json]:
         for event in events:
             if rests(job):
                 return
-            urgent = event.name not in {"metric", "sample", "log", "progress"}
+            urgent = event.name not in {"position", "metric", "sample", "log", "progress"}
             if urgent or time.monotonic() >= next_s:
                 job = _job(client, job_id)
                 yield job

@@ -65,6 +65,70 @@ def test_live_points_arrive_and_no_event_is_lost_over_a_restart_of_the_portal(
     assert page.evaluate(steps) == [140, 141, 142, 143, 144]
 
 
+def look(page: Any, *, away: bool) -> None:
+    """What a browser does for tabs in the background; one without windows shows all of them."""
+    page.evaluate(
+        "away => { Object.defineProperty(document, 'hidden', {configurable: true, get: () => away});"
+        " document.dispatchEvent(new Event('visibilitychange')); }",
+        away,
+    )
+
+
+def test_more_tabs_are_open_than_a_browser_has_connections_and_each_shows_what_it_missed(
+    open_as: Callable[..., Any], ids: dict[str, str], broker_url: str
+) -> None:
+    job_id = ids["running"]
+    client = redis.Redis.from_url(broker_url)
+
+    def at(step: int) -> None:
+        data = {"step": step, "steps_total": 240, "epoch": step / 20, "epochs": 12, "phase": "training"}
+        event = Event(
+            kind=EventKind.PROGRESS, job_id=job_id, token=1, rank=0, seq=50_000 + step, time_s=time.time(), data=data
+        )
+        client.xadd(job_stream(job_id), {"event": event.to_json()})
+
+    first = open_as()
+    tabs = [first]
+    for tab in tabs:
+        visit(tab, f"/jobs/{job_id}/")
+        until(tab, "document.querySelector('[data-live=step]')")
+        look(tab, away=True)
+        if len(tabs) < 8:
+            tabs.append(first.context.new_page())
+    step = "document.querySelector('[data-live=step]').textContent"
+    first.wait_for_timeout(4000)  # the last of them has given its stream back as well
+    at(150)
+    at(151)
+    first.wait_for_timeout(1000)
+    for tab in tabs:
+        assert tab.evaluate(step) not in {"150", "151"}
+    for tab in tabs:
+        look(tab, away=False)
+        until(tab, f"{step} === '151'")
+        look(tab, away=True)
+
+
+def test_a_page_that_was_away_for_too_long_reads_its_curves_again(
+    open_as: Callable[..., Any], ids: dict[str, str], broker_url: str
+) -> None:
+    job_id = ids["running"]
+    client = redis.Redis.from_url(broker_url)
+    page = open_as()
+    visit(page, f"/jobs/{job_id}/live/")
+    page.wait_for_selector(".uplot")
+    look(page, away=True)
+    page.wait_for_timeout(4000)
+    for seq in range(60_000, 60_004):
+        event = Event(kind=EventKind.NOTE, job_id=job_id, token=1, rank=0, seq=seq, time_s=time.time(), data={})
+        client.xadd(job_stream(job_id), {"event": event.to_json()})
+    client.xtrim(job_stream(job_id), maxlen=1, approximate=False)
+    charts = page.locator(".uplot").count()
+    with page.expect_response(lambda response: "/curves" in response.url and response.ok):
+        look(page, away=False)
+    page.wait_for_timeout(500)
+    assert page.locator(".uplot").count() == charts and not page.locator("[data-charts] .alert").count()
+
+
 def test_lines_of_a_second_attempt_are_shown_on_a_page_that_was_opened_before_the_first(
     open_as: Callable[..., Any], ids: dict[str, str], broker_url: str
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.test import AsyncClient
 
-from harness import live_hub
+from harness import live, live_hub
 from harness.accounts.models import Membership
 from harness.accounts.services import token_create, user_update
 from harness.broker import POOL_STREAM, project_stream
@@ -54,7 +54,7 @@ async def hear(response, count):
             fields = dict(
                 line.split(": ", 1) for line in chunk.decode().strip().splitlines() if not line.startswith(":")
             )
-            if "data" in fields:
+            if "data" in fields and fields["event"] != "position":
                 heard.append((fields.get("event"), fields.get("id"), json.loads(fields["data"])))
             if len(heard) == count:
                 break
@@ -93,6 +93,39 @@ async def test_a_stream_that_broke_goes_on_without_gap_or_duplicate(job, people,
         numbers += [(body["kind"], body.get("seq", body["data"].get("number"))) for *_, body in heard]
         last_id = heard[-1][1]
     assert sorted(numbers) == sorted([("metric", n) for n in range(10)] + [("node", n) for n in range(10)])
+
+
+async def test_who_leaves_before_anything_is_said_goes_on_from_there(job, people, broker, monkeypatch):
+    topics = f"job:{job.pk},pool"
+    response = await opened(people.owner, topics)
+    stream = aiter(response.streaming_content)
+    first = (await anext(stream)).decode()
+    await disconnect(stream)
+    fields = dict(line.split(": ", 1) for line in first.strip().splitlines())
+    assert fields["event"] == "position" and json.loads(fields["data"]) == {"kind": "position", "gap": False}
+    for seq in range(2):
+        broker.xadd(job_stream(job.pk), sent(job.pk, seq))
+    await asyncio.sleep(0.01)
+    monkeypatch.setattr(live, "REPLAY_MS", 0)  # who named no place would hear nothing of that
+    heard = await hear(await opened(people.owner, topics, **{"Last-Event-ID": fields["id"]}), 2)
+    assert [body["seq"] for *_, body in heard] == [0, 1]
+
+
+async def test_who_was_away_for_too_long_is_told_that_words_are_gone(job, people, broker):
+    async def gap(last_id=""):
+        response = await opened(people.owner, f"job:{job.pk},pool", **({"Last-Event-ID": last_id} if last_id else {}))
+        stream = aiter(response.streaming_content)
+        first = (await anext(stream)).decode()
+        await disconnect(stream)
+        return json.loads(first.partition("data: ")[2])["gap"]
+
+    ids = [broker.xadd(job_stream(job.pk), sent(job.pk, seq)) for seq in range(5)]
+    early = f"@{int(ids[0].split('-')[0]) - 1}-0"
+    assert not await gap(early), "nothing is gone yet"
+    broker.xtrim(job_stream(job.pk), maxlen=2, approximate=False)
+    assert await gap(early)
+    assert not await gap(f"@{ids[3]}"), "what is gone was heard"
+    assert not await gap(), "who opens a page has read all of it"
 
 
 async def test_many_watchers_share_one_reader(job, people, broker):
@@ -272,7 +305,7 @@ def test_a_page_that_goes_before_the_first_word_gives_its_seat_back(settings):
     from harness.live import _speak, seat_take
 
     settings.LIVE_STREAMS_MAX = 1
-    words = _speak(None, [], {}, seat_take(-1))
+    words = _speak(None, [], {}, seat_take(-1), goes_on=False)
     with pytest.raises(TooMany):
         seat_take(-1)
     del words

@@ -199,22 +199,29 @@ export async function mount(root) {
         panel.addPoint(source, key, { step: event.data.step, epoch: event.data.epoch, time_s: event.time_s, value });
     } else if (event.kind === "sample") panel.addSample({ time_s: event.time_s, token: event.token, ...event.data });
   };
+  async function load() {
+    loaded = false;
+    try {
+      const body = await json(source.curves);
+      for (const key of inOrder(Object.keys(body.curves)))
+        panel.addMetric(source, key, points(body.curves[key]), body.start_s);
+      for (const sample of body.samples) panel.addSample(sample);
+      if (panel.charts.size === 0)
+        clear(
+          panel.host,
+          el("p", { class: "text-secondary" }, "No values yet. The first ones appear with the first steps."),
+        );
+    } catch (error) {
+      if (panel.charts.size) panel.host.prepend(alertBox(error));
+      else clear(panel.host, alertBox(error));
+    }
+    loaded = true;
+    early.splice(0).forEach(take);
+  }
   if (!["succeeded", "failed", "cancelled"].includes(source.state)) {
-    stream(`job:${source.job}`).on("*", (event) => (loaded ? take(event) : early.push(event)));
+    const events = stream(`job:${source.job}`);
+    events.on("*", (event) => (loaded ? take(event) : early.push(event)));
+    events.on("gap", load);
   }
-  try {
-    const body = await json(source.curves);
-    for (const key of inOrder(Object.keys(body.curves)))
-      panel.addMetric(source, key, points(body.curves[key]), body.start_s);
-    for (const sample of body.samples) panel.addSample(sample);
-    if (panel.charts.size === 0)
-      clear(
-        panel.host,
-        el("p", { class: "text-secondary" }, "No values yet. The first ones appear with the first steps."),
-      );
-  } catch (error) {
-    clear(panel.host, alertBox(error));
-  }
-  loaded = true;
-  early.forEach(take);
+  await load();
 }

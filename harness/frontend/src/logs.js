@@ -79,6 +79,18 @@ export function mount(root) {
     announce(`${view.querySelectorAll(".log-line").length - shown.size} ${isEarlier ? "earlier" : "later"} lines`);
   }
 
+  // Where the lines before or after one are read, by the filters of the page.
+  function searchFrom(side, line) {
+    const url = new URL(line.querySelector("a").href);
+    for (const name of ["q", "level", "rank"]) {
+      url.searchParams.delete(name);
+      if (params.get(name)) url.searchParams.set(name, params.get(name));
+    }
+    url.searchParams.delete("line");
+    url.searchParams.set(side, `${line.dataset.rank}:${line.dataset.line}`);
+    return url.search;
+  }
+
   // Old lines make room; they can be brought in again.
   function trim() {
     const over = view.childElementCount - (follow ? LINES_KEPT : LINES_KEPT_READING);
@@ -86,15 +98,8 @@ export function mount(root) {
     const height = view.scrollHeight;
     view.querySelector("[data-earlier]")?.remove();
     for (const line of [...view.querySelectorAll(".log-line")].slice(0, over)) line.remove();
-    const first = view.querySelector(".log-line");
-    const url = new URL(first.querySelector("a").href);
-    for (const name of ["q", "level", "rank"]) {
-      url.searchParams.delete(name);
-      if (params.get(name)) url.searchParams.set(name, params.get(name));
-    }
-    url.searchParams.delete("line");
-    url.searchParams.set("before", `${first.dataset.rank}:${first.dataset.line}`);
-    view.prepend(el("a", { class: "btn btn-sm log-more", href: url.search, "data-earlier": true }, "Earlier lines"));
+    const search = searchFrom("before", view.querySelector(".log-line"));
+    view.prepend(el("a", { class: "btn btn-sm log-more", href: search, "data-earlier": true }, "Earlier lines"));
     view.scrollTop -= height - view.scrollHeight;
   }
 
@@ -134,7 +139,15 @@ export function mount(root) {
   });
   if (root.dataset.watch !== "1") return;
   setFollow(follow);
-  stream(`job:${root.dataset.job}`).on("log", ({ token, rank, data }) => {
+  const events = stream(`job:${root.dataset.job}`);
+  events.on("gap", () => {
+    const last = [...view.querySelectorAll(".log-line")].at(-1);
+    if (!last || hasGap()) return;
+    const search = searchFrom("after", last);
+    view.append(el("a", { class: "btn btn-sm log-more", href: search, "data-later": true }, "Later lines"));
+    if (follow) setFollow(true);
+  });
+  events.on("log", ({ token, rank, data }) => {
     if (shownToken && token !== shownToken) return;
     const writer = data.rank ?? rank;
     for (const [index, text] of data.lines.entries()) {

@@ -1,9 +1,12 @@
 // One server-sent stream per page, shared by all parts of it; says when it is reconnecting, and leaves no gap:
 // the browser sends Last-Event-ID itself, and a stream that was closed for good is opened again from the last id.
+// A browser has six connections to a portal without HTTP/2, for all its tabs together: a page that nobody looks at gives
+// its own back, else no seventh could be opened. Looked at again, it hears what it missed.
 import { request } from "./net.js";
 import { reach } from "./reach.js";
 
 const RETRY_MS = [500, 1000, 2000, 4000, 8000];
+const HIDDEN_MS = 3000;
 const KINDS = [
   "started",
   "running",
@@ -30,10 +33,14 @@ export class Stream {
     this.tries = 0;
     this.seen = new Set();
     this.open();
-    window.addEventListener("pagehide", () => this.source?.close());
+    document.addEventListener("visibilitychange", () => (document.hidden ? this.turnAway() : this.goOn()));
+    window.addEventListener("pagehide", () => this.rest());
+    // Back in the browser can bring the page as it was left.
+    window.addEventListener("pageshow", ({ persisted }) => persisted && this.goOn());
   }
 
   open() {
+    this.isResting = false;
     const query = new URLSearchParams({ topics: this.topics });
     if (this.lastId) query.set("last_event_id", this.lastId);
     this.source = new EventSource(`/live?${query}`);
@@ -43,7 +50,36 @@ export class Stream {
       reach("live", true);
     });
     this.source.addEventListener("error", () => this.lost());
+    this.source.addEventListener("position", (event) => this.begin(event));
     for (const kind of KINDS) this.source.addEventListener(kind, (event) => this.receive(kind, event));
+  }
+
+  begin({ lastEventId, data }) {
+    this.lastId = lastEventId;
+    // Away for so long that some of what was said is gone: the parts of the page ask for it all again.
+    const body = JSON.parse(data);
+    if (body.gap) for (const kind of ["gap", "*"]) this.tell(kind, { ...body, kind: "gap" });
+    if (document.hidden) this.rest();
+  }
+
+  // Not at once: who only looks something up in another tab finds the page as it was.
+  turnAway() {
+    clearTimeout(this.leaving);
+    this.leaving = setTimeout(() => {
+      // Before the portal said where the stream begins, there is nothing to go on from.
+      if (document.hidden && this.lastId) this.rest();
+    }, HIDDEN_MS);
+  }
+
+  rest() {
+    clearTimeout(this.opening);
+    this.isResting = true;
+    this.source.close();
+    reach("live", true);
+  }
+
+  goOn() {
+    if (this.isResting) this.open();
   }
 
   lost() {
@@ -53,7 +89,7 @@ export class Stream {
     this.explain();
     const wait = RETRY_MS[Math.min(this.tries, RETRY_MS.length - 1)];
     this.tries += 1;
-    setTimeout(() => this.open(), wait);
+    this.opening = setTimeout(() => this.open(), wait);
   }
 
   // A browser does not tell why it was refused a stream: asked once more, the portal does. The words go with the
