@@ -92,6 +92,18 @@ def test_a_theme_that_was_chosen_stays_and_redraws_the_charts(open_as: Callable[
     assert page.evaluate("document.documentElement.dataset.bsTheme") == "dark"
 
 
+def test_on_paper_a_page_is_light_and_then_dark_again(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+    page = open_as(theme="dark")
+    visit(page, f"/jobs/{ids['succeeded']}/results/")
+    page.wait_for_selector(".analysis canvas")
+    theme = "document.documentElement.dataset.bsTheme"
+    page.evaluate(f"addEventListener('beforeprint', () => {{ window.printed = {theme}; }})")
+    assert page.evaluate(theme) == "dark"
+    page.pdf()
+    until(page, f"{theme} === 'dark'")
+    assert page.evaluate("window.printed") == "light"
+
+
 def test_keys_open_tabs_and_their_own_list_but_not_while_one_types(
     open_as: Callable[..., Any], ids: dict[str, str]
 ) -> None:
