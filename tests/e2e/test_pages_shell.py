@@ -102,6 +102,8 @@ def test_on_paper_a_page_is_light_and_then_dark_again(open_as: Callable[..., Any
     page.pdf()
     until(page, f"{theme} === 'dark'")
     assert page.evaluate("window.printed") == "light"
+    layers = "[...document.querySelectorAll('.analysis')].map(chart => chart.querySelectorAll('canvas').length)"
+    assert set(page.evaluate(layers)) == {1}, "of several a browser prints the uppermost alone"
 
 
 def test_keys_open_tabs_and_their_own_list_but_not_while_one_types(

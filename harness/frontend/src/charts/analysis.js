@@ -1,6 +1,6 @@
 // Charts by echarts, each kind from its own file; texts are drawn on canvas, so names given by people stay text.
 
-import { BarChart, HeatmapChart, LineChart, ScatterChart } from "echarts/charts";
+import { BarChart, CustomChart, LineChart, ScatterChart } from "echarts/charts";
 import {
   AriaComponent,
   DataZoomInsideComponent,
@@ -29,7 +29,7 @@ import { TIMELINES } from "./timelines.js";
 
 echarts.use([
   BarChart,
-  HeatmapChart,
+  CustomChart,
   LineChart,
   ScatterChart,
   AriaComponent,

@@ -59,6 +59,26 @@ export function confusionShown(chart, mode) {
   return { names, shown, top: Math.max(1, ...named.map((cell) => cell[2])) };
 }
 
+// A heatmap of echarts lies on three canvases, of which a browser prints the uppermost alone.
+function cell(api, classes, top, share) {
+  const [[x, y], [width, height], value] = [api.coord([api.value(0), api.value(1)]), api.size([1, 1]), api.value(2)];
+  return {
+    type: "rect",
+    shape: { x: x - width / 2, y: y - height / 2, width, height },
+    style: { fill: api.visual("color"), stroke: ink().surface, lineWidth: 1 },
+    textConfig: { position: "inside" },
+    textContent: {
+      type: "text",
+      ignore: classes > 20,
+      style: {
+        text: share ? value.toFixed(0) : number(value),
+        fill: value > top * 0.55 ? "#fff" : ink().text,
+        fontSize: classes > 12 ? 9 : 12,
+      },
+    },
+  };
+}
+
 function confusion(chart, mode) {
   const { names, shown, top } = confusionShown(chart, mode);
   const share = SHARES[mode];
@@ -84,14 +104,10 @@ function confusion(chart, mode) {
     visualMap: { show: false, min: 0, max: top, inRange: { color: [low, high] } },
     series: [
       {
-        type: "heatmap",
-        data: shown.map((cell) => ({ value: cell, label: { color: cell[2] > top * 0.55 ? "#fff" : ink().text } })),
-        label: {
-          show: names.length <= 20,
-          fontSize: names.length > 12 ? 9 : 12,
-          formatter: ({ value }) => (share ? value[2].toFixed(0) : number(value[2])),
-        },
-        itemStyle: { borderColor: ink().surface, borderWidth: 1 },
+        type: "custom",
+        data: shown,
+        encode: { x: 0, y: 1 },
+        renderItem: (_, api) => cell(api, names.length, top, share),
       },
     ],
   };
