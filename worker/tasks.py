@@ -100,6 +100,12 @@ def measure(request: dict[str, Any]) -> None:
     _put_with_files(programs.measuring_queue(), "control.measure_done", request, inspection.measure)
 
 
+@app.task(name="node.measure_stop")
+def measure_stop(request_id: str) -> None:
+    """Have steps ended that nobody waits for any more."""
+    inspection.measure_stop(request_id)
+
+
 @app.task(name="node.link")
 def link(request: dict[str, Any]) -> None:
     """Take part in timing the link to another node, and tell control."""
