@@ -10,7 +10,7 @@ from typing import Any
 from kombu.exceptions import KombuError
 from redis import RedisError
 
-from worker import agent, exporting, heartbeat, inspection, programs, rate_range
+from worker import agent, exporting, heartbeat, inspection, programs, rate_range, unanswered
 from worker.answers import NOW_ALONE, Request, Send, answered
 from worker.celery_app import answer_to_control, app, send_to_control
 from worker.elastic import resize as resizing
@@ -28,7 +28,15 @@ def _to(task: str) -> Send:
 
 def _put(queue: programs.ProgramQueue, task: str, request: Request, work: Callable[[Send], None]) -> None:
     """Have it done as soon as a thread is free, and answered by a task of control."""
-    queue.put(lambda: answered(request, _to(task), work))
+    file = unanswered.note(task, request)
+
+    def answer() -> None:
+        try:
+            answered(request, _to(task), work)
+        finally:
+            unanswered.strike(file)
+
+    queue.put(answer)
 
 
 def _put_with_files(
