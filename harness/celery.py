@@ -25,6 +25,7 @@ TICK_PERIOD_S = 2.0
 RECONCILE_PERIOD_S = 5.0
 CALIBRATE_PERIOD_S = 3.0
 ESTIMATE_PERIOD_S = 60.0
+PROBES_PERIOD_S = 5.0
 RATES_PERIOD_S = 10.0
 RETENTION_PERIOD_S = 600.0
 SIZES_PERIOD_S = 20.0
@@ -86,6 +87,7 @@ app.conf.beat_schedule = {
     "reconcile": _beat("control.reconcile", RECONCILE_PERIOD_S),
     "calibrate": _beat("control.calibrate", CALIBRATE_PERIOD_S),
     "estimate_waiting": _beat("control.estimate_waiting", ESTIMATE_PERIOD_S),
+    "probes_watch": _beat("control.probes_watch", PROBES_PERIOD_S),
     "rates_advance": _beat("control.rates_advance", RATES_PERIOD_S),
     "retention": _beat("control.retention", RETENTION_PERIOD_S),
     "sizes_refresh": _beat("control.sizes_refresh", SIZES_PERIOD_S),

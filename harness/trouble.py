@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import shutil
 from collections.abc import Callable, Iterator
 
@@ -20,6 +21,8 @@ from harness.store_disk import store_free_bytes
 
 _log = logging.getLogger(__name__)
 _FULL_CODES = {errno.ENOSPC, errno.EDQUOT}
+_DISK_FULL = "53100"
+"""PostgreSQL's code (SQLSTATE)."""
 _FULL_BYTES = 1 << 20
 """With less than this left, a database or broker that cannot write has no other reason."""
 
@@ -38,6 +41,11 @@ def trouble_of(error: BaseException) -> HarnessError | None:
         return NoSpace(
             "The disk of this installation is full; nothing was changed.",
             hint="Free space on the disk of DLH_HOME (old jobs, datasets, logs), or ask the operator; then try again.",
+        )
+    if place := next(filter(None, map(_full_elsewhere, links)), ""):
+        return NoSpace(
+            f"The disk of the {place} is full; nothing was changed.",
+            hint=f"Nothing that runs is lost. Tell the operator: free space where the {place} keeps its data.",
         )
     return _away() if any(is_away(link) for link in links) else None
 
@@ -86,6 +94,14 @@ def _is_full_disk(error: BaseException) -> bool:
     if isinstance(error, OSError) and error.errno in _FULL_CODES:
         return True
     return isinstance(error, OperationalError | redis.ResponseError) and _free_bytes() < _FULL_BYTES
+
+
+def _full_elsewhere(error: BaseException) -> str:
+    """What says itself that its disk is full, which may lie on another machine: `database` or `broker`; else empty."""
+    if getattr(error, "sqlstate", None) == _DISK_FULL:
+        return "database"
+    is_broker = isinstance(error, redis.ResponseError) and os.strerror(errno.ENOSPC) in str(error)
+    return "broker" if is_broker else ""
 
 
 def _free_bytes() -> int:

@@ -12,8 +12,9 @@ from worker.scratch import tidy
 from worker.transfer.ahead import ahead
 from worker.transfer.scrub import scrub
 from worker.transfer.settling import settle
+from worker.unanswered import left_answer
 
-CHORES = (tidy, scrub, ahead, settle, keep)
+CHORES = (left_answer, tidy, scrub, ahead, settle, keep)
 AGAIN_S = 60.0
 _log = logging.getLogger(__name__)
 

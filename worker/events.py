@@ -92,7 +92,8 @@ class EventKind(StrEnum):
     EXITED = "exited"
     """Last event of an attempt, by the supervisor: `outcome` (see `Outcome`), `failure` (as ERROR) or null, `node`.
     On several nodes each says so of its own ranks; `failure.suffered` is true where the cause lies on another node,
-    `rescue` [names] are checkpoints that a node saved in its own folder because the first one was lost."""
+    `rescue` [names] are checkpoints that a node saved in its own folder because the first one was lost, and `unmet` is
+    true where its ranks were to pause before they had met the others, who wait for them."""
 
 
 class Outcome(StrEnum):

@@ -128,9 +128,17 @@ class Heartbeat:
             behind_s = -(own_clock_ahead_s() or 0.0)
             send_to_control(task, [told()], expires_s=4 * BEAT_S + max(0.0, behind_s))
         except (KombuError, redis.RedisError, OSError) as error:
-            _log.warning("cannot report, the broker is away: %s", error)
+            _log.warning("cannot report, %s: %s", unheard_words(error), error)
         except Exception:
             _log.exception("cannot report")
+
+
+def unheard_words(error: Exception) -> str:
+    """Why the broker takes nothing: most errors are those of one that is away."""
+    if not isinstance(error, redis.AuthenticationError) and not isinstance(error.__cause__, redis.AuthenticationError):
+        return "the broker is away"
+    joins = f"`dlh pool add {node_name()}` makes a token with which it joins again"
+    return f"the broker does not know this node's login: it was removed from the pool, or its password changed; {joins}"
 
 
 @lru_cache(maxsize=1)

@@ -38,6 +38,7 @@ from worker.programs import (
     Ready,
     last_words,
     module_argv,
+    program_call_off,
     program_run,
     with_limit,
 )
@@ -108,6 +109,11 @@ def measure(request: dict[str, Any], send: Send) -> None:
             send(measure_one({**one, "budget_s": max(1.0, left_s)}))
 
 
+def measure_stop(request_id: str) -> None:
+    """End the steps of a request that nobody waits for any more: under way, or still to come."""
+    program_call_off(_name("measure", request_id))
+
+
 def measure_one(request: dict[str, Any]) -> dict[str, Any]:
     """What some real steps cost, or a link. Never raises for a fault of the request or the program."""
     answer: dict[str, Any] = {"ok": False, "problem": None}
@@ -142,13 +148,17 @@ def _measure_call(request: dict[str, Any]) -> ProgramCall:
     )  # fmt: skip
 
 
+def _name(verb: str, request_id: Any) -> str:
+    return f"{verb}-{request_id}"
+
+
 def _program_call(request: dict[str, Any], verb: str, argv: tuple[str, ...]) -> ProgramCall:
     """In the sandbox, with the program and its data and nothing else."""
     program, data = program_folder(request), request.get("dataset_dir")
     if not (program / "model.py").is_file():
         raise ProgramProblem("The program is gone.", "Save it and ask again.", "program_missing")
     return ProgramCall(
-        name=f"{verb}-{request['request_id']}", argv=argv, workdir=program,
+        name=_name(verb, request["request_id"]), argv=argv, workdir=program,
         readonly=(program, *((Path(data).resolve(),) if data else ())), timeout_s=INSPECT_S,
         memory_bytes=int(request.get("memory_bytes") or MEMORY_BYTES),
         minimum_level=int(request.get("minimum_sandbox_level", 0)),

@@ -258,7 +258,8 @@ class Supervisor:
         for tail in self.tails:
             tail.close()
         told = {"outcome": str(outcome), "failure": cause, "node": self.attempt.node}
-        event = self.emit(EventKind.EXITED, **told, rescue=rescued(self.paths), **self._told_more())
+        unmet = {"unmet": True} if self.seen.pause_unmet else {}
+        event = self.emit(EventKind.EXITED, **told, **unmet, rescue=rescued(self.paths), **self._told_more())
         try:
             registry.write_json(self.paths.exit_file(self.plan.token), event.to_json())
         except OSError as error:  # a full disk: then the message alone tells how it ended

@@ -10,7 +10,7 @@ from typing import Any
 from kombu.exceptions import KombuError
 from redis import RedisError
 
-from worker import agent, exporting, heartbeat, inspection, programs, rate_range
+from worker import agent, exporting, heartbeat, inspection, programs, rate_range, unanswered
 from worker.answers import NOW_ALONE, Request, Send, answered
 from worker.celery_app import answer_to_control, app, send_to_control
 from worker.elastic import resize as resizing
@@ -28,7 +28,15 @@ def _to(task: str) -> Send:
 
 def _put(queue: programs.ProgramQueue, task: str, request: Request, work: Callable[[Send], None]) -> None:
     """Have it done as soon as a thread is free, and answered by a task of control."""
-    queue.put(lambda: answered(request, _to(task), work))
+    file = unanswered.note(task, request)
+
+    def answer() -> None:
+        try:
+            answered(request, _to(task), work)
+        finally:
+            unanswered.strike(file)
+
+    queue.put(answer)
 
 
 def _put_with_files(
@@ -98,6 +106,12 @@ def inspect(request: dict[str, Any]) -> None:
 def measure(request: dict[str, Any]) -> None:
     """Have some real steps of a program timed (or a link), and tell control each answer as it comes."""
     _put_with_files(programs.measuring_queue(), "control.measure_done", request, inspection.measure)
+
+
+@app.task(name="node.measure_stop")
+def measure_stop(request_id: str) -> None:
+    """Have steps ended that nobody waits for any more."""
+    inspection.measure_stop(request_id)
 
 
 @app.task(name="node.link")

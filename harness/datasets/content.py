@@ -110,8 +110,8 @@ def space_check(size_bytes: int) -> None:
     free_bytes = settings.STORE.free_bytes()
     if size_bytes + settings.DISK_RESERVE_BYTES > free_bytes:
         raise NoSpace(
-            f"The disk is full: {size_words(free_bytes)} are free, {size_words(settings.DISK_RESERVE_BYTES)} of it are "
-            "kept in reserve" + (f", and this needs {size_words(size_bytes)}." if size_bytes else "."),
+            f"The disk is full: {size_words(free_bytes)} are free, {size_words(settings.DISK_RESERVE_BYTES)} are "
+            "kept in reserve for what runs" + (f", and this needs {size_words(size_bytes)}." if size_bytes else "."),
             hint="Delete datasets or jobs for good, or give the store a larger disk.",
         )
 

@@ -18,7 +18,7 @@ from harness.errors import HarnessError
 from harness.estimates.accepting import estimate_fixed
 from harness.estimates.inspection import may_pass
 from harness.estimates.models import AskState, Inspection, JobEstimate, ProbeRow
-from harness.estimates.probe_answers import probe_complete, probe_expire
+from harness.estimates.probe_answers import CALLED_OFF, probe_complete, probe_expire
 from harness.estimates.probes import ANSWER_LIMIT_S, NEEDED_SOON, probe_begin
 from harness.estimates.settling import probed_workload
 from harness.estimates.tried import Tried, rank_rows, wanted_mode
@@ -86,7 +86,9 @@ def job_measure(job: Job, inspection: Inspection) -> JobEstimate | None:
 
 def _is_of(probe: ProbeRow, job: Job) -> bool:
     """Whether it tells what a rank of the job does: on a device of the model that its spec names, if it names one, and
-    with other rows where the node read the program as it ran."""
+    with other rows where the node read the program as it ran. One that was called off tells nothing."""
+    if (probe.problem or {}).get("code") == CALLED_OFF:
+        return False
     named = real_name(wanted_model(job))[0]
     if named and probe.model_name != named:
         return False

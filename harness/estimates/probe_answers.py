@@ -14,6 +14,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
+from harness.broker import task_send_on_commit
 from harness.calibration.known import device_model
 from harness.datasets.selectors import dataset_profile
 from harness.errors import HarnessError
@@ -33,6 +34,7 @@ from harness.jobs.models import Job
 from harness.plain import plain
 from harness.pool.models import Reservation
 from harness.pool.reservations import reservation_prolong, reservation_release
+from harness.pool.services import node_queue
 from scheduler.estimation.doubt import is_far, is_uneven
 from scheduler.estimation.power_table import WATTS_MAX
 from scheduler.estimation.probe import Probe
@@ -48,6 +50,13 @@ PEAK_BYTES_MOST = 1 << 50
 SUMS = ("gradient_bytes", "step_messages")
 SUM_BYTES_MOST = 1 << 50
 ROW_FIGURES = ("evaluation_row_s", "load_row_s", "load_once_s")
+CALLED_OFF = "called_off"
+"""Code of the problem of a probe that was ended, not made."""
+_CALLED_OFF = {
+    "code": CALLED_OFF,
+    "message": "No job waited for these steps any more: it had started, or was cancelled or deleted.",
+    "hint": "Clone the job and try the steps of the clone.",
+}
 _LATE = {"code": "no_answer", "message": "No node answered in time.", "hint": "Check that it is up, then ask again."}
 
 
@@ -228,3 +237,10 @@ def probe_expire(probe: ProbeRow) -> None:
     """Let one that nobody answered fail."""
     if is_late(probe):
         _end(probe, {"state": AskState.FAILED, "problem": _LATE}, has_run=False)
+
+
+def probe_call_off(probe: ProbeRow) -> None:
+    """End one that nobody waits for any more: its device is free, and its node drops it."""
+    with transaction.atomic():
+        task_send_on_commit("node.measure_stop", [request_id(probe)], queue=node_queue(probe.node_name))
+        _end(probe, {"state": AskState.FAILED, "problem": _CALLED_OFF}, has_run=True)

@@ -5,6 +5,7 @@ Of a spec without a job: `wished` as a person gave it, `resolved` with each `aut
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -91,7 +92,10 @@ def run_steps(job: Job) -> float:
 
 
 def _run_steps(resolved: Mapping[str, Any], rows: int) -> float:
-    return int(resolved.get("training", {}).get("epochs", 0) or 0) * rows / _step_rows(resolved)
+    split = (resolved.get("data") or {}).get("split") or {}
+    held_out = sum(float(split.get(name) or 0) for name in ("validation", "test"))
+    train_rows = round(rows * (1 - held_out))
+    return int(resolved.get("training", {}).get("epochs", 0) or 0) * math.ceil(train_rows / _step_rows(resolved))
 
 
 def step_rows(job: Job) -> int:

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from harness.estimates.inspection import inspection_expire
 from harness.estimates.models import AskState, Inspection, JobEstimate, OfferRow, ProbeRow
-from harness.estimates.probe_answers import probe_expire
+from harness.estimates.offers import OFFERABLE, job_key
+from harness.estimates.probe_answers import probe_call_off, probe_expire
 from harness.estimates.settling import offers_due_settle, offers_settle
+from harness.jobs.models import Job
 
 KEEP_OFFERS = timedelta(days=30)
 """Of a job an offer lives as long as the job; one for a spec or a workload is read soon or never."""
@@ -19,13 +21,31 @@ KEEP_INSPECTIONS = timedelta(days=30)
 """After its last use a program is read again in seconds, and a row holds all its operators."""
 
 
+def probes_watch() -> int:
+    """End probes that nobody answers, or for which no job waits any more; return how many still go on."""
+    for probe in ProbeRow.objects.select_related("inspection").filter(state=AskState.WAITING):
+        probe_expire(probe)
+        if probe.state == AskState.WAITING and not _is_awaited(probe.inspection):
+            probe_call_off(probe)
+    return ProbeRow.objects.filter(state=AskState.WAITING).count()
+
+
+def _is_awaited(inspection: Inspection) -> bool:
+    """Whether a job that has not started has an offer for this program, or is of it."""
+    there = Job.objects.filter(state__in=OFFERABLE, deleted_at=None, project__deleted_at=None)
+    if there.filter(offers__inspection=inspection).exists():
+        return True
+    asked = there.filter(
+        Q(dataset_sha256=inspection.dataset_sha256) | Q(dataset_sha256="", dataset__sha256=inspection.dataset_sha256)
+    )
+    return any(job_key(job) == inspection.key for job in asked.select_related("dataset"))
+
+
 def estimates_retention() -> int:
     """Do all of it; return how many offers went. Pages do the first part for what they show, sooner."""
     for inspection in Inspection.objects.filter(state=AskState.WAITING):
         if inspection_expire(inspection):
             offers_settle(inspection)
-    for probe in ProbeRow.objects.filter(state=AskState.WAITING):
-        probe_expire(probe)
     offers_due_settle()
     old = OfferRow.objects.filter(job=None, created_at__lt=timezone.now() - KEEP_OFFERS)
     gone = old.delete()[0]

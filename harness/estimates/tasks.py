@@ -33,6 +33,12 @@ def estimates_renew() -> None:
     services.estimates_renew()
 
 
+@shared_task(name="control.probes_watch")
+def probes_watch() -> None:
+    """End probes that nobody waits for."""
+    retention.probes_watch()
+
+
 @shared_task(name="control.estimates_retention")
 def estimates_retention() -> None:
     """Clean up."""

@@ -24,6 +24,8 @@ class NodeEnd:
     """Names of checkpoints that it has made of its copies of the run."""
     leftover: str = ""
     """A checkpoint that lay there alone, and not that of the plan: the attempt went on from it."""
+    unmet: bool = False
+    """Whether its ranks paused before they had met the others: no rank of the attempt has made a step."""
     ended_s: float | None = None
     """Unix time, by its own clock; None where an earlier release wrote it."""
 
@@ -80,5 +82,6 @@ def end_read(body: Mapping[str, Any]) -> NodeEnd:
         failure=body.get("failure"),
         rescue=tuple(body.get("rescue") or ()),
         leftover=str(body.get("leftover") or ""),
+        unmet=bool(body.get("unmet")),
         ended_s=body.get("ended_s"),
     )

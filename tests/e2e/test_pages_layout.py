@@ -164,6 +164,21 @@ def test_the_figures_of_a_chart_lie_within_the_width_of_a_phone(
     assert page.evaluate(f"{boxes_of}.filter(box => box.scrollWidth > box.clientWidth).map(box => box.ariaLabel)") == []
 
 
+def test_the_words_of_buttons_lie_within_them_on_a_phone(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+    page = open_as(width=390)
+    visit(page, addresses(ids)["cost"])
+    until(page, "document.querySelectorAll('.offer-table tbody tr').length > 1")
+    # as where the finish that was asked for is too early
+    page.evaluate(
+        "(one => { const two = one.cloneNode(); two.textContent = 'Ask for the earliest finish'; one.after(two); })"
+        "(document.querySelector('.filters > .btn'))"
+    )
+    assert page.evaluate(
+        "[...document.querySelectorAll('.btn')].filter(one => one.scrollWidth > one.clientWidth)"
+        ".map(one => one.innerText)"
+    ) == []  # fmt: skip
+
+
 def test_facts_of_a_table_lie_in_one_row_on_a_desk(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
     page = open_as()
     visit(page, addresses(ids)["table"])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from harness.estimates.retention import estimates_retention
+from harness.estimates.retention import estimates_retention, probes_watch
 from harness.estimates.services import jobs_estimate
 from harness.jobs.control.held import held_read
 from harness.jobs.control.reconcile import reconcile
@@ -25,7 +25,7 @@ from tests.plans import tables_read_whole
 pytestmark = pytest.mark.django_db
 PARTS = (
     held_read, reconcile, predictions_expire, jobs_learn, ran_out_learn, rates_advance, jobs_estimate,
-    estimates_retention, samples_thin,
+    estimates_retention, probes_watch, samples_thin,
 )  # fmt: skip
 GROW = {
     "jobs_job", "jobs_jobattempt", "jobs_prediction", "jobs_resourcesample", "jobs_metricpoint", "jobs_jobevent",

@@ -49,6 +49,25 @@ def test_database_and_broker_errors_mean_a_full_disk_only_where_it_is_full(
     assert trouble_of(error) is None
 
 
+@pytest.mark.parametrize(
+    ("cause", "place"),
+    [
+        (psycopg.errors.DiskFull("could not extend file: No space left on device"), "database"),
+        (redis.ResponseError("MISCONF Errors writing to the AOF file: No space left on device"), "broker"),
+    ],
+)
+def test_a_disk_that_is_full_elsewhere_is_told_as_that_of_whoever_says_so(
+    monkeypatch: pytest.MonkeyPatch, cause: Exception, place: str
+) -> None:
+    monkeypatch.setattr(trouble, "_free_bytes", lambda: 1 << 40)
+    try:
+        raise OperationalError("refused") from cause
+    except OperationalError as error:
+        found = trouble_of(error)
+    assert isinstance(found, NoSpace) and found.message == f"The disk of the {place} is full; nothing was changed."
+    assert f"free space where the {place} keeps its data" in found.hint
+
+
 def test_a_store_that_does_not_answer_holds_no_error_up_and_is_not_said_to_be_full(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

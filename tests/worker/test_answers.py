@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kombu.exceptions import OperationalError
 
-from worker import celery_app, exporting, inspection, programs, rate_range, sandbox, tasks
+from worker import celery_app, exporting, inspection, programs, rate_range, sandbox, tasks, unanswered
 from worker.linking import part
 
 
@@ -94,6 +94,38 @@ def test_what_breaks_on_the_node_is_answered_at_once_and_its_cause_is_in_the_log
     problem = answer["problem"]
     assert "thread" not in problem["message"] and problem["hint"].startswith("Ask again.")
     assert "can't start new thread" in caplog.text
+
+
+def test_what_an_agent_was_asked_before_it_was_killed_is_answered_by_the_next_one(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Never:
+        """The queue of an agent that is killed before it comes to it."""
+
+        @staticmethod
+        def put(work: Any) -> None:
+            pass
+
+    tasks.check({"check_id": "done", "job_dir": "/nowhere"})
+    broker.got.clear()
+    monkeypatch.setattr(programs, "queue", Never)
+    monkeypatch.setattr(programs, "measuring_queue", Never)
+    tasks.check({"check_id": "c", "job_dir": "/nowhere"})
+    tasks.measure({"request_id": "probe", "batch_size": 8})
+    tasks.measure({"request_id": "sweep", "points": [{"request_id": "a"}]})
+    unanswered.left_answer()
+    assert broker.got == [], "this agent may still come to it"
+    monkeypatch.setattr(unanswered, "_OWN", "next")
+    unanswered.left_answer()
+    told = {task: answer for task, (answer,) in broker.got}
+    assert told.keys() == {"control.check_done", "control.measure_done"} and len(broker.got) == 2
+    assert told["control.check_done"]["check_id"] == "c"
+    assert told["control.measure_done"]["request_id"] == "probe"
+    assert told["control.measure_done"]["problem"]["code"] == "start_failed"
+    assert "ended meanwhile" in told["control.measure_done"]["problem"]["message"]
+    broker.got.clear()
+    unanswered.left_answer()
+    assert broker.got == [], "once"
 
 
 def test_of_several_things_those_that_had_their_answer_before_it_broke_get_no_second_one(

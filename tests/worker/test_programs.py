@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.worker.conftest import JobFixture
-from worker import programs, tasks
+from worker import inspection, programs, tasks
 from worker.sandbox import Completed
 
 
@@ -96,3 +96,19 @@ def test_a_run_that_was_called_off_before_it_began_does_not_begin(
     assert not begun
     programs.program_run(call_of(tmp_path, "rates-t2"))  # asked for anew
     assert begun == ["rates-t2"]
+
+
+def test_steps_of_a_program_are_called_off_by_the_id_of_their_request(
+    job: JobFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    done = Completed(returncode=0, stdout='{"ok": true}', stderr="", level=0)
+    monkeypatch.setattr(programs, "run_sandboxed", lambda *_, name, **__: begun.append(name) or done)
+    job.paths.program.mkdir(parents=True, exist_ok=True)
+    (job.paths.program / "model.py").write_text("")
+    request = {"request_id": "probe-p1", "job_dir": str(job.paths.root)}
+    tasks.measure_stop("probe-p1")
+    assert inspection.measure_one(request)["problem"]["code"] == "called_off"
+    assert not begun
+    assert inspection.measure_one(request)["ok"]
+    assert begun == ["measure-probe-p1"]

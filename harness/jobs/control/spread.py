@@ -102,7 +102,7 @@ def ends_take(attempt: JobAttempt, events: Sequence[Event], found: Found | None 
         saved = tuple(offered_read(event.data.get("rescue")))
         end = NodeEnd(
             node=node, outcome=outcome, failure=failure, rescue=saved, ended_s=event.time_s,
-            leftover=str(event.data.get("leftover") or ""),
+            leftover=str(event.data.get("leftover") or ""), unmet=event.data.get("unmet") is True,
         )  # fmt: skip
         _add(attempt, end)
     _conclude(attempt, found)
@@ -135,16 +135,16 @@ def _ends(attempt: JobAttempt) -> dict[str, NodeEnd]:
 
 
 def _conclude(attempt: JobAttempt, found: Found | None = None) -> None:
-    """End the attempt where every node has told; stop the others where one ended badly."""
+    """End the attempt where every node has told; stop the others where one ended badly, or never met them."""
     ends = _ends(attempt)
     missing = [node for node in nodes_of(attempt) if node not in ends]
     if not missing:
         if found is None:  # before the lock: reading may take long
             found = found_read(attempt.job_id, verdict(_counted(attempt, ends))[0])
         _end(attempt, ends, found)
-    elif _ended_badly(attempt, ends):
+    elif (ended_badly := _ended_badly(attempt, ends)) or _is_unmet(ends):
         for node in missing:
-            _stop(attempt, node, _how(attempt, ends, ended_badly=True))
+            _stop(attempt, node, _how(attempt, ends, ended_badly=ended_badly))
 
 
 @transaction.atomic
@@ -166,9 +166,16 @@ def _how(attempt: JobAttempt, ends: Mapping[str, NodeEnd], *, ended_badly: bool)
     """What a node is asked that has not ended yet."""
     if attempt.job.state == JobState.CANCELLING:
         return "cancel"
+    if _is_unmet(ends):  # they would wait for its ranks, and have nothing to save
+        return "end"
     if not ended_badly or any(end.has_saved for end in ends.values()):  # they save now, and leave by themselves
         return "pause"
     return "rescue" if rescue_awaited(attempt, timezone.now()) else "end"
+
+
+def _is_unmet(ends: Mapping[str, NodeEnd]) -> bool:
+    """Whether the ranks of a node will never come to where those of the others wait for them."""
+    return any(end.unmet for end in ends.values())
 
 
 def _ended_badly(attempt: JobAttempt, ends: Mapping[str, NodeEnd]) -> bool:
@@ -206,7 +213,7 @@ def verdict(ends: Sequence[NodeEnd]) -> tuple[Outcome, dict[str, Any] | None]:
         names = " and ".join(sorted(end.node for end in ends))
         message = f"The ranks on {names} lost each other: the network between them was cut, or too slow."
         return Outcome.LOST, {"code": str(FailureCode.NODE_LOST), "message": message}
-    outcomes = {end.outcome for end in ends}
+    outcomes = {end.outcome for end in [end for end in ends if end.unmet] or ends}
     for outcome in (Outcome.CANCELLED, Outcome.PAUSED):
         if outcome in outcomes:
             return outcome, None

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from harness.celery import app
 from harness.estimates.models import Inspection, JobEstimate, OfferRow, ProbeRow
-from harness.estimates.retention import estimates_retention
+from harness.estimates.retention import estimates_retention, probes_watch
 from harness.estimates.services import Asked, offer_make_workload, offer_probe
 from harness.pool.models import Reservation
 from tests.harness.estimates.factories import workload_make
@@ -22,6 +22,7 @@ def test_questions_without_an_answer_end_and_leave_no_files(job, people, node_ma
     offer_probe(user=people.owner, offer=offered(job))
     Inspection.objects.update(state="waiting", workload=None, sent_at=timezone.now() - LONG_AGO)
     ProbeRow.objects.update(sent_at=timezone.now() - LONG_AGO)
+    probes_watch()
     estimates_retention()
     assert [Inspection.objects.get().state, ProbeRow.objects.get().state] == ["failed", "failed"]
     assert not Reservation.objects.filter(cancelled_at=None).exists()

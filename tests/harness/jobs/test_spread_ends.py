@@ -13,7 +13,7 @@ from harness.jobs.control.effects import events_apply
 from harness.jobs.control.reconcile import reconcile
 from harness.jobs.control.saved import checkpoints_damaged
 from harness.jobs.control.spread import spread_check, verdict
-from harness.jobs.models import Allocation, Checkpoint, DeviceUse, JobAttempt, JobEvent, ResourceSample
+from harness.jobs.models import Allocation, Checkpoint, DeviceUse, Job, JobAttempt, JobEvent, ResourceSample
 from harness.jobs.node_ends import NodeEnd
 from harness.jobs.use_rows import use_rows
 from harness.jobs.windows import window_of
@@ -172,6 +172,25 @@ def test_a_cancelled_job_is_cancelled_when_both_nodes_have_let_go(
     assert attempt.job.state == "cancelling"
     ended(attempt, "node-2", "cancelled")
     assert attempt.job.state == "cancelled"
+
+
+@pytest.mark.parametrize("preempted", [False, True], ids=["a person", "the scheduler"])
+def test_ranks_that_wait_for_a_node_that_paused_before_it_met_them_do_not_wait_on(
+    attempt, people, tasks_sent, django_capture_on_commit_callbacks, preempted
+):
+    jobs.job_pause(user=people.owner, job=attempt.job)
+    Job.objects.filter(pk=attempt.job_id).update(preempted=preempted)
+    tasks_sent.clear()
+    with django_capture_on_commit_callbacks(execute=True):
+        ended(attempt, "node-2", "paused", unmet=True)
+    assert stops(tasks_sent) == [([attempt.job_id, 1, "end"], "node.node-1")]
+    tasks_sent.clear()
+    with django_capture_on_commit_callbacks(execute=True):
+        reconcile()
+    assert stops(tasks_sent) == [([attempt.job_id, 1, "end"], "node.node-1")], "the first word was lost"
+    ended(attempt, "node-1", "cancelled")
+    assert (attempt.job.state, attempt.outcome) == ("queued" if preempted else "paused", "paused")
+    assert not Allocation.objects.exists()
 
 
 def test_what_devices_did_is_told_by_the_samples_of_their_own_node(attempt):

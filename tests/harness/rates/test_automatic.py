@@ -50,6 +50,13 @@ def test_a_long_job_with_another_batch_is_tested_once_a_node_has_read_its_progra
     assert rate == test.used_rate and "a range test with steps of 8 rows" in why and "are usable" in why
 
 
+def test_a_short_run_is_told_with_the_steps_that_it_makes(job_make: Any, commit: Any, tasks_sent: list[Any]) -> None:
+    job = submit(job_make(training={"batch_size": 8, "epochs": 4}), commit, tasks_sent)
+    assert job.state == "queued"
+    # 84 of 120 rows are trained on, in 11 steps; those that are held out make none
+    assert "a run of 44 steps is too short for a range test" in told(job)
+
+
 def test_a_run_is_priced_before_the_scheduler_has_to_wait(
     changed: Job, commit: Any, tasks_sent: list[Any], read: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,7 +66,8 @@ def test_a_node_that_waits_for_another_one_pauses_at_once_as_that_may_never_come
     loopback.start(SUM, node)
     began_s = time.monotonic()
     loopback.call(node, STOP, "pause")
-    assert loopback.ended(node).data["outcome"] == "paused"
+    told = loopback.ended(node).data
+    assert told["outcome"] == "paused" and told["unmet"] is True, "control has the others end"
     assert time.monotonic() - began_s < 60.0, "half of what ranks have to save and leave"
 
 

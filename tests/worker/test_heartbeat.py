@@ -1,0 +1,43 @@
+"""What a node's log says while nothing of it reaches control."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+import redis
+from celery import Celery
+
+from tests.broker import broker
+from worker import celery_app, heartbeat
+
+
+@pytest.mark.parametrize(
+    ("is_there", "words"),
+    [
+        (
+            True,
+            "the broker does not know this node's login: it was removed from the pool, or its password changed; `dlh ",
+        ),
+        (False, "the broker is away: "),
+    ],
+    ids=["removed", "away"],
+)
+def test_a_node_that_was_removed_is_told_from_a_broker_that_is_away(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture, is_there: bool, words: str
+) -> None:
+    monkeypatch.setenv("DLH_NODE_NAME", "node-9")
+    with broker(tmp_path) as url:
+        client = redis.Redis.from_url(url)
+        client.acl_setuser("node", enabled=True, passwords=["+right"], categories=["+@all"], keys=["*"])
+        client.close()
+        login = f"redis://node:wrong@{url.partition('@')[2]}"
+        its = Celery(broker=login if is_there else "redis://127.0.0.1:1/0", task_publish_retry=False)
+        monkeypatch.setattr(celery_app, "app", its)
+        with caplog.at_level(logging.WARNING, logger="worker.heartbeat"):
+            heartbeat.Heartbeat._tell("control.node_report", lambda: "told")
+        its.close()
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "worker.heartbeat"]
+    assert line.startswith(f"cannot report, {words}")
+    assert not is_there or "`dlh pool add node-9` makes a token" in line
