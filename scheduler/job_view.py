@@ -98,8 +98,10 @@ class Option:
 
 def memory_by_node(memory_bytes: int, counts: Mapping[str, int]) -> dict[str, int]:
     """Node -> its part of the memory of a gang that has so many devices there; nothing where none is asked for."""
+    if not memory_bytes:
+        return {}
     total = sum(counts.values())
-    return {node: -(-memory_bytes * count // total) for node, count in counts.items()} if memory_bytes else {}
+    return {node: -(-memory_bytes * count // total) for node, count in counts.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +125,8 @@ class Running:
     @property
     def memory_on(self) -> Mapping[str, int]:
         """Node -> bytes of its memory that were asked for; empty where none was."""
+        if not self.option.memory_bytes:
+            return {}
         return memory_by_node(self.option.memory_bytes, dict(zip(self.nodes, self.counts or repeat(1), strict=False)))
 
 

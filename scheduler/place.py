@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from operator import attrgetter
 
 from scheduler.job_view import memory_by_node
 from scheduler.placing.assign import Assignment, assign, same_gang
@@ -50,7 +51,7 @@ def place(
     """
     quotas = quotas or {}
     _check(jobs, now_s)
-    jobs = sorted(jobs, key=lambda job: job.job_id)
+    jobs = sorted(jobs, key=attrgetter("job_id"))
     chosen = policy_of(policy) if isinstance(policy, str) else policy
     view = shown(jobs, pool, now_s, quotas)
     plan = _guarded(chosen.plan(view.jobs, view.capacity, now_s, quotas), view.jobs)
@@ -73,8 +74,9 @@ def place(
 def _check(jobs: Sequence[JobView], now_s: float) -> None:
     if not math.isfinite(now_s):
         raise ValueError(f"{now_s} is not a moment")
-    twice = [name for name, count in Counter(job.job_id for job in jobs).items() if count > 1]
-    if twice:
+    counts = Counter([job.job_id for job in jobs])
+    if len(counts) < len(jobs):
+        twice = [name for name, count in counts.items() if count > 1]
         raise ValueError(f"shown twice: {', '.join(twice)}")
 
 

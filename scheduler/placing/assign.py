@@ -58,7 +58,7 @@ def assign(
 
     `limited`: projects with a quota.
     """
-    goers = {job.job_id for job in jobs if job.is_running and job.job_id not in plan.allotments}
+    goers = {job.job_id for job in jobs if job.job_id not in plan.allotments and job.is_running}
     paused = goers - plan.moves
     found = _Assigner(jobs, pool, plan, now_s, paused).run()
     if plan.moves and found.unplaced:
@@ -170,11 +170,7 @@ class _Assigner:
             return
         self._free.take(picks, option)
         nodes, devices, waits_for = _flat(picks)
-        self._out.placements.append(
-            Placement(
-                job_id=job.job_id, node=nodes[0], nodes=nodes, device_ids=devices, option=option, waits_for=waits_for
-            )
-        )
+        self._out.placements.append(Placement(job.job_id, nodes[0], devices, option, nodes, waits_for))
 
     def _resize(self, job: JobView, running: Running, option: Option) -> None:
         """Other devices for a running job; where they cannot be had it stays as it is."""
@@ -214,7 +210,7 @@ class _Assigner:
     def _shrunk(self, job: JobView, own: list[_Own], option: Option) -> list[Pick] | None:
         """Keep the devices on the nodes where it has most of them; None where these lack memory for what it asks."""
         order: Sequence[int] = range(len(own))
-        if any(node != own[0][0] for node, _ in own):
+        if len({node for node, _ in own}) > 1:
             on_node = Counter(node for node, _ in own)
             order = sorted(order, key=lambda number: (-on_node[own[number][0]], own[number][0], number))
         stays = self._within_memory(job, own, order, option)
@@ -260,8 +256,9 @@ def _flat(picks: Sequence[Pick]) -> tuple[tuple[str, ...], tuple[str, ...], tupl
         node, devices, waits_for = picks[0]
         waited_for = tuple(sorted(waits_for)) if waits_for else ()
         return (node,), tuple([device.device_id for device in devices]), waited_for
+    owners: frozenset[str] = frozenset().union(*[pick.waits_for for pick in picks])
     return (
-        tuple(pick.node for pick in picks),
-        tuple(device.device_id for pick in picks for device in pick.devices),
-        tuple(sorted({name for pick in picks for name in pick.waits_for})),
+        tuple([pick.node for pick in picks]),
+        tuple([device.device_id for pick in picks for device in pick.devices]),
+        tuple(sorted(owners)),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from operator import attrgetter
 
 from scheduler.types import (
@@ -39,9 +40,9 @@ def shown(jobs: Sequence[JobView], pool: PoolView, now_s: float, quotas: Quotas)
     left = _without_leavers(jobs, pool)
     sizes = _Sizes(left)
     fixed = _fixed_devices(left, now_s)
-    view = Shown(jobs=[], capacity=_capacity(jobs, left, now_s))
-    for job in jobs:
-        options = sizes.fitting(job)
+    fitting = [sizes.fitting(job) for job in jobs]
+    view = Shown(jobs=[], capacity=_capacity(jobs, left, now_s, asks_memory=sizes.ask_memory))
+    for job, options in zip(jobs, fitting, strict=True):
         if job.project in quotas:
             options = tuple(option for option in options if _allowed(job, option, quotas))
         if job.running is not None and not job.running.leaving:
@@ -64,7 +65,8 @@ def _as_running(job: JobView, options: tuple[Option, ...], fixed: Mapping[str, s
     running = job.running
     if running is None:
         return job
-    if job.can_pause and all(fixed.get(device, job.project) == job.project for device in running.device_ids):
+    is_free_to = not fixed or all(fixed.get(device, job.project) == job.project for device in running.device_ids)
+    if job.can_pause and is_free_to:
         if len(options) == len(job.options):
             return job
         return replace(job, options=_with_held(job, options, running.option))
@@ -116,23 +118,25 @@ class _Sizes:
         for node, counts in self._nodes if self._spans else ():
             _add(self._levels.setdefault(node.sandbox_level, {}), counts)
         self._known: dict[_Shape, bool] = {}
+        self.ask_memory = False
+        """Whether an option that was asked for needs any."""
 
     def fitting(self, job: JobView) -> tuple[Option, ...]:
-        """Options by which the job could run if the pool were idle."""
-        level = job.minimum_sandbox_level
+        """Options by which the job could run if the pool were idle: the same tuple where those are all."""
+        level, known = job.minimum_sandbox_level, self._known
         found = []
         for option in job.options:
             shape = (option.kind, option.model_name, option.count, option.memory_bytes, option.mode, level)
-            fits = self._known.get(shape)
+            fits = known.get(shape)
             if fits is None:
-                spans = self._spans and option.may_span(level, self._span_level)
-                fits = self._known[shape] = self._fits(level, option, spans=spans)
+                fits = known[shape] = self._fits(level, option)
+                self.ask_memory = self.ask_memory or option.memory_bytes > 0
             if fits:
                 found.append(option)
-        return tuple(found)
+        return job.options if len(found) == len(job.options) else tuple(found)
 
-    def _fits(self, least_level: int, option: Option, *, spans: bool) -> bool:
-        if spans:
+    def _fits(self, least_level: int, option: Option) -> bool:
+        if self._spans and option.may_span(least_level, self._span_level):
             return any(
                 count_of(counts, option) >= option.count and self._has_memory(level, option)
                 for level, counts in self._levels.items()
@@ -190,12 +194,9 @@ def _freed(node: NodeView, devices: set[str], memory_bytes: int) -> NodeView:
     )
 
 
-def _capacity(jobs: Sequence[JobView], pool: PoolView, now_s: float) -> Capacity:
-    held: dict[str, str] = {}
-    for job in jobs:
-        if job.running and not job.running.leaving:
-            held.update(dict.fromkeys(job.running.device_ids, job.job_id))
-    taken = frozenset(held)
+def _capacity(jobs: Sequence[JobView], pool: PoolView, now_s: float, *, asks_memory: bool) -> Capacity:
+    staying = [job.running.device_ids for job in jobs if job.running and not job.running.leaving]
+    taken = frozenset(chain.from_iterable(staying))
     total: dict[DeviceKey, int] = {}
     sizes = []
     for node in pool.nodes:
@@ -207,7 +208,7 @@ def _capacity(jobs: Sequence[JobView], pool: PoolView, now_s: float) -> Capacity
         total=total,
         nodes=tuple(sorted(sizes, key=attrgetter("name"))),
         spans_nodes=pool.spans_nodes,
-        asks_memory=any(option.memory_bytes for job in jobs for option in job.options),
+        asks_memory=asks_memory,
         pool=pool,
     )
 
@@ -241,12 +242,5 @@ def _with_kept(
 
 
 def _size(node: NodeView, total: Mapping[DeviceKey, int], free: Mapping[DeviceKey, int]) -> NodeSize:
-    return NodeSize(
-        name=node.name,
-        sandbox_level=node.sandbox_level,
-        memory_bytes=node.memory_bytes,
-        memory_free_bytes=max(0, node.memory_bytes - node.memory_held_bytes),
-        total=total,
-        free=free,
-        near=node.near,
-    )
+    free_bytes = max(0, node.memory_bytes - node.memory_held_bytes)
+    return NodeSize(node.name, node.sandbox_level, node.memory_bytes, free_bytes, total, free, node.near)

@@ -49,8 +49,8 @@ class FreeDevices:
         self._kept: list[Shelf] = []
         """With reservations: what is open there depends on the job."""
         self._indexes: dict[tuple[Measure, DeviceKey, Zone], Index] = {}
-        self._watching: dict[str, list[Index]] = {"": []}
-        """Rack, empty for all nodes -> indexes of its nodes."""
+        self._changes: dict[str, list[Shelf]] = {"": []}
+        """Rack, empty for all nodes -> those of its nodes that have changed, one after the other."""
         self._levels = {node.sandbox_level for node in pool.nodes if node.takes_work}
         self._somebody_leaves = bool(leaving)
         self.widest = max((len(node.devices) for node in pool.nodes), default=0)
@@ -83,6 +83,8 @@ class FreeDevices:
 
     def kept_for(self, job: JobView, zone: Zone = EVERYWHERE) -> Iterator[Shelf]:
         """Nodes with devices that are kept for the job's project now."""
+        if not self._kept:
+            return iter(())
         here = (shelf for shelf in self._kept if zone.has(shelf.node))
         return (shelf for shelf in here if any(self._is_own(device, job) for device in shelf.node.devices))
 
@@ -205,7 +207,7 @@ class FreeDevices:
 
     def take(self, picks: Sequence[Pick], option: Option) -> None:
         """Give the devices out, and the memory with them."""
-        total = sum([len(pick.devices) for pick in picks])
+        total = sum([len(pick.devices) for pick in picks]) if option.memory_bytes else 0
         for name, devices, _ in picks:
             shelf, count = self.shelves[name], len(devices)
             first = (devices[0].kind, devices[0].model_name)
@@ -260,15 +262,14 @@ class FreeDevices:
             found = self._indexes[measure, key, zone] = self._index(measure, key, Zone(None, zone.rack))
         if found is None:
             shelves = self._racks.get(zone.rack, ()) if zone.rack else self.shelves.values()
-            found = self._indexes[measure, key, zone] = Index(shelves, measure, key, zone.level)
-            self._watching.setdefault(zone.rack, []).append(found)
+            changes = self._changes.setdefault(zone.rack, [])
+            found = self._indexes[measure, key, zone] = Index(shelves, measure, key, zone.level, changes)
         return found
 
     def _changed(self, shelf: Shelf) -> None:
-        for index in self._watching[""]:
-            index.changed(shelf)
-        for index in self._watching.get(shelf.node.near, ()) if shelf.node.near else ():
-            index.changed(shelf)
+        self._changes[""].append(shelf)
+        if shelf.node.near:
+            self._changes.setdefault(shelf.node.near, []).append(shelf)
 
     def _have_changed(self, devices: Sequence[tuple[str, DeviceView]]) -> None:
         for name in {node for node, _ in devices}:

@@ -97,8 +97,11 @@ def _leaving_of(shelf: Shelf, key: DeviceKey) -> int:
 class Index:
     """Shelves of one sandbox level (or any) by one count; those that have none are left out."""
 
-    def __init__(self, shelves: Iterable[Shelf], measure: Measure, key: DeviceKey, level: int | None) -> None:
-        """Count all shelves."""
+    def __init__(
+        self, shelves: Iterable[Shelf], measure: Measure, key: DeviceKey, level: int | None, changes: Sequence[Shelf]
+    ) -> None:
+        """Count all shelves; `changes`: gets each that has changed, which is counted again when somebody asks."""
+        self._changes, self._seen = changes, len(changes)
         self._measure = measure
         self._key = key
         self._level = level
@@ -109,11 +112,6 @@ class Index:
         """Sandbox level -> devices."""
         for shelf, count in counted:
             self._sums[shelf.node.sandbox_level] += count
-        self._changed: dict[str, Shelf] = {}
-
-    def changed(self, shelf: Shelf) -> None:
-        """The shelf is counted again when somebody asks."""
-        self._changed[shelf.node.name] = shelf
 
     @property
     def nodes(self) -> Buckets[str]:
@@ -127,8 +125,8 @@ class Index:
         return sum(count for level, count in self._sums.items() if level >= least_level)
 
     def _catch_up(self) -> None:
-        for name, shelf in self._changed.items():
+        for shelf in self._changes[self._seen :]:
             level = shelf.node.sandbox_level
             if self._level is None or self._level == level:
-                self._sums[level] += self._nodes.put(name, self._measure(shelf, self._key))
-        self._changed.clear()
+                self._sums[level] += self._nodes.put(shelf.node.name, self._measure(shelf, self._key))
+        self._seen = len(self._changes)

@@ -223,7 +223,7 @@ class DeadlinePass:
         fixed, promised, dated, others = [], [], [], []
         for job in self._jobs:
             ways = self._ways[job.job_id] = Ways(job, self._set.rescale)
-            if job.is_running and not job.can_pause:
+            if not job.can_pause and job.is_running:
                 fixed.append(job)
             elif not ways.options or job.deadline_s is None:
                 others.append(job)

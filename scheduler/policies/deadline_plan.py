@@ -50,7 +50,7 @@ def plan_of(jobs: Sequence[JobView], order: Sequence[JobView], found: Found, roo
         order=tuple(job.job_id for job in waiting),
         moves=moves,
         hints={job_id: slot.site.hint for job_id, slot in found.slots.items()},
-        reasons={job.job_id: why for job in jobs for why in [_why(job, allotments, moves)] if why},
+        reasons={job.job_id: why for job in jobs if job.running for why in [_why(job, allotments, moves)] if why},
         why_room=room.why,
         warnings=found.warnings,
         promised=frozenset(found.promised),

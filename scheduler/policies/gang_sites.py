@@ -51,7 +51,8 @@ class GangSites:
 
     def total(self, option: Option) -> int:
         """Devices of the option's kind and model in the whole pool."""
-        return sum([self.totals[key] for key in self._known.keys(option)])
+        keys = self._known.keys(option)
+        return self.totals[keys[0]] if len(keys) == 1 else sum([self.totals[key] for key in keys])
 
     def find(
         self,
@@ -70,12 +71,12 @@ class GangSites:
         `by_s`: when it has to have ended, which tells more than `latest_s` where its data come first; `ends_first`: see
         `Reach`.
         """
-        running = job.running if job.is_running else None
+        running = job.running if job.running and job.is_running else None
         is_held = running is not None and same(running.option, option)
         may_start = latest_s > self.now_s or is_held or job.project in self._views
         if not may_start and not self.may_start_now(option):
             return None
-        tokens = self.quotas.binding(job, option, borrow=borrow)
+        tokens = self.quotas.binding(job, option, borrow=borrow) if self.quotas.exist else None
         if running is not None and is_held and self._may_go_on(job, running, run_s, latest_s, tokens, from_s):
             parts = self._known.parts_of(running)
             start_s, site = max(self.now_s, from_s), self._reserved.seen(parts[0][0], job.project)
@@ -106,8 +107,11 @@ class GangSites:
         return self._views.get(job.project, self._view) if self._views else self._view
 
     def _changed(self, site: GangSite) -> None:
-        for project, view in (("", self._view), *self._views.items()) if self._view.groups[site.key].is_large else ():
-            view.groups[site.key].changed(self._reserved.seen(site, project))
+        group = self._view.groups[site.key]
+        if group.is_large:
+            group.changed(self._reserved.seen(site, "") if self._views else site)
+            for project, view in self._views.items():
+                view.groups[site.key].changed(self._reserved.seen(site, project))
 
     def _find(
         self, job: JobView, option: Option, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float
@@ -263,14 +267,13 @@ class GangSites:
         """Whether so many more devices are free where the job runs, for so long from now on; a mixture stays."""
         if slot.parts or not slot.site.devices.stays_free(width, for_s):
             return False
-        tokens = self.quotas.line(job, slot.option)
+        tokens = self.quotas.line(job, slot.option) if self.quotas.exist else None
         return tokens is None or tokens.stays_free(width, for_s)
 
     def grow(self, job: JobView, slot: Slot, width: int) -> None:
         """Give more devices until the next decision: what is planned for later is not touched."""
         self._reserved.lend(job, slot.site, width)
-        tokens = self.quotas.line(job, slot.option)
-        if tokens:
+        if self.quotas.exist and (tokens := self.quotas.line(job, slot.option)):
             tokens.lend(width)
 
     def is_loaded(self, option: Option, until_s: float, limit: float) -> bool:
@@ -279,23 +282,14 @@ class GangSites:
         return not keys or any(self._loads[key].is_above(limit, self.totals[key], until_s) for key in keys)
 
     def _move(
-        self,
-        job: JobView,
-        site: GangSite,
-        option: Option,
-        start_s: float,
-        end_s: float,
-        *,
-        width: int,
-        memory: int,
-        held: bool,
-    ) -> None:
+        self, job: JobView, site: GangSite, option: Option, start_s: float, end_s: float, *,
+        width: int, memory: int, held: bool,
+    ) -> None:  # fmt: skip
         for first_s, last_s, count in self._reserved.take(job, site, width, start_s, end_s, held=held):
             if count:
                 self._loads[site.key].take(count, first_s, last_s)
         self._changed(site)
         if site.memory and option.memory_bytes:
             site.memory.take(memory, start_s, end_s)
-        tokens = self.quotas.line(job, option)
-        if tokens:
+        if self.quotas.exist and (tokens := self.quotas.line(job, option)):
             tokens.take(width, start_s, end_s)

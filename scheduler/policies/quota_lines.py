@@ -21,6 +21,8 @@ class QuotaLines:
             for project, quota in quotas.items()
             for kind, limit in quota.devices.items()
         }
+        self.exist = bool(self._lines)
+        """Whether anything is limited: of most pools nobody needs to ask."""
 
     def fit(self, job: JobView, option: Option) -> bool:
         """Whether the project could hold so many devices without borrowing."""
@@ -37,7 +39,7 @@ class QuotaLines:
 
     def line(self, job: JobView, option: Option) -> Timeline | None:
         """What is left to its project over time; None: there is no limit."""
-        return self._lines.get((job.project, option.kind)) if self._lines else None
+        return self._lines.get((job.project, option.kind))
 
     def binding(self, job: JobView, option: Option, *, borrow: bool) -> Timeline | None:
         """The same where the job has to keep to it."""

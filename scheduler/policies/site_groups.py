@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 
 import numpy as np
@@ -36,6 +37,12 @@ class GangSite:
     """None where no job asks for any."""
     whole: WholeDevices | None = None
     """None where no device is kept for others."""
+    hint: str = field(init=False)
+    """What `assign` looks at first: the node, or the sandbox level where gangs span nodes."""
+
+    def __post_init__(self) -> None:
+        """Name it once: a plan asks for each job."""
+        self.hint = self.name or level_name(self.level)
 
     def is_sure(self, width: int, memory_bytes: int) -> bool:
         """Whether a gang may certainly begin there as soon as its devices are free for good."""
@@ -49,11 +56,6 @@ class GangSite:
     def may_have(self, memory_bytes: int) -> bool:
         """Whether it has so much memory for a gang, once what is planned is over."""
         return not memory_bytes or self.memory is None or self.memory.at_last >= memory_bytes
-
-    @property
-    def hint(self) -> str:
-        """What `assign` looks at first: the node, or the sandbox level where gangs span nodes."""
-        return self.name or level_name(self.level)
 
 
 Line = Timeline | Brief | WholeDevices
@@ -84,7 +86,7 @@ def all_free_s(
     """When all that a gang needs is free at once, from `from_s` on; infinite where it is not by `latest_s`."""
     site, width = parts[0]
     start_s = site.devices.earliest(width, run_s, latest_s, from_s)
-    others = beside(parts, option, tokens)
+    others = beside(parts, option, tokens) if start_s < math.inf else ()
     while others and start_s < math.inf:
         later_s = max(line.earliest(amount, run_s, latest_s, start_s) for line, amount in others)
         if later_s <= start_s:
@@ -128,7 +130,6 @@ class Group:
         self.is_large = len(self.sites) > FEW
         if self.is_large:
             self._index = {id(site): index for index, site in enumerate(self.sites)}
-            self._numbers = {site.name: index for index, site in enumerate(self.sites)}
             self._on: dict[frozenset[str], frozenset[int]] = {frozenset(): frozenset()}
             self._by_free = Buckets((index, max(0, int(site.devices.floor))) for index, site in enumerate(self.sites))
             """Sites by how many devices are free from now on for good."""
@@ -136,13 +137,23 @@ class Group:
             """[w, site]: since when w devices are free for good."""
             self._stale = set(range(len(self.sites)))
             """Sites that have changed since."""
-            self._levels = np.array([site.level for site in self.sites])
-            self._memory = np.array([site.memory_bytes if site.memory else math.inf for site in self.sites])
             self._free_now = np.empty(len(self.sites))
             self._most_now = float(self.most)
             """No site has more devices free now: what is planned never comes back."""
             self._ways: dict[DataWay, Seconds] = {}
             """Seconds until some data are at each site, by upper ends."""
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {site.name: index for index, site in enumerate(self.sites)}
+
+    @cached_property
+    def _levels(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        return np.array([site.level for site in self.sites])
+
+    @cached_property
+    def _memory(self) -> Seconds:
+        return np.array([site.memory_bytes if site.memory else math.inf for site in self.sites])
 
     def may_start_now(self, width: int) -> bool:
         """Whether so many devices could be free now in some site; False is certain."""

@@ -221,7 +221,7 @@ class Brief:
         """See `Timeline.take`."""
         if end_s <= start_s:
             return
-        first = self._step(start_s)
+        first = self._step(start_s) if start_s > self._times[0] else 0
         last = len(self._times) if math.isinf(end_s) else self._step(end_s)
         held = [count - width for count in self._free[first:last]]
         self._free[first:last] = held

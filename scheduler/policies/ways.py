@@ -83,20 +83,19 @@ def _worth_having(options: tuple[Option, ...]) -> tuple[Option, ...]:
     Other devices, or more of them, beat nothing: they may be held, or above a quota, where these are free.
     """
     kept: list[Option] = []
-    alike: dict[tuple[object, ...], list[Option]] = {}
-    for option in sorted((option for option in options if option.rate_per_s), key=_thrift):
+    alike: dict[tuple[object, ...], list[tuple[float, int, int]]] = {}
+    """Devices -> (upper time, devices, memory) of each option of them that is kept."""
+    for option in sorted([option for option in options if option.rate_per_s], key=_thrift):
         # Who tells no range has that of its job, which is not known here.
-        thriftier = alike.setdefault((option.key, option.parts, bool(option.slowdown)), [])
-        if not any(_has_no_less(option, other) for other in thriftier):
-            thriftier.append(option)
+        thriftier = alike.setdefault((option.kind, option.model_name, option.parts, bool(option.slowdown)), [])
+        upper_s = option.run_s * (option.slowdown or 1.0)
+        for other_s, count, size_bytes in thriftier:
+            if upper_s >= other_s and option.count >= count and option.memory_bytes >= size_bytes:
+                break
+        else:
+            thriftier.append((upper_s, option.count, option.memory_bytes))
             kept.append(option)
     return tuple(kept)
-
-
-def _has_no_less(option: Option, other: Option) -> bool:
-    """Whether `option`, on like devices, takes as long as the other one, and as many devices and as much memory."""
-    upper_s, other_s = option.run_s * (option.slowdown or 1.0), other.run_s * (other.slowdown or 1.0)
-    return upper_s >= other_s and option.count >= other.count and option.memory_bytes >= other.memory_bytes
 
 
 def watts(option: Option) -> float:
@@ -156,10 +155,10 @@ class Ways:
         self._held_at: int | None = None
         """Number of the option that it holds; of several the first."""
         if held is not None:
-            goes_on = [same(held, option) for option in self.options]
-            if True in goes_on:
-                self._held_at = goes_on.index(True)
-                costs_s = [0.0 if kept else cost_s for kept, cost_s in zip(goes_on, costs_s, strict=True)]
+            goes_on = [at for at, count in enumerate(counts) if count == held.count and same(held, self.options[at])]
+            if goes_on:
+                self._held_at = goes_on[0]
+                costs_s = [0.0 if at in goes_on else cost_s for at, cost_s in enumerate(costs_s)]
         left, slowdown, bringing_s = job.work_left, job.slowdown, job.bringing.high_s
         self._even = (
             [left * run_s * slowdown + bringing_s + cost_s for run_s, cost_s in zip(runs_s, costs_s, strict=True)]
@@ -190,9 +189,9 @@ class Ways:
 
     def within(self, left_s: float) -> tuple[Option, float]:
         """(option, its seconds): the thriftiest device time that is done in `left_s`, else what is done first."""
-        for option, run_s in zip(self.options, self.seconds, strict=True):
+        for number, run_s in enumerate(self.seconds):
             if run_s <= left_s:
-                return option, run_s
+                return self.options[number], run_s
         run_s = min(self.seconds)
         return self.options[self.seconds.index(run_s)], run_s
 
@@ -213,9 +212,8 @@ class Ways:
         What it holds comes before them once the rest takes less than `stay` times what a start costs: a change saves
         hardly anything then, and a start that takes longer than usual could not be made up for any more.
         """
-        options, seconds = self.options, self.seconds
-        each = enumerate(zip(self._watts, self._even, seconds, strict=True))
-        order = [(power_w * run_s, number) for number, (power_w, run_s, left_s) in each if by_s - left_s >= now_s]
+        options, seconds, power_w, even_s = self.options, self.seconds, self._watts, self._even
+        order = [(power_w[at] * even_s[at], at) for at, left_s in enumerate(seconds) if by_s - left_s >= now_s]
         order.sort()
         held = self._held_at
         if held is not None and self._is_ending(held, stay):
@@ -235,9 +233,8 @@ class Ways:
         return known[1]
 
     def _next_faster(self, option: Option) -> tuple[Option, float] | None:
-        rate_per_s, count, key = option.rate_per_s, option.count, option.key
         for other in self.options:
-            if other.rate_per_s > rate_per_s and other.count > count and other.key == key:
+            if other.rate_per_s > option.rate_per_s and other.count > option.count and other.key == option.key:
                 return other, gain(option, other)
         return None
 

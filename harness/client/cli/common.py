@@ -239,12 +239,25 @@ def job_body(client: Client, spec: Path | None, data: str, model: Path | None, *
     """Body of POST /jobs from what the command line gave; uploads the data if need be."""
     text = spec_read(spec) if spec else None
     own = model_read(model) if model else None
-    body: dict[str, Any] = {"dataset": dataset_resolve(client, data, text, quiet=quiet)["id"]}
+    dataset = dataset_resolve(client, data, text, quiet=quiet)
+    if not quiet and dataset.get("target") and _leaves_target_open(text):
+        told = f"It learns to predict {dataset['target']}. Another column is named in the spec by data.target."
+        notes().print(told, markup=False, soft_wrap=True)
+    body: dict[str, Any] = {"dataset": dataset["id"]}
     if text is not None:
         body["yaml"] = text
     if own is not None:
         body["model"] = own
     return body
+
+
+def _leaves_target_open(spec_text: str | None) -> bool:
+    """Whether nothing in the spec says what is predicted, so that it is what the profile takes for the target."""
+    try:
+        body = safe_yaml.load(spec_text or "") or {}
+    except safe_yaml.YamlFault:
+        return False
+    return isinstance(body, dict) and not body.get("data") and body.get("task", "auto") == "auto"
 
 
 def finish(job: Json) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +31,17 @@ def test_what_makes_a_job_does_not_go_with_a_draft(dlh: Dlh, job: Any, dataset: 
         assert ended.code == 2 and "cannot be read: No such file" in ended.err
         assert f"`dlh submit {job.pk}`" in ended.err
     assert dlh("show", job.pk, "--json").json["state"] == "draft"
+
+
+def test_what_it_learns_to_predict_is_told_where_the_spec_leaves_that_open(
+    dlh: Dlh, dataset: Any, tmp_path: Path
+) -> None:
+    told = f"It learns to predict {dataset.profile['target']}."
+    assert told in dlh("submit", "--data", dataset.pk, "--draft").err
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(f"name: named\ndata: {{target: {dataset.profile['target']}}}\n")
+    assert told not in dlh("submit", spec, "--data", dataset.pk, "--draft").err
+    assert told not in dlh("submit", "--data", dataset.pk, "--draft", "--json").err
 
 
 def test_what_is_neither_a_file_nor_a_draft_is_told_as_such(dlh: Dlh) -> None:
