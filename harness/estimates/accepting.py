@@ -187,7 +187,7 @@ def _fresh(user: User, job: Job, offer: OfferRow, chosen: OfferLine) -> None:
         raise _stale(user, job, offer, "The program has changed since this offer was made.")
     way = chosen.allocation
     if not is_there(groups_read(job.project, memory_bytes=offer.memory_bytes, with_reserved=True), way):
-        raise _stale(user, job, offer, f"{devices_words(way)}: they are no longer in the pool.")
+        raise _stale(user, job, offer, f"{devices_words(way)}: no node that takes work has them any more.")
     names = [name for name, _ in way.parts] or [way.model_name]
     if offer.made_at is not None and fitted_since(way.kind, names, offer.made_at):
         told = f"{devices_words(way)}: a calibration has told since this offer was made what a run takes there."
