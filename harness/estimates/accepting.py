@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -23,6 +24,7 @@ from harness.estimates.pricing import estimates_of
 from harness.estimates.promising import option_of
 from harness.estimates.tried import rank_rows
 from harness.jobs.admission import job_admit_again
+from harness.jobs.copying import GAVE_WAY, edits_given_way
 from harness.jobs.drafts import job_spec_update
 from harness.jobs.models import Job
 from harness.jobs.options import job_options_set, wanted_memory_bytes
@@ -66,12 +68,15 @@ def offer_accept(
     priced = _priced_of(offer)
     chosen = line_of(priced, line, promised=promised)
     _fresh(user, job, offer, chosen)
+    told: dict[str, Any] = {"offer_id": offer.pk}
     if job.state == JobState.DRAFT:
         job = _draft_keep(user, job, offer, priced, chosen)
+        if lost := edits_given_way(job):
+            told[GAVE_WAY] = lost
     with transaction.atomic():
         _hold(job)
         _line_keep(job, offer, priced, chosen, elastic=elastic)
-        job_note(job, "person", f"Offer accepted: {_line_words(chosen)}", actor=user, data={"offer_id": offer.pk})
+        job_note(job, "person", f"Offer accepted: {_line_words(chosen)}", actor=user, data=told)
     offer.refresh_from_db()
     return job
 
@@ -182,7 +187,7 @@ def _fresh(user: User, job: Job, offer: OfferRow, chosen: OfferLine) -> None:
         raise _stale(user, job, offer, "The program has changed since this offer was made.")
     way = chosen.allocation
     if not is_there(groups_read(job.project, memory_bytes=offer.memory_bytes, with_reserved=True), way):
-        raise _stale(user, job, offer, f"{devices_words(way)}: they are no longer in the pool.")
+        raise _stale(user, job, offer, f"{devices_words(way)}: no node that takes work has them any more.")
     names = [name for name, _ in way.parts] or [way.model_name]
     if offer.made_at is not None and fitted_since(way.kind, names, offer.made_at):
         told = f"{devices_words(way)}: a calibration has told since this offer was made what a run takes there."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -81,12 +81,6 @@ def _devices_of(nodes: Sequence[Node]) -> list[_Device]:
 def kinds_known() -> frozenset[Key]:
     """Kind and name of every device in the pool, whether its node takes work or not."""
     return frozenset(device_key(*row) for row in Device.objects.values_list("kind", "model_name", "slowdown"))
-
-
-def option_known(option: Option, known: Collection[Key]) -> bool:
-    """Whether the pool has such devices at all."""
-    wanted = [(option.kind, name) for name, _ in option.by_model]
-    return not option.model_name or all(key in known for key in wanted)
 
 
 def most_together() -> dict[Key, int]:

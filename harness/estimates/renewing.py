@@ -19,7 +19,7 @@ from harness.broker import task_send_on_commit
 from harness.database import DATABASE_AWAY
 from harness.errors import HarnessError
 from harness.estimates.accepting import estimate_keep, estimates_fixed, offer_again
-from harness.estimates.groups import groups_read, kinds_known, most_together, option_known, option_there
+from harness.estimates.groups import groups_read, most_together, option_there
 from harness.estimates.models import Inspection, JobEstimate, OfferRow
 from harness.estimates.offers import OFFERED, job_key
 from harness.estimates.openings import Key
@@ -28,7 +28,7 @@ from harness.estimates.pricing import estimates_of
 from harness.estimates.settling import probed_workload
 from harness.jobs.admission import promise_ask_again
 from harness.jobs.models import Job
-from harness.jobs.options import options_of, wanted_memory_bytes, wanted_model
+from harness.jobs.options import job_options_set, options_of, wanted_memory_bytes, wanted_model
 from harness.jobs.states import job_note
 from harness.pool.turn import facts_change
 from scheduler.estimation.pipelines import stages_of
@@ -39,6 +39,10 @@ from scheduler.workload import Workload
 from worker.states import JobState
 
 _log = logging.getLogger(__name__)
+NO_WAY_LEFT = (
+    "The devices that it was estimated for are no longer in the pool, or were redeclared, and no way to run it on "
+    "those that are there can be estimated. It waits for devices as its spec asks for them."
+)
 OFFER_LOST = "The devices of the accepted offer are no longer in the pool, or were redeclared."
 _READ = ("job__project", "job__dataset", "offer")
 _TRIES = 3
@@ -66,14 +70,14 @@ def estimates_renew(*, lost_only: bool = False, inspection: Inspection | None = 
     `lost_only`: only jobs of whose devices the pool has none any more, drained nodes included.
     `inspection`: only jobs with this program that have never run: a run says more of its job than a probe.
     """
-    known, most = kinds_known(), most_together()
+    most = most_together()
     states = [JobState.QUEUED] if lost_only else [JobState.QUEUED, JobState.DRAFT]
     rows = JobEstimate.objects.filter(job__state__in=states, job__deleted_at=None)
     rows = rows.filter(inspection_key=inspection.key, job__token=0) if inspection is not None else rows
     renewed = []
     for job_id in list(rows.order_by("job__queued_at", "job_id").values_list("job_id", flat=True)):
         with no_other_job_suffers(job_id):
-            if _renew(rows.filter(job=job_id), known, most, lost_only=lost_only):
+            if _renew(rows.filter(job=job_id), most, lost_only=lost_only):
                 renewed.append(job_id)
     for job in Job.objects.filter(pk__in=renewed).order_by("queued_at", "pk").select_related("project", "dataset"):
         with no_other_job_suffers(job.pk):
@@ -83,15 +87,15 @@ def estimates_renew(*, lost_only: bool = False, inspection: Inspection | None = 
     return len(renewed)
 
 
-def _renew(rows: QuerySet[JobEstimate], known: frozenset[Key], most: dict[Key, int], *, lost_only: bool) -> bool:
+def _renew(rows: QuerySet[JobEstimate], most: dict[Key, int], *, lost_only: bool) -> bool:
     """Price the one job of `rows` and keep it, once more where a person changed it meanwhile."""
     for _ in range(_TRIES):
         kept = rows.select_related(*_READ).first()
         if kept is None:
             return False
         before = _basis(kept)
-        priced = _priced(kept, known, most, lost_only=lost_only)
-        if not priced:
+        priced = _priced(kept, most, lost_only=lost_only)
+        if priced is None:
             return False
         if _replaced(rows, before, priced):
             return True
@@ -105,28 +109,32 @@ def _basis(kept: JobEstimate) -> tuple[Any, ...]:
 
 
 def _replaced(rows: QuerySet[JobEstimate], before: tuple[Any, ...], priced: Sequence[Estimate]) -> bool:
-    """Keep what was priced; False where the job has started, or something else was taken or changed since."""
+    """Keep what was priced, or take the estimate back where that is nothing; False where the job has started, or
+    something else was taken or changed since."""
     with transaction.atomic():
         facts_change()  # nobody starts the job until this ends; nor edits a draft, whose row is held as well
         Job.objects.select_for_update().filter(pk__in=rows.values("job")).first()
         kept = rows.select_related(*_READ).first()
         if kept is None or _basis(kept) != before:
             return False
-        estimate_keep(kept.job, priced[0], priced[1:], offer=kept.offer)
+        if priced:
+            estimate_keep(kept.job, priced[0], priced[1:], offer=kept.offer)
+        else:
+            kept.delete()
+            job_options_set(kept.job, (), slowdown=0.0, note=NO_WAY_LEFT)
     return True
 
 
-def _priced(
-    kept: JobEstimate, known: frozenset[Key], most: dict[Key, int], *, lost_only: bool
-) -> Sequence[Estimate] | None:
-    """What the ways of a job cost now, the chosen one first; None where nothing is to be renewed, or can be."""
+def _priced(kept: JobEstimate, most: dict[Key, int], *, lost_only: bool) -> Sequence[Estimate] | None:
+    """What the ways of a job cost now, the chosen one first; None where nothing is to be renewed, or can be. Nothing
+    where it was promised nothing and waits for devices that are gone, and no others tell what it takes on them."""
     job, options = kept.job, options_of(kept.job)
     is_draft = job.state == JobState.DRAFT
     if kept.offer is not None and not any(option_there(option, most) for option in options):
         if not is_draft:
             _offer_lost(job, kept.offer)
         return None
-    is_lost = kept.offer is None and not any(option_known(option, known) for option in options)
+    is_lost = kept.offer is None and not any(option_there(option, most) for option in options)
     if lost_only and not is_lost:
         return None
     if is_draft and (not job.options or job_key(job) != kept.inspection_key):
@@ -139,7 +147,7 @@ def _priced(
         return None
     workload = Workload.from_dict(body)
     if kept.offer is None:
-        return estimates_fixed(job, workload, only)
+        return estimates_fixed(job, workload, only) or ([] if is_lost and job.promised_at is None else None)
     return _same_ways(kept, kept.offer, workload, found)
 
 

@@ -1,4 +1,4 @@
-"""How far the reading of runs' events is, and which control processes do it. Reads only."""
+"""How far the reading of runs' events is, and which control processes do that and schedule. Reads only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.conf import settings
 from django.core.cache import cache
 
 from harness.broker import client
-from harness.jobs.control.streams import AT_WORK_KEY, AT_WORK_S, READ_BY_KEY, id_of, lease_name
+from harness.jobs.control.streams import AT_WORK_KEY, AT_WORK_S, DECIDED_BY_KEY, READ_BY_KEY, id_of, lease_name
 from worker.events import EVENT_STREAMS_MAX, control_stream
 
 _SILENT_KEY = "control-is-silent"
@@ -41,6 +41,10 @@ class Reading:
     """Those that new attempts write to, and others that hold events."""
     readers: tuple[str, ...]
     """Control processes that read a stream now, or took events in within the last minute."""
+    decided_by: str = ""
+    """Control process that decided last which jobs run; empty: none since the broker started."""
+    decided_at_s: float | None = None
+    """When that was (Unix time, by its clock)."""
 
     @property
     def waiting(self) -> int:
@@ -83,11 +87,12 @@ def reading_state() -> Reading | None:
         with client().pipeline(transaction=False) as pipe:
             pipe.time()
             pipe.hgetall(READ_BY_KEY)
+            pipe.get(DECIDED_BY_KEY)
             for number in numbers:
                 pipe.xlen(control_stream(number))
                 pipe.xrange(control_stream(number), count=1)
                 pipe.get(lease_name(number))
-            (seconds, micros), read_by, *answers = pipe.execute()
+            (seconds, micros), read_by, decided, *answers = pipe.execute()
     except redis.RedisError:
         return None
     now_s = seconds + micros / 1e6
@@ -96,7 +101,13 @@ def reading_state() -> Reading | None:
     reads = [bool(holder) for holder in answers[2::3]]
     at_work = {state.reader for state, now in zip(states, reads, strict=True) if now or _was_lately(state, now_s)}
     shown = [state for state in states if state.number < settings.EVENT_STREAMS or state.waiting]
-    return Reading(streams=tuple(shown), readers=tuple(sorted(at_work)))
+    decided_at, _, decided_by = (decided or "").partition(" ")
+    return Reading(
+        streams=tuple(shown),
+        readers=tuple(sorted(at_work)),
+        decided_by=decided_by,
+        decided_at_s=float(decided_at) if decided_at else None,
+    )
 
 
 def _was_lately(state: StreamState, now_s: float) -> bool:

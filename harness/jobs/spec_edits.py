@@ -35,6 +35,11 @@ def gave_way_words(lost: int) -> str:
     return f"{counted(lost, 'edit')} of spec.yaml gave way to its spec" if lost else ""
 
 
+def gave_way_told(lost: int) -> list[str]:
+    """The same as a sentence of its own, for answers to programs."""
+    return [f"{gave_way_words(lost)}."] if lost else []
+
+
 def epochs_planned(written: Mapping[str, str], generated: Mapping[str, str], resolved: Mapping[str, Any]) -> int:
     """How many epochs a program runs: as its spec.yaml says where a person wrote into it, else as was `resolved`."""
     planned = int(value_at(resolved, "spec.training.epochs") or 0)

@@ -62,6 +62,8 @@ def webhook_post(
         status = _exchange(target, addresses, body, headers, context)
     except ssl.SSLCertVerificationError as error:
         raise DeliveryRefused(f"Its certificate is not valid: {error.verify_message}.") from error
+    except ssl.SSLError as error:
+        raise DeliveryTrouble("No TLS connection could be made: it may not speak HTTPS on that port.") from error
     except TimeoutError as error:
         raise DeliveryTrouble("It did not answer in time.") from error
     except ConnectionRefusedError as error:

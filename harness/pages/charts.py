@@ -37,6 +37,7 @@ def chart_card(
         "numeric": numeric,
         "rows": rows[:ROWS_SHOWN],
         "more": max(0, len(rows) - ROWS_SHOWN),
+        "empty": "Nothing to show yet.",
         "wide": wide,
         "note": note,
         "split": "",

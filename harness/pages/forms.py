@@ -16,13 +16,30 @@ from harness.pool.models import DeviceKind, NetworkEncryption, Policy
 
 
 class Tabler(forms.Form):
-    """Gives every field its class, and names the field's hint for screen readers."""
+    """Gives every field its class, names the field's hint for screen readers, and refuses numbers in plain words."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for field in self.fields.values():
             kind = "form-select" if isinstance(field.widget, forms.Select) else "form-control"
             field.widget.attrs.setdefault("class", kind)
+            if isinstance(field, forms.IntegerField):  # floats are such, too
+                _number_words_set(field)
+
+
+def _number_words_set(field: forms.IntegerField) -> None:
+    """One sentence for whatever is wrong with a number: what the field takes."""
+    said = f"Enter {_number_wanted(field)}."
+    field.error_messages.update(dict.fromkeys(("required", "invalid", "min_value", "max_value"), said))
+
+
+def _number_wanted(field: forms.IntegerField) -> str:
+    kind = "a number" if isinstance(field, forms.FloatField) else "a whole number"
+    bounds = (field.min_value, field.max_value)
+    low, high = ("" if bound is None else f"{bound:,}".removesuffix(".0") for bound in bounds)
+    if low and high:
+        return f"{kind} from {low} to {high}"
+    return f"{kind} from {low}" if low else f"{kind}, at most {high}" if high else kind
 
 
 class DeleteForm(Tabler):
@@ -266,7 +283,6 @@ class QuotaForm(Tabler):
         min_value=0,
         max_value=1_000_000,
         label="Devices held together at most",
-        error_messages={"required": "Enter a whole number."},
     )
     may_borrow = forms.BooleanField(
         required=False,

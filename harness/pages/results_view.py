@@ -156,6 +156,7 @@ def _chart(job: Job, chart: dict[str, Any], index: int) -> dict[str, Any]:
         "wide": kind in ("samples", "back_test") or (kind == "table" and len(columns) > NARROW_COLUMNS),
         "more": max(0, len(rows) - ROWS_SHOWN),
         "note": _note(chart, kind, len(rows)),
+        "empty": "" if chart.get("note") else "Nothing to show.",  # its note says why there is nothing
         "split": str(chart.get("split") or ""),
         "csv": f"/api/v1/jobs/{job.pk}/charts/{name}.csv",
         "data": {

@@ -209,6 +209,10 @@ def _missing_words(lines: Sequence[OfferLine], wish: Wish) -> str:
         models = sorted({line.allocation.model_name for line in lines if _may_be(line.allocation, wish)})
         known = f" It has {', '.join(models)}." if wish.model_name and models else ""
         return f"The pool has no {one}{of} that takes work.{known}"
+    # Mixtures in which one device would only delay the others are no lines.
+    if len({line.allocation.model_name for line in lines if alike(wish).allows(line.allocation)}) > 1:
+        like = f"The pool has no {wish.count} {many} of one model together that take work: {most} at most"
+        return f"{like}; nor unlike ones that would be quicker together."
     return f"The pool has no {wish.count} {many}{of} together that take work: {most} at most."
 
 

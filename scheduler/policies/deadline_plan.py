@@ -50,7 +50,7 @@ def plan_of(jobs: Sequence[JobView], order: Sequence[JobView], found: Found, roo
         order=tuple(job.job_id for job in waiting),
         moves=moves,
         hints={job_id: slot.site.hint for job_id, slot in found.slots.items()},
-        reasons={job.job_id: why for job in jobs if job.running for why in [_why(job, allotments, moves)] if why},
+        reasons={job.job_id: why for job in jobs for why in [_why(job, allotments, moves, now_s)] if why},
         why_room=room.why,
         warnings=found.warnings,
         promised=frozenset(found.promised),
@@ -98,7 +98,7 @@ def _wait(job: JobView, found: Found) -> WaitReason | None:
     )
 
 
-def _why(job: JobView, allotments: Mapping[str, Option], moves: Collection[str]) -> str:
+def _why(job: JobView, allotments: Mapping[str, Option], moves: Collection[str], now_s: float) -> str:
     """Why a running job is changed; empty where it goes on as it is."""
     if job.running is None or not job.is_running or not job.can_pause:
         return ""
@@ -113,6 +113,8 @@ def _why(job: JobView, allotments: Mapping[str, Option], moves: Collection[str])
     words = "as many other devices" if others else device_words(option.count, option.kind)
     if option.rate_per_s < held.rate_per_s:
         return f"It continues with {words}: enough for what it has to keep, by less energy or to make room for others."
+    if job.deadline_s is not None and now_s + job.left_high_s(held) > job.deadline_s:
+        return f"It continues with {words}: on those that it has it might miss its deadline."
     return f"It continues with {words}: they are free and make it faster, or its deadline needs them."
 
 

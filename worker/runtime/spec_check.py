@@ -44,6 +44,11 @@ def _share(value: Any) -> str | None:
     return None if good else "a number from 0 to below 1"
 
 
+def _above_none(value: Any) -> str | None:
+    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return None if number and value > 0 else "a number above 0"
+
+
 def _rate(value: Any) -> str | None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return None if number and 0 < value <= RATE_MOST else f"a number above 0 and at most {RATE_MOST:g}"
@@ -91,13 +96,21 @@ RULES: dict[str, Rule] = {
     "training.precision": _one_of("auto", "float32", "bf16", "fp16"),
     "training.compression": _one_of("none", "fp16", "bf16"),
     "training.batch_norm": _one_of("own", "synced"),
+    "training.staleness": _FROM_NONE,
+    "training.backup": _FROM_NONE,
+    "checkpoints.every_epochs": _COUNT,
+    "checkpoints.every_minutes": _above_none,
     "checkpoints.keep": _COUNT,
+    "checkpoints.commit_steps": _COUNT,
 }
 NEEDED = ("training.epochs", "training.batch_size", "training.seed", "objective.metric")
 """Without these no run begins."""
 OWN_WORDS = ("training.optimizer", "training.schedule", "training.class_weights", "training.augment")
 """What only the program's own files read, whose person may have taught them more."""
-MAY_BE_NULL = ("training.ema", "training.clip_norm", "training.accumulate", "checkpoints.keep")
+MAY_BE_NULL = (
+    *("training.ema", "training.clip_norm", "training.accumulate", "training.staleness", "training.backup"),
+    *(f"checkpoints.{name}" for name in ("every_epochs", "every_minutes", "keep", "commit_steps")),
+)
 """Null means what 0 or 1 or nothing would."""
 
 

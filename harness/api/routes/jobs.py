@@ -15,7 +15,17 @@ from harness.api.job_query import JobQuery, listing_of
 from harness.api.paging import Paging, page_body
 from harness.api.schemas.base import Done, PageOf
 from harness.api.schemas.datasets import DatasetRef
-from harness.api.schemas.jobs import CloneIn, CloneOut, JobDetail, JobIn, JobOut, JobPatch, ResumeIn, SubmitIn
+from harness.api.schemas.jobs import (
+    CloneIn,
+    CloneOut,
+    JobChanged,
+    JobDetail,
+    JobIn,
+    JobOut,
+    JobPatch,
+    ResumeIn,
+    SubmitIn,
+)
 from harness.api.schemas.programs import CheckAsked, CheckOut
 from harness.api.schemas.weights import WeightsRef
 from harness.datasets.selectors import dataset_get
@@ -25,12 +35,13 @@ from harness.jobs import selectors, services
 from harness.jobs.columns import columns_values
 from harness.jobs.control.awaited import results_awaited
 from harness.jobs.control.expectations import idle_s, left_s, slack_s
-from harness.jobs.copying import left_out, spec_with
+from harness.jobs.copying import edits_given_way, left_out, spec_with
 from harness.jobs.emulated import emulated_words
 from harness.jobs.mode import job_mode
 from harness.jobs.models import Job
 from harness.jobs.programs import spec_read
 from harness.jobs.queueing import job_reserved_until
+from harness.jobs.spec_edits import gave_way_told
 from harness.jobs.starts import start_times
 from harness.rates import submitting
 from harness.rates.selectors import job_rate, rate_test_first
@@ -86,6 +97,11 @@ def job_detail(job: Job) -> dict[str, Any]:
         "awaited": awaited and asdict(awaited),
         "emulated": emulated_words(job),
     }
+
+
+def job_changed(job: Job, lost: int) -> dict[str, Any]:
+    """A job as `JobChanged`; `lost`: edits of its spec.yaml that gave way."""
+    return {**job_detail(job), "left_out": gave_way_told(lost)}
 
 
 def _job(request: HttpRequest, job_id: str) -> tuple[User, Job]:
@@ -147,14 +163,16 @@ def job_get(request: HttpRequest, job_id: str) -> dict[str, Any]:
     return job_detail(_job(request, job_id)[1])
 
 
-@router.patch("/{job_id}", response=JobDetail, summary="Change a job")
+@router.patch("/{job_id}", response=JobChanged, summary="Change a job")
 def job_update(request: HttpRequest, job_id: str, body: JobPatch) -> dict[str, Any]:
     """Name, notes and tags at any time; the spec while it is a draft (the program is made again)."""
     user, job = _job(request, job_id)
+    lost = 0
     if body.spec is not None or body.yaml is not None:
         job = services.job_spec_update(user=user, job=job, spec=body.wish)
+        lost = edits_given_way(job)
     job = services.job_update(user=user, job=job, name=body.name, notes=body.notes, tags=body.tags)
-    return job_detail(job)
+    return job_changed(job, lost)
 
 
 @router.delete("/{job_id}", response=Done, summary="Delete a job")

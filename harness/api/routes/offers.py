@@ -11,8 +11,8 @@ from ninja import Body, Router, Status
 
 from harness.accounts.selectors import project_get
 from harness.api.auth import person
-from harness.api.routes.jobs import job_detail
-from harness.api.schemas.jobs import JobDetail
+from harness.api.routes.jobs import job_changed
+from harness.api.schemas.jobs import JobChanged
 from harness.api.schemas.offers import (
     AcceptIn,
     AskedIn,
@@ -29,6 +29,7 @@ from harness.errors import Conflict, NotFound
 from harness.estimates import selectors, services
 from harness.estimates.earliest import offer_make_earliest
 from harness.estimates.models import OfferRow, ProbeRow
+from harness.jobs.copying import edits_given_way
 from harness.jobs.programs import spec_read
 from harness.jobs.selectors import job_get
 from harness.jobs.taken import spec_named
@@ -94,7 +95,7 @@ def offer_csv(request: HttpRequest, offer_id: str) -> HttpResponseBase:
     return chunks_response(request, chunks, content_type="text/csv; charset=utf-8", filename=f"offer-{offer.pk}.csv")
 
 
-@router.post("/{offer_id}/accept", response=JobDetail, summary="Take a line of an offer")
+@router.post("/{offer_id}/accept", response=JobChanged, summary="Take a line of an offer")
 def offer_accept(
     request: HttpRequest, offer_id: str, body: Annotated[AcceptIn | None, Body()] = None
 ) -> dict[str, Any]:
@@ -109,9 +110,10 @@ def offer_accept(
     job = services.offer_accept(
         user=user, offer=offer, line=body.line, seen_at=body.made_at, elastic=body.elastic, promised=body.promise
     )
+    lost = edits_given_way(job)
     if body.submit:
         job = job_submit(user=user, job=job, promised=body.promise)
-    return job_detail(job)
+    return job_changed(job, lost)
 
 
 @router.post("/{offer_id}/probe", response={202: ProbeOut}, summary="Try a few real steps")

@@ -8,11 +8,12 @@ from django.http import HttpRequest, HttpResponseBase
 from ninja import Body, Router, Status
 
 from harness.api.auth import person
-from harness.api.routes.jobs import job_detail
+from harness.api.routes.jobs import job_changed
 from harness.api.schemas.base import Items
-from harness.api.schemas.jobs import JobDetail
+from harness.api.schemas.jobs import JobChanged
 from harness.api.schemas.rates import RateTestIn, RateTestOut, RateUseIn
 from harness.csv import csv_chunks
+from harness.jobs.copying import edits_given_way
 from harness.jobs.models import Job
 from harness.jobs.selectors import job_get
 from harness.rates import selectors, services
@@ -68,14 +69,15 @@ def rate_test_csv(request: HttpRequest, job_id: str, test_id: str) -> HttpRespon
     return chunks_response(request, chunks, content_type="text/csv; charset=utf-8", filename=f"rates-{test.pk}.csv")
 
 
-@router.post("/{job_id}/rates/{test_id}/use", response=JobDetail, summary="Use a rate of a range test")
+@router.post("/{job_id}/rates/{test_id}/use", response=JobChanged, summary="Use a rate of a range test")
 def rate_use(
     request: HttpRequest, job_id: str, test_id: str, body: Annotated[RateUseIn | None, Body()] = None
 ) -> dict[str, Any]:
     """Put it into the spec of a draft, as `training.learning_rate`; the program is made anew, edits are kept."""
     job, body = _job(request, job_id), body or RateUseIn.model_validate({})
     test = selectors.rate_test_get(job=job, test_id=test_id)
-    return job_detail(services.rate_use(user=person(request), job=job, test=test, rate=body.rate))
+    job = services.rate_use(user=person(request), job=job, test=test, rate=body.rate)
+    return job_changed(job, edits_given_way(job))
 
 
 def _out(test: RateTest, job: Job) -> dict[str, Any]:

@@ -235,6 +235,12 @@ class JobDetail(JobOut):
     emulated: str = Field(description="Its devices that were declared slower than they are; empty: none.")
 
 
+class JobChanged(JobDetail):
+    """A job that was changed."""
+
+    left_out: list[str] = Field(description="What of an edited spec.yaml gave way to the change, in sentences.")
+
+
 class CloneOut(JobDetail):
     """A new draft that is a copy."""
 

@@ -144,6 +144,8 @@ class ReadingOut(Schema):
     waiting: int = Field(description="Events that are not taken in yet.")
     behind_s: float = Field(description="Of the stream that is farthest behind.")
     readers: list[str] = Field(description="Control processes that read a stream now, or did within the last minute.")
+    decided_by: str = Field(description="Control process that scheduled last; empty: none since the broker started.")
+    decided_at_s: float | None = Field(description="When that was (Unix time).")
     streams: list[StreamOut]
 
 

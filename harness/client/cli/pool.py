@@ -180,6 +180,7 @@ def pool_readers(context: typer.Context, as_json: JsonFlag = False) -> None:
         f"{counted(found['waiting'], 'event waits', 'events wait')}, the oldest for {found['behind_s']:.0f} s; "
         f"{counted(len(found['readers']), 'reader')} in the last minute."
     )
+    console().print(f"Scheduled last by {found.get('decided_by') or 'nobody yet'}.", markup=False)
 
 
 @app.command("settings")

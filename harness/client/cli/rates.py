@@ -145,9 +145,10 @@ def _draft_check(client: Client, job: str) -> None:
 
 def _use(client: Client, job: str, found: Json, rate: str | float) -> None:
     place = f"/jobs/{segment(job)}/rates/{segment(found['id'])}"
-    client.send("POST", f"{place}/use", {"rate": rate})
+    changed = client.send("POST", f"{place}/use", {"rate": rate})
     found["used_rate"] = client.get(place)["used_rate"]
-    notes().print(f"The spec now has learning_rate: {found['used_rate']:g}.")
+    for words in (f"The spec now has learning_rate: {found['used_rate']:g}.", *changed.get("left_out", ())):
+        notes().print(words, markup=False, soft_wrap=True)
 
 
 def _csv_write(path: Path, found: Json) -> None:

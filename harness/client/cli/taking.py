@@ -80,7 +80,8 @@ def accept(
     way = next((way for way in taken["lines"] if _is(way, taken["accepted"] or {})), None)
     stands = _state_words(changed, "" if submit else queued_by)
     said = f"{_words(way)}; {stands}" if way else stands
-    notes().print(f"Taken: {said}", markup=False, soft_wrap=True)
+    for words in (f"Taken: {said}", *changed.get("left_out", ())):
+        notes().print(words, markup=False, soft_wrap=True)
     return taken
 
 

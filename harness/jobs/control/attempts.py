@@ -108,7 +108,8 @@ def _back_in_queue(job: Job) -> None:
     """A job that the scheduler paused waits again at its old place; one that a person paused stays so."""
     if Job.objects.filter(pk=job.pk, preempted=True).exists():
         text = "It waits again, at its old place"
-        job_move(job.pk, JobState.PAUSED, JobState.QUEUED, message=text, preempted=False)
+        # A promise that was in danger is so still, until that is looked at again: its history tells of it once.
+        job_move(job.pk, JobState.PAUSED, JobState.QUEUED, message=text, preempted=False, warning=job.warning)
 
 
 def _losses(job: Job, attempt: JobAttempt) -> int:

@@ -31,6 +31,8 @@ MOST_RENEWALS = 80
 """Two minutes for one batch, which takes a fraction of a second; a database that is away ends it sooner."""
 READ_BY_KEY = "dlh:ingest:by"
 """Hash: stream -> who read it last, for people."""
+DECIDED_BY_KEY = "dlh:scheduler:by"
+"""Who decided last which jobs run, and when, for people."""
 AT_WORK_KEY, AT_WORK_S = "dlh:ingest:at-work", 60
 """Which process looked for events last, for so long: gone where none does. By the broker's clock alone."""
 _log = logging.getLogger(__name__)

@@ -7,14 +7,16 @@ claimed by compare-and-set on its state and attempt number, a device by the uniq
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 
+import redis
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from harness.broker import task_send
+from harness.broker import client, task_send
 from harness.database import DATABASE_AWAY
 from harness.jobs.admission import promise_give, promises_catch_up, unpromised_start
 from harness.jobs.control.ahead import data_foreseen, data_send_ahead
@@ -24,6 +26,7 @@ from harness.jobs.control.held import any_planned
 from harness.jobs.control.losses import placed_words
 from harness.jobs.control.plans import device_ranks, plan_make
 from harness.jobs.control.saved import place_at
+from harness.jobs.control.streams import DECIDED_BY_KEY, reader_name
 from harness.jobs.control.telemetry import ranks_forget
 from harness.jobs.control.views import Facts, facts_read
 from harness.jobs.control.widths import Answer, width_change
@@ -70,6 +73,7 @@ def tick() -> int:
                 disks = _disks(facts, decision) if decision else {}
             if decision:
                 started += _carry_out_all(keeper.turn, facts, disks, decision)
+                _decided_tell()
                 _data_ahead(facts, decision)
             if turn_end(keeper.turn):
                 return started
@@ -83,6 +87,12 @@ def tick() -> int:
     if turn is not None:
         turn_drop(turn)
     return started
+
+
+def _decided_tell() -> None:
+    """Note for people which process decided last; it does not matter where the broker is away."""
+    with suppress(redis.RedisError):
+        client().set(DECIDED_BY_KEY, f"{time.time():.3f} {reader_name()}")
 
 
 def _decide(facts: Facts) -> Decision:

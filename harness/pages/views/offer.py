@@ -26,11 +26,13 @@ from harness.estimates.selectors import (
     offer_table,
 )
 from harness.estimates.services import Asked, offer_accept, offer_make, offer_probe, offer_refresh
+from harness.jobs.copying import edits_given_way
 from harness.jobs.models import Job
 from harness.jobs.options import options_of
 from harness.jobs.queueing import options_words
 from harness.jobs.selectors import job_get
 from harness.jobs.taken import spec_named
+from harness.pages.edits_told import edits_told
 from harness.pages.offer_view import device_read, offer_context
 from harness.pages.web import can, number_read, page, part_status, person, show
 from harness.rates.submitting import job_submit
@@ -147,8 +149,10 @@ def job_offer_take(request: HttpRequest, job_id: str, offer_id: str) -> HttpResp
         elastic, promised = bool(request.POST.get("elastic")), request.POST.get("submit") != UNPROMISED
         seen_at = _seen_at(request, line)
         job = offer_accept(user=user, offer=offer, line=line, seen_at=seen_at, elastic=elastic, promised=promised)
+        lost = edits_given_way(job)
         if not request.POST.get("submit") or job.state != "draft":
             messages.success(request, _TAKEN[job.state].format(devices=options_words(options_of(job))))
+            edits_told(request, job, lost)
             return here
         job = job_submit(user=user, job=job, promised=promised)
     except (Conflict, Invalid, NoSpace) as error:
@@ -157,6 +161,7 @@ def job_offer_take(request: HttpRequest, job_id: str, offer_id: str) -> HttpResp
     is_tried = job.deadline_at is not None and job.promised_at is None and not promised
     told = f"Submitted to run on {options_words(options_of(job))}."
     messages.success(request, "Submitted without a promise." if is_tried else told)
+    edits_told(request, job, lost)
     return redirect(reverse("job_page", args=[job_id]))
 
 

@@ -164,12 +164,13 @@ def device_slow(request: HttpRequest) -> HttpResponseBase:
     form.set_devices([request.POST.get("device", "")])
     factor = form.cleaned_data["factor"] if form.is_valid() else 0.0
     number = number_read(index)
+    said = f"Runs that start on {device} of {name} from now on run {factor:g} times slower (emulated)."
     return change(
         request,
         lambda: services.device_slow(
             user=person(request), node=name, kind=kind, index=-1 if number is None else number, factor=factor
         ),
-        done=f"Runs that start on {device} of {name} from now on run {factor:g} times slower (emulated).",
+        done=f"{device} of {name} runs at full speed." if factor == 1.0 else said,
         to=reverse("pool"),
     )
 

@@ -16,8 +16,8 @@ from harness.jobs.program_checks import file_fault
 from harness.jobs.programs import text_sha256
 from harness.jobs.selectors import job_get, program_diff, program_files
 from harness.jobs.services import job_spec_update, program_check, program_file_write, program_reset
-from harness.jobs.spec_edits import gave_way_words
 from harness.pages.check_view import check_context
+from harness.pages.edits_told import edits_told
 from harness.pages.views.job import spec_refused
 from harness.pages.web import change, number_read, page, person, show
 
@@ -104,9 +104,7 @@ def spec_save(request: HttpRequest, job_id: str) -> HttpResponseBase:
     except Conflict as error:
         messages.error(request, error.message, extra_tags=error.hint)
         return redirect("job_tab", job_id=job_id, tab="program")
-    if lost and not request.POST.get("reset"):
-        hint = "Write it again on the tab Program if it is still wanted."
-        messages.warning(request, f"{gave_way_words(lost)}.", extra_tags=hint)
+    edits_told(request, job, 0 if request.POST.get("reset") else lost)
     if job.program_edited:
         kept = "Your edited files were kept, of spec.yaml the lines that the new spec leaves alone."
         hint = f"{kept} Check that they still work: press “Check that it runs”."

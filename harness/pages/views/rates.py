@@ -9,8 +9,10 @@ from django.shortcuts import redirect
 from harness.accounts.models import Role
 from harness.csv import csv_chunks
 from harness.errors import Conflict, HarnessError, Invalid
+from harness.jobs.copying import edits_given_way
 from harness.jobs.models import Job
 from harness.jobs.selectors import job_get
+from harness.pages.edits_told import edits_told
 from harness.pages.rate_view import rates_context
 from harness.pages.web import can, page, part_status, person, show
 from harness.rates.models import RateTest
@@ -65,9 +67,10 @@ def job_rates_use(request: HttpRequest, job_id: str, test_id: str) -> HttpRespon
     job = job_get(user=user, job_id=job_id)
     test = rate_test_get(job=job, test_id=test_id)
     try:
-        rate_use(user=user, job=job, test=test, rate=request.POST.get("rate") or "best")
+        job = rate_use(user=user, job=job, test=test, rate=request.POST.get("rate") or "best")
     except (Conflict, Invalid) as error:
         messages.error(request, error.message, extra_tags=error.hint)
     else:
         messages.success(request, f"The spec now has learning_rate: {test.used_rate:g}.")
+        edits_told(request, job, edits_given_way(job))
     return redirect("job_tab", job_id=job_id, tab="program")

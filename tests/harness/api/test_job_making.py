@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.test import Client
 
 from harness.jobs.models import Job
@@ -85,3 +86,14 @@ def test_a_check_of_a_spec_for_an_own_model_says_what_is_chosen_for_that(
     told = {guess["field"]: guess for guess in answer["resolved"]["guesses"]}
     assert answer["ok"] and (told["model.family"]["value"] == "own") is (own is True)
     assert ("nothing is known" in told["training.learning_rate"]["reason"]) is (own is True)
+
+
+def test_a_change_tells_which_edits_of_spec_yaml_gave_way(caller: Client, job_make: Any) -> None:
+    job = job_make(training={"epochs": 3})
+    text = (settings.STORE.job(job.pk).program / "spec.yaml").read_text().replace("epochs: 3", "epochs: 44")
+    place = f"{API}/jobs/{job.pk}"
+    assert caller.put(f"{place}/program/spec.yaml", json.dumps({"text": text}), "application/json").status_code == 200
+    for spec, told in (({"training": {"epochs": 7}}, ["1 edit of spec.yaml gave way to its spec."]), (None, [])):
+        body = {"spec": spec} if spec else {"name": "other"}
+        answer = caller.patch(place, json.dumps(body), "application/json")
+        assert (answer.status_code, answer.json()["left_out"]) == (200, told)

@@ -301,7 +301,7 @@ def test_admins_are_told_how_far_the_reading_of_events_is(dlh: Dlh, portal: Simp
     from harness.jobs.readers import Reading, StreamState
 
     told = StreamState(number=3, waiting=1200, behind_s=7.5, reader="host/12", read_at_s=1.7e9)
-    found = [Reading(streams=(told,), readers=("host/12",)), None]
+    found = [Reading(streams=(told,), readers=("host/12",), decided_by="host/9"), None]
     monkeypatch.setattr(routes, "reading_state", lambda: found[0])
     assert dlh("pool", "readers", "--json").code == 3
     monkeypatch.setenv("DLH_TOKEN", portal.token_of("admin"))
@@ -309,7 +309,7 @@ def test_admins_are_told_how_far_the_reading_of_events_is(dlh: Dlh, portal: Simp
     assert (body["waiting"], body["behind_s"], body["readers"]) == (1200, 7.5, ["host/12"])
     assert body["streams"][0]["number"] == 3
     shown = dlh("pool", "readers").out
-    assert "host/12" in shown and "1,200 events wait" in shown
+    assert "host/12" in shown and "1,200 events wait" in shown and "Scheduled last by host/9." in shown
     found.pop(0)
     assert dlh("pool", "readers", "--json").json["error"]["code"] == "unavailable"
 

@@ -160,7 +160,7 @@ def test_devices_that_left_since_the_offer_was_shown_are_told_with_the_new_offer
     number = line_numbers(dlh("jobs", "offer", job.pk).out, "2 CPU cores")[0]
     Device.objects.filter(kind="cpu", index=1).delete()
     ended = dlh("jobs", "offer", job.pk, "--take", number)
-    assert ended.code == 2 and "they are no longer in the pool" in ended.err
+    assert ended.code == 2 and "no node that takes work has them any more" in ended.err
     fresh = OfferRow.objects.latest("created_at").pk
     assert f"`dlh jobs offer {job.pk} --offer {fresh}`" in " ".join(ended.err.split())
 

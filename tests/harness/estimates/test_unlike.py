@@ -11,8 +11,9 @@ from django.utils import timezone
 from harness.errors import Conflict
 from harness.estimates.groups import groups_read
 from harness.estimates.models import Inspection, JobEstimate, OfferRow
+from harness.estimates.renewing import NO_WAY_LEFT
 from harness.estimates.selectors import offer_lines, offer_priced
-from harness.estimates.services import estimates_renew, inspection_answer, job_estimate, offer_accept
+from harness.estimates.services import estimates_renew, inspection_answer, job_estimate, jobs_estimate, offer_accept
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Allocation, Job, JobEvent
 from harness.jobs.options import options_of
@@ -166,3 +167,31 @@ def test_groups_tell_which_devices_share_a_node(unlike, node_make):
     (fast, slow) = (sizes["core"], sizes[SLOW])
     assert sorted(fast.values()) == [1, 2] and list(slow.values()) == [1]
     assert slow.keys() < fast.keys() and fast[next(iter(slow))] == 1
+
+
+def test_devices_that_would_only_delay_each_other_are_not_said_to_be_missing(job, unlike, offered):
+    unlike(1, 1, factor=100.0)
+    text = offer_priced(offered(job, count=2)).text
+    assert text == (
+        "The pool has no 2 devices of one model together that take work: 1 at most; nor unlike ones that would be "
+        "quicker together."
+    )
+
+
+def test_a_job_that_no_way_is_left_for_waits_as_its_spec_says_and_is_estimated_again_when_one_is(
+    job_make, unlike, read_as, people
+):
+    unlike(2, 0)
+    job = job_make(mode="sync", resources={"device": "cpu", "count": 2})
+    read_as(WORK, job)
+    queue(job)
+    job_estimate(job.pk)
+    assert [option.count for option in options_of(Job.objects.get(pk=job.pk))] == [2]
+    device_slow(user=people.admin, node="node-1", kind="cpu", index=1, factor=100.0)
+    assert jobs_estimate() == 1
+    waits = Job.objects.get(pk=job.pk)
+    assert waits.options == [] and not JobEstimate.objects.filter(job=job).exists()
+    assert waits.events.latest("pk").message == NO_WAY_LEFT
+    assert jobs_estimate() == 0 and waits.events.filter(message=NO_WAY_LEFT).count() == 1
+    device_slow(user=people.admin, node="node-1", kind="cpu", index=1, factor=3.0)
+    assert jobs_estimate() == 1 and Job.objects.get(pk=job.pk).options

@@ -164,7 +164,7 @@ def test_the_page_of_quotas_tells_it_before_and_after_with_links(promised, peopl
     assert f'<a href="{reverse("job_page", args=[promised.pk])}">wide</a>' in body
     refused = admin.post(reverse("quota_save"), form | {"look": "1", "devices": "-1"})
     assert refused.status_code == 422 and 'value="-1"' in refused.content.decode()
-    assert "Ensure this value is greater than or equal to 0." in refused.content.decode()
+    assert "Enter a whole number from 0 to 1,000,000." in refused.content.decode()
     assert [quota.devices for quota in Quota.objects.all()] == [1]
 
 

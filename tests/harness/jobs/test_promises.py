@@ -12,9 +12,10 @@ from harness.estimates.offers import Asked
 from harness.jobs import services
 from harness.jobs.admission import promise_give
 from harness.jobs.control import tick as tick_module
+from harness.jobs.control.attempts import attempt_end
 from harness.jobs.control.tick import tick
 from harness.jobs.control.views import facts_read
-from harness.jobs.models import Checkpoint, Job, JobEvent
+from harness.jobs.models import Checkpoint, Job, JobAttempt, JobEvent
 from harness.jobs.options import work_left
 from harness.jobs.promises import PromiseState, promise_state
 from harness.moments import moment_words, moments_split
@@ -23,6 +24,7 @@ from harness.pool.reservations import reservation_hold
 from harness.pool.services import node_drain, node_undrain
 from harness.rates.submitting import job_submit
 from tests.harness.jobs.helpers import estimated, queue, wish
+from worker.events import Outcome
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
 HOUR = timedelta(hours=1)
@@ -191,6 +193,21 @@ def test_a_promise_in_danger_is_told_once_and_told_again_when_safe(job_make, peo
     assert not job.warning
     notes = JobEvent.objects.filter(job=job, kind="note", data__has_key="warning").values_list("data", flat=True)
     assert [bool(data["warning"]) for data in notes] == [True, False]
+
+
+def test_a_change_of_devices_in_danger_is_no_new_danger(job_make, people, node_make):
+    node_make(cpus=1)
+    job = estimated(job_make(**wish(timezone.now() + HOUR)), run_s=1800)
+    job_submit(user=people.owner, job=job)
+    tick()
+    Job.objects.filter(pk=job.pk).update(state="running", step=10, steps_total=100, eta_s=7170.0)
+    tick()
+    Job.objects.filter(pk=job.pk).update(state="pausing", preempted=True)
+    attempt_end(JobAttempt.objects.get(job=job), Outcome.PAUSED, None)
+    tick()
+    job.refresh_from_db()
+    assert job.state == "placed" and job.warning, "it keeps the pace that it showed"
+    assert JobEvent.objects.filter(job=job, kind="note", data__has_key="warning").count() == 1
 
 
 def test_a_person_s_pause_ends_the_promise(job_make, people, node_make):

@@ -24,10 +24,11 @@ from harness.jobs.control.disk import disk_read
 from harness.jobs.control.ingest import ingest
 from harness.jobs.control.plans import plan_make
 from harness.jobs.control.streams import AT_WORK_KEY, AT_WORK_S, Lease, lease_name, streams_waiting
+from harness.jobs.control.tick import tick
 from harness.jobs.models import JobAttempt, JobEvent, MetricPoint
 from harness.jobs.readers import control_is_silent, reading_state
 from harness.pool.models import Device
-from tests.harness.jobs.helpers import event, run_now
+from tests.harness.jobs.helpers import event, queue, run_now
 from tests.waiting import wait_for
 from worker.events import CONTROL_STREAM, EVENT_STREAMS_MAX, control_stream, stream_number
 
@@ -302,6 +303,17 @@ def test_control_is_silent_where_no_process_looks_for_events_any_more(broker, mo
     assert 0 < broker.ttl(AT_WORK_KEY) <= AT_WORK_S
     cache.clear()
     assert not control_is_silent()
+
+
+@pytest.mark.django_db
+def test_it_is_told_who_scheduled_last(running, broker, job_make):
+    broker.flushdb()
+    unknown = reading_state()
+    assert (unknown.decided_by, unknown.decided_at_s) == ("", None)
+    queue(job_make(resources={"count": 1}))
+    tick()
+    told = reading_state()
+    assert told.decided_by == streams.reader_name() and told.decided_at_s > 1.7e9
 
 
 @pytest.mark.django_db

@@ -88,6 +88,12 @@ def test_whoever_answers_too_slowly_is_left(hooks, monkeypatch, how):
         post(hooks.url)
 
 
+def test_a_port_without_tls_is_told_as_that_and_may_be_tried_again(hooks):
+    with pytest.raises(DeliveryTrouble, match="may not speak HTTPS on that port") as caught:
+        post(hooks.url.replace("http://", "https://"))
+    assert not isinstance(caught.value, DeliveryRefused) and hooks.got == []
+
+
 @pytest.fixture
 def certificate(tmp_path):
     """(Certificate, key) of receiver.example, by itself."""

@@ -69,3 +69,10 @@ def test_speed_up_leaves_out_emulated_devices_and_other_modes(slowed: Job) -> No
 def test_the_name_of_a_gpu_is_not_cut_in_its_tile(owner: Client, node_make: Any) -> None:
     node_make("gpus", gpus=1)
     assert '<span class="model text-secondary">gpu</span>' in owner.get("/pool/").content.decode()
+
+
+def test_a_declaration_that_is_taken_back_is_told_as_full_speed(world: SimpleNamespace, client: Client) -> None:
+    client.force_login(world.admin)
+    for factor, told in (("3", "now on run 3 times slower (emulated)."), ("1", "cpu:0 of node-1 runs at full speed.")):
+        given = {"device": "node-1 cpu:0", "factor": factor}
+        assert told in client.post(reverse("device_slow"), given, follow=True).content.decode()

@@ -6,6 +6,8 @@ import re
 from datetime import timedelta
 from types import SimpleNamespace
 
+import pytest
+from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -41,6 +43,22 @@ def test_taking_a_line_puts_its_devices_into_the_spec_and_submits(owner: Client,
     draft.refresh_from_db()
     assert draft.state == "queued"
     assert len(draft.options) > 1
+
+
+@pytest.mark.parametrize(("submit", "where"), [("", "on the tab Program"), ("1", "in a clone")])
+def test_an_edit_that_gives_way_to_the_devices_of_a_line_is_told(
+    owner: Client, draft: Job, submit: str, where: str
+) -> None:
+    text = settings.STORE.job(draft.pk).program.joinpath("spec.yaml").read_text()
+    edited = re.sub(r"(  count: \d+)", r"\1  # mine", text)
+    owner.post(reverse("program_save", args=[draft.pk]), {"name": "spec.yaml", "text": edited})
+    offer = current(draft)
+    priced = offer_priced(offer)
+    assert priced is not None
+    place = next(index for index, line in enumerate(priced.lines) if line.allocation.count == 2 and line.feasible)
+    choice = {"line": str(place), "made_at": seen_at(cost(owner, draft)), "submit": submit}
+    told = owner.post(reverse("job_offer_take", args=[draft.pk, offer.pk]), choice, follow=True).content.decode()
+    assert "1 edit of spec.yaml gave way to its spec." in told and where in told
 
 
 def test_back_from_a_job_that_was_submitted_shows_no_draft_but_what_it_is_now(owner: Client, draft: Job) -> None:

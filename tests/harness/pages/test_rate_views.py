@@ -8,6 +8,7 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
+from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 
@@ -99,6 +100,18 @@ def test_a_chosen_rate_goes_into_the_spec(owner: Client, draft: Job) -> None:
     assert "learning_rate:" in answer and "in the spec" in answer
     refused = owner.post(use, {"rate": "nonsense"}, follow=True).content.decode()
     assert "reports no rate" in refused
+
+
+def test_an_edit_that_gives_way_to_a_chosen_rate_is_told(owner: Client, draft: Job) -> None:
+    test = draft.rate_tests.get()
+    text = settings.STORE.job(draft.pk).program.joinpath("spec.yaml").read_text()
+    edited = re.sub(r"  learning_rate: .*", "  learning_rate: 0.77", text)
+    owner.post(reverse("program_save", args=[draft.pk]), {"name": "spec.yaml", "text": edited})
+    use = reverse("job_rates_use", args=[draft.pk, test.pk])
+    answer = owner.post(use, {"rate": "valley"}, follow=True).content.decode()
+    assert "1 edit of spec.yaml gave way to its spec." in answer and "on the tab Program" in answer
+    answer = owner.post(use, {"rate": "valley"}, follow=True).content.decode()
+    assert "gave way" not in answer, "told once"
 
 
 def test_a_viewer_sees_it_but_is_offered_nothing(world: SimpleNamespace, draft: Job) -> None:

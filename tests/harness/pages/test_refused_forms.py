@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from harness.accounts.models import Project
 from harness.calibration.models import CalibrationRun
+from harness.pages.forms import CalibrationForm, PoolForm, SlowForm, Tabler
 from harness.pool.models import Quota, Reservation
 from harness.storage.models import StorageQuota
 
@@ -70,21 +71,12 @@ def test_a_storage_quota_that_is_none_is_told_in_the_unit_of_its_form(admin: Cli
 
 
 @pytest.mark.parametrize("look", [{}, {"look": "1"}], ids=["saved", "looked at"])
-@pytest.mark.parametrize(
-    ("devices", "said"),
-    [
-        ("", "Enter a whole number."),
-        ("many", "Enter a whole number."),
-        ("2.5", "Enter a whole number."),
-        ("-1", "greater than or equal to 0"),
-        ("1000001", "less than or equal to 1000000"),
-    ],
-)
-def test_a_quota_that_is_none_can_be_corrected(admin: Client, devices: str, said: str, look: dict[str, str]) -> None:
+@pytest.mark.parametrize("devices", ["", "many", "2.5", "-1", "1000001"])
+def test_a_quota_that_is_none_can_be_corrected(admin: Client, devices: str, look: dict[str, str]) -> None:
     before = list(Quota.objects.values())
     given = {"project": "orchard", "device_kind": "cuda", "devices": devices, **look}
     page = refused(admin, "quota_save", **given)
-    assert said in page and '<option value="cuda" selected>' in page
+    assert "Enter a whole number from 0 to 1,000,000." in page and '<option value="cuda" selected>' in page
     assert list(Quota.objects.values()) == before
 
 
@@ -146,3 +138,19 @@ def test_what_is_only_looked_at_is_refused_as_it_would_be(admin: Client) -> None
     answer = admin.post(reverse("reservation_new"), {**wanted, "purpose": "", "look": "1"})
     assert answer.status_code == 422 and "is reserved already for a course" in answer.content.decode()
     assert Reservation.objects.count() == 1
+
+
+@pytest.mark.parametrize("value", ["", "many", "-1", "1e12", "nan"])
+@pytest.mark.parametrize(
+    ("form", "field", "said"),
+    [
+        (SlowForm, "factor", "Enter a number from 1 to 100."),
+        (CalibrationForm, "minutes", "Enter a number from 0.2 to 1,440."),
+        (PoolForm, "max_restarts", "Enter a whole number from 0 to 100."),
+        (PoolForm, "data_mib_per_s", "Enter a number from 0.01 to 1,000,000."),
+    ],
+)
+def test_a_number_that_a_form_does_not_take_is_told_with_its_bounds(
+    form: type[Tabler], field: str, said: str, value: str
+) -> None:
+    assert form({field: value}).errors[field] == [said]

@@ -86,6 +86,15 @@ def test_of_many_groups_the_first_are_drawn_and_all_are_in_the_table(world: Simp
     assert [chart["drawn"] for chart in odd[:2]] == [False, False]
 
 
+@pytest.mark.parametrize(("note", "shown"), [("No group has rows enough to tell.", False), ("", True)])
+def test_a_chart_without_rows_says_that_nothing_is_there_unless_its_note_says_why(
+    world: SimpleNamespace, owner: Client, note: str, shown: bool
+) -> None:
+    chart = {"id": "a", "title": "By group", "kind": "intervals", "columns": ["feature"], "rows": [], "note": note}
+    page = page_with(world, owner, charts=[chart])
+    assert note in page and ("Nothing to show." in page) is shown
+
+
 def test_results_begin_with_links_to_their_parts_and_call_pictures_so(world: SimpleNamespace, owner: Client) -> None:
     page = owner.get(reverse("job_tab", args=[world.jobs["succeeded"].pk, "results"])).content.decode()
     links = re.findall('<a href="#([^"]+)">', page[page.index("Parts of the results") :].partition("</nav>")[0])

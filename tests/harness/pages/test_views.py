@@ -269,12 +269,12 @@ def test_the_pool_page_tells_admins_how_far_the_reading_of_events_is(
     from harness.pages.views import pool
 
     told = StreamState(number=3, waiting=1200, behind_s=75.0, reader="<host>/12", read_at_s=1.7e9)
-    found = [Reading(streams=(told,), readers=("<host>/12",)), None]
+    found = [Reading(streams=(told,), readers=("<host>/12",), decided_by="other/9", decided_at_s=1.7e9), None]
     monkeypatch.setattr(pool, "reading_state", lambda: found[0])
     client.force_login(world.admin)
     assert reverse("pool_readers") in client.get("/pool/").content.decode()
     page = client.get(reverse("pool_readers"), HTTP_HX_REQUEST="true").content.decode()
-    assert "1 min 15 s" in page and "&lt;host&gt;/12" in page and "<host>" not in page
+    assert "1 min 15 s" in page and "&lt;host&gt;/12" in page and "<host>" not in page and "other/9" in page
     found.pop(0)
     assert "does not answer" in client.get(reverse("pool_readers"), HTTP_HX_REQUEST="true").content.decode()
     client.force_login(world.owner)

@@ -42,12 +42,26 @@ def test_a_run_grows_only_where_the_change_costs_less_than_it_gains():
     assert counts(planned([replace(job, running=held, work_left=0.01)], policy)) == {"a": 1}
 
 
+@pytest.mark.parametrize(
+    ("deadline_s", "said"),
+    [
+        (600.0, "on those that it has it might miss its deadline."),
+        (1e5, "they are free and make it faster, or its deadline needs them."),
+    ],
+)
+def test_a_run_that_grows_for_its_deadline_is_told_so(deadline_s: float, said: str) -> None:
+    runs = on_devices(view("runs", 1000.0, deadline_s, widths=(1, 2), promised=True, power=1.0), 0)
+    plan = planned([runs], RESTARTS, pool="1x2")
+    assert plan.reasons["runs"] == f"It continues with 2 GPUs: {said}"
+
+
 def test_a_run_that_moves_to_as_many_faster_devices_is_told_that_they_are_others():
     slow, fast = (replace(options(run_s, (2,))[0], model_name=name) for name, run_s in (("T4", 9e4), ("A100", 1e4)))
     runs = on_devices(replace(view("runs", deadline_s=2e4), options=(slow, fast)), 0, 1)
     plan = planned([runs], RESTARTS, pool="1x2:T4,1x2:A100")
     assert plan.allotments["runs"].model_name == "A100"
-    assert plan.reasons["runs"].startswith("It continues with as many other devices: they are free")
+    told = "It continues with as many other devices: on those that it has it might miss its deadline."
+    assert plan.reasons["runs"] == told
 
 
 def on_devices(job, *numbers):

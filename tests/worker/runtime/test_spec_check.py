@@ -70,6 +70,12 @@ def told_of(program: Path, old: str, new: str) -> dict[str, Any]:
         ),
         ("precision", "precision: fp8", "training.precision must be one of auto, float32, bf16, fp16, not 'fp8'"),
         ("warmup", "warmup: 1.0", "training.warmup must be a number from 0 to below 1, not 1.0"),
+        (
+            "every_epochs",
+            "every_epochs: yes",
+            "checkpoints.every_epochs must be a whole number from 1 to 10000000, not True",
+        ),
+        ("every_minutes", "every_minutes: .nan", "checkpoints.every_minutes must be a number above 0, not nan"),
     ],
 )
 def test_a_value_that_means_nothing_is_refused_by_line_and_field(program: Path, old: str, new: str, words: str) -> None:
@@ -134,7 +140,10 @@ def test_statistics_that_ranks_cannot_share_are_refused(program: Path, old: str,
     assert words in told_of(program, "batch_norm", "batch_norm: synced")["message"]
 
 
-@pytest.mark.parametrize(("old", "new"), [("clip_norm", "clip_norm:"), ("keep", "keep: null"), ("ema", "ema: ~")])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("clip_norm", "clip_norm:"), ("keep", "keep: null"), ("ema", "ema: ~"), ("every_epochs", "every_epochs:")],
+)
 def test_null_passes_where_it_means_nothing_of_it(program: Path, old: str, new: str) -> None:
     assert told_of(program, old, new)["message"] == ""
 
