@@ -145,7 +145,7 @@ async def live_view(request: HttpRequest) -> HttpResponseBase:
         user_id, topics = resolved
         last_id = request.headers.get("Last-Event-ID") or request.GET.get("last_event_id", "")
         positions, seat = positions_of(last_id, topics), seat_take(user_id)
-        words = _speak(request, topics, positions, seat, goes_on=bool(last_id))
+        words = _speak(request, topics, positions, seat, last_id)
     except HarnessError as error:
         return JsonResponse({"error": error.to_dict()}, status=error.status)
     response = StreamingHttpResponse(words, content_type="text/event-stream")
@@ -184,11 +184,11 @@ def event_id(start: dict[str, str], now: dict[str, str]) -> str:
 
 
 async def _speak(
-    request: HttpRequest, topics: list[Topic], positions: dict[str, str], seat: Seat, *, goes_on: bool
+    request: HttpRequest, topics: list[Topic], positions: dict[str, str], seat: Seat, last_id: str
 ) -> AsyncIterator[bytes]:
     """Words until the page goes away or may not hear them any more; its seat is free then."""
     try:
-        yield await _opening(positions, goes_on=goes_on)
+        yield await _opening(positions, last_id)
         async with aclosing(_words(request, topics, positions)) as words:
             async for word in words:
                 yield word
@@ -196,9 +196,10 @@ async def _speak(
         _seats.discard(seat)
 
 
-async def _opening(positions: dict[str, str], *, goes_on: bool) -> bytes:
+async def _opening(positions: dict[str, str], last_id: str) -> bytes:
     """Where the stream begins, and whether words are gone that somebody who was away would have heard."""
-    body = json.dumps({"kind": "position", "gap": goes_on and await is_cut(positions)})
+    heard = {part.rpartition("@")[0] for part in last_id.split(",")}
+    body = json.dumps({"kind": "position", "gap": bool(last_id) and await is_cut(positions, heard)})
     return f"retry: {RETRY_MS}\nevent: position\nid: {event_id(positions, positions)}\ndata: {body}\n\n".encode()
 
 

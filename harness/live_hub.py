@@ -11,7 +11,7 @@ import logging
 import re
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +21,7 @@ import redis.asyncio
 from redis.exceptions import RedisError, ResponseError
 
 from harness.broker import client_async
+from worker.events import LIVE_KEEP_S
 
 BLOCK_MS = 500
 """A newly watched stream joins the blocking read within this time."""
@@ -121,15 +122,18 @@ class Hub:
         self._positions: dict[str, str] = {}
         self._task: asyncio.Task[None] | None = None
 
-    async def is_cut(self, stream: str, position: str) -> bool:
-        """Whether entries after the position are gone already: streams have a length. Raises `RedisError`."""
+    async def is_cut(self, stream: str, position: str, *, was_heard: bool) -> bool:
+        """Whether entries after the position may be gone: streams have a length and an end, and a broker can lose its
+        memory. `was_heard`: the position is that of an entry. Raises `RedisError`."""
+        if id_key(position)[0] < (time.time() - LIVE_KEEP_S) * 1000:
+            return True
         try:
             told: dict[str, Any] = await self.client.xinfo_stream(stream)
         except ResponseError:  # there is no such stream
-            return False
+            return was_heard
         first = _rows(stream, [told["first-entry"]] if told.get("first-entry") else [])
         is_trimmed = told.get("entries-added", 0) > told["length"]  # told by Redis 7 and Valkey
-        return is_trimmed and bool(first) and id_key(first[0].id) > id_key(position)
+        return (was_heard or is_trimmed) and bool(first) and id_key(first[0].id) > id_key(position)
 
     def subscribe(self, positions: dict[str, str]) -> Subscriber:
         """Begin to follow. Call `unsubscribe` at the end."""
@@ -190,11 +194,14 @@ def hub() -> Hub:
     return _hubs[loop]
 
 
-async def is_cut(positions: dict[str, str]) -> bool:
-    """Whether some of what came after the positions can't be read any more; unknown while the broker is away."""
+async def is_cut(positions: dict[str, str], heard: Collection[str]) -> bool:
+    """Whether some of what came after the positions cannot be read any more; unknown while the broker is away. `heard`
+    are the streams whose position is that of an entry."""
     own = hub()
     with suppress(RedisError):
-        return any([await own.is_cut(stream, position) for stream, position in positions.items()])
+        for stream, position in positions.items():
+            if await own.is_cut(stream, position, was_heard=stream in heard):
+                return True
     return False
 
 

@@ -97,11 +97,14 @@ def test_on_paper_a_page_is_light_and_then_dark_again(open_as: Callable[..., Any
     visit(page, f"/jobs/{ids['succeeded']}/results/")
     page.wait_for_selector(".analysis canvas")
     theme = "document.documentElement.dataset.bsTheme"
-    page.evaluate(f"addEventListener('beforeprint', () => {{ window.printed = {theme}; }})")
-    assert page.evaluate(theme) == "dark"
+    drawn = "document.querySelector('.analysis canvas').toDataURL()"
+    page.evaluate(f"addEventListener('beforeprint', () => {{ window.printed = [{theme}, {drawn}]; }})")
+    dark = page.evaluate(f"[{theme}, {drawn}]")
+    assert dark[0] == "dark"
     page.pdf()
-    until(page, f"{theme} === 'dark'")
-    assert page.evaluate("window.printed") == "light"
+    until(page, f"{theme} === 'dark' && {drawn} === {dark[1]!r}")
+    printed = page.evaluate("window.printed")
+    assert printed[0] == "light" and printed[1] != dark[1]
     layers = "[...document.querySelectorAll('.analysis')].map(chart => chart.querySelectorAll('canvas').length)"
     assert set(page.evaluate(layers)) == {1}, "of several a browser prints the uppermost alone"
 

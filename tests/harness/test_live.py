@@ -125,6 +125,15 @@ async def test_who_was_away_for_too_long_is_told_that_words_are_gone(job, people
     broker.xtrim(job_stream(job.pk), maxlen=2, approximate=False)
     assert await gap(early)
     assert not await gap(f"@{ids[3]}"), "what is gone was heard"
+    heard = f"{early},{job_stream(job.pk)}@{ids[4]}"
+    assert not await gap(heard)
+    broker.delete(job_stream(job.pk))
+    assert await gap(heard), "what was heard is gone, and with it perhaps what came after"
+    assert not await gap(early)
+    broker.xadd(job_stream(job.pk), sent(job.pk, 9))
+    assert await gap(heard)
+    days_ago = int(ids[0].split("-")[0]) - 2 * 86_400_000
+    assert await gap(f"@{days_ago}-0"), "streams end a day after their last word"
     assert not await gap(), "who opens a page has read all of it"
 
 
@@ -305,7 +314,7 @@ def test_a_page_that_goes_before_the_first_word_gives_its_seat_back(settings):
     from harness.live import _speak, seat_take
 
     settings.LIVE_STREAMS_MAX = 1
-    words = _speak(None, [], {}, seat_take(-1), goes_on=False)
+    words = _speak(None, [], {}, seat_take(-1), "")
     with pytest.raises(TooMany):
         seat_take(-1)
     del words

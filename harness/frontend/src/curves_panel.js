@@ -193,6 +193,7 @@ export async function mount(root) {
   const panel = new Panel(root);
   const early = [];
   let loaded = false;
+  let loads = 0;
   const take = (event) => {
     if (event.kind === "metric") {
       for (const [key, value] of Object.entries(event.data.values ?? {}))
@@ -200,9 +201,12 @@ export async function mount(root) {
     } else if (event.kind === "sample") panel.addSample({ time_s: event.time_s, token: event.token, ...event.data });
   };
   async function load() {
+    loads += 1;
+    const own = loads;
     loaded = false;
     try {
       const body = await json(source.curves);
+      if (own !== loads) return; // asked for again meanwhile: what is newer counts
       for (const key of inOrder(Object.keys(body.curves)))
         panel.addMetric(source, key, points(body.curves[key]), body.start_s);
       for (const sample of body.samples) panel.addSample(sample);
@@ -212,6 +216,7 @@ export async function mount(root) {
           el("p", { class: "text-secondary" }, "No values yet. The first ones appear with the first steps."),
         );
     } catch (error) {
+      if (own !== loads) return;
       if (panel.charts.size) panel.host.prepend(alertBox(error));
       else clear(panel.host, alertBox(error));
     }

@@ -91,7 +91,9 @@ export function mount(root) {
       entitle(after);
       giveNotice(root.dataset.job, root.querySelector("h1").textContent, after);
       if (/Succeeded/.test(after)) root.append(ready());
-    } else if (/Running/.test(after) && live("share")) entitle(live("share").textContent); // a page that nobody looks at hears of no progress
+    } else if (/Running/.test(after) && live("share")) {
+      entitle(live("share").textContent); // a page that nobody looks at hears of no progress
+    }
   }
 
   let isWaiting = false;

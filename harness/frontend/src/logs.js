@@ -142,7 +142,8 @@ export function mount(root) {
   const events = stream(`job:${root.dataset.job}`);
   events.on("gap", () => {
     const last = [...view.querySelectorAll(".log-line")].at(-1);
-    if (!last || hasGap()) return;
+    if (hasGap()) return;
+    if (!last) return window.location.reload();
     const search = searchFrom("after", last);
     view.append(el("a", { class: "btn btn-sm log-more", href: search, "data-later": true }, "Later lines"));
     if (follow) setFollow(true);

@@ -1,6 +1,7 @@
 // The table of ranks on the live tab: rows, speed and idle share as the run tells them, corrections as they come.
 import { el } from "./dom.js";
 import { number, percent } from "./format.js";
+import { request } from "./net.js";
 import { stream } from "./stream.js";
 
 const KEY = /^rank(\d+)\/(rows|samples_per_s|idle_share)$/;
@@ -19,5 +20,13 @@ export function mount(root) {
     if (!data.split && !data.width) return;
     list.parentElement.hidden = false;
     list.append(el("li", {}, el("strong", {}, `From step ${data.step}. `), data.message));
+  });
+  events.on("gap", async () => {
+    const answer = await request(window.location.href, { headers: { Accept: "text/html" } });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const told = page.querySelector("[data-mount=ranks] [data-said]");
+    if (!told) return;
+    list.replaceChildren(...told.children);
+    list.parentElement.hidden = !list.childElementCount;
   });
 }

@@ -36,7 +36,11 @@ export class Stream {
     document.addEventListener("visibilitychange", () => (document.hidden ? this.turnAway() : this.goOn()));
     window.addEventListener("pagehide", () => this.rest());
     // Back in the browser can bring the page as it was left.
-    window.addEventListener("pageshow", ({ persisted }) => persisted && this.goOn());
+    window.addEventListener("pageshow", ({ persisted }) => {
+      if (!persisted) return;
+      if (!this.lastId) this.tellGap(); // it was left before the portal said where the stream begins
+      this.goOn();
+    });
   }
 
   open() {
@@ -56,10 +60,13 @@ export class Stream {
 
   begin({ lastEventId, data }) {
     this.lastId = lastEventId;
-    // Away for so long that some of what was said is gone: the parts of the page ask for it all again.
-    const body = JSON.parse(data);
-    if (body.gap) for (const kind of ["gap", "*"]) this.tell(kind, { ...body, kind: "gap" });
+    if (JSON.parse(data).gap) this.tellGap();
     if (document.hidden) this.rest();
+  }
+
+  // Some of what was said is gone: the parts of the page ask for it all again.
+  tellGap() {
+    for (const kind of ["gap", "*"]) this.tell(kind, { kind: "gap" });
   }
 
   // Not at once: who only looks something up in another tab finds the page as it was.

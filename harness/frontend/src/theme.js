@@ -7,7 +7,9 @@
   let isPrinted = false;
   const apply = () => {
     const theme = isPrinted ? "light" : root.dataset.theme || wished;
-    root.dataset.bsTheme = theme === "auto" ? (system.matches ? "dark" : "light") : theme;
+    const shown = theme === "auto" ? (system.matches ? "dark" : "light") : theme;
+    if (shown === root.dataset.bsTheme) return; // charts that are drawn anew forget what they were zoomed to
+    root.dataset.bsTheme = shown;
     window.dispatchEvent(new CustomEvent("dlh:theme"));
   };
   apply();

@@ -107,6 +107,7 @@ function confusion(chart, mode) {
         type: "custom",
         data: shown,
         encode: { x: 0, y: 1 },
+        progressive: 0, // else large ones lie on several canvases as well
         renderItem: (_, api) => cell(api, names.length, top, share),
       },
     ],
