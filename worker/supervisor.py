@@ -15,7 +15,7 @@ from typing import Any
 
 from worker import registry
 from worker.attempt import Attempt, load, network_note
-from worker.cause import Seen, broken, failure, judge
+from worker.cause import Seen, broken, end_data, failure, judge
 from worker.elastic.rescue import rescued
 from worker.elastic.width import WidthWatch
 from worker.events import Event, EventKind, FailureCode, Outcome
@@ -250,9 +250,8 @@ class Supervisor:
             self.meeting.close()
         for tail in self.tails:
             tail.close()
-        told = {"outcome": str(outcome), "failure": cause, "node": self.attempt.node}
-        unmet = {"unmet": True} if self.seen.pause_unmet else {}
-        event = self.emit(EventKind.EXITED, **told, **unmet, rescue=rescued(self.paths), **self._told_more())
+        told = end_data(self.seen, outcome, cause)
+        event = self.emit(EventKind.EXITED, **told, rescue=rescued(self.paths), **self._told_more())
         try:
             registry.write_json(self.paths.exit_file(self.plan.token), event.to_json())
         except OSError as error:  # a full disk: then the message alone tells how it ended

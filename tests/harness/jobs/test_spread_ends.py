@@ -12,7 +12,8 @@ from harness.jobs.control import clock
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.reconcile import reconcile
 from harness.jobs.control.saved import checkpoints_damaged
-from harness.jobs.control.spread import spread_check, verdict
+from harness.jobs.control.spread import spread_check
+from harness.jobs.control.verdict import verdict
 from harness.jobs.models import Allocation, Checkpoint, DeviceUse, Job, JobAttempt, JobEvent, ResourceSample
 from harness.jobs.node_ends import NodeEnd
 from harness.jobs.use_rows import use_rows
@@ -45,6 +46,14 @@ def test_nodes_that_answer_each_other_and_wait_are_a_deadlock_unless_one_of_them
     assert outcome == Outcome.LOST and "was cut" in failure["message"]
     own = NodeEnd(node="node-2", outcome=Outcome.FAILED, failure=BROKEN)
     assert verdict([waits, own]) == (Outcome.FAILED, BROKEN)
+
+
+def test_of_nodes_that_paused_before_they_met_one_that_was_ended_for_the_other_cancels_nothing():
+    """An agent of earlier sources tells of the second that it had not met the others either."""
+    paused = NodeEnd(node="node-2", outcome=Outcome.PAUSED, unmet=True)
+    ended = NodeEnd(node="node-1", outcome=Outcome.CANCELLED, unmet=True)
+    assert verdict([paused, ended]) == verdict([ended, paused]) == (Outcome.PAUSED, None)
+    assert verdict([ended, NodeEnd(node="node-2", outcome=Outcome.PAUSED)])[0] == Outcome.CANCELLED
 
 
 def test_it_succeeds_when_every_node_is_done_and_only_then_are_devices_free(attempt, tasks_sent):
