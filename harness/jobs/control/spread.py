@@ -199,9 +199,10 @@ def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, 
     missing = [node for node in nodes_of(attempt) if node not in ends]
     stopping = attempt.job.state in {JobState.CANCELLING, JobState.PAUSING}
     ended_badly = _ended_badly(attempt, ends)
+    is_over = stopping or ended_badly or is_unmet(ends.values())
     # For a node that is down it waits in its queue since it was first told.
     heard = [node for node in missing if not _is_down(node, nodes)]
-    for node in heard if stopping or ended_badly else ():
+    for node in heard if is_over else ():
         _stop(attempt, node, _how(attempt, ends, ended_badly=ended_badly))
     waited = abs(now - (attempt.sent_at or attempt.created_at))
     if not steady.recheck() or (waited <= ANSWER_LIMIT and (attempt.sent_at is not None or stopping)):
@@ -211,7 +212,7 @@ def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, 
         silent = [node for node in silent if return_overdue(attempt, [node], nodes, now)]
     if not steady.recheck():
         return  # it stood still meanwhile: leases may have run out for want of a broker
-    given_up = stopping or ended_badly or attempt.sends >= SENDS_MAX or attempt.job.state == JobState.RETURNING
+    given_up = is_over or attempt.sends >= SENDS_MAX or attempt.job.state == JobState.RETURNING
     lost = [node for node in silent if given_up or _is_down(node, nodes)]
     for node in lost:
         outcome, failure = _lost_end(attempt, node, stopping=stopping)

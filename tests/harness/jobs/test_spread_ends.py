@@ -21,7 +21,7 @@ from harness.jobs.windows import window_of
 from harness.pool.models import Device, Node
 from harness.pool.power import device_power
 from tests.harness.jobs.helpers import BROKEN, SUFFERED, event, stops
-from tests.harness.jobs.two_nodes import attempt, ended, real_broker, started, wide
+from tests.harness.jobs.two_nodes import age, attempt, ended, real_broker, started, wide
 from worker.cause import failure
 from worker.events import FailureCode, Outcome
 
@@ -200,6 +200,22 @@ def test_ranks_that_wait_for_a_node_that_paused_before_it_met_them_do_not_wait_o
     ended(attempt, "node-1", "cancelled")
     assert (attempt.job.state, attempt.outcome) == ("queued" if preempted else "paused", "paused")
     assert not Allocation.objects.exists()
+
+
+def test_an_attempt_of_which_a_node_paused_unasked_before_it_met_the_others_is_over(
+    attempt, tasks_sent, django_capture_on_commit_callbacks
+):
+    with django_capture_on_commit_callbacks(execute=True):
+        ended(attempt, "node-2", "paused", unmet=True)
+    tasks_sent.clear()
+    with django_capture_on_commit_callbacks(execute=True):
+        reconcile()
+    assert stops(tasks_sent) == [([attempt.job_id, 1, "end"], "node.node-1")], "the first word was lost"
+    tasks_sent.clear()
+    age(attempt, 25)
+    reconcile()
+    attempt.refresh_from_db()
+    assert attempt.outcome == "lost" and "node.start" not in [name for name, *_ in tasks_sent]
 
 
 def test_what_devices_did_is_told_by_the_samples_of_their_own_node(attempt):
