@@ -160,6 +160,12 @@ def judge(seen: Seen) -> tuple[Outcome, dict[str, Any] | None]:
     return _bad_exit(seen)
 
 
+def end_data(seen: Seen, outcome: Outcome, cause: dict[str, Any] | None) -> dict[str, Any]:
+    """What control is told of the end. Ranks that were ended have not paused, also where they were to."""
+    unmet = {"unmet": True} if seen.pause_unmet and outcome is Outcome.PAUSED else {}
+    return {"outcome": str(outcome), "failure": cause, "node": seen.node, **unmet}
+
+
 def _stopped(*, saved: bool) -> dict[str, Any]:
     """The node was shut down. `saved`: its ranks left as in a pause, and so those on other nodes do."""
     text = "The node was shut down during the run"

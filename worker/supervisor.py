@@ -15,15 +15,16 @@ from typing import Any
 
 from worker import registry
 from worker.attempt import Attempt, load, network_note
-from worker.cause import Seen, broken, failure, judge
+from worker.cause import Seen, broken, end_data, failure, judge
 from worker.elastic.rescue import rescued
 from worker.elastic.width import WidthWatch
 from worker.events import Event, EventKind, FailureCode, Outcome
 from worker.full_disk import is_own
 from worker.home import cache_dir, node_name, redis_url
 from worker.leaving import Leaving
-from worker.meeting import Meeting, meeting_key
+from worker.meeting import Meeting
 from worker.monitor import Monitor
+from worker.ranks_meeting import ranks_meeting
 from worker.sandbox import SandboxProcess, SandboxTooWeak, start
 from worker.telemetry.channels import Channels
 from worker.telemetry.forward import Forwarder
@@ -129,15 +130,7 @@ class Supervisor:
             self._look_for_others(self.sandbox)
 
     def _look_for_others(self, sandbox: SandboxProcess) -> None:
-        network, plan = sandbox.network, self.plan
-        place = meeting_key(plan.job_id, plan.token)
-        if network is None or not network.key:
-            self.meeting = Meeting(redis_url(), place, plan.nodes, self.attempt.node)
-        else:
-            self.meeting = Meeting(
-                redis_url(), place, plan.nodes, self.attempt.node, network.key,
-                lambda keys: network.join(self.attempt.tunnel_peers(keys)),
-            )  # fmt: skip
+        self.meeting = ranks_meeting(self.attempt, sandbox.network)
         self.meeting.start()
         if self.attempt.first:
             self.emit(EventKind.NOTE, message=network_note(self.plan.nodes, sandbox))
@@ -257,9 +250,8 @@ class Supervisor:
             self.meeting.close()
         for tail in self.tails:
             tail.close()
-        told = {"outcome": str(outcome), "failure": cause, "node": self.attempt.node}
-        unmet = {"unmet": True} if self.seen.pause_unmet else {}
-        event = self.emit(EventKind.EXITED, **told, **unmet, rescue=rescued(self.paths), **self._told_more())
+        told = end_data(self.seen, outcome, cause)
+        event = self.emit(EventKind.EXITED, **told, rescue=rescued(self.paths), **self._told_more())
         try:
             registry.write_json(self.paths.exit_file(self.plan.token), event.to_json())
         except OSError as error:  # a full disk: then the message alone tells how it ended

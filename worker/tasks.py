@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
+from celery import current_task
 from kombu.exceptions import KombuError
 from redis import RedisError
 
@@ -26,9 +28,23 @@ def _to(task: str) -> Send:
     return lambda told: send_to_control(task, [told]) if NOW_ALONE & told.keys() else answer_to_control(task, told)
 
 
-def _put(queue: programs.ProgramQueue, task: str, request: Request, work: Callable[[Send], None]) -> None:
-    """Have it done as soon as a thread is free, and answered by a task of control."""
-    file = unanswered.note(task, request)
+def _expires_s() -> float | None:
+    """When the message of the task under way expires, unix time."""
+    told: Any = current_task.request.expires
+    return datetime.fromisoformat(told).timestamp() if told else None
+
+
+def _put(
+    queue: programs.ProgramQueue,
+    task: str,
+    request: Request,
+    work: Callable[[Send], None],
+    *,
+    ends_with_message: bool = True,
+) -> None:
+    """Have it done as soon as a thread is free, and answered by a task of control. `ends_with_message`: that gives it
+    up when the message expires."""
+    file = unanswered.note(task, request, _expires_s() if ends_with_message else None)
 
     def answer() -> None:
         try:
@@ -122,7 +138,8 @@ def link(request: dict[str, Any]) -> None:
     def work(send: Send) -> None:
         part.link_time(request, send, waited_s=time.monotonic() - came_s)
 
-    _put(programs.measuring_queue(), "control.link_told", request, work)
+    # It is to begin within seconds, and is waited for longer; its id is of this one order alone.
+    _put(programs.measuring_queue(), "control.link_told", request, work, ends_with_message=False)
 
 
 @app.task(name="node.rate_range")

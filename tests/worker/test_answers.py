@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -60,6 +64,14 @@ class AtOnce:
         work()
 
 
+class Never:
+    """The queue of an agent that is killed before it comes to it."""
+
+    @staticmethod
+    def put(work: Any) -> None:
+        pass
+
+
 @pytest.fixture
 def broker(home: Path, monkeypatch: pytest.MonkeyPatch) -> Broker:
     for place, name in ((programs, "queue"), (programs, "measuring_queue"), (exporting, "queue")):
@@ -99,13 +111,6 @@ def test_what_breaks_on_the_node_is_answered_at_once_and_its_cause_is_in_the_log
 def test_what_an_agent_was_asked_before_it_was_killed_is_answered_by_the_next_one(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Never:
-        """The queue of an agent that is killed before it comes to it."""
-
-        @staticmethod
-        def put(work: Any) -> None:
-            pass
-
     tasks.check({"check_id": "done", "job_dir": "/nowhere"})
     broker.got.clear()
     monkeypatch.setattr(programs, "queue", Never)
@@ -126,6 +131,48 @@ def test_what_an_agent_was_asked_before_it_was_killed_is_answered_by_the_next_on
     broker.got.clear()
     unanswered.left_answer()
     assert broker.got == [], "once"
+
+
+def killed_after(monkeypatch: pytest.MonkeyPatch, *asked: Callable[[], None], left_s: float = 60.0) -> None:
+    """An agent was asked for these by messages that expire so soon, and was killed; the next one begins."""
+    until = (datetime.now(UTC) + timedelta(seconds=left_s)).isoformat()
+    with monkeypatch.context() as patch:
+        patch.setattr(programs, "queue", Never)
+        patch.setattr(programs, "measuring_queue", Never)
+        patch.setattr(tasks, "current_task", SimpleNamespace(request=SimpleNamespace(expires=until)))
+        for ask in asked:
+            ask()
+    monkeypatch.setattr(unanswered, "_OWN", "next")
+
+
+def test_an_answer_that_does_not_get_through_holds_up_no_other_and_is_sent_again_alone(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed_after(monkeypatch, *(partial(tasks.check, {"check_id": name}) for name in "abc"))
+    broker.away = 1
+    with pytest.raises(OperationalError):
+        unanswered.left_answer()
+    assert len(broker.got) == 2 and broker.now_s == 0.0
+    unanswered.left_answer()
+    assert sorted(answer["check_id"] for _, (answer,) in broker.got) == ["a", "b", "c"]
+    unanswered.left_answer()
+    assert len(broker.got) == 3, "once"
+
+
+def test_what_control_waits_for_no_more_is_not_answered_as_it_may_have_been_asked_again(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed_after(monkeypatch, partial(tasks.inspect, {"request_id": "program"}), left_s=-1.0)
+    unanswered.left_answer()
+    assert broker.got == []
+
+
+def test_the_timing_of_a_link_is_waited_for_after_its_message_has_expired(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed_after(monkeypatch, partial(tasks.link, {"request_id": "order"}), left_s=-1.0)
+    unanswered.left_answer()
+    assert [(task, answer["request_id"]) for task, (answer,) in broker.got] == [("control.link_told", "order")]
 
 
 def test_of_several_things_those_that_had_their_answer_before_it_broke_get_no_second_one(

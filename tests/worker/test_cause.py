@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from worker.cause import Seen, judge
+from worker.cause import Seen, end_data, judge
 from worker.events import Event, EventKind, FailureCode, Outcome
 from worker.plan import EXIT_PAUSED, EXIT_PEER_LOST, EXIT_REPORTED
 from worker.watchdog import Verdict
@@ -83,6 +83,13 @@ def error(rank: int, code: str, **more: Any) -> Event:
 def test_the_outcome_follows_from_what_was_seen(facts: dict[str, Any], outcome: Outcome, code: str | None) -> None:
     got, failure = judge(seen(**facts))
     assert (got, failure and failure["code"]) == (outcome, code)
+
+
+def test_ranks_that_are_ended_as_others_paused_have_not_paused_before_they_met_them() -> None:
+    asked = seen(node="left", pause_wanted=True, pause_unmet=True)
+    assert end_data(asked, *judge(asked)) == {"outcome": "paused", "failure": None, "node": "left", "unmet": True}
+    ended = seen(node="left", pause_wanted=True, pause_unmet=True, ended_elsewhere=True)
+    assert end_data(ended, *judge(ended)) == {"outcome": "cancelled", "failure": None, "node": "left"}
 
 
 def test_a_fault_of_the_machine_names_its_node() -> None:

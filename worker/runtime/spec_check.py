@@ -6,8 +6,8 @@ train.py may know one more optimizer. The ranges are those of `codegen.spec`.
 
 from __future__ import annotations
 
-import math
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -21,17 +21,19 @@ from worker.runtime.spec import Spec
 RATE_MOST = 100.0
 Rule = Callable[[Any], str | None]
 """What a value must be, in words, where it is not that; None where it is."""
+_MOST_FLOAT = sys.float_info.max
+"""Whole numbers can be larger than this, and no run can reckon with those."""
 _HINT = "Correct that value in spec.yaml; the comment above it says what it means."
 _OWN = "Write `own` there, or mode sync with training.accumulate: 1."
 
 
-def _number(low: float, high: float = math.inf, *, whole: bool = False) -> Rule:
+def _number(low: float, high: float = _MOST_FLOAT, *, whole: bool = False) -> Rule:
     """From `low` to `high`."""
     kind = "a whole number" if whole else "a number"
-    words = f"{kind} from {low:g}" + ("" if math.isinf(high) else f" to {high:.10g}")
+    words = f"{kind} from {low:g}" + ("" if high == _MOST_FLOAT else f" to {high:.10g}")
 
     def fault(value: Any) -> str | None:
-        number = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value) and not whole)
+        number = isinstance(value, int) or (isinstance(value, float) and not whole)
         if isinstance(value, bool) or not number:
             return words
         return None if low <= value <= high else words
@@ -45,8 +47,8 @@ def _share(value: Any) -> str | None:
 
 
 def _above_none(value: Any) -> str | None:
-    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return None if number and value > 0 else "a number above 0"
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return None if number and 0 < value <= _MOST_FLOAT else "a number above 0"
 
 
 def _rate(value: Any) -> str | None:

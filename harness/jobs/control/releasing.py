@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from django.db.models import F
 from django.utils import timezone
@@ -82,7 +83,9 @@ def _release(attempt: JobAttempt, returning: Sequence[str], ended_s: float, told
     where no row of a node does."""
     text = f"Its ranks have ended, its devices are free; what it made is being returned from {' and '.join(returning)}"
     row = JobAttempt.objects.filter(pk=attempt.pk, ended_at=None, released_at=None).first()
-    if row and job_move(row.job_id, _RUNS, JobState.RETURNING, if_token=row.number, message=text, data=told):
+    # One that goes on with other devices afterwards keeps its promise, and what has been told of the danger to it.
+    kept: dict[str, Any] = {"warning": row.job.warning} if row and row.job.preempted else {}
+    if row and job_move(row.job_id, _RUNS, JobState.RETURNING, if_token=row.number, message=text, data=told, **kept):
         at = moment_within(ended_s, row.created_at, timezone.now())
         devices_release(row, at)
         JobAttempt.objects.filter(pk=row.pk).update(released_at=at)

@@ -29,6 +29,7 @@ from harness.jobs.control.rescue import offered_read, rescue_awaited, rescue_tak
 from harness.jobs.control.returns import outcome_before_return
 from harness.jobs.control.saved import checkpoint_set_aside
 from harness.jobs.control.survivors import first_lose, node_leave
+from harness.jobs.control.verdict import is_unmet, refused_end, verdict
 from harness.jobs.models import Job, JobAttempt, JobEvent
 from harness.jobs.node_ends import END_KIND, NodeEnd, end_read
 from harness.jobs.ports import network_port_draw
@@ -37,7 +38,6 @@ from harness.jobs.stopping import stop_message
 from harness.pool.models import Device, NetworkEncryption, NetworkKind, Node, NodeState
 from harness.pool.networks import ENCRYPTED, encryption_problem, network_kind, network_problem
 from harness.pool.services import node_queue, pool_setting_get
-from worker.cause import left_early, leftover_failure
 from worker.events import Event, EventKind, FailureCode, Outcome, lease_key
 from worker.sandbox.overlay import NUMBERS
 from worker.states import JobState
@@ -142,7 +142,7 @@ def _conclude(attempt: JobAttempt, found: Found | None = None) -> None:
         if found is None:  # before the lock: reading may take long
             found = found_read(attempt.job_id, verdict(_counted(attempt, ends))[0])
         _end(attempt, ends, found)
-    elif (ended_badly := _ended_badly(attempt, ends)) or _is_unmet(ends):
+    elif (ended_badly := _ended_badly(attempt, ends)) or is_unmet(ends.values()):
         for node in missing:
             _stop(attempt, node, _how(attempt, ends, ended_badly=ended_badly))
 
@@ -157,7 +157,7 @@ def _end(attempt: JobAttempt, ends: Mapping[str, NodeEnd], found: Found) -> None
         known_s = [end.ended_s for end in ends.values() if end.ended_s is not None]
         ended_s = max(known_s) if len(known_s) == len(ends) else None
         counted = _counted(attempt, ends)
-        if refused := _refused(counted):
+        if refused := refused_end(counted):
             checkpoint_set_aside(job, refused.leftover)
         attempt_end(attempt, *verdict(counted), found, ended_s=ended_s)
 
@@ -166,16 +166,11 @@ def _how(attempt: JobAttempt, ends: Mapping[str, NodeEnd], *, ended_badly: bool)
     """What a node is asked that has not ended yet."""
     if attempt.job.state == JobState.CANCELLING:
         return "cancel"
-    if _is_unmet(ends):  # they would wait for its ranks, and have nothing to save
+    if is_unmet(ends.values()):  # they would wait for its ranks, and have nothing to save
         return "end"
     if not ended_badly or any(end.has_saved for end in ends.values()):  # they save now, and leave by themselves
         return "pause"
     return "rescue" if rescue_awaited(attempt, timezone.now()) else "end"
-
-
-def _is_unmet(ends: Mapping[str, NodeEnd]) -> bool:
-    """Whether the ranks of a node will never come to where those of the others wait for them."""
-    return any(end.unmet for end in ends.values())
 
 
 def _ended_badly(attempt: JobAttempt, ends: Mapping[str, NodeEnd]) -> bool:
@@ -195,37 +190,6 @@ def _stop(attempt: JobAttempt, node: str, how: str) -> None:
     task_send_on_commit("node.stop", stop_message(attempt, how), queue=node_queue(node))
 
 
-def verdict(ends: Sequence[NodeEnd]) -> tuple[Outcome, dict[str, Any] | None]:
-    """What the parts come to: (outcome, failure). `ends` in the order in which they were heard."""
-    bad = [end for end in ends if end.outcome in {Outcome.FAILED, Outcome.LOST}]
-    own = [end for end in bad if not end.has_suffered]
-    if refused := _refused(ends):
-        return Outcome.LOST, leftover_failure(refused.leftover, refused.node)
-    if own:
-        return own[0].outcome, own[0].failure
-    stalled = [end for end in bad if end.has_stalled]
-    if stalled and not any(end.is_cut for end in bad):
-        return Outcome.FAILED, stalled[0].failure
-    early = [end.node for end in ends if end.outcome == Outcome.SUCCEEDED]
-    if bad and early:
-        return Outcome.FAILED, left_early(f"The ranks on {' and '.join(sorted(early))}")
-    if bad:
-        names = " and ".join(sorted(end.node for end in ends))
-        message = f"The ranks on {names} lost each other: the network between them was cut, or too slow."
-        return Outcome.LOST, {"code": str(FailureCode.NODE_LOST), "message": message}
-    outcomes = {end.outcome for end in [end for end in ends if end.unmet] or ends}
-    for outcome in (Outcome.CANCELLED, Outcome.PAUSED):
-        if outcome in outcomes:
-            return outcome, None
-    return Outcome.SUCCEEDED, None
-
-
-def _refused(ends: Sequence[NodeEnd]) -> NodeEnd | None:
-    """The end of the node whose leftover checkpoint ranks could not go on from, be they on it or on another one."""
-    bad = [end for end in ends if end.outcome in {Outcome.FAILED, Outcome.LOST} and not end.has_suffered]
-    return next((end for end in ends if end.leftover), None) if bad and bad[0].has_refused else None
-
-
 def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, steady: Steady) -> None:
     """Make what nodes told, what lies on disk and what can be heard agree. `attempt.job` is open and its newest."""
     from harness.jobs.control.tick import start_send
@@ -235,9 +199,10 @@ def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, 
     missing = [node for node in nodes_of(attempt) if node not in ends]
     stopping = attempt.job.state in {JobState.CANCELLING, JobState.PAUSING}
     ended_badly = _ended_badly(attempt, ends)
+    is_over = stopping or ended_badly or is_unmet(ends.values())
     # For a node that is down it waits in its queue since it was first told.
     heard = [node for node in missing if not _is_down(node, nodes)]
-    for node in heard if stopping or ended_badly else ():
+    for node in heard if is_over else ():
         _stop(attempt, node, _how(attempt, ends, ended_badly=ended_badly))
     waited = abs(now - (attempt.sent_at or attempt.created_at))
     if not steady.recheck() or (waited <= ANSWER_LIMIT and (attempt.sent_at is not None or stopping)):
@@ -247,7 +212,7 @@ def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, 
         silent = [node for node in silent if return_overdue(attempt, [node], nodes, now)]
     if not steady.recheck():
         return  # it stood still meanwhile: leases may have run out for want of a broker
-    given_up = stopping or ended_badly or attempt.sends >= SENDS_MAX or attempt.job.state == JobState.RETURNING
+    given_up = is_over or attempt.sends >= SENDS_MAX or attempt.job.state == JobState.RETURNING
     lost = [node for node in silent if given_up or _is_down(node, nodes)]
     for node in lost:
         outcome, failure = _lost_end(attempt, node, stopping=stopping)

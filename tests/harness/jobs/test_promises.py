@@ -13,6 +13,7 @@ from harness.jobs import services
 from harness.jobs.admission import promise_give
 from harness.jobs.control import tick as tick_module
 from harness.jobs.control.attempts import attempt_end
+from harness.jobs.control.effects import events_apply
 from harness.jobs.control.tick import tick
 from harness.jobs.control.views import facts_read
 from harness.jobs.models import Checkpoint, Job, JobAttempt, JobEvent
@@ -23,7 +24,7 @@ from harness.pool.models import Device, PoolSetting, Reservation
 from harness.pool.reservations import reservation_hold
 from harness.pool.services import node_drain, node_undrain
 from harness.rates.submitting import job_submit
-from tests.harness.jobs.helpers import estimated, queue, wish
+from tests.harness.jobs.helpers import estimated, event, queue, wish
 from worker.events import Outcome
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
@@ -195,7 +196,8 @@ def test_a_promise_in_danger_is_told_once_and_told_again_when_safe(job_make, peo
     assert [bool(data["warning"]) for data in notes] == [True, False]
 
 
-def test_a_change_of_devices_in_danger_is_no_new_danger(job_make, people, node_make):
+@pytest.mark.parametrize("returns", [False, True])
+def test_a_change_of_devices_in_danger_is_no_new_danger(job_make, people, node_make, broker, returns):
     node_make(cpus=1)
     job = estimated(job_make(**wish(timezone.now() + HOUR)), run_s=1800)
     job_submit(user=people.owner, job=job)
@@ -203,6 +205,9 @@ def test_a_change_of_devices_in_danger_is_no_new_danger(job_make, people, node_m
     Job.objects.filter(pk=job.pk).update(state="running", step=10, steps_total=100, eta_s=7170.0)
     tick()
     Job.objects.filter(pk=job.pk).update(state="pausing", preempted=True)
+    if returns:  # what it saved is on its way from a node that sees no store
+        events_apply(job.pk, [event(job, "returning", 5, rank=-1, time_s=timezone.now().timestamp(), node="node-1")])
+        assert Job.objects.get(pk=job.pk).state == "returning"
     attempt_end(JobAttempt.objects.get(job=job), Outcome.PAUSED, None)
     tick()
     job.refresh_from_db()

@@ -12,7 +12,8 @@ from harness.jobs.control import clock
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.reconcile import reconcile
 from harness.jobs.control.saved import checkpoints_damaged
-from harness.jobs.control.spread import spread_check, verdict
+from harness.jobs.control.spread import spread_check
+from harness.jobs.control.verdict import verdict
 from harness.jobs.models import Allocation, Checkpoint, DeviceUse, Job, JobAttempt, JobEvent, ResourceSample
 from harness.jobs.node_ends import NodeEnd
 from harness.jobs.use_rows import use_rows
@@ -20,7 +21,7 @@ from harness.jobs.windows import window_of
 from harness.pool.models import Device, Node
 from harness.pool.power import device_power
 from tests.harness.jobs.helpers import BROKEN, SUFFERED, event, stops
-from tests.harness.jobs.two_nodes import attempt, ended, real_broker, started, wide
+from tests.harness.jobs.two_nodes import age, attempt, ended, real_broker, started, wide
 from worker.cause import failure
 from worker.events import FailureCode, Outcome
 
@@ -45,6 +46,14 @@ def test_nodes_that_answer_each_other_and_wait_are_a_deadlock_unless_one_of_them
     assert outcome == Outcome.LOST and "was cut" in failure["message"]
     own = NodeEnd(node="node-2", outcome=Outcome.FAILED, failure=BROKEN)
     assert verdict([waits, own]) == (Outcome.FAILED, BROKEN)
+
+
+def test_of_nodes_that_paused_before_they_met_one_that_was_ended_for_the_other_cancels_nothing():
+    """An agent of earlier sources tells of the second that it had not met the others either."""
+    paused = NodeEnd(node="node-2", outcome=Outcome.PAUSED, unmet=True)
+    ended = NodeEnd(node="node-1", outcome=Outcome.CANCELLED, unmet=True)
+    assert verdict([paused, ended]) == verdict([ended, paused]) == (Outcome.PAUSED, None)
+    assert verdict([ended, NodeEnd(node="node-2", outcome=Outcome.PAUSED)])[0] == Outcome.CANCELLED
 
 
 def test_it_succeeds_when_every_node_is_done_and_only_then_are_devices_free(attempt, tasks_sent):
@@ -191,6 +200,22 @@ def test_ranks_that_wait_for_a_node_that_paused_before_it_met_them_do_not_wait_o
     ended(attempt, "node-1", "cancelled")
     assert (attempt.job.state, attempt.outcome) == ("queued" if preempted else "paused", "paused")
     assert not Allocation.objects.exists()
+
+
+def test_an_attempt_of_which_a_node_paused_unasked_before_it_met_the_others_is_over(
+    attempt, tasks_sent, django_capture_on_commit_callbacks
+):
+    with django_capture_on_commit_callbacks(execute=True):
+        ended(attempt, "node-2", "paused", unmet=True)
+    tasks_sent.clear()
+    with django_capture_on_commit_callbacks(execute=True):
+        reconcile()
+    assert stops(tasks_sent) == [([attempt.job_id, 1, "end"], "node.node-1")], "the first word was lost"
+    tasks_sent.clear()
+    age(attempt, 25)
+    reconcile()
+    attempt.refresh_from_db()
+    assert attempt.outcome == "lost" and "node.start" not in [name for name, *_ in tasks_sent]
 
 
 def test_what_devices_did_is_told_by_the_samples_of_their_own_node(attempt):

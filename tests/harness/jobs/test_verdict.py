@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.jobs.control.spread import verdict
+from harness.jobs.control.verdict import verdict
 from harness.jobs.node_ends import end_read
 from tests.harness.jobs.helpers import BROKEN, SUFFERED
 

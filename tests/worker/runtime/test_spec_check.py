@@ -19,7 +19,7 @@ from worker.runtime.failures import ProgramFailure, describe
 from worker.runtime.spec import load_spec
 from worker.runtime.spec_check import RULES, spec_check
 
-VALUES = (-1, 0, 1, 2, 0.5, 1.5, -0.5, math.inf, math.nan, 2**32, "many", "auto", [1], None, True, False)
+VALUES = (-1, 0, 1, 2, 0.5, 1.5, -0.5, math.inf, math.nan, 2**32, 10**400, "many", "auto", [1], None, True, False)
 WORDS = (
     "adamw", "sgd", "adam", "cosine", "constant", "linear", "none", "balanced", "shift", "shift_flip", "fp16", "bf16",
     "cpu", "cuda", "gpu", "single", "replicated", "sync", "async", "pipeline", "pipeline+sync", "random", "group",
@@ -76,6 +76,12 @@ def told_of(program: Path, old: str, new: str) -> dict[str, Any]:
             "checkpoints.every_epochs must be a whole number from 1 to 10000000, not True",
         ),
         ("every_minutes", "every_minutes: .nan", "checkpoints.every_minutes must be a number above 0, not nan"),
+        (
+            "every_minutes",
+            f"every_minutes: 1{400 * '0'}",
+            "checkpoints.every_minutes must be a number above 0, not 100",
+        ),
+        ("weight_decay", f"weight_decay: 1{400 * '0'}", "training.weight_decay must be a number from 0, not 100"),
     ],
 )
 def test_a_value_that_means_nothing_is_refused_by_line_and_field(program: Path, old: str, new: str, words: str) -> None:
