@@ -41,8 +41,9 @@ def ends_runs() -> bool:
 
 
 def stop_save_s() -> float:
-    """Time that ranks have to save where their node is shut down (`DLH_STOP_SAVE_S`): containers have 60 s for all that
-    their node does then. Raises `ValueError`, which names the variable."""
+    """Time that ranks have to save where their node is shut down (`DLH_STOP_SAVE_S`). Containers of compose have 60 s
+    for all that their node does then; those of the chart have this and 30 s. Raises `ValueError`, which names the
+    variable."""
     text = os.environ.get("DLH_STOP_SAVE_S") or "30"
     try:
         save_s = float(text)

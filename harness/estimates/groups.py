@@ -83,12 +83,14 @@ def kinds_known() -> frozenset[Key]:
     return frozenset(device_key(*row) for row in Device.objects.values_list("kind", "model_name", "slowdown"))
 
 
-def most_together() -> dict[Key, int]:
-    """Devices of each kind and name that one job can hold at most; nodes that are down or drained count, too."""
+def most_together(*, with_away: bool = False) -> dict[Key, int]:
+    """Devices of each kind and name that one job can hold at most; nodes that are down or drained count, too.
+
+    `with_away`: devices that their node does not report now as well; they may be back in a moment.
+    """
     sizes: dict[Key, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for kind, name, slowdown, node in Device.objects.filter(away_since=None).values_list(
-        "kind", "model_name", "slowdown", "node"
-    ):
+    devices = Device.objects.all() if with_away else Device.objects.filter(away_since=None)
+    for kind, name, slowdown, node in devices.values_list("kind", "model_name", "slowdown", "node"):
         sizes[device_key(kind, name, slowdown)][node] += 1
     spans = pool_setting_get().span_nodes
     return {key: (sum if spans else max)(by_node.values()) for key, by_node in sizes.items()}

@@ -242,5 +242,9 @@ def probe_expire(probe: ProbeRow) -> None:
 def probe_call_off(probe: ProbeRow) -> None:
     """End one that nobody waits for any more: its device is free, and its node drops it."""
     with transaction.atomic():
-        task_send_on_commit("node.measure_stop", [request_id(probe)], queue=node_queue(probe.node_name))
-        _end(probe, {"state": AskState.FAILED, "problem": _CALLED_OFF}, has_run=True)
+        # A second look may have begun since it was read: it is that one that the node then has to drop.
+        now = ProbeRow.objects.select_for_update().filter(pk=probe.pk, state=AskState.WAITING).first()
+        if now is None:
+            return
+        task_send_on_commit("node.measure_stop", [request_id(now)], queue=node_queue(now.node_name))
+        _end(now, {"state": AskState.FAILED, "problem": _CALLED_OFF}, has_run=True)

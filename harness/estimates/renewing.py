@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -67,17 +67,18 @@ def estimates_renew(*, lost_only: bool = False, inspection: Inspection | None = 
 
     What a person took from an offer stays the same ways to run it, with new figures: a job whose devices are gone
     waits, and gets a new offer.
-    `lost_only`: only jobs of whose devices the pool has none any more, drained nodes included.
+    `lost_only`: only jobs of whose devices the pool has not as many any more, drained nodes and devices that are away
+    included.
     `inspection`: only jobs with this program that have never run: a run says more of its job than a probe.
     """
-    most = most_together()
+    pool = _Pool(now=most_together(), with_away=most_together(with_away=True))
     states = [JobState.QUEUED] if lost_only else [JobState.QUEUED, JobState.DRAFT]
     rows = JobEstimate.objects.filter(job__state__in=states, job__deleted_at=None)
     rows = rows.filter(inspection_key=inspection.key, job__token=0) if inspection is not None else rows
     renewed = []
     for job_id in list(rows.order_by("job__queued_at", "job_id").values_list("job_id", flat=True)):
         with no_other_job_suffers(job_id):
-            if _renew(rows.filter(job=job_id), most, lost_only=lost_only):
+            if _renew(rows.filter(job=job_id), pool, lost_only=lost_only):
                 renewed.append(job_id)
     for job in Job.objects.filter(pk__in=renewed).order_by("queued_at", "pk").select_related("project", "dataset"):
         with no_other_job_suffers(job.pk):
@@ -87,14 +88,22 @@ def estimates_renew(*, lost_only: bool = False, inspection: Inspection | None = 
     return len(renewed)
 
 
-def _renew(rows: QuerySet[JobEstimate], most: dict[Key, int], *, lost_only: bool) -> bool:
+class _Pool(NamedTuple):
+    """Devices of each kind and name that one job can hold at most."""
+
+    now: dict[Key, int]
+    with_away: dict[Key, int]
+    """Those counted as well that their nodes do not report now."""
+
+
+def _renew(rows: QuerySet[JobEstimate], pool: _Pool, *, lost_only: bool) -> bool:
     """Price the one job of `rows` and keep it, once more where a person changed it meanwhile."""
     for _ in range(_TRIES):
         kept = rows.select_related(*_READ).first()
         if kept is None:
             return False
         before = _basis(kept)
-        priced = _priced(kept, most, lost_only=lost_only)
+        priced = _priced(kept, pool, lost_only=lost_only)
         if priced is None:
             return False
         if _replaced(rows, before, priced):
@@ -125,16 +134,17 @@ def _replaced(rows: QuerySet[JobEstimate], before: tuple[Any, ...], priced: Sequ
     return True
 
 
-def _priced(kept: JobEstimate, most: dict[Key, int], *, lost_only: bool) -> Sequence[Estimate] | None:
+def _priced(kept: JobEstimate, pool: _Pool, *, lost_only: bool) -> Sequence[Estimate] | None:
     """What the ways of a job cost now, the chosen one first; None where nothing is to be renewed, or can be. Nothing
-    where it was promised nothing and waits for devices that are gone, and no others tell what it takes on them."""
+    where it was promised nothing and waits for devices that are gone, and no others tell what it takes on them; a draft
+    waits for none."""
     job, options = kept.job, options_of(kept.job)
     is_draft = job.state == JobState.DRAFT
-    if kept.offer is not None and not any(option_there(option, most) for option in options):
+    if kept.offer is not None and not any(option_there(option, pool.now) for option in options):
         if not is_draft:
             _offer_lost(job, kept.offer)
         return None
-    is_lost = kept.offer is None and not any(option_there(option, most) for option in options)
+    is_lost = kept.offer is None and not any(option_there(option, pool.with_away) for option in options)
     if lost_only and not is_lost:
         return None
     if is_draft and (not job.options or job_key(job) != kept.inspection_key):
@@ -147,7 +157,8 @@ def _priced(kept: JobEstimate, most: dict[Key, int], *, lost_only: bool) -> Sequ
         return None
     workload = Workload.from_dict(body)
     if kept.offer is None:
-        return estimates_fixed(job, workload, only) or ([] if is_lost and job.promised_at is None else None)
+        waits_in_vain = is_lost and not is_draft and job.promised_at is None
+        return estimates_fixed(job, workload, only) or ([] if waits_in_vain else None)
     return _same_ways(kept, kept.offer, workload, found)
 
 

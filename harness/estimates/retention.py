@@ -3,17 +3,22 @@ read off programs that no offer and no job rests on any more."""
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
+from harness.errors import HarnessError
 from harness.estimates.inspection import inspection_expire
 from harness.estimates.models import AskState, Inspection, JobEstimate, OfferRow, ProbeRow
 from harness.estimates.offers import OFFERABLE, job_key
 from harness.estimates.probe_answers import probe_call_off, probe_expire
 from harness.estimates.settling import offers_due_settle, offers_settle
 from harness.jobs.models import Job
+from worker.states import JobState
+
+_log = logging.getLogger(__name__)
 
 KEEP_OFFERS = timedelta(days=30)
 """Of a job an offer lives as long as the job; one for a spec or a workload is read soon or never."""
@@ -31,14 +36,24 @@ def probes_watch() -> int:
 
 
 def _is_awaited(inspection: Inspection) -> bool:
-    """Whether a job that has not started has an offer for this program, or is of it."""
+    """Whether a job that has not started has an offer for this program, or was submitted and is of it. A draft asks
+    for steps by an offer alone."""
     there = Job.objects.filter(state__in=OFFERABLE, deleted_at=None, project__deleted_at=None)
     if there.filter(offers__inspection=inspection).exists():
         return True
-    asked = there.filter(
+    asked = there.exclude(state=JobState.DRAFT).filter(
         Q(dataset_sha256=inspection.dataset_sha256) | Q(dataset_sha256="", dataset__sha256=inspection.dataset_sha256)
     )
-    return any(job_key(job) == inspection.key for job in asked.select_related("dataset"))
+    return any(_is_of(job, inspection) for job in asked.select_related("dataset"))
+
+
+def _is_of(job: Job, inspection: Inspection) -> bool:
+    """Whether the program is the job's; not where that cannot be read, such as files that are gone."""
+    try:
+        return job_key(job) == inspection.key
+    except (HarnessError, OSError, ValueError) as error:
+        _log.info("the program of job %s cannot be read: %s", job.pk, error)
+        return False
 
 
 def estimates_retention() -> int:

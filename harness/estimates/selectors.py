@@ -11,6 +11,7 @@ from harness.calibration.models import FinishedJobRow
 from harness.errors import NotFound
 from harness.estimates.models import PROGRAM_FAULTS, AskState, JobEstimate, OfferRow, OfferState, ProbeRow
 from harness.estimates.offers import job_key
+from harness.estimates.probe_answers import CALLED_OFF
 from harness.jobs.models import Job
 from scheduler.estimation.values import Estimate
 from scheduler.offers.values import Offer, OfferLine, estimate_from
@@ -60,6 +61,12 @@ def offer_problem(offer: OfferRow) -> dict[str, Any] | None:
 def offer_probe_of(offer: OfferRow) -> ProbeRow | None:
     """The newest probe of the offer's program."""
     return offer.inspection.probes.order_by("-sent_at").first() if offer.inspection else None
+
+
+def offer_try_of(offer: OfferRow) -> ProbeRow | None:
+    """The newest one that was not called off: with whichever job that was, it tells nothing of the program."""
+    probes = offer.inspection.probes.order_by("-sent_at") if offer.inspection else ()
+    return next((probe for probe in probes if (probe.problem or {}).get("code") != CALLED_OFF), None)
 
 
 def job_estimate_get(job: Job) -> Estimate | None:

@@ -18,8 +18,8 @@ from harness.estimates.selectors import (
     offer_lines,
     offer_of_job,
     offer_priced,
-    offer_probe_of,
     offer_problem,
+    offer_try_of,
     probe_waiting,
 )
 from harness.jobs.mode import named_mode
@@ -96,7 +96,7 @@ def offer_context(job: Job, offer: OfferRow | None) -> dict[str, Any]:
         return {"offer": None}
     priced = offer_priced(offer)
     lines = shown_lines(priced) if priced else []
-    probe = offer_probe_of(offer)
+    probe = offer_try_of(offer)
     return {
         "offer": offer,
         "priced": priced,

@@ -210,10 +210,19 @@ def _missing_words(lines: Sequence[OfferLine], wish: Wish) -> str:
         known = f" It has {', '.join(models)}." if wish.model_name and models else ""
         return f"The pool has no {one}{of} that takes work.{known}"
     # Mixtures in which one device would only delay the others are no lines.
-    if len({line.allocation.model_name for line in lines if alike(wish).allows(line.allocation)}) > 1:
+    if _has_unlike(lines, wish):
         like = f"The pool has no {wish.count} {many} of one model together that take work: {most} at most"
         return f"{like}; nor unlike ones that would be quicker together."
     return f"The pool has no {wish.count} {many}{of} together that take work: {most} at most."
+
+
+def _has_unlike(lines: Sequence[OfferLine], wish: Wish) -> bool:
+    """Whether there are as many of the devices that the person fixed as were asked for, of several models."""
+    of_model: dict[str, int] = {}
+    for way in (line.allocation for line in lines if alike(wish).allows(line.allocation)):
+        for name, count in way.by_model:
+            of_model[name] = max(count, of_model.get(name, 0))
+    return len(of_model) > 1 and sum(of_model.values()) >= (wish.count or 0)
 
 
 def had_together(lines: Sequence[OfferLine], wish: Wish) -> int | None:

@@ -113,6 +113,8 @@ def _why(job: JobView, allotments: Mapping[str, Option], moves: Collection[str],
     words = "as many other devices" if others else device_words(option.count, option.kind)
     if option.rate_per_s < held.rate_per_s:
         return f"It continues with {words}: enough for what it has to keep, by less energy or to make room for others."
+    if job.deadline_s is not None and job.deadline_s <= now_s:
+        return f"It continues with {words}: they are free and make it faster; its deadline has passed."
     if job.deadline_s is not None and now_s + job.left_high_s(held) > job.deadline_s:
         return f"It continues with {words}: on those that it has it might miss its deadline."
     return f"It continues with {words}: they are free and make it faster, or its deadline needs them."

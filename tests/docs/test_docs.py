@@ -144,6 +144,14 @@ def test_the_table_of_states_is_that_of_the_code() -> None:
         assert ("held" in rows[str(state)][2]) == (state in HOLDS_DEVICES), state
 
 
+def test_the_tasks_that_control_and_nodes_do_are_told() -> None:
+    told = text(DOCS / "architecture.md").split("Control's beat", 1)[1].split("\n\n", 1)[0]
+    beats = re.findall(r'_beat\("(control\.\w+)"', (ROOT / "harness/celery.py").read_text())
+    of_nodes = re.findall(r'name="node\.(\w+)"', (ROOT / "worker/tasks.py").read_text())
+    named = set(re.findall(r"`(?:node\.)?([\w.]+)`", told))
+    assert beats and of_nodes and {*beats, *of_nodes} == named
+
+
 def test_the_table_of_families_is_that_of_the_catalog() -> None:
     rows = {row[0].strip("`"): row for row in table(DOCS / "user-guide.md", "| family |")}
     assert set(rows) == set(FAMILIES)

@@ -252,12 +252,14 @@ def job_body(client: Client, spec: Path | None, data: str, model: Path | None, *
 
 
 def _leaves_target_open(spec_text: str | None) -> bool:
-    """Whether nothing in the spec says what is predicted, so that it is what the profile takes for the target."""
+    """Whether nothing in the spec says what is predicted, so that it is what the profile takes for the target. No other
+    field changes that: one that excludes it, or takes it for the time, is refused."""
     try:
         body = safe_yaml.load(spec_text or "") or {}
     except safe_yaml.YamlFault:
         return False
-    return isinstance(body, dict) and not body.get("data") and body.get("task", "auto") == "auto"
+    data = (body.get("data") or {}) if isinstance(body, dict) else None
+    return isinstance(data, dict) and data.get("target", "auto") == "auto"
 
 
 def finish(job: Json) -> None:

@@ -24,7 +24,7 @@ from harness.measuring.ran_out import out_of_memory_count
 from harness.pages.accuracy_public import public_accuracy
 from harness.pages.calibration_view import accuracy_chart_of, accuracy_charts, accuracy_rows, jobs_count, run_line
 from harness.pages.fit_view import model_sections, section_charts
-from harness.pages.forms import EVERY_MODEL, CalibrationForm
+from harness.pages.pool_forms import EVERY_MODEL, CalibrationForm
 from harness.pages.web import asks_part, change, chart_csv, page, person, show
 from harness.pool.models import Device, Node, NodeState
 from harness.responses import chunks_response

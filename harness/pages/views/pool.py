@@ -17,7 +17,8 @@ from harness.errors import Conflict, Forbidden, HarnessError, NotFound
 from harness.jobs.readers import reading_state
 from harness.jobs.selectors import jobs_queued_count
 from harness.measuring.node_links import links_want
-from harness.pages.forms import NodeForm, PoolForm, SlowForm, form_values
+from harness.pages.forms import form_values
+from harness.pages.pool_forms import NodeForm, PoolForm, SlowForm
 from harness.pages.web import asks_part, change, number_read, page, page_number, person, show
 from harness.pool import services
 from harness.pool.joining import join_command, join_token_make

@@ -30,7 +30,7 @@ from harness.jobs.quota_use import quota_rows
 from harness.jobs.readers import control_is_silent
 from harness.jobs.reservation_preview import reservation_consequences
 from harness.jobs.selectors import job_get
-from harness.pages.forms import QuotaForm, ReservationForm
+from harness.pages.pool_forms import QuotaForm, ReservationForm
 from harness.pages.queue_wish import QueueWish, queue_wish
 from harness.pages.web import asks_part, change, page, page_number, person, show
 from harness.pool.models import DeviceKind, Node, NodeState

@@ -17,7 +17,7 @@ from harness.datasets.weights import weights_delete, weights_get
 from harness.errors import Invalid, NotFound
 from harness.jobs.selectors import job_get
 from harness.jobs.services import job_delete, job_purge
-from harness.pages.forms import StorageQuotaForm
+from harness.pages.pool_forms import StorageQuotaForm
 from harness.pages.web import change, page, person, show
 from harness.plain import INTEGER_MAX
 from harness.storage.items import ITEMS_MAX, storage_items

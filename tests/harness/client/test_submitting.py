@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from harness.client import watch
+from harness.jobs.models import Job
 from harness.jobs.states import job_note
 from harness.rates.models import RateTest
 from tests.harness.client.conftest import Dlh, state_set
@@ -42,6 +43,29 @@ def test_what_it_learns_to_predict_is_told_where_the_spec_leaves_that_open(
     spec.write_text(f"name: named\ndata: {{target: {dataset.profile['target']}}}\n")
     assert told not in dlh("submit", spec, "--data", dataset.pk, "--draft").err
     assert told not in dlh("submit", "--data", dataset.pk, "--draft", "--json").err
+
+
+OPEN = {
+    "another name": "name: other",
+    "the dataset": "data: {dataset: DATASET}",
+    "auto": "data: {target: auto}",
+    "the split": "data: {split: {validation: 0.2, test: 0.2}}",
+    "a column left out": "data: {exclude: [COLUMN]}",
+    "the task": "task: tabular_classification",
+}
+
+
+@pytest.mark.parametrize("text", OPEN.values(), ids=OPEN)
+def test_it_is_told_as_well_where_the_spec_says_other_things_of_the_data(
+    dlh: Dlh, dataset: Any, tmp_path: Path, text: str
+) -> None:
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(text.replace("DATASET", dataset.pk).replace("COLUMN", dataset.profile["columns"][0]["name"]))
+    made = dlh("submit", spec, "--data", dataset.pk, "--draft")
+    target = dataset.profile["target"]
+    assert (made.code, f"It learns to predict {target}." in made.err) == (0, True), made.err
+    resolved = Job.objects.get().resolved["spec"]
+    assert resolved["data"]["target"] == target
 
 
 def test_what_is_neither_a_file_nor_a_draft_is_told_as_such(dlh: Dlh) -> None:

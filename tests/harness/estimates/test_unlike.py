@@ -14,9 +14,11 @@ from harness.estimates.models import Inspection, JobEstimate, OfferRow
 from harness.estimates.renewing import NO_WAY_LEFT
 from harness.estimates.selectors import offer_lines, offer_priced
 from harness.estimates.services import estimates_renew, inspection_answer, job_estimate, jobs_estimate, offer_accept
+from harness.estimates.submitting import estimate_before, estimate_foreseen
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Allocation, Job, JobEvent
 from harness.jobs.options import options_of
+from harness.pool.models import Device
 from harness.pool.services import device_slow
 from tests.harness.estimates.factories import answer
 from tests.harness.jobs.helpers import queue
@@ -195,3 +197,28 @@ def test_a_job_that_no_way_is_left_for_waits_as_its_spec_says_and_is_estimated_a
     assert jobs_estimate() == 0 and waits.events.filter(message=NO_WAY_LEFT).count() == 1
     device_slow(user=people.admin, node="node-1", kind="cpu", index=1, factor=3.0)
     assert jobs_estimate() == 1 and Job.objects.get(pk=job.pk).options
+
+
+def test_a_device_that_is_away_for_a_moment_takes_no_estimate_back(job_make, unlike, read_as):
+    unlike(2, 0)
+    job = job_make(mode="sync", resources={"device": "cpu", "count": 2})
+    read_as(WORK, job)
+    queue(job)
+    job_estimate(job.pk)
+    Device.objects.filter(index=1).update(away_since=timezone.now())
+    assert jobs_estimate() == 0 and JobEstimate.objects.filter(job=job).exists()
+    assert not job.events.filter(message=NO_WAY_LEFT).exists()
+    Device.objects.filter(index=1).delete()
+    assert jobs_estimate() == 1 and job.events.filter(message=NO_WAY_LEFT).count() == 1
+
+
+def test_the_history_of_a_draft_does_not_say_that_it_waits(job_make, unlike, read_as, people):
+    unlike(2, 0)
+    later = (timezone.now() + timedelta(hours=10)).isoformat()
+    draft = job_make(mode="sync", resources={"device": "cpu", "count": 2}, budget={"deadline": later})
+    read_as(WORK, draft)
+    estimate_before(draft, estimate_foreseen(draft))
+    kept = JobEstimate.objects.get(job=draft)
+    device_slow(user=people.admin, node="node-1", kind="cpu", index=1, factor=100.0)
+    assert estimates_renew() == 0 and JobEstimate.objects.get(job=draft).estimate == kept.estimate
+    assert not draft.events.filter(message=NO_WAY_LEFT).exists()

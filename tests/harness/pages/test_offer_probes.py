@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from harness.calibration.models import FinishedJobRow
 from harness.estimates.models import Inspection, ProbeRow
+from harness.estimates.probe_answers import probe_call_off
 from harness.estimates.selectors import offer_priced
 from harness.estimates.services import measure_answer
 from harness.jobs.models import Job
@@ -99,6 +100,22 @@ def test_a_probe_that_fails_says_why(owner: Client, draft: Job) -> None:
     problem = {"code": "model_no_build", "message": "model.py has no build(spec).", "hint": "Add it."}
     measure_answer({"request_id": f"probe-{probe.pk}", "ok": False, "problem": problem})
     assert "model.py has no build(spec)." in cost(owner, draft)
+
+
+@pytest.mark.parametrize("is_read", [True, False], ids=["read", "not read"])
+def test_a_clone_is_not_told_of_steps_that_were_called_off_with_the_other_job(
+    owner: Client, draft: Job, is_read: bool
+) -> None:
+    if not is_read:
+        Inspection.objects.filter(pk=current(draft).inspection_id).update(
+            state="failed", workload=None, problem={"code": "cannot_trace", "message": "Its loop depends on values."}
+        )
+        ask(owner, draft)
+    owner.post(reverse("job_offer_probe", args=[draft.pk, current(draft).pk]))
+    probe_call_off(ProbeRow.objects.get())
+    text = cost(owner, draft)
+    assert "Try a few real steps" in text
+    assert "No job waited for these steps" not in text and "The last try" not in text and "failed:" not in text
 
 
 def test_predicted_stands_beside_actual(owner: Client, world: SimpleNamespace) -> None:

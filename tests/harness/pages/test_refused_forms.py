@@ -7,13 +7,15 @@ from html import unescape
 from types import SimpleNamespace
 
 import pytest
+from django import forms
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
 from harness.accounts.models import Project
 from harness.calibration.models import CalibrationRun
-from harness.pages.forms import CalibrationForm, PoolForm, SlowForm, Tabler
+from harness.pages.forms import Tabler
+from harness.pages.pool_forms import CalibrationForm, PoolForm, SlowForm
 from harness.pool.models import Quota, Reservation
 from harness.storage.models import StorageQuota
 
@@ -154,3 +156,11 @@ def test_a_number_that_a_form_does_not_take_is_told_with_its_bounds(
     form: type[Tabler], field: str, said: str, value: str
 ) -> None:
     assert form({field: value}).errors[field] == [said]
+
+
+def test_what_a_form_says_itself_of_a_number_stays() -> None:
+    class Own(Tabler):
+        rows = forms.IntegerField(min_value=1, error_messages={"required": "How many?", "min_value": "One at least."})
+
+    told = {value: Own({"rows": value}).errors["rows"] for value in ("", "0", "many")}
+    assert told == {"": ["How many?"], "0": ["One at least."], "many": ["Enter a whole number from 1."]}

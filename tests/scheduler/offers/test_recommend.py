@@ -125,6 +125,8 @@ def test_devices_that_the_pool_does_not_have_are_named():
     many = offer([cpus(2)], wish=Wish(kind="cpu", count=5))
     assert many.text == "The pool has no 5 CPU cores together that take work: 2 at most."
     assert many.changes[0].startswith("Ask for 2: 2 CPU cores (Xeon)")
+    unlike = offer([gpus(1, model="A100"), gpus(1, model="T4")], wish=Wish(kind="cuda", count=4))
+    assert unlike.text == "The pool has no 4 GPUs together that take work: 1 at most."
     (fewer,) = offer([cpus(1)], wish=Wish(kind="cpu", count=2, mode="sync")).changes
     assert fewer == "Ask for 1 in mode single: 1 CPU core (Xeon) would do."
     assert any("Leave the devices open" in text for text in many.changes)

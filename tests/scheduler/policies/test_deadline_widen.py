@@ -47,6 +47,7 @@ def test_a_run_grows_only_where_the_change_costs_less_than_it_gains():
     [
         (600.0, "on those that it has it might miss its deadline."),
         (1e5, "they are free and make it faster, or its deadline needs them."),
+        (-10.0, "they are free and make it faster; its deadline has passed."),
     ],
 )
 def test_a_run_that_grows_for_its_deadline_is_told_so(deadline_s: float, said: str) -> None:

@@ -1,0 +1,192 @@
+"""Forms about the pool: nodes, devices, sweeps, its settings, reservations, quotas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django import forms
+
+from harness.accounts.models import Project
+from harness.pages.forms import Tabler
+from harness.pool.gangs import SPAN_NODES
+from harness.pool.models import DeviceKind, NetworkEncryption, Policy
+
+
+class NodeForm(Tabler):
+    """A node to expect."""
+
+    name = forms.CharField(max_length=60, label="Name of the node", help_text="Lower-case letters, digits and hyphens.")
+
+
+class SlowForm(Tabler):
+    """A device to slow down."""
+
+    device = forms.ChoiceField(label="Device")
+    factor = forms.FloatField(
+        label="Times slower", initial=2.0, min_value=1.0, max_value=100.0, help_text="1: full speed."
+    )
+
+    def set_devices(self, names: Iterable[str]) -> None:
+        """Offer the devices of the pool, each as `node kind:index`."""
+        field = self.fields["device"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
+        field.choices = [(name, name) for name in names]
+
+
+EVERY_MODEL = "*"
+"""Stands for all models of a kind where one of them can be chosen."""
+
+
+class CalibrationForm(Tabler):
+    """A sweep to start."""
+
+    node = forms.ChoiceField(label="Node")
+    kind = forms.ChoiceField(label="Kind of device", choices=DeviceKind.choices, initial=DeviceKind.CPU)
+    model = forms.ChoiceField(
+        label="Model", required=False, help_text="One that the node has. Every model: each on the node that has most."
+    )
+    minutes = forms.FloatField(
+        label="Budget in minutes", initial=10, min_value=0.2, max_value=1440, help_text="Of measuring. More is better."
+    )
+
+    def set_nodes(self, names: Iterable[str]) -> None:
+        """Offer the nodes that are up."""
+        field = self.fields["node"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
+        field.choices = [(name, name) for name in names]
+
+    def set_models(self, names: Iterable[str]) -> None:
+        """Offer the models of the pool."""
+        field = self.fields["model"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
+        ways = [("", "The only one of its kind there"), (EVERY_MODEL, "Every model of the kind in the pool")]
+        field.choices = [*ways, *((name, name) for name in names)]
+
+
+_LEVELS = [(level, f"L{level}") for level in range(4)]
+
+
+class PoolForm(Tabler):
+    """Settings of the pool."""
+
+    minimum_sandbox_level_own_code = forms.TypedChoiceField(
+        coerce=int, choices=_LEVELS, label="Least sandbox level for edited or own programs"
+    )
+    minimum_sandbox_level_generated = forms.TypedChoiceField(
+        coerce=int, choices=_LEVELS, label="Least sandbox level for generated programs"
+    )
+    backend = forms.ChoiceField(choices=[("horovod", "Horovod"), ("torch", "torch.distributed")], label="Ranks talk by")
+    span_nodes = forms.BooleanField(
+        required=False,
+        label=SPAN_NODES,
+        help_text="Where one has not devices enough.",
+        widget=forms.CheckboxInput(attrs={"class": "form-check-input"}),
+    )
+    own_network = forms.BooleanField(
+        required=False,
+        label="Its ranks have a network of their own",
+        help_text="By UDP port 4789 between the nodes. Else they share the hosts' networks (sandbox L2 at most).",
+        widget=forms.CheckboxInput(attrs={"class": "form-check-input"}),
+    )
+    network_encryption = forms.ChoiceField(
+        choices=NetworkEncryption.choices,
+        label="That network is encrypted",
+        help_text="By WireGuard, UDP ports 21820-21919 between the nodes.",
+    )
+    max_restarts = forms.IntegerField(
+        min_value=0,
+        max_value=100,
+        label="Restarts of a job after faults of the platform",
+        help_text="Without a new checkpoint in between: a long run that gets on may be lost more often.",
+    )
+    policy = forms.ChoiceField(choices=Policy.choices, label="Jobs get devices by")
+    co2_g_per_kwh = forms.FloatField(
+        min_value=0, max_value=5000, label="CO₂ in grams per kWh", help_text="Of the electricity used here."
+    )
+    data_mib_per_s = forms.FloatField(
+        min_value=0.01,
+        max_value=1e6,
+        label="Speed at which data come to nodes, MiB/s",
+        help_text="Of a node with its own cache until it has fetched a dataset; then what was measured counts.",
+    )
+    power_table = forms.JSONField(
+        required=False,
+        error_messages={"invalid": "This is not JSON: an object of objects, in double quotes."},
+        label="Watts of devices that no meter reads",
+        help_text="Over the shipped table, by model or kind; idle watts also over what meters read: "
+        '{"cpu": {"idle_w": 1.5, "busy_w": 8}}',
+        widget=forms.Textarea(attrs={"rows": 3, "class": "form-control mono", "spellcheck": "false"}),
+    )
+
+    def clean_power_table(self) -> Any:
+        """An empty field is an empty table."""
+        return self.cleaned_data["power_table"] or {}
+
+
+class LocalTime(forms.DateTimeField):
+    """A moment typed in the reader's own zone: the page sends it in UTC as `<name>_utc`, else it is taken for UTC."""
+
+    widget = forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")
+
+
+class ReservationForm(Tabler):
+    """Devices to keep."""
+
+    target = forms.ChoiceField(label="Node or device")
+    starts_at = LocalTime(label="From", required=False, help_text="Empty: from now on.")
+    ends_at = LocalTime(
+        label="Until", error_messages={"required": "Give an end: without one it would be over before it begins."}
+    )
+    purpose = forms.CharField(max_length=200, help_text="Why they are reserved, such as maintenance or a course.")
+    project = forms.ChoiceField(required=False, help_text="Whose jobs may use them meanwhile.")
+
+    def set_choices(self, targets: Iterable[tuple[str, str]], projects: Iterable[Project]) -> None:
+        """Offer what there is."""
+        choices = {"target": list(targets), "project": [("", "No job at all"), *((p.slug, p.name) for p in projects)]}
+        for name, offered in choices.items():
+            field = self.fields[name]
+            assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
+            field.choices = offered
+
+
+class QuotaForm(Tabler):
+    """A quota."""
+
+    project = forms.ChoiceField()
+    device_kind = forms.ChoiceField(label="Kind of device", choices=DeviceKind.choices)
+    devices = forms.IntegerField(
+        min_value=0,
+        max_value=1_000_000,
+        label="Devices held together at most",
+    )
+    may_borrow = forms.BooleanField(
+        required=False,
+        initial=True,
+        label="May use more while no other project wants them",
+        widget=forms.CheckboxInput(attrs={"class": "form-check-input"}),
+    )
+
+    def set_projects(self, projects: Iterable[Project]) -> None:
+        """Offer the projects."""
+        field = self.fields["project"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
+        field.choices = [(project.slug, project.name) for project in projects]
+
+
+class StorageQuotaForm(Tabler):
+    """How much of the disk a project may take."""
+
+    project = forms.ChoiceField()
+    gib = forms.CharField(
+        required=False,
+        label="GiB on the disk at most",
+        help_text="Empty: as much as there is.",
+        widget=forms.NumberInput(attrs={"min": 0, "step": "any"}),
+    )
+
+    def set_projects(self, projects: Iterable[Project]) -> None:
+        """Offer the projects."""
+        field = self.fields["project"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
+        field.choices = [(project.slug, project.name) for project in projects]
