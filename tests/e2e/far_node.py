@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from tests.e2e.people import DLH
-from tests.e2e.stack import START_TIMEOUT_S, RunningStack, clean_environment, processes_of, wait_for
+from tests.e2e.stack import START_TIMEOUT_S, RunningStack, clean_environment, command_of, processes_of, wait_for
 from tests.untested import untested
 
 NO_NAMESPACES = untested("networks between machines that are cut", "needs root and `ip netns`")
@@ -84,7 +84,7 @@ class FarNode:
 
     def supervisors(self) -> list[psutil.Process]:
         """Of attempts, on this machine."""
-        return [process for process in processes_of(self.home) if "worker.supervisor" in _command(process)]
+        return [process for process in processes_of(self.home) if "worker.supervisor" in command_of(process)]
 
     def cut(self) -> None:
         """Nothing gets through any more; neither side is told."""
@@ -145,13 +145,6 @@ def _free(address: str, port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def _command(process: psutil.Process) -> str:
-    try:
-        return " ".join(process.cmdline())
-    except psutil.Error:
-        return ""
 
 
 def _below(process: psutil.Process) -> list[psutil.Process]:

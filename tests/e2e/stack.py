@@ -48,6 +48,14 @@ def clean_environment(home: Path, **more: str) -> dict[str, str]:
     return {**kept, **own, **more}
 
 
+def command_of(process: psutil.Process) -> str:
+    """What was started, in one line; empty where it ends in this moment."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
 def processes_of(home: Path) -> list[psutil.Process]:
     """Every live process that works in the home: by its environment or its command line."""
     found = []

@@ -10,7 +10,7 @@ import pytest
 
 from harness.datasets.samples import sample_file
 from tests.e2e.cache_node import SPEC, second_node, words_of
-from tests.e2e.stack import END_TIMEOUT_S, JOB_TIMEOUT_S, items, processes_of, wait_for
+from tests.e2e.stack import END_TIMEOUT_S, JOB_TIMEOUT_S, command_of, items, processes_of, wait_for
 
 pytestmark = pytest.mark.stack
 LONG = {**SPEC, "training": {**SPEC["training"], "epochs": 2000}, "checkpoints": {"every_epochs": 1000}}
@@ -26,7 +26,7 @@ def first(make_stack):
 
 def agent_of(home):
     """The process that `dlh node join` has become."""
-    return next(process for process in processes_of(home) if process.cmdline()[-2:] == ["-m", "worker.agent"])
+    return next(process for process in processes_of(home) if command_of(process).endswith(" -m worker.agent"))
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from tests.e2e.stack import (
     START_TIMEOUT_S,
     RunningStack,
     clean_environment,
+    command_of,
     processes_of,
     wait_for,
 )
@@ -154,7 +155,7 @@ def test_a_run_leaves_its_device_to_others_while_its_results_cannot_return_and_l
 
     def returns():
         """Processes of the node that return what this run made."""
-        started = ((process, " ".join(process.cmdline())) for process in processes_of(second))
+        started = ((process, command_of(process)) for process in processes_of(second))
         return [process for process, words in started if "worker.transfer." in words and job in words]
 
     shut = first.home / "store" / "jobs" / job / "incoming"

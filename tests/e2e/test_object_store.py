@@ -15,6 +15,7 @@ from tests.e2e.people import dlh
 from tests.e2e.stack import (
     END_TIMEOUT_S,
     JOB_TIMEOUT_S,
+    command_of,
     items,
     processes_of,
     wait_for,
@@ -84,7 +85,7 @@ def test_a_run_lives_through_the_object_store_goes_on_elsewhere_and_a_lost_folde
 
     assert "object store: s3://pool/e2e answers" in first.text()
     for process in [*processes_of(first.home), *processes_of(second)]:
-        if "worker.agent" in process.cmdline():
+        if "worker.agent" in command_of(process).split():
             assert not [name for name in process.environ() if name.startswith("DLH_S3_")]
     digits = first.upload(sample_file("digits", tmp_path), "digits")
     content = next((first.home / "store" / "datasets").iterdir()).name
