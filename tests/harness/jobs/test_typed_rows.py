@@ -122,9 +122,12 @@ def test_a_run_that_is_given_up_names_the_next_step_of_its_cause():
 
 def test_the_end_of_a_node_comes_back_from_its_row_as_it_was():
     failure = {"code": "stalled", "message": "m", "suffered": True}
-    end = NodeEnd(node="a", outcome=Outcome.LOST, failure=failure, rescue=("step-00000004",), ended_s=7.5)
+    end = NodeEnd(node="a", outcome=Outcome.LOST, failure=failure, rescue=("step-00000004",), unmet=True, ended_s=7.5)
     row = end.to_dict()
-    assert list(row) == ["node", "outcome", "failure", "rescue", "leftover", "ended_s"] and type(row["outcome"]) is str
+    assert (
+        list(row) == ["node", "outcome", "failure", "rescue", "leftover", "unmet", "ended_s"]
+        and type(row["outcome"]) is str
+    )
     assert end_read(json.loads(json.dumps(row))) == end and end.has_suffered and end.has_stalled
     assert end.message == "m" and end_read({}).message == ""
 
