@@ -226,6 +226,17 @@ def job(job_make: Callable[..., Any]) -> Any:
 
 
 @pytest.fixture
+def commit(django_capture_on_commit_callbacks: Any) -> Callable[..., Any]:
+    """`commit(function, *arguments)` calls it and does what it left for the commit."""
+
+    def call(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        with django_capture_on_commit_callbacks(execute=True):
+            return function(*arguments, **named)
+
+    return call
+
+
+@pytest.fixture
 def node_make(db: None) -> Callable[..., Any]:
     """Have a node join by a heartbeat: `node_make(name, cpus=2, gpus=0, level=3)`; `gpus` also as `{index: uuid}`."""
     from harness.pool.services import node_report

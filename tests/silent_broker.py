@@ -6,7 +6,7 @@ from typing import Any
 
 
 class SilentBroker:
-    """Of a Redis client what `harness.broker` publishes by, and what trial runs are kept by."""
+    """Of a Redis client what `harness.broker` publishes by, what trial runs are kept by, and that control works by."""
 
     def __init__(self) -> None:
         self._answers: list[Any] = []
@@ -25,6 +25,16 @@ class SilentBroker:
         """It has kept nothing."""
         self._answers.append([])
         return []
+
+    def exists(self, *_: Any) -> int:
+        """As if it were kept: that control works."""
+        self._answers.append(1)
+        return 1
+
+    def info(self, *_: Any) -> dict[str, int]:
+        """It has just started."""
+        self._answers.append({"uptime_in_seconds": 0})
+        return {"uptime_in_seconds": 0}
 
     def ping(self) -> bool:
         """It is there."""

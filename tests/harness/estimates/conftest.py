@@ -59,14 +59,3 @@ def read_as(ask: Callable[..., Any]) -> Callable[..., Any]:
         return offer
 
     return make
-
-
-@pytest.fixture
-def commit(django_capture_on_commit_callbacks: Any) -> Callable[..., Any]:
-    """Call a function and do what it left for the commit."""
-
-    def call(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        with django_capture_on_commit_callbacks(execute=True):
-            return function(*arguments, **named)
-
-    return call

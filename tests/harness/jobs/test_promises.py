@@ -170,13 +170,19 @@ def test_an_estimate_that_comes_after_the_submission_tells_the_earliest_finish_w
     assert "The earliest finish that can be promised is" in job.promise["text"]
 
 
-def test_a_promise_in_danger_is_told_once_and_told_again_when_safe(job_make, people, node_make):
+def running_late(job_make, people, node_make):
+    """A run whose promised finish, an hour from now, it is expected to miss by another."""
     node_make(cpus=1)
     job = estimated(job_make(**wish(timezone.now() + HOUR)), run_s=1800)
     job_submit(user=people.owner, job=job)
     tick()
     Job.objects.filter(pk=job.pk).update(state="running", step=10, steps_total=100, eta_s=7170.0)
     tick()
+    return job
+
+
+def test_a_promise_in_danger_is_told_once_and_told_again_when_safe(job_make, people, node_make):
+    job = running_late(job_make, people, node_make)
     tick()
     job.refresh_from_db()
     promised = moment_words(job.promised_at, exact=True)
@@ -198,12 +204,7 @@ def test_a_promise_in_danger_is_told_once_and_told_again_when_safe(job_make, peo
 
 @pytest.mark.parametrize("returns", [False, True])
 def test_a_change_of_devices_in_danger_is_no_new_danger(job_make, people, node_make, broker, returns):
-    node_make(cpus=1)
-    job = estimated(job_make(**wish(timezone.now() + HOUR)), run_s=1800)
-    job_submit(user=people.owner, job=job)
-    tick()
-    Job.objects.filter(pk=job.pk).update(state="running", step=10, steps_total=100, eta_s=7170.0)
-    tick()
+    job = running_late(job_make, people, node_make)
     Job.objects.filter(pk=job.pk).update(state="pausing", preempted=True)
     if returns:  # what it saved is on its way from a node that sees no store
         events_apply(job.pk, [event(job, "returning", 5, rank=-1, time_s=timezone.now().timestamp(), node="node-1")])

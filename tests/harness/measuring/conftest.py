@@ -31,17 +31,6 @@ def quiet(tasks_sent: list[Any], monkeypatch: pytest.MonkeyPatch, django_capture
 
 
 @pytest.fixture
-def commit(django_capture_on_commit_callbacks: Any) -> Callable[..., Any]:
-    """`commit(function, *args)` calls it and runs what it left for the commit."""
-
-    def run(function: Callable[..., Any], *args: Any, **more: Any) -> Any:
-        with django_capture_on_commit_callbacks(execute=True):
-            return function(*args, **more)
-
-    return run
-
-
-@pytest.fixture
 def start(people: SimpleNamespace, node_make: Callable[..., Any], commit: Callable[..., Any]) -> Callable[..., Any]:
     """Start a sweep on a node with two idle cores, whose link counts as timed; `link=None`: as not timed."""
     from harness.measuring.links import link_read, link_store

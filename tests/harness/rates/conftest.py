@@ -25,17 +25,6 @@ def quiet_broker(tasks_sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.fixture
-def commit(django_capture_on_commit_callbacks: Any) -> Callable[..., Any]:
-    """Call a function and do what it left for the commit."""
-
-    def call(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        with django_capture_on_commit_callbacks(execute=True):
-            return function(*arguments, **named)
-
-    return call
-
-
-@pytest.fixture
 def changed(job_make: Any, node_make: Any) -> Job:
     """A long job with another batch than the usual one, and two idle cores."""
     node_make("node-1", cpus=2)
