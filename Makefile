@@ -101,6 +101,8 @@ lint: setup-test
 	.venv/bin/lint-imports
 	$(PY) manage.py makemigrations --check --dry-run
 	DLH_PUBLIC_URL=https://harness.example.org DLH_BEHIND_PROXY=1 $(PY) -W ignore manage.py check --deploy --fail-level WARNING
+	@# a test file that cannot be imported would be told only by the tests' end
+	@collected=$$($(PY) -m pytest --collect-only -qq 2>&1) || { printf '%s\n' "$$collected" | grep -v '^tests/.*: [0-9]*$$'; exit 1; }
 
 format: setup-test
 	.venv/bin/ruff check --fix .

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.harness.measuring.conftest import commit, ended, measures, quiet, start
+from tests.harness.measuring.conftest import ended, measures, quiet, start
 
-__all__ = ["commit", "ended", "measures", "quiet", "start"]
+__all__ = ["ended", "measures", "quiet", "start"]
