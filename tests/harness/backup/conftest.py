@@ -25,6 +25,12 @@ def call(module, *arguments, **settings):
     )
 
 
+@pytest.fixture(autouse=True)
+def own_database(monkeypatch):
+    """What is restored goes into the home's own database, or one that the test names, never into that of all tests."""
+    monkeypatch.delenv("DLH_DATABASE_URL", raising=False)
+
+
 @pytest.fixture(scope="session")
 def home(tmp_path_factory):
     """An installation that has been set up, with a file in its store."""

@@ -151,7 +151,6 @@ def test_a_person_is_told_what_the_backup_is_without(
     names = tuple(f"{WORK}/\x1b{number}" for number in range(count))
     (tmp_path / "db.sqlite3").touch()
     monkeypatch.setenv("DLH_HOME", str(tmp_path))
-    monkeypatch.delenv("DLH_DATABASE_URL", raising=False)
     monkeypatch.setattr(making, "migrations_missing", lambda: False)
     monkeypatch.setattr(making.settings, "STORE", StorePaths(tmp_path / "store"))
     monkeypatch.setattr(making, "_write", lambda *_, **__: {"files": 1, "rows": 1, "left_out": names})
@@ -212,7 +211,6 @@ def test_ctrl_c_is_told_in_words_and_leaves_no_draft(
 
     (tmp_path / "db.sqlite3").touch()
     monkeypatch.setenv("DLH_HOME", str(tmp_path))
-    monkeypatch.delenv("DLH_DATABASE_URL", raising=False)
     monkeypatch.setattr(making, "migrations_missing", lambda: False)
     monkeypatch.setattr(making, "_write", interrupted)
     monkeypatch.setattr("sys.argv", ["backup", "make", str(tmp_path / "one.dlh")])

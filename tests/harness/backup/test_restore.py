@@ -119,7 +119,6 @@ def test_a_backup_of_an_earlier_version_is_taken(home, backup, tmp_path, monkeyp
     from harness.backup import restoring
 
     monkeypatch.setattr(restoring, "release", lambda: "99.0")
-    monkeypatch.delenv("DLH_DATABASE_URL", raising=False)  # where the tests have one, another has filled it
     restoring.backup_restore(backup, home=tmp_path / "new", store=tmp_path / "new/store")
     assert users(tmp_path / "new") == users(home)
 
