@@ -39,6 +39,7 @@ from harness.pool.selectors import PoolOverview
 from harness.rates.selectors import job_rate, rate_test_first
 from scheduler.offers.words import energy_words
 from scheduler.placing.obstacles import NEVER
+from worker.events import Outcome
 from worker.states import HOLDS_DEVICES, TERMINAL, JobState
 
 ERROR_LINES = 30
@@ -105,6 +106,7 @@ def header(job: Job) -> dict[str, Any]:
         "has_devices": has_devices(job),
         "is_live": is_live,
         "standstill": stands,
+        "lost": lost_last(job),
         "left_s": left_s(job),
         # Who takes nothing in does not know whether it makes progress.
         "idle_s": None if stands else idle_s(job),
@@ -124,6 +126,14 @@ def header(job: Job) -> dict[str, Any]:
         "emulated": emulated_words(job),
         "awaited": results_awaited(job),
     }
+
+
+def lost_last(job: Job) -> dict[str, Any] | None:
+    """Why the platform ended an attempt last, and whether that was the newest one; None where it ended none."""
+    attempt = job.attempts.filter(outcome=Outcome.LOST).order_by("-number").first() if job.token else None
+    if attempt is None or attempt.run_failure is None:
+        return None
+    return {"message": attempt.run_failure.message, "is_newest": attempt.number == job.token}
 
 
 def _finish_spreads(job: Job) -> bool:

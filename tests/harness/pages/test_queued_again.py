@@ -1,0 +1,28 @@
+"""A job that waits again, since the platform ended its attempt, says why on its page."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from harness.jobs.models import Job, JobAttempt
+
+WHY = "The node far does not answer."
+
+
+@pytest.mark.parametrize(("token", "said"), [(3, True), (4, False)], ids=["lost last", "paused since then"])
+def test_the_page_says_why_the_last_attempt_ended_where_that_is_why_it_waits(
+    world: SimpleNamespace, owner: Client, token: int, said: bool
+) -> None:
+    job = world.jobs["queued"]
+    assert "Its last attempt" not in owner.get(reverse("job_header", args=[job.pk])).content.decode()
+    lost = {"code": "node_lost", "message": WHY, "hint": "", "step": None, "traceback": None}
+    JobAttempt.objects.create(job=job, number=3, plan={}, outcome="lost", failure=lost)
+    JobAttempt.objects.create(job=job, number=4, plan={}, outcome="paused")
+    Job.objects.filter(pk=job.pk).update(token=token, restarts=1)
+    page = " ".join(owner.get(reverse("job_header", args=[job.pk])).content.decode().split())
+    assert (f"Its last attempt ended early: {WHY}" in page) is said
+    assert f"last: {WHY}" in page
