@@ -29,6 +29,11 @@ def full_disk_of(error: BaseException) -> str:
     return next(filter(None, map(_elsewhere, links)), "")
 
 
+def is_full_here() -> bool:
+    """Whether the disk of this installation has no room left, as far as this process sees it."""
+    return _free_bytes() < _FULL_BYTES
+
+
 def links_of(error: BaseException) -> Iterator[BaseException]:
     """The error and what it comes from."""
     link: BaseException | None = error
@@ -40,7 +45,7 @@ def links_of(error: BaseException) -> Iterator[BaseException]:
 def _is_here(error: BaseException) -> bool:
     if isinstance(error, OSError) and error.errno in _CODES:
         return True
-    return isinstance(error, OperationalError | redis.ResponseError) and _free_bytes() < _FULL_BYTES
+    return isinstance(error, OperationalError | redis.ResponseError) and is_full_here()
 
 
 def _elsewhere(error: BaseException) -> str:

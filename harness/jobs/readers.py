@@ -10,6 +10,7 @@ from django.conf import settings
 from django.core.cache import cache
 
 from harness.broker import client
+from harness.full_disk import INSTALLATION, is_full_here
 from harness.jobs.control.streams import (
     AT_WORK_KEY,
     AT_WORK_S,
@@ -96,7 +97,9 @@ def _looked() -> tuple[bool, str]:
             at_work, server, full = pipe.execute()
     except redis.RedisError:
         return False, ""
-    return not at_work and server["uptime_in_seconds"] > AT_WORK_S, full or ""
+    is_silent = not at_work and server["uptime_in_seconds"] > AT_WORK_S
+    # A broker on the same disk keeps no word of control about it.
+    return is_silent, full or (INSTALLATION if is_silent and is_full_here() else "")
 
 
 def reading_state() -> Reading | None:

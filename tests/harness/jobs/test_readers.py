@@ -300,6 +300,11 @@ def test_control_is_silent_where_no_process_looks_for_events_any_more(broker, mo
     assert standstill() is None, "it was just looked at"
     cache.clear()
     assert standstill() == Standstill(full="")
+    cache.clear()
+    with monkeypatch.context() as full:
+        full.setattr("harness.full_disk._free_bytes", lambda: 4096)
+        assert standstill() == Standstill(full="installation"), "where the broker could keep no word of it"
+    cache.clear()
     ingest()
     assert 0 < broker.ttl(AT_WORK_KEY) <= AT_WORK_S
     cache.clear()
