@@ -30,7 +30,7 @@ from harness.broker import POOL_STREAM, project_stream
 from harness.datasets.selectors import dataset_get
 from harness.errors import HarnessError, Invalid, NotFound, TooMany
 from harness.jobs.selectors import job_get
-from harness.live_hub import Entry, follow, id_key, is_cut
+from harness.live_hub import Entry, follow, hub, id_key, is_cut
 from worker.events import EventKind, job_stream
 
 PING_S = 15.0
@@ -208,12 +208,15 @@ async def _words(request: HttpRequest, topics: list[Topic], positions: dict[str,
     by_stream: dict[str, list[Topic]] = {}
     for topic in topics:
         by_stream.setdefault(topic.stream, []).append(topic)
-    checked_s = time.monotonic()
+    checked_s, is_away = time.monotonic(), False
     # Closed by hand: a generator in a generator would otherwise be closed only when it is collected.
     async with aclosing(follow(positions, idle_s=PING_S)) as batches:
         async for entries in batches:
             if not entries:
                 yield b": ping\n\n"
+            if hub().is_away != is_away:
+                is_away = not is_away
+                yield f"event: broker\ndata: {json.dumps({'kind': 'broker', 'away': is_away})}\n\n".encode()
             for entry in newest(entries):
                 now[entry.stream] = entry.id
                 for topic in by_stream.get(entry.stream, ()):

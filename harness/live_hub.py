@@ -26,6 +26,11 @@ from worker.events import LIVE_KEEP_S
 BLOCK_MS = 500
 """A newly watched stream joins the blocking read within this time."""
 RETRY_S = 1.0
+ANSWER_S = 3.0
+"""A blocking read that takes so much longer than it should is given up: nothing comes from a broker that hangs, or from
+behind a cut network, and no error either."""
+AWAY_TOLD_S = 3.0
+"""Of a broker that is started again at once nobody need hear."""
 QUEUE_LENGTH = 2000
 _READ_COUNT = 500
 _BEHIND_MS = 5_000
@@ -65,7 +70,7 @@ class Subscriber:
     def __init__(self, hub: Hub, positions: dict[str, str]) -> None:
         self._hub = hub
         self.positions = dict(positions)
-        self._queue: asyncio.Queue[Entry] = asyncio.Queue(QUEUE_LENGTH)
+        self._queue: asyncio.Queue[Entry | None] = asyncio.Queue(QUEUE_LENGTH)
         self._behind = True
         """There is something to read from the streams themselves."""
 
@@ -76,12 +81,20 @@ class Subscriber:
         except asyncio.QueueFull:
             self._behind = True
 
+    def wake(self) -> None:
+        """Have who waits for entries look up, be there none."""
+        with suppress(asyncio.QueueFull):  # then it does so anyway
+            self._queue.put_nowait(None)
+
     def read_again(self) -> None:
         """Read from the streams themselves next, from where it stands."""
         self._behind = True
 
     async def next_entries(self, timeout_s: float) -> list[Entry]:
-        """New entries in order, or none after `timeout_s`. Raises `RedisError` while the broker is away."""
+        """New entries in order, or none after `timeout_s` or where it is woken.
+
+        Raises `RedisError` while the broker is away.
+        """
         if self._behind:
             missed = await self._missed()
             if missed:
@@ -91,7 +104,7 @@ class Subscriber:
             async with asyncio.timeout(timeout_s):
                 entry = await self._queue.get()
             waiting = [entry] + [self._queue.get_nowait() for _ in range(self._queue.qsize())]
-            return self._advance(waiting)
+            return self._advance([entry for entry in waiting if entry is not None])
         return []
 
     async def _missed(self) -> list[Entry]:
@@ -120,6 +133,9 @@ class Hub:
         self.client: redis.asyncio.Redis = client_async()
         self._watchers: dict[str, set[Subscriber]] = defaultdict(set)
         self._positions: dict[str, str] = {}
+        self._away_since_s: float | None = None
+        self.is_away = False
+        """The broker does not answer, and has not for a while."""
         self._task: asyncio.Task[None] | None = None
 
     async def is_cut(self, stream: str, position: str, *, was_heard: bool) -> bool:
@@ -158,16 +174,33 @@ class Hub:
         while self._positions:
             try:
                 positions: dict[Any, Any] = dict(self._positions)
-                answer: Any = await self.client.xread(positions, count=_READ_COUNT, block=BLOCK_MS)
-            except RedisError as error:
-                _log.warning("live reader: %s", error)
+                async with asyncio.timeout(BLOCK_MS / 1000 + ANSWER_S):
+                    answer: Any = await self.client.xread(positions, count=_READ_COUNT, block=BLOCK_MS)
+            except (RedisError, TimeoutError) as error:
+                _log.warning("live reader: %s", error or "the broker does not answer")
+                self._note(answers=False)
                 await asyncio.sleep(RETRY_S)
                 continue
+            self._note(answers=True)
             for entry in _entries(answer):
                 if entry.stream in self._positions:
                     self._positions[entry.stream] = entry.id
                 for subscriber in list(self._watchers.get(entry.stream, ())):
                     subscriber.offer(entry)
+
+    def _note(self, *, answers: bool) -> None:
+        """Keep whether the broker answers; all who watch look up where that is new."""
+        now_s = time.monotonic()
+        if answers:
+            self._away_since_s = None
+        elif self._away_since_s is None:
+            self._away_since_s = now_s
+        is_away = self._away_since_s is not None and now_s - self._away_since_s >= AWAY_TOLD_S
+        if is_away == self.is_away:
+            return
+        self.is_away = is_away
+        for subscriber in {one for watchers in self._watchers.values() for one in watchers}:
+            subscriber.wake()
 
 
 def _rows(stream: str, rows: Any) -> list[Entry]:

@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-import errno
 import logging
-import os
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-import redis
-from django.conf import settings
 from django.contrib.sessions.exceptions import SessionInterrupted
 from django.contrib.sessions.middleware import SessionMiddleware
-from django.db.utils import DatabaseError, DataError, OperationalError
+from django.db.utils import DatabaseError, DataError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from harness.database import DATABASE_AWAY, is_away
 from harness.errors import HarnessError, Invalid, NoSpace, Unavailable
-from harness.store_disk import store_free_bytes
+from harness.full_disk import INSTALLATION, full_disk_of, links_of
 
 _log = logging.getLogger(__name__)
-_FULL_CODES = {errno.ENOSPC, errno.EDQUOT}
-_DISK_FULL = "53100"
-"""PostgreSQL's code (SQLSTATE)."""
-_FULL_BYTES = 1 << 20
-"""With less than this left, a database or broker that cannot write has no other reason."""
 
 
 def trouble_of(error: BaseException) -> HarnessError | None:
     """The words for an unexpected error; None where it is a fault of ours."""
-    links = list(_chain(error))
+    links = list(links_of(error))
     if any(_is_nul(link) for link in links):
         return _nul()
     if any(isinstance(link, OverflowError) for link in links):
@@ -37,12 +27,13 @@ def trouble_of(error: BaseException) -> HarnessError | None:
             "A number or a time is out of the range that can be kept; nothing was changed.",
             hint="Give one nearer to now, or nearer to zero.",
         )
-    if any(_is_full_disk(link) for link in links):
+    place = full_disk_of(error)
+    if place == INSTALLATION:
         return NoSpace(
             "The disk of this installation is full; nothing was changed.",
             hint="Free space on the disk of DLH_HOME (old jobs, datasets, logs), or ask the operator; then try again.",
         )
-    if place := next(filter(None, map(_full_elsewhere, links)), ""):
+    if place:
         return NoSpace(
             f"The disk of the {place} is full; nothing was changed.",
             hint=f"Nothing that runs is lost. Tell the operator: free space where the {place} keeps its data.",
@@ -56,13 +47,6 @@ def _away() -> HarnessError:
         hint="Nothing that runs is lost. Try again in a few seconds; if it lasts, tell the operator.",
         code="database_away",
     )
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    link: BaseException | None = error
-    while link is not None:
-        yield link
-        link = link.__cause__ or link.__context__
 
 
 def _nul() -> HarnessError:
@@ -88,30 +72,6 @@ def _form_holds_nul(request: HttpRequest) -> bool:
 def _is_nul(error: BaseException) -> bool:
     """PostgreSQL stores no NUL in a text, nor its escape in JSON; SQLite takes both."""
     return isinstance(error, DataError) and any(word in str(error) for word in ("NUL (0x00)", "\\u0000"))
-
-
-def _is_full_disk(error: BaseException) -> bool:
-    if isinstance(error, OSError) and error.errno in _FULL_CODES:
-        return True
-    return isinstance(error, OperationalError | redis.ResponseError) and _free_bytes() < _FULL_BYTES
-
-
-def _full_elsewhere(error: BaseException) -> str:
-    """What says itself that its disk is full, which may lie on another machine: `database` or `broker`; else empty."""
-    if getattr(error, "sqlstate", None) == _DISK_FULL:
-        return "database"
-    is_broker = isinstance(error, redis.ResponseError) and os.strerror(errno.ENOSPC) in str(error)
-    return "broker" if is_broker else ""
-
-
-def _free_bytes() -> int:
-    """On the fuller of the disks; of a store's that does not answer nobody knows it."""
-    try:
-        at_home = shutil.disk_usage(settings.HOME).free
-    except OSError:
-        return 0
-    at_store = store_free_bytes(settings.STORE)
-    return at_home if at_store is None else min(at_home, at_store)
 
 
 class TroubleMiddleware:

@@ -28,6 +28,7 @@ from harness.accounts.names import name_check
 from harness.accounts.sessions import sessions_end
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
 from harness.moments import moment_words
+from worker.words import counted
 
 TOKEN_PREFIX = "dlh_"  # noqa: S105  (marks our tokens for secret scanners; no secret itself)
 _SLUG_TRIES = 50
@@ -266,9 +267,11 @@ def _no_wider(held: ApiToken, scope: Scope | str, project: Project | None, expir
     if held.project_id and (project is None or project.pk != held.project_id):
         raise Forbidden("This token is for one project only.", hint="Sign in to create this token.")
     if held.expires_at and (expires_at is None or expires_at > held.expires_at):
+        days = (held.expires_at - timezone.now()).days
+        most = f", {counted(days, 'day')} from now at most" if days else ""
         raise Forbidden(
             f"This token expires at {moment_words(held.expires_at)} and cannot create one valid for longer.",
-            hint="Give an earlier date, or sign in to create this token.",
+            hint=f"Give an earlier date{most}, or sign in to create this token.",
         )
 
 

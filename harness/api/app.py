@@ -31,7 +31,7 @@ Topics are `job:ID`, `dataset:ID`, `jobs`, `datasets` and `pool`, up to 20. Each
 (Unix time), `topic` and `data`; figures in it are totals, never increments. A stream begins five seconds back, and
 its first event, `position`, carries the id of that place; with `Last-Event-ID` it continues where it broke off, without
 gap or duplicate. After hours some words may be gone: `gap` of `position` says so. A comment every 15 s shows that it
-lives.
+lives. `broker`, with `away`, says where the portal itself hears nothing, and where it does again.
 """
 
 

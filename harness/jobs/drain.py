@@ -139,8 +139,11 @@ def _running_on(node: Node) -> tuple[RunningThere, ...]:
 
 
 def _drained(pool: PoolView, name: str) -> PoolView:
-    nodes = tuple(replace(node, takes_work=node.takes_work and node.name != name) for node in pool.nodes)
-    return replace(pool, nodes=nodes)
+    nodes = (
+        replace(node, takes_work=False, draining=True) if node.takes_work and node.name == name else node
+        for node in pool.nodes
+    )
+    return replace(pool, nodes=tuple(nodes))
 
 
 def affected(facts: Facts, before: Outlook, after: Outlook) -> tuple[Affected, ...]:

@@ -10,10 +10,19 @@ from django.conf import settings
 from django.core.cache import cache
 
 from harness.broker import client
-from harness.jobs.control.streams import AT_WORK_KEY, AT_WORK_S, DECIDED_BY_KEY, READ_BY_KEY, id_of, lease_name
+from harness.full_disk import INSTALLATION, is_full_here
+from harness.jobs.control.streams import (
+    AT_WORK_KEY,
+    AT_WORK_S,
+    DECIDED_BY_KEY,
+    FULL_KEY,
+    READ_BY_KEY,
+    id_of,
+    lease_name,
+)
 from worker.events import EVENT_STREAMS_MAX, control_stream
 
-_SILENT_KEY = "control-is-silent"
+_STANDSTILL_KEY = "control-standstill"
 LOOKED_S = 10
 """A portal process looks so often whether control is silent, however many pages ask."""
 
@@ -31,6 +40,14 @@ class StreamState:
     """Control process (`host/process id`) that reads it, or did last; empty: none yet."""
     read_at_s: float | None
     """When that one last took something in (Unix time, by its clock)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standstill:
+    """No control process takes in what nodes report: no job starts, and pages show what was."""
+
+    full: str
+    """Whose disk is full, for that reason: `installation`, `database` or `broker`; empty: none works for a minute."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,27 +74,32 @@ class Reading:
         return max((stream.behind_s for stream in self.streams), default=0.0)
 
 
-def control_is_silent() -> bool:
-    """Whether no control process has looked for events for a minute, as it was ten seconds ago at the earliest.
+def standstill() -> Standstill | None:
+    """Why control takes nothing in, as it was ten seconds ago at the earliest; None: it does.
 
-    False where the broker does not answer, or is not up for so long itself: then nobody can tell.
+    None, too, where the broker does not answer, or is not up for a minute itself: then nobody can tell.
     """
-    silent = cache.get(_SILENT_KEY)
-    if silent is None:
-        silent = _nobody_at_work()
-        cache.set(_SILENT_KEY, silent, timeout=LOOKED_S)
-    return bool(silent)
+    looked = cache.get(_STANDSTILL_KEY)
+    if looked is None:
+        looked = _looked()
+        cache.set(_STANDSTILL_KEY, looked, timeout=LOOKED_S)
+    is_silent, full = looked
+    return Standstill(full=full) if is_silent or full else None
 
 
-def _nobody_at_work() -> bool:
+def _looked() -> tuple[bool, str]:
+    """(whether no control process has taken in for a minute what there was, whose disk is full)."""
     try:
         with client().pipeline(transaction=False) as pipe:
             pipe.exists(AT_WORK_KEY)
             pipe.info("server")
-            at_work, server = pipe.execute()
+            pipe.get(FULL_KEY)
+            at_work, server, full = pipe.execute()
     except redis.RedisError:
-        return False
-    return not at_work and server["uptime_in_seconds"] > AT_WORK_S
+        return False, ""
+    is_silent = not at_work and server["uptime_in_seconds"] > AT_WORK_S
+    # A broker on the same disk keeps no word of control about it.
+    return is_silent, full or (INSTALLATION if is_silent and is_full_here() else "")
 
 
 def reading_state() -> Reading | None:

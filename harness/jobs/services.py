@@ -141,7 +141,7 @@ def job_cancel(*, user: User, job: Job) -> Job:
         runs = (JobState.PLACED, JobState.RUNNING, JobState.PAUSING, JobState.RETURNING)
         if job_move(job.pk, runs, JobState.CANCELLING, actor=user, message="Cancel requested"):
             stop_send(job.pk, "cancel")
-        elif not job_move(job.pk, waits, JobState.CANCELLED, actor=user, message="Cancelled"):
+        elif not job_move(job.pk, waits, JobState.CANCELLED, actor=user, message="It held no devices"):
             job.refresh_from_db()
             if job.state not in {JobState.CANCELLING, JobState.CANCELLED}:
                 raise _wrong_state(job, "cancelled")

@@ -54,7 +54,9 @@ def job_move(
 def _stamps(new: JobState) -> dict[str, Any]:
     now = timezone.now()
     stamps: dict[str, Any] = {"retry_at": None, "queue_position": None}
-    if new != JobState.QUEUED:
+    if new == JobState.QUEUED:
+        stamps["expected_start_at"] = None  # of one that ran it is when that began
+    else:
         stamps |= {"waiting_code": "", "waiting_text": ""}
     if new in TERMINAL or new in {JobState.PAUSED, JobState.RETURNING}:
         # Nothing is expected of it any more.

@@ -23,6 +23,7 @@ from harness.jobs.models import Job
 from harness.jobs.promises import danger_hint
 from harness.jobs.queueing import job_reserved_until
 from harness.jobs.quota_use import borrowers
+from harness.jobs.readers import standstill
 from harness.jobs.selectors import job_checkpoints, job_logs, jobs_queued_count, program_files
 from harness.jobs.services import minimum_sandbox_level
 from harness.jobs.starts import reads_apart, start_told
@@ -38,6 +39,7 @@ from harness.pool.selectors import PoolOverview
 from harness.rates.selectors import job_rate, rate_test_first
 from scheduler.offers.words import energy_words
 from scheduler.placing.obstacles import NEVER
+from worker.events import Outcome
 from worker.states import HOLDS_DEVICES, TERMINAL, JobState
 
 ERROR_LINES = 30
@@ -95,14 +97,19 @@ def header(job: Job) -> dict[str, Any]:
     state = JobState(job.state)
     mode, why = job_mode(job)
     rate, rate_why = job_rate(job)
+    is_live = state not in TERMINAL and state not in {JobState.DRAFT, JobState.PAUSED}
+    stands = standstill() if is_live else None
     return {
         "share": progress_share(job),
         "stopped_early": stopped_early(job),
         "elapsed_s": elapsed_s(job),
         "has_devices": has_devices(job),
-        "is_live": state not in TERMINAL and state not in {JobState.DRAFT, JobState.PAUSED},
+        "is_live": is_live,
+        "standstill": stands,
+        "lost": lost_last(job),
         "left_s": left_s(job),
-        "idle_s": idle_s(job),
+        # Who takes nothing in does not know whether it makes progress.
+        "idle_s": None if stands else idle_s(job),
         "slack_s": slack_s(job),
         "danger_hint": danger_hint(job),
         "never_starts": job.waiting_code in NEVER,
@@ -119,6 +126,14 @@ def header(job: Job) -> dict[str, Any]:
         "emulated": emulated_words(job),
         "awaited": results_awaited(job),
     }
+
+
+def lost_last(job: Job) -> dict[str, Any] | None:
+    """Why the platform ended an attempt last, and whether that was the newest one; None where it ended none."""
+    attempt = job.attempts.filter(outcome=Outcome.LOST).order_by("-number").first() if job.token else None
+    if attempt is None or attempt.run_failure is None:
+        return None
+    return {"message": attempt.run_failure.message, "is_newest": attempt.number == job.token}
 
 
 def _finish_spreads(job: Job) -> bool:

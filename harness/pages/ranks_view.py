@@ -9,7 +9,8 @@ from codegen.modes import STAGED
 from codegen.pipelines import FEWEST_STAGES
 from harness.jobs.control.parts import is_spread
 from harness.jobs.control.width_request import width_of
-from harness.jobs.models import Job, JobAttempt, JobEvent
+from harness.jobs.models import Allocation, Job, JobAttempt, JobEvent
+from harness.jobs.use_rows import device_name
 from worker.plan import RankPlan
 
 SAID = {"split", "width"}
@@ -22,7 +23,7 @@ class RankRow:
 
     rank: int
     device: str
-    """`node-1 cpu`."""
+    """`node-1 CPU 3`; which core it was is known only while the job has it."""
     stage: str
     """`1 of 2`, or with several pipelines `1 of 2, pipeline 2`: what it holds of the model; empty where that is all."""
     slowdown: float
@@ -66,8 +67,11 @@ def ranks_of(job: Job) -> RanksView | None:
     told = attempt.run_plan.note
     notes = JobEvent.objects.filter(job=job, kind="note", token=attempt.number).order_by("pk")
     said = [note for note in notes if SAID & set(note.data) or (told and note.message == told)]
-    stages = _stages(job, attempt)
-    rows = tuple(_row(rank, job.last_values, stages, attempt.world_size) for rank in _ranks(attempt))
+    stages, held = _stages(job, attempt), _held(attempt)
+    rows = tuple(
+        _row(rank, held.get(slot) or _planned(rank), job.last_values, stages, attempt.world_size)
+        for slot, rank in _ranks(attempt)
+    )
     return RanksView(rows=rows, said=tuple(said), mode=attempt.run_plan.mode)
 
 
@@ -89,21 +93,34 @@ def _stage(rank: int, stages: int, ranks: int) -> str:
     return f"{place}, pipeline {rank // stages + 1}" if ranks > stages else place
 
 
-def _ranks(attempt: JobAttempt) -> list[RankPlan]:
-    """The ranks that are there, as in the plan."""
+def _ranks(attempt: JobAttempt) -> list[tuple[int, RankPlan]]:
+    """The ranks that are there, as in the plan, each behind the number for which its device is held."""
     planned, slots = attempt.run_plan.ranks, width_of(attempt)
     if is_spread(attempt):
-        return [rank for rank in planned if rank.rank in slots]
+        return [(rank.rank, rank) for rank in planned if rank.rank in slots]
     # On one node they count from 0, whatever numbers they began with; of a run whose width changes all are alike.
     more = (replace(planned[0], rank=rank) for rank in range(len(planned), len(slots)))
-    return [*planned, *more][: len(slots)]
+    return list(zip(slots, [*planned, *more], strict=False))
 
 
-def _row(rank: RankPlan, told: dict[str, Any], stages: int, ranks: int) -> RankRow:
+def _held(attempt: JobAttempt) -> dict[int, str]:
+    """Number of a rank -> its device. A plan names no core: the system moves the ranks of a node among all of them, and
+    only what is declared of a core tells which is whose."""
+    rows = Allocation.objects.filter(attempt=attempt)
+    found = rows.values_list("rank", "device__node__name", "device__kind", "device__index")
+    return {rank: device_name(node, kind, index) for rank, node, kind, index in found}
+
+
+def _planned(rank: RankPlan) -> str:
+    kind, _, index = rank.device.partition(":")
+    return device_name(rank.node, kind, int(index)) if index else f"{rank.node} {kind.upper()}"
+
+
+def _row(rank: RankPlan, device: str, told: dict[str, Any], stages: int, ranks: int) -> RankRow:
     number, rows = rank.rank, told.get(f"rank{rank.rank}/rows")
     return RankRow(
         rank=number,
-        device=f"{rank.node} {rank.device}".strip(),
+        device=device,
         stage=_stage(number, stages, ranks),
         slowdown=rank.slowdown,
         rows=round(rows) if rows is not None else rank.rows or None,

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { hasBand, linesOf } from "../../harness/frontend/src/charts/curve_bands.js";
 import { csvAddress, points, refine, withDetail } from "../../harness/frontend/src/charts/curve_data.js";
-import { fewWords, manyWords } from "../../harness/frontend/src/charts/curve_words.js";
+import { emptyWords, fewWords, manyWords } from "../../harness/frontend/src/charts/curve_words.js";
 import { groupOf, inOrder } from "../../harness/frontend/src/curves_panel.js";
 
 const source = (id) => ({ id, name: `job ${id}`, csv: `/jobs/${id}/curves.csv`, curves: `/jobs/${id}/curves` });
@@ -88,6 +88,11 @@ test("few lines are told one by one, with where they stopped being finite", () =
     fewWords([series("training", 1, 0.5), series("rank 0", 3100), series("test", 1, null)], " s"),
     "Last: training 0.5 s · rank 0: 3,100 s · test 1 s, not finite at step 1",
   );
+});
+
+test("a job that ended promises no first values any more", () => {
+  assert.match(emptyWords(false), /appear with the first steps/);
+  assert.match(emptyWords(true), /ended before it told any/);
 });
 
 test("a line that was interrupted is not called not finite", () => {

@@ -6,6 +6,7 @@ import json
 from contextlib import aclosing, suppress
 
 import pytest
+import redis
 from asgiref.sync import sync_to_async
 from django.test import AsyncClient
 
@@ -93,6 +94,26 @@ async def test_a_stream_that_broke_goes_on_without_gap_or_duplicate(job, people,
         numbers += [(body["kind"], body.get("seq", body["data"].get("number"))) for *_, body in heard]
         last_id = heard[-1][1]
     assert sorted(numbers) == sorted([("metric", n) for n in range(10)] + [("node", n) for n in range(10)])
+
+
+@pytest.mark.parametrize("hangs", [False, True], ids=["refuses", "hangs"])
+async def test_that_the_broker_does_not_answer_is_told_and_that_it_does_again(job, people, broker, monkeypatch, hangs):
+    monkeypatch.setattr(live_hub, "AWAY_TOLD_S", 0.0)
+    monkeypatch.setattr(live_hub, "RETRY_S", 0.02)
+    monkeypatch.setattr(live_hub, "ANSWER_S", 0.05 if hangs else 10.0)
+    reader, asked = live_hub.hub().client, []
+    answer = reader.xread
+
+    async def xread(*streams, **how):
+        asked.append(streams)
+        if len(asked) > 3:
+            return await answer(*streams, **how)
+        await asyncio.sleep(60.0 if hangs else 0.0)
+        raise redis.ConnectionError("it is away")
+
+    monkeypatch.setattr(reader, "xread", xread)
+    told = await hear(await opened(people.owner, f"job:{job.pk}"), 2)
+    assert told == [("broker", None, {"kind": "broker", "away": away}) for away in (True, False)]
 
 
 async def test_who_leaves_before_anything_is_said_goes_on_from_there(job, people, broker, monkeypatch):

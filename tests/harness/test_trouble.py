@@ -19,7 +19,6 @@ from django.contrib.sessions.middleware import SessionMiddleware
 from django.db.utils import DataError, InterfaceError, OperationalError
 from django.test import Client, RequestFactory
 
-from harness import trouble
 from harness.accounts.models import User
 from harness.errors import Invalid, NoSpace, Unavailable
 from harness.trouble import TroubleMiddleware, trouble_of
@@ -30,7 +29,7 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
 
 @pytest.fixture
 def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trouble, "_free_bytes", lambda: 4096)
+    monkeypatch.setattr("harness.full_disk._free_bytes", lambda: 4096)
 
 
 def test_no_space_left_is_told_wherever_it_stands_in_the_chain() -> None:
@@ -45,7 +44,7 @@ def test_database_and_broker_errors_mean_a_full_disk_only_where_it_is_full(
     error: Exception, full_disk: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert isinstance(trouble_of(error), NoSpace)
-    monkeypatch.setattr(trouble, "_free_bytes", lambda: 1 << 40)
+    monkeypatch.setattr("harness.full_disk._free_bytes", lambda: 1 << 40)
     assert trouble_of(error) is None
 
 
@@ -59,7 +58,7 @@ def test_database_and_broker_errors_mean_a_full_disk_only_where_it_is_full(
 def test_a_disk_that_is_full_elsewhere_is_told_as_that_of_whoever_says_so(
     monkeypatch: pytest.MonkeyPatch, cause: Exception, place: str
 ) -> None:
-    monkeypatch.setattr(trouble, "_free_bytes", lambda: 1 << 40)
+    monkeypatch.setattr("harness.full_disk._free_bytes", lambda: 1 << 40)
     try:
         raise OperationalError("refused") from cause
     except OperationalError as error:
@@ -188,7 +187,7 @@ def test_who_signs_in_while_the_disk_is_full_reads_why_and_no_bad_request(
     answer = client.post("/login", {"username": "ann", "password": "a long password of hers"})
     assert answer.status_code == 507
     assert "The disk of this installation is full" in answer.content.decode()
-    monkeypatch.setattr(trouble, "_free_bytes", lambda: 1 << 40)
+    monkeypatch.setattr("harness.full_disk._free_bytes", lambda: 1 << 40)
     assert client.post("/login", {"username": "ann", "password": "a long password of hers"}).status_code == 400
 
 

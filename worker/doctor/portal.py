@@ -62,6 +62,9 @@ def portal(url: str, secret: str) -> PortalAnswer:
     elif body.get("control") is False:
         step = "Start control on the portal's machine, or look at its log (DLH_HOME/logs/control.log)."
         found = "no control process has read what nodes report for a minute"
+        if full := body.get("full"):
+            step = "Free space where it keeps its data (the installation: DLH_HOME and the store)."
+            found = f"control writes nothing down, since the disk of the {full} is full"
         findings.append(warn("control", found, "No job starts or is watched meanwhile; runs go on.", step))
     findings.append(clock(float(body.get("time_s", 0.0)) - (began_s + took_s / 2), took_s))
     if urlsplit(url).scheme == "http" and urlsplit(url).hostname not in {"127.0.0.1", "localhost", "::1"}:

@@ -42,7 +42,7 @@ from harness.bucket.status import bucket_status
 from harness.calibration.known import pool_powers
 from harness.calibration.paces_told import PaceTold, paces_told
 from harness.errors import Unavailable
-from harness.jobs.readers import control_is_silent, reading_state
+from harness.jobs.readers import reading_state, standstill
 from harness.jobs.selectors import jobs_queued_count
 from harness.measuring.node_links import links_want
 from harness.pool import removing, selectors, services
@@ -233,10 +233,11 @@ def health(request: HttpRequest) -> Status[Any]:
     broker = _answers(client().ping)
     nodes_up = Node.objects.filter(state=NodeState.UP).count() if database else 0
     ok = database and broker
+    stands = standstill() if ok else None
     return Status(
         200 if ok else 503,
         HealthOut(
             ok=ok, version=release(), time_s=time.time(), database=database, broker=broker,
-            control=ok and not control_is_silent(), nodes_up=nodes_up,
+            control=ok and stands is None, full=stands.full if stands else "", nodes_up=nodes_up,
         ),
     )  # fmt: skip

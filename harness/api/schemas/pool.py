@@ -227,7 +227,12 @@ class HealthOut(Schema):
     database: bool
     broker: bool
     control: bool = Field(
-        description="False: no control process has taken in what nodes report for a minute, so that no job starts. "
-        "`ok` does not count it: the portal itself works."
+        description="False: no control process has taken in what nodes report for a minute, or it cannot write it down "
+        "(`full`), so that no job starts. `ok` does not count it: the portal itself works."
+    )
+    full: str = Field(
+        "",
+        description="Whose disk is full, so that control writes nothing down: `database`, `broker` or `installation` "
+        "(`DLH_HOME`, `DLH_STORE`); empty: none that it noticed.",
     )
     nodes_up: int

@@ -193,7 +193,7 @@ def _told(name: str, home: Path, facts: Json, report: Json) -> None:
 def agent_run(home: Path, node: Json, *, silent: bool) -> None:
     """Become the agent, in the foreground; Ctrl-C ends it, and runs that it started go on."""
     if not silent:
-        console().print(f"Running the agent of {node['node']}. Ctrl-C ends it.", markup=False)
+        console().print(f"Starting the agent of {node['node']}. Ctrl-C ends it.", markup=False)
     sys.stdout.flush()
     os.execve(sys.executable, [sys.executable, "-m", "worker.agent"], environment(home, node))  # noqa: S606
 

@@ -2,6 +2,7 @@
 
 import { curveControls } from "./charts/controls.js";
 import { points } from "./charts/curve_data.js";
+import { emptyWords } from "./charts/curve_words.js";
 import { CurveChart } from "./charts/curves.js";
 import { alertBox, clear, el } from "./dom.js";
 import { json, pageData } from "./net.js";
@@ -191,6 +192,7 @@ export class Panel {
 export async function mount(root) {
   const source = pageData(root.dataset.source);
   const panel = new Panel(root);
+  const ended = ["succeeded", "failed", "cancelled"].includes(source.state);
   const early = [];
   let loaded = false;
   let loads = 0;
@@ -210,11 +212,7 @@ export async function mount(root) {
       for (const key of inOrder(Object.keys(body.curves)))
         panel.addMetric(source, key, points(body.curves[key]), body.start_s);
       for (const sample of body.samples) panel.addSample(sample);
-      if (panel.charts.size === 0)
-        clear(
-          panel.host,
-          el("p", { class: "text-secondary" }, "No values yet. The first ones appear with the first steps."),
-        );
+      if (panel.charts.size === 0) clear(panel.host, el("p", { class: "text-secondary" }, emptyWords(ended)));
     } catch (error) {
       if (own !== loads) return;
       if (panel.charts.size) panel.host.prepend(alertBox(error));
@@ -223,7 +221,7 @@ export async function mount(root) {
     loaded = true;
     early.splice(0).forEach(take);
   }
-  if (!["succeeded", "failed", "cancelled"].includes(source.state)) {
+  if (!ended) {
     const events = stream(`job:${source.job}`);
     events.on("*", (event) => (loaded ? take(event) : early.push(event)));
     events.on("gap", load);

@@ -7,6 +7,7 @@ import { reach } from "./reach.js";
 
 const RETRY_MS = [500, 1000, 2000, 4000, 8000];
 const HIDDEN_MS = 3000;
+const UNHEARD = "The portal hears nothing of runs and nodes: its broker does not answer. Runs go on.";
 const KINDS = [
   "started",
   "running",
@@ -52,8 +53,10 @@ export class Stream {
       this.tries = 0;
       this.tell("connection", { connected: true });
       reach("live", true);
+      reach("broker", true); // if it is not, the portal says so at once
     });
     this.source.addEventListener("error", () => this.lost());
+    this.source.addEventListener("broker", ({ data }) => reach("broker", !JSON.parse(data).away, UNHEARD));
     this.source.addEventListener("position", (event) => this.begin(event));
     for (const kind of KINDS) this.source.addEventListener(kind, (event) => this.receive(kind, event));
   }
@@ -83,6 +86,7 @@ export class Stream {
     this.isResting = true;
     this.source.close();
     reach("live", true);
+    reach("broker", true);
   }
 
   goOn() {

@@ -11,14 +11,24 @@ import logging
 import threading
 import time
 from collections import defaultdict
+from contextlib import suppress
 
 import redis
 
 from harness.broker import client
 from harness.database import DATABASE_AWAY
+from harness.full_disk import full_disk_of
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.reading import event_read
-from harness.jobs.control.streams import AT_WORK_KEY, AT_WORK_S, READ_BY_KEY, Lease, reader_name, streams_waiting
+from harness.jobs.control.streams import (
+    AT_WORK_KEY,
+    AT_WORK_S,
+    FULL_KEY,
+    READ_BY_KEY,
+    Lease,
+    reader_name,
+    streams_waiting,
+)
 from harness.jobs.control.telemetry import telemetry_apply
 from worker.events import Event, control_stream
 
@@ -40,19 +50,37 @@ def ingest() -> int:
         _again.set()
         return 0
     try:
-        client().set(AT_WORK_KEY, reader_name(), ex=AT_WORK_S)
-        count, left, more = 0, BATCHES_MAX, True
-        while left > 0 and more:
-            _again.clear()
-            more = False
-            for waiting in streams_waiting():
-                most = min(left, BATCHES_OF_ONE)
-                read, batches = _drain(waiting.number, most) if most else (0, 0)
-                count, left, more = count + read, left - batches, more or batches == most
-            more = more or _again.is_set()
-        return count
+        return _ingest()
+    except Exception as error:
+        if place := full_disk_of(error):
+            with suppress(redis.RedisError):
+                client().set(FULL_KEY, place, ex=AT_WORK_S)
+        raise
     finally:
         _here.release()
+
+
+def _ingest() -> int:
+    count, left, more = 0, BATCHES_MAX, True
+    while left > 0 and more:
+        _again.clear()
+        more = False
+        for waiting in streams_waiting():
+            most = min(left, BATCHES_OF_ONE)
+            read, batches = _drain(waiting.number, most) if most else (0, 0)
+            count, left, more = count + read, left - batches, more or batches == most
+            _is_at_work()
+        more = more or _again.is_set()
+    _is_at_work()
+    return count
+
+
+def _is_at_work() -> None:
+    """Say so: who looks and can write nothing down is not."""
+    with client().pipeline(transaction=False) as pipe:
+        pipe.set(AT_WORK_KEY, reader_name(), ex=AT_WORK_S)
+        pipe.delete(FULL_KEY)
+        pipe.execute()
 
 
 def _drain(number: int, most: int) -> tuple[int, int]:

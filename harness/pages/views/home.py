@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponseBase
 from harness.accounts.access import project_refused
 from harness.datasets.samples import SAMPLES
 from harness.jobs.control.expectations import idle_s, left_s
+from harness.jobs.readers import standstill
 from harness.jobs.selectors import jobs_ended, jobs_open, jobs_queued_count, queue_position
 from harness.pages.first_steps import first_steps
 from harness.pages.job_view import progress_share
@@ -22,14 +23,17 @@ SHOWN, SHOWN_ENDED = 8, 5
 @page("GET", "HEAD")
 def home(request: HttpRequest) -> HttpResponseBase:
     """The page, or for htmx its live part."""
-    user = person(request)
+    user, stands = person(request), standstill()
     disk_free_bytes = store_free_bytes(settings.STORE)
     running = jobs_open(user=user, states=sorted(HAS_ATTEMPT))[:SHOWN]
     queued = jobs_open(user=user, states=[JobState.QUEUED], sort="queued")[:SHOWN]
     context = {
         "running": [
-            {"job": job, "share": progress_share(job), "left_s": left_s(job), "idle_s": idle_s(job)} for job in running
+            {"job": job, "share": progress_share(job), "left_s": left_s(job), "idle_s": None if stands else idle_s(job)}
+            for job in running
         ],
+        "standstill": stands,
+        "is_admin": user.is_superuser,
         "queued": [{"job": job, "place": queue_position(job)} for job in queued],
         "failed": jobs_ended(user=user, state=JobState.FAILED)[:SHOWN_ENDED],
         "finished": jobs_ended(user=user, state=JobState.SUCCEEDED)[:SHOWN_ENDED],

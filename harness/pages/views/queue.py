@@ -27,7 +27,7 @@ from harness.jobs.drain import Affected, drain_consequences
 from harness.jobs.models import Job
 from harness.jobs.queueing import queue_rows
 from harness.jobs.quota_use import quota_rows
-from harness.jobs.readers import control_is_silent
+from harness.jobs.readers import standstill
 from harness.jobs.reservation_preview import reservation_consequences
 from harness.jobs.selectors import job_get
 from harness.pages.pool_forms import QuotaForm, ReservationForm
@@ -59,7 +59,7 @@ def _queue(
         "waiting": Paginator(waiting, PAGE_SIZE).get_page(page_number(request)),
         "running": Paginator(running, PAGE_SIZE).get_page(page_number(request, "held")),
         "mine": mine,
-        "control_is_silent": control_is_silent(),
+        "standstill": standstill(),
         "is_admin": user.is_superuser,
         "policy": pool_setting_get().get_policy_display(),
         "delayed": delayed,

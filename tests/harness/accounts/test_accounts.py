@@ -138,10 +138,14 @@ def test_a_token_makes_none_that_outlives_it(people):
     end = timezone.now() + timedelta(days=1)
     brief = token_user(people.owner, expires_at=end)
     for later in (None, end + timedelta(seconds=1)):
-        with pytest.raises(Forbidden, match="longer"):
+        with pytest.raises(Forbidden, match="longer") as refused:
             services.token_create(user=brief, name="later", expires_at=later)
+        assert refused.value.hint.startswith("Give an earlier date, or"), "no whole day is left"
     made, _ = services.token_create(user=brief, name="sooner", expires_at=end)
     assert made.expires_at == end
+    with pytest.raises(Forbidden) as refused:
+        services.token_create(user=token_user(people.owner, expires_at=end + timedelta(days=89)), name="endless")
+    assert "earlier date, 89 days from now at most, or" in refused.value.hint
 
 
 def test_a_new_password_gives_no_right_back_that_was_taken_meanwhile(people):

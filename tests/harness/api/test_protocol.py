@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from harness.api.app import api
 from harness.api.query import operations
 from harness.api.routes.jobs import CHECK_ID_LENGTH_MAX
+from harness.jobs.readers import Standstill
 from tests.harness.api.conftest import API, is_error
 
 TRAVERSAL = [
@@ -289,7 +290,8 @@ def test_health_says_that_no_control_process_works_and_stays_well_for_load_balan
     from harness.api.routes import pool
 
     monkeypatch.setattr(pool, "client", lambda: SimpleNamespace(ping=lambda: True))
-    for silent in (False, True):
-        monkeypatch.setattr(pool, "control_is_silent", lambda silent=silent: silent)
+    for stands, full in ((None, ""), (Standstill(full=""), ""), (Standstill(full="database"), "database")):
+        monkeypatch.setattr(pool, "standstill", lambda stands=stands: stands)
         answer = Client().get(f"{API}/health")
-        assert (answer.status_code, answer.json()["control"]) == (200, not silent)
+        told = answer.json()
+        assert (answer.status_code, told["ok"], told["control"], told["full"]) == (200, True, stands is None, full)

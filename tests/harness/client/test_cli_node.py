@@ -256,7 +256,7 @@ def test_with_json_nothing_but_json_is_printed_before_the_agent_runs(
     assert joined.code == 0 and joined.json["node"] == "node-2"
     started = dlh("node", "start", "--home", home, "--json")
     assert started.json == {"node": "node-2", "home": str(home), "url": portal.url}
-    assert "Running the agent of node-2" in dlh("node", "start", "--home", home).out
+    assert "Starting the agent of node-2" in dlh("node", "start", "--home", home).out
     assert [argv[1:] for argv in became] == [["-m", "worker.agent"]] * 3
 
 

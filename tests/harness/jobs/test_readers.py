@@ -12,10 +12,11 @@ import subprocess
 import sys
 from itertools import pairwise
 
+import psycopg
 import pytest
 from django.conf import settings as django_settings
 from django.core.cache import cache
-from django.db import connection
+from django.db import OperationalError, connection
 
 from harness.jobs import readers
 from harness.jobs.control import ingest as ingest_module
@@ -26,7 +27,7 @@ from harness.jobs.control.plans import plan_make
 from harness.jobs.control.streams import AT_WORK_KEY, AT_WORK_S, Lease, lease_name, streams_waiting
 from harness.jobs.control.tick import tick
 from harness.jobs.models import JobAttempt, JobEvent, MetricPoint
-from harness.jobs.readers import control_is_silent, reading_state
+from harness.jobs.readers import Standstill, reading_state, standstill
 from harness.pool.models import Device
 from tests.harness.jobs.helpers import event, queue, run_now
 from tests.waiting import wait_for
@@ -294,15 +295,38 @@ def test_control_is_silent_where_no_process_looks_for_events_any_more(broker, mo
     broker.delete(AT_WORK_KEY)
     cache.clear()
     monkeypatch.setattr(readers, "AT_WORK_S", 10**9)
-    assert not control_is_silent(), "the broker is not up for so long itself"
+    assert standstill() is None, "the broker is not up for so long itself"
     monkeypatch.setattr(readers, "AT_WORK_S", -1)
-    assert not control_is_silent(), "it was just looked at"
+    assert standstill() is None, "it was just looked at"
     cache.clear()
-    assert control_is_silent()
+    assert standstill() == Standstill(full="")
+    cache.clear()
+    with monkeypatch.context() as full:
+        full.setattr("harness.full_disk._free_bytes", lambda: 4096)
+        assert standstill() == Standstill(full="installation"), "where the broker could keep no word of it"
+    cache.clear()
     ingest()
     assert 0 < broker.ttl(AT_WORK_KEY) <= AT_WORK_S
     cache.clear()
-    assert not control_is_silent()
+    assert standstill() is None
+
+
+@pytest.mark.django_db
+def test_who_looks_and_can_write_nothing_down_is_not_at_work_and_says_whose_disk_is_full(running, broker, monkeypatch):
+    def refuses(_):
+        raise OperationalError("could not extend file") from psycopg.errors.DiskFull("No space left on device")
+
+    broker.delete(AT_WORK_KEY)
+    say(broker, 0, event(running[0], "progress", 1, rank=0, step=1, steps_total=STEPS))
+    with monkeypatch.context() as full, pytest.raises(OperationalError):
+        full.setattr(ingest_module, "telemetry_apply", refuses)
+        ingest()
+    assert not broker.exists(AT_WORK_KEY) and waiting(broker) == 1
+    cache.clear()
+    assert standstill() == Standstill(full="database")
+    assert ingest() == 1, "there is room again"
+    cache.clear()
+    assert standstill() is None and broker.exists(AT_WORK_KEY)
 
 
 @pytest.mark.django_db
@@ -320,4 +344,4 @@ def test_it_is_told_who_scheduled_last(running, broker, job_make):
 def test_without_a_broker_nothing_is_known_of_the_reading_nor_of_control():
     cache.clear()
     assert reading_state() is None
-    assert not control_is_silent()
+    assert standstill() is None

@@ -216,6 +216,7 @@ def test_an_attempt_of_which_a_node_paused_unasked_before_it_met_the_others_is_o
     reconcile()
     attempt.refresh_from_db()
     assert attempt.outcome == "lost" and "node.start" not in [name for name, *_ in tasks_sent]
+    assert Job.objects.get().state == "queued", "nobody asked for a pause: it waits for no person"
 
 
 def test_what_devices_did_is_told_by_the_samples_of_their_own_node(attempt):

@@ -8,6 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from harness.jobs import services as jobs
@@ -37,3 +39,10 @@ def test_one_that_is_cancelled_has_them_until_they_are_given_back(
     job.refresh_from_db()
     assert (job.state, has_devices(job)) == ("cancelling", not returns)
     assert elapsed_s(job) == pytest.approx(3600.0, abs=60.0)
+
+
+def test_of_one_that_never_had_any_nothing_is_said(people: SimpleNamespace, job: Job, client: Client) -> None:
+    jobs.job_cancel(user=people.owner, job=job)
+    client.force_login(people.owner)
+    page = client.get(reverse("job_tab", args=[job.pk, "events"])).content.decode()
+    assert "Ran for" not in page and "It held no devices" in page

@@ -9,10 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from harness.jobs.models import Job, new_id
-from harness.pages.views import queue
+from harness.jobs.readers import Standstill
+from harness.pages import job_view
+from harness.pages.views import home, queue
 from harness.pages.views.queue import PAGE_SIZE
 
 
@@ -112,7 +115,26 @@ def test_the_queue_says_that_nothing_starts_where_no_control_process_works(
     world: SimpleNamespace, owner: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "The scheduler does not work" not in shown(owner, "/queue/")
-    monkeypatch.setattr(queue, "control_is_silent", lambda: True)
+    monkeypatch.setattr(queue, "standstill", lambda: Standstill(full=""))
     assert "The scheduler does not work" in shown(owner, "/queue/") and "Tell an admin" in shown(owner, "/queue/")
     owner.force_login(world.admin)
     assert "control.log" in shown(owner, "/queue/")
+
+
+@pytest.mark.parametrize(
+    ("full", "step"), [("database", "where the database keeps its data"), ("installation", "DLH_HOME")]
+)
+def test_whose_disk_is_full_is_told_where_jobs_would_seem_to_stand_still(
+    world: SimpleNamespace, owner: Client, monkeypatch: pytest.MonkeyPatch, full: str, step: str
+) -> None:
+    quiet = {"phase": "training", "moved_at": timezone.now() - timedelta(minutes=5)}
+    Job.objects.filter(pk=world.jobs["running"].pk).update(**quiet)
+    for module in (queue, job_view, home):
+        monkeypatch.setattr(module, "standstill", lambda: Standstill(full=full))
+    owner.force_login(world.admin)
+    for address in ("/", "/queue/", reverse("job_tab", args=[world.jobs["running"].pk, "live"])):
+        page = " ".join(shown(owner, address).split())
+        assert f"The disk of {'the database' if full == 'database' else 'this installation'} is full" in page
+        assert step in page and "no job starts" in page
+        assert "no progress for" not in page
+    assert "is full" not in shown(owner, reverse("job_tab", args=[world.jobs["succeeded"].pk, "live"]))

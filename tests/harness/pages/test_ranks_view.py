@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
-from harness.jobs.models import Job, JobAttempt
+from harness.jobs.control.width_request import WidthRequest
+from harness.jobs.models import Allocation, Job, JobAttempt
+from harness.pages.ranks_view import ranks_of
+from harness.pool.models import Device, DeviceKind, Node
 
 
 def ran(job: Job, mode: str, ranks: int, *, stages: int | str = "auto", **plan: object) -> Job:
     """The job with one attempt of so many ranks."""
     job.attempts.all().delete()
-    rows = [{"rank": rank, "node": "n1", "device": f"cpu:{rank}"} for rank in range(ranks)]
+    rows = [{"rank": rank, "node": "n1", "device": "cpu"} for rank in range(ranks)]
     JobAttempt.objects.create(job=job, number=1, world_size=ranks, plan={"mode": mode, "ranks": rows, **plan})
     job.resolved = {**job.resolved, "spec": {**job.resolved.get("spec", {}), "pipeline": {"stages": stages}}}
     job.save(update_fields=["resolved"])
@@ -46,3 +50,17 @@ def test_only_ranks_that_share_rows_out_have_rows_and_idle_shares(
     page = live(ran(world.jobs["succeeded"], mode, 2), owner)
     assert "Stage</th>" not in page and "Rows per second" in page
     assert ("Idle</th>" in page) == ("Rows of a step" in page) == (mode == "sync")
+
+
+def test_ranks_on_cores_of_one_node_are_told_apart_while_they_have_them(world: SimpleNamespace, owner: Client) -> None:
+    job = ran(world.jobs["succeeded"], "sync", 3, most=3)
+    attempt, node = job.attempts.get(), Node.objects.create(name="n1")
+    for rank, index in ((0, 4), (2, 1), (1, 0)):
+        device = Device.objects.create(node=node, kind=DeviceKind.CPU, index=index, model_name="A core")
+        Allocation.objects.create(device=device, job=job, attempt=attempt, rank=rank)
+    names = re.findall(r'data-label="Device">\s*<div>\s*(.*?)\s*<', live(job, owner))
+    assert names == ["n1 CPU 4", "n1 CPU 0", "n1 CPU 1"]
+    JobAttempt.objects.update(width=WidthRequest(number=1, slots=(0, 2), asked_at="2026-01-01T00:00+00:00").to_dict())
+    assert [(row.rank, row.device) for row in ranks_of(job).rows] == [(0, "n1 CPU 4"), (1, "n1 CPU 1")]
+    Allocation.objects.all().delete()
+    assert [row.device for row in ranks_of(job).rows] == ["n1 CPU", "n1 CPU"], "nobody knows any more"

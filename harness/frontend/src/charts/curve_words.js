@@ -4,6 +4,13 @@ import { number } from "../format.js";
 const lastOf = ({ points }) => points.findLast((point) => point.value !== null);
 const breakOf = ({ points }) => points.find((point) => point.value === null && !point.gap);
 
+// Of a job without a single curve.
+export function emptyWords(ended) {
+  return ended
+    ? "There are no values: it ended before it told any."
+    : "No values yet. The first ones appear with the first steps.";
+}
+
 export function fewWords(series, unit) {
   const parts = series.map((entry) => {
     const [last, diverged] = [lastOf(entry), breakOf(entry)];
