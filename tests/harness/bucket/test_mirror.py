@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import pathlib
 import shutil
 import time
 import uuid
@@ -75,6 +76,21 @@ def test_a_folder_that_a_disk_does_not_give_now_is_not_taken_for_an_empty_one(
     assert listed(bucket, f"jobs/{finished.pk}") == before
     monkeypatch.undo()
     assert mirror_pass() and listed(bucket, f"jobs/{finished.pk}") == before
+
+
+def test_a_job_whose_folder_a_disk_does_not_give_keeps_no_other_from_being_copied(finished, bucket, store, monkeypatch):
+    unit, looked_at = f"jobs/{finished.pk}", pathlib.Path.stat
+
+    def failing(path, **how):
+        if path.name == finished.pk:
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        return looked_at(path, **how)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pathlib.Path, "stat", failing)
+        assert [due.unit for due in jobs_due(time.time(), set())] == [unit]
+        mirror_pass()
+    assert listed(bucket, f"datasets/{finished.dataset.sha256}")
 
 
 def test_what_is_no_dataset_among_the_datasets_keeps_nothing_from_being_copied(finished, bucket, store):
