@@ -261,9 +261,17 @@ def gone_tell(bucket: Bucket) -> int:
     """Remove the lists of deleted units from the object store; how many. Raises `BucketTrouble`."""
     units = [unit_of_note(path.name) for path in _gone_folder().iterdir()] if _gone_folder().is_dir() else []
     # One whose folder is there is not removed yet: its note stays.
-    gone = [unit for unit in units if UNIT.fullmatch(unit) and not unit_folder(unit).exists()]
+    gone = [unit for unit in units if UNIT.fullmatch(unit) and _is_gone(unit)]
     for unit in gone:
         bucket.remove(listing_name(unit))
         memo_file(unit).unlink(missing_ok=True)
         _gone_note(unit).unlink(missing_ok=True)
     return len(gone)
+
+
+def _is_gone(unit: str) -> bool:
+    """Whether its folder is; where a disk does not tell, the next pass asks again."""
+    try:
+        return not unit_folder(unit).exists()
+    except OSError:
+        return False

@@ -89,8 +89,9 @@ def test_a_job_whose_folder_a_disk_does_not_give_keeps_no_other_from_being_copie
     with monkeypatch.context() as patched:
         patched.setattr(pathlib.Path, "stat", failing)
         assert [due.unit for due in jobs_due(time.time(), set())] == [unit]
+        unit_forget(unit)
         mirror_pass()
-    assert listed(bucket, f"datasets/{finished.dataset.sha256}")
+    assert listed(bucket, f"datasets/{finished.dataset.sha256}") and units.is_forgotten(unit)
 
 
 def test_what_is_no_dataset_among_the_datasets_keeps_nothing_from_being_copied(finished, bucket, store):
