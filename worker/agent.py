@@ -209,14 +209,22 @@ def sweep(*, resume: bool = True) -> list[registry.Entry]:
         if entry.process() is not None:
             alive.append(entry)
             continue
-        if _is_interrupted(entry):
-            alive += _go_on(entry) if resume else []
-            continue
-        if entry.paths.root.exists() and not entry.paths.exit_file(entry.token).exists():
-            with registry.locked(entry.paths):
-                exits.lost_record(entry)
-        registry.remove(entry.job_id, entry.token)
+        try:
+            alive += _bury(entry, resume=resume)
+        except OSError as error:  # the disk of its folder: the others, and the node's report, do not wait for that
+            _log.warning("job %s: attempt %d cannot be looked at now: %s", entry.job_id, entry.token, error)
     return alive
+
+
+def _bury(entry: registry.Entry, *, resume: bool) -> list[registry.Entry]:
+    """See to an entry whose supervisor is dead; what was started for it. Raises `OSError`."""
+    if _is_interrupted(entry):
+        return _go_on(entry) if resume else []
+    if entry.paths.root.exists() and not entry.paths.exit_file(entry.token).exists():
+        with registry.locked(entry.paths):
+            exits.lost_record(entry)
+    registry.remove(entry.job_id, entry.token)
+    return []
 
 
 def _is_interrupted(entry: registry.Entry) -> bool:

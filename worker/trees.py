@@ -84,10 +84,34 @@ def _open_up(name: str, folder_fd: int | None) -> None:
 
 def tree_remove(root: Path) -> None:
     """Remove a folder and all in it, as far as it can be; `rm` where it is too deep for Python's own way."""
+    _remove(root)
+    if os.geteuid() != 0 and os.path.lexists(root):
+        _let_us_in(str(root))
+        _remove(root)
+
+
+def _remove(root: Path) -> None:
     try:
         shutil.rmtree(root, ignore_errors=True)
     except RecursionError:
         subprocess.run(["rm", "-rf", "--", str(root)], check=False, stderr=subprocess.DEVNULL)
+
+
+def _let_us_in(name: str, above: int | None = None, depth: int = 0) -> None:
+    """Open the folders that programs have closed, which without root are of our own user: nothing leaves a folder that
+    may not be written, nor is found in one that may not be read."""
+    with contextlib.suppress(OSError):  # no folder, or none of ours
+        place = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+        try:
+            os.chmod(f"/proc/self/fd/{place}", stat.S_IRWXU)  # noqa: PTH101 - of what was opened, whatever has its name
+            folder = os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        finally:
+            os.close(place)
+        try:
+            for inner in os.listdir(folder) if depth < DEPTH_MAX else ():  # noqa: PTH208 - of what was opened
+                _let_us_in(inner, folder, depth + 1)
+        finally:
+            os.close(folder)
 
 
 def tree_bytes(root: Path) -> int:

@@ -124,6 +124,11 @@ def main() -> int:
         code = "away" if error.away else "refused"
         refusal_write(str(error), lead="The object store", code=code, as_json=given.json)
         return EXIT_AWAY if error.away else EXIT_REFUSED
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        text = f"{error.strerror or error}{where}; free space on that disk or mend it, then run the same command again"
+        refusal_write(text, lead="Cannot continue", code="refused", as_json=given.json)
+        return EXIT_REFUSED
     except KeyboardInterrupt:
         text = "what was copied is kept; run the same command again to continue"
         refusal_write(text, lead="Interrupted", code="interrupted", as_json=given.json)

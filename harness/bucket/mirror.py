@@ -22,7 +22,7 @@ from harness.bucket.client import Bucket, blob_name, bucket_get
 from harness.bucket.due import DUE, Due, due_done, noted_ns
 from harness.bucket.state import MirrorState, Tally, state_begin, state_write
 from harness.bucket.trouble import BucketTrouble
-from harness.bucket.units import gone_tell, memo_file, memos_forget, rows_read, unit_bytes, unit_folder, unit_push
+from harness.bucket.units import UNIT, gone_tell, memo_file, memos_forget, rows_read, unit_bytes, unit_folder, unit_push
 from harness.bucket.wanted import units_wanted, wanted_done
 from harness.pool.joining import store_id
 from harness.progress import Tell, nobody
@@ -210,7 +210,7 @@ def _datasets_due(wanted: set[str]) -> Iterator[Due]:
     root = Path(settings.STORE.datasets)
     here = {f"datasets/{folder.name}" for folder in root.iterdir()} if root.is_dir() else set()
     asked = {unit for unit in wanted if unit.startswith("datasets/")}
-    for unit in sorted(here | asked):
+    for unit in sorted(unit for unit in here | asked if UNIT.fullmatch(unit)):  # a disk of its own has a `lost+found`
         with suppress(OSError):
             if unit in asked or _time_s(memo_file(unit)) - MARGIN_S < unit_folder(unit).stat().st_mtime:
                 yield Due(unit, at_rest=True, final=True)

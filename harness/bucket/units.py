@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,19 +18,15 @@ from django.conf import settings
 
 from harness.bucket.back import file_bring
 from harness.bucket.client import Bucket, Changed
+from harness.bucket.files import CLOSED, WHILE_IT_RUNS, plain_files
 from harness.store import UnsafePath, open_beneath
 from worker.trees import tree_remove
 
-FILES_MAX = 20_000
-"""Of one unit; a program may write as many files as its disk holds."""
 HEAD_BYTES = 64 << 10
 """Smaller blobs are put without asking whether they are there."""
 KINDS = ("datasets", "jobs")
 UNIT = re.compile(r"(?:datasets|jobs)/[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_NEVER = frozenset({"incoming", "packed.tree.json", "fence"})
-_WHILE_IT_RUNS = ("program/", "generated/", "work/checkpoints/")
-"""The rest of a run changes all the time: it is copied when the run is at rest."""
 _ANSWERS = ("predictions/", "exports/")
 """There programs work on, and remove files, when their run has long succeeded."""
 _log = logging.getLogger(__name__)
@@ -109,8 +105,12 @@ def memos_forget() -> None:
 
 
 def unit_bytes(unit: str, *, at_rest: bool) -> int:
-    """Size of what `unit_push` looks at."""
-    return sum(told.st_size for _, told in _files(unit_folder(unit), at_rest=at_rest))
+    """Size of what `unit_push` looks at, as far as it can be told now."""
+    total = 0
+    with suppress(OSError):
+        for _, told in plain_files(unit_folder(unit), at_rest=at_rest):
+            total += told.st_size
+    return total
 
 
 def _unheard(count: int) -> None:
@@ -129,7 +129,7 @@ def unit_push(
     root, (known, was_final) = unit_folder(unit), memo_read(unit)
     rows: list[UnitFile] = []
     put = 0
-    for path, told in _files(root, at_rest=at_rest):
+    for path, told in plain_files(root, at_rest=at_rest):
         before = known.get(path)
         if before is not None and (before.bytes, before.mtime_ns) == (told.st_size, told.st_mtime_ns):
             rows.append(before)
@@ -140,7 +140,7 @@ def unit_push(
         looked_at(told.st_size)
     if not at_rest:  # what was copied when the run was last at rest stays
         here = {row.path for row in rows}
-        rows += [row for row in known.values() if row.path not in here and not row.path.startswith(_WHILE_IT_RUNS)]
+        rows += [row for row in known.values() if row.path not in here and not row.path.startswith(WHILE_IT_RUNS)]
     if final and was_final:
         here = {row.path for row in rows}
         gone = [row for row in known.values() if row.path not in here and not row.path.startswith(_ANSWERS)]
@@ -153,46 +153,11 @@ def unit_push(
     return put
 
 
-def _files(root: Path, *, at_rest: bool) -> Iterator[tuple[str, os.stat_result]]:
-    """Plain files below a folder in which people's code may write: no link is followed, drafts are left out."""
-    waiting, count = [""], 0
-    while waiting:
-        folder = waiting.pop()
-        try:
-            entries = sorted(os.scandir(root / folder), key=lambda entry: entry.name)
-        except OSError:
-            continue
-        for entry in entries:
-            path = f"{folder}{entry.name}"
-            if entry.name.startswith((".", "packing-")) or (not folder and entry.name in _NEVER) or not _utf8(path):
-                continue
-            with suppress(FileNotFoundError):
-                if entry.is_dir(follow_symlinks=False):
-                    if at_rest or _may_hold(f"{path}/"):
-                        waiting.append(f"{path}/")
-                elif entry.is_file(follow_symlinks=False) and (at_rest or path.startswith(_WHILE_IT_RUNS)):
-                    count += 1
-                    if count > FILES_MAX:
-                        _log.warning("%s has more than %s files: the rest is not in the object store", root, FILES_MAX)
-                        return
-                    yield path, entry.stat(follow_symlinks=False)
-
-
-def _may_hold(folder: str) -> bool:
-    """Whether something below a folder is copied while the run goes on."""
-    return any(wanted.startswith(folder) or folder.startswith(wanted) for wanted in _WHILE_IT_RUNS)
-
-
-def _utf8(path: str) -> bool:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _file_push(bucket: Bucket, root: Path, path: str, before: UnitFile | None) -> tuple[UnitFile | None, bool]:
-    """(its row, whether its bytes were put); the row as before, or None, for a file that changes meanwhile."""
+    """(its row, whether its bytes were put); the row as before, or None, for a file that changes meanwhile.
+
+    Raises `BucketTrouble`, `OSError`.
+    """
     try:
         with open_beneath(root, path) as stream:
             told = os.fstat(stream.fileno())
@@ -202,7 +167,11 @@ def _file_push(bucket: Bucket, root: Path, path: str, before: UnitFile | None) -
                 return row, False
             bucket.put(stream, digest, row.bytes)
             return row, True
-    except (Changed, UnsafePath, FileNotFoundError):
+    except UnsafePath as unsafe:
+        if isinstance(unsafe.__cause__, OSError) and unsafe.__cause__.errno not in CLOSED:
+            raise unsafe.__cause__ from unsafe
+        return before, False
+    except (Changed, FileNotFoundError):
         return before, False
 
 
@@ -292,9 +261,17 @@ def gone_tell(bucket: Bucket) -> int:
     """Remove the lists of deleted units from the object store; how many. Raises `BucketTrouble`."""
     units = [unit_of_note(path.name) for path in _gone_folder().iterdir()] if _gone_folder().is_dir() else []
     # One whose folder is there is not removed yet: its note stays.
-    gone = [unit for unit in units if UNIT.fullmatch(unit) and not unit_folder(unit).exists()]
+    gone = [unit for unit in units if UNIT.fullmatch(unit) and _is_gone(unit)]
     for unit in gone:
         bucket.remove(listing_name(unit))
         memo_file(unit).unlink(missing_ok=True)
         _gone_note(unit).unlink(missing_ok=True)
     return len(gone)
+
+
+def _is_gone(unit: str) -> bool:
+    """Whether its folder is; where a disk does not tell, the next pass asks again."""
+    try:
+        return not unit_folder(unit).exists()
+    except OSError:
+        return False

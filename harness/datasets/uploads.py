@@ -93,11 +93,11 @@ def upload_restart(*, upload: Upload, filename: str = "") -> None:
     Raises `NotFound`, `Conflict` where another request writes it, `Invalid` for a name that is none.
     """
     with upload_lock(upload, wait=False) as descriptor:
-        os.ftruncate(descriptor, 0)
         upload.filename = source_name_clean(filename or upload.filename)
         upload.offset_bytes = upload.size_bytes = 0
         rows = Upload.objects.filter(pk=upload.pk)
         rows.update(filename=upload.filename, offset_bytes=0, size_bytes=0, updated_at=timezone.now())
+        os.ftruncate(descriptor, 0)  # last: a kill between the two must not leave an offset without its bytes
 
 
 def _count_check(user: User) -> None:
@@ -183,9 +183,9 @@ def upload_lock(upload: Upload, *, wait: bool) -> Iterator[int]:
 def _write(upload: Upload, descriptor: int, chunk: Iterable[bytes], *, whole: bool) -> int:
     """What lies behind the durable offset counts for nothing, and is written over by the next piece."""
     position = upload.offset_bytes
-    is_done = False
-    try:
-        with disk_full_told():
+    is_all = False
+    with disk_full_told():
+        try:
             for piece in chunk:
                 view = memoryview(piece)
                 if position + len(view) > upload.size_bytes:
@@ -195,12 +195,12 @@ def _write(upload: Upload, descriptor: int, chunk: Iterable[bytes], *, whole: bo
                     written = os.pwrite(descriptor, view, position)
                     position += written
                     view = view[written:]
-            os.fdatasync(descriptor)
-        is_done = True
-    finally:
-        if position != upload.offset_bytes and (is_done or not whole):
-            upload.offset_bytes = position
-            Upload.objects.filter(pk=upload.pk).update(offset_bytes=position, updated_at=timezone.now())
+            is_all = True
+        finally:
+            if position != upload.offset_bytes and (is_all or not whole):
+                os.fdatasync(descriptor)  # also where it broke off: nothing else tells that bytes were lost with power
+                upload.offset_bytes = position
+                Upload.objects.filter(pk=upload.pk).update(offset_bytes=position, updated_at=timezone.now())
     return position
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -10,8 +13,10 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from harness.accounts.models import User
+from harness.database import DATABASE_AWAY
 from harness.fetches.models import Fetch, FetchState
 from harness.fetches.trouble import FetchTrouble
+from harness.lease_renewer import LeaseRenewer
 
 STALE = timedelta(seconds=90)
 """Longer than any wait between two beats: its process was killed."""
@@ -19,6 +24,10 @@ PER_PERSON = 2
 TRY_AFTER_S = (2, 10, 30, 120, 600)
 """After the first try in a row that brought next to nothing, the second, ...; then it has failed."""
 _LOOKED_AT = 500
+HOLD_EVERY_S = 20.0
+HOLDS_MAX = 360
+"""Two hours: who hashes one file for longer hangs."""
+_log = logging.getLogger(__name__)
 
 
 class Lost(Exception):
@@ -69,6 +78,22 @@ def write(fetch: Fetch, **fields: Any) -> None:
         raise Lost
     for name, value in fields.items():
         setattr(fetch, name, value)
+
+
+@contextmanager
+def held(fetch: Fetch) -> Iterator[None]:
+    """Keep it ours within, for what notes nothing on its way, such as the hash of a large file."""
+    rows = Fetch.objects.filter(pk=fetch.pk, run=fetch.run, state=FetchState.FETCHING)
+
+    def renew() -> bool:
+        try:
+            return rows.update(beat_at=timezone.now()) > 0
+        except DATABASE_AWAY as error:
+            _log.warning("cannot note that fetch %s is being worked on yet: %s", fetch.pk, error)
+            return True
+
+    with LeaseRenewer(renew, every_s=HOLD_EVERY_S, most=HOLDS_MAX):
+        yield
 
 
 def failed(fetch: Fetch, problem: dict[str, Any]) -> None:

@@ -90,7 +90,8 @@ def _bring(fetch: Fetch) -> None:
     if not _is_whole(fetch):
         Bringing(fetch).run()
         _right_check(fetch)
-    upload_finish(upload=fetch.upload, name=fetch.upload.name, options=fetch.upload.options)
+    with claims.held(fetch):
+        upload_finish(upload=fetch.upload, name=fetch.upload.name, options=fetch.upload.options)
     claims.write(fetch, state=FetchState.DONE, problem=None, rate_bytes_s=0.0, url=fetch.shown_url)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -224,3 +225,30 @@ def test_an_entry_of_a_reused_process_id_is_not_taken_for_a_supervisor(home: Pat
     registry.add(entry)
     assert agent.sweep() == []
     assert registry.entries() == []
+
+
+def test_a_folder_that_a_disk_does_not_give_keeps_no_other_run_from_being_seen_to(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the node reports nothing any more, is called down, and all its runs are lost."""
+    own_s = registry.process_created_s(os.getpid())
+    for name, created_s in (("bad", 1.0), ("dead", 1.0), ("lives", own_s)):
+        entry = registry.Entry(
+            job_id=name, token=1, job_dir=str(tmp_path / name), pid=os.getpid(), created_s=created_s
+        )  # fmt: skip
+        entry.paths.attempt(1).mkdir(parents=True)
+        registry.add(entry)
+    exists = Path.exists
+
+    def failing(path: Path) -> bool:
+        if path.is_relative_to(tmp_path / "bad"):
+            raise OSError(errno.ESTALE, "Stale file handle", str(path))
+        return exists(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "exists", failing)
+        assert [entry.job_id for entry in agent.sweep()] == ["lives"]
+        assert [entry.job_id for entry in registry.entries()] == ["bad", "lives"]
+    assert [entry.job_id for entry in agent.sweep()] == ["lives"]
+    assert [entry.job_id for entry in registry.entries()] == ["lives"]
+    registry.remove("lives", 1)

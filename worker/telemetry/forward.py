@@ -19,6 +19,9 @@ from worker.events import LIVE_KEEP_S, Event, EventKind, control_stream, job_str
 
 CONTROL_LENGTH = 100_000
 JOB_LENGTH = 20_000
+JOB_BYTES = 64 << 20
+"""Of a job's live stream, whichever is reached first: a program chooses how long its words are, up to 64 KiB, and the
+broker keeps them in memory for `LIVE_KEEP_S`. Who reads there is told of a gap, and pages take it from the database."""
 BUFFER_EVENTS = 100_000
 BATCH_EVENTS = 500
 LEASE_S = 15.0
@@ -55,6 +58,9 @@ class Forwarder:
         """Events that control was sent, or that nobody will send it any more."""
         self.fenced = threading.Event()
         """A newer attempt holds the lease: this one must end."""
+        self._live: deque[int] = deque()
+        """Bytes of each of the newest entries that this process put into the live stream, as far as they are kept."""
+        self._live_bytes = 0
         self._buffer: deque[Event] = deque()
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -126,11 +132,11 @@ class Forwarder:
         for event in batch:
             for_control = event.kind is not EventKind.LOG  # log files are the truth; a flood must not push events out
             counted = replace(event, sent=number + told) if for_control and self._counts else event
-            fields: dict[Any, Any] = {"event": counted.to_json()}
+            fields: dict[Any, Any] = {"event": (text := counted.to_json())}
             if for_control:
                 pipe.xadd(self._stream, fields, maxlen=CONTROL_LENGTH, approximate=True)
                 told += 1
-            pipe.xadd(job_stream(self.job_id), fields, maxlen=JOB_LENGTH, approximate=True)
+            pipe.xadd(job_stream(self.job_id), fields, maxlen=self._live_length(len(text)), approximate=True)
         pipe.expire(job_stream(self.job_id), LIVE_KEEP_S)
         pipe.execute()
         with self._lock:
@@ -141,6 +147,15 @@ class Forwarder:
         if any(event.kind in PROMPT for event in batch):
             self._prompt_ingest()
         return len(batch)
+
+    def _live_length(self, more_bytes: int) -> int:
+        """How many entries the live stream may keep, now that one of this size comes."""
+        self._live.append(more_bytes)
+        self._live_bytes += more_bytes
+        is_large = self._live_bytes > JOB_BYTES
+        while self._live_bytes > JOB_BYTES or len(self._live) > JOB_LENGTH:
+            self._live_bytes -= self._live.popleft()
+        return max(1, len(self._live)) if is_large else JOB_LENGTH
 
     def _prompt_ingest(self) -> None:
         from kombu.exceptions import KombuError

@@ -255,7 +255,7 @@ class Cache:
             return 0
         try:
             size = tree_bytes(self.path(name))
-            gone = self.root / "gone" / f"{name.replace('/', '-')}.{os.getpid()}"
+            gone = self.root / "gone" / f"{name.replace('/', '-')}-{time.time_ns()}.{os.getpid()}"
             gone.parent.mkdir(exist_ok=True, mode=0o700)
             with contextlib.suppress(FileNotFoundError):
                 self.path(name).rename(gone)  # out of sight in one moment: never half an entry

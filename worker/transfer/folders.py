@@ -68,12 +68,12 @@ class Folders:
 
     def has(self, folder: str) -> bool:
         """Whether all of it is here; of a checkpoint also where its job has it as its own."""
-        is_own = bool(CHECKPOINT_FOLDER.fullmatch(folder)) and (self._root / folder).is_dir()
+        is_own = bool(CHECKPOINT_FOLDER.fullmatch(folder)) and _is_there(self._root / folder)
         return is_own or self._is_below(_name(folder), self._contents)
 
     def _is_below(self, name: str, parent: Path) -> bool:
         digest = self._digest(name)
-        return bool(digest) and (parent / digest).is_dir()
+        return bool(digest) and _is_there(parent / digest)
 
     def _digest(self, name: str) -> str:
         try:
@@ -120,6 +120,14 @@ def _put(path: Path, text: str, *, changed_s: float | None = None) -> None:
     except OSError:
         _drop(draft)
         raise
+
+
+def _is_there(folder: Path) -> bool:
+    """What a disk does not give is not here: a node with such a disk still reports."""
+    try:
+        return folder.is_dir()
+    except OSError:
+        return False
 
 
 def _drop(path: Path) -> None:

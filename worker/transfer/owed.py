@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from worker.registry import write_json
 from worker.transfer.cache import UNRETURNED, Cache
 from worker.transfer.portal import Portal, PortalAway, PortalRefused
 from worker.trees import tree_bytes
@@ -21,7 +22,7 @@ JOBS_MAX = 1000
 
 def owed_begin(job_dir: Path, token: int) -> None:
     """From now on this attempt makes what the store does not have. Raises `OSError`."""
-    (job_dir / UNRETURNED).write_text(str(token))
+    write_json(job_dir / UNRETURNED, str(token))
 
 
 def owed_end(job_dir: Path) -> None:

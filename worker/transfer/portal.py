@@ -16,7 +16,8 @@ from urllib.parse import quote, urlencode, urlsplit
 CONNECT_S, TIMEOUT_S = 10.0, 30.0
 SLOW_S = 300.0
 """For answers before which the portal reads all bytes of a folder."""
-READ_BYTES = 1 << 18
+READ_BYTES = SEND_BYTES = 1 << 18
+"""At once: a time limit holds for each, so that a slow line that gets on is none that has broken."""
 ANSWER_BYTES_MAX = 16 << 20
 RETRY_FIRST_S, RETRY_MOST_S = 0.2, 5.0
 _ERROR_FROM, _SERVER_FROM = 400, 500
@@ -122,11 +123,11 @@ class Portal:
         target = f"{self._root}{quote(path)}" + (f"?{urlencode(query)}" if query else "")
         headers = {"Authorization": f"Bearer {self._secret}", "Accept-Encoding": "identity", **headers}
         if body is not None:
-            headers["Content-Type"] = kind
+            headers |= {"Content-Type": kind, "Content-Length": str(len(body))}
         try:
             connection = self._connection(timeout_s)
             try:
-                connection.request(method, target, body=body, headers=headers)
+                connection.request(method, target, body=None if body is None else _blocks(body), headers=headers)
             except _CUT:
                 answer = _early_answer(connection)  # a proxy may refuse before it has read all, and hang up
             else:
@@ -162,6 +163,11 @@ class Portal:
             connection.close()
             self._made.remove(connection)
             self._local.connection = None
+
+
+def _blocks(body: bytes) -> Iterator[memoryview]:
+    view = memoryview(body)
+    yield from (view[start : start + SEND_BYTES] for start in range(0, len(body), SEND_BYTES))
 
 
 def _early_answer(connection: http.client.HTTPConnection) -> http.client.HTTPResponse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +16,7 @@ from worker.transfer.owed import owed_report
 
 USE_FRESH_S = 60.0
 """So old the use of the cache may be in a report."""
+_log = logging.getLogger(__name__)
 
 
 def cache_report(**more: Any) -> dict[str, Any]:
@@ -35,6 +37,10 @@ def cache_report(**more: Any) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _used(root: Path, moment: int) -> dict[str, Any]:
-    """Counted anew for each `moment`: it takes a walk over all files."""
+    """Counted anew for each `moment`: it takes a walk over all files. A node whose disk fails still reports."""
     cache = Cache(root, 0)
-    return {"used_bytes": cache.used_bytes(), **owed_report(cache)}
+    try:
+        return {"used_bytes": cache.used_bytes(), **owed_report(cache)}
+    except OSError as error:
+        _log.warning("how full the cache is cannot be told: %s", error)
+        return {"used_bytes": 0}

@@ -220,7 +220,7 @@ class Returner:
 
         False where there were none, or they changed meanwhile."""
         changed = self._results_changed()
-        tree = tree_read(self._paths.work, Path("results"), sorted(changed)) if changed else None
+        tree = self._results_tree(sorted(changed))
         if tree is None:
             return False
         try:
@@ -232,6 +232,15 @@ class Returner:
             self._results_apart(tree)
         self._results |= changed
         return True
+
+    def _results_tree(self, names: list[str]) -> Tree | None:
+        """These files of the results; without those that cannot be opened (a program may have closed them), if any."""
+        work, folder = self._paths.work, Path("results")
+        whole = tree_read(work, folder, names) if names else None
+        if whole is not None:
+            return whole
+        found = [one for name in names if (one := tree_read(work, folder, [name])) is not None]
+        return Tree(tuple(file for one in found for file in one.files)) if found else None
 
     def _results_apart(self, tree: Tree) -> None:
         """Together they are too large: the smallest first, and what is refused still is named."""

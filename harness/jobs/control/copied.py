@@ -27,6 +27,14 @@ def jobs_due(since_s: float, asked: set[str]) -> Iterator[Due]:
     held = {str(state) for state in HAS_ATTEMPT}
     for job_id, state in Job.objects.order_by("pk").values_list("pk", "state"):
         unit = f"jobs/{job_id}"
-        changed_here = (job_id in wanted or unit not in copied) and unit_folder(unit).is_dir()
+        changed_here = (job_id in wanted or unit not in copied) and _may_be_there(unit)
         if unit in asked or changed_here:
             yield Due(unit, at_rest=state not in held, final=state == JobState.SUCCEEDED)
+
+
+def _may_be_there(unit: str) -> bool:
+    """Whether its folder is there, or a disk does not tell: the pass then waits for this one alone."""
+    try:
+        return unit_folder(unit).is_dir()
+    except OSError:
+        return True

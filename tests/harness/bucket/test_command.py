@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -84,6 +85,20 @@ def test_ctrl_c_is_told_in_words(options, monkeypatch, capsys):
     told = capsys.readouterr()
     words = json.loads(told.out)["error"]["message"] if options else told.err
     assert "what was copied is kept" in words
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_full_disk_is_told_in_words(options, monkeypatch, capsys):
+    def full(_tell):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/store/bucket/.pull-1")
+
+    monkeypatch.setitem(bucket_main._COMMANDS, "pull", full)
+    monkeypatch.setattr(sys, "argv", ["bucket", "pull", *options])
+    assert bucket_main.main() == bucket_main.EXIT_REFUSED
+    told = capsys.readouterr()
+    error = json.loads(told.out)["error"] if options else {"message": told.err, "hint": told.err}
+    assert "No space left on device (/store/bucket/.pull-1)" in error["message"]
+    assert "run the same command again" in error["hint"]
 
 
 def test_the_doctor_has_a_line_about_it(environment, monkeypatch):

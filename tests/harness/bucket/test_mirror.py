@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import pathlib
 import shutil
 import time
 import uuid
@@ -12,7 +14,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from harness.bucket import mirror, units
+from harness.bucket import files, mirror, units
 from harness.bucket.client import blob_name, bucket_get
 from harness.bucket.mirror import mirror_pass, sweep
 from harness.bucket.pull import pull
@@ -53,6 +55,50 @@ def test_a_folder_that_was_lost_comes_back_as_it_was(finished, bucket, store):
     assert tree(store.root) == before and told.missing == 0 and told.files == len(before)
     assert mirror_pass()
     assert pull(bucket).files == 0
+
+
+@pytest.mark.parametrize("is_final", [True, False])
+def test_a_folder_that_a_disk_does_not_give_now_is_not_taken_for_an_empty_one(
+    finished, bucket, store, monkeypatch, is_final
+):
+    if not is_final:
+        Job.objects.filter(pk=finished.pk).update(state=str(JobState.FAILED))
+    assert mirror_pass()
+    before, scanned = listed(bucket, f"jobs/{finished.pk}"), os.scandir
+
+    def failing(folder):
+        if str(folder).endswith("work/results"):
+            raise OSError(errno.EIO, "Input/output error", str(folder))
+        return scanned(folder)
+
+    monkeypatch.setattr(files.os, "scandir", failing)
+    assert not mirror_pass()
+    assert listed(bucket, f"jobs/{finished.pk}") == before
+    monkeypatch.undo()
+    assert mirror_pass() and listed(bucket, f"jobs/{finished.pk}") == before
+
+
+def test_a_job_whose_folder_a_disk_does_not_give_keeps_no_other_from_being_copied(finished, bucket, store, monkeypatch):
+    unit, looked_at = f"jobs/{finished.pk}", pathlib.Path.stat
+
+    def failing(path, **how):
+        if path.name == finished.pk:
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        return looked_at(path, **how)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pathlib.Path, "stat", failing)
+        assert [due.unit for due in jobs_due(time.time(), set())] == [unit]
+        unit_forget(unit)
+        mirror_pass()
+    assert listed(bucket, f"datasets/{finished.dataset.sha256}") and units.is_forgotten(unit)
+
+
+def test_what_is_no_dataset_among_the_datasets_keeps_nothing_from_being_copied(finished, bucket, store):
+    (store.datasets / "lost+found").mkdir(parents=True)
+    (store.datasets / "a note.txt").write_text("of an admin")
+    assert mirror_pass()
+    assert listed(bucket, f"jobs/{finished.pk}")
 
 
 def test_a_second_pass_puts_nothing_and_a_changed_file_is_put_alone(finished, bucket, store, monkeypatch):

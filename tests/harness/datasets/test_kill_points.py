@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from django.conf import settings
 from django.db import connection
 
 from harness.datasets import services, uploads
@@ -51,3 +52,19 @@ def test_a_kill_while_an_upload_is_finished_leaves_no_second_dataset(people, tas
         if not was_killed:
             break
     assert number > 3
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_kill_while_an_upload_begins_anew_leaves_no_offset_without_its_bytes(people):
+    upload = whole_upload(people)
+    executioner = Executioner(cuts=False)
+    with connection.execute_wrapper(executioner):
+        executioner.arm(1)
+        with pytest.raises(Killed):
+            uploads.upload_restart(upload=uploads.upload_get(user=people.owner, upload_id=upload.pk))
+        executioner.disarm()
+    connection.close()
+    kept = uploads.upload_get(user=people.owner, upload_id=upload.pk)
+    assert settings.STORE.upload(upload.pk).stat().st_size == kept.offset_bytes == len(BODY)
+    uploads.upload_restart(upload=kept, filename="other.csv")
+    assert settings.STORE.upload(upload.pk).stat().st_size == kept.offset_bytes == 0

@@ -116,6 +116,34 @@ def test_what_came_before_a_broken_connection_is_kept(upload):
     assert services.upload_append(upload=upload, offset=10, chunk=[BODY[10:]]) == len(BODY)
 
 
+def test_what_came_before_a_break_is_on_the_disk_before_its_offset_says_so(upload, monkeypatch):
+    synced = []
+
+    def sync(descriptor):
+        synced.append((os.fstat(descriptor).st_size, Upload.objects.get(pk=upload.pk).offset_bytes))
+
+    def broken():
+        yield BODY[:100]
+        raise ConnectionResetError
+
+    monkeypatch.setattr(uploads.os, "fdatasync", sync)
+    with pytest.raises(ConnectionResetError):
+        services.upload_append(upload=upload, offset=0, chunk=broken())
+    assert synced == [(100, 0)] and Upload.objects.get(pk=upload.pk).offset_bytes == 100
+
+
+def test_bytes_that_a_disk_lost_are_not_counted_as_arrived(upload, monkeypatch):
+    def failing(descriptor):
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(uploads.os, "fdatasync", failing)
+        with pytest.raises(OSError, match="Input/output"):
+            services.upload_append(upload=upload, offset=0, chunk=[BODY])
+    assert Upload.objects.get(pk=upload.pk).offset_bytes == upload.offset_bytes == 0
+    assert services.upload_append(upload=upload, offset=0, chunk=[BODY]) == len(BODY)
+
+
 def test_a_full_disk_is_told_and_loses_nothing(upload, monkeypatch):
     services.upload_append(upload=upload, offset=0, chunk=[BODY[:10]])
 

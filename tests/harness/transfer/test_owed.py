@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 
@@ -13,9 +14,9 @@ from tests.harness.transfer.test_away_at_the_end import Ending, Switch
 from worker.attempt import Attempt
 from worker.events import Outcome
 from worker.states import JobState
-from worker.transfer.cache import CacheFull
+from worker.transfer.cache import UNRETURNED, CacheFull
 from worker.transfer.carrier import Carrier
-from worker.transfer.owed import owed, owed_settled
+from worker.transfer.owed import owed, owed_begin, owed_settled
 from worker.transfer.report import cache_report
 from worker.transfer.unreturned import MANIFEST
 
@@ -58,6 +59,21 @@ def test_what_could_not_be_returned_is_not_removed_to_make_room_and_the_run_is_t
     with pytest.raises(CacheFull, match=r"3 MiB of it are kept for 1 job, since they could not be returned"):
         make_room(depot)
     assert (here.checkpoints / "step-00000300").exists()
+
+
+def test_a_power_cut_leaves_no_mark_without_its_attempt(tmp_path, monkeypatch):
+    """Nobody could ask the portal about it, so it would keep its room for good."""
+
+    def cut(descriptor):
+        raise OSError(errno.EIO, "the power is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", cut)
+        with pytest.raises(OSError, match="the power is gone"):
+            owed_begin(tmp_path, 7)
+    assert not (tmp_path / UNRETURNED).exists()
+    owed_begin(tmp_path, 7)
+    assert (tmp_path / UNRETURNED).read_text() == "7"
 
 
 def test_what_the_store_has_makes_room(carrier, depot, here):

@@ -8,6 +8,7 @@ import random
 import signal
 import string
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import redis
@@ -189,6 +190,24 @@ def test_the_live_words_of_a_job_that_says_no_more_do_not_stay_in_the_brokers_me
     assert client.xlen(job_stream("job")) == 1
     assert 0 < client.ttl(job_stream("job")) <= LIVE_KEEP_S
     assert client.ttl(CONTROL_STREAM) == -1, "what control has still to read must stay"
+
+
+def test_long_words_of_a_job_do_not_fill_the_brokers_memory(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = redis.Redis.from_url(broker_url)
+    client.flushall()
+    monkeypatch.setattr(forward, "JOB_BYTES", 200_000)
+    forwarder = Forwarder(broker_url, "job", 1)
+    short = [note(number) for number in range(600)]
+    long = [replace(told, data={"message": "m" * 10_000}) for told in short]
+    forwarder.send([*short, *long])
+    wait_for(lambda: len(counted(client)) == 1200)
+    kept = [fields[b"event"] for _, fields in client.xrange(job_stream("job"))]
+    assert 150_000 < sum(map(len, kept)) < 250_000 and len(kept) < 30
+    forwarder.send(short)
+    assert forwarder.close(60.0)
+    kept = [fields[b"event"] for _, fields in client.xrange(job_stream("job"))]
+    assert sum(map(len, kept)) < 250_000 and len(kept) > 500, "short ones have room again"
+    assert len(counted(client)) == 1800, "what control has still to read must stay"
 
 
 def test_a_fault_that_nobody_foresaw_does_not_end_the_forwarding(

@@ -22,7 +22,7 @@ from worker.transfer.cache import STARTING, Cache, CacheFull, Hold
 from worker.transfer.depot import Depot
 from worker.transfer.folders import AHEAD_S, Folders
 from worker.transfer.portal import PortalRefused, Stopped
-from worker.transfer.report import cache_report
+from worker.transfer.report import _used, cache_report
 
 NAME, OTHER = "a" * 64, "b" * 64
 FOLDER, OTHER_FOLDER = f"datasets/{NAME}/packed", f"datasets/{OTHER}/packed"
@@ -280,6 +280,28 @@ def test_notes_that_cannot_be_read_or_removed_keep_no_node_from_reporting(
         patch.setattr(Path, "unlink", refuse)
         assert cache_report()["cache"]["datasets"] == [] and not folders.wanted()
     assert folders.datasets_here() == [] and not spoilt.exists()
+
+
+def test_contents_that_a_disk_does_not_give_keep_no_node_from_reporting(
+    depot: Depot, folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    content = depot.cache.path(f"contents/{'c' * 64}")
+    content.mkdir(parents=True)
+    (content / "table.parquet").write_bytes(b"x")
+    folders.note(FOLDER, content.name)
+    _used.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "is_dir", fail)
+        patch.setattr("worker.transfer.cache._children", fail)
+        told = cache_report()["cache"]
+        assert (told["datasets"], told["used_bytes"]) == ([], 0) and told["limit_bytes"]
+    _used.cache_clear()
+    folders.note(FOLDER, content.name)
+    told = cache_report()["cache"]
+    assert (told["datasets"], told["used_bytes"]) == ([NAME], 1)
 
 
 def test_a_note_for_which_the_disk_has_no_room_leaves_nothing(

@@ -12,6 +12,7 @@ import pytest
 
 from tests.waiting import wait_for
 from worker.home import REPOSITORY
+from worker.transfer import cache as cache_module
 from worker.transfer.cache import Cache, CacheFull
 from worker.transfer.portal import Stopped
 
@@ -127,3 +128,14 @@ def test_a_lock_on_a_removed_entry_is_not_mistaken_for_one_on_its_successor(cach
     hold.release()
     keep.close()
     wait_for(lambda: cache.used_bytes() == 0)
+
+
+def test_an_entry_goes_though_something_of_an_earlier_one_of_its_name_would_not(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(cache, "jobs/a", 300, used_s_ago=100)
+    with monkeypatch.context() as patched:
+        patched.setattr(cache_module, "tree_remove", lambda folder: None)
+        assert cache.remove("jobs/a") == 300
+    folder = put(cache, "jobs/a", 200, used_s_ago=100)
+    assert cache.remove("jobs/a") == 200 and not folder.exists()

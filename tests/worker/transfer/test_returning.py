@@ -10,8 +10,10 @@ from typing import Any, cast
 import pytest
 
 from worker.plan import Limits, RankPlan, RunPaths, RunPlan
+from worker.telemetry.tail import open_below
 from worker.transfer.portal import Portal, PortalRefused
 from worker.transfer.returning import LOOK_MOST_S, LOOK_S, Returner
+from worker.transfer.tree import Tree
 
 
 @pytest.fixture
@@ -66,3 +68,25 @@ def test_a_checkpoint_that_cannot_be_read_now_waits_for_the_next_round(
             returner._round(False)
     returner._round(False)
     assert sent == ["step-00000001"], "the other one was purged before its turn"
+
+
+def test_a_file_of_the_results_that_a_program_closed_keeps_no_other_from_the_store(
+    returner: Returner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = returner._paths.results
+    results.mkdir(parents=True)
+    for name in ("closed.bin", "model.safetensors", "results.json"):
+        (results / name).write_text(name)
+    monkeypatch.setattr(
+        "worker.transfer.tree.open_below",
+        lambda root, file: None if file.name == "closed.bin" else open_below(root, file),  # EACCES, without root
+    )
+    sent: list[list[str]] = []
+
+    def tree(_kind: str, _name: str, _folder: Path, tree: Tree, _removed: list[str]) -> bool:
+        sent.append([file.name for file in tree.files])
+        return True
+
+    monkeypatch.setattr(returner._sending, "tree", tree)
+    returner._round(True)
+    assert sent == [["model.safetensors", "results.json"]]
