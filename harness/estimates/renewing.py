@@ -44,6 +44,10 @@ NO_WAY_LEFT = (
     "those that are there can be estimated. It waits for devices as its spec asks for them."
 )
 OFFER_LOST = "The devices of the accepted offer are no longer in the pool, or were redeclared."
+OFFER_AWAY = (
+    "Devices of the accepted offer are away: their node does not see them now. The job keeps its offer, and waits until"
+    " they are back; it takes others only by a new offer: tab Cost, dlh jobs offer."
+)
 _READ = ("job__project", "job__dataset", "offer")
 _TRIES = 3
 """A person changes one job now and then, not three times while it is priced."""
@@ -140,11 +144,12 @@ def _priced(kept: JobEstimate, pool: _Pool, *, lost_only: bool) -> Sequence[Esti
     waits for none."""
     job, options = kept.job, options_of(kept.job)
     is_draft = job.state == JobState.DRAFT
-    if kept.offer is not None and not any(option_there(option, pool.now) for option in options):
+    is_there, in_pool = (any(option_there(way, most) for way in options) for most in (pool.now, pool.with_away))
+    if kept.offer is not None and not is_there:
         if not is_draft:
-            _offer_lost(job, kept.offer)
+            (_offer_away if in_pool else _offer_lost)(job, kept.offer)
         return None
-    is_lost = kept.offer is None and not any(option_there(option, pool.with_away) for option in options)
+    is_lost = kept.offer is None and not in_pool
     if lost_only and not is_lost:
         return None
     if is_draft and (not job.options or job_key(job) != kept.inspection_key):
@@ -194,6 +199,12 @@ def _rows(kept: JobEstimate) -> int:
 def _named(workload: Workload, way: Allocation) -> tuple[Any, ...]:
     """What makes it the same way: how its rows are shared out is found anew, by the rule and the speeds of now."""
     return way.kind, way.model_name, way.count, way.mode, way.parts, way.threads, stages_of(workload, way)
+
+
+def _offer_away(job: Job, offer: OfferRow) -> None:
+    """Tell that the devices of the offer that was taken are not seen now, once."""
+    if not job.events.filter(message=OFFER_AWAY, data__offer_id=offer.pk).exists():
+        job_note(job, "note", OFFER_AWAY, data={"offer_id": offer.pk})
 
 
 def _offer_lost(job: Job, offer: OfferRow) -> None:
