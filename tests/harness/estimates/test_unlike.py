@@ -216,7 +216,7 @@ def test_an_accepted_offer_whose_device_is_away_for_a_moment_is_not_told_as_lost
     unlike(2, 0)
     accepted = queue(offer_accept(user=job.owner, offer=offered(job, count=2, mode="sync"), elastic=False))
     Device.objects.filter(index=1).update(away_since=timezone.now())
-    assert jobs_estimate() == 0 and jobs_estimate() == 0 and OfferRow.objects.filter(job=job).count() == 1
+    assert jobs_estimate() == 0 and jobs_estimate() == 0 and OfferRow.objects.filter(job=job).count() == 2
     assert [accepted.events.filter(message__startswith=told).count() for told in (OFFER_AWAY, OFFER_LOST)] == [1, 0]
     assert tick() == 0 and "node-1 does not see 1 CPU core (core) of its own now." in why_it_waits(accepted)
     Device.objects.filter(index=1).update(away_since=None)
