@@ -130,11 +130,13 @@ def slack_s(job: Job) -> float | None:
 def left_s(job: Job) -> float | None:
     """Seconds until the expected finish of a job that has devices: the time left, wherever it is told. None: unknown.
 
-    What the run itself says of its end goes into the expected finish, so that both are one figure.
+    What the run itself says of its end goes into the expected finish, so that both are one figure. Before its first
+    step that moves with the clock, and is told anew in strides: within one of them nobody knows.
     """
     if JobState(job.state) not in HOLDS_DEVICES or job.expected_finish_at is None or idle_s(job) is not None:
         return None
-    return max(0.0, (job.expected_finish_at - timezone.now()).total_seconds())
+    left = (job.expected_finish_at - timezone.now()).total_seconds()
+    return None if job.state == JobState.PLACED and left < TOLD_AGAIN_S else max(0.0, left)
 
 
 def idle_s(job: Job) -> float | None:

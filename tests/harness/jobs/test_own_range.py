@@ -109,6 +109,20 @@ def test_the_time_left_is_that_until_the_expected_finish(job_make, node_make):
     assert left_s(job) == 0.0
 
 
+def test_before_its_first_step_no_run_is_about_to_end(job_make, node_make):
+    node_make(cpus=1)
+    job = estimated(job_make(), run_s=8.0)
+    run_now(job)
+    tick()
+    Job.objects.filter(pk=job.pk).update(state="placed")
+    job.refresh_from_db()
+    assert left_s(job) == pytest.approx(8.0, abs=3.0)
+    job.expected_finish_at = timezone.now() + timedelta(seconds=0.4)
+    assert left_s(job) is None
+    job.state = "running"
+    assert left_s(job) == pytest.approx(0.4, abs=0.2)
+
+
 @pytest.mark.parametrize(
     ("quiet_s", "eta_s", "phase", "idle"),
     [
