@@ -139,6 +139,13 @@ def left_s(job: Job) -> float | None:
     return None if job.state == JobState.PLACED and left < TOLD_AGAIN_S else max(0.0, left)
 
 
+def finish_outrun(job: Job) -> dict[str, None]:
+    """Of a job whose first step is made now: no expected finish, where it was to have ended by now, or in a moment. The
+    next decision tells one anew."""
+    is_outrun = job.state == JobState.PLACED and job.expected_finish_at is not None and left_s(job) is None
+    return {"expected_finish_at": None} if is_outrun else {}
+
+
 def idle_s(job: Job) -> float | None:
     """Seconds for which a training has made no step, once they are many times what one takes; None: it gets on, or
     nobody can say.
