@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -53,12 +53,15 @@ def expected_of(view: JobView, told: tuple[float, float], data: Travel, now_s: f
     return Expected(start_s=start_s, finish_s=finish_s, low_s=low_s, high_s=high_s)
 
 
-def expectations_write(facts: Facts, decision: Decision) -> None:
-    """Note place, reason and times of every job, and tell those who watch what is new."""
+def expectations_write(facts: Facts, decision: Decision, started: Set[str]) -> None:
+    """Note place, reason and times of every job, and tell those who watch what is new. `started`: jobs that the
+    decision has placed, which wait no more."""
     waits = {**decision.waits, **_nearly_started(decision)}
     idle = _idle_runs(facts, decision)
     for view in facts.views:
         job = facts.jobs[view.job_id]
+        if view.job_id in started:  # as it has been written by now
+            job.state, job.waiting_code, job.waiting_text, job.queue_position = JobState.PLACED, "", "", None
         reason = waits.get(view.job_id)
         planned = decision.planned_on.get(view.job_id, "")
         told = decision.expected.get(view.job_id)
@@ -67,7 +70,7 @@ def expectations_write(facts: Facts, decision: Decision) -> None:
         stalled = _idle_before(view, reason, told, idle)
         stands_still = idle_s(job) is not None
         changes = {
-            **_waiting(facts, job, reason if view.job_id in facts.queued else None, planned, stalled),
+            **_waiting(facts, job, reason if view.job_id in facts.queued - started else None, planned, stalled),
             # Of a run that makes no progress it would move with the clock: nothing is told but that.
             **_times(job, None if stands_still else expected, facts.now_s),
         }

@@ -129,7 +129,6 @@ def test_a_finish_that_the_start_has_outrun_is_not_that_of_the_run(off_s, is_kep
     node_make(cpus=1)
     job = estimated(job_make(), run_s=8.0)
     place_now(job)
-    tick()
     Job.objects.filter(pk=job.pk).update(expected_finish_at=timezone.now() + timedelta(seconds=off_s))
     events_apply(job.pk, [event(job, "running", 1, rank=0, token=job.token)])
     job.refresh_from_db()
