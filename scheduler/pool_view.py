@@ -86,6 +86,8 @@ class NodeView:
     memory_held_bytes: int = 0
     """Asked for by jobs that run there."""
     devices: tuple[DeviceView, ...] = ()
+    unseen: tuple[DeviceKey, ...] = ()
+    """Kind and model of each device that it has, does not see now, and that no job holds."""
     near: str = ""
     """Rack or switch: gangs over several nodes stay within one where they can."""
 

@@ -15,7 +15,7 @@ from harness.accounts.access import require
 from harness.accounts.models import Role, User
 from harness.calibration.known import fitted_since
 from harness.errors import Conflict, Invalid
-from harness.estimates.groups import groups_read
+from harness.estimates.groups import groups_read, most_together, option_there
 from harness.estimates.line_spec import spec_with, taken_of
 from harness.estimates.models import Inspection, JobEstimate, OfferRow, OfferState
 from harness.estimates.offers import OFFERABLE, OFFERED, Asked, job_key, offer_make, otherwise_hint, utc
@@ -186,9 +186,11 @@ def _fresh(user: User, job: Job, offer: OfferRow, chosen: OfferLine) -> None:
     if offer.inspection is None or job_key(job) != offer.inspection.key:
         raise _stale(user, job, offer, "The program has changed since this offer was made.")
     way = chosen.allocation
-    if not is_there(groups_read(job.project, memory_bytes=offer.memory_bytes, with_reserved=True), way):
-        raise _stale(user, job, offer, f"{devices_words(way)}: no node that takes work has them any more.")
     names = [name for name, _ in way.parts] or [way.model_name]
+    if not is_there(groups_read(job.project, memory_bytes=offer.memory_bytes, with_reserved=True), way):
+        is_away = option_there(option_of(chosen.estimate), most_together(with_away=True))
+        since = "now; the pool has them, and they may be back in a moment" if is_away else "any more"
+        raise _stale(user, job, offer, f"{devices_words(way)}: no node that takes work has them {since}.")
     if offer.made_at is not None and fitted_since(way.kind, names, offer.made_at):
         told = f"{devices_words(way)}: a calibration has told since this offer was made what a run takes there."
         raise _stale(user, job, offer, told)

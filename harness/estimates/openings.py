@@ -13,6 +13,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from harness.accounts.models import Project
+from harness.estimates.brief import brief_ends
 from harness.estimates.kept import Kept, held_of_others, kept_of
 from harness.jobs.models import Allocation, Job
 from harness.jobs.options import options_of
@@ -70,9 +71,11 @@ def device_key(kind: str, model_name: str, slowdown: float) -> Key:
 
 
 def reservations_now(project: Project | None, now: datetime) -> list[Reservation]:
-    """Those that keep this project's jobs off, the first to end first, as people are told (`told_end`)."""
-    rows = _for_others(project).filter(starts_at__lte=now, ends_at__gt=now).order_by("pk")
-    return sorted(rows, key=lambda row: row.told_end)
+    """Those that keep this project's jobs off, the first to end first, as people are told (`told_end`); without those
+    for steps that are tried, which are over in seconds."""
+    rows = list(_for_others(project).filter(starts_at__lte=now, ends_at__gt=now).order_by("pk"))
+    brief = brief_ends(rows, now)
+    return sorted((row for row in rows if row.pk not in brief), key=lambda row: row.told_end)
 
 
 def _for_others(project: Project | None) -> QuerySet[Reservation]:
@@ -97,7 +100,9 @@ def openings_read(
     now = now or timezone.now()
     now_s, up = now.timestamp(), _devices_up()
     reserved = [(row, _devices_in(row, up)) for row in _for_others(project).filter(ends_at__gt=now)]
-    kept_now = {pk for row, devices in reserved if row.starts_at <= now for pk in devices if not with_reserved}
+    brief = brief_ends((row for row, _ in reserved), now)
+    keeps_off = [devices for row, devices in reserved if row.starts_at <= now and row.pk not in brief]
+    kept_now = {pk for devices in keeps_off for pk in devices if not with_reserved}
     usable = {pk: device.key for pk, device in up.items() if pk not in kept_now}
     capacity = {(group.kind, group.model_name): sum(group.sizes) for group in groups}
     running = _running(without, usable, now_s)
@@ -106,8 +111,8 @@ def openings_read(
     for key, holding in _waiting_held(without, capacity, kept, now_s):
         held[key].append(holding)
     for row, devices in reserved:
-        if with_reserved or row.starts_at > now:  # whoever starts before it has to end before it
-            end = row.plan_end if row.starts_at > now else row.back_at(now)
+        if with_reserved or row.starts_at > now or row.pk in brief:  # whoever starts before it has to end before it
+            end = row.plan_end if row.starts_at > now else brief.get(row.pk) or row.back_at(now)
             span = {"start_s": row.starts_at.timestamp(), "finish_s": end.timestamp()}
             for key, count in Counter(usable[pk] for pk in devices if pk in usable).items():
                 held[key].append(Holding(**span, count=count))

@@ -55,7 +55,7 @@ CALLED_OFF = "called_off"
 _CALLED_OFF = {
     "code": CALLED_OFF,
     "message": "No job waited for these steps any more: it had started, or was cancelled or deleted.",
-    "hint": "Clone the job and try the steps of the clone.",
+    "hint": "A draft, or a job that has not started, can ask again; clone one that has started.",
 }
 _LATE = {"code": "no_answer", "message": "No node answered in time.", "hint": "Check that it is up, then ask again."}
 

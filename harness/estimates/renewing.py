@@ -44,6 +44,9 @@ NO_WAY_LEFT = (
     "those that are there can be estimated. It waits for devices as its spec asks for them."
 )
 OFFER_LOST = "The devices of the accepted offer are no longer in the pool, or were redeclared."
+OFFER_AWAY = (
+    "Devices of the accepted offer are away: their node does not see them now. The job starts once they are back."
+)
 _READ = ("job__project", "job__dataset", "offer")
 _TRIES = 3
 """A person changes one job now and then, not three times while it is priced."""
@@ -140,11 +143,12 @@ def _priced(kept: JobEstimate, pool: _Pool, *, lost_only: bool) -> Sequence[Esti
     waits for none."""
     job, options = kept.job, options_of(kept.job)
     is_draft = job.state == JobState.DRAFT
-    if kept.offer is not None and not any(option_there(option, pool.now) for option in options):
+    is_there, in_pool = (any(option_there(way, most) for way in options) for most in (pool.now, pool.with_away))
+    if kept.offer is not None and not is_there:
         if not is_draft:
-            _offer_lost(job, kept.offer)
+            _offer_lost(job, kept.offer, OFFER_AWAY if in_pool else OFFER_LOST)
         return None
-    is_lost = kept.offer is None and not any(option_there(option, pool.with_away) for option in options)
+    is_lost = kept.offer is None and not in_pool
     if lost_only and not is_lost:
         return None
     if is_draft and (not job.options or job_key(job) != kept.inspection_key):
@@ -196,14 +200,14 @@ def _named(workload: Workload, way: Allocation) -> tuple[Any, ...]:
     return way.kind, way.model_name, way.count, way.mode, way.parts, way.threads, stages_of(workload, way)
 
 
-def _offer_lost(job: Job, offer: OfferRow) -> None:
-    """Tell that the devices of the offer that was taken are gone, once, and make a new one to look at."""
-    if job.events.filter(message__startswith=OFFER_LOST, data__offer_id=offer.pk).exists():
+def _offer_lost(job: Job, offer: OfferRow, what: str) -> None:
+    """Tell that the devices of the offer that was taken are away or gone, once, and make a new one to look at."""
+    if job.events.filter(message__startswith=what, data__offer_id=offer.pk).exists():
         return
     try:
         fresh = offer_again(offer.owner, job, offer)
     except HarnessError as error:
-        job_note(job, "note", f"{OFFER_LOST} Ask for a new offer. {error.message}", data={"offer_id": offer.pk})
+        job_note(job, "note", f"{what} For others ask for a new offer. {error.message}", data={"offer_id": offer.pk})
         return
-    told = f"{OFFER_LOST} A new offer is on the tab Cost; nothing is replaced without you."
+    told = f"{what} A new offer is on the tab Cost; nothing is replaced without you."
     job_note(job, "note", told, data={"offer_id": offer.pk, "offer": fresh.pk})

@@ -9,7 +9,6 @@ from django import forms
 
 from harness.accounts.models import Project, Role, Scope
 from harness.accounts.time_zone import zones_by_region
-from harness.errors import Invalid
 from harness.pages.words import SCOPE_WORDS
 
 
@@ -23,6 +22,13 @@ class Tabler(forms.Form):
             field.widget.attrs.setdefault("class", kind)
             if isinstance(field, forms.IntegerField):  # floats are such, too
                 _number_words_set(field)
+
+    def add_error(self, field: str | None, error: Any) -> None:
+        """Whoever gets the form back stands at what is wrong first: the form may lie far down its page."""
+        super().add_error(field, error)
+        wrong = [one.field.widget.attrs for one in self.visible_fields() if one.name in self.errors]
+        if wrong and not any("autofocus" in attrs for attrs in wrong):
+            wrong[0]["autofocus"] = True
 
 
 def _number_words_set(field: forms.IntegerField) -> None:
@@ -127,11 +133,3 @@ class UserForm(Tabler):
         help_text="Manages people, the pool and every project.",
         widget=forms.CheckboxInput(attrs={"class": "form-check-input"}),
     )
-
-
-def form_values(form: forms.Form) -> dict[str, Any]:
-    """What was typed. Raises `Invalid`, naming the first field that is wrong as the page does."""
-    if form.is_valid():
-        return dict(form.cleaned_data)
-    name, errors = next(iter(form.errors.items()))
-    raise Invalid(f"{form[name].label}: {errors[0]}", field=name)

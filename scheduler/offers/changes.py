@@ -43,6 +43,8 @@ def changes_of(
     found += _more_memory([line for line in lines if wish.allows(line.allocation)])
     if not lines:
         found.append(f"Start a node's agent, or have a drained node take work again. {HOW_TO_JOIN}")
+    if not found and deadline_s is not None and deadline_s <= now_s:
+        return ("Set a later deadline, and ask again: no device that was asked for could keep any.",)
     return tuple(found) or ("Ask for fewer devices, leave the devices open, or set a later deadline.",)
 
 

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
+from scheduler.placing.hidden import Hidden, hidden
 from scheduler.placing.obstacles import HOW_TO_JOIN, NodeNow, device_words, most_devices, wanted_words
 from scheduler.types import DeviceKey, NodeView, Option, WaitCode, WaitReason, count_of
+from worker.words import size_words
 
 _NAMED = 3
 """So many nodes are named at most."""
@@ -17,78 +20,129 @@ _CLOCK_OFF = "given nothing until the clock there is right (Pool)"
 _TO_START = "make run where the portal is, dlh node start on another machine"
 
 
+class _Wish(NamedTuple):
+    """What the job asks for."""
+
+    option: Option
+    level: int
+    """Of the sandbox, at least."""
+    may_gang: bool
+    """Whether several nodes may serve it together."""
+
+    def enough(self, devices: Counter[DeviceKey]) -> bool:
+        return count_of(devices, self.option) >= self.option.count
+
+    def little_memory(self, node: NodeView) -> bool:
+        """Whether the node has none for a device of it, whatever else is up."""
+        if self.may_gang:
+            return self.option.devices_in(node.memory_bytes) == 0
+        return node.memory_bytes < self.option.memory_bytes
+
+    def could_run_on(self, node: NodeView) -> bool:
+        return node.sandbox_level >= self.level and not self.little_memory(node)
+
+    def helping(self, working: Sequence[NodeView], having: Sequence[NodeView]) -> Sequence[NodeView]:
+        """Those of `having` that would let it start: each by itself, or together beside those at work; else none."""
+        if self.may_gang:
+            return having if self.enough(_total((*working, *having))) else ()
+        return [node for node in having if self.enough(Counter(node.counts))]
+
+
+class _Away(NamedTuple):
+    """Nodes that take no work and have such devices, by name."""
+
+    all: Sequence[NodeView]
+    able: Sequence[NodeView]
+    """Without those that could not run the job were they up."""
+    weak: Sequence[NodeView]
+    """Those."""
+
+
 def lacks(
-    nodes: Sequence[NodeNow], away: Iterable[NodeView], option: Option, *, spans_nodes: bool, apart: str = ""
+    nodes: Sequence[NodeNow],
+    away: Iterable[NodeView],
+    option: Option,
+    level: int,
+    *,
+    spans_nodes: bool,
+    apart: str = "",
 ) -> WaitReason | None:
-    """None where the nodes that take work have the devices. `away`: all others; `apart`: why several nodes together do
-    not serve one job although that is wished, a sentence."""
+    """None where the nodes that take work have the devices. `away`: all others; `level`: of the sandbox, at least;
+    `apart`: why several nodes together do not serve one job although that is wished, a sentence."""
     most = most_devices(nodes, spans_nodes=spans_nodes)
     if most >= option.count and nodes:
         return None
-    having = [node for node in sorted(away, key=lambda node: node.name) if count_of(node.counts, option)]
     may_gang = spans_nodes or bool(apart and len(nodes) < 2)  # with one node nothing else has kept it from others yet
+    wish = _Wish(option, level, may_gang)
+    all_away = [node for node in sorted(away, key=lambda node: node.name) if count_of(node.counts, option)]
+    able = [node for node in all_away if wish.could_run_on(node)]
+    having = _Away(all_away, able, [node for node in all_away if not wish.could_run_on(node)])
     if not nodes:
-        return _no_nodes(having, option, may_gang=may_gang)
+        return _no_nodes(having, wish)
+    there = hidden([now.node for now in nodes if wish.could_run_on(now.node)], option, may_gang=may_gang)
     if most == 0:
-        return WaitReason(
-            code=WaitCode.NO_SUCH_DEVICE,
-            text=_with(f"No node that takes work has a {device_words(1, option.kind, option.model_name)[2:]}.", having),
-            remedy="It starts when such a node is up; or take other devices by an offer: tab Cost, dlh jobs offer."
-            + _undrain(having),
-        )
-    return _too_few(nodes, having, option, may_gang=may_gang, apart=apart)
+        return _no_such([now.node for now in nodes], having, there, wish)
+    return _too_few(nodes, having, there, wish, apart=apart)
 
 
-def _no_nodes(having: Sequence[NodeView], option: Option, *, may_gang: bool) -> WaitReason:
-    helping = _helping((), having, option, may_gang=may_gang)
+def _no_nodes(having: _Away, wish: _Wish) -> WaitReason:
+    helping = wish.helping((), having.able)
+    weak = wish.helping((), having.weak)
     down = [node.name for node in helping if _is_down(node)]
     if helping:
         start = f" Start {_listed(down)} again: {_TO_START}." if down else ""
-        remedy = f"It starts when {_when((), helping, option)}.{start}{_undrain(helping)}"
+        remedy = f"It starts when {_when((), helping, wish)}.{start}{_undrain(helping)}"
     else:
-        remedy = f"It starts when a node with {wanted_words(option)} is up. {HOW_TO_JOIN}"
-    return WaitReason(code=WaitCode.NO_NODES, text=_with("No node takes work.", having), remedy=remedy)
+        which = "another node" if weak else "a node"
+        remedy = f"It starts when {which} with {wanted_words(wish.option)} is up. {HOW_TO_JOIN}"
+    text = _with("No node takes work.", having.all) + _weak_words(weak, wish)
+    return WaitReason(code=WaitCode.NO_NODES, text=text, remedy=remedy)
 
 
-def _too_few(
-    nodes: Sequence[NodeNow], having: Sequence[NodeView], option: Option, *, may_gang: bool, apart: str
-) -> WaitReason:
+def _no_such(working: Sequence[NodeView], having: _Away, there: Hidden, wish: _Wish) -> WaitReason:
+    option, weak = wish.option, wish.helping(working, having.weak)
+    none = f"No node that takes work has a {device_words(1, option.kind, option.model_name)[2:]}."
+    such = "another such node is up" if weak and not having.able else "such a node is up"
+    return WaitReason(
+        code=WaitCode.NO_SUCH_DEVICE,
+        text=_with(" ".join((none, *there.facts)), having.all) + _weak_words(weak, wish),
+        remedy=f"It starts when {', or '.join((*there.when, such))}; or take other devices by an offer: tab Cost, "
+        f"dlh jobs offer.{_undrain(having.able)}",
+    )
+
+
+def _too_few(nodes: Sequence[NodeNow], having: _Away, there: Hidden, wish: _Wish, *, apart: str) -> WaitReason:
     working, everywhere = [now.node for now in nodes], most_devices(nodes, spans_nodes=True)
-    told = helping = _helping(working, having, option, may_gang=may_gang)
-    when = "more nodes are up" if may_gang else "a larger node is up"
+    told = helping = wish.helping(working, having.able)
+    weak = wish.helping(working, having.weak)
+    when = "more nodes are up" if wish.may_gang else "a larger node is up"
     if helping:
-        when = _when(working if may_gang else (), helping, option)
+        when = _when(working if wish.may_gang else (), helping, wish)
+    when = ", or ".join((*there.when, when))
     has = f"the largest that takes work has {most_devices(nodes, spans_nodes=False)}"
     if len(nodes) == 1:
         has, apart = f"the only node that takes work has {everywhere}", ""  # of the others it is told what they are
-    elif may_gang:
+    elif wish.may_gang:
         has = f"the nodes that take work have {everywhere}"
-    elif apart and everywhere < option.count:
+    elif apart and everywhere < wish.option.count:
         has = f"{has}, all together {everywhere}"
-        if together := _helping(working, having, option, may_gang=True):
-            told, when = having, f"{when}, or several can be used together and {_when(working, together, option)}"
+        gang = wish._replace(may_gang=True)
+        if together := gang.helping(working, having.able):
+            told, when = having.able, f"{when}, or several can be used together and {_when(working, together, gang)}"
         else:
             apart = ""  # what keeps nodes apart is not what is in the way
     elif apart:
         when = f"{when}, or several can be used together"
-    where = "" if may_gang else " on one node"
+    where = "" if wish.may_gang else " on one node"
+    says = (f"It needs {wanted_words(wish.option)}{where}; {has}.", *there.facts, apart)
     return WaitReason(
         code=WaitCode.TOO_MANY_DEVICES,
-        text=_with(" ".join(filter(None, (f"It needs {wanted_words(option)}{where}; {has}.", apart))), told),
+        text=_with(" ".join(filter(None, says)), told) + _weak_words(weak, wish),
         remedy=f"It starts when {when}; or clone it with fewer devices.{_undrain(told)}",
     )
 
 
-def _helping(
-    working: Sequence[NodeView], having: Sequence[NodeView], option: Option, *, may_gang: bool
-) -> Sequence[NodeView]:
-    """Those of `having` that would let it start: each by itself, or together beside those at work; else none."""
-    if may_gang:
-        return having if count_of(_total((*working, *having)), option) >= option.count else ()
-    return [node for node in having if count_of(node.counts, option) >= option.count]
-
-
-def _when(working: Sequence[NodeView], helping: Sequence[NodeView], option: Option) -> str:
+def _when(working: Sequence[NodeView], helping: Sequence[NodeView], wish: _Wish) -> str:
     """What has to become of the helping ones: of one, of all or of enough. `working`: those that they would join."""
     names = [node.name for node in helping]
     if len(helping) == 1:
@@ -97,9 +151,9 @@ def _when(working: Sequence[NodeView], helping: Sequence[NodeView], option: Opti
         return kept.format(node.name)
     base, total = _total(working), _total((*working, *helping))
     each = [Counter(node.counts) for node in helping]
-    if all(count_of(base + one, option) >= option.count for one in each):
+    if all(wish.enough(base + one) for one in each):
         return f"one of {_listed(names)} takes work again"
-    if all(count_of(total - one, option) < option.count for one in each):
+    if not any(wish.enough(total - one) for one in each):
         return f"{_listed(names)} take work again"
     return f"enough of {_listed(names)} take work again"
 
@@ -118,6 +172,18 @@ def _with(text: str, away: Iterable[NodeView]) -> str:
         names["draining" if node.draining else _CLOCK_OFF if node.clock_off else "down"].append(node.name)
     are = (f"{_listed(of)} {'is' if len(of) == 1 else 'are'} {what}." for what, of in sorted(names.items()))
     return " ".join((text, *are))
+
+
+def _weak_words(nodes: Iterable[NodeView], wish: _Wish) -> str:
+    """Of each of these nodes why it could not run the job were it up, with a space before; empty without any."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for node in nodes:
+        if node.sandbox_level < wish.level:
+            names[f"too weak a sandbox for this program, which needs level {wish.level}"].append(node.name)
+        if wish.little_memory(node):
+            names[f"too little memory: the job asks for {size_words(wish.option.memory_bytes)}"].append(node.name)
+    have = (f" {_listed(of)} {'has' if len(of) == 1 else 'have'} {what}." for what, of in sorted(names.items()))
+    return "".join(have)
 
 
 def _undrain(away: Iterable[NodeView]) -> str:

@@ -85,7 +85,7 @@ class Reasons:
         reason = self._by_shape.get(shape)
         if reason is None:
             nodes = self._look(option, project, reach)
-            reason = lacks(nodes, self._away, option, spans_nodes=spans, apart=apart)
+            reason = lacks(nodes, self._away, option, level, spans_nodes=spans, apart=apart)
             reason = reason or obstacles.never(nodes, option, level, spans_nodes=spans)
             if reason is None:
                 holders_on = partial(self._holders_on, option)

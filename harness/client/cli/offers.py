@@ -195,8 +195,11 @@ def _print(found: Json) -> None:
     out.print(Text(local_words(found["text"]), style="bold"))
     if found["deadline"]:
         out.print(Text(f"Deadline: {when(found['deadline'])} (this machine's time)"))
-    for change in found["changes"]:
-        out.print(Text(f"  or: {local_words(change)}"))
+    changes = [local_words(change) for change in found["changes"]]
+    if len(changes) == 1:
+        out.print(Text(f"This would help: {changes[0]}"))
+    elif changes:
+        out.print(Text("\n  - ".join(("Any one of these would help:", *changes))))
     if found["earliest_finish"] and found["recommended"] is None:
         out.print(Text(f"Earliest finish that can be promised, with time to set it: {when(found['earliest_finish'])}"))
     shown = [line for line in found["lines"] if line["place"] < ALL_LINES or line["marks"] or line["frontier"]]
@@ -209,7 +212,7 @@ def _print(found: Json) -> None:
         notes().print(f"{len(shown)} of {len(found['lines'])} ways; --json or --csv shows all.")
     for note in found["notes"]:
         notes().print(local_words(note), markup=False)
-    if found["job"]:
+    if found["job"] and shown:
         out.print(Text(f"Offer {found['id']}; `dlh jobs offer {found['job']} --take N` takes the line # N of it."))
 
 

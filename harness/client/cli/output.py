@@ -238,6 +238,11 @@ def standing(job: dict[str, Any]) -> str:
     return f"queued, without a promise: {local_words((job.get('promise') or {}).get('text') or '')}".rstrip(": ")
 
 
+def device_names(kind: str) -> tuple[str, str]:
+    """One device of the kind, and several."""
+    return {"cpu": ("CPU core", "CPU cores"), "cuda": ("GPU", "GPUs")}.get(kind, (kind, kind))
+
+
 def idle_words(job: dict[str, Any]) -> str:
     """That a run makes no progress, and for how long; empty where it gets on."""
     idle_s = job.get("idle_s")

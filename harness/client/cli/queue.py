@@ -12,6 +12,7 @@ from harness.client.cli.moments import moment_read
 from harness.client.cli.output import (
     JsonFlag,
     console,
+    device_names,
     duration,
     idle_words,
     json_print,
@@ -22,6 +23,7 @@ from harness.client.cli.output import (
 from harness.client.client import Json
 from harness.client.errors import ApiError, BadInput
 from harness.client.transport import segment
+from worker.words import counted
 
 app = typer.Typer(
     help="The queue, in the order it is served, and what runs. Admins move jobs and set priorities: 0 is normal, and "
@@ -240,9 +242,10 @@ def quota(
     if look:
         _look(context, path, body, as_json)
     elif devices == "none":
-        _change(context, "DELETE", path, None, f"{project} no longer has a quota of {kind}.", as_json)
+        _change(context, "DELETE", path, None, f"{project} no longer has a quota of {device_names(kind)[1]}.", as_json)
     else:
-        _change(context, "PUT", path, body, f"{project} may hold {devices} of {kind}.", as_json)
+        may = f"{project} may hold {counted(int(devices), *device_names(kind))}."
+        _change(context, "PUT", path, body, may, as_json)
 
 
 def quotas(context: typer.Context, as_json: JsonFlag = False) -> None:

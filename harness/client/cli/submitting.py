@@ -73,8 +73,16 @@ def submit(  # noqa: PLR0913
         json_print({**job, "url": url})
     elif not wait or draft:
         console().print(f"{job['id']}  {job['name']}  {standing(job)}\n{url}", markup=False, soft_wrap=True)
+        notes().print(_next_words(job), markup=False, soft_wrap=True)
     if wait and not draft:
         finish(job)
+
+
+def _next_words(job: Json) -> str:
+    """The command that goes on from here."""
+    if job["state"] == "draft" and not job.get("rate_test_first"):
+        return f"`dlh jobs offer {job['id']}` tells what it would cost, `dlh submit {job['id']}` queues it."
+    return f"`dlh watch {job['id']}` follows it."
 
 
 def _is_id(source: Path) -> bool:

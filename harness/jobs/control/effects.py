@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from harness.broker import project_stream, publish
 from harness.jobs.control.attempts import attempt_end
+from harness.jobs.control.expectations import finish_outrun
 from harness.jobs.control.found import Found, found_of, found_take
 from harness.jobs.control.marks import fresh_events, words_lost
 from harness.jobs.control.parts import is_spread, nodes_of
@@ -126,6 +127,7 @@ def _running(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
         message="First step made",
         data={"start_s": number_of(events[0].data.get("start_s"))},
         running_at=job.running_at or at,
+        **finish_outrun(job),
     )
     if moved is None:
         # Heard after its end, or while it pauses: the moment is a fact all the same.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -53,12 +53,15 @@ def expected_of(view: JobView, told: tuple[float, float], data: Travel, now_s: f
     return Expected(start_s=start_s, finish_s=finish_s, low_s=low_s, high_s=high_s)
 
 
-def expectations_write(facts: Facts, decision: Decision) -> None:
-    """Note place, reason and times of every job, and tell those who watch what is new."""
+def expectations_write(facts: Facts, decision: Decision, started: Set[str]) -> None:
+    """Note place, reason and times of every job, and tell those who watch what is new. `started`: jobs that the
+    decision has placed, which wait no more."""
     waits = {**decision.waits, **_nearly_started(decision)}
     idle = _idle_runs(facts, decision)
     for view in facts.views:
         job = facts.jobs[view.job_id]
+        if view.job_id in started:  # as it has been written by now
+            job.state, job.waiting_code, job.waiting_text, job.queue_position = JobState.PLACED, "", "", None
         reason = waits.get(view.job_id)
         planned = decision.planned_on.get(view.job_id, "")
         told = decision.expected.get(view.job_id)
@@ -67,7 +70,7 @@ def expectations_write(facts: Facts, decision: Decision) -> None:
         stalled = _idle_before(view, reason, told, idle)
         stands_still = idle_s(job) is not None
         changes = {
-            **_waiting(facts, job, reason if view.job_id in facts.queued else None, planned, stalled),
+            **_waiting(facts, job, reason if view.job_id in facts.queued - started else None, planned, stalled),
             # Of a run that makes no progress it would move with the clock: nothing is told but that.
             **_times(job, None if stands_still else expected, facts.now_s),
         }
@@ -130,11 +133,20 @@ def slack_s(job: Job) -> float | None:
 def left_s(job: Job) -> float | None:
     """Seconds until the expected finish of a job that has devices: the time left, wherever it is told. None: unknown.
 
-    What the run itself says of its end goes into the expected finish, so that both are one figure.
+    What the run itself says of its end goes into the expected finish, so that both are one figure. Before its first
+    step that moves with the clock, and is told anew in strides: within one of them nobody knows.
     """
     if JobState(job.state) not in HOLDS_DEVICES or job.expected_finish_at is None or idle_s(job) is not None:
         return None
-    return max(0.0, (job.expected_finish_at - timezone.now()).total_seconds())
+    left = (job.expected_finish_at - timezone.now()).total_seconds()
+    return None if job.state == JobState.PLACED and left < TOLD_AGAIN_S else max(0.0, left)
+
+
+def finish_outrun(job: Job) -> dict[str, None]:
+    """Of a job whose first step is made now: no expected finish, where it was to have ended by now, or in a moment. The
+    next decision tells one anew."""
+    is_outrun = job.state == JobState.PLACED and job.expected_finish_at is not None and left_s(job) is None
+    return {"expected_finish_at": None} if is_outrun else {}
 
 
 def idle_s(job: Job) -> float | None:

@@ -119,9 +119,9 @@ def _carry_out_all(turn: Turn, facts: Facts, disks: Mapping[str, OnDisk], decisi
             _change(facts, decision, change)
         for job_id in sorted(decision.promised):
             promise_give(facts.jobs[job_id])
-        started = sum(_start(facts, disks, placement) for placement in decision.placements)
-        expectations_write(facts, decision)
-    return started
+        started = {start.job_id for start in decision.placements if _start(facts, disks, start)}
+        expectations_write(facts, decision, started)
+    return len(started)
 
 
 def _data_ahead(facts: Facts, decision: Decision) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +12,9 @@ from django.db.models import Q
 from django.utils import timezone
 
 from harness.jobs.control.data_ways import NO_WAYS, DataWays, dataset_of, with_data
-from harness.jobs.control.held import Held, ending_ids, names_at_start, rows_read
+from harness.jobs.control.held import Held, ending_ids, rows_read
 from harness.jobs.control.losses import Losses, losses_read
+from harness.jobs.control.pool_rows import pool_view
 from harness.jobs.models import Job
 from harness.jobs.options import (
     options_narrower,
@@ -28,22 +28,15 @@ from harness.jobs.options import (
 )
 from harness.jobs.promises import admitted_at
 from harness.pool.caches import NodeCache, caches_get
-from harness.pool.gangs import gang_problem
-from harness.pool.models import Device, Node, NodeState, PoolSetting, Quota, Reservation
-from harness.pool.networks import networks_everywhere
+from harness.pool.models import PoolSetting, Quota
 from harness.pool.services import pool_setting_get
 from scheduler import types
 from scheduler.backoff import KEPT_S, MOST_S
-from scheduler.job_view import SPAN_LEVEL, memory_by_node
-from scheduler.kinds import declared_name
-from scheduler.types import DeviceView, JobView, NodeView, Option, PoolView, Reserved, Running
-from worker.sandbox import SandboxLevel
+from scheduler.types import JobView, Option, PoolView, Running
 from worker.states import JobState
 
 RESIZING = frozenset({"deadline_energy", "deadline"})
 """Policies that change what a running job holds: by the others it would stay as narrow as it began."""
-_AWAY = (Reserved(start_s=-math.inf, end_s=math.inf, purpose="its node does not see it"),)
-"""Of a device that is away: nobody else gets it, so nobody is paused for it."""
 _log = logging.getLogger(__name__)
 
 
@@ -195,93 +188,6 @@ def _running(job: Job, option: Option, held: Sequence[Held], now: datetime) -> R
         leaving=job.state == JobState.PAUSING,
         counts=tuple(Counter(one.node_name for one in held).values()),
     )
-
-
-def pool_view(now: datetime, setting: PoolSetting, holding: Sequence[Held]) -> PoolView:
-    """Nodes, devices, and what is reserved from now on."""
-    memory, devices = _memory_held(holding), _devices(now, holding)
-    nodes = list(Node.objects.defer("description", "running", "check_result"))
-    apart = gang_problem(nodes, setting)
-    view = PoolView(
-        spans_nodes=setting.span_nodes and not apart,
-        apart=apart,
-        span_level=SandboxLevel.L3 if setting.ranks_apart and networks_everywhere() else SPAN_LEVEL,
-        nodes=tuple(
-            NodeView(
-                name=node.name,
-                takes_work=node.state == NodeState.UP,
-                draining=node.drain_wanted and node.state == NodeState.DRAIN,
-                clock_off=not node.drain_wanted and node.state == NodeState.DRAIN,
-                sandbox_level=node.sandbox_level,
-                memory_bytes=node.memory_bytes,
-                memory_held_bytes=memory.get(node.pk, 0),
-                devices=tuple(devices[node.pk]),
-                near=node.near,
-            )
-            for node in nodes
-        ),
-    )
-    needed = (setting.minimum_sandbox_level_own_code, setting.minimum_sandbox_level_generated)
-    return view.levelled(needed) if view.spans_nodes else view
-
-
-def _devices(now: datetime, holding: Sequence[Held]) -> Mapping[str, list[DeviceView]]:
-    """By node id."""
-    of_node, of_device = _reserved(now)
-    taken = {one.device_id for one in holding}
-    devices: dict[str, list[DeviceView]] = defaultdict(list)
-    columns = ("pk", "node_id", "kind", "index", "away_since", "model_name", "slowdown")
-    # One that is away is there for who holds it alone.
-    rows = list(Device.objects.filter(Q(away_since=None) | Q(allocation__isnull=False)).values_list(*columns))
-    names = names_at_start(holding, {row[0]: declared_name(*row[5:]) for row in rows})
-    for device_id, node_id, kind, index, away_since, *_ in rows:
-        devices[node_id].append(
-            DeviceView(
-                device_id=device_id,
-                kind=kind,
-                index=index,
-                free=device_id not in taken,
-                model_name=names[device_id],
-                reserved=(*of_node[node_id], *of_device[device_id], *(_AWAY if away_since else ())),
-            )
-        )
-    return devices
-
-
-def _memory_held(holding: Sequence[Held]) -> Mapping[str, int]:
-    """Bytes of host memory that were asked for, by node id."""
-    untold = Job.objects.in_bulk({one.job_id for one in holding if one.option is None})
-    memory, held = Counter[str](), defaultdict[str, list[Held]](list)
-    for one in holding:
-        held[one.job_id].append(one)
-    for job_id, its in held.items():
-        option = its[0].option
-        if option is not None:
-            wanted_bytes = option.memory_bytes
-        else:
-            wanted_bytes = wanted_memory_bytes(untold[job_id]) if job_id in untold else 0
-        memory.update(memory_by_node(wanted_bytes, Counter(one.node_id for one in its)))
-    return memory
-
-
-def _reserved(now: datetime) -> tuple[Mapping[str, list[Reserved]], Mapping[str, list[Reserved]]]:
-    """By node id, by device id."""
-    of_node: dict[str, list[Reserved]] = defaultdict(list)
-    of_device: dict[str, list[Reserved]] = defaultdict(list)
-    for row in Reservation.objects.filter(cancelled_at=None, ends_at__gt=now):
-        kept = Reserved(
-            start_s=row.starts_at.timestamp(),
-            # The expected end of what is open-ended moves, while a promise must not.
-            end_s=math.inf if row.open_ended else row.plan_end.timestamp(),
-            told_s=row.back_at(now).timestamp() if row.open_ended else math.inf,
-            project=row.project_id or "",
-            purpose=row.purpose,
-        )
-        if row.node_id:
-            of_node[row.node_id].append(kept)
-        elif row.device_id:
-            of_device[row.device_id].append(kept)
-    return of_node, of_device
 
 
 def quotas_view() -> types.Quotas:

@@ -24,7 +24,7 @@ class WidthRequest:
     changes: int = 0
     """How often the attempt has become wider or narrower so far."""
     why: str = "."
-    """Why it becomes narrower, as it follows the new number of ranks: `: a core was needed by ....`"""
+    """Why it becomes narrower or wider, as it follows the new number of ranks: `: a core was needed by ....`"""
     first_lost_at: str = ""
     """When the first of its nodes was called lost, as ISO text; empty: it was not. Then the others end as well."""
 

@@ -79,7 +79,7 @@ def width_change(job: Job, change: Change, takers: Sequence[str]) -> Answer:
             Allocation.objects.bulk_create(
                 Allocation(device=device, job=job, attempt=attempt, rank=taken[device.pk]) for device in fresh
             )
-            _want(attempt, option, slots, _why(change, takers, fewer) if fewer > 0 else ".")
+            _want(attempt, option, slots, _why(change, takers, fewer))
     except IntegrityError:
         _log.info("job %s: a device was taken meanwhile", job.pk)
         return Answer.LATER
@@ -107,10 +107,10 @@ def _alike(attempt: JobAttempt, devices: Sequence[Device]) -> bool:
 
 
 def _why(change: Change, takers: Sequence[str], fewer: int) -> str:
-    """What people read behind the new number of ranks."""
-    names = list(dict.fromkeys(takers))
+    """What people read behind the new number of ranks. `fewer`: than before; below 0 they are more."""
+    names = list(dict.fromkeys(takers)) if fewer > 0 else []
     if not names:
-        return f". {change.reason}"
+        return f". {change.reason}".rstrip()
     named = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
     return f": {'a core was' if fewer == 1 else f'{fewer} cores were'} needed by {named}."
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
+from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
@@ -17,7 +18,6 @@ from harness.errors import Conflict, Forbidden, HarnessError, NotFound
 from harness.jobs.readers import reading_state
 from harness.jobs.selectors import jobs_queued_count
 from harness.measuring.node_links import links_want
-from harness.pages.forms import form_values
 from harness.pages.pool_forms import NodeForm, PoolForm, SlowForm
 from harness.pages.web import asks_part, change, number_read, page, page_number, person, show
 from harness.pool import services
@@ -47,11 +47,19 @@ _ACTIONS: dict[str, tuple[Callable[..., object], str]] = {
 @page("GET", "HEAD")
 def pool(request: HttpRequest) -> HttpResponseBase:
     """Nodes x devices; the names of jobs only for members of their projects."""
-    return _pool(request, NodeForm())
+    return _pool(request)
 
 
-def _pool(request: HttpRequest, form: NodeForm, *, joins: str = "", command: str = "") -> HttpResponseBase:
-    """`command`: what lets the machine `joins` in, shown this once."""
+def _pool(
+    request: HttpRequest,
+    form: NodeForm | None = None,
+    *,
+    slow_form: SlowForm | None = None,
+    setting_form: PoolForm | None = None,
+    joins: str = "",
+    command: str = "",
+) -> HttpResponseBase:
+    """Forms: those that were refused, as sent. `command`: what lets the machine `joins` in, shown this once."""
     user = person(request)
     setting, overview, links = pool_setting_get(), pool_overview(), link_list()
     words, state = request.GET.get("q", "").strip(), request.GET.get("state", "")
@@ -69,23 +77,26 @@ def _pool(request: HttpRequest, form: NodeForm, *, joins: str = "", command: str
         "more_links": len(links[LINKS_SHOWN:]),
         "visible": set(visible_projects(user).values_list("pk", flat=True)),
         "is_admin": user.is_superuser,
-        "node_form": form,
-        "slow_form": _slow_form(nodes),
-        "setting_form": PoolForm(initial={name: getattr(setting, name) for name in PoolForm.base_fields}),
+        "node_form": form or NodeForm(),
+        "slow_form": _with_devices(slow_form or SlowForm(), nodes),
+        "setting_form": setting_form
+        or PoolForm(initial={name: getattr(setting, name) for name in PoolForm.base_fields}),
         "object_store": bucket_status() if user.is_superuser else None,
         "joins": joins,
         "join_command": command,
     }
     template = "pool/nodes.html" if asks_part(request) else "pool/page.html"
-    response = show(request, template, context, nav="pool", status=422 if form.errors else 200)
+    response = show(request, template, context, nav="pool", status=422 if form or slow_form or setting_form else 200)
     if command:
         response["Cache-Control"] = "no-store"
     return response
 
 
-def _slow_form(nodes: Iterable[NodeRow]) -> SlowForm:
-    form = SlowForm()
-    form.set_devices(f"{node.name} {device.kind}:{device.index}" for node in nodes for device in node.devices)
+def _with_devices(form: SlowForm, nodes: Iterable[NodeRow]) -> SlowForm:
+    """The form with the devices of these nodes, and the one that was sent: the page it was sent from showed others."""
+    sent = [form.data["device"]] if form.data.get("device") else []
+    there = (f"{node.name} {device.kind}:{device.index}" for node in nodes for device in node.devices)
+    form.set_devices(dict.fromkeys((*sent, *there)))
     return form
 
 
@@ -121,7 +132,7 @@ def node_new(request: HttpRequest) -> HttpResponseBase:
         form = NodeForm({"name": name})
         form.add_error("name", f"{error.message} {error.hint}".strip())
         return _pool(request, form)
-    return _pool(request, NodeForm(), joins=name, command=join_command(text))
+    return _pool(request, joins=name, command=join_command(text))
 
 
 @page("POST")
@@ -158,32 +169,37 @@ def links_measure(request: HttpRequest) -> HttpResponseBase:
 
 @page("POST")
 def device_slow(request: HttpRequest) -> HttpResponseBase:
-    """Emulate a slower device."""
-    name, _, device = request.POST.get("device", "").partition(" ")
+    """Emulate a slower device. What is refused can be corrected."""
+    user = person(request)
+    require_admin(user)
+    form = _with_devices(SlowForm(request.POST), ())
+    if not form.is_valid():
+        return _pool(request, slow_form=form)
+    name, _, device = form.cleaned_data["device"].partition(" ")
     kind, _, index = device.partition(":")
-    form = SlowForm(request.POST)
-    form.set_devices([request.POST.get("device", "")])
-    factor = form.cleaned_data["factor"] if form.is_valid() else 0.0
-    number = number_read(index)
+    factor, number = form.cleaned_data["factor"], number_read(index)
+    try:
+        services.device_slow(user=user, node=name, kind=kind, index=-1 if number is None else number, factor=factor)
+    except HarnessError as error:
+        form.add_error("factor" if error.field == "factor" else "device", f"{error.message} {error.hint}".strip())
+        return _pool(request, slow_form=form)
     said = f"Runs that start on {device} of {name} from now on run {factor:g} times slower (emulated)."
-    return change(
-        request,
-        lambda: services.device_slow(
-            user=person(request), node=name, kind=kind, index=-1 if number is None else number, factor=factor
-        ),
-        done=f"{device} of {name} runs at full speed." if factor == 1.0 else said,
-        to=reverse("pool"),
-    )
+    messages.success(request, f"{device} of {name} runs at full speed." if factor == 1.0 else said)
+    return redirect("pool")
 
 
 @page("POST")
 def pool_settings(request: HttpRequest) -> HttpResponseBase:
-    """Change settings of the pool."""
+    """Change settings of the pool. What is refused can be corrected."""
     user = person(request)
     require_admin(user)
-    return change(
-        request,
-        lambda: pool_setting_update(user=user, **form_values(PoolForm(request.POST))),
-        done="The settings of the pool are saved. They hold for runs that start from now on.",
-        to=reverse("pool"),
-    )
+    form = PoolForm(request.POST)
+    if not form.is_valid():
+        return _pool(request, setting_form=form)
+    try:
+        pool_setting_update(user=user, **form.cleaned_data)
+    except HarnessError as error:
+        form.add_error(error.field if error.field in form.fields else None, f"{error.message} {error.hint}".strip())
+        return _pool(request, setting_form=form)
+    messages.success(request, "The settings of the pool are saved. They hold for runs that start from now on.")
+    return redirect("pool")

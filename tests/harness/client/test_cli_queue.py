@@ -104,7 +104,7 @@ def test_who_waits_for_a_quota_or_a_move_is_told(dlh: Dlh, admin: SimpleNamespac
     assert held_back["job_id"] == first.pk
     assert "Waits longer" in dlh("queue", "priority", first.pk, "9").out
     said = dlh(*asked).out
-    assert said.index("may hold 1 of cpu") < said.index("Waits longer") and "wide" in said
+    assert said.index("may hold 1 CPU core.") < said.index("Waits longer") and "wide" in said
 
 
 def test_use_and_consequences_are_told(dlh: Dlh, admin: SimpleNamespace, tmp_path: Path) -> None:

@@ -140,6 +140,17 @@ def test_where_nothing_can_be_kept_the_table_is_shown_all_the_same(
     assert shown.code == 0 and "CPU cores" in shown.out and "Lines cannot be taken by number" in shown.err
 
 
+def test_an_offer_without_a_line_names_no_command_that_takes_one(dlh: Dlh, job: Any, node_make: Any) -> None:
+    node = node_make("node-1", cpus=2)
+    offer_make(job.owner, job)
+    assert "takes the line # N of it." in dlh("jobs", "offer", job.pk).out
+    refused = dlh("jobs", "offer", job.pk, "--deadline", "2020-01-01T00:00").out
+    assert "would help" in refused and "  or: " not in refused
+    type(node).objects.update(state="down")
+    without = dlh("jobs", "offer", job.pk).out
+    assert "This would help: Start a node's agent" in without and "--take" not in without
+
+
 def test_the_table_names_the_way_of_the_data_to_a_node_that_does_not_have_them(
     dlh: Dlh, job: Any, node_make: Any
 ) -> None:

@@ -26,6 +26,14 @@ def test_a_draft_is_submitted_as_it_is(dlh: Dlh, job: Any) -> None:
     assert "It was submitted already: it starts by itself." in again.err
 
 
+def test_who_does_not_wait_is_told_the_command_that_goes_on(dlh: Dlh, job: Any, dataset: Any) -> None:
+    assert f"`dlh watch {job.pk}` follows it." in dlh("submit", job.pk).err
+    told = dlh("submit", "--data", dataset.pk, "--draft")
+    made = told.out.split()[0]
+    assert f"`dlh jobs offer {made}` tells what it would cost, `dlh submit {made}` queues it." in told.err
+    assert "dlh watch" not in told.out and "dlh" not in dlh("submit", "--data", dataset.pk, "--draft", "--json").err
+
+
 def test_what_makes_a_job_does_not_go_with_a_draft(dlh: Dlh, job: Any, dataset: Any) -> None:
     for option in (("--data", dataset.pk), ("--name", "other"), ("--deadline", "4h"), ("--draft",)):
         ended = dlh("submit", job.pk, *option)

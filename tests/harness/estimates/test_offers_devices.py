@@ -29,7 +29,7 @@ from harness.pool.reservations import reservation_hold
 from harness.rates.submitting import job_submit
 from scheduler.offers.values import Hindrance
 from tests.harness.estimates.factories import workload_make
-from tests.harness.jobs.helpers import queue, run_now
+from tests.harness.jobs.helpers import estimated, place_now, queue, run_now
 
 
 def test_devices_that_left_the_pool_lead_to_a_new_offer_and_change_nothing(job, node_make, offered):
@@ -104,6 +104,17 @@ def test_busy_devices_put_the_start_off(job, job_make, node_make, offered):
     assert openings_read(()).guessed is False
     type(other).objects.filter(pk=other.pk).update(eta_s=None)
     assert any("are a guess" in note for note in offered(job).notes)
+
+
+def test_a_job_that_was_placed_a_moment_ago_holds_its_device_for_as_long_as_it_is_estimated(
+    job, job_make, node_make, offered
+):
+    node_make("node-1", cpus=1)
+    other = estimated(job_make(), run_s=50.0, slowdown=1.2)
+    place_now(other)
+    offer = offered(job)
+    assert offer_priced(offer).lines[0].start_s == pytest.approx(timezone.now().timestamp() + 60, abs=20)
+    assert not any("are a guess" in note for note in offer.notes)
 
 
 def test_jobs_on_devices_that_are_not_offered_put_no_start_off(job, job_make, node_make, offered):

@@ -11,7 +11,7 @@ from django.utils import timezone
 from harness.errors import Conflict
 from harness.estimates.groups import groups_read
 from harness.estimates.models import Inspection, JobEstimate, OfferRow
-from harness.estimates.renewing import NO_WAY_LEFT
+from harness.estimates.renewing import NO_WAY_LEFT, OFFER_AWAY, OFFER_LOST
 from harness.estimates.selectors import offer_lines, offer_priced
 from harness.estimates.services import estimates_renew, inspection_answer, job_estimate, jobs_estimate, offer_accept
 from harness.estimates.submitting import estimate_before, estimate_foreseen
@@ -210,6 +210,30 @@ def test_a_device_that_is_away_for_a_moment_takes_no_estimate_back(job_make, unl
     assert not job.events.filter(message=NO_WAY_LEFT).exists()
     Device.objects.filter(index=1).delete()
     assert jobs_estimate() == 1 and job.events.filter(message=NO_WAY_LEFT).count() == 1
+
+
+def test_an_accepted_offer_whose_device_is_away_for_a_moment_is_not_told_as_lost(job, unlike, offered):
+    unlike(2, 0)
+    accepted = queue(offer_accept(user=job.owner, offer=offered(job, count=2, mode="sync"), elastic=False))
+    Device.objects.filter(index=1).update(away_since=timezone.now())
+    assert jobs_estimate() == 0 and jobs_estimate() == 0 and OfferRow.objects.filter(job=job).count() == 2
+    assert [accepted.events.filter(message__startswith=told).count() for told in (OFFER_AWAY, OFFER_LOST)] == [1, 0]
+    assert tick() == 0 and "node-1 does not see 1 CPU core (core) of its own now." in why_it_waits(accepted)
+    Device.objects.filter(index=1).update(away_since=None)
+    assert tick() == 1
+    Job.objects.filter(pk=job.pk).update(state="queued")
+    Device.objects.filter(index=1).delete()
+    jobs_estimate()
+    assert accepted.events.filter(message__startswith=OFFER_LOST).count() == 1
+
+
+def test_devices_that_are_away_when_their_line_is_taken_are_not_told_as_gone(job, unlike, offered):
+    unlike(2, 0)
+    offer = offered(job, count=2, mode="sync")
+    Device.objects.filter(index=1).update(away_since=timezone.now())
+    with pytest.raises(Conflict, match="has them now; the pool has them, and they may be back in a moment") as refused:
+        offer_accept(user=offer.owner, offer=offer)
+    assert refused.value.code == "offer_stale"
 
 
 def test_the_history_of_a_draft_does_not_say_that_it_waits(job_make, unlike, read_as, people):

@@ -7,13 +7,14 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from harness.jobs.control.effects import events_apply
 from harness.jobs.control.expectations import idle_s, left_s
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Job, JobAttempt, MetricPoint
 from harness.jobs.own_range import own_slowdown
 from harness.jobs.queueing import queue_rows
 from harness.moments import moment_words
-from tests.harness.jobs.helpers import estimated, run_now
+from tests.harness.jobs.helpers import estimated, event, place_now, run_now
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
 
@@ -107,6 +108,35 @@ def test_the_time_left_is_that_until_the_expected_finish(job_make, node_make):
     )
     job.expected_finish_at = timezone.now() - timedelta(minutes=1)
     assert left_s(job) == 0.0
+
+
+def test_before_its_first_step_no_run_is_about_to_end(job_make, node_make):
+    node_make(cpus=1)
+    job = estimated(job_make(), run_s=8.0)
+    run_now(job)
+    tick()
+    Job.objects.filter(pk=job.pk).update(state="placed")
+    job.refresh_from_db()
+    assert left_s(job) == pytest.approx(8.0, abs=3.0)
+    job.expected_finish_at = timezone.now() + timedelta(seconds=0.4)
+    assert left_s(job) is None
+    job.state = "running"
+    assert left_s(job) == pytest.approx(0.4, abs=0.2)
+
+
+@pytest.mark.parametrize(("off_s", "is_kept"), [(-3.0, False), (2.0, False), (60.0, True)])
+def test_a_finish_that_the_start_has_outrun_is_not_that_of_the_run(off_s, is_kept, job_make, node_make):
+    node_make(cpus=1)
+    job = estimated(job_make(), run_s=8.0)
+    place_now(job)
+    Job.objects.filter(pk=job.pk).update(expected_finish_at=timezone.now() + timedelta(seconds=off_s))
+    events_apply(job.pk, [event(job, "running", 1, rank=0, token=job.token)])
+    job.refresh_from_db()
+    assert (job.state, job.expected_high_at is not None) == ("running", True), "offers count with it"
+    assert (job.expected_finish_at is not None) is is_kept
+    tick()
+    job.refresh_from_db()
+    assert left_s(job) == pytest.approx(8.0, abs=3.0)
 
 
 @pytest.mark.parametrize(

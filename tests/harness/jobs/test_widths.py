@@ -97,7 +97,8 @@ def test_an_urgent_job_takes_a_core_and_the_other_goes_on_and_grows_back(wide, u
     assert asked(tasks_sent) == [[wide.pk, 1, 2, [0, 1]]]
     assert held(wide) == [0, 1], "a device is leased before a rank starts on it"
     answer(wide, 2, 2, 0, 1)
-    assert told(wide)[1:] == ["2 ranks again."]
+    free = "they are free and make it faster, or its deadline needs them"
+    assert told(wide)[1:] == [f"2 ranks again. It continues with 2 CPU cores: {free}."]
     wide.refresh_from_db()
     assert (wide.state, wide.token, wide.restarts, wide.preempted) == ("running", 1, 0, False)
     assert attempt_of(wide).width["changes"] == 2

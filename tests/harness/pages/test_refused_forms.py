@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from django import forms
+from django.forms.models import model_to_dict
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -16,7 +17,8 @@ from harness.accounts.models import Project
 from harness.calibration.models import CalibrationRun
 from harness.pages.forms import Tabler
 from harness.pages.pool_forms import CalibrationForm, PoolForm, SlowForm
-from harness.pool.models import Quota, Reservation
+from harness.pool.models import Device, Quota, Reservation
+from harness.pool.services import pool_setting_get
 from harness.storage.models import StorageQuota
 
 
@@ -48,13 +50,39 @@ SETTINGS = {
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("co2_g_per_kwh", "-5", "CO₂ in grams per kWh: "),
-        ("power_table", "{broken", "Watts of devices that no meter reads: This is not JSON"),
-        ("max_restarts", "", "Restarts of a job after faults of the platform: "),
+        ("co2_g_per_kwh", "-5", "Enter a number from 0 to 5,000."),
+        ("power_table", "{broken", "This is not JSON"),
+        ("power_table", '{"cpu": {"idle_w": -1}}', "idle_w"),
+        ("max_restarts", "", "Enter a whole number from 0 to 100."),
     ],
 )
-def test_a_wrong_setting_of_the_pool_is_named(admin: Client, field: str, value: str, said: str) -> None:
-    assert said in told(admin, "pool_settings", **{**SETTINGS, field: value})
+def test_a_wrong_setting_of_the_pool_can_be_corrected(admin: Client, field: str, value: str, said: str) -> None:
+    before = pool_setting_get()
+    answer = admin.post(reverse("pool_settings"), {**SETTINGS, "data_mib_per_s": "77.5", field: value})
+    assert answer.status_code == 422
+    page = unescape(answer.content.decode())
+    section = page.partition('id="ps"')[2].partition("</form>")[0]
+    assert said in section and value in section and 'value="77.5"' in section, "what was typed is still there"
+    assert model_to_dict(pool_setting_get()) == model_to_dict(before)
+
+
+@pytest.mark.parametrize(
+    ("device", "factor", "said"),
+    [
+        ("node-1 cpu:0", "0", "Enter a number from 1 to 100."),
+        ("node-1 cpu:0", "fast", "Enter a number from 1 to 100."),
+        ("node-1 cpu:77", "3.5", "node-1 has no device cpu:77."),
+        ("gone cpu:0", "3.5", "gone"),
+        ("", "3.5", "This field is required."),
+    ],
+)
+def test_a_declaration_that_is_refused_can_be_corrected(admin: Client, device: str, factor: str, said: str) -> None:
+    answer = admin.post(reverse("device_slow"), {"device": device, "factor": factor})
+    assert answer.status_code == 422
+    section = unescape(answer.content.decode()).partition('id="ed"')[2].partition("</form>")[0]
+    assert said in section and f'value="{factor}"' in section, "what was typed is still there"
+    assert not device or f'<option value="{device}" selected>' in section
+    assert not Device.objects.exclude(slowdown=1.0).exists()
 
 
 def refused(client: Client, place: str, **given: str) -> str:
@@ -156,6 +184,12 @@ def test_a_number_that_a_form_does_not_take_is_told_with_its_bounds(
     form: type[Tabler], field: str, said: str, value: str
 ) -> None:
     assert form({field: value}).errors[field] == [said]
+
+
+def test_a_form_that_comes_back_has_the_first_field_that_is_wrong_in_focus() -> None:
+    page = SlowForm({"device": "", "factor": "0"}).as_p()
+    assert page.count("autofocus") == 1 and "autofocus" in page.partition('name="device"')[2].partition(">")[0]
+    assert "autofocus" not in SlowForm().as_p()
 
 
 def test_what_a_form_says_itself_of_a_number_stays() -> None:

@@ -107,6 +107,12 @@ def test_a_deadline_in_the_past_is_said_so():
     assert offer([cpus(2)], deadline_s=NOW_S - 5).text == "The deadline has already passed."
 
 
+def test_after_a_deadline_in_the_past_nobody_is_told_that_fewer_devices_alone_would_do():
+    later = "Set a later deadline, and ask again: no device that was asked for could keep any."
+    for groups, wish in (([cpus(2, quota=1)], Wish(count=2)), ([cpus(2)], Wish(kind="cuda"))):
+        assert offer(groups, deadline_s=NOW_S - 5, wish=wish).changes == (later,)
+
+
 def test_a_pool_without_devices_is_said_so():
     found = offer([])
     assert (found.chosen, found.earliest_finish_s, found.lines) == (None, None, ())
