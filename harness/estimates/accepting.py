@@ -36,6 +36,7 @@ from scheduler.offers.mixtures import is_there
 from scheduler.offers.recommend import can_be_taken, candidates, takes
 from scheduler.offers.values import Hindrance, Offer, OfferLine, Wish
 from scheduler.offers.words import devices_words, energy_told
+from scheduler.types import Option
 from scheduler.workload import Workload
 from worker.states import JobState, said
 
@@ -188,12 +189,18 @@ def _fresh(user: User, job: Job, offer: OfferRow, chosen: OfferLine) -> None:
     way = chosen.allocation
     names = [name for name, _ in way.parts] or [way.model_name]
     if not is_there(groups_read(job.project, memory_bytes=offer.memory_bytes, with_reserved=True), way):
-        is_away = option_there(option_of(chosen.estimate), most_together(with_away=True))
-        since = "now; the pool has them, and they may be back in a moment" if is_away else "any more"
-        raise _stale(user, job, offer, f"{devices_words(way)}: no node that takes work has them {since}.")
+        told = f"{devices_words(way)}: no node that takes work has them {_since_when(option_of(chosen.estimate))}."
+        raise _stale(user, job, offer, told)
     if offer.made_at is not None and fitted_since(way.kind, names, offer.made_at):
         told = f"{devices_words(way)}: a calibration has told since this offer was made what a run takes there."
         raise _stale(user, job, offer, told)
+
+
+def _since_when(option: Option) -> str:
+    """Whether devices that no node at work has now are away, on a node that is down or drained, or gone."""
+    if option_there(option, most_together(with_away=True, at_work=True)):
+        return "now; the pool has them, and they may be back in a moment"
+    return "now" if option_there(option, most_together(with_away=True)) else "any more"
 
 
 def offer_again(user: User, job: Job, offer: OfferRow) -> OfferRow:

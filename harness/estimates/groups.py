@@ -83,13 +83,16 @@ def kinds_known() -> frozenset[Key]:
     return frozenset(device_key(*row) for row in Device.objects.values_list("kind", "model_name", "slowdown"))
 
 
-def most_together(*, with_away: bool = False) -> dict[Key, int]:
+def most_together(*, with_away: bool = False, at_work: bool = False) -> dict[Key, int]:
     """Devices of each kind and name that one job can hold at most; nodes that are down or drained count, too.
 
-    `with_away`: devices that their node does not report now as well; they may be back in a moment.
+    `with_away`: devices that their node does not report now as well; they may be back in a moment. `at_work`: of nodes
+    that are up and do not drain alone.
     """
     sizes: dict[Key, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     devices = Device.objects.all() if with_away else Device.objects.filter(away_since=None)
+    if at_work:
+        devices = devices.filter(node__state=NodeState.UP)
     for kind, name, slowdown, node in devices.values_list("kind", "model_name", "slowdown", "node"):
         sizes[device_key(kind, name, slowdown)][node] += 1
     spans = pool_setting_get().span_nodes

@@ -26,8 +26,10 @@ class Tabler(forms.Form):
     def add_error(self, field: str | None, error: Any) -> None:
         """Whoever gets the form back stands at what is wrong first: the form may lie far down its page."""
         super().add_error(field, error)
+        for one in self.visible_fields():
+            one.field.widget.attrs.pop("autofocus", None)
         wrong = [one.field.widget.attrs for one in self.visible_fields() if one.name in self.errors]
-        if wrong and not any("autofocus" in attrs for attrs in wrong):
+        if wrong:
             wrong[0]["autofocus"] = True
 
 

@@ -29,13 +29,14 @@ def hidden(nodes: Sequence[NodeView], option: Option, *, may_gang: bool) -> Hidd
         base = Counter[DeviceKey]()
         for node in nodes:
             base.update(node.counts)
-        whole = sum((_back(unseen, declared, option) for _, unseen, declared in found), base)
-        helping = found if count_of(whole, option) >= option.count else []
+        unseen_all = sum((unseen for _, unseen, _ in found), Counter[DeviceKey]())
+        declared_all = sum((declared for _, _, declared in found), Counter[DeviceKey]())
+        helping = found if _would_do(base, unseen_all, declared_all, option) else []
     else:
         helping = [
             (node, unseen, declared)
             for node, unseen, declared in found
-            if count_of(Counter(node.counts) + _back(unseen, declared, option), option) >= option.count
+            if _would_do(Counter(node.counts), unseen, declared, option)
         ]
     return Hidden(
         facts=tuple(fact for one in helping for fact in _facts(*one)),
@@ -57,6 +58,19 @@ def _declared_otherwise(node: NodeView, option: Option) -> Counter[DeviceKey]:
             if key[0] == option.kind and not option.takes(key[1]) and real_name(key[1])[0] in models
         }
     )
+
+
+def _would_do(
+    there: Counter[DeviceKey], unseen: Counter[DeviceKey], declared: Counter[DeviceKey], option: Option
+) -> bool:
+    """Whether all of it together would be enough: by each declaration, and of each model, as one device is one."""
+    real, wanted = Counter[str](), Counter[str]()
+    for (kind, name), count in (there + unseen).items():
+        real[real_name(name)[0]] += count if kind == option.kind else 0
+    for name, count in option.by_model:
+        wanted[real_name(name)[0]] += count
+    enough = all(real[model] >= count for model, count in wanted.items() if model)
+    return enough and count_of(there + _back(unseen, declared, option), option) >= option.count
 
 
 def _back(unseen: Counter[DeviceKey], declared: Counter[DeviceKey], option: Option) -> Counter[DeviceKey]:

@@ -41,10 +41,27 @@ class _Wish(NamedTuple):
     def could_run_on(self, node: NodeView) -> bool:
         return node.sandbox_level >= self.level and not self.little_memory(node)
 
+    def room(self, node: NodeView) -> Counter[DeviceKey]:
+        """Its devices; of such as a gang takes no more than it has memory for."""
+        found = Counter(node.counts)
+        if self.may_gang:
+            wanted = [key for key in sorted(found) if key[0] == self.option.kind and self.option.takes(key[1])]
+            room = self.option.devices_in(node.memory_bytes)
+            for key in wanted:
+                found[key] = min(found[key], room)
+                room -= found[key]
+        return found
+
+    def total(self, nodes: Iterable[NodeView]) -> Counter[DeviceKey]:
+        found = Counter[DeviceKey]()
+        for node in nodes:
+            found.update(self.room(node))
+        return found
+
     def helping(self, working: Sequence[NodeView], having: Sequence[NodeView]) -> Sequence[NodeView]:
         """Those of `having` that would let it start: each by itself, or together beside those at work; else none."""
         if self.may_gang:
-            return having if self.enough(_total((*working, *having))) else ()
+            return having if self.enough(self.total((*working, *having))) else ()
         return [node for node in having if self.enough(Counter(node.counts))]
 
 
@@ -149,20 +166,13 @@ def _when(working: Sequence[NodeView], helping: Sequence[NodeView], wish: _Wish)
         (node,) = helping
         kept = "the clock of {} is right" if node.clock_off else "{} drains no longer" if node.draining else "{} is up"
         return kept.format(node.name)
-    base, total = _total(working), _total((*working, *helping))
-    each = [Counter(node.counts) for node in helping]
+    base, total = wish.total(working), wish.total((*working, *helping))
+    each = [wish.room(node) for node in helping]
     if all(wish.enough(base + one) for one in each):
         return f"one of {_listed(names)} takes work again"
     if not any(wish.enough(total - one) for one in each):
         return f"{_listed(names)} take work again"
     return f"enough of {_listed(names)} take work again"
-
-
-def _total(nodes: Iterable[NodeView]) -> Counter[DeviceKey]:
-    found = Counter[DeviceKey]()
-    for node in nodes:
-        found.update(node.counts)
-    return found
 
 
 def _with(text: str, away: Iterable[NodeView]) -> str:

@@ -57,7 +57,7 @@ def expectations_write(facts: Facts, decision: Decision, started: Set[str]) -> N
     """Note place, reason and times of every job, and tell those who watch what is new. `started`: jobs that the
     decision has placed, which wait no more."""
     waits = {**decision.waits, **_nearly_started(decision)}
-    idle = _idle_runs(facts, decision)
+    idle, queued = _idle_runs(facts, decision), facts.queued - started
     for view in facts.views:
         job = facts.jobs[view.job_id]
         if view.job_id in started:  # as it has been written by now
@@ -70,7 +70,7 @@ def expectations_write(facts: Facts, decision: Decision, started: Set[str]) -> N
         stalled = _idle_before(view, reason, told, idle)
         stands_still = idle_s(job) is not None
         changes = {
-            **_waiting(facts, job, reason if view.job_id in facts.queued - started else None, planned, stalled),
+            **_waiting(facts, job, reason if view.job_id in queued else None, planned, stalled),
             # Of a run that makes no progress it would move with the clock: nothing is told but that.
             **_times(job, None if stands_still else expected, facts.now_s),
         }

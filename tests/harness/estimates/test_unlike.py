@@ -18,7 +18,7 @@ from harness.estimates.submitting import estimate_before, estimate_foreseen
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Allocation, Job, JobEvent
 from harness.jobs.options import options_of
-from harness.pool.models import Device
+from harness.pool.models import Device, Node, NodeState
 from harness.pool.services import device_slow
 from tests.harness.estimates.factories import answer
 from tests.harness.jobs.helpers import queue
@@ -234,6 +234,15 @@ def test_devices_that_are_away_when_their_line_is_taken_are_not_told_as_gone(job
     with pytest.raises(Conflict, match="has them now; the pool has them, and they may be back in a moment") as refused:
         offer_accept(user=offer.owner, offer=offer)
     assert refused.value.code == "offer_stale"
+
+
+@pytest.mark.parametrize("state", [NodeState.DRAIN, NodeState.DOWN])
+def test_devices_of_a_node_that_takes_no_work_are_not_told_as_back_in_a_moment(job, unlike, offered, state):
+    unlike(2, 0)
+    offer = offered(job, count=2, mode="sync")
+    Node.objects.update(state=state)
+    with pytest.raises(Conflict, match=r"no node that takes work has them now\."):
+        offer_accept(user=offer.owner, offer=offer)
 
 
 def test_the_history_of_a_draft_does_not_say_that_it_waits(job_make, unlike, read_as, people):

@@ -190,6 +190,12 @@ def test_a_form_that_comes_back_has_the_first_field_that_is_wrong_in_focus() -> 
     page = SlowForm({"device": "", "factor": "0"}).as_p()
     assert page.count("autofocus") == 1 and "autofocus" in page.partition('name="device"')[2].partition(">")[0]
     assert "autofocus" not in SlowForm().as_p()
+    late = SlowForm({"device": "", "factor": "0"})
+    late.fields["device"].required = False
+    assert late.errors.keys() == {"factor"}
+    late.add_error("device", "What a service says later, of an earlier field.")
+    page = late.as_p()
+    assert page.count("autofocus") == 1 and "autofocus" in page.partition('name="device"')[2].partition(">")[0]
 
 
 def test_what_a_form_says_itself_of_a_number_stays() -> None:

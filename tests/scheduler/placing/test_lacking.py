@@ -76,10 +76,27 @@ def test_a_larger_node_that_is_down_and_has_too_little_memory_is_named_with_that
     assert waits.remedy == "It starts when a larger node is up; or clone it with fewer devices."
 
 
-def test_a_gang_over_several_nodes_needs_of_each_the_memory_of_one_device():
-    nodes = [node(f"n{number}", cpus=2, memory_gib=8, takes_work=number == 1) for number in (1, 2)]
+def test_a_gang_over_several_nodes_needs_of_each_the_memory_of_its_devices_there():
+    nodes = [node(f"n{number}", cpus=2, memory_gib=12, takes_work=number == 1) for number in (1, 2)]
     gang = replace(way(4, memory_gib=24), mode="sync")
     assert told(pool(*nodes, spans=True), gang).remedy.startswith("It starts when n2 is up;")
     small = [nodes[0], replace(nodes[1], memory_bytes=2**30)]
     waits = told(pool(*small, spans=True), gang)
     assert "n2 has too little memory" in waits.text and waits.remedy.startswith("It starts when more nodes are up;")
+
+
+def test_a_node_with_memory_for_some_of_its_devices_is_waited_for_only_if_those_do():
+    up = node("n1", cpus=2, memory_gib=16)
+    gang = replace(way(4, memory_gib=24), mode="sync")
+    for memory_gib, then in ((6, "more nodes are up"), (12, "n2 is up")):
+        down = node("n2", cpus=2, memory_gib=memory_gib, takes_work=False)
+        assert told(pool(up, down, spans=True), gang).remedy.startswith(f"It starts when {then};")
+
+
+def test_one_device_that_was_declared_otherwise_is_not_two_of_a_mixture():
+    twice = "core, declared 2 times as slow"
+    mixture = replace(way(2, model=f"core + {twice}"), parts=(("core", 1), (twice, 1)))
+    for cpus, helps in ((1, False), (2, True)):
+        models = {f"cpu{number}": SLOW for number in range(cpus)}
+        words = told(pool(node(cpus=cpus, models=models)), mixture).words
+        assert ("as they were" in words) is helps
