@@ -41,10 +41,10 @@ class _Wish(NamedTuple):
     def could_run_on(self, node: NodeView) -> bool:
         return node.sandbox_level >= self.level and not self.little_memory(node)
 
-    def room(self, node: NodeView) -> Counter[DeviceKey]:
+    def room(self, node: NodeView, *, whatever_memory: bool = False) -> Counter[DeviceKey]:
         """Its devices; of such as a gang takes no more than it has memory for."""
         found = Counter(node.counts)
-        if self.may_gang:
+        if self.may_gang and not whatever_memory:
             wanted = [key for key in sorted(found) if key[0] == self.option.kind and self.option.takes(key[1])]
             room = self.option.devices_in(node.memory_bytes)
             for key in wanted:
@@ -52,16 +52,19 @@ class _Wish(NamedTuple):
                 room -= found[key]
         return found
 
-    def total(self, nodes: Iterable[NodeView]) -> Counter[DeviceKey]:
+    def total(self, nodes: Iterable[NodeView], *, whatever_memory: bool = False) -> Counter[DeviceKey]:
         found = Counter[DeviceKey]()
         for node in nodes:
-            found.update(self.room(node))
+            found.update(self.room(node, whatever_memory=whatever_memory))
         return found
 
-    def helping(self, working: Sequence[NodeView], having: Sequence[NodeView]) -> Sequence[NodeView]:
+    def helping(
+        self, working: Sequence[NodeView], having: Sequence[NodeView], *, whatever_memory: bool = False
+    ) -> Sequence[NodeView]:
         """Those of `having` that would let it start: each by itself, or together beside those at work; else none."""
         if self.may_gang:
-            return having if self.enough(self.total((*working, *having))) else ()
+            together = self.total((*working, *having), whatever_memory=whatever_memory)
+            return having if self.enough(together) else ()
         return [node for node in having if self.enough(Counter(node.counts))]
 
 
@@ -104,7 +107,7 @@ def lacks(
 
 def _no_nodes(having: _Away, wish: _Wish) -> WaitReason:
     helping = wish.helping((), having.able)
-    weak = wish.helping((), having.weak)
+    weak = wish.helping((), having.weak, whatever_memory=True)
     down = [node.name for node in helping if _is_down(node)]
     if helping:
         start = f" Start {_listed(down)} again: {_TO_START}." if down else ""
@@ -117,7 +120,7 @@ def _no_nodes(having: _Away, wish: _Wish) -> WaitReason:
 
 
 def _no_such(working: Sequence[NodeView], having: _Away, there: Hidden, wish: _Wish) -> WaitReason:
-    option, weak = wish.option, wish.helping(working, having.weak)
+    option, weak = wish.option, wish.helping(working, having.weak, whatever_memory=True)
     none = f"No node that takes work has a {device_words(1, option.kind, option.model_name)[2:]}."
     such = "another such node is up" if weak and not having.able else "such a node is up"
     return WaitReason(
@@ -131,7 +134,7 @@ def _no_such(working: Sequence[NodeView], having: _Away, there: Hidden, wish: _W
 def _too_few(nodes: Sequence[NodeNow], having: _Away, there: Hidden, wish: _Wish, *, apart: str) -> WaitReason:
     working, everywhere = [now.node for now in nodes], most_devices(nodes, spans_nodes=True)
     told = helping = wish.helping(working, having.able)
-    weak = wish.helping(working, having.weak)
+    weak = wish.helping(working, having.weak, whatever_memory=True)
     when = "more nodes are up" if wish.may_gang else "a larger node is up"
     if helping:
         when = _when(working if wish.may_gang else (), helping, wish)
