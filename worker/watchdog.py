@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -236,12 +237,13 @@ def folder_bytes(root: Path, entries_max: int = ENTRIES_MAX) -> int | None:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     seen += 1
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append((entry.path, depth + 1))
-                    else:
-                        total += entry.stat(follow_symlinks=False).st_blocks * 512
                     if seen > entries_max:
                         return None
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append((entry.path, depth + 1))
+                        continue
+                    with suppress(OSError):  # mostly removed since the folder was listed: the others are there
+                        total += entry.stat(follow_symlinks=False).st_blocks * 512
         except OSError:
             continue  # the program is writing and removing at the same time
     return total

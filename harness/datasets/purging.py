@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import timedelta
@@ -27,6 +28,7 @@ from worker.words import counted
 
 YOUNG = timedelta(days=1)
 """What changed so short a time ago stays: somebody may be at work with it."""
+_log = logging.getLogger(__name__)
 
 
 def dataset_purge(*, user: User, dataset: Dataset, at_once: bool = False) -> None:
@@ -99,10 +101,13 @@ def contents_purge(keep: Iterable[str], *, older_than: timedelta = YOUNG) -> int
     count = 0
     folders = settings.STORE.datasets.iterdir() if settings.STORE.datasets.is_dir() else ()
     for folder in folders:
-        if folder.name not in kept:
-            count += _folder_remove(folder, limit_s)
-        else:
-            _drafts_remove(folder, limit_s)
+        try:
+            if folder.name not in kept:
+                count += _folder_remove(folder, limit_s)
+            else:
+                _drafts_remove(folder, limit_s)
+        except OSError as error:  # one that a disk does not give must not keep all others
+            _log.warning("content %s cannot be tidied: %s", folder.name, error)
     return count
 
 

@@ -14,8 +14,10 @@ from harness.calibration.exchange import points_fitted
 from harness.calibration.models import OPEN, CalibrationRun, DeviceModelRow, FinishedJobRow, RanOutRow
 from harness.calibration.report import report_of
 from harness.calibration.shipped import prior_of, shipped_for
+from harness.database import DATABASE_AWAY
 from harness.measuring.links import link_of
 from harness.measuring.taught import finished_of, ran_out_of
+from harness.measuring.tried import Tried
 from harness.plain import plain
 from scheduler.estimation.calibration import LEAST_HELD_OUT
 from scheduler.estimation.device_model import DeviceModel
@@ -28,6 +30,8 @@ from scheduler.estimation.prior import prior_for
 _TRIES = 3
 """Nobody fits a model so often, and no jobs end so often, while jobs correct it."""
 _log = logging.getLogger(__name__)
+_tried = Tried()
+"""Models that a new prior could not be given to."""
 
 
 def model_fit(kind: str, model_name: str, run_id: str = "") -> DeviceModelRow | None:
@@ -103,7 +107,7 @@ def _with_link(prior: DeviceModel) -> DeviceModel:
 
 
 def priors_refresh() -> int:
-    """Have kinds of device without a model of their own rest on what ships now; return how many changed.
+    """Have kinds of device without a model of their own rest on what ships now; return how many were due.
 
     What finished jobs taught is kept with the prior that they were held against: a new version may ship another, or an
     admin have it ignored.
@@ -115,9 +119,18 @@ def priors_refresh() -> int:
         for kind, model_name, n_points, digest in kept
         if digest != (found.digest if (found := shipped_for(kind, model_name)) else None)
     ]
-    for kind, model_name, n_points in stale:
-        _ = _fit(kind, model_name) if n_points else model_correct(kind, model_name)
-    return len(stale)
+    resting = set(_tried.resting())
+    due = [told for told in stale if f"{told[0]} {told[1]}" not in resting]
+    for kind, model_name, n_points in due:
+        try:
+            _ = _fit(kind, model_name) if n_points else model_correct(kind, model_name)
+        except DATABASE_AWAY:
+            raise
+        except Exception:
+            # One that cannot be fitted must not keep the others, nor what control does after this, from being seen to.
+            _log.exception("the model of %s %s stays as it is; it is tried again later", kind, model_name)
+            _tried.failed(f"{kind} {model_name}")
+    return len(due)
 
 
 def model_correct(kind: str, model_name: str) -> DeviceModelRow | None:

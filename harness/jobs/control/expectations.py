@@ -50,7 +50,8 @@ def expected_of(view: JobView, told: tuple[float, float], data: Travel, now_s: f
     # The start is given by upper ends already: jobs before it may be done earlier, hardly later.
     low_s = now_s + min(data.low_s, begun_s - begins_s) + ((begins_s - now_s) + run_s) / slowdown
     high_s = begun_s + (data.high_s - data.mid_s) + run_s * slowdown
-    return Expected(start_s=start_s, finish_s=finish_s, low_s=low_s, high_s=high_s)
+    # Of a wide range it may lie beyond every calendar: one such job would keep all others from being decided on.
+    return Expected(start_s=start_s, finish_s=finish_s, low_s=low_s, high_s=min(high_s, now_s + FARTHEST_S))
 
 
 def expectations_write(facts: Facts, decision: Decision, started: Set[str]) -> None:

@@ -28,8 +28,12 @@ def orphans_remove() -> int:
     count = 0
     for path in [*_uploads(), *_asked(), *_sweeps(), *_gone()]:
         _log.info("removing %s: nothing in the database names it", path)
-        tree_remove(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
-        count += 1
+        try:
+            tree_remove(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+        except OSError as error:  # one that a disk does not let go must not keep all others
+            _log.warning("%s stays: %s", path, error)
+        else:
+            count += 1
     return count + _jobs_remove() + abandoned_remove()
 
 
@@ -42,6 +46,8 @@ def _old(folder: Path, age: timedelta = YOUNG) -> Iterator[Path]:
                 yield path
         except FileNotFoundError:
             continue
+        except OSError as error:  # nobody knows how old it is
+            _log.warning("%s cannot be looked at: %s", path, error)
 
 
 def _uploads() -> list[Path]:
@@ -77,13 +83,18 @@ def _jobs_remove() -> int:
     old = {path.name: path for path in _old(settings.STORE.jobs) if path.name[:1] != "." and path.is_dir()}
     known = set(Job.objects.values_list("pk", flat=True))
     orphans = {name: path for name, path in old.items() if known and name not in known}
-    late = _noted(set(orphans))
-    for name in late:
+    count = 0
+    for name in _noted(set(orphans)):
         _log.info("removing %s: the database knows no such job", orphans[name])
-        if UNIT.fullmatch(f"jobs/{name}"):
-            unit_forget(f"jobs/{name}")  # first: nothing of it is brought back meanwhile
+        try:
+            if UNIT.fullmatch(f"jobs/{name}"):
+                unit_forget(f"jobs/{name}")  # first: nothing of it is brought back meanwhile
+        except OSError as error:
+            _log.warning("%s stays: %s", orphans[name], error)
+            continue
         tree_remove(orphans[name])
-    return len(late)
+        count += 1
+    return count
 
 
 def _noted(orphans: set[str]) -> list[str]:

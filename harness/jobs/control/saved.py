@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Iterable, Sequence
@@ -25,9 +26,10 @@ from worker.states import JobState
 from worker.transfer.tree import CHECKPOINT_NAME, FILES_MAX
 from worker.watchdog import made_a_step
 
+_log = logging.getLogger(__name__)
 _MANIFEST_BYTES_MAX = 4 << 20
-_DAMAGED = "checkpoint"
-"""Key of the note that names one which was set aside."""
+_DAMAGED = "damaged"
+"""Key of the note that names one which was set aside; other notes name good ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,11 +124,23 @@ def checkpoints_gone(job_id: str, events: Iterable[Event], *, lost: bool) -> lis
         or any(event.kind is EventKind.RUNNING for event in told)
         or (any(map(made_a_step, told)) and Job.objects.filter(pk=job_id, state=JobState.PLACED).exists())
     )
-    folder = settings.STORE.job(job_id).checkpoints
-    if not begins or not folder.is_dir():
+    folder: Path = settings.STORE.job(job_id).checkpoints
+    if not begins or not _is_there(folder):
         return []
     names = Checkpoint.objects.filter(job=job_id, removed_at=None).values_list("name", flat=True)
-    return [name for name in names if not os.path.lexists(folder / name)]
+    return [name for name in names if _is_there(folder / name) is False]
+
+
+def _is_there(path: Path) -> bool | None:
+    """Whether something has that name, whatever it is; None where a disk does not tell."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        _log.warning("%s cannot be looked at: %s", path, error)
+        return None
+    return True
 
 
 def checkpoints_drop(job: Job, names: Sequence[str]) -> None:

@@ -16,7 +16,9 @@ from harness.calibration import shipped
 from harness.calibration.exchange import points_import, row_of
 from harness.calibration.known import device_model
 from harness.calibration.models import CalibrationPointRow, DeviceModelRow, FinishedJobRow
+from harness.measuring import fitting
 from harness.measuring.fitting import model_correct, model_fit, priors_refresh
+from harness.measuring.tried import Tried
 from scheduler.estimation.calibration import to_json
 from scheduler.estimation.estimate import estimate
 from scheduler.estimation.prior import prior_for
@@ -151,6 +153,29 @@ def test_a_refresh_leaves_own_calibrations_alone_and_few_points_where_they_were(
     assert DeviceModelRow.objects.get(model_name=HERE).fitted_at == before
     assert DeviceModelRow.objects.get(model_name="Another core").n_points == 3
     assert device_model(KIND, "Another core").transferred is None
+
+
+def test_a_model_that_a_new_prior_cannot_be_given_to_keeps_no_other_waiting(
+    folder: Path, settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in (HERE, "Another core"):
+        measure(3, name)
+        model_fit(KIND, name)
+    settings.SHIPPED_CALIBRATIONS = False
+    real, tried = fitting._fit, []
+
+    def fit(kind: str, model_name: str) -> DeviceModelRow | None:
+        tried.append(model_name)
+        if len(tried) == 1:
+            raise ZeroDivisionError("no such fit")
+        return real(kind, model_name)
+
+    monkeypatch.setattr(fitting, "_fit", fit)
+    monkeypatch.setattr(fitting, "_tried", Tried())
+    assert priors_refresh() == 2 and set(tried) == {HERE, "Another core"}
+    assert device_model(KIND, tried[1]).transferred is None
+    assert priors_refresh() == 0 and len(tried) == 2, "it rests"
+    assert f"the model of {KIND} {tried[0]} stays as it is" in caplog.text
 
 
 @pytest.mark.parametrize("broken", ["{", "[]", '{"version": 2}', '{"version": 1, "provenance": {}, "model": {}}'])

@@ -51,6 +51,12 @@ def test_its_lower_end_is_where_the_range_of_the_finish_has_it(wait_s: float, ru
     assert told.high_at.timestamp() == pytest.approx(now_s + wait_s, abs=1e-3)
 
 
+def test_a_range_that_reaches_beyond_every_calendar_ends_before() -> None:
+    now_s = timezone.now().timestamp()
+    found = expected(now_s, 0.0, 3e9, 1000.0)
+    assert found.finish_s <= found.high_s and noted(found).expected_high_at
+
+
 def test_what_should_have_been_earlier_is_not_told_of_the_past() -> None:
     past_s = timezone.now().timestamp() - 300.0
     told = start_told(noted(expected(past_s, 600.0, 60.0, 4.0)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from datetime import timedelta
 
@@ -9,7 +10,9 @@ import pytest
 from django.utils import timezone
 
 from harness.datasets import services
+from harness.datasets.models import Upload
 from harness.datasets.purging import contents_purge
+from harness.datasets.uploads import uploads_expire
 from harness.jobs.control.contents import content_purge
 from harness.jobs.control.leftovers import leftovers_remove
 from harness.jobs.control.orphans import orphans_remove
@@ -46,6 +49,30 @@ def test_an_upload_that_was_finished_but_whose_bytes_stayed_gives_them_back(uplo
         services.upload_finish(upload=upload)
     age(store.upload(upload.pk))
     assert orphans_remove() == 1 and not store.upload(upload.pk).exists()
+
+
+def test_what_a_disk_does_not_let_go_keeps_no_other_of_its_kind(upload_make, dataset, store, monkeypatch):
+    for name in ("a", "lost-row", "z"):
+        store.uploads.mkdir(parents=True, exist_ok=True)
+        (store.uploads / name).write_bytes(b"x")
+        store.dataset(name).root.mkdir(parents=True)
+        age(store.uploads / name)
+        age(store.dataset(name).root)
+    old = [upload_make(10) for _ in range(3)]
+    Upload.objects.filter(pk__in=[one.pk for one in old]).update(updated_at=timezone.now() - timedelta(days=60))
+    stuck = {store.uploads / "lost-row", store.dataset("lost-row").root, store.upload(old[1].pk)}
+
+    def failing(real):
+        def call(path, *args, **how):
+            if path in stuck:
+                raise OSError(errno.EIO, "Input/output error")
+            return real(path, *args, **how)
+
+        return call
+
+    for name in ("unlink", "rename", "stat"):
+        monkeypatch.setattr(type(store.uploads), name, failing(getattr(type(store.uploads), name)))
+    assert (orphans_remove(), contents_purge({dataset.sha256}), uploads_expire()) == (2, 2, 2)
 
 
 def test_a_copy_of_a_source_that_was_cut_short_goes(dataset, store):
