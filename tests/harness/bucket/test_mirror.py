@@ -67,11 +67,14 @@ def test_a_job_whose_folder_a_disk_does_not_give_keeps_no_other_from_being_copie
     assert listed(bucket, f"datasets/{finished.dataset.sha256}") and units.is_forgotten(unit)
 
 
-def test_what_is_no_dataset_among_the_datasets_keeps_nothing_from_being_copied(finished, bucket, store):
+def test_what_is_no_dataset_among_the_datasets_is_not_copied_and_keeps_nothing_from_it(finished, bucket, store):
     (store.datasets / "lost+found").mkdir(parents=True)
-    (store.datasets / "a note.txt").write_text("of an admin")
+    for name in ("a note.txt", "notes.txt", "README.md"):
+        (store.datasets / name).write_text("of an admin")
     assert mirror_pass()
     assert listed(bucket, f"jobs/{finished.pk}")
+    of_data = {name for name in bucket.names("units") if name.startswith("units/datasets/")}
+    assert of_data == {f"units/datasets/{finished.dataset.sha256}.json"}
 
 
 def test_a_second_pass_puts_nothing_and_a_changed_file_is_put_alone(finished, bucket, store, monkeypatch):
