@@ -6,6 +6,7 @@ The installation is the one named by `DLH_HOME` (and `DLH_STORE`, `DLH_DATABASE_
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import sys
@@ -19,6 +20,8 @@ from worker.words import duration_words, size_words
 
 EXIT_AWAY, EXIT_REFUSED = 1, 2
 _NONE = "there is no object store: DLH_S3_URL is not set"
+_OF_THE_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ESTALE})
+_OF_RIGHTS = frozenset({errno.EACCES, errno.EPERM})
 
 
 def check(_tell: Tell) -> tuple[str, dict[str, Any]]:
@@ -92,6 +95,16 @@ def _bucket() -> Any:
     return bucket
 
 
+def _disk_words(error: OSError) -> str:
+    where = f" ({error.filename})" if error.filename else ""
+    step = ""
+    if error.errno in _OF_THE_DISK:
+        step = "; free space on that disk or mend it, then run the same command again"
+    elif error.errno in _OF_RIGHTS:
+        step = "; run the same command as the user of the harness"
+    return f"{error.strerror or error}{where}{step}"
+
+
 _COMMANDS = {"check": check, "status": status, "push": push, "pull": pull}
 
 
@@ -125,9 +138,7 @@ def main() -> int:
         refusal_write(str(error), lead="The object store", code=code, as_json=given.json)
         return EXIT_AWAY if error.away else EXIT_REFUSED
     except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
-        text = f"{error.strerror or error}{where}; free space on that disk or mend it, then run the same command again"
-        refusal_write(text, lead="Cannot continue", code="refused", as_json=given.json)
+        refusal_write(_disk_words(error), lead="Cannot continue", code="refused", as_json=given.json)
         return EXIT_REFUSED
     except KeyboardInterrupt:
         text = "what was copied is kept; run the same command again to continue"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -40,6 +41,8 @@ UPLOAD_AGE = timedelta(days=1)
 """No file takes so long; and while this is looked at, none is under way (`alone`)."""
 NOTE_EVERY_S = 5.0
 """A long pass says so often how far it is."""
+_CONTENT = re.compile(r"[0-9a-f]{64}")
+"""What a dataset's folder is called. There may be others': `lost+found` of a disk of its own, notes of people."""
 _log = logging.getLogger(__name__)
 _tally = Tally()
 
@@ -208,9 +211,10 @@ def mark_check(bucket: Bucket, *, claim: bool = True) -> None:
 def _datasets_due(wanted: set[str]) -> Iterator[Due]:
     """A content does not change once it is packed, and then the time of its folder does not."""
     root = Path(settings.STORE.datasets)
-    here = {f"datasets/{folder.name}" for folder in root.iterdir()} if root.is_dir() else set()
-    asked = {unit for unit in wanted if unit.startswith("datasets/")}
-    for unit in sorted(unit for unit in here | asked if UNIT.fullmatch(unit)):  # a disk of its own has a `lost+found`
+    names = [folder.name for folder in root.iterdir()] if root.is_dir() else []
+    here = {f"datasets/{name}" for name in names if _CONTENT.fullmatch(name)}
+    asked = {unit for unit in wanted if unit.startswith("datasets/") and UNIT.fullmatch(unit)}
+    for unit in sorted(here | asked):
         with suppress(OSError):
             if unit in asked or _time_s(memo_file(unit)) - MARGIN_S < unit_folder(unit).stat().st_mtime:
                 yield Due(unit, at_rest=True, final=True)

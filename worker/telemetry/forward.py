@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,9 @@ CONTROL_LENGTH = 100_000
 JOB_LENGTH = 20_000
 JOB_BYTES = 64 << 20
 """Of a job's live stream, whichever is reached first: a program chooses how long its words are, up to 64 KiB, and the
-broker keeps them in memory for `LIVE_KEEP_S`. Who reads there is told of a gap, and pages take it from the database."""
+broker keeps them in memory for `LIVE_KEEP_S`. Who reads there is told of a gap, and pages take it from the database.
+Each process that forwards keeps to the bytes for what it put there itself: a stream to which several nodes of a job, or
+attempts one after the other, speak may hold so much of each."""
 BUFFER_EVENTS = 100_000
 BATCH_EVENTS = 500
 LEASE_S = 15.0
@@ -43,6 +46,28 @@ _GIVE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', 
 _log = logging.getLogger(__name__)
 
 
+class _Live:
+    """What one process put into the live stream of its job, as far as it is kept there."""
+
+    def __init__(self, sizes_bytes: Iterable[int] = ()) -> None:
+        self._sizes_bytes = deque(sizes_bytes)
+        """Of each entry, the newest last."""
+        self._bytes = sum(self._sizes_bytes)
+
+    def copy(self) -> _Live:
+        """One that changes on its own."""
+        return _Live(self._sizes_bytes)
+
+    def add(self, size_bytes: int) -> int:
+        """How many entries the stream may keep, now that one of this size comes."""
+        self._sizes_bytes.append(size_bytes)
+        self._bytes += size_bytes
+        is_large = self._bytes > JOB_BYTES
+        while self._bytes > JOB_BYTES or len(self._sizes_bytes) > JOB_LENGTH:
+            self._bytes -= self._sizes_bytes.popleft()
+        return max(1, len(self._sizes_bytes)) if is_large else JOB_LENGTH
+
+
 class Forwarder:
     """One thread that owns the connection to Redis. Without a URL it only swallows."""
 
@@ -58,9 +83,7 @@ class Forwarder:
         """Events that control was sent, or that nobody will send it any more."""
         self.fenced = threading.Event()
         """A newer attempt holds the lease: this one must end."""
-        self._live: deque[int] = deque()
-        """Bytes of each of the newest entries that this process put into the live stream, as far as they are kept."""
-        self._live_bytes = 0
+        self._live = _Live()
         self._buffer: deque[Event] = deque()
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -127,7 +150,7 @@ class Forwarder:
             number = self._sent
         if not batch:
             return 0
-        pipe = client.pipeline(transaction=False)
+        pipe, live = client.pipeline(transaction=False), self._live.copy()
         told = 0
         for event in batch:
             for_control = event.kind is not EventKind.LOG  # log files are the truth; a flood must not push events out
@@ -136,26 +159,19 @@ class Forwarder:
             if for_control:
                 pipe.xadd(self._stream, fields, maxlen=CONTROL_LENGTH, approximate=True)
                 told += 1
-            pipe.xadd(job_stream(self.job_id), fields, maxlen=self._live_length(len(text)), approximate=True)
+            pipe.xadd(job_stream(self.job_id), fields, maxlen=live.add(len(text)), approximate=True)
         pipe.expire(job_stream(self.job_id), LIVE_KEEP_S)
         pipe.execute()
+        # Only now: what is sent once more after a cut keeps its numbers, and takes no room twice.
+        self._live = live
         with self._lock:
-            self._sent += told  # only now: what is sent once more after a cut keeps its numbers
+            self._sent += told
             for event in batch:
                 if self._buffer and self._buffer[0] is event:
                     self._buffer.popleft()
         if any(event.kind in PROMPT for event in batch):
             self._prompt_ingest()
         return len(batch)
-
-    def _live_length(self, more_bytes: int) -> int:
-        """How many entries the live stream may keep, now that one of this size comes."""
-        self._live.append(more_bytes)
-        self._live_bytes += more_bytes
-        is_large = self._live_bytes > JOB_BYTES
-        while self._live_bytes > JOB_BYTES or len(self._live) > JOB_LENGTH:
-            self._live_bytes -= self._live.popleft()
-        return max(1, len(self._live)) if is_large else JOB_LENGTH
 
     def _prompt_ingest(self) -> None:
         from kombu.exceptions import KombuError

@@ -1,4 +1,4 @@
-"""What of a run the store does not take since it is too large, and what a person should know of that."""
+"""What of a run the store does not get, since it is too large or closed, and what a person should know of that."""
 
 from __future__ import annotations
 
@@ -22,6 +22,21 @@ _PROXY_HINT = f"{PROXY_STEP} Then resume: what was returned is kept."
 def is_too_large(refused: PortalRefused) -> bool:
     """Whether it was refused for its size: to send it again is of no use."""
     return refused.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+
+
+def closed_words(names: list[str]) -> str:
+    """What became of these files of the results, which could not be opened when the run had ended."""
+    one = len(names) == 1
+    return (
+        f"{'A file' if one else 'Files'} of the results cannot be opened and {'stays' if one else 'stay'} on "
+        f"the node, until it needs the room: {_named(names)}. The program may have closed {'it' if one else 'them'} to "
+        "everybody (chmod): have it leave its results readable, and run it again."
+    )
+
+
+def _named(told: list[str]) -> str:
+    more = f" and {counted(len(told) - NAMED_MAX, 'file')} more" if len(told) > NAMED_MAX else ""
+    return f"{', '.join(told[:NAMED_MAX])}{more}"
 
 
 class Refusals:
@@ -51,8 +66,7 @@ class Refusals:
         if not self._sizes:
             return ""
         told = [f"{name} ({size_words(size)})" for name, size in self._sizes.items()]
-        more = f" and {counted(len(told) - NAMED_MAX, 'file')} more" if len(told) > NAMED_MAX else ""
-        return f"The store does not take {', '.join(told[:NAMED_MAX])}{more}: {self._why.rstrip('.')}."
+        return f"The store does not take {_named(told)}: {self._why.rstrip('.')}."
 
     def failure(self) -> dict[str, Any]:
         """Why a run whose output was refused has not succeeded."""

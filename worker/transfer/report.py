@@ -37,10 +37,11 @@ def cache_report(**more: Any) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _used(root: Path, moment: int) -> dict[str, Any]:
-    """Counted anew for each `moment`: it takes a walk over all files. A node whose disk fails still reports."""
+    """Counted anew for each `moment`: it takes a walk over all files. A node whose disk fails still reports, and what
+    cannot be told is left out: 0 would read as an empty cache."""
     cache = Cache(root, 0)
     try:
         return {"used_bytes": cache.used_bytes(), **owed_report(cache)}
     except OSError as error:
         _log.warning("how full the cache is cannot be told: %s", error)
-        return {"used_bytes": 0}
+        return {}

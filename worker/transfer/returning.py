@@ -19,7 +19,7 @@ from typing import Any
 from worker.events import Event, EventKind
 from worker.plan import RunPaths, RunPlan
 from worker.transfer.portal import Portal, PortalAway, PortalRefused, Stopped, TransferError, patiently
-from worker.transfer.refusals import Refusals, is_too_large
+from worker.transfer.refusals import Refusals, closed_words, is_too_large
 from worker.transfer.sending import Sending
 from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, FILES_MAX, Tree, tree_read
 from worker.transfer.waits import WAITS
@@ -56,6 +56,8 @@ class Returner:
         """Checkpoints that were too large when their turn came: once more at the end, when others may have gone."""
         self._results: dict[str, tuple[int, int]] = {}
         """Files of the results that the store has: name -> (size, time of change in ns)."""
+        self._closed: set[str] = set()
+        """Those that could not be opened when they were looked at: a program may have closed them."""
         self._unsent: dict[str, dict[str, Any]] = {}
         """Data of all that were told, by name, as long as the store does not have them."""
         self._removed: list[str] = []
@@ -158,6 +160,7 @@ class Returner:
             self._waiting.extendleft(reversed(self._put_off))
             for name in self.too_large.names:
                 self._results.pop(name, None)
+            self._closed.clear()
         while not self._told.empty():
             self._waiting.append(self._told.get())
         while self._waiting:
@@ -165,6 +168,8 @@ class Returner:
             self._waiting.popleft()
         while self._first and (ending or not self._results) and self._results_send() and ending:
             pass
+        if ending and self._closed:
+            self.notes.put({"message": closed_words(sorted(self._closed))})
 
     def _log_send(self, rank: int) -> None:
         """What the log has grown by."""
@@ -218,11 +223,14 @@ class Returner:
     def _results_send(self) -> bool:
         """Files of the results that the store does not have as they are now; plain files alone, `FILES_MAX` at once.
 
-        False where there were none, or they changed meanwhile."""
-        changed = self._results_changed()
+        Those that cannot be opened come last the next time. False where nothing more can be done now, or files changed
+        meanwhile."""
+        changed, closed_before = self._results_changed(), len(self._closed)
         tree = self._results_tree(sorted(changed))
-        if tree is None:
-            return False
+        sent = {file.name for file in tree.files}
+        self._closed = self._closed - sent | (changed.keys() - sent)
+        if not sent:
+            return len(self._closed) > closed_before  # these come last now, and it is the turn of others
         try:
             if not self._sending.tree("results", "results", Path("results"), tree, []):
                 return False
@@ -230,17 +238,14 @@ class Returner:
             if not is_too_large(refused):
                 raise
             self._results_apart(tree)
-        self._results |= changed
+        self._results |= {name: changed[name] for name in sent}
         return True
 
-    def _results_tree(self, names: list[str]) -> Tree | None:
-        """These files of the results; without those that cannot be opened (a program may have closed them), if any."""
+    def _results_tree(self, names: list[str]) -> Tree:
+        """These files of the results, without those that cannot be opened."""
         work, folder = self._paths.work, Path("results")
-        whole = tree_read(work, folder, names) if names else None
-        if whole is not None:
-            return whole
         found = [one for name in names if (one := tree_read(work, folder, [name])) is not None]
-        return Tree(tuple(file for one in found for file in one.files)) if found else None
+        return Tree(tuple(file for one in found for file in one.files))
 
     def _results_apart(self, tree: Tree) -> None:
         """Together they are too large: the smallest first, and what is refused still is named."""
@@ -271,5 +276,6 @@ class Returner:
                         found[entry.name] = (told.st_size, told.st_mtime_ns)
         except OSError:
             return {}
-        changed = [name for name, mark in sorted(found.items()) if self._results.get(name) != mark]
+        changed = [name for name, mark in found.items() if self._results.get(name) != mark]
+        changed.sort(key=lambda name: (name in self._closed, name))
         return {name: found[name] for name in changed[:FILES_MAX]}

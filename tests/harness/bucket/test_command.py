@@ -88,17 +88,29 @@ def test_ctrl_c_is_told_in_words(options, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
-def test_a_full_disk_is_told_in_words(options, monkeypatch, capsys):
-    def full(_tell):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/store/bucket/.pull-1")
+@pytest.mark.parametrize(
+    ("code", "step"),
+    [
+        (errno.ENOSPC, "free space on that disk or mend it, then run the same command again"),
+        (errno.EACCES, "run the same command as the user of the harness"),
+        (errno.EPERM, "run the same command as the user of the harness"),
+        (errno.EMFILE, ""),
+    ],
+)
+def test_what_a_disk_refuses_is_told_in_words_with_the_step_that_helps(code, step, options, monkeypatch, capsys):
+    def refused(_tell):
+        raise OSError(code, os.strerror(code), "/store/bucket/.pull-1")
 
-    monkeypatch.setitem(bucket_main._COMMANDS, "pull", full)
+    monkeypatch.setitem(bucket_main._COMMANDS, "pull", refused)
     monkeypatch.setattr(sys, "argv", ["bucket", "pull", *options])
     assert bucket_main.main() == bucket_main.EXIT_REFUSED
     told = capsys.readouterr()
-    error = json.loads(told.out)["error"] if options else {"message": told.err, "hint": told.err}
-    assert "No space left on device (/store/bucket/.pull-1)" in error["message"]
-    assert "run the same command again" in error["hint"]
+    words = f"{os.strerror(code)} (/store/bucket/.pull-1)"
+    if options:
+        error = json.loads(told.out)["error"]
+        assert (error["message"].rstrip("."), error["hint"].rstrip(".")) == (words, step)
+    else:
+        assert told.err == f"Cannot continue: {words}{'; ' if step else ''}{step}.\n"
 
 
 def test_the_doctor_has_a_line_about_it(environment, monkeypatch):

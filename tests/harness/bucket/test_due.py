@@ -17,7 +17,7 @@ from harness.bucket.units import unit_push
 from harness.jobs.control.leftovers import leftovers_remove
 from harness.jobs.models import Job, Prediction
 from harness.jobs.past_predictions import prediction_delete
-from tests.harness.bucket.test_mirror import listed
+from tests.harness.bucket.copies import listed
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("tasks_sent")]
 

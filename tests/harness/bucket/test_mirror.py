@@ -1,4 +1,4 @@
-"""The copy in the object store: whole, of this store alone, and brought back where the folder was lost."""
+"""The copy in the object store: whole, and of this store alone."""
 
 from __future__ import annotations
 
@@ -17,44 +17,17 @@ from django.utils import timezone
 from harness.bucket import files, mirror, units
 from harness.bucket.client import blob_name, bucket_get
 from harness.bucket.mirror import mirror_pass, sweep
-from harness.bucket.pull import pull
 from harness.bucket.state import state_read
-from harness.bucket.trouble import BucketTrouble
 from harness.bucket.units import unit_forget, unit_push
 from harness.datasets import purging
 from harness.datasets.content import content_place
 from harness.jobs.control.copied import jobs_due
 from harness.jobs.models import Job
+from tests.harness.bucket.copies import listed
 from tests.waiting import wait_for
 from worker.states import JobState
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("tasks_sent")]
-
-
-def tree(root):
-    return {
-        str(path.relative_to(root)): path.read_bytes()
-        for name in ("jobs", "datasets")
-        for path in (root / name).rglob("*")
-        if path.is_file() and path.name != "packed.tree.json"
-    }
-
-
-def listed(bucket, unit):
-    return {row["path"]: row for row in json.loads(bucket.text_get(f"units/{unit}.json"))["files"]}
-
-
-def test_a_folder_that_was_lost_comes_back_as_it_was(finished, bucket, store):
-    assert mirror_pass()
-    before = tree(store.root)
-    assert {"work/results/model.safetensors", "work/results/deep/picture.png"} <= set(
-        listed(bucket, f"jobs/{finished.pk}")
-    )
-    shutil.rmtree(store.root)
-    told = pull(bucket)
-    assert tree(store.root) == before and told.missing == 0 and told.files == len(before)
-    assert mirror_pass()
-    assert pull(bucket).files == 0
 
 
 @pytest.mark.parametrize("is_final", [True, False])
@@ -94,11 +67,14 @@ def test_a_job_whose_folder_a_disk_does_not_give_keeps_no_other_from_being_copie
     assert listed(bucket, f"datasets/{finished.dataset.sha256}") and units.is_forgotten(unit)
 
 
-def test_what_is_no_dataset_among_the_datasets_keeps_nothing_from_being_copied(finished, bucket, store):
+def test_what_is_no_dataset_among_the_datasets_is_not_copied_and_keeps_nothing_from_it(finished, bucket, store):
     (store.datasets / "lost+found").mkdir(parents=True)
-    (store.datasets / "a note.txt").write_text("of an admin")
+    for name in ("a note.txt", "notes.txt", "README.md"):
+        (store.datasets / name).write_text("of an admin")
     assert mirror_pass()
     assert listed(bucket, f"jobs/{finished.pk}")
+    of_data = {name for name in bucket.names("units") if name.startswith("units/datasets/")}
+    assert of_data == {f"units/datasets/{finished.dataset.sha256}.json"}
 
 
 def test_a_second_pass_puts_nothing_and_a_changed_file_is_put_alone(finished, bucket, store, monkeypatch):
@@ -213,75 +189,6 @@ def test_a_store_whose_folder_was_lost_does_not_copy_its_emptiness(finished, buc
     assert not mirror_pass()
     assert "another store" in state_read().trouble and "dlh store pull" in state_read().step
     assert bucket.text_get(f"units/jobs/{finished.pk}.json") == before
-
-
-def test_a_pull_that_was_cut_short_is_not_copied_back(finished, bucket, store, monkeypatch):
-    assert mirror_pass()
-    before = bucket.text_get(f"units/jobs/{finished.pk}.json")
-    shutil.rmtree(store.root)
-    get, left = bucket.get, [3]
-
-    def get_some(name, target):
-        left[0] -= 1
-        if left[0] < 0:
-            raise BucketTrouble("away", "wait", away=True)
-        get(name, target)
-
-    monkeypatch.setattr(bucket, "get", get_some)
-    with pytest.raises(BucketTrouble):
-        pull(bucket)
-    assert not mirror_pass() and "pull" in state_read().trouble
-    monkeypatch.setattr(bucket, "get", get)
-    assert pull(bucket).missing == 0 and mirror_pass()
-    assert bucket.text_get(f"units/jobs/{finished.pk}.json") == before
-
-
-def test_a_copy_and_a_pull_say_how_many_bytes_are_done(finished, bucket, store):
-    heard = []
-
-    def tell(*told):
-        heard.append(told)
-
-    assert mirror_pass(tell)
-    size = sum(len(body) for body in tree(store.root).values())
-    assert heard[0] == ("Copying the store", 0, size) and heard[-1] == ("Copying the store", size, size)
-    assert [done for _, done, _ in heard] == sorted(done for _, done, _ in heard) and len(heard) > 4
-    heard.clear()
-    shutil.rmtree(store.jobs)
-    told = pull(bucket, tell)
-    brought = [row for row in heard if row[0] == "Bringing files back"]
-    assert brought[0][1:] == (0, told.bytes) and len(brought) == told.files
-    assert heard[0][0] == "Reading what there is"
-
-
-def test_a_pull_that_never_began_does_not_stop_the_copying(finished, bucket, store):
-    assert mirror_pass()
-    ours = bucket.text_get(mirror.MARK)
-    bucket.text_put(mirror.MARK, "another")
-    with pytest.raises(BucketTrouble, match="another store"):
-        pull(bucket)
-    bucket.text_put(mirror.MARK, ours)
-    assert mirror_pass()
-
-
-def test_a_flipped_byte_in_the_object_store_is_found_and_nothing_of_it_comes_back(finished, bucket, store):
-    assert mirror_pass()
-    weights = store.job(finished.pk).results / "model.safetensors"
-    row = listed(bucket, f"jobs/{finished.pk}")["work/results/model.safetensors"]
-    weights.unlink()
-    bucket.text_put(blob_name(row["sha256"]), "w" * 99_999 + "x")
-    told = pull(bucket)
-    assert (told.files, told.missing) == (0, 1) and not weights.exists()
-    assert not [path for path in store.bucket.iterdir() if path.name.startswith(".pull")]
-
-
-def test_what_comes_back_follows_no_link(finished, bucket, store, tmp_path):
-    assert mirror_pass()
-    results = store.job(finished.pk).results
-    shutil.rmtree(results)
-    (tmp_path / "outside").mkdir()
-    results.symlink_to(tmp_path / "outside")
-    assert pull(bucket).missing > 0 and not list((tmp_path / "outside").iterdir())
 
 
 def test_lists_that_name_what_they_must_not_are_refused(bucket):

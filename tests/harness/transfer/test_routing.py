@@ -45,6 +45,14 @@ def test_the_pool_page_says_how_full_the_cache_of_a_node_is(people, node_make, c
     assert "3 GiB of 50 GiB" in page and "became damaged" not in page
 
 
+def test_the_pool_page_says_that_it_is_not_known_how_full_the_cache_of_a_node_is(people, node_make, client):
+    node_make("node-1", description={"cache": {"limit_bytes": 50 << 30, "datasets": []}})
+    client.force_login(people.admin)
+    page = " ".join(client.get("/pool/").content.decode().split())
+    assert "Not known now, of 50 GiB" in page and "nor what could not be returned to the store" in page
+    assert page.count("of 50 GiB") == 1
+
+
 def test_the_pool_page_names_a_node_whose_cache_was_damaged(people, node_make, client):
     cache = {"used_bytes": 0, "limit_bytes": 50 << 30, "damages": 2, "damaged_at_s": 1.8e9}
     node_make("node-1", description={"cache": cache})

@@ -210,6 +210,31 @@ def test_long_words_of_a_job_do_not_fill_the_brokers_memory(broker_url: str, mon
     assert len(counted(client)) == 1800, "what control has still to read must stay"
 
 
+def test_tries_that_fail_while_the_broker_is_away_take_no_room_from_the_live_stream(
+    broker_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = redis.Redis.from_url(broker_url)
+    client.flushall()
+    monkeypatch.setattr(forward, "JOB_BYTES", 200_000)
+    monkeypatch.setattr(forward, "RETRY_S", 0.01)
+    cuts: list[Exception] = []
+    real = redis.client.Pipeline.execute
+
+    def execute(self: redis.client.Pipeline, *rest: object) -> object:
+        if cuts:
+            raise cuts.pop()
+        return real(self, *rest)
+
+    monkeypatch.setattr(redis.client.Pipeline, "execute", execute)
+    forwarder = Forwarder(broker_url, "job", 1)
+    forwarder.send([note(number) for number in range(600)])
+    wait_for(lambda: client.xlen(job_stream("job")) == 600)
+    cuts += [redis.ConnectionError("the broker is away")] * 3
+    forwarder.send([replace(note(number), data={"message": "m" * 10_000}) for number in range(8)])
+    assert forwarder.close(60.0) and not cuts
+    assert client.xlen(job_stream("job")) == 608
+
+
 def test_a_fault_that_nobody_foresaw_does_not_end_the_forwarding(
     broker_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,23 +70,73 @@ def test_a_checkpoint_that_cannot_be_read_now_waits_for_the_next_round(
     assert sent == ["step-00000001"], "the other one was purged before its turn"
 
 
-def test_a_file_of_the_results_that_a_program_closed_keeps_no_other_from_the_store(
-    returner: Returner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    results = returner._paths.results
-    results.mkdir(parents=True)
-    for name in ("closed.bin", "model.safetensors", "results.json"):
-        (results / name).write_text(name)
+@pytest.fixture
+def closed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Names of files that cannot be opened: EACCES, without root."""
+    names: set[str] = set()
     monkeypatch.setattr(
         "worker.transfer.tree.open_below",
-        lambda root, file: None if file.name == "closed.bin" else open_below(root, file),  # EACCES, without root
+        lambda root, file: None if file.name in names else open_below(root, file),
     )
-    sent: list[list[str]] = []
+    return names
+
+
+@pytest.fixture
+def sent(returner: Returner, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Names of the files of each tree that was sent."""
+    names: list[list[str]] = []
 
     def tree(_kind: str, _name: str, _folder: Path, tree: Tree, _removed: list[str]) -> bool:
-        sent.append([file.name for file in tree.files])
+        names.append([file.name for file in tree.files])
         return True
 
     monkeypatch.setattr(returner._sending, "tree", tree)
+    return names
+
+
+def results_write(returner: Returner, *names: str) -> None:
+    returner._paths.results.mkdir(parents=True)
+    for name in names:
+        (returner._paths.results / name).write_text(name)
+
+
+def notes(returner: Returner) -> list[str]:
+    found: list[str] = []
+    while not returner.notes.empty():
+        found.append(returner.notes.get()["message"])
+    return found
+
+
+def test_a_file_of_the_results_that_a_program_closed_keeps_no_other_from_the_store(
+    returner: Returner, closed: set[str], sent: list[list[str]]
+) -> None:
+    results_write(returner, "closed.bin", "model.safetensors", "results.json")
+    closed.add("closed.bin")
     returner._round(True)
     assert sent == [["model.safetensors", "results.json"]]
+    (note,) = notes(returner)
+    assert "stays on the node, until it needs the room: closed.bin. " in note and "model" not in note
+
+
+def test_a_file_of_the_results_that_is_open_again_is_sent_and_no_word_is_said_of_it(
+    returner: Returner, closed: set[str], sent: list[list[str]]
+) -> None:
+    results_write(returner, "closed.bin", "results.json")
+    closed.add("closed.bin")
+    returner._round(False)
+    closed.clear()  # chmod changes neither size nor time
+    returner._round(True)
+    assert sent == [["results.json"], ["closed.bin"]] and not notes(returner)
+
+
+def test_many_files_that_a_program_closed_keep_no_other_from_their_turn(
+    returner: Returner, closed: set[str], sent: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.transfer.returning.FILES_MAX", 2)
+    names = [f"closed-{number}.bin" for number in range(5)]
+    results_write(returner, *names, "model.safetensors", "results.json")
+    closed.update(names)
+    returner._round(True)
+    assert [name for tree in sent for name in tree] == ["model.safetensors", "results.json"]
+    (note,) = notes(returner)
+    assert "closed-0.bin, closed-1.bin, closed-2.bin and 2 files more" in note
