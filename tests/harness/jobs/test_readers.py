@@ -347,7 +347,6 @@ def test_who_reads_nothing_as_another_reads_it_all_leaves_the_word_on_control_to
     assert standstill() is None, "the other one works"
     say(broker, 1, event(running[1], "note", 1, rank=0, message="y"))
     assert ingest() == 1 and broker.get(AT_WORK_KEY) == streams.reader_name()
-    cache.clear()
 
 
 @pytest.mark.django_db
