@@ -11,8 +11,8 @@ import logging
 import re
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Collection
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -27,8 +27,8 @@ BLOCK_MS = 500
 """A newly watched stream joins the blocking read within this time."""
 RETRY_S = 1.0
 ANSWER_S = 3.0
-"""A blocking read that takes so much longer than it should is given up: nothing comes from a broker that hangs, or from
-behind a cut network, and no error either."""
+"""What takes so much longer than it should is given up: nothing comes from a broker that hangs, or from behind a cut
+network, and no error either."""
 AWAY_TOLD_S = 3.0
 """Of a broker that is started again at once nobody need hear."""
 QUEUE_LENGTH = 2000
@@ -111,7 +111,9 @@ class Subscriber:
         self._behind = False
         found: list[Entry] = []
         for stream, position in self.positions.items():
-            rows = _rows(stream, await self._hub.client.xrange(stream, min=f"({position}", count=_READ_COUNT))
+            async with _answered(ANSWER_S):
+                answer = await self._hub.client.xrange(stream, min=f"({position}", count=_READ_COUNT)
+            rows = _rows(stream, answer)
             found += rows
             self._behind = self._behind or len(rows) == _READ_COUNT
         return self._advance(found)
@@ -135,7 +137,7 @@ class Hub:
         self._positions: dict[str, str] = {}
         self._away_since_s: float | None = None
         self.is_away = False
-        """The broker does not answer, and has not for a while."""
+        """The broker does not answer, and has not for a while. With nobody who watches it is not known: False."""
         self._task: asyncio.Task[None] | None = None
 
     async def is_cut(self, stream: str, position: str, *, was_heard: bool) -> bool:
@@ -171,22 +173,28 @@ class Hub:
                 self._positions.pop(stream, None)
 
     async def _read_on(self) -> None:
-        while self._positions:
-            try:
-                positions: dict[Any, Any] = dict(self._positions)
-                async with asyncio.timeout(BLOCK_MS / 1000 + ANSWER_S):
-                    answer: Any = await self.client.xread(positions, count=_READ_COUNT, block=BLOCK_MS)
-            except (RedisError, TimeoutError) as error:
-                _log.warning("live reader: %s", error or "the broker does not answer")
-                self._note(answers=False)
-                await asyncio.sleep(RETRY_S)
-                continue
-            self._note(answers=True)
-            for entry in _entries(answer):
-                if entry.stream in self._positions:
-                    self._positions[entry.stream] = entry.id
-                for subscriber in list(self._watchers.get(entry.stream, ())):
-                    subscriber.offer(entry)
+        try:
+            while self._positions:
+                await self._read()
+        finally:
+            self._away_since_s, self.is_away = None, False
+
+    async def _read(self) -> None:
+        try:
+            positions: dict[Any, Any] = dict(self._positions)
+            async with _answered(BLOCK_MS / 1000 + ANSWER_S):
+                answer: Any = await self.client.xread(positions, count=_READ_COUNT, block=BLOCK_MS)
+        except RedisError as error:
+            _log.warning("live reader: %s", error)
+            self._note(answers=False)
+            await asyncio.sleep(RETRY_S)
+            return
+        self._note(answers=True)
+        for entry in _entries(answer):
+            if entry.stream in self._positions:
+                self._positions[entry.stream] = entry.id
+            for subscriber in list(self._watchers.get(entry.stream, ())):
+                subscriber.offer(entry)
 
     def _note(self, *, answers: bool) -> None:
         """Keep whether the broker answers; all who watch look up where that is new."""
@@ -201,6 +209,16 @@ class Hub:
         self.is_away = is_away
         for subscriber in {one for watchers in self._watchers.values() for one in watchers}:
             subscriber.wake()
+
+
+@asynccontextmanager
+async def _answered(within_s: float) -> AsyncIterator[None]:
+    """Raises `RedisError`, too, where no answer comes."""
+    try:
+        async with asyncio.timeout(within_s):
+            yield
+    except TimeoutError as error:
+        raise redis.exceptions.TimeoutError(f"the broker does not answer within {within_s:g} s") from error
 
 
 def _rows(stream: str, rows: Any) -> list[Entry]:
@@ -231,21 +249,27 @@ async def is_cut(positions: dict[str, str], heard: Collection[str]) -> bool:
     """Whether some of what came after the positions cannot be read any more; unknown while the broker is away. `heard`
     are the streams whose position is that of an entry."""
     own = hub()
+    if own.is_away:
+        return False
     with suppress(RedisError):
-        for stream, position in positions.items():
-            if await own.is_cut(stream, position, was_heard=stream in heard):
-                return True
+        async with _answered(ANSWER_S):
+            for stream, position in positions.items():
+                if await own.is_cut(stream, position, was_heard=stream in heard):
+                    return True
     return False
 
 
 async def follow(positions: dict[str, str], *, idle_s: float) -> AsyncGenerator[list[Entry], None]:
     """Batches of new entries in order; an empty batch after `idle_s` without any.
 
-    While the broker is away batches are empty; afterwards it goes on where it was.
+    While the broker is away batches are empty, the first of them at once where that is known; afterwards it goes on
+    where it was.
     """
     own = hub()
     subscriber = own.subscribe(positions)
     try:
+        if own.is_away:
+            yield []
         while True:
             try:
                 entries = await subscriber.next_entries(idle_s)

@@ -127,6 +127,7 @@ def broker(broker_url: str, settings: Any) -> Iterator[redis.Redis]:
     from harness import broker as harness_broker
     from harness.celery import app
     from harness.jobs.control.hearing import HEARING_KEY
+    from harness.jobs.control.streams import AT_WORK_KEY
 
     before = app.conf.broker_url
     settings.REDIS_URL = broker_url
@@ -135,7 +136,7 @@ def broker(broker_url: str, settings: Any) -> Iterator[redis.Redis]:
     harness_broker.client.cache_clear()
     client = redis.Redis.from_url(broker_url, decode_responses=True)
     client.flushall()
-    client.set(HEARING_KEY, 1)  # control has listened all along
+    client.mset({HEARING_KEY: 1, AT_WORK_KEY: "control"})  # it has listened, and taken in, all along
     yield client
     app.conf.broker_url = before
     app._pool = app.amqp._producer_pool = None

@@ -13,9 +13,9 @@ from harness.accounts.access import require_admin, visible_projects
 from harness.accounts.audit import audit_write
 from harness.accounts.models import User
 from harness.errors import Conflict, Invalid
-from harness.jobs.control.expectations import idle_s, slack_s
 from harness.jobs.models import Job
 from harness.jobs.options import option_read, option_words, options_of
+from harness.jobs.outlook import outlook
 from harness.jobs.queue_order import neighbours, queue_changed, shown_order
 from harness.jobs.quota_use import borrowers
 from harness.jobs.starts import reads_apart, start_times
@@ -53,7 +53,8 @@ class QueueRow:
     reserved_until: datetime | None
     """Until about then the devices are kept that it waits for, where it has no expected times; None: they are not."""
     idle_s: float | None
-    """For how long it has made no progress, as `expectations.idle_s`: it has no expected times then."""
+    """For how long it has made no progress, as `expectations.idle_s`: it has no expected times then. While control
+    stands still nobody knows it, nor when a run ends (`outlook`)."""
     promised_at: datetime | None
     slack_s: float | None
     warning: str
@@ -115,7 +116,7 @@ def _reserved_until(job: Job, reserved: Sequence[Reservation]) -> datetime | Non
 
 
 def _row(job: Job, place: int | None, visible: bool, borrows: bool, reserved: Sequence[Reservation] = ()) -> QueueRow:
-    start = start_times(job)
+    start, told = start_times(job), outlook(job)
     return QueueRow(
         job=job if visible else None,
         state=job.state,
@@ -126,13 +127,13 @@ def _row(job: Job, place: int | None, visible: bool, borrows: bool, reserved: Se
         expected_start_at=start["expected_start_at"],
         expected_start_low_at=start["expected_start_low_at"],
         expected_start_high_at=start["expected_start_high_at"],
-        expected_finish_at=job.expected_finish_at,
-        expected_low_at=job.expected_low_at,
-        expected_high_at=job.expected_high_at,
+        expected_finish_at=told["expected_finish_at"],
+        expected_low_at=told["expected_low_at"],
+        expected_high_at=told["expected_high_at"],
         reserved_until=_reserved_until(job, reserved) if visible else None,
-        idle_s=idle_s(job),
+        idle_s=told["idle_s"],
         promised_at=job.promised_at if visible else None,
-        slack_s=slack_s(job) if visible else None,
+        slack_s=told["slack_s"] if visible else None,
         warning=job.warning if visible else "",
         borrows=borrows,
     )

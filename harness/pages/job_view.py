@@ -99,6 +99,7 @@ def header(job: Job) -> dict[str, Any]:
     rate, rate_why = job_rate(job)
     is_live = state not in TERMINAL and state not in {JobState.DRAFT, JobState.PAUSED}
     stands = standstill() if is_live else None
+    is_unknown = stands is not None and has_devices(job)
     return {
         "share": progress_share(job),
         "stopped_early": stopped_early(job),
@@ -108,9 +109,10 @@ def header(job: Job) -> dict[str, Any]:
         "standstill": stands,
         "lost": lost_last(job),
         "left_s": left_s(job),
-        # Who takes nothing in does not know whether it makes progress.
-        "idle_s": None if stands else idle_s(job),
-        "slack_s": slack_s(job),
+        # Who takes nothing in does not know whether it makes progress, nor when it ends.
+        "is_unknown": is_unknown,
+        "idle_s": idle_s(job),
+        "slack_s": None if is_unknown else slack_s(job),
         "danger_hint": danger_hint(job),
         "never_starts": job.waiting_code in NEVER,
         "start": start_told(job),

@@ -113,11 +113,13 @@ def test_a_portal_whose_control_is_silent_is_told_and_one_of_an_earlier_release_
     assert not warned or "control.log" in found["control"].step
 
 
-def test_a_portal_whose_control_cannot_write_is_told_by_whose_disk_is_full(monkeypatch):
-    told = {"time_s": time.time(), "database": True, "broker": True, "control": False, "full": "database"}
+@pytest.mark.parametrize(("full", "runs"), [("database", "runs go on"), ("installation", "runs may fail")])
+def test_a_portal_whose_control_cannot_write_is_told_by_whose_disk_is_full(monkeypatch, full, runs):
+    told = {"time_s": time.time(), "database": True, "broker": True, "control": False, "full": full}
     monkeypatch.setattr(portal, "health", lambda url: told)
     found = {line.name: line for line in portal.portal("http://127.0.0.1:1", "").findings}
-    assert "the disk of the database is full" in found["control"].text and "Free space" in found["control"].step
+    assert f"the disk of the {full} is full" in found["control"].text and "Free space" in found["control"].step
+    assert found["control"].meaning == f"No job starts or is watched meanwhile; {runs}."
 
 
 def test_a_port_that_refuses_is_reached_and_one_without_a_way_is_not():

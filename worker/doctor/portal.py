@@ -61,11 +61,13 @@ def portal(url: str, secret: str) -> PortalAnswer:
         findings = [warn("portal", f"{text}, but not its {' and '.join(away)}", "No job starts meanwhile.", step)]
     elif body.get("control") is False:
         step = "Start control on the portal's machine, or look at its log (DLH_HOME/logs/control.log)."
-        found = "no control process has read what nodes report for a minute"
+        found, meaning = "no control process has read what nodes report for a minute", "runs go on"
         if full := body.get("full"):
             step = "Free space where it keeps its data (the installation: DLH_HOME and the store)."
             found = f"control writes nothing down, since the disk of the {full} is full"
-        findings.append(warn("control", found, "No job starts or is watched meanwhile; runs go on.", step))
+            if full == "installation":  # runs write there, too
+                meaning = "runs may fail"
+        findings.append(warn("control", found, f"No job starts or is watched meanwhile; {meaning}.", step))
     findings.append(clock(float(body.get("time_s", 0.0)) - (began_s + took_s / 2), took_s))
     if urlsplit(url).scheme == "http" and urlsplit(url).hostname not in {"127.0.0.1", "localhost", "::1"}:
         step = "Put a proxy with TLS in front of the portal, and join by https://."

@@ -34,11 +34,12 @@ from harness.ids import ID_LENGTH
 from harness.jobs import selectors, services
 from harness.jobs.columns import columns_values
 from harness.jobs.control.awaited import results_awaited
-from harness.jobs.control.expectations import idle_s, left_s, slack_s
+from harness.jobs.control.expectations import left_s
 from harness.jobs.copying import edits_given_way, left_out, spec_with
 from harness.jobs.emulated import emulated_words
 from harness.jobs.mode import job_mode
 from harness.jobs.models import Job
+from harness.jobs.outlook import is_unknown_now, outlook
 from harness.jobs.programs import spec_read
 from harness.jobs.queueing import job_reserved_until
 from harness.jobs.spec_edits import gave_way_told
@@ -55,7 +56,6 @@ _OUT = (
     *("program_own", "step", "steps_total", "epoch", "epochs", "samples_per_s", "phase", "metric_name"),
     *("metric_best", "metric_test", "last_values", "restarts", "sandbox_level", "created_at", "queued_at"),
     *("placed_at", "running_at", "finished_at", "deleted_at", "run_s", "deadline_at", "promised_at", "warning"),
-    *("expected_finish_at", "expected_low_at", "expected_high_at"),
 )
 _DETAIL = ["notes", "spec", "resolved", "suggestions", "program_sha256", "priority", "token", "resume_from"]
 _DETAIL += ["promise", "options"]
@@ -72,9 +72,8 @@ def _out(job: Job) -> dict[str, Any]:
         "parent": job.parent_id,
         "progress": 1.0 if job.state == JobState.SUCCEEDED else min(1.0, progress),
         **start_times(job),
-        "eta_s": left_s(job),
-        "idle_s": idle_s(job),
-        "slack_s": slack_s(job),
+        "eta_s": None if is_unknown_now(job) else left_s(job),
+        **outlook(job),
     }
 
 

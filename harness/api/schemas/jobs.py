@@ -150,7 +150,10 @@ class JobOut(Schema):
     progress: float = Field(description="0-1, from the steps; 1 of a job that has succeeded.")
     samples_per_s: float | None = Field(description="Rows per second over all ranks, while it has devices.")
     eta_s: float | None = Field(description="Seconds left of a job that has devices: until `expected_finish_at`.")
-    idle_s: float | None = Field(description="Seconds without progress, once they are many times what a step takes.")
+    idle_s: float | None = Field(
+        description="Seconds without progress, once they are many times what a step takes. Null, too, while control "
+        "stands still (`control` of /health): nobody knows it then."
+    )
     phase: str
     metric_name: str
     metric_best: float | None = Field(description="Best value on the validation part.")
@@ -176,7 +179,8 @@ class JobOut(Schema):
     )
     expected_start_high_at: datetime | None
     expected_finish_at: datetime | None = Field(
-        description="Null: nothing is known of it yet, or it makes no progress (`idle_s`)."
+        description="Null: nothing is known of it yet, it makes no progress (`idle_s`), or it runs while control "
+        "stands still."
     )
     expected_low_at: datetime | None = Field(description="With `expected_high_at`: holds the finish 8 times out of 10.")
     expected_high_at: datetime | None

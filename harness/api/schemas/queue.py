@@ -42,7 +42,10 @@ class QueueRowOut(Schema):
     reserved_until: datetime | None = Field(
         description="Where it has no expected times and waits for devices that are reserved: until about then."
     )
-    idle_s: float | None = Field(description="Seconds without progress, once they are many: no times then.")
+    idle_s: float | None = Field(
+        description="Seconds without progress, once they are many: no times then. While control stands still "
+        "(`control` of /health) nobody knows it, nor when a run ends."
+    )
     promised_at: datetime | None
     slack_s: float | None = Field(description="Promised minus expected finish; negative: late.")
     warning: str

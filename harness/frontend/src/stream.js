@@ -53,7 +53,7 @@ export class Stream {
       this.tries = 0;
       this.tell("connection", { connected: true });
       reach("live", true);
-      reach("broker", true); // if it is not, the portal says so at once
+      reach("broker", true); // if it is not, the portal says so, at once where it knows by now
     });
     this.source.addEventListener("error", () => this.lost());
     this.source.addEventListener("broker", ({ data }) => reach("broker", !JSON.parse(data).away, UNHEARD));

@@ -65,29 +65,36 @@ def _ingest() -> int:
     while left > 0 and more:
         _again.clear()
         more = False
-        for waiting in streams_waiting():
+        there = streams_waiting()
+        if not there:
+            _is_at_work()
+        for waiting in there:
             most = min(left, BATCHES_OF_ONE)
-            read, batches = _drain(waiting.number, most) if most else (0, 0)
+            drained = _drain(waiting.number, most) if most else None
+            if drained is None:
+                continue
+            read, batches = drained
             count, left, more = count + read, left - batches, more or batches == most
             _is_at_work()
         more = more or _again.is_set()
-    _is_at_work()
     return count
 
 
 def _is_at_work() -> None:
-    """Say so: who looks and can write nothing down is not."""
+    """Say so: who looks and can write nothing down is not, nor who finds but what another process reads."""
     with client().pipeline(transaction=False) as pipe:
         pipe.set(AT_WORK_KEY, reader_name(), ex=AT_WORK_S)
         pipe.delete(FULL_KEY)
         pipe.execute()
 
 
-def _drain(number: int, most: int) -> tuple[int, int]:
-    """Take in one stream; (entries, batches), the latter at most `most`. Nothing where another process reads it."""
+def _drain(number: int, most: int) -> tuple[int, int] | None:
+    """Take in one stream; (entries, batches), the latter at most `most`. None where another process reads it."""
     count = batches = 0
     stream, position = control_stream(number), "0"
     with Lease(number).taken() as lease:
+        if not lease.held:
+            return None
         while lease.held and batches < most:
             entries = _read(stream, position)
             if not entries and position == ">":

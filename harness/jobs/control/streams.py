@@ -34,8 +34,8 @@ READ_BY_KEY = "dlh:ingest:by"
 DECIDED_BY_KEY = "dlh:scheduler:by"
 """Who decided last which jobs run, and when, for people."""
 AT_WORK_KEY, AT_WORK_S = "dlh:ingest:at-work", 60
-"""Which process took in last all the events that there were, for so long: gone where none does. By the broker's clock
-alone."""
+"""Which process took in a stream last, or found that nothing waited, for so long: gone where none does. By the broker's
+clock alone."""
 FULL_KEY = "dlh:ingest:full"
 """Whose disk is full (`harness.full_disk`), as who tried last to take events in found; else it is not there."""
 _log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from harness.jobs.control.expectations import idle_s, left_s
 from harness.jobs.readers import standstill
 from harness.jobs.selectors import jobs_ended, jobs_open, jobs_queued_count, queue_position
 from harness.pages.first_steps import first_steps
-from harness.pages.job_view import progress_share
+from harness.pages.job_view import has_devices, progress_share
 from harness.pages.web import asks_part, page, person, show
 from harness.pool.selectors import pool_overview
 from harness.store_disk import store_free_bytes
@@ -29,7 +29,13 @@ def home(request: HttpRequest) -> HttpResponseBase:
     queued = jobs_open(user=user, states=[JobState.QUEUED], sort="queued")[:SHOWN]
     context = {
         "running": [
-            {"job": job, "share": progress_share(job), "left_s": left_s(job), "idle_s": None if stands else idle_s(job)}
+            {
+                "job": job,
+                "share": progress_share(job),
+                "left_s": left_s(job),
+                "idle_s": idle_s(job),
+                "is_unknown": stands is not None and has_devices(job),
+            }
             for job in running
         ],
         "standstill": stands,

@@ -11,8 +11,10 @@ from django.utils import timezone
 
 from harness.client.cli import runs
 from harness.client.cli.output import when
+from harness.jobs import outlook
 from harness.jobs.control.awaited import Awaited
 from harness.jobs.models import Job
+from harness.jobs.readers import Standstill
 from harness.pool.models import Node
 from harness.pool.reservations import reservation_hold
 from tests.harness.client.conftest import Dlh
@@ -69,7 +71,9 @@ def test_speeds_of_a_job_that_does_not_run_are_told_as_those_of_when_it_ran(dlh:
     assert json.loads(dlh("show", job.pk, "--json").out)["samples_per_s"] is None
 
 
-def test_a_run_without_progress_is_shown_with_that_and_no_finish(dlh: Dlh, job: Any) -> None:
+def test_a_run_without_progress_is_shown_with_that_and_no_finish_where_control_works(
+    dlh: Dlh, job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = timezone.now()
     times = {"expected_finish_at": now, "expected_low_at": now, "expected_high_at": now}
     run = {"state": "running", "phase": "training", "step": 5, "steps_total": 100, "eta_s": 95.0}
@@ -79,6 +83,11 @@ def test_a_run_without_progress_is_shown_with_that_and_no_finish(dlh: Dlh, job: 
     body = json.loads(dlh("show", job.pk, "--json").out)
     assert body["idle_s"] == pytest.approx(180.0, abs=30.0) and body["eta_s"] is None
     assert "no progress for 3 min" in runs._note(body) and "left" not in runs._note(body)
+    monkeypatch.setattr(outlook, "standstill", lambda: Standstill(full=""))
+    words = " ".join(dlh("show", job.pk).out.split())
+    assert "State running" in words
+    assert not any(told in words for told in ("no progress", "Left", "Expected finish"))
+    assert "no progress" not in runs._note(json.loads(dlh("show", job.pk, "--json").out))
 
 
 def test_a_job_that_waits_for_a_sweep_tells_until_when(dlh: Dlh, portal: Any, job: Any) -> None:

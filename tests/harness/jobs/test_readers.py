@@ -24,7 +24,7 @@ from harness.jobs.control import streams
 from harness.jobs.control.disk import disk_read
 from harness.jobs.control.ingest import ingest
 from harness.jobs.control.plans import plan_make
-from harness.jobs.control.streams import AT_WORK_KEY, AT_WORK_S, Lease, lease_name, streams_waiting
+from harness.jobs.control.streams import AT_WORK_KEY, AT_WORK_S, FULL_KEY, Lease, lease_name, streams_waiting
 from harness.jobs.control.tick import tick
 from harness.jobs.models import JobAttempt, JobEvent, MetricPoint
 from harness.jobs.readers import Standstill, reading_state, standstill
@@ -327,6 +327,26 @@ def test_who_looks_and_can_write_nothing_down_is_not_at_work_and_says_whose_disk
     assert ingest() == 1, "there is room again"
     cache.clear()
     assert standstill() is None and broker.exists(AT_WORK_KEY)
+
+
+@pytest.mark.django_db
+def test_who_reads_nothing_as_another_reads_it_all_leaves_the_word_on_control_to_that_one(running, broker):
+    say(broker, 0, event(running[0], "note", 1, rank=0, message="x"))
+    broker.set(lease_name(0), "another")
+    broker.set(FULL_KEY, "database", ex=AT_WORK_S)
+    broker.delete(AT_WORK_KEY)
+    assert ingest() == 0
+    assert broker.get(FULL_KEY) == "database" and not broker.exists(AT_WORK_KEY)
+    cache.clear()
+    assert standstill() == Standstill(full="database")
+    broker.set(AT_WORK_KEY, "another", ex=AT_WORK_S)
+    broker.delete(FULL_KEY)
+    assert ingest() == 0
+    assert broker.get(AT_WORK_KEY) == "another"
+    cache.clear()
+    assert standstill() is None, "the other one works"
+    say(broker, 1, event(running[1], "note", 1, rank=0, message="y"))
+    assert ingest() == 1 and broker.get(AT_WORK_KEY) == streams.reader_name()
 
 
 @pytest.mark.django_db

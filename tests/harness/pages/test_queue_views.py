@@ -6,12 +6,14 @@ import copy
 import re
 from datetime import timedelta
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from harness.jobs import outlook
 from harness.jobs.models import Job, new_id
 from harness.jobs.readers import Standstill
 from harness.pages import job_view
@@ -121,20 +123,51 @@ def test_the_queue_says_that_nothing_starts_where_no_control_process_works(
     assert "control.log" in shown(owner, "/queue/")
 
 
+def stand_still(job: Job) -> None:
+    """As a run looks of which nothing was taken in for five minutes: its expected finish has passed."""
+    then = timezone.now() - timedelta(minutes=5)
+    times = dict.fromkeys(
+        ("expected_finish_at", "expected_low_at", "expected_high_at", "promised_at", "moved_at"), then
+    )
+    Job.objects.filter(pk=job.pk).update(phase="training", **times)
+
+
 @pytest.mark.parametrize(
     ("full", "step"), [("database", "where the database keeps its data"), ("installation", "DLH_HOME")]
 )
 def test_whose_disk_is_full_is_told_where_jobs_would_seem_to_stand_still(
     world: SimpleNamespace, owner: Client, monkeypatch: pytest.MonkeyPatch, full: str, step: str
 ) -> None:
-    quiet = {"phase": "training", "moved_at": timezone.now() - timedelta(minutes=5)}
-    Job.objects.filter(pk=world.jobs["running"].pk).update(**quiet)
-    for module in (queue, job_view, home):
+    stand_still(world.jobs["running"])
+    for module in (queue, job_view, home, outlook):
         monkeypatch.setattr(module, "standstill", lambda: Standstill(full=full))
     owner.force_login(world.admin)
     for address in ("/", "/queue/", reverse("job_tab", args=[world.jobs["running"].pk, "live"])):
         page = " ".join(shown(owner, address).split())
         assert f"The disk of {'the database' if full == 'database' else 'this installation'} is full" in page
         assert step in page and "no job starts" in page
-        assert "no progress for" not in page
+        assert "no progress for" not in page and "measuring…" not in page
+        assert "not known now" in page
+    assert "<dt>Promised by</dt>" in page, "of a run"
+    assert not any(told in page for told in ("<dt>Expected finish</dt>", "to spare", "late by"))
     assert "is full" not in shown(owner, reverse("job_tab", args=[world.jobs["succeeded"].pk, "live"]))
+
+
+def test_while_control_stands_still_the_api_tells_of_a_run_neither_a_finish_nor_that_it_makes_no_progress(
+    world: SimpleNamespace, owner: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = world.jobs["running"]
+    stand_still(job)
+
+    def told() -> list[dict[str, Any]]:
+        rows = owner.get("/api/v1/queue").json()["running"]
+        return [owner.get(f"/api/v1/jobs/{job.pk}").json(), next(row for row in rows if row["job"]["id"] == job.pk)]
+
+    assert all(row["idle_s"] > 200 and row["expected_finish_at"] and row["slack_s"] is not None for row in told())
+    monkeypatch.setattr(outlook, "standstill", lambda: Standstill(full=""))
+    for row in told():
+        names = ("expected_finish_at", "expected_low_at", "expected_high_at", "idle_s", "slack_s")
+        assert {row[name] for name in names} == {None} and row["promised_at"]
+        assert row.get("eta_s") is None
+    Job.objects.filter(pk=job.pk).update(state="queued")
+    assert owner.get(f"/api/v1/jobs/{job.pk}").json()["expected_finish_at"], "it keeps what was last told of it"
