@@ -49,6 +49,7 @@ def test_no_page_has_an_accessibility_fault(open_as: Callable[..., Any], ids: di
             page.click("summary:has-text('Save as a view')")
         for theme, rules in RULES.items():
             page.emulate_media(color_scheme=theme)
+            page.wait_for_function("theme => document.documentElement.dataset.bsTheme === theme", arg=theme)
             grounds.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
             found = Axe().run(page, options={"resultTypes": ["violations"]} | rules).response["violations"]
             faults += [
