@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import contextmanager
 from typing import Any
 
-from worker import watchdog as watchdog_module
+from tests.vanishing import first_vanishes
 from worker.events import Event, EventKind
 from worker.plan import Limits
 from worker.warden import pause_note
@@ -206,15 +204,7 @@ def test_a_folder_is_measured_without_following_links(tmp_path) -> None:
 def test_a_file_that_is_removed_while_its_folder_is_measured_hides_no_other_one(tmp_path, monkeypatch) -> None:
     for number in range(5):
         (tmp_path / str(number)).write_bytes(b"x" * 65536)
-    listed = os.scandir
-
-    @contextmanager
-    def scandir(path):
-        entries = sorted(listed(path), key=lambda entry: entry.name)
-        (tmp_path / "0").unlink()
-        yield entries
-
-    monkeypatch.setattr(watchdog_module.os, "scandir", scandir)
+    first_vanishes(tmp_path, monkeypatch)
     assert folder_bytes(tmp_path) == 4 * 65536
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import contextmanager
-
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -24,6 +21,7 @@ from harness.storage.models import ContentSize, JobSize
 from harness.storage.use import storage_of, storage_rows
 from tests.harness.jobs.helpers import place_now
 from tests.harness.storage.conftest import KIB
+from tests.vanishing import first_vanishes
 
 pytestmark = pytest.mark.django_db
 
@@ -141,15 +139,7 @@ def test_a_folder_with_more_files_than_are_counted_is_not_whole(tmp_path):
 def test_a_file_that_is_removed_while_its_folder_is_counted_hides_no_other_one(tmp_path, monkeypatch):
     for number in range(5):
         (tmp_path / str(number)).write_bytes(b"x" * 64 * KIB)
-    listed = os.scandir
-
-    @contextmanager
-    def scandir(path):
-        entries = sorted(listed(path), key=lambda entry: entry.name)
-        (tmp_path / "0").unlink()
-        yield entries
-
-    monkeypatch.setattr(sizes.os, "scandir", scandir)
+    first_vanishes(tmp_path, monkeypatch)
     found = sizes.tree_measure(tmp_path, lambda _: "all")
     assert found.is_whole and found.bytes_by_part["all"] == 4 * 64 * KIB
 
