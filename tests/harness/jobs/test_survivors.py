@@ -91,7 +91,7 @@ def test_a_lost_node_gives_its_device_back_and_the_attempt_goes_on(
     assert not stops(tasks_sent)
     assert (width_of(attempt), attempt.width["changes"], attempt.option["count"]) == ((0,), 1, 1)
     assert words(attempt)[-1] == "Continues with 1 of 2 ranks: the node node-2 was lost."
-    assert [row.device for row in ranks_of(attempt.job).rows] == ["node-1 cpu"]
+    assert [row.device for row in ranks_of(attempt.job).rows] == ["node-1 CPU 0"]
     attempt = ended(attempt, "node-1", "succeeded")
     assert (attempt.job.state, attempt.outcome, attempt.failure) == ("succeeded", "succeeded", None)
     assert not Allocation.objects.exists() and DeviceUse.objects.count() == 2

@@ -282,7 +282,7 @@ def test_the_time_left_is_that_until_the_expected_finish_on_every_page(world: Si
     job, finish = world.jobs["running"], timezone.now() + timedelta(hours=2, seconds=5)
     Job.objects.filter(pk=job.pk).update(expected_finish_at=finish, eta_s=61.0)
     page = " ".join(header_of(owner, job).split())
-    assert re.search(r'data-left="720\d\.\d">about 2 h<', page) and "Expected finish" in page
+    assert re.search(r'data-left="720\d\.\d" ?>about 2 h<', page) and "Expected finish" in page
     assert "2 h" in owner.get("/").content.decode() and "1 min 01 s" not in owner.get("/").content.decode()
     Job.objects.filter(pk=job.pk).update(expected_finish_at=None)
     page = header_of(owner, job)
