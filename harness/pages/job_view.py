@@ -20,6 +20,7 @@ from harness.jobs.emulated import emulated_words
 from harness.jobs.logs import LogPart
 from harness.jobs.mode import job_mode
 from harness.jobs.models import Job
+from harness.jobs.outlook import is_unknown_now
 from harness.jobs.promises import danger_hint
 from harness.jobs.queueing import job_reserved_until
 from harness.jobs.quota_use import borrowers
@@ -99,7 +100,7 @@ def header(job: Job) -> dict[str, Any]:
     rate, rate_why = job_rate(job)
     is_live = state not in TERMINAL and state not in {JobState.DRAFT, JobState.PAUSED}
     stands = standstill() if is_live else None
-    is_unknown = stands is not None and has_devices(job)
+    is_unknown = is_unknown_now(job)
     return {
         "share": progress_share(job),
         "stopped_early": stopped_early(job),

@@ -8,10 +8,11 @@ from django.http import HttpRequest, HttpResponseBase
 from harness.accounts.access import project_refused
 from harness.datasets.samples import SAMPLES
 from harness.jobs.control.expectations import idle_s, left_s
+from harness.jobs.outlook import is_unknown_now
 from harness.jobs.readers import standstill
 from harness.jobs.selectors import jobs_ended, jobs_open, jobs_queued_count, queue_position
 from harness.pages.first_steps import first_steps
-from harness.pages.job_view import has_devices, progress_share
+from harness.pages.job_view import progress_share
 from harness.pages.web import asks_part, page, person, show
 from harness.pool.selectors import pool_overview
 from harness.store_disk import store_free_bytes
@@ -23,7 +24,7 @@ SHOWN, SHOWN_ENDED = 8, 5
 @page("GET", "HEAD")
 def home(request: HttpRequest) -> HttpResponseBase:
     """The page, or for htmx its live part."""
-    user, stands = person(request), standstill()
+    user = person(request)
     disk_free_bytes = store_free_bytes(settings.STORE)
     running = jobs_open(user=user, states=sorted(HAS_ATTEMPT))[:SHOWN]
     queued = jobs_open(user=user, states=[JobState.QUEUED], sort="queued")[:SHOWN]
@@ -34,11 +35,11 @@ def home(request: HttpRequest) -> HttpResponseBase:
                 "share": progress_share(job),
                 "left_s": left_s(job),
                 "idle_s": idle_s(job),
-                "is_unknown": stands is not None and has_devices(job),
+                "is_unknown": is_unknown_now(job),
             }
             for job in running
         ],
-        "standstill": stands,
+        "standstill": standstill(),
         "is_admin": user.is_superuser,
         "queued": [{"job": job, "place": queue_position(job)} for job in queued],
         "failed": jobs_ended(user=user, state=JobState.FAILED)[:SHOWN_ENDED],
