@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import redis
@@ -26,6 +27,8 @@ broker keeps them in memory for `LIVE_KEEP_S`. Who reads there is told of a gap,
 Each process that forwards keeps to the bytes for what it put there itself: a stream to which several nodes of a job, or
 attempts one after the other, speak may hold so much of each."""
 BUFFER_EVENTS = 100_000
+BUFFER_BYTES = 64 << 20
+"""Of the events that wait while the broker is away, whichever is reached first."""
 BATCH_EVENTS = 500
 LEASE_S = 15.0
 RENEW_S = 4.0
@@ -68,6 +71,49 @@ class _Live:
         return max(1, len(self._sizes_bytes)) if is_large else JOB_LENGTH
 
 
+class _Waiting:
+    """Events that the broker has not taken yet, the oldest first, bounded by their number and by their bytes."""
+
+    def __init__(self) -> None:
+        self._events: deque[tuple[Event, int]] = deque()
+        """Each with the bytes of its text."""
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def extend(self, events: Iterable[Event]) -> int:
+        """How many of those that control should have had must be dropped, for want of room."""
+        for event in events:
+            self._add(event, len(event.to_json()))
+        return self._shrink() if self._is_over() else 0
+
+    def first(self, number: int) -> list[Event]:
+        """The oldest ones, which stay."""
+        return [event for event, _ in islice(self._events, number)]
+
+    def drop(self, events: Iterable[Event]) -> None:
+        """Those that `first` gave and that are still there."""
+        for event in events:
+            if self._events and self._events[0][0] is event:
+                self._bytes -= self._events.popleft()[1]
+
+    def _add(self, event: Event, size_bytes: int) -> None:
+        self._events.append((event, size_bytes))
+        self._bytes += size_bytes
+
+    def _is_over(self) -> bool:
+        return len(self._events) > BUFFER_EVENTS or self._bytes > BUFFER_BYTES
+
+    def _shrink(self) -> int:
+        told, dropped = [entry for entry in self._events if entry[0].kind not in _DISPENSABLE], 0
+        self._events, self._bytes = deque(told), sum(size_bytes for _, size_bytes in told)
+        while self._is_over():
+            self._bytes -= self._events.popleft()[1]
+            dropped += 1
+        return dropped
+
+
 class Forwarder:
     """One thread that owns the connection to Redis. Without a URL it only swallows."""
 
@@ -84,7 +130,7 @@ class Forwarder:
         self.fenced = threading.Event()
         """A newer attempt holds the lease: this one must end."""
         self._live = _Live()
-        self._buffer: deque[Event] = deque()
+        self._waiting = _Waiting()
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._closing = False
@@ -98,15 +144,8 @@ class Forwarder:
         if not self.url or not events:
             return
         with self._lock:
-            self._buffer.extend(events)
-            if len(self._buffer) > BUFFER_EVENTS:
-                self._shrink()
+            self._sent += self._waiting.extend(events)
         self._wake.set()
-
-    def _shrink(self) -> None:
-        kept = [event for event in self._buffer if event.kind not in _DISPENSABLE]
-        self._buffer = deque(kept[-BUFFER_EVENTS:])
-        self._sent += len(kept) - len(self._buffer)
 
     def close(self, wait_s: float) -> bool:
         """Send the rest, give the lease back. False where the broker stayed away for `wait_s`."""
@@ -123,18 +162,18 @@ class Forwarder:
             try:
                 self._renew(client)
                 sent = self._send_batch(client)
-                if self._closing and not self._buffer:
+                if self._closing and not self._waiting:
                     if self._lease:
                         client.eval(_GIVE, 1, self._lease, str(self.token))
                     return
                 if not sent:
-                    self._wake.wait(SEND_S if self._buffer else RENEW_S / 2)
+                    self._wake.wait(SEND_S if self._waiting else RENEW_S / 2)
                     self._wake.clear()
             except redis.RedisError as error:
-                _log.warning("broker is away, %d events wait: %s", len(self._buffer), error)
+                _log.warning("broker is away, %d events wait: %s", len(self._waiting), error)
                 time.sleep(RETRY_S)
             except Exception:  # whatever it is: a run whose lease nobody renews is called lost
-                _log.exception("cannot forward, %d events wait", len(self._buffer))
+                _log.exception("cannot forward, %d events wait", len(self._waiting))
                 time.sleep(RETRY_S)
 
     def _renew(self, client: redis.Redis) -> None:
@@ -146,7 +185,7 @@ class Forwarder:
 
     def _send_batch(self, client: redis.Redis) -> int:
         with self._lock:
-            batch = [self._buffer[index] for index in range(min(BATCH_EVENTS, len(self._buffer)))]
+            batch = self._waiting.first(BATCH_EVENTS)
             number = self._sent
         if not batch:
             return 0
@@ -166,9 +205,7 @@ class Forwarder:
         self._live = live
         with self._lock:
             self._sent += told
-            for event in batch:
-                if self._buffer and self._buffer[0] is event:
-                    self._buffer.popleft()
+            self._waiting.drop(batch)
         if any(event.kind in PROMPT for event in batch):
             self._prompt_ingest()
         return len(batch)

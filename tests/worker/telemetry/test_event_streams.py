@@ -149,6 +149,25 @@ def test_what_did_not_fit_while_the_broker_was_away_leaves_a_gap(
     assert counted(client) == [(2, 2), (3, 3), (4, 4)]
 
 
+def test_long_words_that_wait_for_the_broker_do_not_fill_the_nodes_memory(
+    broker_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = redis.Redis.from_url(broker_url)
+    client.flushall()
+    monkeypatch.setattr(forward, "BUFFER_BYTES", 20_000)
+    monkeypatch.setattr(Forwarder, "_send_batch", lambda self, client: 0)
+    forwarder = Forwarder(broker_url, "job", 1)
+    lines = replace(note(0), kind=EventKind.LOG, data={"rank": 0, "stream": "stdout", "lines": ["x" * 15_000]})
+    forwarder.send([lines, note(0)])
+    forwarder.send([lines, note(1)])
+    forwarder.send([replace(note(number), data={"message": "y" * 15_000}) for number in (2, 3)])
+    monkeypatch.undo()
+    assert forwarder.close(60.0)
+    assert counted(client) == [(3, 3)], "lines go first, then the oldest of the rest, counted"
+    kinds = [Event.from_json(fields[b"event"].decode()).kind for _, fields in client.xrange(job_stream("job"))]
+    assert kinds == [EventKind.NOTE]
+
+
 def test_further_nodes_of_a_run_and_agents_count_nothing(broker_url: str) -> None:
     client = redis.Redis.from_url(broker_url)
     client.flushall()
