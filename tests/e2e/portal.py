@@ -187,3 +187,11 @@ def admin_addresses() -> dict[str, str]:
         "projects": "/projects/",
         "audit": "/audit/",
     }
+
+
+def rename(page: Any, name: str) -> None:
+    """The job whose page it is, as a person does."""
+    page.click("button:has-text('Rename, tag')")
+    page.fill("#edit-name", name)
+    page.click("#edit-dialog button:has-text('Save')")
+    until(page, f"document.querySelector('h1').innerText === '{name}'")

@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from tests.e2e.browser import BROWSER_MARKS
-from tests.e2e.portal import addresses, until, visit
+from tests.e2e.portal import addresses, rename, until, visit
 from tests.e2e.seeded import browser, ids, open_as, portal
 from worker.events import Event, EventKind, job_stream
 
@@ -85,14 +85,6 @@ def test_ticked_rows_are_counted_and_kept_while_the_list_follows_what_others_do(
     assert page.is_checked(f"input[name=job][value='{ids['failed']}']")
     page.uncheck(f"input[name=job][value='{ids['failed']}']")
     until(page, "document.querySelector('#jobs').innerText.includes('renamed once more')")
-
-
-def rename(page: Any, name: str) -> None:
-    """As a person does, on the page of a job."""
-    page.click("button:has-text('Rename, tag')")
-    page.fill("#edit-name", name)
-    page.click("#edit-dialog button:has-text('Save')")
-    until(page, f"document.querySelector('h1').innerText === '{name}'")
 
 
 def test_the_tab_of_the_browser_tells_how_a_run_goes(

@@ -1,6 +1,7 @@
 // The header of a job, live: figures follow the stream, a change of state asks the server for the header again.
 import { announce, el } from "./dom.js";
 import { duration, number, percent } from "./format.js";
+import { changes, keep, pressing } from "./kept.js";
 import { giveNotice, offerNotice } from "./notice.js";
 import { stream } from "./stream.js";
 import { localise } from "./time.js";
@@ -57,40 +58,36 @@ export function mount(root) {
 
   offerNotice(root, root.dataset.job);
 
-  // A button must not be exchanged between pressing and releasing it.
-  let pressed = false;
-  root.addEventListener("pointerdown", () => {
-    pressed = true;
-  });
-  for (const kind of ["pointerup", "pointercancel"])
-    window.addEventListener(kind, () => {
-      pressed = false;
-    });
+  const isPressed = pressing(root);
+  const isNew = changes();
+  let isReady = false;
 
   async function refresh() {
     if (root.querySelector("dialog[open]")) return;
-    if (pressed) {
+    if (isPressed()) {
       refreshSoon();
       return;
     }
     const response = await fetch(root.dataset.header, { headers: { "HX-Request": "true" } });
     if (response.status === 401) window.location.reload(); // the session has ended: sign in, and come back here
     if (!response.ok) return;
+    const text = await response.text();
+    if (!isNew(text)) return;
     const before = root.querySelector("[data-live=state]")?.textContent;
-    const held = root.contains(document.activeElement)
-      ? document.activeElement.closest("form")?.getAttribute("action")
-      : null;
-    root.innerHTML = await response.text();
+    const putBack = keep(root);
+    root.innerHTML = text;
+    if (isReady) root.append(ready());
     localise(root);
     offerNotice(root, root.dataset.job);
-    if (held) root.querySelector(`form[action="${held}"] button`)?.focus();
+    putBack();
     const after = root.querySelector("[data-live=state]")?.textContent;
     if (before !== after) {
       announce(`The job is ${after}`);
       dropFlash(after);
       entitle(after);
       giveNotice(root.dataset.job, root.querySelector("h1").textContent, after);
-      if (/Succeeded/.test(after)) root.append(ready());
+      isReady = /Succeeded/.test(after);
+      if (isReady) root.append(ready());
     } else if (/Running/.test(after) && live("share")) {
       entitle(live("share").textContent); // a page that nobody looks at hears of no progress
     }

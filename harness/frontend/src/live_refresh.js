@@ -1,6 +1,7 @@
 // Asks for a part of the page again when something in its topics changed, at most once a second; polls slowly beside
 // it. `data-select` names the part where the address gives the whole page.
 import htmx from "htmx.org";
+import { changes, keep, pressing } from "./kept.js";
 import { stream } from "./stream.js";
 
 const LEAST_MS = 1000;
@@ -18,31 +19,12 @@ function isHeld(node) {
   );
 }
 
-function focused(node) {
-  const place = node.contains(document.activeElement) ? document.activeElement : null;
-  if (place?.matches("a[href]")) return `a[href="${CSS.escape(place.getAttribute("href"))}"]`;
-  return place?.matches("input[name][value]")
-    ? `input[name="${CSS.escape(place.name)}"][value="${CSS.escape(place.value)}"]`
-    : null;
-}
-
-// What can be folded out, by the job or part of the page it belongs to and its place there; its words may change, and
-// rows of jobs their order.
-function folds(node) {
-  const counts = new Map();
-  return [...node.querySelectorAll("details")].map((fold) => {
-    const owner = fold.closest("tr[data-job], [aria-labelledby]");
-    const part = owner?.dataset.job ?? owner?.getAttribute("aria-labelledby") ?? "";
-    counts.set(part, (counts.get(part) ?? 0) + 1);
-    return [`${part} ${counts.get(part)}`, fold];
-  });
-}
-
 export function mount(node) {
   let isWaiting = false;
-  let kept = null;
-  let open = new Map();
   let asked = "";
+  let putBack = null;
+  const isPressed = pressing(node);
+  const isNew = changes();
   const refresh = () => {
     isWaiting = false;
     if (document.hidden || isHeld(node)) return;
@@ -62,14 +44,13 @@ export function mount(node) {
   node.addEventListener("htmx:beforeSwap", (event) => {
     if (event.detail.target !== node || !event.detail.requestConfig.headers[MARK]) return;
     // Taken in hand, or filtered in another way, while the answer was on its way.
-    if (isHeld(node) || asked !== window.location.search) event.detail.shouldSwap = false;
-    kept = focused(node);
-    open = new Map(folds(node).map(([key, fold]) => [key, fold.open]));
+    const isHindered = isHeld(node) || isPressed() || asked !== window.location.search;
+    if (isHindered || !isNew(event.detail.serverResponse)) event.detail.shouldSwap = false;
+    else putBack = keep(node);
   });
   node.addEventListener("htmx:afterSwap", (event) => {
-    if (event.detail.target === node && kept) node.querySelector(kept)?.focus({ preventScroll: true });
-    if (event.detail.target === node) for (const [key, fold] of folds(node)) fold.open = open.get(key) ?? fold.open;
-    kept = null;
+    if (event.detail.target === node) putBack?.();
+    putBack = null;
   });
   stream(node.dataset.topics).on("*", ({ kind }) => {
     if (!NOISE.has(kind)) soon();
