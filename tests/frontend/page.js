@@ -2,7 +2,11 @@
 
 export function page({ address = "https://harness.example.org/", theme = "light" } = {}) {
   const location = new URL(address);
-  globalThis.document = { documentElement: { dataset: { bsTheme: theme } }, querySelector: () => null };
+  globalThis.document = {
+    documentElement: { dataset: { bsTheme: theme } },
+    getElementById: () => null,
+    querySelector: () => null,
+  };
   globalThis.window = {
     location,
     history: {

@@ -1,11 +1,9 @@
 // What a page could not read because the portal was out of reach is asked for again, until it comes or something newer
 // is asked for in its place. What changes anything is not: whoever sent it decides.
 import htmx from "htmx.org";
+import { waitMs } from "./waits.js";
 
-const WAITS_MS = [1000, 2000, 4000, 8000, 15_000];
 const waiting = new Map();
-
-const waitMs = (tries) => WAITS_MS[Math.min(tries, WAITS_MS.length - 1)];
 
 // Parts that ask every few seconds do so anyway: those that say "every", and what follows a stream (live_refresh.js),
 // which asks in the name of the whole page.

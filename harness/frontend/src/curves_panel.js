@@ -207,7 +207,7 @@ export async function mount(root) {
     const own = loads;
     loaded = false;
     try {
-      const body = await json(source.curves);
+      const body = await json(source.curves, undefined, () => own === loads);
       if (own !== loads) return; // asked for again meanwhile: what is newer counts
       for (const key of inOrder(Object.keys(body.curves)))
         panel.addMetric(source, key, points(body.curves[key]), body.start_s);

@@ -1,4 +1,10 @@
 // Requests to the public API from a signed-in page: CSRF, JSON, and errors a person can read.
+import { reach } from "./reach.js";
+import { waitMs } from "./waits.js";
+
+const UNREACHED = 0;
+// Of a proxy before a portal that starts anew, or of a portal that cannot answer for now.
+const FOR_NOW = new Set([UNREACHED, 502, 503, 504]);
 
 export class ApiError extends Error {
   constructor(message, { hint = "", field = null, code = "", status = 0 } = {}) {
@@ -33,14 +39,37 @@ export async function request(url, { method = "GET", body, signal, headers = {} 
     response = await fetch(url, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError("The portal cannot be reached.", { hint: "Check the connection; the page tries again." });
+    throw new ApiError("The portal cannot be reached.", {
+      hint: "Check the connection, then try again.",
+      status: UNREACHED,
+    });
   }
   if (!response.ok) throw await problem(response);
   return response;
 }
 
-export async function json(url, options) {
-  return (await request(url, options)).json();
+// What a page cannot do without is asked for again while the portal is out of reach, which the page says meanwhile.
+// `isWanted`: false once something newer is asked for instead.
+export async function read(url, options, isWanted = () => true, wait = waitMs) {
+  try {
+    for (let tries = 0; ; tries += 1) {
+      try {
+        return await request(url, options);
+      } catch (error) {
+        if (!FOR_NOW.has(error.status) || !isWanted()) throw error;
+        const words = error.status === UNREACHED ? "The portal cannot be reached" : error.message;
+        reach("reading", false, `${words.replace(/\.$/, "")}; trying again`);
+        await new Promise((done) => setTimeout(done, wait(tries)));
+        if (!isWanted()) throw error;
+      }
+    }
+  } finally {
+    reach("reading", true);
+  }
+}
+
+export async function json(url, options, isWanted) {
+  return (await read(url, options, isWanted)).json();
 }
 
 export function pageData(id) {

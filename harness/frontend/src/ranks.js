@@ -1,7 +1,7 @@
 // The table of ranks on the live tab: rows, speed and idle share as the run tells them, corrections as they come.
 import { el } from "./dom.js";
 import { number, percent } from "./format.js";
-import { request } from "./net.js";
+import { read } from "./net.js";
 import { stream } from "./stream.js";
 
 const KEY = /^rank(\d+)\/(rows|samples_per_s|idle_share)$/;
@@ -22,7 +22,7 @@ export function mount(root) {
     list.append(el("li", {}, el("strong", {}, `From step ${data.step}. `), data.message));
   });
   events.on("gap", async () => {
-    const answer = await request(window.location.href, { headers: { Accept: "text/html" } });
+    const answer = await read(window.location.href, { headers: { Accept: "text/html" } });
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const told = page.querySelector("[data-mount=ranks] [data-said]");
     if (!told) return;

@@ -3,7 +3,7 @@ import htmx from "htmx.org";
 import { ColumnChoice } from "./column_choice.js";
 import { alertBox, clear, debounce, el } from "./dom.js";
 import { Editor } from "./editor.js";
-import { ApiError, json, request } from "./net.js";
+import { ApiError, json, read } from "./net.js";
 import { faults, get, offerFor, put, shown, textOf, valueIn } from "./spec_fields.js";
 import { ago } from "./time.js";
 
@@ -191,7 +191,8 @@ export function mount(form) {
     const sent = [...typed].map((field) => [field, field.value]);
     let answer;
     try {
-      answer = await json(form.dataset.check, { method: "POST", body: { ...body, own_model: isOwn() } });
+      const asking = { method: "POST", body: { ...body, own_model: isOwn() } };
+      answer = await json(form.dataset.check, asking, () => mine === asked);
     } catch (error) {
       const known = error instanceof ApiError;
       const message = known ? `${error.message} ${error.hint}` : `It could not be checked: ${error.message}`;
@@ -221,16 +222,15 @@ export function mount(form) {
     modelsFor = key;
     try {
       const asking = { ...wish, model: { family: "auto", size: "auto", params: {} } };
-      const response = await request(form.dataset.models, {
-        method: "POST",
-        body: { spec: asking },
-        headers: { "HX-Request": "true" },
-      });
+      const options = { method: "POST", body: { spec: asking }, headers: { "HX-Request": "true" } };
+      const response = await read(form.dataset.models, options, () => modelsFor === key);
+      if (modelsFor !== key) return;
       modelsHost.innerHTML = await response.text();
       htmx.process(modelsHost);
       modelsHost.dispatchEvent(new CustomEvent("htmx:load", { bubbles: true, detail: { elt: modelsHost } }));
       toForm();
     } catch (error) {
+      if (modelsFor !== key) return;
       modelsFor = "";
       clear(modelsHost, alertBox(error));
     }

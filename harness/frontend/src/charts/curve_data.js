@@ -1,6 +1,6 @@
 // What a line chart of the server's curves asks for beyond drawing: finer points of a part, exact CSV.
 import { csvField, csvSave } from "../csv.js";
-import { json, request } from "../net.js";
+import { request } from "../net.js";
 
 // Series of one chart by the job they belong to; those without a job (use of the machine) are left out.
 function bySource(series) {
@@ -41,7 +41,7 @@ export async function refine(series, place, span) {
       const query = keysQuery(entries);
       if (starts.length === spans.length) query.set("start", Math.min(...starts));
       if (stops.length === spans.length) query.set("stop", Math.max(...stops));
-      const body = await json(`${source.curves}?${query}`);
+      const body = await (await request(`${source.curves}?${query}`)).json();
       for (const entry of entries) entry.detail = points(body.curves[entry.key]);
     }),
   );
