@@ -20,6 +20,8 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from debian import install_debian_packages
+
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
@@ -32,8 +34,8 @@ PACKAGES = ("harness", "scheduler", "codegen", "worker")
 NODE_MAJOR_MINIMUM = 18
 CMAKE_MAJOR_LIMIT = 4
 """Horovod's own copy of Gloo asks for a CMake policy that CMake 4 dropped."""
-BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-"""Any will do for the tests. The first opens no windows, which nobody would see; not every distribution has it."""
+RUNNING = ".".join(sys.version.split(".")[:2])
+"""The Python that runs this; the one in `.venv` may be another."""
 
 
 class SetupError(Exception):
@@ -94,6 +96,8 @@ def make_environment() -> None:
     if PYTHON.exists():
         check = [str(PYTHON), "-c", "import sys, pip; sys.exit(sys.version_info < (3, 11))"]
         if STAMPS.is_dir() or subprocess.run(check, check=False, stderr=subprocess.DEVNULL).returncode == 0:
+            if os.environ.get("PYTHON") and environment_version() != RUNNING:
+                say(f".venv keeps its Python {environment_version()}; remove it to have Python {RUNNING}")
             return
         say("the environment in .venv no longer works; creating it again")
         shutil.rmtree(VENV)
@@ -103,6 +107,13 @@ def make_environment() -> None:
         what="Making the virtual environment",
         hint="install Python's venv module (Debian/Ubuntu: apt-get install python3-venv), then repeat the command",
     )
+
+
+def environment_version() -> str:
+    """Of the Python in `.venv`: "3.11"."""
+    settings = (VENV / "pyvenv.cfg").read_text()
+    version: str = re.findall(r"(?m)^version(?:_info)? *= *(\d+\.\d+)", settings)[0]
+    return version
 
 
 def install_packages() -> None:
@@ -214,52 +225,6 @@ def build_frontend() -> None:
     run([*npm, "run", "build"], what="npm run build", hint="remove node_modules and repeat", environment=environment)
 
 
-def missing_debian_packages(purpose: str) -> dict[str, str]:
-    """Debian packages that are missing and what is lost without each."""
-    wanted = {"bubblewrap": (shutil.which("bwrap"), "runs are fenced in by a weaker sandbox")}
-    if os.geteuid() == 0:  # only then can a node make networks for ranks
-        loss = "ranks on several nodes cannot have an encrypted network"
-        wanted |= {"wireguard-go": (shutil.which("wireguard-go"), loss), "wireguard-tools": (shutil.which("wg"), loss)}
-    if purpose == "test":
-        wanted["chromium"] = (next(filter(None, map(shutil.which, BROWSERS)), None), "browser tests are skipped")
-        fonts = Path("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf")
-        wanted["fonts-dejavu-core"] = (str(fonts) if fonts.exists() else None, "screenshots show boxes for letters")
-    return {name: loss for name, (found, loss) in wanted.items() if not found}
-
-
-def install_debian_packages(purpose: str) -> None:
-    """Install helpful Debian packages where root and apt allow; never required, one loud line if missing."""
-    missing = missing_debian_packages(purpose)
-    stamp = STAMPS / "debian"
-    tried = stamp.read_text().split() if stamp.is_file() else []
-    new = [name for name in missing if name not in tried]
-    if new and os.geteuid() == 0 and shutil.which("apt-get"):
-        say(f"installing Debian packages: {' '.join(new)}")
-        _apt("apt-get", "update", "-q")
-        light = "chromium" in new and _apt("apt-cache", "show", BROWSERS[0])
-        lighter = [BROWSERS[0] if light and name == "chromium" else name for name in new]
-        if not _apt_install(*lighter):  # one that cannot be had took all others with it
-            for light_name, name in zip(lighter, new, strict=True):
-                _ = _apt_install(light_name) or (light_name != name and _apt_install(name))
-        missing = missing_debian_packages(purpose)
-    if missing:
-        losses = "; ".join(f"{name} ({loss})" for name, loss in missing.items())
-        say(f"NOT INSTALLED: {losses}. Debian/Ubuntu: sudo apt-get install {' '.join(missing)}")
-    if new:
-        stamp.write_text(" ".join(sorted({*tried, *missing})))
-
-
-def _apt_install(*names: str) -> bool:
-    return _apt("apt-get", "install", "-y", "-q", "--no-install-recommends", *names)
-
-
-def _apt(*command: str) -> bool:
-    """Run a command of apt; whether it worked."""
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    none = subprocess.DEVNULL
-    return subprocess.run(command, env=environment, stdout=none, stderr=none, check=False, timeout=900).returncode == 0
-
-
 def compile_sources() -> None:
     """Compile our packages, if need be. Runs may write nothing there, so that each would do it for itself alone."""
     command = [str(PYTHON), "-m", "compileall", "-q", *PACKAGES]
@@ -269,7 +234,7 @@ def compile_sources() -> None:
 def main(purpose: str) -> None:
     """Do every step that is not done yet."""
     make_environment()
-    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    version = f"python{environment_version()}"
     packages = digest([CONSTRAINTS, ROOT / "pyproject.toml"], version)
     step("packages", packages, install_packages)
     if purpose == "test":
@@ -283,7 +248,7 @@ def main(purpose: str) -> None:
     if (ROOT / "package.json").is_file():
         frontend = digest([ROOT / name for name in FRONTEND_SOURCES])
         step("frontend", frontend, build_frontend, made=FRONTEND_OUTPUT)
-    install_debian_packages(purpose)
+    install_debian_packages(purpose, STAMPS / "debian", say)
     compile_sources()
 
 

@@ -3,7 +3,7 @@
 import importlib.util
 import shutil
 import subprocess
-from types import SimpleNamespace
+import sys
 
 import pytest
 
@@ -12,6 +12,7 @@ from harness.env import REPOSITORY
 
 @pytest.fixture
 def setup(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(REPOSITORY / "deploy"))
     spec = importlib.util.spec_from_file_location("dlh_setup", REPOSITORY / "deploy" / "setup.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -68,6 +69,35 @@ def test_a_failing_command_shows_its_last_lines_and_the_next_step(setup):
     assert "next: call a plumber" in str(caught.value)
 
 
+def environment_of(setup, monkeypatch, version):
+    """As set-up leaves it."""
+    monkeypatch.setattr(setup, "VENV", setup.ROOT / ".venv")
+    monkeypatch.setattr(setup, "PYTHON", setup.VENV / "bin/python")
+    for folder in (setup.PYTHON.parent, setup.STAMPS):
+        folder.mkdir(parents=True)
+    setup.PYTHON.symlink_to(sys.executable)
+    (setup.VENV / "pyvenv.cfg").write_text(f"home = /usr/bin\nversion = {version}\n")
+
+
+def test_an_environment_of_another_python_is_kept_and_that_is_said_to_who_named_one(setup, monkeypatch, capsys):
+    environment_of(setup, monkeypatch, "3.12.1")
+    monkeypatch.setattr(setup, "RUNNING", "3.13")
+    monkeypatch.delenv("PYTHON", raising=False)
+    setup.make_environment()
+    assert setup.environment_version() == "3.12" and not capsys.readouterr().out
+    monkeypatch.setenv("PYTHON", "python3.13")
+    setup.make_environment()
+    assert "keeps its Python 3.12; remove it to have Python 3.13" in capsys.readouterr().out
+
+
+def test_an_environment_whose_python_is_gone_is_made_again(setup, monkeypatch):
+    environment_of(setup, monkeypatch, "3.9.2")
+    setup.PYTHON.unlink()
+    monkeypatch.setattr(setup, "run", lambda command, **_: subprocess.run([*command, "--without-pip"], check=True))
+    setup.make_environment()
+    assert setup.PYTHON.exists() and setup.environment_version() == setup.RUNNING
+
+
 def test_a_machine_without_python_311_is_told_what_to_install(tmp_path):
     old = tmp_path / "python3"
     old.write_text('#!/bin/sh\ncase "$2" in *exit*) exit 1;; *) echo 3.9;; esac\n')
@@ -96,57 +126,6 @@ def test_constraints_pin_every_package_that_pyproject_asks_for():
     pinned = {line.split("==")[0] for line in lines if "==" in line and not line.startswith("#")}
     normal = {re.sub(r"[-_.]+", "-", name).lower() for name in pinned}
     assert {re.sub(r"[-_.]+", "-", name).lower() for name in names} <= normal
-
-
-@pytest.fixture
-def apt(setup, monkeypatch):
-    """A machine of root's without a browser: `apt("chromium", ...)` says what apt knows; a list of what it installs.
-
-    `broken`: what it knows and cannot install.
-    """
-    installed = []
-
-    def make(*known, broken=()):
-        def run(command, **_):
-            names = [name for name in command[2:] if not name.startswith("-")]
-            fails = command[:2] == ("apt-cache", "show") and names[0] not in known
-            if command[:2] == ("apt-get", "install"):
-                fails = not {*broken}.isdisjoint(names)
-                installed.extend([] if fails else names)
-            return SimpleNamespace(returncode=int(fails))
-
-        monkeypatch.setattr(setup.subprocess, "run", run)
-        return installed
-
-    setup.STAMPS.mkdir()
-    monkeypatch.setattr(setup.os, "geteuid", lambda: 0)
-    monkeypatch.setattr(setup.shutil, "which", lambda name: None if name in setup.BROWSERS else f"/usr/bin/{name}")
-    return make
-
-
-@pytest.mark.parametrize("lightest", ["chromium-headless-shell", "chromium"])
-def test_for_the_tests_the_lightest_browser_that_apt_knows_is_installed(setup, apt, lightest):
-    installed = apt(lightest)
-    setup.install_debian_packages("test")
-    assert lightest in installed and len({*installed} & {*setup.BROWSERS}) == 1
-
-
-@pytest.mark.parametrize(
-    ("broken", "browser"), [("chromium-headless-shell", "chromium"), ("wireguard-go", "chromium-headless-shell")]
-)
-def test_a_package_that_cannot_be_installed_takes_no_other_with_it(setup, apt, monkeypatch, broken, browser):
-    monkeypatch.setattr(setup.shutil, "which", lambda name: "/usr/bin/apt-get" if name == "apt-get" else None)
-    installed = apt("chromium-headless-shell", broken=[broken])
-    setup.install_debian_packages("test")
-    assert {"bubblewrap", "wireguard-tools", browser} <= {*installed} and broken not in installed
-    assert len({*installed} & {*setup.BROWSERS}) == 1
-
-
-def test_whoever_has_a_browser_is_given_no_other(setup, apt, monkeypatch):
-    monkeypatch.setattr(setup.shutil, "which", lambda name: f"/usr/bin/{name}" if name == "google-chrome" else None)
-    installed = apt("chromium-headless-shell")
-    setup.install_debian_packages("test")
-    assert not {*installed} & {*setup.BROWSERS}
 
 
 def test_what_was_compiled_is_there_for_processes_that_may_write_nothing(setup, tmp_path):
