@@ -24,6 +24,12 @@ def is_too_large(refused: PortalRefused) -> bool:
     return refused.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 
+FOLDER_CLOSED = (
+    "The folder of the results cannot be opened, and what lies there stays on the node, until it needs the room. The "
+    "program may have closed it to everybody (chmod): have it leave its results readable, and run it again."
+)
+
+
 def closed_words(names: list[str]) -> str:
     """What became of these files of the results, which could not be opened when the run had ended."""
     one = len(names) == 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import queue
+import stat
 import threading
 import time
 from collections import deque
@@ -19,7 +20,7 @@ from typing import Any
 from worker.events import Event, EventKind
 from worker.plan import RunPaths, RunPlan
 from worker.transfer.portal import Portal, PortalAway, PortalRefused, Stopped, TransferError, patiently
-from worker.transfer.refusals import Refusals, closed_words, is_too_large
+from worker.transfer.refusals import FOLDER_CLOSED, Refusals, closed_words, is_too_large
 from worker.transfer.sending import Sending
 from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, FILES_MAX, Tree, tree_read
 from worker.transfer.waits import WAITS
@@ -58,6 +59,8 @@ class Returner:
         """Files of the results that the store has: name -> (size, time of change in ns)."""
         self._closed: set[str] = set()
         """Those that could not be opened when they were looked at: a program may have closed them."""
+        self._is_closed = False
+        """Their folder could not be opened then."""
         self._unsent: dict[str, dict[str, Any]] = {}
         """Data of all that were told, by name, as long as the store does not have them."""
         self._removed: list[str] = []
@@ -168,8 +171,8 @@ class Returner:
             self._waiting.popleft()
         while self._first and (ending or not self._results) and self._results_send() and ending:
             pass
-        if ending and self._closed:
-            self.notes.put({"message": closed_words(sorted(self._closed))})
+        if ending and (self._closed or self._is_closed):
+            self.notes.put({"message": FOLDER_CLOSED if self._is_closed else closed_words(sorted(self._closed))})
 
     def _log_send(self, rank: int) -> None:
         """What the log has grown by."""
@@ -205,7 +208,7 @@ class Returner:
         try:
             if self._first:
                 self._results_send()  # what predictions with this checkpoint need lies there
-        except PortalAway as error:  # a file that changes all the time is at rest when the run has ended
+        except (PortalAway, OSError) as error:  # what changes all the time is at rest when the run has ended
             _log.warning("results stay here for now: %s", error)
         try:
             sent = self._sending.tree("checkpoint", name, folder, tree, gone)
@@ -267,15 +270,27 @@ class Returner:
             self.notes.put({"message": self.too_large.words()})
 
     def _results_changed(self) -> dict[str, tuple[int, int]]:
-        found = {}
+        """Raises `OSError` where what lies there cannot be told now."""
+        found, self._is_closed = {}, False
         try:
             with os.scandir(self._paths.results) as entries:
                 for entry in entries:
-                    if FILE_NAME.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
-                        told = entry.stat(follow_symlinks=False)
-                        found[entry.name] = (told.st_size, told.st_mtime_ns)
-        except OSError:
+                    if FILE_NAME.fullmatch(entry.name) and (mark := _mark(entry)):
+                        found[entry.name] = mark
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        except PermissionError:
+            self._is_closed = True
             return {}
         changed = [name for name, mark in found.items() if self._results.get(name) != mark]
         changed.sort(key=lambda name: (name in self._closed, name))
         return {name: found[name] for name in changed[:FILES_MAX]}
+
+
+def _mark(entry: os.DirEntry[str]) -> tuple[int, int] | None:
+    """Size and time of change in ns of a plain file; None for anything else, and where it has gone meanwhile."""
+    try:
+        told = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return (told.st_size, told.st_mtime_ns) if stat.S_ISREG(told.st_mode) else None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from tests.vanishing import first_vanishes
 from worker.plan import Limits, RankPlan, RunPaths, RunPlan
 from worker.telemetry.tail import open_below
 from worker.transfer.portal import Portal, PortalRefused
@@ -140,3 +142,57 @@ def test_many_files_that_a_program_closed_keep_no_other_from_their_turn(
     assert [name for tree in sent for name in tree] == ["model.safetensors", "results.json"]
     (note,) = notes(returner)
     assert "closed-0.bin, closed-1.bin, closed-2.bin and 2 files more" in note
+
+
+def test_results_whose_folder_a_program_closed_are_named(
+    returner: Returner, sent: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results_write(returner, "results.json")
+    with monkeypatch.context() as closed:  # as for an agent that is not root
+        closed.setattr("worker.transfer.returning.os.scandir", scandir_failing(errno.EACCES))
+        returner._round(True)
+    (note,) = notes(returner)
+    assert note.startswith("The folder of the results cannot be opened") and not sent
+    returner._round(True)
+    assert sent == [["results.json"]] and not notes(returner)
+
+
+def test_results_that_a_disk_does_not_give_now_do_not_count_as_returned(
+    returner: Returner, sent: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results_write(returner, "results.json")
+    monkeypatch.setattr("worker.transfer.returning.os.scandir", scandir_failing(errno.EIO))
+    returner._ending.set()
+    returner._run()
+    assert not sent and "Input/output error" in returner.problem()
+
+
+def test_a_checkpoint_does_not_wait_for_results_that_a_disk_does_not_give_now(
+    returner: Returner, sent: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = returner._paths.checkpoints / "step-00000001"
+    folder.mkdir(parents=True)
+    (folder / "weights").write_text("x")
+    returner.offer([{"name": "step-00000001"}])
+    returner._waiting.append(returner._told.get())
+    monkeypatch.setattr("worker.transfer.returning.os.scandir", scandir_failing(errno.EIO))
+    returner._checkpoint(returner._waiting[0])
+    assert sent == [["weights"]]
+
+
+def test_a_file_that_vanishes_while_it_is_looked_at_keeps_no_other_from_the_store(
+    returner: Returner, sent: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results_write(returner, "gone.tmp", "results.json")
+    first_vanishes(returner._paths.results, monkeypatch)
+    returner._round(True)
+    assert sent == [["results.json"]]
+
+
+def scandir_failing(number: int) -> Any:
+    """As of a folder that gives this error."""
+
+    def scandir(_folder: Path) -> Any:
+        raise OSError(number, os.strerror(number))
+
+    return scandir
