@@ -17,7 +17,7 @@ def first_vanishes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
     def scandir(path: Path | str) -> Iterator[list[os.DirEntry[str]]]:
         entries = sorted(listed(path), key=lambda entry: entry.name)
-        min(folder.iterdir()).unlink()
+        (folder / min(os.listdir(folder))).unlink()  # noqa: PTH208 - iterdir is a scandir in some releases of Python
         yield entries
 
     monkeypatch.setattr(os, "scandir", scandir)

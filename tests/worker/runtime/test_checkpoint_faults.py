@@ -168,7 +168,7 @@ def test_a_disk_that_is_really_full_keeps_the_last_good_one_and_takes_the_next_w
 
 def failing(monkeypatch: pytest.MonkeyPatch, end: str, code: int) -> None:
     """From now on whoever opens, or lists, a path of that end is told of a fault of its disk."""
-    opened, listed = io.open, os.listdir
+    opened, listed, scanned = io.open, os.listdir, os.scandir
 
     def failed(path: str | Path | int) -> None:
         if str(path).endswith(end):
@@ -182,8 +182,13 @@ def failing(monkeypatch: pytest.MonkeyPatch, end: str, code: int) -> None:
         failed(path)
         return listed(path)
 
+    def scandir(path: str | Path) -> Any:
+        failed(path)
+        return scanned(path)
+
     monkeypatch.setattr(io, "open", open_)
     monkeypatch.setattr(os, "listdir", listdir)
+    monkeypatch.setattr(os, "scandir", scandir)
 
 
 def test_what_is_to_be_put_aside_is_found_though_an_older_one_cannot_be_read(

@@ -190,9 +190,12 @@ def test_a_file_that_vanishes_while_it_is_looked_at_keeps_no_other_from_the_stor
 
 
 def scandir_failing(number: int) -> Any:
-    """As of a folder that gives this error."""
+    """Where the folder of the results gives this error."""
+    scanned = os.scandir
 
-    def scandir(_folder: Path) -> Any:
-        raise OSError(number, os.strerror(number))
+    def scandir(folder: Path | str) -> Any:
+        if Path(folder).name == "results":
+            raise OSError(number, os.strerror(number))
+        return scanned(folder)
 
     return scandir
