@@ -120,7 +120,7 @@ def install_packages() -> None:
     """Install the pinned packages and this project (editable) with the ordinary pip."""
     hint = (
         "check that this machine reaches a Python package index (or set PIP_INDEX_URL / PIP_FIND_LINKS), "
-        "that the disk has 3 GB free, then repeat the command"
+        "that the disk has 7 GB free (3 GB where torch comes without CUDA), then repeat the command"
     )
     pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--constraint", str(CONSTRAINTS)]
     say("installing Python packages, PyTorch among them (minutes the first time)")
