@@ -201,7 +201,8 @@ def unpacked(text: str, columns: int) -> np.ndarray:
 def scaled(entry: dict[str, Any], values: np.ndarray) -> np.ndarray:
     """Values [N] about normally distributed."""
     if entry["scaling"] == "quartiles":
-        moved = (values - entry["median"]) / entry["scale"]
+        with np.errstate(over="ignore"):
+            moved = np.nan_to_num((values - entry["median"]) / entry["scale"])  # finite, however far it lies
         bent: np.ndarray = moved / np.hypot(1, moved / SOFT_LIMIT)
         return bent
     knots = np.asarray(entry["knots"])
