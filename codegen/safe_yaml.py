@@ -22,6 +22,8 @@ KEY_NUMBER_MAX = 18
 """Characters of a number that is a name: longer ones can be chosen such that all have one hash."""
 TAG_LINES_MAX = 100
 """Lines `%TAG`: each is compared with all before."""
+_SHOWN = 40
+"""Characters of a value that cannot be read."""
 _INT = "tag:yaml.org,2002:int"
 _NUMBERS = (_INT, "tag:yaml.org,2002:float")
 
@@ -90,6 +92,16 @@ class Loader(Composer, _Events, SafeConstructor, Resolver):
             _number_check(key, KEY_NUMBER_MAX, (_INT,))
         return node
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """The value of a node; what is wrong with it is told with its line."""
+        try:
+            return super().construct_object(node, deep)
+        except YamlFault:
+            raise
+        except ValueError as error:  # such as 2030-02-30
+            said = f"{node.value[:_SHOWN]}: " if isinstance(node, yaml.ScalarNode) and node.value else ""
+            raise YamlFault(f"not YAML: {said}{error}", node.start_mark.line + 1) from error
+
 
 def _number_check(node: yaml.Node, most: int, tags: tuple[str, ...]) -> None:
     if node.tag in tags and len(node.value) > most:
@@ -120,6 +132,8 @@ def construct(node: yaml.Node | None, loader: type[Loader] = Loader) -> Any:
         return None
     try:
         return loader("").construct_document(node)
+    except YamlFault:
+        raise
     except (yaml.YAMLError, ValueError) as error:
         raise _fault(error) from error
     except (ArithmeticError, LookupError, AttributeError, TypeError) as error:  # whatever `!!bool 3` stumbles over

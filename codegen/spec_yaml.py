@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import io
 from collections.abc import Iterator
+from datetime import date
 from functools import cache
 from typing import Any
 
@@ -247,6 +248,9 @@ def _message(detail: ErrorDetails) -> str:
         text = _WORDS[detail["type"]]
     elif text == detail["msg"] or detail["msg"].startswith("Value error"):
         return text[0].lower() + text[1:]
-    shown = repr(detail["input"])
+    given = detail["input"]
+    shown = str(given) if isinstance(given, date) else repr(given)
     said = f"must be {text}" + (f", not {shown}" if len(shown) < 60 else "")
+    if detail["type"] == "string_type" and isinstance(given, int | float | date):  # a column may be called so
+        said += "; in quotes it is one"
     return said + _ELSEWHERE.get(detail["loc"][:2], "")

@@ -165,7 +165,7 @@ def _planned(plan: Plan, job: JobView, now_s: float) -> _Ahead | None:
     if times is None:
         return None
     start_s, data = max(now_s, times[0]), plan.data.get(job.job_id, job.bringing)
-    run_s = times[1] - start_s - data.mid_s
+    run_s = max(0.0, times[1] - start_s - data.mid_s)  # of nothing left it may be a rounding below
     return _Ahead(start_s, data, run_s, start_s + data.high_s + run_s * job.slowdown_at(run_s))
 
 

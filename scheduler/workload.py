@@ -171,6 +171,8 @@ class Workload:
                 raise ValueError(f"{name} is {word!r}; it must be one of {', '.join(words)}")
         if self.batch_size < 1 or self.global_batch_size < 1 or self.micro_batches < 1:
             raise ValueError("a step needs a row")
+        if self.epochs < 1:
+            raise ValueError(f"epochs is {self.epochs}; a run has one at least")
 
     @property
     def flops(self) -> float:

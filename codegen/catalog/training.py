@@ -133,11 +133,11 @@ def affordable_epochs(facts: Facts, cost: Cost) -> float:
 
 
 def _bounded(wanted: int, least: int, facts: Facts, cost: Cost, reason: str) -> tuple[int, str]:
-    affordable = int(affordable_epochs(facts, cost))
+    affordable = affordable_epochs(facts, cost)  # infinite where the wished time is
     if affordable >= wanted:
         return wanted, reason
     device = counted(facts.devices, "GPU" if facts.device == "cuda" else "CPU core")
-    return max(least, affordable), f"{wanted} would suit the data; fewer to stay within minutes on {device}"
+    return max(least, int(affordable)), f"{wanted} would suit the data; fewer to stay within minutes on {device}"
 
 
 def _table_epochs(facts: Facts, batch: int) -> tuple[int, str]:

@@ -96,12 +96,22 @@ class BadLines:
 
 
 def unique_names(raw: list[str]) -> tuple[tuple[str, ...], list[Finding]]:
-    """Column names without blanks and repeats, and what was changed. Raises `DataError` for too many columns."""
+    """Column names without blanks and repeats, and what was changed.
+
+    Raises `DataError` for too many columns, and for a name that stands for other columns where polars selects by it.
+    """
     if len(raw) > MAX_COLUMNS:
         fail(
             "too_many_columns",
             f"The table has {len(raw):,} columns; at most {MAX_COLUMNS:,} are read.",
             "Check the delimiter; else reduce the columns, or upload pictures as pictures.",
+        )
+    if pattern := next((name for name in raw if _is_pattern(name)), None):
+        fail(
+            "pattern_name",
+            f"A column is called '{pattern}', which means other columns to what reads tables.",
+            "Rename it; '*' alone is no name, nor is one that begins with ^ and ends with $.",
+            column=pattern,
         )
     names: list[str] = []
     repeated: list[str] = []
@@ -121,6 +131,10 @@ def unique_names(raw: list[str]) -> tuple[tuple[str, ...], list[Finding]]:
         used.add(name)
         names.append(name)
     return tuple(names), _name_findings(repeated, blank)
+
+
+def _is_pattern(name: str) -> bool:
+    return name == "*" or (name.startswith("^") and name.endswith("$"))
 
 
 def _name_findings(repeated: list[str], blank: list[str]) -> list[Finding]:

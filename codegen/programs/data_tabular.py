@@ -220,9 +220,9 @@ def fit_ranks(known: np.ndarray) -> dict:
 
 def fit_quartiles(known: np.ndarray) -> dict:
     """Median and the distance that stands for one standard deviation."""
-    low, median, high = np.quantile(known, [0.25, 0.5, 0.75])
+    low, median, high = np.nan_to_num(np.quantile(known, [0.25, 0.5, 0.75]))
     width = (high - low) / 1.349  # of a normal distribution, the quartiles lie 1.349 standard deviations apart
-    scale = width or float(known.std()) or 1.0
+    scale = np.nan_to_num(width or known.std()) or 1.0
     return {"scaling": "quartiles", "median": float(median), "scale": float(scale)}
 
 
@@ -279,7 +279,8 @@ def scale(column: dict, values: np.ndarray) -> np.ndarray:
     """Scaled values, about normally distributed; a missing one is the median."""
     values = np.where(np.isfinite(values), values, column["median"])
     if column["scaling"] == "quartiles":
-        scaled = (values - column["median"]) / column["scale"]
+        with np.errstate(over="ignore"):
+            scaled = np.nan_to_num((values - column["median"]) / column["scale"])  # finite, however far it lies
         return scaled / np.hypot(1, scaled / SOFT_LIMIT)
     knots = np.asarray(column["knots"])
     places = np.linspace(0, 1, len(knots))

@@ -43,5 +43,5 @@ def is_of_its_program(row: JobEstimate) -> bool:
     """Whether the job ran the program that was priced: a person may have edited it since, and no node have read it."""
     try:
         return not row.job.own_code or row.inspection_key == job_key(row.job)
-    except (HarnessError, OSError):  # its files are gone
+    except (HarnessError, OSError, ValueError):  # its files are gone, or no text
         return False

@@ -105,8 +105,12 @@ def _renew(rows: QuerySet[JobEstimate], pool: _Pool, *, lost_only: bool) -> bool
         kept = rows.select_related(*_READ).first()
         if kept is None:
             return False
+        is_lost = kept.offer is None and not _has_a_way(kept.job, pool.with_away)
+        if lost_only and not is_lost:  # as nearly all: no program is read for that
+            _offer_watch(kept, pool)
+            return False
         before = _basis(kept)
-        priced = _priced(kept, pool, lost_only=lost_only)
+        priced = _priced(kept, pool, is_lost=is_lost)
         if priced is None:
             return False
         if _replaced(rows, before, priced):
@@ -137,20 +141,26 @@ def _replaced(rows: QuerySet[JobEstimate], before: tuple[Any, ...], priced: Sequ
     return True
 
 
-def _priced(kept: JobEstimate, pool: _Pool, *, lost_only: bool) -> Sequence[Estimate] | None:
+def _has_a_way(job: Job, most: dict[Key, int]) -> bool:
+    return any(option_there(way, most) for way in options_of(job))
+
+
+def _offer_watch(kept: JobEstimate, pool: _Pool) -> bool:
+    """Whether the devices of the offer that was taken, if one was, are there; tell of the job where they are not."""
+    if kept.offer is None or _has_a_way(kept.job, pool.now):
+        return True
+    if kept.job.state != JobState.DRAFT:
+        _offer_lost(kept.job, kept.offer, OFFER_AWAY if _has_a_way(kept.job, pool.with_away) else OFFER_LOST)
+    return False
+
+
+def _priced(kept: JobEstimate, pool: _Pool, *, is_lost: bool) -> Sequence[Estimate] | None:
     """What the ways of a job cost now, the chosen one first; None where nothing is to be renewed, or can be. Nothing
     where it was promised nothing and waits for devices that are gone, and no others tell what it takes on them; a draft
     waits for none."""
-    job, options = kept.job, options_of(kept.job)
-    is_draft = job.state == JobState.DRAFT
-    is_there, in_pool = (any(option_there(way, most) for way in options) for most in (pool.now, pool.with_away))
-    if kept.offer is not None and not is_there:
-        if not is_draft:
-            _offer_lost(job, kept.offer, OFFER_AWAY if in_pool else OFFER_LOST)
+    if not _offer_watch(kept, pool):
         return None
-    is_lost = kept.offer is None and not in_pool
-    if lost_only and not is_lost:
-        return None
+    job, is_draft = kept.job, kept.job.state == JobState.DRAFT
     if is_draft and (not job.options or job_key(job) != kept.inspection_key):
         return None  # it was changed since, and has no estimate until somebody asks
     found = Inspection.objects.filter(key=kept.inspection_key).first()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -11,7 +10,7 @@ from django.db.models import Max
 
 from harness.accounts.access import require
 from harness.accounts.models import Role, User
-from harness.errors import HarnessError, Invalid, Unavailable
+from harness.errors import Invalid, Unavailable
 from harness.estimates.accepting import estimate_fixed, offer_accept
 from harness.estimates.inspection import inspection_done, inspection_expire, inspection_request
 from harness.estimates.measuring import is_measured_instead, job_measure
@@ -34,8 +33,6 @@ from harness.jobs.models import Job
 from harness.jobs.services import minimum_sandbox_level
 from scheduler.workload import Workload
 from worker.states import JobState
-
-_log = logging.getLogger(__name__)
 
 __all__ = [
     "PREFIX",
@@ -78,13 +75,10 @@ def _probe_instead(inspection: Inspection) -> None:
     waiting = OfferRow.objects.filter(inspection=inspection, state=OfferState.WAITING).exclude(job=None)
     for offer in waiting.select_related("job__dataset", "job__project", "owner").order_by("created_at"):
         wish = offer.wish
-        try:
+        with no_other_job_suffers(offer.job_id or ""):
             offer_probe(
                 user=offer.owner, offer=offer, kind=wish.get("kind") or "", model_name=wish.get("model_name") or ""
             )
-        except HarnessError as error:
-            _log.info("offer %s: no steps are tried: %s", offer.pk, error.message)
-        else:
             return
 
 
@@ -178,17 +172,21 @@ def measure_answer(report: dict[str, Any]) -> None:
     for offer in rows.select_related("job__dataset", "job__project", "project").order_by("created_at"):
         newest[offer.job_id or ""] = offer
     for offer in newest.values():
-        if offer.job is None or offer.job.state not in OFFERABLE:
-            continue
-        probe_complete(probe, offer.job)
-        if probe.state == AskState.DONE:
-            OfferRow.objects.filter(pk=offer.pk).update(state=OfferState.WAITING, problem=None)
-            offer.refresh_from_db()
-            offer_settle(offer)
-        probe_told(probe, offer.job)
+        if offer.job is not None and offer.job.state in OFFERABLE:
+            with no_other_job_suffers(offer.job.pk):
+                _price_anew(offer, offer.job, probe)
     if probe.state == AskState.DONE:
         estimates_renew(inspection=probe.inspection)
     _estimate_waiting(probe.inspection)
+
+
+def _price_anew(offer: OfferRow, job: Job, probe: ProbeRow) -> None:
+    probe_complete(probe, job)
+    if probe.state == AskState.DONE:
+        OfferRow.objects.filter(pk=offer.pk).update(state=OfferState.WAITING, problem=None)
+        offer.refresh_from_db()
+        offer_settle(offer)
+    probe_told(probe, job)
 
 
 def offer_refresh(offer: OfferRow) -> OfferRow:

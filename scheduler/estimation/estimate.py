@@ -201,10 +201,10 @@ def _ways_apart(first: Allocation, second: Allocation) -> float:
 
 
 def forward_moved(steps: Steps, foretold: StepTime, model: DeviceModel, probe: Probe | None) -> float:
-    """How many times as long a row in a forward pass is foretold to take as on what the probe ran on."""
+    """How many times as long a row of a forward pass is foretold to take as on what the probe ran on; 1 of no work."""
     if probe is None or probe.evaluation_row_s is None:
         return 1.0
-    return foretold.forward_row_s / step_times(steps, [probe.allocation], model)[0].forward_row_s
+    return (foretold.forward_row_s or 1.0) / (step_times(steps, [probe.allocation], model)[0].forward_row_s or 1.0)
 
 
 def parts_of_run(

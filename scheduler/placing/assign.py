@@ -189,6 +189,7 @@ class _Assigner:
                 self._free.memory.own(job, -1)
                 return
             self._free.take(found, option)
+            self._free.memory.moves(job, option, {pick.node: len(pick.devices) for pick in found})
             picks = found
         nodes, devices, waits_for = _flat(picks)
         reason = self._plan.reasons.get(job.job_id)

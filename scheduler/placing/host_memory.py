@@ -28,6 +28,15 @@ class HostMemory:
         for shelf, share in self._of(job):
             shelf.memory_free_bytes += sign * share
 
+    def moves(self, job: JobView, option: Option, counts: Mapping[str, int]) -> None:
+        """A job that moved to so many devices on each node: what it has no more where it was is only coming."""
+        wanted = memory_by_node(option.memory_bytes, counts)
+        for shelf, share in self._of(job):
+            left = share - wanted.get(shelf.node.name, 0)
+            if left > 0:
+                shelf.memory_free_bytes -= left
+                shelf.coming_bytes[job.job_id] = left
+
     def room_bytes(self, job: JobView, node: str) -> int:
         """What a running job could have on one of its nodes at once: what it has there, and what is free."""
         shelf, own = self._shelves.get(node), job.running.memory_on.get(node, 0) if job.running else 0

@@ -170,11 +170,22 @@ def _busy_pool(nodes: Sequence[NodeNow], option: Option) -> WaitReason:
     free = sum(now.free for now in nodes)
     kept = Kept(*(tuple(chain.from_iterable(keeps)) for keeps in zip(*(now.kept for now in nodes), strict=True)))
     if free >= option.count:
-        return _behind(option)
+        with_memory = sum(min(now.free, option.devices_in(max(0, now.memory_free_bytes))) for now in nodes)
+        return _behind(option) if with_memory >= option.count else _memory_busy_pool(option, with_memory)
     if free + len(kept.idle) >= option.count:
         return _reserved(option, free, kept)
     has = f"It needs {wanted_words(option)}; {free} {'is' if free == 1 else 'are'} free"
     return _busy_devices(option, sum(now.total for now in nodes), free, kept, has)
+
+
+def _memory_busy_pool(option: Option, with_memory: int) -> WaitReason:
+    each = f"{size_words(option.memory_bytes / option.count)} {'for each device' if option.count > 1 else ''}".strip()
+    return WaitReason(
+        code=WaitCode.MEMORY_BUSY,
+        text=f"It asks for {each}; beside the devices that are free there is memory left for {with_memory} of "
+        f"{option.count}.",
+        remedy="It starts when running jobs end there.",
+    )
 
 
 def _busy_devices(option: Option, total: int, free: int, kept: Kept, has: str) -> WaitReason:

@@ -162,7 +162,9 @@ class DeadlinePass:
     def plan(self) -> Plan:
         """Serve everybody else in turn."""
         stays, dated, others = self._out.stays, self._dated, self._others
-        for job in self.left:
+        left = self.left
+        self._lasting.until_planned(self.promised_runs, [*left, *others])
+        for job in left:
             self._try(job)
         for job in [job for job in others if job.job_id not in self.overdue]:
             if job.job_id in stays:

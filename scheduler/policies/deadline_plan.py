@@ -25,6 +25,8 @@ class Found:
     """Running jobs that keep what they have -> until when at least."""
     resumes: dict[str, Slot] = field(default_factory=dict)
     """The same jobs -> where they go on after that."""
+    holds: set[str] = field(default_factory=set)
+    """Promised runs that keep what they have until they get what they are planned on."""
     foretold: dict[str, Slot] = field(default_factory=dict)
     """Jobs that wait to borrow -> when they start if nobody else comes: told, and kept for them by nothing."""
 
@@ -34,7 +36,8 @@ def plan_of(jobs: Sequence[JobView], order: Sequence[JobView], found: Found, roo
     allotments = {
         job.job_id: job.running.option for job in jobs if job.running and job.is_running and not job.can_pause
     }
-    allotments |= {job.job_id: job.running.option for job in jobs if job.running and job.job_id in found.stays}
+    keep = found.stays.keys() | found.holds
+    allotments |= {job.job_id: job.running.option for job in jobs if job.running and job.job_id in keep}
     starts = {job_id: slot for job_id, slot in found.slots.items() if slot.start_s <= now_s}
     moves = frozenset(job_id for job_id, slot in starts.items() if slot.moves)
     allotments |= {job_id: slot.option for job_id, slot in starts.items() if job_id not in moves}
@@ -62,6 +65,8 @@ def _expected(job: JobView, found: Found, now_s: float) -> tuple[float, float]:
     borrowed = found.foretold.get(job.job_id)
     if borrowed is not None:
         return borrowed.start_s, borrowed.finish_s(job, now_s)
+    if running and slot and job.job_id in found.holds:
+        return running.started_s, slot.finish_s(job, now_s)
     if running and job.is_running and (slot is None or (slot.start_s <= now_s and not slot.moves)):
         if slot is None and job.can_pause and job.job_id not in found.stays:
             return math.inf, math.inf

@@ -1,9 +1,10 @@
-"""Jobs that have just begun: `deadline_energy` lets them go on for a while where a promise has slack."""
+"""Runs that go on for a while: those that have just begun, where a promise has slack, and those that were promised a
+finish and get other devices later."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from scheduler.policies.deadline_plan import Found
 from scheduler.policies.deadline_settings import Settings
@@ -58,6 +59,21 @@ class Stays:
         if slot:
             self._sites.take(job, slot)
             self._out.resumes[job.job_id] = slot
+
+    def until_planned(self, promised_runs: Sequence[JobView], others: Iterable[JobView]) -> None:
+        """Let promised runs that are planned on other devices for later keep theirs until then, where no deadline that
+        can be kept needs these, and none of `others`, which have no promise, outranks them: a pause would cost them a
+        start."""
+        now_s, quotas = self._now_s, self._sites.quotas
+        most = max((job.priority for job in others if not job.is_running), default=-math.inf)
+        for job in promised_runs:
+            slot, running = self._out.slots.get(job.job_id), job.running
+            if running is None or slot is None or slot.start_s <= now_s or job.priority < most:
+                continue
+            tokens = quotas.binding(job, running.option, borrow=True) if quotas.exist else None
+            if self._sites.may_go_on(job, running, slot.start_s - now_s, now_s, tokens, now_s):
+                self._sites.hold(job, slot.start_s)
+                self._out.holds.add(job.job_id)
 
     def _is_overdue(self, job: JobView) -> bool:
         return is_overdue(job, self._now_s, self._set.patience_s)

@@ -77,7 +77,7 @@ class GangSites:
         if not may_start and not self.may_start_now(option):
             return None
         tokens = self.quotas.binding(job, option, borrow=borrow) if self.quotas.exist else None
-        if running is not None and is_held and self._may_go_on(job, running, run_s, latest_s, tokens, from_s):
+        if running is not None and is_held and self.may_go_on(job, running, run_s, latest_s, tokens, from_s):
             parts = self._known.parts_of(running)
             start_s, site = max(self.now_s, from_s), self._reserved.seen(parts[0][0], job.project)
             return Slot(option, site, start_s, start_s + run_s, parts if len(parts) > 1 else (), goes_on=True)
@@ -85,7 +85,7 @@ class GangSites:
         slot = find(job, option, run_s, latest_s, tokens, from_s)
         return slot._replace(moves=True) if slot is not None and is_held else slot
 
-    def _may_go_on(
+    def may_go_on(
         self, job: JobView, running: Running, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float
     ) -> bool:
         """Whether what it holds is its own from now on, or from `from_s`, to its end.

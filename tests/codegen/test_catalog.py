@@ -155,6 +155,16 @@ def test_a_wished_time_shortens_the_training():
     )
 
 
+@pytest.mark.parametrize("family", BUILT_IN, ids=lambda family: family.name)
+def test_a_wished_time_beyond_all_bounds_shortens_nothing(family):
+    facts = facts_for(family)
+    cost = family.cost(facts, family.defaults(facts, "small"))
+    long, endless = (
+        training_defaults(family, Facts(**{**vars(facts), "time_s": time_s}), cost)["epochs"] for time_s in (1e9, 1e308)
+    )
+    assert endless == long
+
+
 def test_an_epoch_has_as_many_steps_as_a_run_makes():
     for rows in range(1, 300):
         for batch in (1, 2, 3, 7, 32, 64):

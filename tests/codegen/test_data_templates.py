@@ -19,6 +19,7 @@ from codegen.reading import table_shape
 from tests.codegen.data_tables import ROWS, TABULAR, load_table, make_table, table_spec
 from tests.codegen.model_profiles import column
 from tests.codegen.programs import module
+from worker.runtime.onnx_export import predict_table
 
 IMAGES = module("data_images.py")
 
@@ -206,6 +207,26 @@ def test_values_far_beyond_those_of_training_stay_far(tmp_path):
     preprocess = load_table(tmp_path, make_table()).preprocess
     far = make_table().slice(0, 2).set_column(0, "age", pa.array([1e200, -1e300]))
     assert TABULAR.transform(preprocess, far)[0][:, 0].tolist() == pytest.approx([3, -3])
+
+
+LARGEST = float(np.finfo(np.float64).max)
+"""Programs write it for a value that they do not have."""
+
+
+@pytest.mark.parametrize("usual", [[1e-9, 2e-9, 3e-9, 4e-9], [0.5, 1.0, 1.5, 2.0], [0.0] * 4, [-LARGEST] * 4])
+def test_the_largest_number_there_is_spoils_no_input(tmp_path, usual):
+    ages = [LARGEST if row % 9 == 0 else usual[row % 4] for row in range(ROWS)]
+    table = make_table().set_column(0, "age", pa.array(ages))
+    dataset = load_table(tmp_path, table)
+    numeric = TABULAR.transform(json.loads(json.dumps(dataset.preprocess, allow_nan=False)), table)[0][:, 0]
+    assert torch.isfinite(numeric).all() and numeric[0] > 0.9 and numeric.abs().max() <= 3
+
+
+@pytest.mark.parametrize("value", [LARGEST, -LARGEST])
+def test_a_row_with_the_largest_number_there_is_gets_an_answer(value):
+    column = {"scaling": "quartiles", "median": 1e-3, "scale": 1e-3}
+    for scaled in (TABULAR.scale, predict_table.scaled):
+        assert scaled(column, np.array([value])).tolist() == pytest.approx([np.copysign(3, value)])
 
 
 def test_a_table_without_categories_or_without_numbers_loads(tmp_path):

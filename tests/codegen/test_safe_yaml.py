@@ -82,6 +82,13 @@ def test_the_line_of_a_fault_is_one_of_the_text(text: str, line: int) -> None:
     assert fault.value.line == line
 
 
+@pytest.mark.parametrize("value", ["2030-02-30", "!!int 0o8", "!!float abc"])
+def test_a_value_that_cannot_be_is_told_with_its_line(value: str) -> None:
+    with pytest.raises(YamlFault) as fault:
+        safe_yaml.load(f"a: 1\nb:\n  c: {value}\n")
+    assert fault.value.line == 3 and fault.value.message.startswith(f"not YAML: {value.split()[-1]}: ")
+
+
 @pytest.mark.parametrize(
     ("text", "body"),
     [

@@ -126,6 +126,21 @@ def test_broken_yaml_names_the_line():
     assert problems("task: auto\ndata: [\n")[""].startswith("line")
 
 
+@pytest.mark.parametrize(
+    ("written", "read"), [("2020", "2020"), ("2020-01-31", "2020-01-31"), ("1.5", "1.5"), ("yes", "True")]
+)
+def test_the_name_of_a_column_that_yaml_reads_as_a_value_is_told_to_be_put_in_quotes(written, read):
+    told = f"line 1: must be a text, not {read}; in quotes it is one (or `auto`)"
+    assert problems(f"data: {{target: {written}}}") == {"data.target": told}
+    assert spec_yaml.load(f"data: {{target: '{written}'}}").data.target == written
+
+
+def test_a_day_that_does_not_exist_is_told_with_its_line():
+    assert problems("task: auto\nbudget:\n  deadline: 2030-02-30\n") == {
+        "": "line 3: not YAML: 2030-02-30: day is out of range for month"
+    }
+
+
 def test_a_list_instead_of_a_mapping_is_refused():
     assert "mapping" in problems("- task\n")[""]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler.admit import admit
+from scheduler.data_way import DataWay
 from scheduler.place import place
 from scheduler.placing.foreseen import FEW, foreseen
 from tests.scheduler.pools import job, node, pool, runs, way
@@ -91,3 +93,14 @@ def test_who_starts_once_others_have_left_is_foreseen_where_it_was_placed():
     assert start.waits_for == ("r3",)
     assert foreseen(jobs, there, decision)["w"] == ("n3",)
     assert "w" not in foreseen(jobs, there, decision, starting={"w"})
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_job_with_nothing_left_but_its_data_to_bring_is_told_its_chance(policy):
+    found = []
+    for since_s in range(40):
+        now_s = 1.8e9 + since_s / 7
+        data = DataWay(size_bytes=10**9, bytes_per_s={"n1": 3e6 + since_s})
+        one = job("a", way(1, run_s=100.0), at=now_s - 10.0, deadline_s=now_s + 1.0, work_left=0.0, data=data)
+        found.append(admit(one, [], pool(node()), now_s, policy=policy))
+    assert not any(answer.accepted for answer in found)

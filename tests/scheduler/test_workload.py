@@ -148,6 +148,7 @@ def test_equal_operators_are_one_entry_whether_they_are_one_object_or_two() -> N
     ("wrong", "words"),
     [
         ({"activation_bytes": math.inf}, "activation_bytes is not a figure: inf"),
+        ({"epochs": 0}, "epochs is 0; a run has one at least"),
         ({"per_row": {"activation_bytes": "x"}}, "per_row.activation_bytes is not a figure: 'x'"),
         ({"surprise": 1}, "there is no field surprise"),
         ({"operators": [{"op": "conv"}]}, "the field flops is missing"),

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from worker.runtime.currencies import UNIT_GAP, without_currency
+from worker.runtime.reach import reached, within_reach
 from worker.runtime.tables import DECIMAL_COMMA, MISSING, PLAIN_POINTS, InputError
 
 DATE_FORMATS = (
@@ -38,9 +39,6 @@ MEASURES = (
     {"s": 1, "min": 60, "h": 3_600},
 )
 """Kinds, and how many of the smallest of its kind each unit is: those of `codegen.profile.measures`."""
-_FIRST_MOMENT, _LAST_MOMENT = (
-    pa.scalar(moment, pa.timestamp("us")) for moment in (datetime(1000, 1, 1), datetime(9999, 12, 31, 23, 59, 59))
-)
 DATE_HINT = "Write dates like 2020-01-31."
 _OR_EMPTY = "or leave it empty: the median of the training rows stands in for what is missing."
 _READ = {
@@ -68,9 +66,12 @@ def as_trained(preprocess: Mapping[str, Any], table: pa.Table, tell: Tell = prin
     spelled = spelling if isinstance(spelling, dict) else {}
     with_missing = missing if isinstance(missing, list) else []
     for at, field in enumerate(table.schema):
+        name = field.name
+        if pa.types.is_timestamp(field.type) and kinds.get(name) == "dates":
+            table = table.set_column(at, name, reached(table.column(at), name, tell))
         if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
             continue
-        texts, name = _without_markers(table.column(at)), field.name
+        texts = _without_markers(table.column(at))
         if kinds.get(name) == "numeric":
             style, unit = _number_spelling(spelled.get(name))
             prefer_comma = comma and style != _THOUSANDS_STYLE  # what the data to train on says weighs more
@@ -82,7 +83,7 @@ def as_trained(preprocess: Mapping[str, Any], table: pa.Table, tell: Tell = prin
         elif kinds.get(name) == "dates":
             if name in with_missing:
                 texts = _without_words(texts, pc.match_substring_regex(texts, r"\d"), name, "date", tell)
-            texts = _plain_dates(texts, name, str(spelled.get(name, "")))
+            texts = _plain_dates(texts, name, str(spelled.get(name, "")), tell)
         table = table.set_column(at, name, texts)
     return table
 
@@ -249,14 +250,14 @@ def _count(mask: pa.ChunkedArray) -> int:
     return int(pc.sum(mask).as_py() or 0)
 
 
-def _plain_dates(texts: pa.ChunkedArray, name: str, trained_format: str) -> pa.ChunkedArray:
+def _plain_dates(texts: pa.ChunkedArray, name: str, trained_format: str, tell: Tell) -> pa.ChunkedArray:
     """Moments. The format that fits most texts comes first, then the one that fits most of those left, and so on; of
     several that fit the same texts the one of the data to train on."""
     for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
         with suppress(pa.ArrowInvalid):
-            return texts.cast(kind)
+            return reached(texts.cast(kind), name, tell)
     formats = sorted(DATE_FORMATS, key=lambda form: form != trained_format)
-    readings = [_within_reach(pc.strptime(texts, format=form, unit="us", error_is_null=True)) for form in formats]
+    readings = [within_reach(pc.strptime(texts, format=form, unit="us", error_is_null=True)) for form in formats]
     unread, used = pc.is_valid(texts), []
     while _count(unread):
         fits = [pc.and_(unread, pc.is_valid(reading)) for reading in readings]
@@ -270,12 +271,6 @@ def _plain_dates(texts: pa.ChunkedArray, name: str, trained_format: str) -> pa.C
     if len(used) > 1 or (used and _count(unread)):
         _refuse_doubtful(texts.to_pylist(), [reading.to_pylist() for reading in used], name)
     return pc.coalesce(*used) if used else texts
-
-
-def _within_reach(moments: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Null for years of less than four digits or more, as in the data to train on: `31.12.07` is not in the year 7."""
-    inside = pc.and_(pc.greater_equal(moments, _FIRST_MOMENT), pc.less_equal(moments, _LAST_MOMENT))
-    return pc.if_else(inside, moments, pa.scalar(None, moments.type))
 
 
 def _refuse_doubtful(values: list[str | None], readings: list[list[datetime | None]], name: str) -> None:

@@ -70,6 +70,19 @@ def test_columns_of_one_name_in_parquet_are_named(lab: Lab) -> None:
     assert (problem.code, problem.column) == ("duplicate_headers", "x") and "'x'" in problem.message
 
 
+@pytest.mark.parametrize("name", ["*", "^x$", "^.*$", "^($"])
+def test_a_name_that_stands_for_other_columns_is_refused(lab: Lab, name: str) -> None:
+    body = f"x,{name},y\n" + "".join(f"{i},{i % 7},{'ab'[i % 2]}\n" for i in range(60))
+    problem = lab.problem("data.csv", body)
+    assert (problem.code, problem.column) == ("pattern_name", name) and "Rename it" in problem.hint
+
+
+@pytest.mark.parametrize("name", ["^", "$", "^GSPC", "US$", "a*", "**"])
+def test_signs_of_a_pattern_alone_may_stand_in_a_name(lab: Lab, name: str) -> None:
+    body = f"x,{name},y\n" + "".join(f"{i},{i % 7},{'ab'[i % 2]}\n" for i in range(60))
+    assert name in {column.name for column in lab.profile("data.csv", body).columns}
+
+
 @pytest.mark.parametrize("scale", [1e298, 1e-298])
 def test_an_amount_whose_squares_cannot_be_held_is_told(lab: Lab, scale: float) -> None:
     body = "x,z,y\n" + "".join(f"{i * 0.7},{i % 7},{i % 50 * scale!r}\n" for i in range(60))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from harness.estimates import services
+from harness.estimates import renewing, services
 from harness.estimates.models import Inspection, JobEstimate
 from harness.estimates.services import estimates_renew, inspection_answer, job_estimate, jobs_estimate
 from harness.jobs.models import Job
@@ -83,3 +83,16 @@ def test_a_job_whose_program_is_gone_keeps_no_other_from_its_new_estimate(job_ma
     for job in jobs:
         assert estimates_renew() == 2 - jobs.index(job)
         shutil.rmtree(settings.STORE.job(job.pk).program)
+
+
+def test_no_program_is_read_of_jobs_whose_devices_are_there(
+    job_make: Any, node_make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node_make("node-1", cpus=2)
+    (job,) = submitted(job_make, 1)
+    job_estimate(job.pk)
+    inspection_answer(answer(Inspection.objects.get()))
+    read: list[str] = []
+    monkeypatch.setattr(renewing, "job_key", lambda job: read.append(job.pk))
+    assert estimates_renew(lost_only=True) == 0 and JobEstimate.objects.filter(job=job).exists()
+    assert not read, "all waiting jobs are looked at each minute"

@@ -139,6 +139,14 @@ def test_stages_cut_before_they_start_and_pass_rows_at_the_pace_of_the_slowest(m
     assert probed[1] / probed[0] == pytest.approx(two.passes_s / one.passes_s)
 
 
+def test_a_model_that_computes_nothing_is_priced_by_its_steps(model) -> None:
+    """It gives every row the same answer, to be compared with."""
+    work = replace(workload(), operators=())
+    probe = Probe(allocation=allocation(1), step_s=(0.01, 0.01), evaluation_row_s=1e-6)
+    priced = estimate(work, allocation(1), model, probe=probe)
+    assert priced.step_s.mid == pytest.approx(0.01) and math.isfinite(priced.run_s.high)
+
+
 def test_two_devices_share_the_rows_and_cost_what_their_link_costs(model) -> None:
     work = workload(layers=5, filters=48, size=32, batch=64)
     one, two = estimate_all(Steps(work), [(allocation(rows=(64,)), None), (allocation(2, rows=(32, 32)), None)], model)

@@ -14,7 +14,7 @@ from scheduler.place import place
 from scheduler.placing.assign import assign
 from scheduler.policies import names
 from scheduler.types import Plan, Running
-from tests.scheduler.pools import GIB, carry_out, held_by, job, node, pool, way
+from tests.scheduler.pools import GIB, carry_out, held_by, job, node, pool, runs, way
 
 NOW_S = 100.0
 WIDE_AND_NARROW = st.tuples(st.integers(2, 8), st.integers(1, 7), st.sampled_from([0, 2, 6, 12, 20, 30]))
@@ -102,3 +102,16 @@ def test_what_a_job_takes_along_when_it_shrinks_is_free_for_nobody_and_what_it_l
     assert starts == {"b": (("n2",), ("a",))}, "n1 has 4 GiB left beside the 12 GiB of the job that shrank"
     assert done.unplaced == ["c"]
     assert asked(done, [wide, *others]) == {"n1": 12 * GIB, "n2": 6 * GIB}
+
+
+def test_memory_that_a_job_leaves_behind_is_waited_for_on_a_device_that_is_free():
+    view = pool(node("n1", cpus=3, memory_gib=8), node("n2", cpus=4, memory_gib=8))
+    options = way(3, run_s=50.0, memory_gib=6), way(1, run_s=90.0, memory_gib=6)
+    grows = runs(job("a", *options, can_pause=True), "n1", "cpu0", option=options[1])
+    there = runs(job("c", way(1, run_s=50.0), at=1.0), "n1", "cpu1")
+    comes = job("b", way(1, run_s=50.0, memory_gib=6), at=1.0)
+    plan = Plan(allotments={"a": options[0], "b": comes.options[0], "c": there.options[0]})
+    done = assign([grows, there, comes], held_by([grows, there], view), plan, NOW_S)
+    assert [change.nodes for change in done.changes] == [("n2",)]
+    (start,) = done.placements
+    assert (start.nodes, start.waits_for) == (("n1",), ("a",)), "it has not given its memory back yet"

@@ -74,3 +74,25 @@ def test_a_job_that_is_planned_elsewhere_before_the_reservation_ends_is_told_of_
     view = pool(node(cpus=2, reserved={"cpu0": (LOOK,)}))
     told = waits([small_on("cpu1"), job("wide", way(2, run_s=600.0), way(1, run_s=900.0))], view)
     assert told.text.startswith("It is planned on 1 CPU core, once the jobs that run there")
+
+
+@pytest.mark.parametrize(
+    ("spans", "text"),
+    [
+        (False, "It asks for 6 GiB and n1 has 2 GiB left."),
+        (True, "It asks for 3 GiB for each device; beside the devices that are free there is memory left for 0 of 2."),
+    ],
+)
+def test_who_waits_for_memory_beside_free_devices_is_told_so(spans, text):
+    view = pool(node("n1", cpus=4, memory_gib=8), spans=spans)
+    small = runs(job("small", way(1, run_s=300.0, memory_gib=6)), "n1", "cpu0")
+    told = waits([small, job("wide", way(2, run_s=60.0, memory_gib=6))], view, policy="fifo")
+    assert told.code == "memory_busy" and told.text.endswith(text)
+
+
+def test_memory_on_several_nodes_that_is_enough_together_is_no_reason():
+    nodes = [node(name, cpus=2, memory_gib=8) for name in ("n1", "n2")]
+    small = runs(job("small", way(1)), "n1", "cpu0")
+    before, wide = job("before", way(4)), job("wide", way(3, memory_gib=12), at=NOW_S - 1.0)
+    told = waits([small, before, wide], pool(*nodes, spans=True), policy="fifo")
+    assert told.code == "behind"

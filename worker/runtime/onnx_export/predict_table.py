@@ -41,6 +41,7 @@ from worker.runtime.onnx_export.table_rows import Rows, is_number, number, plain
 from worker.runtime.unseen import categories_told, category_said, number_said, numbers_told, spans
 
 HERE = Path(__file__).parent
+FIRST_YEAR = 1000
 SOFT_LIMIT = 3.0  # quartile-scaled values bend towards +-3
 LETTERS = 20_000  # of a longer text the beginning is read
 CHUNK = 512  # rows predicted at once
@@ -129,8 +130,11 @@ def value_of(read: Any, text: str, feature: str, spelled: str, name: str, row: i
 
 
 def date_number(text: str, feature: str, spelled: str) -> float:
-    """Days since 1970, year, month, weekday (Monday is 0) or hour of a date."""
+    """Days since 1970, year, month, weekday (Monday is 0) or hour of a date; missing before the year 1000, as in the
+    data to train on: programs write 0001-01-01 for no date."""
     utc = moment_of(text, spelled)
+    if utc.year < FIRST_YEAR:
+        return math.nan
     days = (utc - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() / 86_400
     whole = {"year": utc.year, "month": utc.month, "weekday": utc.weekday()}
     return float(whole[feature]) if feature in whole else 24 * (days % 1) if feature == "hour" else days
@@ -201,7 +205,8 @@ def unpacked(text: str, columns: int) -> np.ndarray:
 def scaled(entry: dict[str, Any], values: np.ndarray) -> np.ndarray:
     """Values [N] about normally distributed."""
     if entry["scaling"] == "quartiles":
-        moved = (values - entry["median"]) / entry["scale"]
+        with np.errstate(over="ignore"):
+            moved = np.nan_to_num((values - entry["median"]) / entry["scale"])  # finite, however far it lies
         bent: np.ndarray = moved / np.hypot(1, moved / SOFT_LIMIT)
         return bent
     knots = np.asarray(entry["knots"])
