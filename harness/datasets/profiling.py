@@ -42,9 +42,18 @@ class ProfileFailed(Exception):
 
 
 def profile_run(
-    source: Path, packed: Path, options: dict[str, Any], progress: Callable[[float, str], None], *, name: str
+    source: Path,
+    packed: Path,
+    options: dict[str, Any],
+    progress: Callable[[float, str], None],
+    *,
+    name: str,
+    alive: Callable[[], None],
 ) -> DatasetProfile:
-    """Read `source` and put its packed form at `packed`, whole or not at all. `progress` is called in this thread.
+    """Read `source` and put its packed form at `packed`, whole or not at all.
+
+    `progress` is called in this thread; so is `alive`, several times a second, though the reading says nothing for
+    minutes.
 
     `name`: of the file in problems; that of `source` is whoever's who first brought these bytes.
 
@@ -55,7 +64,7 @@ def profile_run(
         said: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         with ThreadPoolExecutor(1, thread_name_prefix="profile") as pool:
             future = pool.submit(_run, source, name, draft, options, said)
-            ended = _follow(future, said, progress)
+            ended = _follow(future, said, progress, alive)
         _judge(future.result(), ended)
         profile = _profile(draft)
         _plain_only(draft)
@@ -98,11 +107,15 @@ def _run(
 
 
 def _follow(
-    future: Future[Completed], said: queue.SimpleQueue[dict[str, Any]], progress: Callable[[float, str], None]
+    future: Future[Completed],
+    said: queue.SimpleQueue[dict[str, Any]],
+    progress: Callable[[float, str], None],
+    alive: Callable[[], None],
 ) -> dict[str, Any]:
     """Pass progress on until the end; return the last word: `{"ok": True}`, `{"problem": {...}}` or nothing."""
     ended: dict[str, Any] = {}
     while not (future.done() and said.empty()):
+        alive()
         try:
             body = said.get(timeout=_POLL_S)
         except queue.Empty:

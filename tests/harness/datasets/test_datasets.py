@@ -1,19 +1,24 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import secrets
+import time
 from functools import partial
 
 import pytest
 from django.conf import settings
+from django.db import OperationalError
+from django.db.models import QuerySet
 
 from codegen.profile.types import PROFILE_FILE
-from harness.datasets import purging, reading, selectors, services
+from harness.datasets import profiling, purging, reading, selectors, services
 from harness.datasets.content import content_key, content_source, file_sha256
 from harness.datasets.models import Dataset
 from harness.datasets.reading import dataset_read, datasets_resend
 from harness.errors import Conflict, Forbidden, HarnessError, NotFound
+from worker.sandbox import Completed
 
 pytestmark = pytest.mark.django_db
 
@@ -159,6 +164,47 @@ def test_a_reading_that_was_lost_is_asked_for_again_but_not_all_the_time(unread,
     assert datasets_resend() == 1
     assert datasets_resend() == 0
     assert tasks_sent == [("control.dataset_profile", [unread.pk], "control")]
+
+
+def test_a_reading_that_says_nothing_for_long_keeps_its_lease(unread, broker, monkeypatch):
+    monkeypatch.setattr(reading, "LEASE_S", 1)
+    held = []
+
+    def slow(*args):
+        for _ in range(30):
+            held.append(broker.exists(f"dlh:reading:{unread.pk}"))
+            time.sleep(0.1)
+        return Completed(returncode=3, stdout="", stderr="", level=0)
+
+    monkeypatch.setattr(profiling, "_run", slow)
+    dataset_read(unread.pk)
+    assert len(held) == 30 and all(held)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_database_that_is_away_for_a_moment_fails_no_reading(unread, broker, monkeypatch):
+    away = [OperationalError("database is locked")]
+    before = QuerySet.update
+
+    def update(rows, **fields):
+        if "progress_note" in fields and fields.get("progress") != 1.0 and away:
+            raise away.pop()
+        return before(rows, **fields)
+
+    monkeypatch.setattr(QuerySet, "update", update)
+    dataset_read(unread.pk)
+    unread.refresh_from_db()
+    assert not away and unread.state == "ready"
+
+
+def test_a_content_that_a_disk_does_not_give_is_told_and_not_asked_for_for_ever(unread, broker, monkeypatch):
+    def broken(key):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(reading, "content_profile", broken)
+    dataset_read(unread.pk)
+    unread.refresh_from_db()
+    assert unread.state == "failed" and unread.problem["code"] == "reading_failed"
 
 
 def test_outsiders_see_nothing_and_viewers_change_nothing(dataset, people):
