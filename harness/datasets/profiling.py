@@ -12,13 +12,14 @@ import sys
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 
 from codegen.profile.types import PROFILE_FILE, DataProblem, DatasetProfile
-from harness.store import read_beneath
+from harness.store import read_beneath, tree_sync
 from worker import host_limits
 from worker.sandbox import Completed, SandboxLimits, run_sandboxed
 from worker.trees import tree_remove
@@ -69,13 +70,34 @@ def profile_run(
         profile = _profile(draft)
         _plain_only(draft)
         draft.chmod(0o755)
-        try:
-            draft.rename(packed)
-        except OSError:
-            _log.info("%s was packed by another process meanwhile", packed.parent.name)
+        tree_sync(draft)
+        _place(draft, packed)
         return profile
     finally:
         tree_remove(draft)
+
+
+def _place(draft: Path, packed: Path) -> None:
+    """Another process may have done so meanwhile. What has no profile, as after a power cut, makes way: with it there
+    nothing of this content could be used, whoever uploaded it again."""
+    if packed.is_dir() and not _has_profile(packed):
+        _log.warning("what was packed of %s has no profile, and is replaced", packed.parent.name)
+        gone = Path(tempfile.mkdtemp(prefix=DRAFT_PREFIX, dir=packed.parent))
+        with suppress(FileNotFoundError):  # another process has just done so
+            packed.rename(gone)
+        tree_remove(gone)
+    try:
+        draft.rename(packed)
+    except OSError:
+        _log.info("%s was packed by another process meanwhile", packed.parent.name)
+
+
+def _has_profile(folder: Path) -> bool:
+    try:
+        DatasetProfile.from_dict(json.loads(read_beneath(folder, PROFILE_FILE)))
+    except (FileNotFoundError, ValueError):
+        return False
+    return True
 
 
 def _run(

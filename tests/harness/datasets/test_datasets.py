@@ -3,9 +3,11 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import os
 import secrets
 import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 from django.conf import settings
@@ -207,6 +209,37 @@ def test_a_content_that_a_disk_does_not_give_is_told_and_not_asked_for_for_ever(
     assert unread.state == "failed" and unread.problem["code"] == "reading_failed"
 
 
+def test_what_a_reading_made_is_on_the_disk_before_it_is_in_its_place(unread, broker, monkeypatch):
+    synced: set[int] = set()
+    sync, rename = os.fsync, Path.rename
+    placed = []
+
+    def fsync(descriptor):
+        synced.add(os.fstat(descriptor).st_ino)
+        sync(descriptor)
+
+    def renamed(self, target):
+        if Path(target).name == "packed":
+            placed.extend(path.stat().st_ino in synced for path in [self, *self.rglob("*")])
+        return rename(self, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(Path, "rename", renamed)
+    dataset_read(unread.pk)
+    assert len(placed) > 2 and all(placed)
+
+
+def test_what_a_power_cut_left_of_a_reading_makes_way_for_the_next(unread, broker):
+    packed = settings.STORE.dataset(unread.sha256).packed
+    packed.mkdir()
+    for name in (PROFILE_FILE, "table.parquet"):
+        (packed / name).touch()
+    dataset_read(unread.pk)
+    unread.refresh_from_db()
+    assert unread.state == "ready" and selectors.dataset_rows(unread)["rows"]
+    assert [path.name for path in packed.parent.iterdir() if path.name not in {"source", "packed"}] == []
+
+
 def test_outsiders_see_nothing_and_viewers_change_nothing(dataset, people):
     assert list(selectors.dataset_list(user=people.outsider)) == []
     assert list(selectors.dataset_list(user=people.viewer, query="FLOW")) == [dataset]
@@ -268,8 +301,6 @@ def test_a_reading_that_leaves_a_link_is_refused(tmp_path):
 
 
 def test_a_purge_takes_drafts_of_killed_readings_and_nothing_young(settings):
-    import os
-
     from harness.datasets.purging import contents_purge
 
     folders = [settings.STORE.dataset(name * 64).root for name in "ab"]
