@@ -54,6 +54,21 @@ def test_results_are_rounded_and_have_units(dlh: Dlh, ended_job: Any) -> None:
     assert dlh("results", ended_job.pk, "--json").json["timing"]["train_s"] == 83.24567
 
 
+def test_what_a_program_of_a_persons_own_writes_in_place_of_figures_is_printed_as_it_is(
+    dlh: Dlh, ended_job: Any
+) -> None:
+    metrics = {"final": 0.9, "test": {"accuracy": 0.951234567, "verdict": "good enough", "classes": ["a", "b"]}}
+    odd: dict[str, Any] = {"timing": {"train_s": "a minute", "peak_bytes": None}, "charts": [3, {"kind": "intervals"}]}
+    path = django_settings.STORE.job(ended_job.pk).results / "results.json"
+    path.write_text(json.dumps({**RESULTS, "metrics": metrics, **odd}))
+    told = dlh("results", ended_job.pk)
+    words = [" ".join(line.split()) for line in told.out.splitlines()]
+    assert told.code == 0 and "accuracy 0.9512" in words and "verdict good enough" in words
+    assert "Train s a minute" in words and not any(line.startswith("final") for line in words)
+    path.write_text(json.dumps({"metrics": 3, "timing": [1], "charts": [], "notes": "none"}))
+    assert dlh("results", ended_job.pk).code == 0
+
+
 def test_results_of_emulated_devices_are_named_so(dlh: Dlh, ended_job: Any) -> None:
     assert "Emulated" not in dlh("results", ended_job.pk).out
     plan = {"ranks": [{"node": "n1", "device": "cpu:0", "slowdown": 3.0}]}
