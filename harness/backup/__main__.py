@@ -69,12 +69,16 @@ def _older_removed(folder: Path, keep: int, made: Path) -> list[str]:
 
 
 def _left_out(names: Sequence[str]) -> str:
-    """What the backup lacks. Programs chose the names: shown as literals, they do nothing to a terminal."""
+    """What the backup lacks, or has zeros in. Programs chose the names: shown as literals, they do nothing to a
+    terminal."""
     if not names:
         return ""
     named = ", ".join(map(repr, names[:_SHOWN])) + (f" and {len(names) - _SHOWN:,} more" if names[_SHOWN:] else "")
     count = counted(len(names), "file or folder", "files or folders")
-    return f"\n  {count} of runs could not be read, and the backup is without: {named}."
+    return (
+        f"\n  {count} of runs could not be read, and the backup is without them, or has zeros where a disk gave "
+        f"nothing: {named}."
+    )
 
 
 def restore(path: Path, home: Path, tell: Tell) -> tuple[str, dict[str, Any]]:
