@@ -14,7 +14,7 @@ import pytest
 from django.conf import settings as django_settings
 
 from harness.client.client import Client
-from harness.jobs import services
+from harness.jobs import logs, services
 from harness.jobs.models import JobAttempt, JobEvent
 from tests.harness.api.conftest import RESULTS
 from tests.harness.client.conftest import Dlh
@@ -35,6 +35,17 @@ def test_logs_are_printed_searched_and_followed(dlh: Dlh, ended_job: Any) -> Non
     assert len(dlh("logs", ended_job.pk, "-f").out.splitlines()) == 8
     lines = [json.loads(line) for line in dlh("logs", ended_job.pk, "--json").out.splitlines()]
     assert lines[0] == {"token": 1, "rank": 0, "line": 1, "text": "line 1", "level": "info"}
+
+
+def test_a_search_for_which_the_portal_takes_too_long_at_once_goes_on_to_the_last_line(
+    dlh: Dlh, ended_job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = "".join(f"line {number}\n" for number in range(1, 5500))
+    django_settings.STORE.job(ended_job.pk).rank_log(1, 0).write_text(many)
+    monkeypatch.setattr(logs, "_SEARCH_LIMIT_S", -1.0)
+    assert dlh("logs", ended_job.pk, "--grep", "line 5432").out == "line 5432\n"
+    assert dlh("logs", ended_job.pk, "--grep", "99", "-n", 2).out == "line 5399\nline 5499\n"
+    assert dlh("logs", ended_job.pk, "--grep", "nowhere").out == ""
 
 
 def test_results_are_a_table_or_all_of_it(dlh: Dlh, ended_job: Any) -> None:
