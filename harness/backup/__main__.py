@@ -53,19 +53,32 @@ def make(path: Path, home: Path, tell: Tell, *, with_secrets: bool, keep: int) -
     text = f"{made.path}: {size_words(made.size_bytes)}, {made.files} files, {made.rows} rows. It holds people's\n"
     text += "  data and the hashes of their passwords; only you can read it (mode 0600)."
     text += _left_out(made.left_out)
-    removed = older_remove(folder, keep) if keep else []
+    removed = _older_removed(folder, keep, made.path) if keep else []
     if removed:
         text += f"\n  Older ones removed: {', '.join(removed)}."
     return text + (_LOUD if made.secrets else ""), {**asdict(made), "removed": removed}
 
 
+def _older_removed(folder: Path, keep: int, made: Path) -> list[str]:
+    """Names of those that went. Raises `BackupError`: whoever looks at nothing but the exit status is to know."""
+    try:
+        return older_remove(folder, keep, made=made.name)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise BackupError(f"{made} is made, but older ones cannot be removed: {why} ({error.filename})") from error
+
+
 def _left_out(names: Sequence[str]) -> str:
-    """What the backup lacks. Programs chose the names: shown as literals, they do nothing to a terminal."""
+    """What the backup lacks, or has zeros in. Programs chose the names: shown as literals, they do nothing to a
+    terminal."""
     if not names:
         return ""
     named = ", ".join(map(repr, names[:_SHOWN])) + (f" and {len(names) - _SHOWN:,} more" if names[_SHOWN:] else "")
     count = counted(len(names), "file or folder", "files or folders")
-    return f"\n  {count} of runs could not be read, and the backup is without: {named}."
+    return (
+        f"\n  {count} of runs could not be read, and the backup is without them, or has zeros where a disk gave "
+        f"nothing: {named}."
+    )
 
 
 def restore(path: Path, home: Path, tell: Tell) -> tuple[str, dict[str, Any]]:

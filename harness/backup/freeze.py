@@ -6,6 +6,7 @@ the name be removed or point to something newer. Takes milliseconds per thousand
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -19,11 +20,14 @@ PREFIX = ".backup-"
 LOCK = ".backup.lock"
 """In the root; held while a backup is made, it goes into none."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK
-Unread = Callable[[Path, PermissionError], None]
-"""Called with what nobody lets us read, named below the root, and why; it is left out unless this raises."""
+DAMAGED = frozenset({errno.EIO, errno.ESTALE, errno.EBADMSG, errno.EUCLEAN})
+"""What a disk says that does not give what lies there, though the rest may be whole."""
+Unread = Callable[[Path, OSError], None]
+"""Called with what nobody lets us read, or a disk does not give, named below the root, and why; it is left out unless
+this raises."""
 
 
-def unread_raise(path: Path, error: PermissionError) -> NoReturn:
+def unread_raise(path: Path, error: OSError) -> NoReturn:
     """Leave nothing out."""
     raise error
 
@@ -72,7 +76,9 @@ def _links(root: Path, tree: Path, unread: Unread) -> None:
                 inner = _freeze(name, here, tree / here.path / name)
             except (FileNotFoundError, NotADirectoryError):
                 continue  # it went between the listing and now, as if a moment before
-            except PermissionError as error:
+            except OSError as error:
+                if not is_unread(error):
+                    raise
                 unread(here.path / name, error)
                 continue
             if inner is not None:
@@ -80,6 +86,11 @@ def _links(root: Path, tree: Path, unread: Unread) -> None:
     finally:
         for level in levels:
             os.close(level.descriptor)
+
+
+def is_unread(error: OSError) -> bool:
+    """Whether it is the fault of one thing that is read, not of what is written."""
+    return isinstance(error, PermissionError) or error.errno in DAMAGED
 
 
 def _listed(folder: int) -> list[str]:
@@ -121,7 +132,11 @@ def _copy(name: str, folder: int, copy: Path) -> None:
         known = os.fstat(descriptor)
         if not stat.S_ISREG(known.st_mode):
             return
-        with copy.open("xb") as out:
-            shutil.copyfileobj(source, out, 1 << 20)
-            os.fchmod(out.fileno(), stat.S_IMODE(known.st_mode))
+        try:
+            with copy.open("xb") as out:
+                shutil.copyfileobj(source, out, 1 << 20)
+                os.fchmod(out.fileno(), stat.S_IMODE(known.st_mode))
+        except OSError:
+            copy.unlink(missing_ok=True)
+            raise
     os.utime(copy, (known.st_atime, known.st_mtime))

@@ -18,9 +18,14 @@ def backup_name(begun: datetime) -> str:
     return f"dlh-{begun:%Y%m%d-%H%M%S}.dlh"
 
 
-def older_remove(folder: Path, keep: int) -> list[str]:
-    """Remove all but the `keep` newest backups with such names, and drafts of killed ones; names of the former."""
-    older = sorted(path for path in folder.iterdir() if NAME.fullmatch(path.name))[:-keep]
+def older_remove(folder: Path, keep: int, *, made: str) -> list[str]:
+    """Remove all but the `keep` newest backups with such names, and drafts of killed ones; names of the former.
+
+    `made`: the name of the newest. Those that say they are newer are of a clock that was ahead: they count as the
+    oldest. Raises `OSError`.
+    """
+    found = (path for path in folder.iterdir() if NAME.fullmatch(path.name))
+    older = sorted(found, key=lambda path: (path.name <= made, path.name))[:-keep]
     for path in older:
         path.unlink()
     for path in folder.iterdir():

@@ -7,13 +7,15 @@ most, a file that nothing names yet.
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import secrets
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
@@ -21,7 +23,7 @@ from django.conf import settings
 from django.db import connection
 
 from harness.backup.archive import ArchiveWriter, BackupError
-from harness.backup.freeze import LOCK, Unread, frozen
+from harness.backup.freeze import LOCK, Unread, frozen, is_unread
 from harness.backup.rows import migrations_applied, migrations_missing, rows_count, rows_dump, snapshot
 from harness.progress import Tell, nobody
 from harness.release import release
@@ -65,7 +67,8 @@ def backup_make(path: Path, *, with_secrets: bool, tell: Tell = nobody) -> Made:
         size_bytes = draft.stat().st_size
         draft.rename(path)
     except OSError as error:
-        raise BackupError(f"the backup cannot be written: {error.strerror or error}") from error
+        place = f" ({error.filename})" if error.filename else ""
+        raise BackupError(f"the backup cannot be made: {error.strerror or error}{place}") from error
     finally:
         draft.unlink(missing_ok=True)
     return Made(path=path, size_bytes=size_bytes, secrets=with_secrets, **made)
@@ -129,15 +132,32 @@ def _manifest(counts: dict[str, int], *, with_secrets: bool) -> dict[str, object
     }
 
 
-class _Filled:
-    """A file of a run, which its program may cut while it is read: what is missing then is zeros, as `tar` has it."""
+class _Named:
+    """A file of the store; what a disk does not give of it is told by its name."""
 
-    def __init__(self, stream: BinaryIO, size_bytes: int) -> None:
-        self._stream, self._left = stream, size_bytes
+    def __init__(self, stream: BinaryIO, unread: Callable[[OSError], None]) -> None:
+        self._stream, self._unread = stream, unread
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            return self._stream.read(size)
+        except OSError as error:
+            self._unread(error)
+            self._stream = io.BytesIO()  # the rest of it
+            return b""
+
+
+class _Filled(_Named):
+    """A file of a run, which its program may cut while it is read: what is missing then is zeros, as `tar` has it; so
+    is what a disk does not give."""
+
+    def __init__(self, stream: BinaryIO, unread: Callable[[OSError], None], size_bytes: int) -> None:
+        super().__init__(stream, unread)
+        self._left = size_bytes
 
     def read(self, size: int = -1) -> bytes:
         wanted = self._left if size < 0 else min(size, self._left)
-        chunk = self._stream.read(wanted).ljust(wanted, b"\0")
+        chunk = super().read(wanted).ljust(wanted, b"\0")
         self._left -= wanted
         return chunk
 
@@ -148,7 +168,8 @@ def _raise(error: OSError) -> NoReturn:
 
 
 class _LeftOut:
-    """Hears what nobody may read (see `Unread`): a run's program must not keep all others from being backed up by it.
+    """Hears what nobody may read, or a disk does not give (see `Unread`): neither a run's program nor a bad block in a
+    checkpoint may keep all others from being backed up.
 
     Raises `BackupError` where no program of a run writes.
     """
@@ -156,7 +177,7 @@ class _LeftOut:
     def __init__(self) -> None:
         self.names: list[str] = []
 
-    def __call__(self, path: Path, error: PermissionError) -> None:
+    def __call__(self, path: Path, error: OSError) -> None:
         if path.parts[0] != _RUNS or path.parts[2:3] != ("work",):
             raise BackupError(f"{str(path)!r} in the store cannot be read: {error.strerror}") from error
         self.names.append(str(path))
@@ -177,15 +198,17 @@ def _tree_add(writer: ArchiveWriter, tree: Path, unread: Unread) -> None:
         for name in sorted(files):
             try:
                 inner = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=descriptor)
-            except PermissionError as error:
+            except OSError as error:
+                if not is_unread(error):
+                    raise
                 unread(inside / name, error)
                 continue
             with os.fdopen(inner, "rb") as stream:
                 known = os.fstat(inner)
-                source = cast(BinaryIO, _Filled(stream, known.st_size)) if inside.parts[:1] == (_RUNS,) else stream
+                is_of_run, told = inside.parts[:1] == (_RUNS,), partial(unread, inside / name)
                 writer.add_file(
                     str(relative / name),
-                    source,
+                    cast(BinaryIO, _Filled(stream, told, known.st_size) if is_of_run else _Named(stream, told)),
                     size_bytes=known.st_size,
                     mode=known.st_mode,
                     mtime_s=known.st_mtime,

@@ -122,9 +122,11 @@ def _restore(stream: BinaryIO, manifest: dict[str, Any], places: _Places, tell: 
 
 def _finish(places: _Places) -> None:
     """All is there and loaded: move it up, or have all as it was."""
+    os.sync()  # thousands of files: after a power cut names may be there without their bytes, and nobody would know
     try:
         for part in reversed(places.parts):
             part.move_up()
+        os.sync()  # from here on the database says that all is there
         _database(["--finish"], places)
     except BaseException:
         for part in places.parts:

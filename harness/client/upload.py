@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -85,7 +86,7 @@ class Upload:
             raise BadInput(f"{path} is empty.", hint="Choose a file that contains data.")
         self._transport, self._path, self._sleep = transport, path, sleep
         self._metadata = {"filename": path.name, **{key: value for key, value in metadata.items() if value}}
-        self._size = stat.st_size
+        self._size, self._told = stat.st_size, _version(stat)
         self._memory = memory or UploadMemory()
         facts = [transport.url, str(path.resolve()), stat.st_size, stat.st_mtime_ns, sorted(self._metadata.items())]
         self._key = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
@@ -103,8 +104,7 @@ class Upload:
                     progress(offset, self._size)
                 stream.seek(offset)
                 piece = stream.read(CHUNK_BYTES)
-                if not piece and offset < self._size:
-                    raise BadInput(f"{self._path} became shorter while it was being sent.", hint="Upload it again.")
+                self._unchanged_check(os.fstat(stream.fileno()))
                 try:
                     offset, made_id = self._send(place, offset, piece)
                     failures = 0
@@ -118,6 +118,13 @@ class Upload:
             progress(self._size, self._size)
         self._memory.write(self._key, None)
         return made_id
+
+    def _unchanged_check(self, now: os.stat_result) -> None:
+        """Raise `BadInput` where somebody writes the file: the portal would get a part of each version."""
+        if _version(now) != self._told:
+            how = "became shorter" if now.st_size < self._size else "changed"
+            hint = "Upload it again once nothing writes to it."
+            raise BadInput(f"{self._path} {how} while it was being sent.", hint=hint)
 
     def _begin(self) -> tuple[str, int, str]:
         known = self._memory.read().get(self._key)
@@ -175,6 +182,11 @@ class Upload:
         if method == "HEAD":
             raise ApiError(response.status_code, _head_error(response.status_code))
         return self._transport.checked(response)
+
+
+def _version(stat: os.stat_result) -> tuple[int, int]:
+    """Of the bytes of a file, as far as its system tells."""
+    return stat.st_size, stat.st_mtime_ns
 
 
 def _become(response: httpx.Response) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -108,7 +109,11 @@ def log_lines(
     """Lines that are there now: the last `tail`, or all."""
     params = {"rank": rank, "query": query, "level": level}
     if tail:
-        yield from client.job_part(job_id, "logs", tail="true", limit=tail, **params)["lines"]
+        found = client.job_part(job_id, "logs", tail="true", limit=tail, **params)
+        if found.get("stopped_line") is None:
+            yield from found["lines"]
+        else:  # the portal has not come to the last of them
+            yield from deque(log_lines(client, job_id, rank=rank, query=query, level=level), maxlen=tail)
         return
     head = client.job_part(job_id, "logs", limit=1)
     for number in head["ranks"] if rank is None else [rank]:
@@ -116,13 +121,13 @@ def log_lines(
 
 
 def _lines_after(client: Client, job_id: str, line: int, **params: Any) -> Iterator[Json]:
-    """Lines of one rank in one attempt, page by page."""
+    """Lines of one rank in one attempt, page by page; where a search took the portal too long, on from there."""
     more = True
     while more:
         page = client.job_part(job_id, "logs", after_line=line, limit=_LINES_PER_PAGE, **params)
         yield from page["lines"]
-        more = bool(page["more"] and page["lines"])
-        line = page["lines"][-1]["line"] if page["lines"] else line
+        came_to = page.get("stopped_line") or (page["lines"][-1]["line"] if page["lines"] else line)
+        more, line = page["more"] and came_to > line, came_to
 
 
 def log_follow(

@@ -170,10 +170,12 @@ def content_place(source: Path, key: str, source_name: str) -> DatasetPaths:
 
 
 def file_copy(source: Path, target: Path) -> None:
-    """Copy a file so that a reader sees all of it or nothing."""
+    """Copy a file so that a reader sees all of it or nothing, after a power cut, too."""
     draft = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         shutil.copyfile(source, draft)
+        with draft.open("rb") as stream:
+            os.fsync(stream.fileno())
         draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)

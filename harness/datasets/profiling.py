@@ -12,13 +12,14 @@ import sys
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 
 from codegen.profile.types import PROFILE_FILE, DataProblem, DatasetProfile
-from harness.store import read_beneath
+from harness.store import read_beneath, tree_sync
 from worker import host_limits
 from worker.sandbox import Completed, SandboxLimits, run_sandboxed
 from worker.trees import tree_remove
@@ -42,9 +43,18 @@ class ProfileFailed(Exception):
 
 
 def profile_run(
-    source: Path, packed: Path, options: dict[str, Any], progress: Callable[[float, str], None], *, name: str
+    source: Path,
+    packed: Path,
+    options: dict[str, Any],
+    progress: Callable[[float, str], None],
+    *,
+    name: str,
+    alive: Callable[[], None],
 ) -> DatasetProfile:
-    """Read `source` and put its packed form at `packed`, whole or not at all. `progress` is called in this thread.
+    """Read `source` and put its packed form at `packed`, whole or not at all.
+
+    `progress` is called in this thread; so is `alive`, several times a second, though the reading says nothing for
+    minutes.
 
     `name`: of the file in problems; that of `source` is whoever's who first brought these bytes.
 
@@ -55,18 +65,39 @@ def profile_run(
         said: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         with ThreadPoolExecutor(1, thread_name_prefix="profile") as pool:
             future = pool.submit(_run, source, name, draft, options, said)
-            ended = _follow(future, said, progress)
+            ended = _follow(future, said, progress, alive)
         _judge(future.result(), ended)
         profile = _profile(draft)
         _plain_only(draft)
         draft.chmod(0o755)
-        try:
-            draft.rename(packed)
-        except OSError:
-            _log.info("%s was packed by another process meanwhile", packed.parent.name)
+        tree_sync(draft)
+        _place(draft, packed)
         return profile
     finally:
         tree_remove(draft)
+
+
+def _place(draft: Path, packed: Path) -> None:
+    """Another process may have done so meanwhile. What has no profile, as after a power cut, makes way: with it there
+    nothing of this content could be used, whoever uploaded it again."""
+    if packed.is_dir() and not _has_profile(packed):
+        _log.warning("what was packed of %s has no profile, and is replaced", packed.parent.name)
+        gone = Path(tempfile.mkdtemp(prefix=DRAFT_PREFIX, dir=packed.parent))
+        with suppress(FileNotFoundError):  # another process has just done so
+            packed.rename(gone)
+        tree_remove(gone)
+    try:
+        draft.rename(packed)
+    except OSError:
+        _log.info("%s was packed by another process meanwhile", packed.parent.name)
+
+
+def _has_profile(folder: Path) -> bool:
+    try:
+        DatasetProfile.from_dict(json.loads(read_beneath(folder, PROFILE_FILE)))
+    except (FileNotFoundError, ValueError):
+        return False
+    return True
 
 
 def _run(
@@ -98,11 +129,15 @@ def _run(
 
 
 def _follow(
-    future: Future[Completed], said: queue.SimpleQueue[dict[str, Any]], progress: Callable[[float, str], None]
+    future: Future[Completed],
+    said: queue.SimpleQueue[dict[str, Any]],
+    progress: Callable[[float, str], None],
+    alive: Callable[[], None],
 ) -> dict[str, Any]:
     """Pass progress on until the end; return the last word: `{"ok": True}`, `{"problem": {...}}` or nothing."""
     ended: dict[str, Any] = {}
     while not (future.done() and said.empty()):
+        alive()
         try:
             body = said.get(timeout=_POLL_S)
         except queue.Empty:

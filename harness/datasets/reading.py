@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db import connection
 
 from harness.broker import client, publish_dataset, task_send
+from harness.database import DATABASE_AWAY
 from harness.datasets.content import content_profile, content_source
 from harness.datasets.models import Dataset, DatasetState
 from harness.datasets.profiling import ProfileFailed, profile_run
@@ -94,14 +95,15 @@ def dataset_read(dataset_id: str) -> None:
 
 
 def _read(dataset: Dataset) -> None:
-    ready = content_profile(dataset.sha256)
+    told = _Progress(dataset)
     try:
-        profile = ready or profile_run(
+        profile = content_profile(dataset.sha256) or profile_run(
             content_source(dataset.sha256),
             settings.STORE.dataset(dataset.sha256).packed,
             dataset.options,
-            _Progress(dataset),
+            told,
             name=dataset.source_name,
+            alive=told.alive,
         )
     except ProfileFailed as failed:
         _finish(dataset, state=DatasetState.FAILED, problem=failed.problem)
@@ -128,11 +130,11 @@ def _finish(dataset: Dataset, **fields: Any) -> None:
 
 
 class _Progress:
-    """Writes and publishes progress, at most twice a second, and keeps the lease."""
+    """Writes and publishes progress, at most twice a second, and keeps the lease as long as the reading goes on."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
-        self._next_s = 0.0
+        self._next_s = self._renew_s = 0.0
 
     def __call__(self, done: float, note: str) -> None:
         now_s = time.monotonic()
@@ -140,11 +142,21 @@ class _Progress:
             return
         self._next_s = now_s + _PROGRESS_PERIOD_S
         done = min(1.0, max(0.0, done))
-        Dataset.objects.filter(pk=self._dataset.pk, sha256=self._dataset.sha256).update(
-            progress=done, progress_note=note[:120]
-        )
+        rows = Dataset.objects.filter(pk=self._dataset.pk, sha256=self._dataset.sha256)
+        try:
+            rows.update(progress=done, progress_note=note[:120])
+        except DATABASE_AWAY as error:  # the next word tells as much, and the reading is none the worse for it
+            _log.warning("progress of dataset %s is not kept: %s", self._dataset.pk, error)
+            connection.close_if_unusable_or_obsolete()
         data = {"state": str(DatasetState.PROFILING), "progress": done, "note": note[:120]}
         publish_dataset(self._dataset.project_id, self._dataset.pk, data)
+
+    def alive(self) -> None:
+        """Keep others from beginning with it, too: between two words minutes may pass."""
+        now_s = time.monotonic()
+        if now_s < self._renew_s:
+            return
+        self._renew_s = now_s + LEASE_S / 4
         try:
             client().expire(_lease(self._dataset.pk), LEASE_S)
         except redis.RedisError as error:

@@ -85,10 +85,11 @@ def job_logs(
     token: int | None = None,
     part: LogPart = WHOLE,
 ) -> dict[str, Any]:
-    """`{lines, tokens, ranks, token, more}`: a part of the lines of attempt `token` (the newest).
+    """`{lines, tokens, ranks, token, more, stopped_rank, stopped_line}`: a part of the lines of attempt `token` (the
+    newest).
 
     `query` is literal text, letter case ignored; `level` lets that level and worse through. `more` says that there is
-    more than `part.limit`, or that the search ran out of time. Raises `Invalid`.
+    more than `part.limit`, or that the search ran out of time; then the last two say at which line. Raises `Invalid`.
     """
     if not 1 <= part.limit <= LIMIT_MAX:
         raise Invalid(f"limit is 1 to {LIMIT_MAX}.", field="limit")
@@ -100,40 +101,43 @@ def job_logs(
     wanted = [number for number in sorted(files) if rank in (None, number)]
     last = part.limit + 1 if part.tail and not (query or level) else None
     streams = [_lines(files[number], chosen, number, *part.of_rank(number), last=last) for number in wanted]
-    lines, late = _search(streams, query, level, part.limit, tail=part.tail)
+    lines, stopped = _search(streams, query, level, part.limit, tail=part.tail)
     shown = lines[-part.limit :] if part.tail else lines[: part.limit]
     return {
         "lines": [asdict(line) for line in shown],
         "tokens": tokens,
         "ranks": sorted(files),
         "token": chosen,
-        "more": late or len(lines) > part.limit,
+        "more": stopped is not None or len(lines) > part.limit,
+        "stopped_rank": stopped and stopped[0],
+        "stopped_line": stopped and stopped[1],
     }
 
 
 def _search(
     streams: Sequence[Iterator[LogLine]], query: str, level: str, limit: int, *, tail: bool
-) -> tuple[list[LogLine], bool]:
-    """(what is found, at least one more than `limit` where there is more; whether the time was up before the end).
+) -> tuple[list[LogLine], Place | None]:
+    """(what is found, at least one more than `limit` where there is more; where the time was up before the end).
 
     With `tail` the last of the streams comes first: what stands before its lines is often not needed.
     """
     levels = set(LEVELS[LEVELS.index(level) :]) if level else set(LEVELS)
     end_s = time.monotonic() + _SEARCH_LIMIT_S
     found: list[LogLine] = []
-    late = False
+    stopped: Place | None = None
     for lines in reversed(streams) if tail else streams:
         kept: deque[LogLine] = deque(maxlen=limit + 1 - len(found))
         for looked_at, line in enumerate(lines, start=1):
             if line.level in levels and query.lower() in line.text.lower():
                 kept.append(line)
-            late = looked_at % 1000 == 0 and time.monotonic() > end_s
-            if late or (not tail and len(kept) == kept.maxlen):
+            if looked_at % 1000 == 0 and time.monotonic() > end_s:
+                stopped = line.rank, line.line
+            if stopped or (not tail and len(kept) == kept.maxlen):
                 break
         found = [*kept, *found] if tail else [*found, *kept]
-        if late or len(found) > limit:
+        if stopped or len(found) > limit:
             break
-    return found, late
+    return found, stopped
 
 
 def _tokens(job: Job) -> list[int]:

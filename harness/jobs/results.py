@@ -70,9 +70,13 @@ def job_chart_csv(job: Job, chart_id: str) -> Iterator[bytes]:
     """The rows of one chart as CSV. Raises `NotFound`, `Conflict`."""
     for chart in job_results(job).get("charts", []):
         if isinstance(chart, dict) and chart.get("id") == chart_id:
-            rows = [row for row in chart.get("rows", []) if isinstance(row, list)]
-            return csv_chunks([str(column) for column in chart.get("columns", [])], rows)
+            columns = [str(column) for column in _list_of(chart.get("columns"))]
+            return csv_chunks(columns, [row for row in _list_of(chart.get("rows")) if isinstance(row, list)])
     raise NotFound(f"There is no chart {chart_id}.")
+
+
+def _list_of(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def weights_open(job: Job) -> BufferedReader:

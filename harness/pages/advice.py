@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -105,8 +106,9 @@ def _far_rows(rmse: float | None, worst: Sequence[tuple[str, float]], rows: floa
     if not rmse or not rows:
         return []
     told = worst[: min(FAR_ROWS, int(FAR_SHARE * rows))]
-    share = sum(error**2 for _, error in told) / (rmse**2 * rows)
-    if share <= FAR_ERROR:
+    # By products: a power that no float holds is an error.
+    share = sum(error * error for _, error in told) / (rmse * rmse * rows or math.inf)
+    if not FAR_ERROR < share < math.inf:
         return []
     names, make = ", ".join(name for name, _ in told), "makes" if len(told) == 1 else "make"
     return [

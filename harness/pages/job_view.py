@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -21,6 +22,7 @@ from harness.jobs.logs import LogPart
 from harness.jobs.mode import job_mode
 from harness.jobs.models import Job
 from harness.jobs.outlook import is_unknown_now
+from harness.jobs.programs import text_sha256
 from harness.jobs.promises import danger_hint
 from harness.jobs.queueing import job_reserved_until
 from harness.jobs.quota_use import borrowers
@@ -196,9 +198,15 @@ def spec_editor(job: Job) -> dict[str, Any]:
         "can_edit": True,
         "groups": spec_groups(profile, weights_of(job.project), _device_models(job)),
         "yaml_text": dump(TaskSpec.model_validate(wish)),
+        "seen": spec_mark(job),
         "edited_files": [name for name in edited if name != "spec.yaml"],
         "edited_spec": "spec.yaml" in edited,
     }
+
+
+def spec_mark(job: Job) -> str:
+    """By which the spec of a draft is known to be the one that a form was opened with."""
+    return text_sha256(json.dumps(job.spec, sort_keys=True))
 
 
 def _device_models(job: Job) -> set[str]:

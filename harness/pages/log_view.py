@@ -41,8 +41,17 @@ def logs_context(job: Job, given: QueryDict, *, is_part: bool = False) -> dict[s
         "logs": logs, "given": given, "query": given.get("q", ""), "target_line": line, "target_rank": rank,
         "is_part": is_part,
         "earlier": _query(given, logs["token"], "before", lines[0]) if has_earlier else "",
-        "later": _query(given, logs["token"], "after", lines[-1]) if has_later else "",
+        "later": _query(given, logs["token"], "after", lines[-1]) if has_later and logs["stopped_line"] is None else "",
+        "search_on": _search_on(given, logs, is_start=is_start),
     }  # fmt: skip
+
+
+def _search_on(given: QueryDict, logs: dict[str, Any], *, is_start: bool) -> str:
+    """Where a search goes on that ran out of time; of one for the last lines, which lie beyond, from the beginning."""
+    if logs["stopped_line"] is None:
+        return ""
+    came_to = {"rank": logs["stopped_rank"], "line": logs["stopped_line"]} if is_start else {"rank": 0, "line": 0}
+    return _query(given, logs["token"], "after", came_to)
 
 
 def _place(text: str) -> Place | None:

@@ -26,7 +26,7 @@ def prediction_context(output: dict[str, Any], input_name: str, target: str = ""
     """Heads in groups, rows as texts; of one row its answer for reading. `target`: the name of predicted numbers."""
     columns = [str(column) for column in output.get("columns", ())]
     rows = [row for row in output["rows"] if isinstance(row, list)]
-    if columns[:1] == ["name"] and len(rows) == 1:
+    if columns[:1] == ["name"] and len(rows) == 1 and rows[0]:
         rows[0][0] = input_name  # the node knows a single picture only as its input
     names, inputs = _inputs(output)
     kept = _kept(columns)

@@ -94,11 +94,12 @@ def _worst(body: dict[str, Any]) -> list[tuple[str, float]]:
     """(name, error) of the rows that a predicted number is off most for; columns of the data may be called so, too."""
     found = []
     for chart in charts_of(body):
-        if chart.get("id") != "worst_samples" or not {"name", "error"} <= set(map(str, chart["columns"])):
+        columns = [str(column) for column in chart["columns"]]
+        if chart.get("id") != "worst_samples" or not {"name", "error"} <= set(columns):
             continue
-        name, error = chart["columns"].index("name"), chart["columns"].index("error")
+        name, error = columns.index("name"), columns.index("error")
         for row in chart["rows"]:
-            if isinstance(row, list) and len(row) > error and (off := number_of(row[error])) is not None:
+            if isinstance(row, list) and len(row) > max(name, error) and (off := number_of(row[error])) is not None:
                 found.append((str(row[name]), off))
     return found
 
@@ -217,7 +218,7 @@ def _sample(job: Job, columns: list[str], row: list[Any]) -> dict[str, Any]:
     # A feature may be called `row` or `name` too: only the first two columns are ours.
     own = {key: value for key, value in pairs[:2] if key in {"row", "name"}}
     number, name = own.get("row"), own.get("name")
-    is_picture = job.task == "image_classification" and isinstance(number, int) and number >= 0
+    is_picture = job.task == "image_classification" and type(number) is int and number >= 0
     return {
         "row": number,
         "name": name,

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods
 
@@ -42,19 +45,37 @@ def page(*methods: str) -> Callable[[View], View]:
 
 
 def _for_signed_in(view: View) -> View:
-    """Like `login_required`; a part of a page asked for after the session has ended loads the page anew instead.
-
-    The way to sign in would else be drawn inside that part.
-    """
+    """Like `login_required`; after the session has ended a part of a page loads the page anew instead: the way to sign
+    in would else be drawn inside that part. A form that is sent then leads back to its page: its own address may show
+    nothing."""
     whole = login_required(view)
 
     @wraps(view)
     def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        if asks_part(request) and not request.user.is_authenticated:
+        if request.user.is_authenticated or (request.method in ("GET", "HEAD") and not asks_part(request)):
+            return whole(request, *args, **kwargs)
+        if asks_part(request):
             return HttpResponse(status=401, headers={"HX-Refresh": "true"})
-        return whole(request, *args, **kwargs)
+        if "text/html" not in request.headers.get("Accept", "text/html"):  # of a script, which would take that for done
+            error = Forbidden(
+                _SIGNED_OUT, hint="What you typed is still here: copy it, then sign in.", code="signed_out"
+            )
+            return JsonResponse({"error": error.to_dict()}, status=401)
+        messages.warning(request, _SIGNED_OUT, extra_tags="Sign in, then do it again.")
+        return redirect_to_login(_sent_from(request))
 
     return answer
+
+
+_SIGNED_OUT = "You are not signed in any more: nothing was changed."
+
+
+def _sent_from(request: HttpRequest) -> str:
+    """The page of this portal that a form stands on; the home page where the browser does not say."""
+    page_of_form = urlsplit(request.headers.get("Referer", ""))
+    if page_of_form.netloc != request.get_host():
+        return reverse("home")
+    return page_of_form.path + (f"?{page_of_form.query}" if page_of_form.query else "")
 
 
 def number_read(text: str, digits_max: int = 6) -> int | None:

@@ -136,13 +136,13 @@ def demo_start(environment: dict[str, str], first: dict[str, Any]) -> subprocess
 def stop(home: StackHome) -> int:
     """End the stack that runs in this home and wait for it."""
     state = home.state_read()
-    process = process_find(state.get("pid"), state.get("created_s"))
+    process = process_find(state)
     if process is None:
         say(f"No stack runs in {home.root}.")
         return 0
     process.terminate()
     save_s = float(state.get("stop_save_s") or stop_save_s())  # that of the stack, not of this environment
-    if not wait_gone(process.pid, float(state["created_s"]), save_s + STOP_TIMEOUT_S):
+    if not wait_gone(state, save_s + STOP_TIMEOUT_S):
         say(f"Process {process.pid} does not end; see {home.logs}.")
         return EXIT_FAILED
     say("Stopped.")
@@ -152,7 +152,7 @@ def stop(home: StackHome) -> int:
 def status(home: StackHome, *, as_json: bool) -> int:
     """Print what runs; exit 0 only if a stack runs."""
     state = home.state_read()
-    running = process_find(state.get("pid"), state.get("created_s")) is not None
+    running = process_find(state) is not None
     if as_json:
         say(json.dumps(shown(state) if running else {"state": "stopped", "children": []}, indent=1))
     else:

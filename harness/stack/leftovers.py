@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
 import psutil
 
 from harness.stack.home import StackHome
+from harness.stack.process import began
 
 CREATED_TOLERANCE_S = 1.5
 STOP_TIMEOUT_S = 30.0
@@ -25,25 +26,32 @@ KILL_WAIT_S = 3.0
 
 
 def stale_children(state: dict[str, Any]) -> list[psutil.Process]:
-    """Processes of an earlier stack that still live; a reused process id is told apart by its start time."""
+    """Processes of an earlier stack that still live; a reused process id is told apart by when its process began."""
     found = []
     for record in state.get("children", []):
-        process = process_find(record.get("pid"), record.get("created_s"))
+        process = process_find(record)
         if process is not None:
             found.append(process)
     return found
 
 
-def process_find(pid: Any, created_s: Any) -> psutil.Process | None:
-    """The process with this id that started at this time, if it lives."""
-    if not isinstance(pid, int) or pid <= 1 or not isinstance(created_s, (int, float)):
+def process_find(record: Mapping[str, Any]) -> psutil.Process | None:
+    """The process of a `process_record`, if it lives."""
+    pid = record.get("pid")
+    if not isinstance(pid, int) or pid <= 1:
         return None
     try:
         process = psutil.Process(pid)
-        same = abs(process.create_time() - created_s) < CREATED_TOLERANCE_S
-        return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+        return process if _is_same(process, record) and process.status() != psutil.STATUS_ZOMBIE else None
     except psutil.Error:
         return None
+
+
+def _is_same(process: psutil.Process, record: Mapping[str, Any]) -> bool:
+    if record.get("began"):
+        return bool(record["began"] == began(process.pid))
+    created_s = record.get("created_s")  # of an earlier state of the sources, or a system that tells nothing else
+    return isinstance(created_s, (int, float)) and abs(process.create_time() - created_s) < CREATED_TOLERANCE_S
 
 
 def supervisors(home: StackHome, node: str) -> list[psutil.Process]:
@@ -116,11 +124,11 @@ def end_stale_children(home: StackHome) -> int:
     return end_processes(stale, CHILD_GRACE_S) if stale else 0
 
 
-def wait_gone(pid: int, created_s: float, timeout_s: float) -> bool:
-    """Wait until a process is gone."""
+def wait_gone(record: Mapping[str, Any], timeout_s: float) -> bool:
+    """Wait until the process of a record is gone."""
     end_s = time.monotonic() + timeout_s
     while time.monotonic() < end_s:
-        if process_find(pid, created_s) is None:
+        if process_find(record) is None:
             return True
         time.sleep(0.1)
     return False
@@ -128,8 +136,10 @@ def wait_gone(pid: int, created_s: float, timeout_s: float) -> bool:
 
 def shown(state: dict[str, Any]) -> dict[str, Any]:
     """The record of a stack without its secrets; of each process whether it lives."""
-    children = [
-        {**record, "alive": process_find(record.get("pid"), record.get("created_s")) is not None}
-        for record in state.get("children", [])
-    ]
-    return {**{key: value for key, value in state.items() if key != "redis_url"}, "children": children}
+    children = [{**_told(record), "alive": process_find(record) is not None} for record in state.get("children", [])]
+    return {**_told(state), "children": children}
+
+
+def _told(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What is for people and programs."""
+    return {key: value for key, value in record.items() if key not in {"redis_url", "began"}}

@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 
 from harness.env import REPOSITORY
+from worker import devices, registry
 from worker.signals import signal_name
 
 BACKOFF_FIRST_S = 0.5
@@ -136,9 +137,8 @@ class Child:
         return "\n".join("    " + line for line in text.strip().splitlines()[-lines:])
 
     def record(self) -> dict[str, float | int | str]:
-        """Name, process id and its start time, for the state file."""
-        pid = self.process.pid if self.process else 0
-        return {"name": self.spec.name, "pid": pid, "created_s": created_s(pid)}
+        """Name and process, for the state file."""
+        return {"name": self.spec.name, **process_record(self.process.pid if self.process else 0)}
 
 
 def ending(code: int) -> str:
@@ -152,6 +152,20 @@ def created_s(pid: int) -> float:
         return psutil.Process(pid).create_time() if pid > 0 else 0.0
     except psutil.Error:
         return 0.0
+
+
+def process_record(pid: int) -> dict[str, float | int | str]:
+    """By what the process is found again (`leftovers.process_find`), and since when it runs."""
+    return {"pid": pid, "created_s": created_s(pid), "began": began(pid)}
+
+
+def began(pid: int) -> str:
+    """Tells a process from all that had its id before or get it later: by the clock it would be another one as soon as
+    that is set. Empty where there is none, or where the system does not tell."""
+    try:
+        return f"{devices.boot_id()} {registry.process_created_s(pid)}"
+    except (OSError, ValueError, IndexError):
+        return ""
 
 
 def end_group(group: int) -> None:

@@ -21,7 +21,7 @@ from harness.stack.commands import control_command, node_command, portal_command
 from harness.stack.home import StackError, StackHome, node_name
 from harness.stack.leftovers import end_stale_children, end_supervisors, supervisors, supervisors_hurry
 from harness.stack.ports import port_take
-from harness.stack.process import Child, ChildSpec, created_s
+from harness.stack.process import Child, ChildSpec, process_record
 from worker.home import stop_save_s
 from worker.words import counted
 
@@ -221,8 +221,7 @@ class Stack:
         record = {
             "state": state,
             "url": self.url,
-            "pid": os.getpid() if state != "stopped" else 0,
-            "created_s": created_s(os.getpid()),
+            **process_record(os.getpid() if state != "stopped" else 0),
             "node": self.node,
             "stop_save_s": self.save_s,
             "broker_port": self._broker.port if self._broker and self._broker.child else None,

@@ -91,6 +91,8 @@ class LogsOut(Schema):
     ranks: list[int]
     token: int
     more: bool
+    stopped_rank: int | None = Field(None, description="The search ran out of time in this rank; null: it did not.")
+    stopped_line: int | None = Field(None, description="At this line of it: `after_line` for who searches on.")
 
 
 class PredictionOut(Schema):

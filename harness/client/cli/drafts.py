@@ -8,6 +8,8 @@ import shlex
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +20,7 @@ from harness.client.cli.common import JobArgument, draft_kept, open_client, text
 from harness.client.cli.moments import moment_read
 from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, local_words, notes, number, standing
 from harness.client.client import Client, Json
-from harness.client.errors import BadInput, WaitTimeout
+from harness.client.errors import BadInput, ClientError, WaitTimeout
 from harness.client.transport import segment
 
 CHECK_LIMIT_S = 300.0
@@ -173,13 +175,15 @@ def edit(
     with open_client(context) as client:
         place = f"/jobs/{segment(job)}/program/{segment(file.name)}"
         if file.is_file():
-            text = _program_text(file)
+            known, written = _file_put(client, job, file.name, {"text": _program_text(file)})
         elif file.name != str(file):
             raise BadInput(f"{file} is not a file.", hint="Check the path, or give the name of a file of the program.")
         else:
-            text = _edited(str(client.get(place)["text"]), file.name)
-        known = {item["name"] for item in client.get(f"/jobs/{segment(job)}/program")["files"]}
-        written: Json = client.send("PUT", place, {"text": text})
+            before = client.get(place)
+            text = _edited(str(before["text"]), file.name)
+            with _text_kept(text, job, file.name):
+                body = {"text": text, "expected_sha256": before["sha256"]}
+                known, written = _file_put(client, job, file.name, body)
     if as_json:
         json_print(written)
         return
@@ -191,6 +195,27 @@ def edit(
     else:
         state = "differs from what was generated" if written["edited"] else "is as it was generated"
         console().print(f"{written['name']} {state}.", markup=False)
+
+
+def _file_put(client: Client, job: str, name: str, body: Json) -> tuple[set[str], Json]:
+    """(names of the files of the program before, the file as it is written)."""
+    program = f"/jobs/{segment(job)}/program"
+    known = {item["name"] for item in client.get(program)["files"]}
+    return known, client.send("PUT", f"{program}/{segment(name)}", body)
+
+
+@contextmanager
+def _text_kept(text: str, job: str, name: str) -> Iterator[None]:
+    """Keep what was typed where it is refused or the portal is away, and say where: it may be the work of an hour."""
+    try:
+        yield
+    except ClientError as error:
+        kept = Path(tempfile.mkdtemp(prefix="dlh-edit-")) / name
+        kept.write_text(text, encoding="utf-8")
+        again = f"dlh jobs edit {job} {shlex.quote(str(kept))}"
+        said = error.hint if error.code != "changed" else f"`dlh code {job}` shows their text."
+        error.hint = f"{said} Yours is kept: `{again}` puts it there.".strip()
+        raise
 
 
 def _program_text(file: Path) -> str:

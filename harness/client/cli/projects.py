@@ -95,7 +95,7 @@ def projects_rm(
     path = f"/projects/{segment(project)}"
     with open_client(context) as client:
         holds: Json = client.get(f"{path}/holds")
-        typed = name or _name_asked(project, holds)
+        typed = name or _name_asked(project, holds, quiet=as_json)
         told: Json = client.transport.json("DELETE", path, params={"name": typed})
         if forever:
             told = client.send("POST", f"{path}/purge")
@@ -108,10 +108,12 @@ def projects_rm(
     console().print(f"{project} {said}.", markup=False, soft_wrap=True)
 
 
-def _name_asked(project: str, holds: Json) -> str:
-    """The name as it is typed, after what would go has been told. Raises `BadInput` where nobody is there to type."""
+def _name_asked(project: str, holds: Json, *, quiet: bool) -> str:
+    """The name as it is typed, after what would go has been told, unless standard output is for a program. Raises
+    `BadInput` where nobody is there to type."""
     rows = [(words.replace("_", " ").capitalize(), holds[words]) for words in _HELD]
-    pairs_print([*rows, ("On the disk", size(holds["used_bytes"]))])
+    if not quiet:
+        pairs_print([*rows, ("On the disk", size(holds["used_bytes"]))])
     if not sys.stdin.isatty():
         raise BadInput(f"Nothing is deleted before the name of {project} is given.", hint="Give it: --name NAME.")
     return str(typer.prompt(f"Type the name of the project {project} to delete it", err=True))

@@ -24,28 +24,43 @@ def results(context: typer.Context, job: JobArgument, as_json: JsonFlag = False)
     if as_json:
         json_print(body)
         return
-    parts: dict[str, Json] = body.get("metrics") or {}
+    parts = {part: values for part, values in _dict_of(body.get("metrics")).items() if isinstance(values, dict)}
     keys = list(dict.fromkeys(key for values in parts.values() for key in values))
-    lines = ((key.replace("_", " "), *(number(values.get(key)) for values in parts.values())) for key in keys)
+    lines = ((key.replace("_", " "), *(_figure(values.get(key), 4) for values in parts.values())) for key in keys)
     table_print(("Metric", *parts), lines)
-    shown = [_timing_words(key, value) for key, value in (body.get("timing") or {}).items()]
-    charts = [chart for chart in body.get("charts") or [] if isinstance(chart, dict)]
+    shown = [_timing_words(key, value) for key, value in _dict_of(body.get("timing")).items()]
+    charts = [chart for chart in _list_of(body.get("charts")) if isinstance(chart, dict)]
     titles = ", ".join(str(chart.get("title") or chart.get("id")) for chart in charts)
     console().print()
     for chart in charts:
         _weakest_print(chart)
-    ranges = body["ranges"].get("said") if isinstance(body.get("ranges"), dict) else None
-    notes = body["notes"] if isinstance(body.get("notes"), list) else []
+    ranges = _dict_of(body.get("ranges")).get("said")
+    notes = _list_of(body.get("notes"))
     sentences = (("Notes", " ".join(map(str, notes))), ("Split", body.get("split")), ("Ranges", ranges))
     told = [(name, str(said)) for name, said in sentences if said]
     pairs_print([*told, *shown, ("Emulated devices", emulated), ("Charts", titles), ("Page", url)])
 
 
+def _dict_of(value: Any) -> Json:
+    """A program of a person's own may write anything in its place."""
+    return value if isinstance(value, dict) else {}
+
+
+def _list_of(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 _TIMING_WORDS = {"train_s": "Training time", "samples_per_s": "Throughput", "peak_bytes": "Memory per rank"}
 
 
-def _timing_words(key: str, value: float | None) -> tuple[str, str]:
+def _timing_words(key: str, value: Any) -> tuple[str, str]:
     """A figure of the run with its unit, which its name carries."""
+    if not _is_number(value):
+        return _words(key), "" if value is None else str(value)
     if key.endswith("_per_s"):
         return _TIMING_WORDS.get(key, _words(key)), f"{number(value, 3)} {'rows' if key == 'samples_per_s' else ''}/s"
     if key.endswith("_s"):
@@ -75,5 +90,5 @@ def _fits(row: Any, columns: list[Any]) -> bool:
     return isinstance(row, list) and len(row) == len(columns)
 
 
-def _figure(value: Any) -> Any:
-    return number(value, 3) if isinstance(value, int | float) else value
+def _figure(value: Any, digits: int = 3) -> Any:
+    return number(value, digits) if _is_number(value) else value

@@ -3,6 +3,14 @@ import { el } from "./dom.js";
 import { Editor } from "./editor.js";
 import { csrfToken } from "./net.js";
 
+// What is no JSON is a page: the one that says that the form of this tab is not of who is signed in now.
+const REFUSED = {
+  error: {
+    message: "The portal did not take it from this tab.",
+    hint: "Copy your text, load the page again and paste it: you may have signed in anew meanwhile.",
+  },
+};
+
 async function shown(id, address) {
   const answer = await fetch(address, { headers: { "HX-Request": "true" } });
   if (answer.ok) document.getElementById(id).innerHTML = await answer.text();
@@ -28,9 +36,9 @@ export function mount(root) {
       const response = await fetch(root.dataset.save, {
         method: "POST",
         body,
-        headers: { "X-CSRFToken": csrfToken() },
+        headers: { "X-CSRFToken": csrfToken(), Accept: "application/json" },
       });
-      answer = await response.json();
+      answer = await response.json().catch(() => REFUSED);
     } catch {
       answer = { error: { message: "The portal cannot be reached.", hint: "Your text is still here; save again." } };
     }

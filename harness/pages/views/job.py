@@ -87,8 +87,8 @@ def job_page(request: HttpRequest, job_id: str, tab: str = "") -> HttpResponseBa
         raise NotFound("A job has no such tab.", hint=f"Its tabs are {', '.join(TABS)}.")
     context = {**_frame(user, job, tab), "tab": tab, "tabs": TABS, **_TAB_CONTEXT[tab](request, job)}
     response = show(request, f"jobs/tab_{tab}.html", context, nav="jobs")
-    if tab == "cost" and job.state == JobState.DRAFT:
-        response["Cache-Control"] = "no-store"  # Back from the job that was submitted here shows it as it is now
+    if tab in ("cost", "spec") and job.state == JobState.DRAFT:
+        response["Cache-Control"] = "no-store"  # Back from what was submitted or saved here shows it as it is now
     return response
 
 

@@ -11,15 +11,18 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from harness.errors import Conflict, HarnessError, Invalid
-from harness.jobs.copying import edits_given_way
+from harness.jobs.copying import edits_given_way, spec_kept
+from harness.jobs.models import Job
 from harness.jobs.program_checks import file_fault
-from harness.jobs.programs import text_sha256
+from harness.jobs.programs import spec_read, text_sha256
 from harness.jobs.selectors import job_get, program_diff, program_files
 from harness.jobs.services import job_spec_update, program_check, program_file_write, program_reset
 from harness.pages.check_view import check_context
 from harness.pages.edits_told import edits_told
+from harness.pages.job_view import spec_mark
 from harness.pages.views.job import spec_refused
 from harness.pages.web import change, number_read, page, person, show
+from worker.states import JobState
 
 
 def _refusal(error: HarnessError) -> JsonResponse:
@@ -88,12 +91,28 @@ def program_try_result(request: HttpRequest, job_id: str, check_id: str) -> Http
     return show(request, "jobs/check.html", {"job": job, "check": check_context(job, check_id, asked_s)})
 
 
+def _is_overtaken(job: Job, seen: str, text: str) -> bool:
+    """Whether a spec that was opened as `seen` says otherwise than what was saved since; pressed twice it does not."""
+    if job.state != JobState.DRAFT or seen in ("", spec_mark(job)):
+        return False
+    try:
+        wish = spec_read(spec_kept(job, spec_read(text).model_dump(mode="json")))
+    except Invalid:  # it is refused for what it is
+        return False
+    return bool(wish.model_dump(mode="json") != job.spec)
+
+
 @page("POST")
 def spec_save(request: HttpRequest, job_id: str) -> HttpResponseBase:
-    """Give a draft another spec; its program is generated anew. A refused spec is shown again as it was typed."""
+    """Give a draft another spec; its program is generated anew. A refused spec is shown again as it was typed; so is
+    one that would take back what another tab has saved since (`seen`)."""
     user = person(request)
     job = job_get(user=user, job_id=job_id)
     text = request.POST.get("spec", "").replace("\r\n", "\n")
+    if _is_overtaken(job, request.POST.get("seen", ""), text):
+        told = "The spec was changed in another tab or by someone else since it was opened here."
+        hint = "Save again to replace theirs by this one, or reload the page to see it first."
+        return spec_refused(request, job, text, Conflict(told, hint=hint, code="changed"))
     try:
         job = job_spec_update(user=user, job=job, spec=text)
         lost = edits_given_way(job)

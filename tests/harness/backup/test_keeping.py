@@ -12,8 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.backup import restoring
+from harness.backup.__main__ import _older_removed
+from harness.backup.archive import BackupError
 from harness.backup.ending import Terminated, term_interrupts
 from harness.backup.keeping import backup_name, older_remove
+from harness.backup.staging import staging
 from harness.env import REPOSITORY
 
 WAITING = """
@@ -38,10 +42,45 @@ def test_the_newest_stay_and_nothing_that_has_another_name_goes(tmp_path: Path) 
     other = ["monday.dlh", "dlh-20270101-023000.dlh.part", "dlh-2027.dlh"]
     for name in (*names, *other):
         (tmp_path / name).touch()
-    assert older_remove(tmp_path, 2) == ["dlh-20270101-023000.dlh", "dlh-20270103-023000.dlh"]
+    assert older_remove(tmp_path, 2, made=names[0]) == ["dlh-20270101-023000.dlh", "dlh-20270103-023000.dlh"]
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {"dlh-20270105-023000.dlh", "dlh-20270109-023000.dlh", *other}
-    assert older_remove(tmp_path, 2) == []
+    assert older_remove(tmp_path, 2, made=names[0]) == []
+
+
+def test_backups_of_a_clock_that_was_ahead_do_not_outlive_those_that_are_made_since(tmp_path: Path) -> None:
+    ahead = [backup_name(datetime(2030, 1, day, 2, 30, tzinfo=UTC)) for day in (1, 2, 3)]
+    made = [backup_name(datetime(2027, 1, day, 2, 30, tzinfo=UTC)) for day in (1, 2, 3, 4)]
+    for name in ahead:
+        (tmp_path / name).touch()
+    removed = []
+    for name in made:
+        (tmp_path / name).touch()
+        removed += older_remove(tmp_path, 3, made=name)
+        assert (tmp_path / name).exists()
+    assert removed == [*ahead, made[0]]
+
+
+def test_a_backup_that_cannot_be_removed_is_told_of_beside_the_one_that_is_made(tmp_path: Path) -> None:
+    made = tmp_path / "dlh-20270102-023000.dlh"
+    made.touch()
+    (tmp_path / "dlh-20270101-023000.dlh").mkdir()
+    with pytest.raises(BackupError, match=rf"{made} is made, but older ones cannot be removed: .*0101-023000"):
+        _older_removed(tmp_path, 1, made)
+    assert made.exists()
+
+
+def test_what_a_restore_unpacked_is_on_the_disk_before_it_is_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DLH_DATABASE_URL", raising=False)
+    seen: list[bool] = []
+    monkeypatch.setattr(os, "sync", lambda: seen.append((tmp_path / "store").exists()))
+    with staging(tmp_path) as (part, lock):
+        part.begin()
+        (part.tree / "store").mkdir()
+        restoring._finish(restoring._Places(tmp_path, tmp_path / "store", [part], [lock]))
+    assert seen[:1] == [False] and (tmp_path / "store").is_dir()
 
 
 def test_drafts_of_killed_backups_go_and_one_that_is_being_written_stays(tmp_path: Path) -> None:
@@ -50,7 +89,7 @@ def test_drafts_of_killed_backups_go_and_one_that_is_being_written_stays(tmp_pat
         draft.touch()
     moment = time.time() - 25 * 3600
     os.utime(killed, (moment, moment))
-    older_remove(tmp_path, 1)
+    older_remove(tmp_path, 1, made="dlh-20270102-023000.dlh")
     assert not killed.exists() and written.exists()
 
 

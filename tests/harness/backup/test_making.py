@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import shutil
@@ -159,6 +160,64 @@ def test_a_person_is_told_what_the_backup_is_without(
     told = capsys.readouterr().out
     assert told.endswith(said) or said in told
     assert "\x1b" not in told and told.count(f"{WORK}/") == min(count, 10)
+
+
+class BadBlock(io.BufferedIOBase):
+    """A file that a disk does not give."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def read(self, size: int | None = -1) -> bytes:
+        """As such a disk answers."""
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def close(self) -> None:
+        """With what it reads from."""
+        self.stream.close()
+        super().close()
+
+
+@pytest.fixture
+def bad_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files called `bad` have one."""
+    opened = os.fdopen
+
+    def fdopen(descriptor: int, *more: Any) -> Any:
+        stream = opened(descriptor, *more)
+        return BadBlock(stream) if Path(f"/proc/self/fd/{descriptor}").readlink().name == "bad" else stream
+
+    monkeypatch.setattr(making.os, "fdopen", fdopen)
+
+
+def tree_with(root: Path, name: str) -> Path:
+    tree = root / "tree"
+    for file in (tree / name, tree / "jobs/b/work/logs"):
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"0123456789")
+    return tree
+
+
+@pytest.mark.usefixtures("bad_block")
+def test_a_bad_block_in_a_file_of_a_run_is_named_and_costs_nobody_the_backup(tmp_path: Path) -> None:
+    out, left_out = io.BytesIO(), making._LeftOut()
+    writer = ArchiveWriter(out, {})
+    _tree_add(writer, tree_with(tmp_path, f"{WORK}/checkpoints/bad"), left_out)
+    writer.close()
+    assert left_out.names == [f"{WORK}/checkpoints/bad"]
+    archive_verify(out)
+    archive_extract(out, {"": tmp_path / "home", "store/": tmp_path / "back"})
+    assert (tmp_path / "back" / WORK / "checkpoints/bad").read_bytes() == bytes(10)
+    assert (tmp_path / "back/jobs/b/work/logs").read_bytes() == b"0123456789"
+
+
+@pytest.mark.usefixtures("bad_block")
+@pytest.mark.parametrize("place", ["jobs/a/program", f"datasets/{'a' * 64}/source"])
+def test_a_bad_block_elsewhere_is_an_error_that_names_the_file(place: str, tmp_path: Path) -> None:
+    writer = ArchiveWriter(io.BytesIO(), {})
+    with pytest.raises(BackupError, match=f"'{place}/bad' in the store cannot be read: Input/output error"):
+        _tree_add(writer, tree_with(tmp_path, f"{place}/bad"), making._LeftOut())
+    writer.abandon()
 
 
 def test_a_dataset_that_is_cut_is_an_error(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from harness.client.cli import drafts
+from harness.jobs.drafts import program_file_write
 from harness.jobs.models import Job
 from tests.harness.client.conftest import Dlh
 
@@ -105,6 +106,39 @@ def test_a_file_is_edited_in_the_persons_editor(dlh: Dlh, job: Any, tmp_path: Pa
     assert dlh("jobs", "edit", job.pk, "model.py", "--json").code == 2
     monkeypatch.setenv("VISUAL", "/no/editor")
     assert "cannot be started" in dlh("jobs", "edit", job.pk, "model.py").err
+
+
+@pytest.mark.usefixtures("portal")
+def test_what_somebody_else_wrote_while_the_editor_was_open_stays_and_so_does_what_was_typed(
+    dlh: Dlh, job: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    def edited(text: str, name: str) -> str:
+        program_file_write(user=job.owner, job=job, name=name, text=f"{text}# theirs\n")
+        return f"{text}# mine\n"
+
+    monkeypatch.setattr(drafts, "_edited", edited)
+    monkeypatch.setattr(drafts.tempfile, "mkdtemp", lambda prefix: str(tmp_path))
+    ended = dlh("jobs", "edit", job.pk, "model.py")
+    assert ended.code == 2 and "changed in another tab" in ended.err
+    assert f"`dlh jobs edit {job.pk} {tmp_path / 'model.py'}` puts it there" in ended.err.replace("\n", " ")
+    assert (tmp_path / "model.py").read_text().endswith("# mine\n")
+    again = dlh("jobs", "edit", job.pk, tmp_path / "model.py", "--json").json
+    assert again["text"].endswith("# mine\n")
+
+
+@pytest.mark.usefixtures("portal")
+def test_what_was_typed_is_kept_where_the_draft_was_queued_meanwhile(
+    dlh: Dlh, job: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    def edited(text: str, name: str) -> str:
+        Job.objects.filter(pk=job.pk).update(state="queued")
+        return f"{text}# mine\n"
+
+    monkeypatch.setattr(drafts, "_edited", edited)
+    monkeypatch.setattr(drafts.tempfile, "mkdtemp", lambda prefix: str(tmp_path))
+    ended = dlh("jobs", "edit", job.pk, "model.py", "--json")
+    assert ended.code == 2 and str(tmp_path) in ended.json["error"]["hint"]
+    assert (tmp_path / "model.py").read_text().endswith("# mine\n")
 
 
 PROBLEM = {"message": "no build", "hint": "Add it.", "file": "model.py", "line": 3, "traceback": "Traceback: [3]"}

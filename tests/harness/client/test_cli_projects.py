@@ -93,6 +93,7 @@ def test_a_project_is_deleted_by_its_name_restored_and_deleted_for_good(dlh: Dlh
     made = dlh("projects", "add", "Small things", "--json").json["slug"]
     unasked = dlh("projects", "rm", made)
     assert unasked.code == 2 and "--name NAME" in unasked.err and "On the disk" in unasked.out
+    assert dlh("projects", "rm", made, "--json").json["error"]["hint"].startswith("Give it: --name")
     wrong = dlh("projects", "rm", made, "--name", "small")
     assert wrong.code == 2 and "Small things" in wrong.err
     assert "dlh projects restore small-things" in dlh("projects", "rm", made, "--name", "Small things").out

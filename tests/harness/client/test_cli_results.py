@@ -14,7 +14,7 @@ import pytest
 from django.conf import settings as django_settings
 
 from harness.client.client import Client
-from harness.jobs import services
+from harness.jobs import logs, services
 from harness.jobs.models import JobAttempt, JobEvent
 from tests.harness.api.conftest import RESULTS
 from tests.harness.client.conftest import Dlh
@@ -37,6 +37,17 @@ def test_logs_are_printed_searched_and_followed(dlh: Dlh, ended_job: Any) -> Non
     assert lines[0] == {"token": 1, "rank": 0, "line": 1, "text": "line 1", "level": "info"}
 
 
+def test_a_search_for_which_the_portal_takes_too_long_at_once_goes_on_to_the_last_line(
+    dlh: Dlh, ended_job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = "".join(f"line {number}\n" for number in range(1, 5500))
+    django_settings.STORE.job(ended_job.pk).rank_log(1, 0).write_text(many)
+    monkeypatch.setattr(logs, "_SEARCH_LIMIT_S", -1.0)
+    assert dlh("logs", ended_job.pk, "--grep", "line 5432").out == "line 5432\n"
+    assert dlh("logs", ended_job.pk, "--grep", "99", "-n", 2).out == "line 5399\nline 5499\n"
+    assert dlh("logs", ended_job.pk, "--grep", "nowhere").out == ""
+
+
 def test_results_are_a_table_or_all_of_it(dlh: Dlh, ended_job: Any) -> None:
     assert dlh("results", ended_job.pk, "--json").json == RESULTS
     assert "accuracy" in dlh("results", ended_job.pk).out
@@ -52,6 +63,21 @@ def test_results_are_rounded_and_have_units(dlh: Dlh, ended_job: Any) -> None:
     assert "Training time 1 min 23 s" in words and "Throughput 27,105 rows/s" in words
     assert "Parameters 184,394" in words and "Memory per rank 3 MiB" in words
     assert dlh("results", ended_job.pk, "--json").json["timing"]["train_s"] == 83.24567
+
+
+def test_what_a_program_of_a_persons_own_writes_in_place_of_figures_is_printed_as_it_is(
+    dlh: Dlh, ended_job: Any
+) -> None:
+    metrics = {"final": 0.9, "test": {"accuracy": 0.951234567, "verdict": "good enough", "classes": ["a", "b"]}}
+    odd: dict[str, Any] = {"timing": {"train_s": "a minute", "peak_bytes": None}, "charts": [3, {"kind": "intervals"}]}
+    path = django_settings.STORE.job(ended_job.pk).results / "results.json"
+    path.write_text(json.dumps({**RESULTS, "metrics": metrics, **odd}))
+    told = dlh("results", ended_job.pk)
+    words = [" ".join(line.split()) for line in told.out.splitlines()]
+    assert told.code == 0 and "accuracy 0.9512" in words and "verdict good enough" in words
+    assert "Train s a minute" in words and not any(line.startswith("final") for line in words)
+    path.write_text(json.dumps({"metrics": 3, "timing": [1], "charts": [], "notes": "none"}))
+    assert dlh("results", ended_job.pk).code == 0
 
 
 def test_results_of_emulated_devices_are_named_so(dlh: Dlh, ended_job: Any) -> None:

@@ -155,6 +155,22 @@ def test_a_file_that_shrinks_meanwhile_is_told_of(client: Client, file: Path) ->
         upload.run()
 
 
+@pytest.mark.parametrize("more", ["", "1,1\n"])
+def test_a_file_that_is_written_anew_or_grows_while_it_is_sent_is_not_taken_half_and_half(
+    client: Client, file: Path, more: str
+) -> None:
+    from harness.datasets.models import Dataset
+
+    def written(done: int, total: int) -> None:
+        if done == 2000:
+            file.write_text(file.read_text().replace("a,b", "c,d") + more)
+
+    with pytest.raises(BadInput, match="changed while it was being sent"):
+        sender(client, file).run(written)
+    assert not Dataset.objects.exists()
+    assert stored(sender(client, file).run()) == file.read_bytes()
+
+
 def test_a_portal_that_restarts_behind_a_proxy_is_waited_for(client: Client, file: Path, monkeypatch: Any) -> None:
     transport = counted(client, before={2})
     answer = transport.inner.handle_request

@@ -1,19 +1,26 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import secrets
+import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.db import OperationalError
+from django.db.models import QuerySet
 
 from codegen.profile.types import PROFILE_FILE
-from harness.datasets import purging, reading, selectors, services
+from harness.datasets import profiling, purging, reading, selectors, services
 from harness.datasets.content import content_key, content_source, file_sha256
 from harness.datasets.models import Dataset
 from harness.datasets.reading import dataset_read, datasets_resend
 from harness.errors import Conflict, Forbidden, HarnessError, NotFound
+from worker.sandbox import Completed
 
 pytestmark = pytest.mark.django_db
 
@@ -161,6 +168,78 @@ def test_a_reading_that_was_lost_is_asked_for_again_but_not_all_the_time(unread,
     assert tasks_sent == [("control.dataset_profile", [unread.pk], "control")]
 
 
+def test_a_reading_that_says_nothing_for_long_keeps_its_lease(unread, broker, monkeypatch):
+    monkeypatch.setattr(reading, "LEASE_S", 1)
+    held = []
+
+    def slow(*args):
+        for _ in range(30):
+            held.append(broker.exists(f"dlh:reading:{unread.pk}"))
+            time.sleep(0.1)
+        return Completed(returncode=3, stdout="", stderr="", level=0)
+
+    monkeypatch.setattr(profiling, "_run", slow)
+    dataset_read(unread.pk)
+    assert len(held) == 30 and all(held)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_database_that_is_away_for_a_moment_fails_no_reading(unread, broker, monkeypatch):
+    away = [OperationalError("database is locked")]
+    before = QuerySet.update
+
+    def update(rows, **fields):
+        if "progress_note" in fields and fields.get("progress") != 1.0 and away:
+            raise away.pop()
+        return before(rows, **fields)
+
+    monkeypatch.setattr(QuerySet, "update", update)
+    dataset_read(unread.pk)
+    unread.refresh_from_db()
+    assert not away and unread.state == "ready"
+
+
+def test_a_content_that_a_disk_does_not_give_is_told_and_not_asked_for_for_ever(unread, broker, monkeypatch):
+    def broken(key):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(reading, "content_profile", broken)
+    dataset_read(unread.pk)
+    unread.refresh_from_db()
+    assert unread.state == "failed" and unread.problem["code"] == "reading_failed"
+
+
+def test_what_a_reading_made_is_on_the_disk_before_it_is_in_its_place(unread, broker, monkeypatch):
+    synced: set[int] = set()
+    sync, rename = os.fsync, Path.rename
+    placed = []
+
+    def fsync(descriptor):
+        synced.add(os.fstat(descriptor).st_ino)
+        sync(descriptor)
+
+    def renamed(self, target):
+        if Path(target).name == "packed":
+            placed.extend(path.stat().st_ino in synced for path in [self, *self.rglob("*")])
+        return rename(self, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(Path, "rename", renamed)
+    dataset_read(unread.pk)
+    assert len(placed) > 2 and all(placed)
+
+
+def test_what_a_power_cut_left_of_a_reading_makes_way_for_the_next(unread, broker):
+    packed = settings.STORE.dataset(unread.sha256).packed
+    packed.mkdir()
+    for name in (PROFILE_FILE, "table.parquet"):
+        (packed / name).touch()
+    dataset_read(unread.pk)
+    unread.refresh_from_db()
+    assert unread.state == "ready" and selectors.dataset_rows(unread)["rows"]
+    assert [path.name for path in packed.parent.iterdir() if path.name not in {"source", "packed"}] == []
+
+
 def test_outsiders_see_nothing_and_viewers_change_nothing(dataset, people):
     assert list(selectors.dataset_list(user=people.outsider)) == []
     assert list(selectors.dataset_list(user=people.viewer, query="FLOW")) == [dataset]
@@ -222,8 +301,6 @@ def test_a_reading_that_leaves_a_link_is_refused(tmp_path):
 
 
 def test_a_purge_takes_drafts_of_killed_readings_and_nothing_young(settings):
-    import os
-
     from harness.datasets.purging import contents_purge
 
     folders = [settings.STORE.dataset(name * 64).root for name in "ab"]

@@ -4,7 +4,7 @@ import pytest
 from django.conf import settings
 
 from harness.errors import Invalid
-from harness.jobs import selectors
+from harness.jobs import logs, selectors
 from harness.jobs.logs import LogPart
 from harness.jobs.models import Job, MetricPoint, ResourceSample
 from harness.jobs.selectors import JobFilters
@@ -153,6 +153,17 @@ def test_logs_are_searched_over_all_lines_and_numbered(logged):
     assert [line["line"] for line in selectors.job_logs(job=logged, level="warning")["lines"]] == [10, 20]
     assert lines_of(selectors.job_logs(job=logged, level="error")) == [(0, 20, "RuntimeError: bad")]
     assert lines_of(selectors.job_logs(job=logged, query="done")) == [(0, 30, "100% done")]
+
+
+def test_a_search_that_takes_too_long_says_where_it_stopped_and_goes_on_from_there(logged, monkeypatch):
+    rank_log = settings.STORE.job(logged.pk).logs / "attempt-2" / "rank-0.log"
+    rank_log.write_text("".join(f"line {number}\n" for number in range(1, 3501)))
+    monkeypatch.setattr(logs, "_SEARCH_LIMIT_S", -1.0)
+    first = selectors.job_logs(job=logged, query="line 3333")
+    assert not first["lines"] and first["more"] and (first["stopped_rank"], first["stopped_line"]) == (0, 1000)
+    last = selectors.job_logs(job=logged, query="line 3333", rank=0, part=LogPart(after_line=3000))
+    assert lines_of(last) == [(0, 3333, "line 3333")]
+    assert not last["more"] and last["stopped_rank"] is last["stopped_line"] is None
 
 
 def test_logs_come_in_parts_from_the_start_or_the_end(logged):

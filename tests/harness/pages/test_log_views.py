@@ -37,6 +37,22 @@ def read(owner: Client, name: str, *args: Any, query: str = "") -> str:
     return owner.get(f"{reverse(name, args=args)}?{query}").content.decode()
 
 
+def test_a_search_that_takes_too_long_does_not_say_that_nothing_matches_and_leads_on(
+    world: SimpleNamespace, owner: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = world.jobs["running"]
+    write_logs(job, 2500)
+    monkeypatch.setattr(logs, "_SEARCH_LIMIT_S", -1.0)
+    body = read(owner, "job_tab", job.pk, "logs", query="q=line+2400")
+    for line in (1000, 1000, 2000):  # for the last ones, from the beginning, and on
+        assert "No line matches so far." in body and f"stopped at line {line} of rank 0" in body
+        found = re.search(r'href="\?([^"]*)">Search on', body)
+        assert found
+        body = read(owner, "job_tab", job.pk, "logs", query=found[1].replace("&amp;", "&"))
+    assert places(body) == [(0, 2400)] and "Search on" not in body
+    assert "No line matches." in read(owner, "job_tab", job.pk, "logs", query="q=nowhere&after=0:2000")
+
+
 def test_earlier_lines_lead_to_the_first_one_without_a_gap(world: SimpleNamespace, owner: Client) -> None:
     job = world.jobs["running"]
     write_logs(job, LINES + 20, LINES + 10)

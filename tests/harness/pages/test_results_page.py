@@ -14,6 +14,7 @@ from django.urls import reverse
 
 from harness.datasets.models import Dataset
 from harness.jobs.models import Job
+from harness.pages.prediction_view import prediction_context
 from harness.pages.results_view import INTERVALS_DRAWN
 
 
@@ -120,6 +121,26 @@ def test_the_worst_samples_are_written_so_that_they_can_be_found_in_the_data(
     assert "1,729,454,372" in answer.content.decode()
 
 
+@pytest.mark.parametrize("kind", ["tabular_regression", "image_classification"])
+def test_rows_of_a_persons_own_program_that_lack_something_break_no_page(
+    world: SimpleNamespace, owner: Client, kind: str
+) -> None:
+    Job.objects.filter(pk=world.jobs["succeeded"].pk).update(task=kind)
+    worst = {"id": "worst_samples", "kind": "samples", "columns": ["error", "name"], "rows": [[2.5], [1e200, "row 7"]]}
+    odd = {"id": "odd", "kind": "samples", "columns": ["row", "name"], "rows": [[True, "picture"], []]}
+    page = page_with(
+        world, owner, charts=[worst, odd], metrics={"test": {"rmse": 1e-200, "mae": 1.0, "r2": 0.5}}, rows={"test": 200}
+    )
+    assert "row 7" in page and "picture" in page and "out of the range" not in page
+
+
+@pytest.mark.parametrize("chart", [{"rows": True}, {"rows": [[1], 2], "columns": 3}, {"rows": {"a": 1}}])
+def test_a_chart_of_another_form_is_an_empty_csv(world: SimpleNamespace, owner: Client, chart: dict[str, Any]) -> None:
+    page_with(world, owner, charts=[{"id": "mine", **chart}])
+    answer = owner.get(f"/api/v1/jobs/{world.jobs['succeeded'].pk}/charts/mine.csv")
+    assert answer.status_code == 200 and b"".join(answer).strip() in (b"", b"1")  # type: ignore[arg-type]
+
+
 def test_a_long_text_of_a_sample_is_folded_and_a_short_one_stays(world: SimpleNamespace, owner: Client) -> None:
     long = "so <good> " * 300
     Job.objects.filter(pk=world.jobs["succeeded"].pk).update(task="tabular_classification")
@@ -143,3 +164,8 @@ def test_samples_show_plain_dates_without_a_time_of_day(world: SimpleNamespace, 
     columns = ["row", "name", "time", "steps ahead"]
     page = page_with(world, owner, charts=[chart | {"columns": columns, "rows": [row[:3] for row in rows]}])
     assert "2024-03-01" in page and "00:00:00" not in page and "2024-03-02 14:05:00" in page
+
+
+def test_an_answer_without_its_only_cell_is_shown_as_one() -> None:
+    shown = prediction_context({"columns": ["name"], "rows": [[]]}, "bird.png")
+    assert [[text for text, _ in row] for row in shown["rows"]] == [["–"]]  # noqa: RUF001

@@ -7,6 +7,7 @@ import json
 import re
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -31,6 +32,33 @@ def test_a_refused_spec_is_shown_again_as_it_was_typed(world: SimpleNamespace, o
     url = reverse("spec_save", args=[world.jobs["draft"].pk])
     response = owner.post(url, {"spec": "training:\n  epochs: 0\n"})
     assert response.status_code == 422 and "epochs: 0" in response.content.decode()
+
+
+def test_a_spec_that_was_opened_before_another_was_saved_does_not_take_that_back_unasked(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    job = world.jobs["draft"]
+    tab, url = reverse("job_tab", args=[job.pk, "spec"]), reverse("spec_save", args=[job.pk])
+
+    def opened(answer: Any) -> str:
+        found = re.search(r'name="seen" value="(\w+)"', answer.content.decode())
+        assert found
+        return found[1]
+
+    first = owner.get(tab)
+    assert first["Cache-Control"] == "no-store"
+    theirs, mine = "training:\n  epochs: 3\n", "training:\n  learning_rate: 0.5\n"
+    for _ in range(2):  # pressed twice
+        saved = owner.post(url, {"spec": theirs, "seen": opened(first)})
+        assert saved.status_code == 302
+    refused = owner.post(url, {"spec": mine, "seen": opened(first)})
+    assert refused.status_code == 409 and "changed in another tab" in refused.content.decode()
+    assert "learning_rate: 0.5" in refused.content.decode()
+    job.refresh_from_db()
+    assert job.epochs == 3 and job.spec["training"]["learning_rate"] == "auto"
+    assert owner.post(url, {"spec": mine, "seen": opened(refused)}).status_code == 302
+    job.refresh_from_db()
+    assert job.spec["training"]["learning_rate"] == 0.5
 
 
 def test_a_new_spec_warns_of_edited_files_and_undoes_them_on_request(world: SimpleNamespace, owner: Client) -> None:

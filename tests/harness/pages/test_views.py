@@ -25,6 +25,30 @@ def owner(world: SimpleNamespace, client: Client) -> Client:
     return client
 
 
+def test_a_form_that_is_sent_after_the_session_has_ended_leads_back_to_its_page(
+    world: SimpleNamespace, client: Client
+) -> None:
+    job = world.jobs["draft"]
+    page, url = reverse("job_tab", args=[job.pk, "cost"]), reverse("job_act", args=[job.pk, "delete"])
+    sent = client.post(url, headers={"referer": f"http://testserver{page}?x=1"})
+    assert sent.status_code == 302 and sent["Location"] == f"/login?next={page}%3Fx%3D1"
+    assert "not signed in any more: nothing was changed" in client.get(sent["Location"]).content.decode()
+    client.force_login(world.owner)
+    assert client.get(f"{page}?x=1").status_code == 200
+    job.refresh_from_db()
+    assert job.deleted_at is None
+    for referer in ("https://elsewhere.example/login", ""):
+        answer = Client().post(url, headers={"referer": referer} if referer else {})
+        assert answer["Location"] == "/login?next=/"
+
+
+def test_a_script_that_saves_after_the_session_has_ended_is_told_so(world: SimpleNamespace, client: Client) -> None:
+    url = reverse("program_save", args=[world.jobs["draft"].pk])
+    for accept in ("*/*", "application/json"):
+        answer = client.post(url, {"name": "model.py", "text": "x = 1"}, headers={"accept": accept})
+        assert answer.status_code == 401 and "not signed in any more" in answer.json()["error"]["message"]
+
+
 def test_the_list_needs_as_many_queries_for_ten_jobs_as_for_forty(world: SimpleNamespace, owner: Client) -> None:
     from harness.jobs.models import Job
 

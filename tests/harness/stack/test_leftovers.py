@@ -18,6 +18,7 @@ from harness.stack.leftovers import (
     supervisors,
     supervisors_hurry,
 )
+from harness.stack.process import process_record
 from harness.stack.stack import Stack
 
 
@@ -54,21 +55,38 @@ def sleeper():
 
 def test_a_live_child_of_a_killed_stack_is_ended(home, sleeper):
     child = sleeper()
-    home.state_write({"children": [{"name": "portal", "pid": child.pid, "created_s": child.create_time()}]})
+    record = process_record(child.pid)
+    home.state_write({"children": [{"name": "portal", **record}]})
     assert end_stale_children(home) == 1
-    assert process_find(child.pid, child.create_time()) is None
+    assert process_find(record) is None
 
 
 def test_a_reused_process_id_is_left_alone(home, sleeper):
     stranger = sleeper()
-    home.state_write({"children": [{"name": "portal", "pid": stranger.pid, "created_s": 12345.0}]})
-    assert end_stale_children(home) == 0
+    for told in ({"began": "another-boot 12.5"}, {"began": "", "created_s": 12345.0}):
+        home.state_write({"children": [{"name": "portal", **process_record(stranger.pid), **told}]})
+        assert end_stale_children(home) == 0
     assert stranger.is_running()
+
+
+def test_what_runs_is_found_after_the_clock_was_set(home, sleeper, monkeypatch):
+    child = sleeper()
+    record, before_s, boot_s = process_record(child.pid), child.create_time(), psutil.boot_time()
+    monkeypatch.setattr("psutil._pslinux.boot_time", lambda: boot_s + 3600.0)  # what a step of an hour does to it
+    assert psutil.Process(child.pid).create_time() > before_s + 3000
+    assert process_find(record) == child
+    home.state_write({"children": [{"name": "portal", **record}]})
+    assert end_stale_children(home) == 1
+
+
+def test_what_an_earlier_state_of_the_sources_recorded_is_found(sleeper):
+    child = sleeper()
+    assert process_find({"pid": child.pid, "created_s": child.create_time()}) == child
 
 
 @pytest.mark.parametrize("record", [{}, {"pid": None}, {"pid": 1, "created_s": 0}, {"pid": "7", "created_s": "x"}])
 def test_a_broken_record_ends_nothing(record):
-    assert process_find(record.get("pid"), record.get("created_s")) is None
+    assert process_find(record) is None
 
 
 def test_supervisors_of_this_home_only_are_found(home, sleeper, tmp_path):
@@ -103,11 +121,11 @@ def test_descendants_end_with_their_supervisor(sleeper):
     )
     parent.stdout.readline()
     tree = psutil.Process(parent.pid)
-    grandchild = tree.children()[0]
+    record = process_record(tree.children()[0].pid)
     end_processes([tree], grace_s=5)
     parent.wait()
     parent.stdout.close()
-    assert process_find(grandchild.pid, grandchild._create_time) is None
+    assert process_find(record) is None
 
 
 def test_runs_of_a_killed_stack_whose_node_had_another_name_end_with_the_next_start(home, sleeper, monkeypatch, capsys):
