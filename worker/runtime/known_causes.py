@@ -12,8 +12,10 @@ MESSAGE_CHARS = 300
 ASKS_FOR_GPU = (
     "not compiled with CUDA", "no NVIDIA driver", "No CUDA GPUs", "_cuda_setDevice", "Cannot get CUDA generator",
     "requires CUDA support", "Attempting to deserialize object on a CUDA device",
+    "CUDA driver version is insufficient", "no CUDA-capable device is detected",
 )  # fmt: skip
-"""What torch says where a program names `cuda` and there is no GPU."""
+"""What torch says where a program names `cuda` and there is no GPU; the last two by its CUDA build, without a driver and
+without a device."""
 KNOWN = (
     (
         ("'Byte'", "got Byte and", "unsigned char"),
