@@ -14,7 +14,7 @@ ASKS_FOR_GPU = (
     "requires CUDA support", "Attempting to deserialize object on a CUDA device",
     "CUDA driver version is insufficient", "no CUDA-capable device is detected",
 )  # fmt: skip
-"""What torch says where a program names `cuda` and there is no GPU; the last two by its CUDA build, without a driver and
+"""What torch says where a program names `cuda` and there is no GPU; the last two by its CUDA build, without a driver or
 without a device."""
 KNOWN = (
     (
