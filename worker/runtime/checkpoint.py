@@ -227,11 +227,13 @@ class CheckpointStore:
         """Rename into place. One of the same step gives way for a moment; a kill in it is made good by `_sweep`."""
         replaced = self.desk / "replaced"
         if place.exists():
-            replaced.mkdir()
+            replaced.mkdir(exist_ok=True)  # one that could not return may lie there
             place.rename(replaced / place.name)
         making.rename(place)
         folder_flush(self.folder)
-        shutil.rmtree(replaced, ignore_errors=True)
+        shutil.rmtree(replaced / place.name, ignore_errors=True)
+        with suppress(OSError):
+            replaced.rmdir()
 
     def _sweep(self) -> None:
         """Take back what a crash left: half-written folders go, a replaced one without successor returns."""
@@ -241,8 +243,8 @@ class CheckpointStore:
                 path.rename(place)
             shutil.rmtree(path, ignore_errors=True)
         for left in self.folder.glob(f"{LEFT}*"):
-            _clear(left, self.folder)
-            shutil.rmtree(left, ignore_errors=True)
+            if _clear(left, self.folder):
+                shutil.rmtree(left, ignore_errors=True)
         _clear(self.desk, self.folder)
 
 
@@ -251,14 +253,22 @@ def _order(name: str) -> tuple[int, str]:
     return len(name), name
 
 
-def _clear(desk: Path, folder: Path) -> None:
-    """Empty a desk; checkpoints that were taken from their places, and are missed there, return."""
+def _clear(desk: Path, folder: Path) -> bool:
+    """Empty a desk; checkpoints that were taken from their places, and are missed there, return.
+
+    False where a disk lets one of them not return now: it stays, and the next time may do.
+    """
+    kept = set[Path]()
     for path in desk.glob(f"*/{STEP}*"):
         if not (folder / path.name).exists():
-            with suppress(OSError):
+            try:
                 path.rename(folder / path.name)
+            except OSError:
+                kept.add(path.parent)
     for path in desk.glob("*"):
-        shutil.rmtree(path, ignore_errors=True)
+        if path not in kept:
+            shutil.rmtree(path, ignore_errors=True)
+    return not kept
 
 
 def _scalars_own(tree: dict[Any, Any] | list[Any]) -> None:

@@ -236,3 +236,24 @@ def test_a_disk_that_fails_makes_no_checkpoint_a_damaged_one(
     assert notes == [] and store.newest_good(notes.append) is not None
     best = store.best()
     assert best is not None and best.name == name, "it was taken for damaged"
+
+
+def test_one_that_gave_way_returns_though_the_disk_let_neither_it_nor_its_successor_into_place_at_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, rename, notes = store_of(tmp_path), Path.rename, list[str]()
+    store.save(state(1), step=1, epoch=0.1, metric=None)
+
+    def refuses(path: Path, target: Path) -> Path:
+        if target.parent == tmp_path:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return rename(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", refuses)
+        with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+            store.save(state(1), step=1, epoch=0.1, metric=None)
+        assert store.newest_good(notes.append) is None
+    assert store.save(state(2), step=2, epoch=0.2, metric=None).name
+    assert [saved.step for saved in store.saved()] == [1, 2] and notes == []
+    assert not list(store.desk.iterdir())
