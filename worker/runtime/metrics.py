@@ -19,15 +19,17 @@ from worker.runtime.outcome.curves import roc_area
 def classification_metrics(logits: Tensor, targets: Tensor) -> dict[str, float]:
     """loss, log_loss, accuracy, balanced_accuracy, macro_f1, roc_auc: logits float32 [N, classes], class numbers [N].
 
+    A row with a logit that is no number is of none of the classes, and the loss is none either.
     balanced_accuracy is the mean over classes of the share of their rows that are right, over those that occur in the
     targets; macro_f1 is the mean over those that occur in the targets or the predictions, both as in scikit-learn;
     roc_auc that over the classes of the areas under the ROC curves, each class against all others.
     """
     classes = logits.shape[1]
-    predicted = logits.argmax(1)
+    known = ~logits.isnan().any(1)
     log_loss = float(F.cross_entropy(logits.double(), targets))
-    table = torch.bincount(targets * classes + predicted, minlength=classes * classes).view(classes, classes).double()
-    hits, true, guessed = table.diagonal(), table.sum(1), table.sum(0)
+    pairs = targets[known] * classes + logits[known].argmax(1)
+    table = torch.bincount(pairs, minlength=classes * classes).view(classes, classes).double()
+    hits, true, guessed = table.diagonal(), torch.bincount(targets, minlength=classes).double(), table.sum(0)
     occurs = (true + guessed) > 0
     f1 = 2 * hits[occurs] / (true + guessed)[occurs]
     return {

@@ -13,9 +13,11 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from tests.worker.runtime import samples
+from worker.intervals import share_interval
 from worker.runtime.data import Dataset, Part
 from worker.runtime.failures import ProgramFailure
 from worker.runtime.metrics import classification_metrics, metrics_of, plain_numbers
+from worker.runtime.outcome.intervals import part_intervals
 
 
 def rows(classes: int, count: int = 300) -> tuple[Tensor, Tensor]:
@@ -119,3 +121,13 @@ def test_a_metric_may_be_a_tensor_of_one_number_and_what_is_none_is_named() -> N
         with pytest.raises(ProgramFailure, match=said) as caught:
             plain_numbers(wrong)  # type: ignore[arg-type]
         assert 'metrics["val"]' in caught.value.hint
+
+
+def test_a_row_with_a_logit_that_is_no_number_is_of_no_class() -> None:
+    logits = torch.tensor([[2.0, 0.0], [torch.nan, 0.0], [0.0, 2.0]])
+    targets = torch.tensor([0, 0, 1])
+    found = classification_metrics(logits, targets)
+    assert found["accuracy"] == pytest.approx(2 / 3) and found["balanced_accuracy"] == pytest.approx(3 / 4)
+    assert found["macro_f1"] == pytest.approx((2 / 3 + 1) / 2) and math.isnan(found["loss"])
+    low, high = part_intervals(logits, targets, 1.0)["accuracy"]
+    assert (low, high) == share_interval(2, 3)[1:]
