@@ -32,6 +32,7 @@ DISK_HINT = (
     "Look for errors of that disk or mount in `dmesg` of the node; drain the node until it is well, then resume."
 )
 _DISK_ERRNOS = frozenset({errno.ESTALE, errno.ETIMEDOUT, errno.EIO, errno.EREMOTEIO, errno.EUCLEAN})
+_BAD_SECTORS = frozenset({errno.EIO, errno.EREMOTEIO, errno.EUCLEAN})
 _AWAY_ERRNOS = frozenset({errno.ENOTCONN, errno.ESHUTDOWN, errno.EHOSTDOWN})
 """Of file systems that are programs (FUSE) or on other machines, once the other side is gone. Sockets say it, too, but
 name no file."""
@@ -64,6 +65,11 @@ def is_disk_fault(error: BaseException) -> bool:
     if error.errno in _AWAY_ERRNOS:
         return error.filename is not None
     return error.errno in _DISK_ERRNOS and (error.errno != errno.ETIMEDOUT or not _is_of_a_socket(error))
+
+
+def may_be_one_file(error: OSError) -> bool:
+    """Whether a bad sector says so. A server that is away says it of all files."""
+    return error.errno in _BAD_SECTORS
 
 
 def is_read_only_disk(error: BaseException, environment: Mapping[str, str]) -> bool:

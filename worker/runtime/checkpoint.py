@@ -20,13 +20,13 @@ from typing import Any
 import torch
 
 from worker.fence import GONE, LEFT, OLD, STEP, desk_name, fence_raise, newest_writer, step_name
-from worker.machine_faults import is_disk_fault
+from worker.machine_faults import is_disk_fault, may_be_one_file
 from worker.runtime.aside import purge_aside, put_aside
 from worker.runtime.durable import folder_flush, folder_opened, state_write, text_write
 from worker.runtime.exhausted import is_out_of_memory
 from worker.runtime.manifest import FORMAT, MANIFEST_FILE, STATE_FILE, manifest_read
 from worker.runtime.whole import CorruptCheckpoint as CorruptCheckpoint
-from worker.runtime.whole import files_check, is_whole, may_be_one_file
+from worker.runtime.whole import files_check, is_whole
 
 
 class Superseded(Exception):
