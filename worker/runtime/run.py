@@ -141,8 +141,9 @@ class Run:
         Between steps the run may save itself, or save and leave because it was asked to pause.
         """
         plan, epoch = self._plan(part), self.position.epoch
-        first, left_out = going_on(plan, self.position.step_in_epoch, self.position.epoch_steps)
-        self.position.epoch_steps = plan.steps
+        begun = self.position.epoch_steps, self.position.epoch_batch
+        first, left_out = going_on(plan, self.position.step_in_epoch, *begun)
+        self.position.epoch_steps, self.position.epoch_batch = plan.steps, plan.batch_size
         if first != self.position.step_in_epoch:
             self.position.step_in_epoch = first
             self.teller.resume()
