@@ -259,7 +259,7 @@ class Checkpointer:
 
     def _leave_behind(self, step: int) -> None:
         """Put checkpoints after `step` aside: they belong to a course that is given up and must not be its best."""
-        later = [saved.name for saved in self.store.saved(after=step)]
+        later = self.store.later(step)
         if later:
             aside = self.store.leave_behind(later)
             self._left = later
@@ -275,7 +275,9 @@ class Checkpointer:
             broadcast_model(net, run.group)
 
     def _best_weights(self, net: nn.Module) -> dict[str, Any]:
-        best = self.store.best()
+        best = self.store.best(unread := list[str]())
+        if unread:
+            self.run.reporter.note(f"The disk does not give {', '.join(unread)}: the best of the others is taken.")
         if best is not None:
             try:
                 return _weights(self.store.load(best.name, mapped=True)["parts"])
