@@ -21,6 +21,7 @@ from worker.events import finite
 from worker.merit import larger_is_better
 from worker.runtime import memory
 from worker.runtime.data import Dataset, Part
+from worker.runtime.durable import file_place
 from worker.runtime.evaluation import outputs as outputs_of
 from worker.runtime.metrics import metrics_of
 from worker.runtime.opening import split_notes
@@ -207,14 +208,14 @@ def save_weights(net: nn.Module, path: Path) -> None:
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in net.state_dict().items()}
     making = path.with_name(f".{path.name}")
     save_file(tensors, making)
-    making.replace(path)
+    file_place(making, path)
 
 
 def _write_json(path: Path, body: dict[str, Any]) -> None:
-    """Write strict JSON so that a reader sees the old file or the new one."""
+    """Write strict JSON so that a reader, also after a power cut, sees the old file or the new one."""
     making = path.with_name(f".{path.name}")
     making.write_text(json.dumps(finite(body), indent=1), encoding="utf-8")
-    making.replace(path)
+    file_place(making, path)
 
 
 def _write_predictions(path: Path, dataset: Dataset, parts: dict[str, Part], outputs: dict[str, Tensor]) -> None:
@@ -226,7 +227,7 @@ def _write_predictions(path: Path, dataset: Dataset, parts: dict[str, Part], out
     table = pa.concat_tables(tables).sort_by("row")
     making = path.with_name(f".{path.name}")
     pq.write_table(table, making, compression="zstd")
-    making.replace(path)
+    file_place(making, path)
 
 
 def _part_predictions(name: str, part: Part, outputs: Tensor, dataset: Dataset) -> pa.Table:
