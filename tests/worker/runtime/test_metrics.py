@@ -16,7 +16,7 @@ from tests.worker.runtime import samples
 from worker.intervals import share_interval
 from worker.runtime.data import Dataset, Part
 from worker.runtime.failures import ProgramFailure
-from worker.runtime.metrics import classification_metrics, metrics_of, plain_numbers
+from worker.runtime.metrics import classification_metrics, judged_by, metrics_of, plain_numbers
 from worker.runtime.outcome.intervals import part_intervals
 
 
@@ -131,3 +131,34 @@ def test_a_row_with_a_logit_that_is_no_number_is_of_no_class() -> None:
     assert found["macro_f1"] == pytest.approx((2 / 3 + 1) / 2) and math.isnan(found["loss"])
     low, high = part_intervals(logits, targets, 1.0)["accuracy"]
     assert (low, high) == share_interval(2, 3)[1:]
+
+
+OWN_EPOCHS = """\
+    losses = [0.9, 0.1, 0.5]
+    run.log_epoch({"val": {"loss": losses[run.position.epoch]}})"""
+
+
+def test_epochs_of_a_program_that_tells_their_loss_alone_are_judged_by_it_and_less_is_better(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    training, kept = {"epochs": 3, "patience": 0}, {"every_epochs": 1, "keep": 3}
+    folder = samples.program(
+        tmp_path / "program", samples.wine(data), training=training, model={"family": "mlp"}, checkpoints=kept
+    )
+    text = (folder / "train.py").read_text()
+    told = "    run.log_epoch(run.evaluate(ema.net if ema else net, dataset))"
+    assert told in text
+    (folder / "train.py").write_text(text.replace(told, OWN_EPOCHS))
+    done = samples.run(folder, "train.py", "--data", str(data), DLH_THREADS="1")
+    assert done.returncode == 0, done.stderr[-2000:]
+    told_events = [json.loads(line) for line in (folder / "work" / "events" / "rank-0.jsonl").read_text().splitlines()]
+    saved = [event["data"] for event in told_events if event["kind"] == "checkpoint"]
+    assert [(one["metric"], one["best"]) for one in saved] == [(-0.9, True), (-0.1, True), (-0.5, False)]
+    notes = [event["data"]["message"] for event in told_events if event["kind"] == "note"]
+    assert sum("judged by their loss" in note and "accuracy" in note for note in notes) == 1
+
+
+def test_epochs_without_the_metric_of_the_spec_and_without_a_loss_are_refused() -> None:
+    assert judged_by({"loss": 0.3, "accuracy": 0.9}, "accuracy") == 0.9
+    assert judged_by({"loss": 0.3}, "rmse") == 0.3
+    with pytest.raises(ProgramFailure, match="neither accuracy nor loss"):
+        judged_by({"cost": 1.0}, "accuracy")
