@@ -28,9 +28,9 @@ def classification_metrics(logits: Tensor, targets: Tensor) -> dict[str, float]:
     classes = logits.shape[1]
     known = ~logits.isnan().any(1)
     log_loss = float(F.cross_entropy(logits.double(), targets))
-    pairs = targets[known] * classes + logits[known].argmax(1)
-    table = torch.bincount(pairs, minlength=classes * classes).view(classes, classes).double()
-    hits, true, guessed = table.diagonal(), torch.bincount(targets, minlength=classes).double(), table.sum(0)
+    predicted, there = logits[known].argmax(1), targets[known]
+    named = (there[predicted == there], targets, predicted)
+    hits, true, guessed = (torch.bincount(each, minlength=classes).double() for each in named)
     occurs = (true + guessed) > 0
     f1 = 2 * hits[occurs] / (true + guessed)[occurs]
     return {

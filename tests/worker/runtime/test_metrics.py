@@ -123,6 +123,15 @@ def test_a_metric_may_be_a_tensor_of_one_number_and_what_is_none_is_named() -> N
         assert 'metrics["val"]' in caught.value.hint
 
 
+def test_figures_of_very_many_classes_take_no_memory_for_each_two_of_them() -> None:
+    classes, targets = 60_000, torch.tensor([5, 59_999, 5, 7])
+    logits = torch.zeros(4, classes)
+    logits[torch.arange(4), torch.tensor([5, 59_999, 7, 7])] = 3.0
+    found = classification_metrics(logits, targets)  # a table of all pairs has 29 GB
+    assert (found["accuracy"], found["balanced_accuracy"]) == (0.75, pytest.approx((1 / 2 + 1 + 1) / 3))
+    assert found["macro_f1"] == pytest.approx((2 / 3 + 1 + 2 / 3) / 3)
+
+
 def test_a_row_with_a_logit_that_is_no_number_is_of_no_class() -> None:
     logits = torch.tensor([[2.0, 0.0], [torch.nan, 0.0], [0.0, 2.0]])
     targets = torch.tensor([0, 0, 1])
