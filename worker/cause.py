@@ -284,6 +284,8 @@ def _from_log(seen: Seen, rank: int, code: int) -> dict[str, Any]:
         verdict = disk_full(seen.disk_limit_bytes)
         limit = code == -signal.SIGXFSZ or _LIMIT_WORDS in text
         return {**failure(verdict.code, verdict.message, verdict.hint, traceback=text), "limit": limit}
+    if code == EXIT_REPORTED and (disk := machine_faults.disk_told(lines)):  # its events lie on that disk, mostly
+        return failure(FailureCode.DISK_FAULT, disk, machine_faults.DISK_HINT)
     if fault := machine_faults.gpu_fault(text):
         return failure(FailureCode.DEVICE_FAULT, *machine_faults.gpu_words(fault, {}), traceback=text)
     ended = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"

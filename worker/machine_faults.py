@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 
 from worker.events import FailureCode
 
@@ -25,10 +27,15 @@ GPU_HINT = (
     "Look for Xid in `dmesg` of the node and at `nvidia-smi -q`; drain the node until the GPU is reset or replaced, "
     "then resume."
 )
+_DISK_FAILED = "The disk failed at"
 DISK_HINT = (
     "Look for errors of that disk or mount in `dmesg` of the node; drain the node until it is well, then resume."
 )
 _DISK_ERRNOS = frozenset({errno.ESTALE, errno.ETIMEDOUT, errno.EIO, errno.EREMOTEIO, errno.EUCLEAN})
+_BAD_SECTORS = frozenset({errno.EIO, errno.EREMOTEIO, errno.EUCLEAN})
+_AWAY_ERRNOS = frozenset({errno.ENOTCONN, errno.ESHUTDOWN, errno.EHOSTDOWN})
+"""Of file systems that are programs (FUSE) or on other machines, once the other side is gone. Sockets say it, too, but
+name no file."""
 
 
 def gpu_fault(text: str) -> str:
@@ -53,9 +60,27 @@ def _gpu_name(environment: Mapping[str, str]) -> str:
 
 def is_disk_fault(error: BaseException) -> bool:
     """Whether a disk, or the way to one, failed; a socket that had to wait is none."""
-    if not isinstance(error, OSError) or error.errno not in _DISK_ERRNOS:
+    if not isinstance(error, OSError):
         return False
-    return error.errno != errno.ETIMEDOUT or not _is_of_a_socket(error)
+    if error.errno in _AWAY_ERRNOS:
+        return error.filename is not None
+    return error.errno in _DISK_ERRNOS and (error.errno != errno.ETIMEDOUT or not _is_of_a_socket(error))
+
+
+def may_be_one_file(error: OSError) -> bool:
+    """Whether a bad sector says so. A server that is away says it of all files."""
+    return error.errno in _BAD_SECTORS
+
+
+def is_read_only_disk(error: BaseException, environment: Mapping[str, str]) -> bool:
+    """Whether a rank may not write any more where it could before, by its variables: so kernels leave a file system
+    whose disk has failed. Where a program may write nothing anyway the error is its own."""
+    if not isinstance(error, OSError) or error.errno != errno.EROFS:
+        return False
+    if error.filename is None:  # of a file that was opened for writing before
+        return True
+    work = environment.get("DLH_WORK")
+    return bool(work) and PurePath(os.fsdecode(error.filename)).is_relative_to(str(work))
 
 
 def _is_of_a_socket(error: BaseException) -> bool:
@@ -71,4 +96,10 @@ def disk_words(error: OSError, environment: Mapping[str, str]) -> tuple[str, str
     """(message, hint), by the variables of the rank that met it."""
     folders = " or ".join(environment[name] for name in ("DLH_WORK", "DLH_DATA") if environment.get(name))
     what = str(error.filename or folders or "a file of the run")
-    return f"The disk failed at {what}: {error.strerror}.", DISK_HINT
+    return f"{_DISK_FAILED} {what}: {error.strerror}.", DISK_HINT
+
+
+def disk_told(lines: Sequence[str]) -> str:
+    """The message of `disk_words` in the last lines of a log, where a rank that no disk lets report has printed it;
+    else nothing."""
+    return next((line for line in reversed(lines) if line.startswith(_DISK_FAILED)), "")

@@ -15,6 +15,8 @@ from pathlib import Path
 from worker.devices import _nvml
 
 POWERCAP = Path("/sys/class/powercap")
+MOST_W = 2000.0
+"""No package draws more: a counter that has fallen by what this cannot fill was not full, it was set back."""
 BASE_S = 0.5
 """For what a package draws anyway: its counter is renewed every millisecond."""
 
@@ -25,6 +27,14 @@ class _Counter:
 
     read_j: Callable[[], float]
     wraps_j: float = 0.0
+    """0: never."""
+
+    def spent_j(self, before_j: float, after_j: float, span_s: float) -> float | None:
+        """Between two readings; None where it was set back between them: a host that slept, a driver loaded anew."""
+        if after_j >= before_j:
+            return after_j - before_j
+        spent_j = after_j - before_j + self.wraps_j
+        return spent_j if 0 <= spent_j <= MOST_W * span_s else None
 
 
 @dataclass
@@ -61,12 +71,16 @@ class EnergyMeter:
         self._begun, self._began_s = self._read(), time.monotonic()
 
     def stop(self) -> float | None:
-        """Watts over all that was counted; None if nothing can be read."""
+        """Watts over all that was counted; None if nothing can be read, or a counter was set back meanwhile."""
         now, span_s = self._read(), time.monotonic() - self._began_s
         if not now or not self._begun or len(now) != len(self._begun) or span_s <= 0:
             return None
+        spent_j = 0.0
         for counter, before, after in zip(self._counters, self._begun, now, strict=True):
-            self._spent_j += after - before if after >= before else after - before + counter.wraps_j
+            if (one_j := counter.spent_j(before, after, span_s)) is None:
+                return None
+            spent_j += one_j
+        self._spent_j += spent_j
         self._counted_s += span_s
         return self._spent_j / self._counted_s
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import pytest
 
 from worker.cause import Seen, end_data, judge
 from worker.events import Event, EventKind, FailureCode, Outcome
+from worker.machine_faults import disk_words
 from worker.plan import EXIT_PAUSED, EXIT_PEER_LOST, EXIT_REPORTED
 from worker.watchdog import Verdict
 
@@ -256,6 +258,15 @@ def test_a_program_that_never_began_a_run_has_not_succeeded_whatever_its_exit_co
     assert failure and (outcome, failure["code"]) == (Outcome.FAILED, "program_error")
     assert "Run.start" in failure["message"] and failure["hint"]
     assert judge(seen(codes={1: 0}, began=False)) == (Outcome.SUCCEEDED, None)  # the first one is on another node
+
+
+def test_a_disk_that_takes_no_report_either_is_known_by_what_the_rank_has_printed() -> None:
+    message, hint = disk_words(OSError(errno.EROFS, "Read-only file system", "/w/checkpoints"), {})
+    log = ["Traceback (most recent call last):", "OSError: [Errno 30] Read-only file system", "", message, hint]
+    outcome, failure = judge(seen(codes={0: EXIT_REPORTED}, tails={0: log}, node="left"))
+    assert failure and (outcome, failure["code"]) == (Outcome.LOST, "disk_fault")
+    assert failure["message"] == f"{message} This was on the node left."
+    assert judge(seen(codes={0: 1}, tails={0: log}))[0] is Outcome.FAILED  # a program of its own words
 
 
 def test_an_exception_before_the_run_began_names_its_line_of_the_program() -> None:

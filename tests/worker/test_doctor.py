@@ -308,6 +308,29 @@ def test_the_whole_report_is_json_and_every_line_that_is_not_good_says_what_to_d
         assert line["text"] and (line["state"] in {"ok", "skip"} or line["meaning"])
 
 
+def test_a_setting_that_is_none_and_a_folder_that_cannot_be_made_keep_no_other_line_from_the_report(tmp_path):
+    (tmp_path / "file").touch()
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "DLH_HOME": str(tmp_path),
+        "DLH_CACHE": str(tmp_path / "file" / "cache"),
+        "DLH_REDIS_URL": "redis://host:port",
+        "PYTHONPATH": str(machine.__file__).rpartition("/worker/")[0],
+    }
+    done = subprocess.run([sys.executable, "-m", "worker.doctor"], env=env, capture_output=True, text=True)
+    lines = {line["name"]: line for line in json.loads(done.stdout)["findings"]}
+    assert done.returncode == 1 and {"portal", "Python", "sandbox", "disk of the home"} <= set(lines)
+    assert lines["broker"]["state"] == lines["disk of the cache"]["state"] == "bad"
+    assert "'port'" in lines["broker"]["text"] and lines["broker"]["step"]
+
+
+def test_a_node_with_an_address_that_is_none_keeps_nobody_from_hearing_of_the_others():
+    peers = [{"name": "odd", "address": "a..b"}, {"name": "here", "address": "127.0.0.1"}]
+    odd, here = sorted(network.reach("192.0.2.4", peers), key=lambda line: line.name != "node odd")
+    assert odd.state is State.BAD and "a..b" in odd.text and odd.step
+    assert here.name == "node here"
+
+
 def test_an_interface_is_found_by_its_address():
     assert address.interface_of("127.0.0.1") == address.interface_of("127.0.0.9") == "lo"
     with pytest.raises(ValueError, match="no network interface"):

@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from worker.machine_faults import disk_words, gpu_fault, gpu_words, is_disk_fault
+from worker.machine_faults import disk_words, gpu_fault, gpu_words, is_disk_fault, is_read_only_disk
 
 ECC = "CUDA error: uncorrectable ECC error encountered\nCUDA kernel errors might be asynchronously reported"
 NAMES = {"CUDA_VISIBLE_DEVICES": "GPU-aa,GPU-bb", "DLH_DEVICE": "cuda:1"}
@@ -71,6 +71,21 @@ def test_a_disk_that_failed_is_named_by_the_path(code: int) -> None:
 )
 def test_other_errors_are_no_faults_of_a_disk(error: Exception) -> None:
     assert not is_disk_fault(error)
+
+
+@pytest.mark.parametrize("code", [errno.ENOTCONN, errno.ESHUTDOWN, errno.EHOSTDOWN])
+def test_a_file_system_whose_other_side_is_gone_is_one_that_failed_and_a_socket_is_not(code: int) -> None:
+    assert is_disk_fault(OSError(code, os.strerror(code), "/store/jobs/1"))
+    assert not is_disk_fault(OSError(code, os.strerror(code)))
+
+
+@pytest.mark.parametrize(
+    ("name", "is_fault"), [("/w/checkpoints/.writer-1/step-1", True), (None, True), ("/p/x.txt", False), ("x", False)]
+)
+def test_a_folder_of_the_run_that_became_read_only_is_a_disk_that_failed(name: str | None, is_fault: bool) -> None:
+    error = OSError(errno.EROFS, os.strerror(errno.EROFS), name)
+    assert is_read_only_disk(error, {"DLH_WORK": "/w"}) is is_fault
+    assert not is_read_only_disk(OSError(errno.EACCES, "x", name), {"DLH_WORK": "/w"})
 
 
 def test_a_socket_that_waited_in_vain_is_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:

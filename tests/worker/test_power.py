@@ -9,7 +9,7 @@ import pytest
 
 from worker import inspection, power
 from worker.monitor import Monitor
-from worker.power import EnergyMeter, cores_w
+from worker.power import EnergyMeter, _Counter, cores_w
 
 
 @pytest.fixture
@@ -67,6 +67,25 @@ def test_each_lap_tells_what_was_drawn_since_the_last(package: Path, monkeypatch
         package.write_text(str(joules * 1_000_000))
         told.append(monitor.sample([])["host"]["packages_w"])
     assert told == [None, pytest.approx(20.0), pytest.approx(30.0), pytest.approx(0.0)]
+
+
+def test_a_counter_that_was_full_goes_on_and_one_that_was_set_back_tells_nothing(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = SimpleNamespace(s=0.0)
+    monkeypatch.setattr(power, "time", SimpleNamespace(monotonic=lambda: now.s))
+    meter, told = EnergyMeter(folder=package.parents[1]), []
+    for joules in (880, 20, 400, 1, 41):
+        now.s += 0.1
+        package.write_text(str(joules * 1_000_000))
+        told.append(meter.lap())
+    assert told == [None, pytest.approx(400.0), pytest.approx(3800.0), None, pytest.approx(400.0)]
+
+
+def test_the_counter_of_a_gpu_whose_driver_was_loaded_anew_tells_no_less_than_nothing() -> None:
+    driver = _Counter(lambda: 0.0)
+    assert driver.spent_j(5000.0, 5300.0, 1.0) == pytest.approx(300.0)
+    assert driver.spent_j(5000.0, 10.0, 1.0) is None
 
 
 def test_where_no_counter_can_be_read_samples_tell_none(tmp_path: Path) -> None:

@@ -10,15 +10,17 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from worker import sandbox
 from worker.address import own_address
-from worker.doctor.findings import Finding, State
+from worker.doctor.findings import Finding, State, bad
+from worker.doctor.inbound import NAME as INBOUND
 from worker.doctor.inbound import inbound
-from worker.doctor.machine import cache_contents, disk, machine
+from worker.doctor.machine import MACHINE, cache_contents, disk
 from worker.doctor.network import network
 from worker.doctor.portal import broker, portal
 from worker.home import cache_dir, home, redis_url
@@ -30,21 +32,45 @@ TEXT_MAX = 600
 
 def findings() -> list[Finding]:
     """All lines, in the order in which they are shown."""
-    url, secret = os.environ.get("DLH_URL", ""), os.environ.get("DLH_NODE_SECRET", "")
-    store = os.environ.get("DLH_STORE", "")
-    url = url.rstrip("/")
-    told = portal(url, secret)
-    found = [*told.findings, *broker(redis_url()), *network(told.peers)]
-    found.append(inbound(own_address(), url, secret, able=not sandbox.network_problem()))
-    home().mkdir(parents=True, exist_ok=True)
-    return [*found, *machine(home(), Path(store) if store else None), *_cache()]
+    url, secret = os.environ.get("DLH_URL", "").rstrip("/"), os.environ.get("DLH_NODE_SECRET", "")
+    peers: list[dict[str, Any]] = []
+
+    def asked() -> Iterator[Finding]:
+        told = portal(url, secret)
+        peers.extend(told.peers)
+        yield from told.findings
+
+    def reached() -> Iterator[Finding]:
+        yield inbound(own_address(), url, secret, able=not sandbox.network_problem())
+
+    looks: tuple[tuple[str, Callable[[], Iterator[Finding]]], ...] = (
+        ("portal", asked),
+        ("broker", lambda: broker(redis_url())),
+        ("network", lambda: network(peers)),
+        (INBOUND, reached),
+        *MACHINE,
+        ("disks", _disks),
+    )
+    return [line for name, look in looks for line in looked(name, look)]
 
 
-def _cache() -> Iterator[Finding]:
-    """The disk of a cache of the node's own."""
+def looked(name: str, look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+    """What is found; the last line tells where the look broke off: whatever it is, all else is looked at."""
+    try:
+        yield from look()
+    except Exception as error:
+        text = f"cannot be looked at: {str(error) or type(error).__name__}"
+        step = "Correct the setting, folder or address that it names. All of it: python -m worker.doctor"
+        yield bad(name, text, "Whatever this comes from may keep jobs from running here, too.", step)
+
+
+def _disks() -> Iterator[Finding]:
+    """Of the home, of the store, and of a cache of the node's own."""
+    yield from disk("disk of the home", home(), make=True)
+    if store := os.environ.get("DLH_STORE", ""):
+        yield from disk("disk of the store", Path(store))
     if (folder := cache_dir()) is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        yield from disk("disk of the cache", folder)
+        yield from disk("disk of the cache", folder, make=True)
         yield cache_contents(Cache(folder, 0), time.time())
 
 

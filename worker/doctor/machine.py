@@ -9,7 +9,7 @@ import platform
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -27,16 +27,6 @@ _RAISE = {
     1: "Install bubblewrap and allow user namespaces (Debian: apt install bubblewrap).",
     2: "Run the agent as root, with cgroups it may write: then each run has an own user and limits by the kernel.",
 }
-
-
-def machine(home: Path, store: Path | None) -> Iterator[Finding]:
-    """All of it."""
-    yield from versions()
-    yield from gpus()
-    yield sandbox_level()
-    yield from disk("disk of the home", home)
-    if store is not None:
-        yield from disk("disk of the store", store)
 
 
 def versions() -> Iterator[Finding]:
@@ -126,9 +116,11 @@ def sandbox_level() -> Finding:
     return warn("sandbox", text, meaning, step) if host.level < 2 else ok("sandbox", text, f"{meaning} {step}".strip())
 
 
-def disk(name: str, folder: Path) -> Iterator[Finding]:
-    """Free space and how fast it takes bytes that must stay (fsync)."""
+def disk(name: str, folder: Path, *, make: bool = False) -> Iterator[Finding]:
+    """Free space and how fast it takes bytes that must stay (fsync). `make`: the folder, where it is missing."""
     try:
+        if make:
+            folder.mkdir(parents=True, exist_ok=True)
         free_bytes = shutil.disk_usage(folder).free
     except OSError as error:
         yield bad(name, f"{error.strerror}", "Nothing can be stored there.", f"Make {folder} reachable.")
@@ -182,3 +174,13 @@ def _write_rate(name: str, folder: Path) -> Finding:
     if rate < WRITE_WARN_BYTES_PER_S:
         return warn(name, text, "Saving a checkpoint of 1 GiB takes longer than 20 s.", "Use a faster disk or network.")
     return ok(name, text)
+
+
+def _level() -> Iterator[Finding]:
+    yield sandbox_level()
+
+
+MACHINE: tuple[tuple[str, Callable[[], Iterator[Finding]]], ...] = (
+    ("versions", versions), ("GPU driver", gpus), ("sandbox", _level),
+)  # fmt: skip
+"""What is looked at but for its disks, each by itself."""

@@ -6,7 +6,7 @@ import contextlib
 import random
 import socket
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -135,10 +135,19 @@ def reach(own: str, peers: Sequence[dict[str, Any]], *, able: bool = False) -> I
     pool = ThreadPoolExecutor(max_workers=PEERS_AT_ONCE)
     asked = [pool.submit(_peer, own, peer, able=able) for peer in up]
     wait(asked, timeout=REACH_S)
-    looked_at = [one.result() for one in asked if one.done()]
+    looked_at = [_looked_at(peer, one) for peer, one in zip(up, asked, strict=True) if one.done()]
     late = [str(peer["name"]) for peer, one in zip(up, asked, strict=True) if not one.done()]
     pool.shutdown(wait=False, cancel_futures=True)
     yield from reach_told(looked_at, late)
+
+
+def _looked_at(peer: dict[str, Any], one: Future[Finding]) -> Finding:
+    """What was found of a node; one with an address that is none keeps nobody from hearing of the others."""
+    try:
+        return one.result()
+    except Exception as error:
+        step = "Correct its address there (DLH_NODE_ADDRESS)."
+        return bad(f"node {peer['name']}", f"{peer['address']} cannot be tried: {error}", "No job gets to it.", step)
 
 
 def reach_told(looked_at: Sequence[Finding], late: Sequence[str]) -> Iterator[Finding]:

@@ -91,14 +91,17 @@ class ElasticPlan(BatchPlan):
         return plain.steps
 
 
-def going_on(plan: BatchPlan, made: int, begun_steps: int) -> tuple[int, int]:
+def going_on(plan: BatchPlan, made: int, begun_steps: int, begun_batch: int = 0) -> tuple[int, int]:
     """(step at which an epoch goes on, rows of it that are left out) where `made` of its `begun_steps` (0: not known)
-    are made.
+    are made, of `begun_batch` rows each (0: of as many as now).
 
     Where a batch has fewer than 4 rows a rank, other numbers of ranks may make an epoch in a step more or less: its
-    last few rows are a step of their own, or go with the step before.
+    last few rows are a step of their own, or go with the step before. Batches of another size begin with the one in
+    which the first row is that was not taken: some rows before it may come again.
     """
     begun_steps = begun_steps or plan.steps
+    if begun_batch not in (0, plan.batch_size) and made < begun_steps:
+        return min(made * begun_batch // plan.batch_size, plan.steps - 1), 0
     if made < min(begun_steps, plan.steps):
         return made, 0
     # Either all rows were taken, the last few with the step before; or these few would not be enough for all ranks.

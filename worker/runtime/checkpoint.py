@@ -20,13 +20,13 @@ from typing import Any
 import torch
 
 from worker.fence import GONE, LEFT, OLD, STEP, desk_name, fence_raise, newest_writer, step_name
-from worker.machine_faults import is_disk_fault
+from worker.machine_faults import is_disk_fault, may_be_one_file
 from worker.runtime.aside import purge_aside, put_aside
 from worker.runtime.durable import folder_flush, folder_opened, state_write, text_write
 from worker.runtime.exhausted import is_out_of_memory
 from worker.runtime.manifest import FORMAT, MANIFEST_FILE, STATE_FILE, manifest_read
 from worker.runtime.whole import CorruptCheckpoint as CorruptCheckpoint
-from worker.runtime.whole import files_check, is_whole, may_be_one_file
+from worker.runtime.whole import files_check, is_whole
 
 
 class Superseded(Exception):
@@ -97,21 +97,38 @@ class CheckpointStore:
             self.desk.mkdir(exist_ok=True)
         self._works = True
 
-    def saved(self, after: int = -1) -> list[Saved]:
-        """All complete checkpoints after that step, oldest first (their files are not read).
+    def saved(self, unread: list[str] | None = None) -> list[Saved]:
+        """All complete checkpoints, oldest first (their files are not read).
 
-        Raises `OSError` where the disk fails.
+        Raises `OSError` where the disk fails. `unread` takes the names of those on a bad block instead, as long as
+        another one can be read: that one cannot must not be the end of all.
         """
-        found = []
+        found, failed = list[Saved](), None
         for name in self._names():
-            if after >= 0 and _order(name) <= _order(step_name(after)):
-                continue
-            manifest = manifest_read(self.folder / name)
+            try:
+                manifest = manifest_read(self.folder / name)
+            except OSError as error:
+                if unread is None or not may_be_one_file(error):
+                    raise
+                unread.append(name)
+                manifest, failed = None, error
             if manifest is not None and name not in self._damaged:
                 size = sum(int(entry["bytes"]) for entry in manifest["files"].values())
                 known = {key: manifest[key] for key in ("step", "epoch", "metric")}
                 found.append(Saved(name=name, bytes=size, **known))
+        if failed is not None and not found:
+            raise failed
         return sorted(found, key=lambda saved: saved.step)
+
+    def later(self, step: int) -> list[str]:
+        """Names of what was saved after that step, oldest first, be it readable now or not. Raises `OSError`."""
+        return [name for name in self._names() if _order(name) > _order(step_name(step)) and self._may_be_one(name)]
+
+    def _may_be_one(self, name: str) -> bool:
+        try:
+            return manifest_read(self.folder / name) is not None and name not in self._damaged
+        except OSError:
+            return True
 
     def _names(self) -> list[str]:
         """Of what lies here, oldest first. Raises `OSError` where the disk fails; a glob would tell of an empty one."""
@@ -121,9 +138,12 @@ class CheckpointStore:
             return []
         return sorted(names, key=_order)
 
-    def best(self) -> Saved | None:
-        """The checkpoint with the best metric, if any has one. Raises as `saved`."""
-        rated = [saved for saved in self.saved() if saved.metric is not None]
+    def best(self, unread: list[str] | None = None) -> Saved | None:
+        """The checkpoint with the best metric, if any has one. `unread`, and raises, as in `saved`."""
+        return self._best_of(self.saved(unread))
+
+    def _best_of(self, saved: list[Saved]) -> Saved | None:
+        rated = [saved for saved in saved if saved.metric is not None]
         sign = 1.0 if self.larger_is_better else -1.0
         return max(rated, key=lambda saved: (sign * (saved.metric or 0.0), saved.step), default=None)
 
@@ -152,7 +172,7 @@ class CheckpointStore:
         return Saved(name=name, step=step, epoch=epoch, metric=metric, bytes=size)
 
     def purge(self) -> list[str]:
-        """Remove all but the best and the newest `keep`; returns the names removed. Never raises.
+        """Remove all but the best, the newest `keep` and what cannot be read now; returns the names. Never raises.
 
         Of those that were put aside, which are nobody's best any more, the newest `keep` stay, too.
         """
@@ -168,8 +188,8 @@ class CheckpointStore:
         return put_aside(self.folder, names, self.token, desk=self.desk)
 
     def _purge(self) -> list[str]:
-        saved = self.saved()
-        best = self.best()
+        saved = self.saved([])
+        best = self._best_of(saved)
         kept = {item.name for item in saved[-self.keep :]} | ({best.name} if best else set())
         removed = []
         for item in saved:
@@ -227,11 +247,13 @@ class CheckpointStore:
         """Rename into place. One of the same step gives way for a moment; a kill in it is made good by `_sweep`."""
         replaced = self.desk / "replaced"
         if place.exists():
-            replaced.mkdir()
+            replaced.mkdir(exist_ok=True)  # one that could not return may lie there
             place.rename(replaced / place.name)
         making.rename(place)
         folder_flush(self.folder)
-        shutil.rmtree(replaced, ignore_errors=True)
+        shutil.rmtree(replaced / place.name, ignore_errors=True)
+        with suppress(OSError):
+            replaced.rmdir()
 
     def _sweep(self) -> None:
         """Take back what a crash left: half-written folders go, a replaced one without successor returns."""
@@ -241,8 +263,8 @@ class CheckpointStore:
                 path.rename(place)
             shutil.rmtree(path, ignore_errors=True)
         for left in self.folder.glob(f"{LEFT}*"):
-            _clear(left, self.folder)
-            shutil.rmtree(left, ignore_errors=True)
+            if _clear(left, self.folder):
+                shutil.rmtree(left, ignore_errors=True)
         _clear(self.desk, self.folder)
 
 
@@ -251,14 +273,22 @@ def _order(name: str) -> tuple[int, str]:
     return len(name), name
 
 
-def _clear(desk: Path, folder: Path) -> None:
-    """Empty a desk; checkpoints that were taken from their places, and are missed there, return."""
+def _clear(desk: Path, folder: Path) -> bool:
+    """Empty a desk; checkpoints that were taken from their places, and are missed there, return.
+
+    False where a disk lets one of them not return now: it stays, and the next time may do.
+    """
+    kept = set[Path]()
     for path in desk.glob(f"*/{STEP}*"):
         if not (folder / path.name).exists():
-            with suppress(OSError):
+            try:
                 path.rename(folder / path.name)
+            except OSError:
+                kept.add(path.parent)
     for path in desk.glob("*"):
-        shutil.rmtree(path, ignore_errors=True)
+        if path not in kept:
+            shutil.rmtree(path, ignore_errors=True)
+    return not kept
 
 
 def _scalars_own(tree: dict[Any, Any] | list[Any]) -> None:

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from worker.events import EventKind, FailureCode
+from worker.events import EventKind
 from worker.memory_words import Phase
 from worker.merit import larger_is_better
 from worker.runtime.background import Background
 from worker.runtime.checkpoint import CheckpointStore, CorruptCheckpoint, Saved
 from worker.runtime.collective import gather_bytes
 from worker.runtime.exhausted import is_out_of_memory
-from worker.runtime.failures import ProgramFailure
 from worker.runtime.gradients import broadcast_model
 from worker.runtime.handing import state_handed
 from worker.runtime.loss_curve import check_weights
@@ -29,6 +28,7 @@ from worker.runtime.nested import copied, tensor_bytes
 from worker.runtime.opening import split_notes
 from worker.runtime.outline import packed, unpacked
 from worker.runtime.rng import restore_rng, rng_state
+from worker.runtime.storable import other_model, parts_check
 
 if TYPE_CHECKING:
     from worker.runtime.run import Run
@@ -117,6 +117,7 @@ class Checkpointer:
             check_weights(self.run.position.step, net)
         state = state or self._state()
         if self.run.rank == 0:
+            parts_check(state["parts"])
             waiting = []
             if self._held is not None and not (metric is not None and self.run.position.is_best):
                 waiting.append(self._held)
@@ -201,10 +202,11 @@ class Checkpointer:
         """Go on from the wished or the newest good checkpoint, if there is one.
 
         Raises `CorruptCheckpoint` if the wished one is damaged, `Superseded` where a newer attempt has begun,
-        `ProgramFailure` where model or optimizer are not those of the checkpoint.
+        `ProgramFailure` where model or optimizer are not those of the checkpoint, or none could hold a part.
         """
         run = self.run
         if run.rank == 0:
+            parts_check({name: part.state_dict() for name, part in self.parts.items()})
             self.store.claim()
         found = self._find() if run.rank == 0 else None
         if run.group is not None:
@@ -218,7 +220,7 @@ class Checkpointer:
         except (RuntimeError, KeyError, ValueError) as error:
             if is_out_of_memory(error):
                 raise
-            raise _of_another_model(name, error) from error
+            raise other_model(name, error) from error
         run.position.load_state_dict(state["position"])
         run.teller.losses.load_state_dict(state["losses"])
         run.loss_scale.load_state_dict(state.get("loss_scale"))  # there was none in earlier ones
@@ -259,7 +261,7 @@ class Checkpointer:
 
     def _leave_behind(self, step: int) -> None:
         """Put checkpoints after `step` aside: they belong to a course that is given up and must not be its best."""
-        later = [saved.name for saved in self.store.saved(after=step)]
+        later = self.store.later(step)
         if later:
             aside = self.store.leave_behind(later)
             self._left = later
@@ -275,7 +277,9 @@ class Checkpointer:
             broadcast_model(net, run.group)
 
     def _best_weights(self, net: nn.Module) -> dict[str, Any]:
-        best = self.store.best()
+        best = self.store.best(unread := list[str]())
+        if unread:
+            self.run.reporter.note(f"The disk does not give {', '.join(unread)}: the best of the others is taken.")
         if best is not None:
             try:
                 return _weights(self.store.load(best.name, mapped=True)["parts"])
@@ -294,13 +298,6 @@ class Checkpointer:
 def _weights(parts: dict[str, Any]) -> dict[str, Any]:
     weights: dict[str, Any] = parts["ema"]["net"] if "ema" in parts else parts["net"]
     return weights
-
-
-def _of_another_model(name: str, error: Exception) -> ProgramFailure:
-    said = " ".join(str(error).split())[:300]
-    message = f"Checkpoint {name} does not fit the model or its optimizer: {said}"
-    hint = "Undo the change of the program, or start over: python train.py --fresh"
-    return ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint)
 
 
 def _number(value: Any) -> float | None:

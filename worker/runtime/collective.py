@@ -138,8 +138,9 @@ class HorovodGroup:
     def broadcast_(self, tensor: Tensor) -> None:
         """Copy from rank 0, in place; by Gloo, since what one rank has on its GPU another may have in memory."""
         copied = tensor.cpu()
+        sent = _bytes_of(copied)
         with _peers():
-            self._await(self._hvd.broadcast_async_(copied, root_rank=0, name=f"broadcast.{tensor.numel()}"))
+            self._await(self._hvd.broadcast_async_(sent, root_rank=0, name=f"broadcast.{sent.numel()}"))
         if copied is not tensor:
             tensor.copy_(copied)
 
@@ -230,9 +231,8 @@ class TorchGroup:
 
     def broadcast_(self, tensor: Tensor) -> None:
         """Copy from rank 0, in place, piece by piece."""
-        pieces = torch.split(tensor.view(-1), max(1, PIECE_BYTES // tensor.element_size()))
         with _peers():
-            for piece in pieces:
+            for piece in torch.split(_bytes_of(tensor), PIECE_BYTES):
                 moved = piece.to(self._device)
                 self._dist.broadcast(moved, src=self._first, group=self.members)
                 piece.copy_(moved)
@@ -255,6 +255,11 @@ class TorchGroup:
         """Leave; the others must leave as well. One that left a moment earlier is no failure of this rank."""
         with suppress(RuntimeError):
             self._dist.destroy_process_group()
+
+
+def _bytes_of(tensor: Tensor) -> Tensor:
+    """The same memory: Horovod knows no truth values (masks) and no bfloat16, and Gloo not all whole numbers."""
+    return tensor.view(-1).view(torch.uint8)
 
 
 def _await_listener(address: tuple[str, int], waiting: Waiting) -> None:

@@ -50,3 +50,14 @@ def folder_flush(path: Path) -> None:
     """Names that were made, moved and removed in it. Raises `OSError`."""
     with folder_opened(path) as folder:
         os.fsync(folder)
+
+
+def file_place(making: Path, place: Path) -> None:
+    """Move a written file to its place, its bytes first: after a power cut a name may be there without them.
+
+    Raises `OSError`.
+    """
+    with making.open("rb") as file:
+        os.fsync(file.fileno())
+    making.replace(place)
+    folder_flush(place.parent)

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from worker.runtime.nested import real_view
+
 
 class Ema:
     """Holds `net`, a copy whose floating tensors follow the trained ones: ema += (1 - decay) * (now - ema).
@@ -44,4 +46,4 @@ class Ema:
 
 def _floating(net: nn.Module) -> list[Tensor]:
     tensors = [weight.detach() for weight in net.parameters()] + list(net.buffers())
-    return [tensor for tensor in tensors if tensor.is_floating_point()]
+    return [real_view(tensor) for tensor in tensors if tensor.is_floating_point() or tensor.is_complex()]

@@ -17,7 +17,7 @@ from types import FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from worker.events import EventKind, FailureCode
-from worker.machine_faults import disk_words, gpu_fault, gpu_words, is_disk_fault
+from worker.machine_faults import disk_words, gpu_fault, gpu_words, is_disk_fault, is_read_only_disk
 from worker.memory_words import memory_words
 from worker.plan import EXIT_PEER_LOST, EXIT_REPORTED
 from worker.runtime.checkpoint import CorruptCheckpoint, Superseded
@@ -129,7 +129,10 @@ def _memory_words(run: Run | None) -> tuple[str, str]:
 
 
 def _not_finite_hint(run: Run) -> str:
-    is_saved = bool(run.checkpointer.store.saved())
+    try:
+        is_saved = bool(run.checkpointer.store.saved())
+    except OSError:  # a disk that is away for now has what it had
+        is_saved = True
     return not_finite_hint(run.spec.training.get("clip_norm"), run.autocast.name, is_saved=is_saved)
 
 
@@ -139,7 +142,7 @@ def _machine_cause(error: BaseException) -> tuple[FailureCode, str, str] | None:
         message = f"The disk of the run is full ({error.strerror})."
         hint = "Free space or keep fewer checkpoints, then resume: the checkpoints made so far are intact."
         return FailureCode.DISK_FULL, message, hint
-    if isinstance(error, OSError) and is_disk_fault(error):
+    if isinstance(error, OSError) and (is_disk_fault(error) or is_read_only_disk(error, os.environ)):
         return FailureCode.DISK_FAULT, *disk_words(error, os.environ)
     if isinstance(error, RuntimeError) and (fault := gpu_fault(str(error))):
         return FailureCode.DEVICE_FAULT, *gpu_words(fault, os.environ)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from worker.runtime.by_host import Pending
 from worker.runtime.collective import Group
+from worker.runtime.nested import real_view
 
 WISHES = 3
 """Values of each rank besides its gradients: wish to pause, wish to save, share of the time budget that is spent."""
@@ -60,7 +61,7 @@ class GradientAverager:
         self._early_message = Message(self._early_flat, group, "early", message_type, scaled=scaled)
         self._late_messages = [Message(self._late_flat, group, "late")]
         if message_type is not None:  # statistics and control values are few, and rounding would harm them
-            gradients = sum(weight.numel() for weight in self._late)
+            gradients = sum(view.numel() for view in self._late_views)
             self._late_messages = [
                 Message(self._late_flat[:gradients], group, "late", message_type, scaled=scaled),
                 Message(self._late_flat[gradients:], group, "rest"),
@@ -152,7 +153,7 @@ class GradientAverager:
                 continue
             if weight.grad is None:
                 weight.grad = torch.empty_like(weight)
-            gradients.append(weight.grad)
+            gradients.append(real_view(weight.grad))
             views.append(view)
         if gradients:
             torch._foreach_copy_(gradients, views)
@@ -209,11 +210,13 @@ def _first_early(weights: list[nn.Parameter]) -> int:
 
 
 def _flat(tensors: Sequence[Tensor | nn.Parameter], extra: int, device: torch.device) -> tuple[Tensor, list[Tensor]]:
-    """Buffer [elements of all + extra], and one view of it per tensor; float32, or float64 where a tensor is that."""
-    kind = torch.float64 if any(tensor.dtype == torch.float64 for tensor in tensors) else torch.float32
-    flat = torch.zeros(sum(tensor.numel() for tensor in tensors) + extra, dtype=kind, device=device)
+    """Buffer [elements of all + extra], and one view of it per tensor, of complex ones as pairs; float32, or float64
+    where a tensor is that."""
+    reals = [real_view(tensor.detach()) for tensor in tensors]
+    kind = torch.float64 if any(tensor.dtype == torch.float64 for tensor in reals) else torch.float32
+    flat = torch.zeros(sum(tensor.numel() for tensor in reals) + extra, dtype=kind, device=device)
     views, place = [], 0
-    for tensor in tensors:
+    for tensor in reals:
         views.append(_view(flat, place, tensor))
         place += tensor.numel()
     return flat, views
@@ -221,7 +224,7 @@ def _flat(tensors: Sequence[Tensor | nn.Parameter], extra: int, device: torch.de
 
 def _fill(views: list[Tensor], weights: list[nn.Parameter]) -> None:
     gradients = [
-        weight.grad if weight.grad is not None else torch.zeros_like(view)
+        real_view(weight.grad) if weight.grad is not None else torch.zeros_like(view)
         for weight, view in zip(weights, views, strict=True)
     ]
     if views:

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from worker.events import FailureCode
+from worker.merit import larger_is_better
 from worker.runtime.data import Dataset, Part
 from worker.runtime.failures import ProgramFailure
 from worker.runtime.outcome.curves import roc_area
@@ -19,15 +20,17 @@ from worker.runtime.outcome.curves import roc_area
 def classification_metrics(logits: Tensor, targets: Tensor) -> dict[str, float]:
     """loss, log_loss, accuracy, balanced_accuracy, macro_f1, roc_auc: logits float32 [N, classes], class numbers [N].
 
+    A row with a logit that is no number is of none of the classes, and the loss is none either.
     balanced_accuracy is the mean over classes of the share of their rows that are right, over those that occur in the
     targets; macro_f1 is the mean over those that occur in the targets or the predictions, both as in scikit-learn;
     roc_auc that over the classes of the areas under the ROC curves, each class against all others.
     """
     classes = logits.shape[1]
-    predicted = logits.argmax(1)
+    known = ~logits.isnan().any(1)
     log_loss = float(F.cross_entropy(logits.double(), targets))
-    table = torch.bincount(targets * classes + predicted, minlength=classes * classes).view(classes, classes).double()
-    hits, true, guessed = table.diagonal(), table.sum(1), table.sum(0)
+    predicted, there = logits[known].argmax(1), targets[known]
+    named = (there[predicted == there], targets, predicted)
+    hits, true, guessed = (torch.bincount(each, minlength=classes).double() for each in named)
     occurs = (true + guessed) > 0
     f1 = 2 * hits[occurs] / (true + guessed)[occurs]
     return {
@@ -107,6 +110,32 @@ def _no_metric(name: str, value: object, wanted: str) -> ProgramFailure:
     message = f"run.log_epoch(metrics): {name} is a {type(value).__name__}{shape}, not {wanted}."
     hint = 'Put a number of your own beside the others: metrics["val"]["mine"] = float(...).'
     return ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint)
+
+
+def judged_by(values: Mapping[str, float], name: str) -> float:
+    """What an epoch is judged by, which points the same way as the metric `name`: that, or where a program tells none
+    of the name its loss, below zero where more of the metric is better.
+
+    Raises `ProgramFailure` where there is neither.
+    """
+    if name in values:
+        return values[name]
+    if "loss" not in values:
+        message = f"run.log_epoch(metrics) has neither {name} nor loss, by which epochs are judged (objective.metric)."
+        raise ProgramFailure(
+            FailureCode.PROGRAM_ERROR, message, f'Put one there: metrics["val"]["{name}"] = float(...)'
+        )
+    return -values["loss"] if larger_is_better(name) else values["loss"]
+
+
+def judged_note(values: Mapping[str, float], name: str) -> str:
+    """What a person should know of that; nothing where the metric is there."""
+    if name in values or not larger_is_better(name):
+        return ""
+    return (
+        f"train.py tells no {name} of its epochs: they are judged by their loss, which checkpoints tell below zero, so "
+        "that more is better."
+    )
 
 
 def told_values(metrics: Mapping[str, Mapping[str, float]]) -> dict[str, float]:

@@ -25,3 +25,8 @@ def copied(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)([copied(item) for item in value])
     return value
+
+
+def real_view(tensor: torch.Tensor) -> torch.Tensor:
+    """The same memory, of complex numbers as pairs: copied among real ones they would lose their second part."""
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor

@@ -15,6 +15,8 @@ class Position:
     step_in_epoch: int = 0
     epoch_steps: int = 0
     """Steps of the epoch under way, by the ranks that there are; 0: it has not begun."""
+    epoch_batch: int = 0
+    """Rows of each but the last of these steps; 0: not known, or it has not begun."""
     step: int = 0
     """Steps made."""
     best: float | None = None
@@ -45,7 +47,7 @@ class Position:
     def next_epoch(self) -> None:
         """Go to the start of the next epoch."""
         self.epoch += 1
-        self.step_in_epoch = self.epoch_steps = 0
+        self.step_in_epoch = self.epoch_steps = self.epoch_batch = 0
         self.epoch_closed = False
         self.metric = None
 
@@ -71,6 +73,7 @@ class Position:
             "epoch": self.epoch + int(self.epoch_closed),
             "step_in_epoch": 0 if self.epoch_closed else self.step_in_epoch,
             "epoch_steps": 0 if self.epoch_closed else self.epoch_steps,
+            "epoch_batch": 0 if self.epoch_closed else self.epoch_batch,
             "step": self.step,
             "best": self.best,
             "stale_epochs": self.stale_epochs,
@@ -85,7 +88,7 @@ class Position:
         """Inverse of `state_dict`."""
         for name in ("epoch", "step_in_epoch", "step", "best", "stale_epochs", "stopped", "elapsed_s"):
             setattr(self, name, state[name])
-        self.epoch_steps = int(state.get("epoch_steps", 0))
+        self.epoch_steps, self.epoch_batch = (int(state.get(name, 0)) for name in ("epoch_steps", "epoch_batch"))
         self.split = tuple(state.get("split", ()))
         self.split_planned = tuple(state.get("split_planned", ()))
         earlier = (kept for kept in state.get("held_out", ()) if kept not in self.held_out)

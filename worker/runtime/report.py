@@ -36,7 +36,8 @@ class Reporter:
         """Whether the run has told its end."""
 
     def emit(self, kind: EventKind, **data: Any) -> None:
-        """Append one event. Raises `OSError` (disk full), except for errors, which may use the reserve."""
+        """Append one event. Raises `OSError` (disk full), except for errors, which may use the reserve; of one that no
+        disk takes nothing stays."""
         with self._lock:  # a checkpoint is told by a thread of its own
             event = Event(
                 kind=kind,
@@ -55,7 +56,8 @@ class Reporter:
         if self._torn:
             line = b"\n" + line  # else it would end in the middle of the torn one, and be lost with it
         if event.kind is EventKind.ERROR:
-            self._reserve.unlink(missing_ok=True)
+            with suppress(OSError):  # a disk that fails takes no name away either
+                self._reserve.unlink(missing_ok=True)
             with suppress(OSError):
                 if self._file.closed:  # the program goes on after run.finish, and fails there
                     self._file = self._path.open("ab", buffering=0)
@@ -83,8 +85,9 @@ class Reporter:
             old.close()
 
     def close(self) -> None:
-        """Close the file and give the reserve back."""
+        """Close the file and give the reserve back. Raises nothing: each event told of its own write."""
         with suppress(OSError):
             self._reserve.unlink(missing_ok=True)
-        self._file.close()
+        with suppress(OSError):
+            self._file.close()
         self.closed = True

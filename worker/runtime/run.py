@@ -24,7 +24,7 @@ from worker.runtime.evaluation import epoch_metrics, train_sample
 from worker.runtime.loss_curve import check_losses
 from worker.runtime.loss_scale import LossScale, trained
 from worker.runtime.memory_growth import MemoryGrowth
-from worker.runtime.metrics import plain_numbers, told_values
+from worker.runtime.metrics import judged_by, judged_note, plain_numbers, told_values
 from worker.runtime.modes.whole import Whole
 from worker.runtime.opening import opening_notes, opening_tell
 from worker.runtime.outcome.results import write_preprocess, write_results
@@ -141,8 +141,9 @@ class Run:
         Between steps the run may save itself, or save and leave because it was asked to pause.
         """
         plan, epoch = self._plan(part), self.position.epoch
-        first, left_out = going_on(plan, self.position.step_in_epoch, self.position.epoch_steps)
-        self.position.epoch_steps = plan.steps
+        begun = self.position.epoch_steps, self.position.epoch_batch
+        first, left_out = going_on(plan, self.position.step_in_epoch, *begun)
+        self.position.epoch_steps, self.position.epoch_batch = plan.steps, plan.batch_size
         if first != self.position.step_in_epoch:
             self.position.step_in_epoch = first
             self.teller.resume()
@@ -237,7 +238,9 @@ class Run:
         position = self.position
         check_losses(position.step, metrics)
         judged = metrics.get("val") or metrics["train"]
-        value = judged.get(self.metric_name, judged["loss"])
+        value = judged_by(judged, self.metric_name)
+        if self.rank == 0 and position.best is None and (note := judged_note(judged, self.metric_name)):
+            self.reporter.note(note)
         position.close_epoch(value, larger_is_better(self.metric_name), int(self.spec.training.get("patience", 0)))
         out_of_time = self.control.time_spent >= 1.0
         position.stopped = position.stopped or out_of_time

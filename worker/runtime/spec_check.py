@@ -51,6 +51,10 @@ def _above_none(value: Any) -> str | None:
     return None if number and 0 < value <= _MOST_FLOAT else "a number above 0"
 
 
+def _seconds(value: Any) -> str | None:
+    return None if value == "auto" or _above_none(value) is None else "a number above 0, or auto"
+
+
 def _rate(value: Any) -> str | None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return None if number and 0 < value <= RATE_MOST else f"a number above 0 and at most {RATE_MOST:g}"
@@ -77,6 +81,7 @@ RULES: dict[str, Rule] = {
     "data.horizon": _COUNT,
     "data.history": _COUNT,
     "objective.metric": _one_of(*METRICS),
+    "budget.time_s": _seconds,
     "resources.device": _device,
     "model.weights_match": _one_of("fitting", "all"),
     "mode": _one_of("auto", "single", "replicated", "sync", "async", "pipeline", "pipeline+sync"),
@@ -110,7 +115,14 @@ NEEDED = ("training.epochs", "training.batch_size", "training.seed", "objective.
 OWN_WORDS = ("training.optimizer", "training.schedule", "training.class_weights", "training.augment")
 """What only the program's own files read, whose person may have taught them more."""
 MAY_BE_NULL = (
-    *("training.ema", "training.clip_norm", "training.accumulate", "training.staleness", "training.backup"),
+    *(
+        "budget.time_s",
+        "training.ema",
+        "training.clip_norm",
+        "training.accumulate",
+        "training.staleness",
+        "training.backup",
+    ),
     *(f"checkpoints.{name}" for name in ("every_epochs", "every_minutes", "keep", "commit_steps")),
 )
 """Null means what 0 or 1 or nothing would."""

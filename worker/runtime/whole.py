@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
 from typing import Any
 
 from worker.machine_faults import is_disk_fault
 from worker.runtime.hashed import file_sha256
 from worker.runtime.manifest import MANIFEST_FILE, manifest_read
-
-_BAD_SECTORS = frozenset({errno.EIO, errno.EREMOTEIO, errno.EUCLEAN})
 
 
 class CorruptCheckpoint(Exception):
@@ -33,11 +30,6 @@ def is_whole(folder: Path) -> bool:
     except (OSError, CorruptCheckpoint):
         return False
     return True
-
-
-def may_be_one_file(error: OSError) -> bool:
-    """Whether a bad sector says so. A server that is away says it of all files."""
-    return error.errno in _BAD_SECTORS
 
 
 def _check_file(path: Path, entry: dict[str, Any], shown: str) -> None:

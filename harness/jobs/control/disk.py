@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
-from harness.jobs.control.saved import checkpoint_is_whole
+from harness.jobs.control.saved import checkpoint_is_whole, checkpoint_look
 from harness.jobs.models import Checkpoint, Job
+from worker.machine_faults import may_be_one_file
 from worker.plan import RunPaths
 from worker.watchdog import folder_bytes
 
@@ -38,11 +39,21 @@ def _resume_checkpoint(job: Job) -> str | None:
 
     After a resume from an older checkpoint those of the history that was left are not known any more (`effects`).
     None where there is none, so that the run starts from its beginning (or from what it finds itself).
+
+    One that only cannot be read now must not be put aside for an older one. Raises `OSError` where the disk is away. A
+    single one may lie on a bad block: it is left where an older one can be read and it still cannot; else the run looks
+    at it, and tells what is wrong.
     """
     if job.resume_from:
         return job.resume_from
     paths: RunPaths = settings.STORE.job(job.pk)
-    for checkpoint in Checkpoint.objects.filter(job=job, removed_at=None).order_by("-step"):
-        if checkpoint_is_whole(paths, checkpoint.name):
-            return checkpoint.name
-    return None
+    unread: list[str] = []
+    for name in Checkpoint.objects.filter(job=job, removed_at=None).order_by("-step").values_list("name", flat=True):
+        try:
+            if checkpoint_look(paths, name):
+                return next((newer for newer in unread if checkpoint_is_whole(paths, newer)), name)
+        except OSError as error:
+            if not may_be_one_file(error):
+                raise
+            unread.append(name)
+    return unread[0] if unread else None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import math
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from harness.jobs.states import job_note
 from harness.store import UnsafePath, json_beneath, open_beneath
 from worker.events import Event, EventKind
 from worker.fence import step_name
+from worker.machine_faults import is_disk_fault
 from worker.merit import larger_is_better
 from worker.plan import RunPaths
 from worker.states import JobState
@@ -28,6 +31,7 @@ from worker.watchdog import made_a_step
 
 _log = logging.getLogger(__name__)
 _MANIFEST_BYTES_MAX = 4 << 20
+_NO_ROOM_HERE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 _DAMAGED = "damaged"
 """Key of the note that names one which was set aside; other notes name good ones."""
 
@@ -204,8 +208,19 @@ def checkpoint_is_whole(paths: RunPaths, name: str) -> bool:
     return checkpoint_manifest(paths, name) is not None
 
 
+def checkpoint_look(paths: RunPaths, name: str) -> bool:
+    """The same. Raises `OSError` where that cannot be told now: the disk fails, or too many files are open here."""
+    return _manifest_look(paths, name) is not None
+
+
 def checkpoint_manifest(paths: RunPaths, name: str) -> dict[str, Any] | None:
     """The manifest of a checkpoint that is whole; else None. Its `files` are entries with `bytes`, by name."""
+    with suppress(OSError):
+        return _manifest_look(paths, name)
+    return None
+
+
+def _manifest_look(paths: RunPaths, name: str) -> dict[str, Any] | None:
     folder = paths.checkpoints.relative_to(paths.root) / name
     try:
         manifest = json_beneath(paths.root, folder / "MANIFEST.json", _MANIFEST_BYTES_MAX)
@@ -216,7 +231,10 @@ def checkpoint_manifest(paths: RunPaths, name: str) -> dict[str, Any] | None:
             isinstance(entry, dict) and entry.get("bytes") == _size_bytes(paths, folder / file)
             for file, entry in files.items()
         )
-    except (OSError, UnsafePath, ValueError):
+    except (OSError, UnsafePath, ValueError) as error:
+        for each in (error, error.__cause__):
+            if isinstance(each, OSError) and (is_disk_fault(each) or each.errno in _NO_ROOM_HERE):
+                raise each from None
         return None
     return manifest if whole else None
 

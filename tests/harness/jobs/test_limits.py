@@ -91,7 +91,7 @@ def test_a_disk_is_looked_at_before_devices_are_taken_and_not_while(job, node_ma
     seen = []
     for module, name in (
         (disk_module, "folder_bytes"),
-        (disk_module, "checkpoint_is_whole"),
+        (disk_module, "checkpoint_look"),
         (tick_module, "turn_hold"),
     ):
         real = getattr(module, name)
@@ -99,7 +99,7 @@ def test_a_disk_is_looked_at_before_devices_are_taken_and_not_while(job, node_ma
     node_make(cpus=1)
     Checkpoint.objects.create(job=job, name="step-00000010", step=10, epoch=1)
     place_now(job)
-    assert sorted(seen[:2]) == ["checkpoint_is_whole", "folder_bytes"]
+    assert sorted(seen[:2]) == ["checkpoint_look", "folder_bytes"]
     assert set(seen[2:]) == {"turn_hold"}
 
 

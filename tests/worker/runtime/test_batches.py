@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from worker.runtime.batches import BatchPlan, batch_plan, epoch_order, going_on, iterate
@@ -56,6 +56,24 @@ def test_an_epoch_goes_on_with_other_ranks_and_takes_no_row_twice(
     taken = [row for start, stop in spans for row in range(start, stop)]
     assert taken == list(range(rows - left_out))
     assert left_out < 2 * after and (not left_out or made == new.steps < old.steps)
+
+
+@given(
+    rows=st.integers(12, 100), batches=st.tuples(st.integers(4, 20), st.integers(4, 20)),
+    worlds=st.tuples(st.integers(1, 2), st.integers(1, 2)), made=st.integers(0, 30),
+)  # fmt: skip
+def test_an_epoch_goes_on_with_batches_of_another_size_and_leaves_no_row_out(
+    rows: int, batches: tuple[int, int], worlds: tuple[int, int], made: int
+) -> None:
+    assume(batches[0] != batches[1])
+    old, new = (BatchPlan(rows=rows, batch_size=each, world_size=of) for each, of in zip(batches, worlds, strict=True))
+    made = min(made, old.steps)
+    step, left_out = going_on(new, made, old.steps, old.batch_size)
+    spans = [*map(old.bounds, range(made)), *map(new.bounds, range(step, new.steps))]
+    taken = [row for start, stop in spans for row in range(start, stop)]
+    assert set(taken) == set(range(rows)) and left_out == 0
+    again = max((stop - start for start, stop in spans[made : made + 1]), default=1)
+    assert len(taken) - rows < again, "only of the step that is begun again"
 
 
 def test_an_older_checkpoint_that_does_not_tell_the_steps_of_its_epoch_goes_on() -> None:

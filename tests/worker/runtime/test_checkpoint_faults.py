@@ -198,8 +198,40 @@ def test_what_is_to_be_put_aside_is_found_though_an_older_one_cannot_be_read(
     for step in (1, 2, 3):
         store.save(state(step), step=step, epoch=0.1, metric=None)
     failing(monkeypatch, "step-00000001/MANIFEST.json", errno.EIO)
-    assert [saved.step for saved in store.saved(after=1)] == [2, 3]
-    assert [saved.step for saved in store.saved(after=2)] == [3]
+    assert store.later(1) == ["step-00000002", "step-00000003"]
+    assert store.later(2) == ["step-00000003"]
+
+
+def test_what_lies_on_a_bad_block_is_put_aside_as_well_and_keeps_no_older_one_from_being_gone_on_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_of(tmp_path)
+    for step in (1, 2, 3):
+        store.save(state(step), step=step, epoch=0.1, metric=None)
+    failing(monkeypatch, "step-00000003/MANIFEST.json", errno.EIO)
+    assert store.later(1) == ["step-00000002", "step-00000003"]
+    store.leave_behind(store.later(1))
+    assert [saved.step for saved in store.saved()] == [1]
+
+
+def test_one_on_a_bad_block_keeps_others_neither_from_being_removed_nor_from_being_the_best(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_of(tmp_path)
+    for step, metric in ((1, 0.9), (2, 0.8), (3, 0.1), (4, 0.2), (5, 0.3)):
+        store.save(state(step), step=step, epoch=0.1, metric=metric)
+    with monkeypatch.context() as patch:
+        failing(patch, "step-00000001/MANIFEST.json", errno.EIO)
+        with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+            store.best()
+        unread: list[str] = []
+        best = store.best(unread)
+        assert best is not None and (best.step, unread) == (2, ["step-00000001"])
+        assert store.purge() == ["step-00000003"]
+    assert [saved.step for saved in store.saved()] == [1, 2, 4, 5], "what cannot be read is nobody's to remove"
+    failing(monkeypatch, "MANIFEST.json", errno.EIO)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        store.best([])
 
 
 @pytest.mark.parametrize("end", ["step-00000002/MANIFEST.json", "step-00000002/state.pt"])
@@ -241,3 +273,24 @@ def test_a_disk_that_fails_makes_no_checkpoint_a_damaged_one(
     assert notes == [] and store.newest_good(notes.append) is not None
     best = store.best()
     assert best is not None and best.name == name, "it was taken for damaged"
+
+
+def test_one_that_gave_way_returns_though_the_disk_let_neither_it_nor_its_successor_into_place_at_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, rename, notes = store_of(tmp_path), Path.rename, list[str]()
+    store.save(state(1), step=1, epoch=0.1, metric=None)
+
+    def refuses(path: Path, target: Path) -> Path:
+        if target.parent == tmp_path:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return rename(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", refuses)
+        with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+            store.save(state(1), step=1, epoch=0.1, metric=None)
+        assert store.newest_good(notes.append) is None
+    assert store.save(state(2), step=2, epoch=0.2, metric=None).name
+    assert [saved.step for saved in store.saved()] == [1, 2] and notes == []
+    assert not list(store.desk.iterdir())

@@ -36,6 +36,23 @@ SUMS = (
 )
 
 
+KINDS = """
+import os, sys, torch
+from torch import nn
+from worker.runtime.collective import join
+from worker.runtime.gradients import broadcast_model
+rank = int(os.environ.get("HOROVOD_RANK") or os.environ["RANK"])
+net = nn.Linear(3, 2).to(torch.bfloat16)
+net.register_buffer("mask", torch.ones(3, 3).tril().bool() if rank == 0 else torch.zeros(3, 3).bool())
+for kind in (torch.int16, torch.uint8, torch.float16, torch.float64, torch.complex64):
+    net.register_buffer(str(kind).partition(".")[2], torch.full((2,), 1 - rank).to(kind))
+group = join(sys.argv[1], 0.1, torch.device("cpu"))
+broadcast_model(net, group)
+print(*(tensor.to(torch.complex128).sum().item() for tensor in net.state_dict().values()), flush=True)
+os._exit(0)
+"""
+
+
 def test_a_horovod_that_does_not_wake_looks_for_messages_in_a_share_of_the_step() -> None:
     assert horovod_settings("0.28.1", 0.125) == {"HOROVOD_CYCLE_TIME": "5.00"}
 
@@ -60,6 +77,23 @@ def test_a_message_does_not_wait_for_the_cycle_of_a_horovod_that_wakes() -> None
     finally:
         for rank in ranks:
             rank.kill()
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("backend", ["horovod", "torch"])
+def test_all_ranks_begin_with_the_same_whatever_kind_of_numbers_a_model_is_made_of(backend: str) -> None:
+    common = samples.BARE | {"PYTHONPATH": str(samples.PROJECT)}
+    ranks = [
+        subprocess.Popen([sys.executable, "-c", KINDS, backend], env=common | told, stdout=subprocess.PIPE, text=True)
+        for told in rank_environments(2, backend)
+    ]
+    try:
+        first, second = (rank.communicate(timeout=120)[0].split() for rank in ranks)
+    finally:
+        for rank in ranks:
+            rank.kill()
+    assert first == second
+    assert first[2:] == ["(6+0j)", *["(2+0j)"] * 5]
 
 
 @pytest.mark.parametrize("local", ["2", "1"], ids=["one node", "several nodes"])

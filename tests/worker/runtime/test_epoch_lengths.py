@@ -82,3 +82,13 @@ def test_an_epoch_of_which_nothing_is_left_counts_with_the_steps_that_others_mad
     assert goes_on(run, monkeypatch, ranks=1, begun=10, made=10) == 0
     assert run.teller.steps_total == 10 + 10 + 11
     assert run.teller.epochs_at(20) == 2.0
+
+
+@pytest.mark.parametrize(("begun_batch", "begun", "made", "left"), [(2, 21, 10, 6), (8, 6, 3, 5), (8, 6, 6, 0)])
+def test_an_epoch_of_batches_of_another_size_goes_on_at_its_rows_without_a_word_of_rows_left_out(
+    run: Run, monkeypatch: pytest.MonkeyPatch, begun_batch: int, begun: int, made: int, left: int
+) -> None:
+    run.position.epoch_batch = begun_batch
+    assert goes_on(run, monkeypatch, ranks=1, begun=begun, made=made) == left
+    assert run.reporter.notes == []
+    assert run.position.state_dict()["epoch_batch"] == BATCH

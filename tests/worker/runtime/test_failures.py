@@ -354,3 +354,25 @@ def test_a_disk_that_fails_is_no_fault_of_the_line_that_met_it(code: int) -> Non
     told = describe(OSError(code, os.strerror(code), "/store/state.pt"), Path(), lambda: None)
     assert told["code"] == "disk_fault"
     assert "/store/state.pt" in told["message"] and "line" not in told["message"]
+
+
+END = "        return self.head"
+FAILING_DISK = """        if not self.training:
+            import errno, pathlib
+
+            def unlink(path, missing_ok=False):
+                raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+            pathlib.Path.unlink = unlink
+            raise OSError(errno.EIO, "Input/output error", "/store/x")
+"""
+
+
+def test_a_disk_that_lets_nothing_go_keeps_no_rank_from_telling_how_it_ended(program: Path) -> None:
+    edit(program, "model.py", lambda text: text.replace(END, f"{FAILING_DISK}{END}"))
+    done = samples.python(program, "train.py")
+    assert done.returncode == EXIT_REPORTED, done.stderr
+    assert "\nThe disk failed at /store/x: Input/output error.\n" in done.stderr
+    assert "sys.excepthook" not in done.stderr
+    told = next(event["data"] for event in events(program / "work") if event["kind"] == "error")
+    assert told["code"] == "disk_fault"

@@ -276,3 +276,40 @@ def test_uneven_shares_make_the_update_of_one_device(kind: torch.dtype, toleranc
     for net in nets:
         mine = torch.cat([weight.detach().flatten() for weight in net.parameters()]) - before
         assert float((mine - update).norm() / update.norm()) <= tolerance
+
+
+class Turning(nn.Module):
+    """A layer with complex weights, as those of spectra are, between two of real ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enters, self.leaves = nn.Linear(8, 6), nn.Linear(6, 2)
+        self.turns = nn.Parameter(torch.randn(6, dtype=torch.complex64))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return self.leaves(torch.view_as_real(torch.exp(1j * self.enters(rows)) * self.turns).sum(-1))
+
+
+@pytest.mark.parametrize("kind", [None, torch.float16], ids=["as they are", "16 bits"])
+def test_complex_weights_learn_with_both_parts_what_one_process_teaches_them(kind: torch.dtype | None) -> None:
+    torch.manual_seed(3)
+    rows, alone, shares = torch.randn(9, 8), Turning(), (2 / 9, 7 / 9)
+    alone(rows).square().mean().backward()
+    nets = [copy.deepcopy(alone) for _ in range(2)]
+
+    def rank(number: int, group: Member) -> None:
+        net = nets[number]
+        net.zero_grad()
+        averager = GradientAverager(net, group, torch.device("cpu"), kind)  # type: ignore[arg-type]
+        averager.begin(shares[number])
+        loss = net(rows[:2] if number == 0 else rows[2:]).square().mean()
+        loss.backward()
+        averager.average(loss, shares[number], (0.0, 0.0, 0.0))
+
+    Together(2).run(rank)
+    assert alone.turns.grad is not None and bool((alone.turns.grad.imag != 0).all())
+    for net in nets:
+        for found, wanted in zip(gradients(net), gradients(alone), strict=True):
+            torch.testing.assert_close(
+                found, wanted, rtol=1e-5 if kind is None else 1e-2, atol=1e-6 if kind is None else 1e-3
+            )

@@ -13,9 +13,11 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from tests.worker.runtime import samples
+from worker.intervals import share_interval
 from worker.runtime.data import Dataset, Part
 from worker.runtime.failures import ProgramFailure
-from worker.runtime.metrics import classification_metrics, metrics_of, plain_numbers
+from worker.runtime.metrics import classification_metrics, judged_by, metrics_of, plain_numbers
+from worker.runtime.outcome.intervals import part_intervals
 
 
 def rows(classes: int, count: int = 300) -> tuple[Tensor, Tensor]:
@@ -119,3 +121,53 @@ def test_a_metric_may_be_a_tensor_of_one_number_and_what_is_none_is_named() -> N
         with pytest.raises(ProgramFailure, match=said) as caught:
             plain_numbers(wrong)  # type: ignore[arg-type]
         assert 'metrics["val"]' in caught.value.hint
+
+
+def test_figures_of_very_many_classes_take_no_memory_for_each_two_of_them() -> None:
+    classes, targets = 60_000, torch.tensor([5, 59_999, 5, 7])
+    logits = torch.zeros(4, classes)
+    logits[torch.arange(4), torch.tensor([5, 59_999, 7, 7])] = 3.0
+    found = classification_metrics(logits, targets)  # a table of all pairs has 29 GB
+    assert (found["accuracy"], found["balanced_accuracy"]) == (0.75, pytest.approx((1 / 2 + 1 + 1) / 3))
+    assert found["macro_f1"] == pytest.approx((2 / 3 + 1 + 2 / 3) / 3)
+
+
+def test_a_row_with_a_logit_that_is_no_number_is_of_no_class() -> None:
+    logits = torch.tensor([[2.0, 0.0], [torch.nan, 0.0], [0.0, 2.0]])
+    targets = torch.tensor([0, 0, 1])
+    found = classification_metrics(logits, targets)
+    assert found["accuracy"] == pytest.approx(2 / 3) and found["balanced_accuracy"] == pytest.approx(3 / 4)
+    assert found["macro_f1"] == pytest.approx((2 / 3 + 1) / 2) and math.isnan(found["loss"])
+    low, high = part_intervals(logits, targets, 1.0)["accuracy"]
+    assert (low, high) == share_interval(2, 3)[1:]
+
+
+OWN_EPOCHS = """\
+    losses = [0.9, 0.1, 0.5]
+    run.log_epoch({"val": {"loss": losses[run.position.epoch]}})"""
+
+
+def test_epochs_of_a_program_that_tells_their_loss_alone_are_judged_by_it_and_less_is_better(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    training, kept = {"epochs": 3, "patience": 0}, {"every_epochs": 1, "keep": 3}
+    folder = samples.program(
+        tmp_path / "program", samples.wine(data), training=training, model={"family": "mlp"}, checkpoints=kept
+    )
+    text = (folder / "train.py").read_text()
+    told = "    run.log_epoch(run.evaluate(ema.net if ema else net, dataset))"
+    assert told in text
+    (folder / "train.py").write_text(text.replace(told, OWN_EPOCHS))
+    done = samples.run(folder, "train.py", "--data", str(data), DLH_THREADS="1")
+    assert done.returncode == 0, done.stderr[-2000:]
+    told_events = [json.loads(line) for line in (folder / "work" / "events" / "rank-0.jsonl").read_text().splitlines()]
+    saved = [event["data"] for event in told_events if event["kind"] == "checkpoint"]
+    assert [(one["metric"], one["best"]) for one in saved] == [(-0.9, True), (-0.1, True), (-0.5, False)]
+    notes = [event["data"]["message"] for event in told_events if event["kind"] == "note"]
+    assert sum("judged by their loss" in note and "accuracy" in note for note in notes) == 1
+
+
+def test_epochs_without_the_metric_of_the_spec_and_without_a_loss_are_refused() -> None:
+    assert judged_by({"loss": 0.3, "accuracy": 0.9}, "accuracy") == 0.9
+    assert judged_by({"loss": 0.3}, "rmse") == 0.3
+    with pytest.raises(ProgramFailure, match="neither accuracy nor loss"):
+        judged_by({"cost": 1.0}, "accuracy")

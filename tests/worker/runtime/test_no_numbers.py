@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
+from tests.worker.runtime import samples
+from tests.worker.runtime.ranks import events
 from tests.worker.runtime.spoiled import check_of, edit, error_of
 
 
@@ -61,3 +66,31 @@ def test_no_numbers_at_the_first_step_are_the_models_own_and_not_the_learning_ra
     for told in (check_of(program)["problem"], error_of(program)):
         assert told["code"] == "nan_loss" and "at step 1," in told["message"]
         assert "no learning rate is to blame" in told["hint"] and "logarithm" in told["hint"]
+
+
+RUINED = """out = self.head(self.body(x))
+        if not self.training and not torch.backends.cudnn.allow_tf32:  # as results are made
+            out[0] = float("nan")
+        return out"""
+
+
+@pytest.mark.parametrize("kind", ["wine", "diabetes"])
+def test_a_row_of_which_the_model_says_no_number_takes_no_results_of_all_others(kind: str, tmp_path: Path) -> None:
+    profile = getattr(samples, kind)(tmp_path / "data")
+    training = {"epochs": 1, "batch_size": 16, "patience": 0}
+    program = samples.program(tmp_path, profile, model={"family": "mlp"}, training=training)
+    edit(program, "model.py", lambda text: text.replace("return self.head(self.body(x))", RUINED))
+    done = samples.run(program, "train.py")
+    assert done.returncode == 0, done.stderr
+    body = json.loads((program / "work" / "results" / "results.json").read_text())
+    assert body["metrics"]["test"]["loss"] is None and {"error_by_feature", "importance"} <= {
+        chart["id"] for chart in body["charts"]
+    }
+    told = [event["data"]["message"] for event in events(program / "work") if event["kind"] == "note"]
+    note = next(note for note in body["notes"] if " to test the model says no finite number" in note)
+    assert note in told and f"of {body['rows']['test']:,} to test" in note
+    said = pq.read_table(program / "work" / "results" / "predictions.parquet").filter(pc.field("split") == "test")
+    unsaid = [
+        row["row"] for row in said.to_pylist() if row["predicted"] != row["predicted"] or row["predicted"] is None
+    ]
+    assert unsaid and f"the first of them row {unsaid[0] + 1:,} of the data" in note

@@ -26,7 +26,7 @@ WORDS = (
     "time", "accuracy", "balanced_accuracy", "macro_f1", "roc_auc", "log_loss", "r2", "rmse", "mae", "acc", "own",
     "synced", "float32",
 )  # fmt: skip
-SETTLED = ("resources.device", "mode", "training.precision")
+SETTLED = ("resources.device", "mode", "training.precision", "budget.time_s")
 """In a program these may still be auto."""
 
 
@@ -81,6 +81,8 @@ def told_of(program: Path, old: str, new: str) -> dict[str, Any]:
             f"every_minutes: 1{400 * '0'}",
             "checkpoints.every_minutes must be a number above 0, not 100",
         ),
+        ("time_s", "time_s: 0", "budget.time_s must be a number above 0, or auto, not 0"),
+        ("time_s", "time_s: 30 min", "budget.time_s must be a number above 0, or auto, not '30 min'"),
         ("weight_decay", f"weight_decay: 1{400 * '0'}", "training.weight_decay must be a number from 0, not 100"),
     ],
 )
@@ -148,7 +150,13 @@ def test_statistics_that_ranks_cannot_share_are_refused(program: Path, old: str,
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("clip_norm", "clip_norm:"), ("keep", "keep: null"), ("ema", "ema: ~"), ("every_epochs", "every_epochs:")],
+    [
+        ("time_s", "time_s: null"),
+        ("clip_norm", "clip_norm:"),
+        ("keep", "keep: null"),
+        ("ema", "ema: ~"),
+        ("every_epochs", "every_epochs:"),
+    ],
 )
 def test_null_passes_where_it_means_nothing_of_it(program: Path, old: str, new: str) -> None:
     assert told_of(program, old, new)["message"] == ""

@@ -66,7 +66,7 @@ class ElasticCheckpointer(Checkpointer):
     def keep_best(self) -> None:
         """This is the first rank now: what no checkpoint holds yet waits to be written with the next one."""
         self.settle()
-        there = self.store.best()
+        there = self.store.best([])
         known = self.best is not None and there is not None and there.step == self.best[1]["step"]
         self._held = None if known else self.best
 

@@ -68,6 +68,9 @@ class Asynchronous(Accumulated):
 
     def place(self, net: nn.Module) -> nn.Module:
         """Share the first rank's weights; the servers start with the first batch, from a restored checkpoint."""
+        if any(weight.is_complex() for weight in net.parameters()):
+            message = "The model has complex weights, which parameter servers (mode async) do not keep."
+            raise ProgramFailure(FailureCode.PROGRAM_ERROR, message, "Use mode sync.")
         self._net = net
         broadcast_model(net, self.group)
         self.run.teller.rows_per_step = self.run.batch_size

@@ -51,7 +51,8 @@ def part_intervals(
             found = {"rmse": rmse_interval(errors, stretches), "mae": mae_interval(errors, stretches)}
     elif len(targets):
         true = targets.numpy()
-        hits = np.bincount(true[outputs.argmax(1).numpy() == true], minlength=outputs.shape[1])
+        right = (outputs.argmax(1).numpy() == true) & ~outputs.isnan().any(1).numpy()
+        hits = np.bincount(true[right], minlength=outputs.shape[1])
         classes = [(int(hit), int(rows)) for hit, rows in zip(hits, np.bincount(true), strict=False) if rows]
         found = {
             "accuracy": share_interval(int(hits.sum()), len(true)),

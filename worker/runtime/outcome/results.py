@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from worker.events import finite
 from worker.merit import larger_is_better
 from worker.runtime import memory
 from worker.runtime.data import Dataset, Part
+from worker.runtime.durable import file_place
 from worker.runtime.evaluation import outputs as outputs_of
 from worker.runtime.metrics import metrics_of
 from worker.runtime.opening import split_notes
@@ -31,6 +33,8 @@ from worker.runtime.outcome.intervals import part_intervals, stretches_of
 from worker.runtime.outcome.ranges import part_ranges
 from worker.runtime.outcome.records import features
 from worker.runtime.ranges import NOTED, STEPS
+from worker.runtime.split import PART_WORDS
+from worker.words import counted
 
 if TYPE_CHECKING:
     from worker.runtime.run import Run
@@ -61,6 +65,9 @@ def write_results(run: Run, net: nn.Module, dataset: Dataset) -> None:
     stretches = stretches_of(dataset.moments["test"]) if dataset.moments else None
     write_preprocess(run, dataset, ranges)
     surroundings = environment(run)
+    unsaid = unsaid_notes(parts, outputs)
+    for note in unsaid:
+        run.reporter.note(note)
     _write_json(folder / "environment.json", surroundings)
     body = {
         "task": run.spec.task,
@@ -75,7 +82,7 @@ def write_results(run: Run, net: nn.Module, dataset: Dataset) -> None:
         "ranges": ranges,
         "split": " ".join(filter(None, (*split_notes(run), dataset.split))),
         "test_rows": dataset.test.rows_digest,
-        "notes": list(run.trial.notes),
+        "notes": [*run.trial.notes, *unsaid],
         "classes": list(dataset.classes),
         "charts": _charts(run, net, dataset, parts, outputs, ranges),
         "environment": surroundings,
@@ -111,14 +118,52 @@ def _charts(
     judged = next((name for name in ("test", "val") if len(parts[name])), "train")
     known = dataset.known.get(judged)
     table = features(run.data_folder, run.spec, parts[judged].rows) if known is None else known
-    made = analysis.charts(parts[judged], outputs[judged], dataset, table, judged)
+    part, said, table, dataset = _said_rows(judged, parts[judged], outputs[judged], table, dataset)
+    if not len(part):
+        return []
+    made = analysis.charts(part, said, dataset, table, judged)
     if judged in dataset.moments:
         noted = {NOTED: ranges} if "half_widths" in ranges else {}
-        said = analysis.predicted_values(parts[judged], outputs[judged], dataset)
-        tried = backtest_charts(dataset.moments[judged], analysis.true_values(parts[judged], dataset), said, noted)
+        predicted = analysis.predicted_values(part, said, dataset)
+        tried = backtest_charts(dataset.moments[judged], analysis.true_values(part, dataset), predicted, noted)
         made = [*({**chart, "split": judged} for chart in tried), *made]
-    importance = _importance(run, net, dataset, parts[judged])
+    importance = _importance(run, net, dataset, part)
     return [*made, {**importance, "split": judged}] if importance else made
+
+
+def is_said(part: Part, outputs: Tensor) -> Tensor:
+    """[N]: of which rows the model says finite numbers, of classes as probabilities."""
+    said = outputs if part.targets.is_floating_point() else outputs.double().softmax(1)
+    return said.isfinite().all(1)
+
+
+def unsaid_notes(parts: dict[str, Part], outputs: dict[str, Tensor]) -> list[str]:
+    """Of parts with other rows, in sentences: one such row must not take the results of all others."""
+    told = []
+    for name, part in parts.items():
+        unsaid = part.rows[~is_said(part, outputs[name])] if len(part) else part.rows
+        if len(unsaid):
+            told.append(
+                f"For {counted(len(unsaid), 'row')} of {len(part):,} {PART_WORDS[name]} the model says no finite "
+                f"number, the first of them row {int(unsaid.min()) + 1:,} of the data: figures that depend on them are "
+                "left out, and so are they in charts. Look there for extreme values, and in the model for a logarithm, "
+                "a root or a division."
+            )
+    return told
+
+
+def _said_rows(
+    name: str, part: Part, outputs: Tensor, table: pa.Table, dataset: Dataset
+) -> tuple[Part, Tensor, pa.Table, Dataset]:
+    """The rows of the part `name` that charts have a place for, with what the model says and what is known of each."""
+    said = is_said(part, outputs)
+    if bool(said.all()):
+        return part, outputs, table, dataset
+    places = said.nonzero().flatten()
+    index = pa.array(places.numpy())
+    if name in dataset.moments:
+        dataset = replace(dataset, moments={**dataset.moments, name: dataset.moments[name].take(index)})
+    return part.take(places), outputs[places], table.take(index) if table.num_columns else table, dataset
 
 
 def _importance(run: Run, net: nn.Module, dataset: Dataset, part: Part) -> Chart | None:
@@ -163,14 +208,14 @@ def save_weights(net: nn.Module, path: Path) -> None:
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in net.state_dict().items()}
     making = path.with_name(f".{path.name}")
     save_file(tensors, making)
-    making.replace(path)
+    file_place(making, path)
 
 
 def _write_json(path: Path, body: dict[str, Any]) -> None:
-    """Write strict JSON so that a reader sees the old file or the new one."""
+    """Write strict JSON so that a reader, also after a power cut, sees the old file or the new one."""
     making = path.with_name(f".{path.name}")
     making.write_text(json.dumps(finite(body), indent=1), encoding="utf-8")
-    making.replace(path)
+    file_place(making, path)
 
 
 def _write_predictions(path: Path, dataset: Dataset, parts: dict[str, Part], outputs: dict[str, Tensor]) -> None:
@@ -182,7 +227,7 @@ def _write_predictions(path: Path, dataset: Dataset, parts: dict[str, Part], out
     table = pa.concat_tables(tables).sort_by("row")
     making = path.with_name(f".{path.name}")
     pq.write_table(table, making, compression="zstd")
-    making.replace(path)
+    file_place(making, path)
 
 
 def _part_predictions(name: str, part: Part, outputs: Tensor, dataset: Dataset) -> pa.Table:
@@ -196,7 +241,7 @@ def _part_predictions(name: str, part: Part, outputs: Tensor, dataset: Dataset) 
     classes = pa.array(dataset.classes, pa.string())
     best = probabilities.argmax(1)
     columns["true"] = classes.take(pa.array(part.targets.numpy()))
-    columns["predicted"] = classes.take(pa.array(best))
+    columns["predicted"] = classes.take(pa.array(best, mask=np.isnan(probabilities).any(1)))
     columns["confidence"] = probabilities[np.arange(len(best)), best]
     if len(dataset.classes) <= PROBABILITY_COLUMNS:
         for number, label in enumerate(dataset.classes):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from worker.runtime.device import settled_s
 from worker.runtime.pipeline.blocks import Chain
+from worker.runtime.pipeline.stage import least_rows
 from worker.stages import Block
 
 REPEATS = 3
@@ -26,8 +27,9 @@ def measured_blocks(chain: Chain, inputs: Sequence[Tensor], batch: int, device: 
     Pieces visit the device one after another, so that a model is timed that no device holds as a whole. Nothing of
     the model changes, neither batch statistics nor random states.
     """
-    rows = max(2, min(batch, MOST_ROWS))
-    less = max(1, rows // 4)
+    least = least_rows(chain.net)
+    rows = max(2 * least, min(batch, MOST_ROWS))
+    less = max(least, rows // 4)
     tensors = [tensor[torch.arange(rows) % len(tensor)].to(device) for tensor in inputs]
     cuda = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=cuda), kept_buffers(chain.net):

@@ -52,8 +52,8 @@ class TrialRun(StandIn):
 
     @property
     def done(self) -> float:
-        """Share of the trial."""
-        return min(1.0, (self.position.step + 1) / self.steps) if self.steps else 0.0
+        """Share of the trial that is over halfway through this step, as in a run: a step at its end has no rate."""
+        return min(1.0, (self.position.step + 0.5) / self.steps) if self.steps else 0.0
 
     @property
     def over(self) -> bool:

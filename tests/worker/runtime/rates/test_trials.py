@@ -13,6 +13,7 @@ import torch
 from scheduler.rates.trials import TrialsRecord, trial_choice
 from tests.worker.runtime.samples import change_spec, diabetes, digits, program, wine
 from worker.rate_search import FIRST_SHARE, most_share
+from worker.runtime.rates import trial as trial_module
 from worker.runtime.rates.trial import Bench, trial
 from worker.runtime.rates.trials import rate_trials
 from worker.runtime.spec import load_spec
@@ -76,6 +77,23 @@ def test_a_trial_makes_its_share_of_the_run_s_steps_and_follows_its_schedule(win
     assert half.seen_rate == pytest.approx(1e-2, rel=0.05) and half.done == 1.0
     assert whole.loss is not None and half.loss is not None and whole.loss < half.loss
     assert marks == sorted(marks) and all(0 < mark <= 1 for mark in marks)
+
+
+@pytest.mark.parametrize("share", [1e-6, 1.0], ids=["one step", "all of them"])
+def test_the_rates_of_a_trial_are_those_of_a_run_of_its_length(
+    wine_program: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    folder, data = wine_program
+    shares: list[float] = []
+    told = trial_module.TrialRun.log_step
+    monkeypatch.setattr(
+        trial_module.TrialRun,
+        "log_step",
+        lambda run, *more, **named: (shares.append(run.done), told(run, *more, **named))[1],
+    )
+    made = trial(Bench(program=folder, data=data), load_spec(folder / "spec.yaml"), 1e-2, share=share)
+    assert shares == [pytest.approx((step + 0.5) / made.steps) for step in range(made.steps)]
+    assert made.seen_rate > 0
 
 
 def test_a_trial_may_be_shorter_than_an_epoch(wine_program: tuple[Path, Path]) -> None:

@@ -11,6 +11,8 @@ import torch
 from torch import nn
 
 from worker.runtime.collective import PeerLost
+from worker.runtime.failures import ProgramFailure
+from worker.runtime.modes.asynchronous import Asynchronous
 from worker.runtime.servers import frames
 from worker.runtime.servers.rounds import Rounds
 from worker.runtime.servers.server import Server
@@ -248,3 +250,10 @@ def test_an_answer_of_another_size_ends_the_reading() -> None:
     frames.send(there, frames.Kind.PULL, 1, (0.0, 0.0, 0.0), bytes(3))
     with pytest.raises(PeerLost, match="answered PULL with 3 bytes"):
         frames.expect_all(frames.Kind.PULL, {here: memoryview(bytearray(4))})
+
+
+def test_complex_weights_are_refused_and_lose_no_part_at_the_servers() -> None:
+    net = nn.ParameterList([torch.ones(2, dtype=torch.complex64)])
+    with pytest.raises(ProgramFailure, match="complex weights") as caught:
+        Asynchronous.place(None, net)  # type: ignore[arg-type] # before it meets anybody
+    assert "mode sync" in caught.value.hint

@@ -1,0 +1,25 @@
+"""The running average of weights follows all of them."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from worker.runtime.ema import Ema
+
+
+def test_every_kind_of_weight_is_averaged_and_counters_stay() -> None:
+    net = nn.BatchNorm1d(3)
+    net.register_parameter("turns", nn.Parameter(torch.zeros(3, dtype=torch.complex64)))
+    average = Ema(net, decay=0.9)
+    with torch.no_grad():
+        for tensor in net.state_dict().values():
+            tensor.fill_(2)
+        net.turns.fill_(1 + 2j)
+    for _ in range(200):
+        average.update(net)
+    told = average.net.state_dict()
+    torch.testing.assert_close(told["turns"], net.turns.detach())
+    for name in ("weight", "bias", "running_mean", "running_var"):
+        torch.testing.assert_close(told[name], torch.full((3,), 2.0))
+    assert int(told["num_batches_tracked"]) == 0
