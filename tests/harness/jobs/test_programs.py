@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import io
 import json
 import threading
 import zipfile
+from pathlib import Path
 
 import pytest
 from django.conf import settings
@@ -153,6 +155,38 @@ def test_a_new_spec_makes_a_new_program_and_keeps_edits(job, people):
     files = {file["name"]: file["text"] for file in selectors.program_files(job)}
     assert files["README.md"] == "mine\n" and "epochs: 7" in files["spec.yaml"]
     assert (job.name, job.epochs) == ("Seven", 7)
+
+
+def _kept(job):
+    """All of a draft that a change which did not come about may not touch."""
+    paths = settings.STORE.job(job.pk)
+    folders = {
+        folder.name: {path.name: path.read_text() for path in folder.iterdir()} for folder in paths.root.iterdir()
+    }
+    return folders, Job.objects.filter(pk=job.pk).values().get()
+
+
+def test_a_spec_that_is_refused_leaves_the_program_as_it_is(job, people):
+    before = _kept(job)
+    spec = {"model": {"weights": "nothing"}, "training": {"epochs": 7}}
+    with pytest.raises(Invalid, match="no weights file"):
+        services.job_spec_update(user=people.owner, job=job, spec=spec)
+    assert _kept(job) == before
+
+
+def test_a_disk_that_gets_full_while_a_program_is_made_anew_leaves_it_as_it_is(job, people, monkeypatch):
+    before, write = _kept(job), Path.write_text
+
+    def full(path, text, **given):
+        if path.parent.name == "program" and "README" in path.name:
+            write(path, text[:10], **given)
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(path, text, **given)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="No space"):
+        services.job_spec_update(user=people.owner, job=job, spec={"training": {"epochs": 7}})
+    assert _kept(job) == before
 
 
 @pytest.mark.parametrize("how", ["cloned", "renamed"])
