@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from typing import Any
 
 import pytest
@@ -58,6 +60,20 @@ def test_after_a_failure_no_task_is_tried_for_a_while_and_then_again(
     monkeypatch.setattr(module, "_tasks", module._Gate())
     assert [module.task_send("control.tick") for _ in range(2)] == [False] * 2
     assert away.asked == 3
+
+
+def test_a_broker_that_does_not_answer_is_waited_for_once(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ANSWER_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0), backlog=50) as silent:  # takes connections, and says nothing
+        settings.REDIS_URL = f"redis://127.0.0.1:{silent.getsockname()[1]}/0"
+        module.client.cache_clear()
+        began_s = time.monotonic()
+        try:
+            with pytest.raises(redis.TimeoutError):
+                module.client().xadd("stream", {"event": "word"})
+        finally:
+            module.client.cache_clear()
+    assert time.monotonic() - began_s < 4 * 0.5
 
 
 @pytest.mark.django_db

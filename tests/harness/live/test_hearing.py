@@ -155,3 +155,21 @@ async def test_hundreds_of_pages_that_open_in_one_moment_all_hear(broker, caplog
         heard = await asyncio.gather(*map(first, streams))
     assert heard == streams
     assert not caplog.records
+
+
+async def test_bytes_that_are_no_text_silence_nobody(job, people, broker):
+    broker.xadd(POOL_STREAM, {"event": b"\xff"})
+    response = await opened(people.viewer, f"job:{job.pk},pool")
+
+    async def speak():
+        while not live_hub.hub()._positions:
+            await asyncio.sleep(0.01)
+        for seq in range(3):
+            broker.xadd(POOL_STREAM, {"event": b"\xff"})
+            broker.xadd(job_stream(job.pk), sent(job.pk, seq))
+            await asyncio.sleep(0.05)
+
+    speaker = asyncio.create_task(speak())
+    heard = await hear(response, 3)
+    await speaker
+    assert [body["seq"] for *_, body in heard] == [0, 1, 2]
