@@ -10,6 +10,7 @@ import pytest
 import redis
 
 from harness import broker as module
+from tests.waiting import wait_for
 from worker.events import LIVE_KEEP_S, control_stream, job_stream
 
 
@@ -74,6 +75,20 @@ def test_a_broker_that_does_not_answer_is_waited_for_once(settings: Any, monkeyp
         finally:
             module.client.cache_clear()
     assert time.monotonic() - began_s < 4 * 0.5
+
+
+def test_who_sends_a_task_does_not_wait_for_ever_for_a_broker_that_hangs(
+    broker: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.celery.SEND_ANSWER_S", 0.3)
+    monkeypatch.setattr(module, "AWAY_S", 0.0)
+    monkeypatch.setattr(module, "_tasks", module._Gate())
+    assert module.task_send("control.tick")
+    began_s = time.monotonic()
+    broker.client_pause(4000)  # whoever asks it anything
+    assert not module.task_send("control.tick")
+    assert time.monotonic() - began_s < 3
+    wait_for(lambda: module.task_send("control.tick"), 20.0, "it answers again")
 
 
 @pytest.mark.django_db
