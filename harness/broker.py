@@ -29,6 +29,10 @@ AWAY_S = 3.0
 """After a failure nothing is sent for so long: nobody who waits for an answer need wait for a broker that is away."""
 RETRY_FIRST_S, RETRY_MOST_S, RETRIES = 0.05, 0.2, 4
 """0.7 s in all: a broker that is started again at once loses no word."""
+ANSWER_S, CONNECT_S = 5.0, 2.0
+"""So long a short command waits for an answer, and for a connection."""
+UNREADABLE = "replace"
+"""What becomes of bytes in a stream that are no UTF-8: who raised at them would read nothing behind them, ever."""
 ASYNC_CONNECTIONS, ASYNC_WAIT_S = 50, 20
 JOB_STREAM_LENGTH = 20_000
 PROJECT_STREAM_LENGTH = 5_000
@@ -63,9 +67,16 @@ _tasks, _words = _Gate(), _Gate()
 @cache
 def client() -> redis.Redis:
     """The process's client for short commands."""
-    retry = Retry(ExponentialBackoff(cap=RETRY_MOST_S, base=RETRY_FIRST_S), RETRIES)
+    # Where no answer comes it is not asked again: five times the wait, each time, for whoever waits for a page.
+    backoff = ExponentialBackoff(cap=RETRY_MOST_S, base=RETRY_FIRST_S)
+    retry = Retry(backoff, RETRIES, supported_errors=(redis.ConnectionError,))
     return redis.Redis.from_url(
-        settings.REDIS_URL, socket_timeout=5, socket_connect_timeout=2, decode_responses=True, retry=retry
+        settings.REDIS_URL,
+        socket_timeout=ANSWER_S,
+        socket_connect_timeout=CONNECT_S,
+        decode_responses=True,
+        encoding_errors=UNREADABLE,
+        retry=retry,
     )
 
 
@@ -89,6 +100,7 @@ def client_async() -> redis.asyncio.Redis:
         socket_timeout=None,
         socket_connect_timeout=5,
         decode_responses=True,
+        encoding_errors=UNREADABLE,
     )
     return redis.asyncio.Redis.from_pool(pool)
 

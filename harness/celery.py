@@ -33,6 +33,8 @@ MIRROR_PERIOD_S = 15.0
 NOTIFY_PERIOD_S = 5.0
 NOTIFY_WATCH_PERIOD_S = 60.0
 FETCH_PERIOD_S = 3.0
+SEND_ANSWER_S = 5.0
+"""So long each answer of the broker is waited for by who sends a task."""
 
 
 def _beat(task: str, period_s: float) -> dict[str, Any]:
@@ -79,7 +81,16 @@ def celery_config(redis_url: str) -> dict[str, Any]:
     }
 
 
-app = Celery("harness")
+class App(Celery):
+    """Reads as long as nothing comes; who sends a task does not wait for ever for a broker that hangs."""
+
+    def connection_for_write(self, url: str | None = None, **options: Any) -> Any:
+        """As Celery makes it, with a limit for each answer."""
+        options["transport_options"] = {"socket_timeout": SEND_ANSWER_S, **(options.get("transport_options") or {})}
+        return super().connection_for_write(url, **options)
+
+
+app = App("harness")
 app.conf.update(celery_config(settings.REDIS_URL))
 app.conf.beat_schedule = {
     "ingest": _beat("control.ingest", INGEST_PERIOD_S),

@@ -149,6 +149,8 @@ def secret_read_or_make(path: Path, given: str = "") -> str:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as stream:
             stream.write(secrets.token_urlsafe(SECRET_BYTES))
+            stream.flush()
+            os.fsync(descriptor)  # before it has its name: a power cut would leave an empty file, for good
         try:
             os.link(draft, path)
         except FileExistsError:
@@ -157,7 +159,9 @@ def secret_read_or_make(path: Path, given: str = "") -> str:
             draft.unlink()
         text = path.read_text().strip()
     if len(text) < _SECRET_LENGTH_MIN or len(set(text)) < 10 or "insecure" in text:
-        raise SettingsError("the secret key is too weak: unset DLH_SECRET_KEY to have one made for this installation")
+        where = "DLH_SECRET_KEY" if given else str(path)
+        remedy = "unset it" if given else "take that of a backup, or remove the file"
+        raise SettingsError(f"the secret in {where} is too weak: {remedy} to have one made for this installation")
     return text
 
 

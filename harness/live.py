@@ -162,7 +162,7 @@ def _error_body(code: str, message: str) -> dict[str, Any]:
 
 def positions_of(last_event_id: str, topics: list[Topic]) -> dict[str, str]:
     """Where each stream goes on: after the last event that was heard, or a little before now. Raises `Invalid`."""
-    opened, heard = f"{max(0, int(time.time() * 1000) - REPLAY_MS)}-0", {}
+    opened, heard = _opened_now(), {}
     for part in last_event_id.split(",") if last_event_id else ():
         stream, _, entry_id = part.rpartition("@")
         try:
@@ -176,9 +176,13 @@ def positions_of(last_event_id: str, topics: list[Topic]) -> dict[str, str]:
     return {topic.stream: heard.get(topic.stream, opened) for topic in topics}
 
 
+def _opened_now() -> str:
+    return f"{max(0, int(time.time() * 1000) - REPLAY_MS)}-0"
+
+
 def event_id(start: dict[str, str], now: dict[str, str]) -> str:
     """The id that `positions_of` understands: the start for silent streams, and the position of those that spoke."""
-    first = min(start.values(), key=id_key)
+    first = min(start.values(), key=id_key, default=_opened_now())  # of who sees no project there is no stream
     spoke = [f"{stream}@{entry_id}" for stream, entry_id in now.items() if entry_id != first]
     return ",".join([f"@{first}", *spoke])
 

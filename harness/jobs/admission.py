@@ -162,9 +162,12 @@ def is_being_measured(job: Job) -> bool:
 
 def unpromised_start(job: Job) -> dict[str, Any]:
     """Fields of a job that starts: what is measured of it from now on is the run itself, and nothing is waited for."""
+    state, told = promise_state(job), promise_told(PromiseState.STARTED_UNMEASURED)
     if is_being_measured(job):
-        return {"promise": promise_told(PromiseState.STARTED_UNMEASURED)}
-    if promise_state(job) == PromiseState.AFTER_RESERVED:
+        return {"promise": told}
+    if state in AWAITS_ESTIMATE:  # should it wait once more, it is asked for when there is one
+        return {"promise": told | {"state": state.value}}
+    if state == PromiseState.AFTER_RESERVED:
         return {"promise": promise_told(PromiseState.NOT_PROMISED, "It started before its finish could be promised.")}
     return {}
 

@@ -7,6 +7,15 @@ from django.db import models
 
 from harness.ids import new_id
 
+NO_ANSWER = {
+    "code": "no_answer",
+    "message": "No node answered in time.",
+    "hint": "An answer that still comes counts: a node may be at others. Check that one is up, and ask again.",
+}
+"""Problem of what nobody answered for so long that it counts as failed."""
+AWAITED = models.Q(state="waiting") | models.Q(state="failed", problem__code=NO_ANSWER["code"])
+"""What takes an answer: also that of a node which was only slow."""
+
 
 class Prediction(models.Model):
     """A prediction request; input and output lie in `RunPaths.prediction(id)`."""

@@ -17,8 +17,9 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 """Fixed time in archives: the same program gives the same bytes."""
 _ENTRY_BYTES, _END_BYTES = 46, 22
 """Of the list at an archive's end: each entry without its name, and what follows the last one."""
-_ZIP64_ENTRY_BYTES, _ZIP64_END_BYTES = 20, 76
-"""What an archive has more where a file, or where its list begins, lies above 2 GiB."""
+_ZIP64_ENTRY_BYTES, _ZIP64_FIELD_BYTES, _ZIP64_END_BYTES = 4, 8, 76
+"""What an entry has more where its file has more than 2 GiB (two fields) or begins behind so many (one), and the end
+where the list begins there."""
 
 
 class Large(NamedTuple):
@@ -39,7 +40,7 @@ class Large(NamedTuple):
 
 
 Members = dict[str, bytes | Large]
-"""Names with texts, or with the file that holds the bytes: one at most, and the last."""
+"""Names with texts, or with the file that holds the bytes."""
 
 
 def zip_body(root: str, members: Members) -> Body:
@@ -83,20 +84,16 @@ def _zip(root: str, members: Members, read: Callable[[Large], Iterator[bytes]]) 
 
 
 def _zip_bytes(root: str, members: Members) -> int:
-    """Size of the archive, told without reading its one large file, which comes last."""
-    size_bytes = sum(len(chunk) for chunk in _zip(root, members, lambda large: iter(())))
-    for body in members.values():
-        if isinstance(body, Large):
-            large_bytes = body.told().st_size
-            directory_at = size_bytes + large_bytes - _directory_bytes(root, members)
-            size_bytes += large_bytes + _ZIP64_ENTRY_BYTES * (large_bytes > zipfile.ZIP64_LIMIT)
-            size_bytes += _ZIP64_END_BYTES * (directory_at > zipfile.ZIP64_LIMIT)
-    return size_bytes
-
-
-def _directory_bytes(root: str, members: Members) -> int:
-    """Of the list at the end of an archive without large files."""
-    return sum(_ENTRY_BYTES + len(f"{root}/{name}") for name in members) + _END_BYTES
+    """Size of the archive, told without reading its large files."""
+    end = listed_bytes = 0
+    for name, body in members.items():
+        large_bytes = body.told().st_size if isinstance(body, Large) else 0
+        far = 2 * (large_bytes > zipfile.ZIP64_LIMIT) + (end > zipfile.ZIP64_LIMIT)
+        entry_bytes = _ENTRY_BYTES + len(f"{root}/{name}")
+        listed_bytes += entry_bytes + (_ZIP64_ENTRY_BYTES + _ZIP64_FIELD_BYTES * far if far else 0)
+        alone_bytes = sum(len(chunk) for chunk in _zip(root, {name: body}, lambda large: iter(())))
+        end += alone_bytes - entry_bytes - _END_BYTES + large_bytes
+    return end + listed_bytes + _END_BYTES + _ZIP64_END_BYTES * (end > zipfile.ZIP64_LIMIT)
 
 
 def _zip_version(members: Members) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping
 from difflib import Match, SequenceMatcher
 
@@ -46,7 +47,7 @@ class _Matcher(SequenceMatcher[str]):
 
     def __init__(self, old: str, new: str, pairs_max: int) -> None:
         super().__init__(None, "", "")
-        self.old, self.new = old.splitlines(keepends=True), new.splitlines(keepends=True)
+        self.old, self.new = _lines(old), _lines(new)
         most = min(len(self.old), len(self.new))
         self.head = next((at for at in range(most) if self.old[at] != self.new[at]), most)
         most -= self.head
@@ -66,6 +67,11 @@ class _Matcher(SequenceMatcher[str]):
             blocks += [Match(self.head + at, self.head + to, size) for at, to, size in inner.get_matching_blocks()]
         blocks += [Match(old_end, new_end, self.tail), Match(len(self.old), len(self.new), 0)]
         return [block for block in blocks[:-1] if block.size] + blocks[-1:]
+
+
+def _lines(text: str) -> list[str]:
+    """Each with its end, a line feed alone: a form feed between two functions ends no line."""
+    return [*io.StringIO(text, newline="\n")]
 
 
 def _hunk(matcher: _Matcher, group: list[tuple[str, int, int, int, int]]) -> Iterator[str]:

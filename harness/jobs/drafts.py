@@ -98,6 +98,7 @@ def _create(
     try:
         lost = _program_written(job, source, program, is_copy=is_copy)
         _fill(job, wish, resolved, dataset)
+        _fill_of_files(job, paths)
         job.suggestions = programs.suggestions_of(wish, dataset_profile(dataset), hardware())
         _named_save(job, name if is_copy else name or wish.name, lost, is_copy=is_copy)
     except BaseException:
@@ -112,8 +113,7 @@ def _program_written(job: Job, source: JobSource, program: Program, *, is_copy: 
     if is_copy and job.parent:
         before = programs.files_read(settings.STORE.job(job.parent.pk).generated)
         lost = spec_edits_kept(overlay, before, program.files, source.changed)
-    programs.files_replace(paths.generated, program.files)
-    programs.files_replace(paths.program, {**program.files, **overlay})
+    programs.folders_replace({paths.generated: program.files, paths.program: {**program.files, **overlay}})
     return lost
 
 
@@ -161,8 +161,7 @@ def _generate(wish: TaskSpec, dataset: Dataset, own_model: str | None) -> tuple[
 
 
 def _fill(job: Job, wish: TaskSpec, resolved: Resolved, dataset: Dataset) -> None:
-    """Columns that follow from spec and program."""
-    paths: RunPaths = settings.STORE.job(job.pk)
+    """Columns that follow from the spec. Raises `Invalid` for weights that there are not."""
     job.spec = wish.model_dump(mode="json")
     job.taken = still_taken(job.taken, job.spec)
     job.resolved = resolved_with(resolved.to_dict(), job.taken)
@@ -173,7 +172,6 @@ def _fill(job: Job, wish: TaskSpec, resolved: Resolved, dataset: Dataset) -> Non
     job.weights = weights_named(job.project, wish.model.weights, before=before)
     job.metric_name = str(resolved.spec.get("objective", {}).get("metric", ""))
     job.deadline_at = wanted_deadline(wish)
-    _fill_of_files(job, paths)
 
 
 def _fill_of_files(job: Job, paths: RunPaths) -> None:
@@ -215,14 +213,15 @@ def job_spec_update(*, user: User, job: Job, spec: str | dict[str, Any], taken: 
     with transaction.atomic():
         _draft_require(user, job, hold=True)
         job.suggestions = suggestions
-        before, written = programs.files_read(paths.generated), programs.files_read(paths.program)
-        edited = {name: text for name, text in written.items() if text != before.get(name)}
-        lost = spec_edits_kept(edited, before, program.files)
-        programs.files_replace(paths.generated, program.files)
-        programs.files_replace(paths.program, {**program.files, **edited})
         named, job.taken = job.spec.get("name"), job.taken if taken is None else dict(taken)
         _fill(job, wish, resolved, job.dataset)
         weights_hold(job.weights)
+        # From here on nothing is refused any more: what is refused changes no file either.
+        before, written = programs.files_read(paths.generated), programs.files_read(paths.program)
+        edited = {name: text for name, text in written.items() if text != before.get(name)}
+        lost = spec_edits_kept(edited, before, program.files)
+        programs.folders_replace({paths.generated: program.files, paths.program: {**program.files, **edited}})
+        _fill_of_files(job, paths)
         if wish.name and wish.name != named:  # the old name in the spec takes back no later one: a clone's, a rename
             job.name = wish.name
         return _draft_save(job, user, *_with_edits_lost("Spec changed", lost))

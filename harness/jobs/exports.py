@@ -28,6 +28,7 @@ from harness.bucket.wanted import wanted_check
 from harness.datasets.content import space_check
 from harness.errors import Conflict, NotFound, TooMany
 from harness.hashes import Hashes
+from harness.jobs.answer_models import AWAITED, NO_ANSWER
 from harness.jobs.archive import Large, Members, zip_body
 from harness.jobs.models import Checkpoint, Job, ModelExport
 from harness.jobs.predictions import WEIGHTS_FILE, answering_node, node_request, weights_check
@@ -48,13 +49,12 @@ TEXT_FILES = (
 """Beside the model; predict_onnx.py and what it imports only where the program prepares rows as it was generated to."""
 TEXT_BYTES_MAX, REPORT_CHARS_MAX = 16 << 20, 64 << 10
 ANSWER_LIMIT_S = 600.0
-"""A request without an answer for this long has failed: a node makes one at a time."""
+"""A request without an answer for this long has failed, unless one still comes: a node makes one at a time."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _hashes = Hashes()
 _REPORTED = ("inputs", "outputs", "opset", "check", "versions", "script", "model_bytes")
 _LISTS = {"inputs", "outputs"}
 _WORDS_MAX = 600
-_NO_ANSWER = {"message": "No node answered in time.", "hint": "Check that a node is up, then ask again."}
 
 
 def _newest(job: Job, checkpoint: str) -> ModelExport | None:
@@ -172,7 +172,10 @@ def export_done(report: dict[str, Any]) -> None:
     export = ModelExport.objects.select_related("job").filter(pk=str(report.get("export_id", ""))).first()
     if export is None:
         return
-    told, problem = _report(plain(report.get("report"))), plain(report.get("problem"))
+    try:
+        told, problem = _report(plain(report.get("report"))), plain(report.get("problem"))
+    except ValueError as error:
+        told, problem = {}, {"message": f"The answer of the program cannot be read: {error}."}
     sha256 = str(report.get("weights_sha256") or "")
     if told and not problem and _SHA256.fullmatch(sha256) and _has_model(export):
         _export_end(export, report=told, weights_sha256=sha256)
@@ -200,7 +203,7 @@ def _export_end(
 ) -> None:
     state = "failed" if problem else "done"
     with transaction.atomic():
-        ended = ModelExport.objects.filter(pk=export.pk, state="waiting").update(
+        ended = ModelExport.objects.filter(AWAITED, pk=export.pk).update(
             state=state,
             report=report or {},
             weights_sha256=weights_sha256,
@@ -220,7 +223,7 @@ def exports_expire() -> int:
     limit = timezone.now() - timedelta(seconds=ANSWER_LIMIT_S)
     late = list(ModelExport.objects.select_related("job").filter(state="waiting", created_at__lt=limit))
     for export in late:
-        _export_end(export, problem=_NO_ANSWER)
+        _export_end(export, problem=NO_ANSWER)
     # A node may still write what it was asked for: that goes when it has answered.
     gone = ModelExport.objects.filter(_gone()).exclude(state="waiting")
     if gone.exists():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any
@@ -65,12 +66,18 @@ class JobGroup:
     @property
     def mean(self) -> float | None:
         """Of the `figures`."""
-        return fmean(entry[0] for entry in self.figures) if self.figures else None
+        values = [entry[0] for entry in self.figures]
+        try:
+            return fmean(values) if values else None
+        except OverflowError:  # their sum is beyond all floats: a program tells what it likes
+            return math.fsum(value / len(values) for value in values)
 
     @property
     def deviation(self) -> float | None:
-        """Standard deviation of a sample; None below two jobs."""
-        return stdev(entry[0] for entry in self.figures) if len(self.figures) > 1 else None
+        """Standard deviation of a sample; None below two jobs, and where it is beyond all floats."""
+        with suppress(OverflowError):
+            return stdev(entry[0] for entry in self.figures) if len(self.figures) > 1 else None
+        return None
 
     @property
     def basis(self) -> str:

@@ -19,6 +19,7 @@ from harness.datasets.content import space_check
 from harness.errors import Conflict, Invalid, TooMany, Unavailable
 from harness.ids import new_id
 from harness.jobs import programs
+from harness.jobs.answer_models import AWAITED, NO_ANSWER
 from harness.jobs.check_queue import check_asked, check_ended
 from harness.jobs.inputs import input_check, input_suffix, problem_named
 from harness.jobs.models import Checkpoint, Job, JobEvent, Prediction
@@ -44,7 +45,7 @@ FROM_END = "end of the data"
 _OUTPUT_BYTES_MAX, _OUTPUT_VALUES_MAX = 32 << 20, 2_000_000
 """All of them are read each time that somebody looks at a part: of 10 classes 120,000 rows fit, of a number 400,000."""
 ANSWER_LIMIT_S = 300.0
-"""A request without an answer for this long has failed."""
+"""A request without an answer for this long has failed, unless one still comes."""
 
 
 def prediction_create(
@@ -204,12 +205,15 @@ def prediction_done(report: dict[str, Any]) -> None:
             problem = {"message": f"There is more output than can be shown: {error}.", "hint": hint}
         except (FileNotFoundError, UnsafePath, ValueError, KeyError, TypeError):
             problem = {"message": "The program wrote no readable output.", "hint": "See what predict.py writes."}
+        except OSError as error:
+            hint = "Predict again; if it lasts, tell an admin, who looks at the store's disk."
+            problem = {"message": f"The output could not be read: {error.strerror}.", "hint": hint}
     _prediction_end(prediction, rows=rows, problem=problem)
 
 
 def _prediction_end(prediction: Prediction, *, rows: int | None, problem: dict[str, Any] | None) -> None:
     with transaction.atomic():
-        ended = Prediction.objects.filter(pk=prediction.pk, state="waiting").update(
+        ended = Prediction.objects.filter(AWAITED, pk=prediction.pk).update(
             state="failed" if problem else "done", rows=rows, problem=problem, finished_at=timezone.now()
         )
         if ended:
@@ -219,12 +223,11 @@ def _prediction_end(prediction: Prediction, *, rows: int | None, problem: dict[s
 
 
 def predictions_expire() -> int:
-    """Fail requests that no node answered. Returns how many."""
+    """Fail requests that no node answered yet. Returns how many."""
     limit = timezone.now() - timedelta(seconds=ANSWER_LIMIT_S)
     late = list(Prediction.objects.select_related("job").filter(state="waiting", created_at__lt=limit))
     for prediction in late:
-        problem = {"message": "No node answered in time.", "hint": "Check that a node is up, then ask again."}
-        _prediction_end(prediction, rows=None, problem=problem)
+        _prediction_end(prediction, rows=None, problem=NO_ANSWER)
     return len(late)
 
 

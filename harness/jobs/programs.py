@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -95,19 +96,40 @@ def files_read(folder: Path) -> dict[str, str]:
 def file_write(folder: Path, name: str, text: str) -> None:
     """Write one file so that a reader sees the old or the new text, never half."""
     folder.mkdir(parents=True, exist_ok=True)
-    draft = folder / f".{name}.new"
+    draft = _draft_of(folder, name)
     draft.write_text(text)
     draft.replace(folder / name)
 
 
-def files_replace(folder: Path, files: dict[str, str]) -> None:
+def files_replace(folder: Path, files: Mapping[str, str]) -> None:
     """Make the folder hold exactly these files."""
-    if folder.exists():
+    folders_replace({folder: files})
+
+
+def folders_replace(wanted: Mapping[Path, Mapping[str, str]]) -> None:
+    """Make each folder hold exactly these files; where the disk has no room for all of them, none changes."""
+    drafts: dict[Path, Path] = {}
+    try:
+        for folder, files in wanted.items():
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, text in files.items():
+                draft = _draft_of(folder, name)
+                drafts[draft] = folder / name
+                draft.write_text(text)
+    except BaseException:
+        for draft in drafts:
+            draft.unlink(missing_ok=True)
+        raise
+    for folder, files in wanted.items():
         for path in folder.iterdir():
-            if path.name not in files:
+            if path.name not in files and path not in drafts:
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-    for name, text in files.items():
-        file_write(folder, name, text)
+    for draft, file in drafts.items():
+        draft.replace(file)
+
+
+def _draft_of(folder: Path, name: str) -> Path:
+    return folder / f".{name}.new"
 
 
 def program_of(paths: RunPaths) -> Program:

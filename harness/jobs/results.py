@@ -16,7 +16,7 @@ from codegen.render import runtime_files
 from harness.bodies import Body
 from harness.bucket.wanted import wanted_check
 from harness.csv import csv_chunks
-from harness.errors import Conflict, NotFound
+from harness.errors import Conflict, NotFound, Unavailable
 from harness.jobs import programs
 from harness.jobs.archive import Large, Members, zip_body
 from harness.jobs.diffs import files_diff
@@ -39,7 +39,10 @@ def _paths(job: Job) -> RunPaths:
 
 
 def job_results(job: Job) -> dict[str, Any]:
-    """`results.json` of the run: task, metrics per part, charts, environment, timing. Raises `NotFound`, `Conflict`."""
+    """`results.json` of the run: task, metrics per part, charts, environment, timing.
+
+    Raises `NotFound`, `Conflict`, `Unavailable` (lost, and comes back; or a disk does not give it).
+    """
     try:
         body = json_beneath(_paths(job).root, RESULTS_FILE)
     except FileNotFoundError as error:
@@ -48,6 +51,9 @@ def job_results(job: Job) -> dict[str, Any]:
         raise NotFound(message, hint=hint) from error
     except UnsafePath as error:
         raise Conflict(f"The program wrote results that cannot be read: {error}.", hint="See train.py.") from error
+    except OSError as error:
+        told = f"The results of this job could not be read: {error.strerror}."
+        raise Unavailable(told, hint="Try again; if it lasts, tell an admin, who looks at the store's disk.") from error
     if not isinstance(body, dict) or not isinstance(body.get("charts", []), list):
         raise Conflict("The program wrote results in another form than expected.", hint="See train.py.")
     return body
@@ -68,10 +74,14 @@ def _no_results(job: Job) -> tuple[str, str]:
 
 def job_chart_csv(job: Job, chart_id: str) -> Iterator[bytes]:
     """The rows of one chart as CSV. Raises `NotFound`, `Conflict`."""
-    for chart in job_results(job).get("charts", []):
+    for chart in _list_of(job_results(job).get("charts")):
         if isinstance(chart, dict) and chart.get("id") == chart_id:
-            columns = [str(column) for column in _list_of(chart.get("columns"))]
-            return csv_chunks(columns, [row for row in _list_of(chart.get("rows")) if isinstance(row, list)])
+            columns, rows = chart.get("columns", []), chart.get("rows", [])
+            if not isinstance(columns, list) or not isinstance(rows, list):
+                raise Conflict(
+                    f"The program wrote chart {chart_id} in another form than expected.", hint="See train.py."
+                )
+            return csv_chunks([str(column) for column in columns], [row for row in rows if isinstance(row, list)])
     raise NotFound(f"There is no chart {chart_id}.")
 
 

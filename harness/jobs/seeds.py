@@ -23,7 +23,8 @@ _BAND_VALUES = 3
 def seed_groups(jobs: Sequence[Job]) -> list[list[Job]]:
     """Those of the jobs that ran and differ in `training.seed` alone, two or more in each group, in their order.
 
-    They have the same data and the same resolved spec, and where people had a hand in the program the same code.
+    They have the same data and the same resolved spec, start from the same weights, and where people had a hand in the
+    program have the same code.
     """
     groups: dict[str, list[Job]] = {}
     for job in jobs:
@@ -36,7 +37,9 @@ def seed_groups(jobs: Sequence[Job]) -> list[list[Job]]:
 def _likeness(job: Job) -> str:
     spec = {name: value for name, value in job.resolved["spec"].items() if name != "name"}
     spec["training"] = {name: value for name, value in spec.get("training", {}).items() if name != "seed"}
-    return json.dumps([job.dataset_id, job.dataset_sha256, _code_sha256(job), spec], sort_keys=True)
+    # The spec alone does not tell of the weights: another file may have got the name since.
+    same = [job.dataset_id, job.dataset_sha256, job.weights_id, _code_sha256(job), spec]
+    return json.dumps(same, sort_keys=True)
 
 
 def _code_sha256(job: Job) -> str:

@@ -19,6 +19,7 @@ from harness.jobs import programs
 from harness.jobs.admission import job_admit_again
 from harness.jobs.control.attempts import attempt_end
 from harness.jobs.control.awaited import Awaited, results_awaited
+from harness.jobs.cut_changes import cut_change_mend
 from harness.jobs.drafts import (
     job_clone,
     job_create,
@@ -72,6 +73,7 @@ def submit_check(*, user: User, job: Job) -> None:
     """Pass where the person may submit the job, and its program could run here. Raises what `job_submit` does."""
     require(user, job.project, Role.MEMBER)
     _not_in_trash(job)
+    cut_change_mend(user=user, job=job)
     paths = settings.STORE.job(job.pk)
     files = programs.program_of(paths).files
     with refusals_counted(user):

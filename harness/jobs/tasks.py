@@ -33,7 +33,7 @@ def ingest() -> None:
     """Take in events; without a broker there are none."""
     try:
         ingest_module.ingest()
-    except redis.ConnectionError as error:
+    except (redis.ConnectionError, redis.TimeoutError) as error:
         _log.warning("no events: %s", error)
 
 

@@ -111,11 +111,12 @@ def _kind_buckets(kind: str, uses: Uses, idle: Sequence[DeviceIdle]) -> list[Buc
     window, buckets = uses.window, uses.window.buckets
     mine, nobodys = _is(uses.kinds, kind), _is(uses.devices, None)
     sums = uses.sums(np.where(mine, uses.bucket, buckets), buckets + 1)
-    # A node may have left the pool and come back since: who worked was there.
-    there = np.bincount(uses.bucket[mine & nobodys], minlength=buckets) > 0
+    # A node may have left the pool since, or have come back: who worked was there, at least for so long.
+    gone = mine & nobodys
+    gone_s = np.bincount(uses.bucket[gone], uses.seconds[gone], buckets)
     none = np.zeros(buckets)
-    devices = sum((np.maximum(one.there_s, one.worked_s) > 0 for one in idle), there.astype(int))
-    present_s = sum((np.maximum(one.there_s, one.worked_s) for one in idle), none)
+    devices = sum((np.maximum(one.there_s, one.worked_s) > 0 for one in idle), (gone_s > 0).astype(int))
+    present_s = sum((np.maximum(one.there_s, one.worked_s) for one in idle), gone_s)
     by_basis = idle_joules(idle)
     idle_j = sum(by_basis.values(), none)
     return [

@@ -18,7 +18,7 @@ from django.utils import timezone
 from codegen.modes import STAGED
 from harness.broker import task_send_on_commit
 from harness.calibration.models import FinishedJobRow
-from harness.errors import HarnessError
+from harness.errors import HarnessError, Unavailable
 from harness.jobs.control.parts import nodes_of
 from harness.jobs.models import DeviceUse, Job, JobAttempt, JobEvent, MetricPoint
 from harness.jobs.results import job_results
@@ -132,9 +132,14 @@ def _way(attempt: JobAttempt, ran: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _timing(job: Job) -> dict[str, Any]:
-    """`timing` of results.json. The ranks wrote it: every value is checked before use."""
+    """`timing` of results.json. The ranks wrote it: every value is checked before use.
+
+    Raises `Unavailable` where it may be there later.
+    """
     try:
         timing = job_results(job).get("timing")
+    except Unavailable:
+        raise
     except HarnessError:
         return {}
     return timing if isinstance(timing, dict) else {}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q, QuerySet
+from django.db.models import BooleanField, Exists, ExpressionWrapper, F, OuterRef, Q, QuerySet
 
 from harness.accounts.access import projects_with_role, token_of, visible_projects
 from harness.accounts.models import Role, User
 from harness.errors import Invalid, NotFound
 from harness.saved_views.models import DefaultView, SavedView
+
+_NAMED = 3
+"""Views of one name that are told apart by their ids."""
 
 
 def view_list(*, user: User) -> QuerySet[SavedView]:
@@ -36,7 +39,8 @@ def view_get(*, user: User, view_id: str) -> SavedView:
 
 def view_find(*, user: User, id_or_name: str) -> SavedView:
     """One by id or name; of the same name the person's own goes first. Raises `NotFound`, `Invalid`."""
-    found = list(view_list(user=user).filter(Q(pk=id_or_name) | Q(name=id_or_name))[:3])
+    rows = view_list(user=user).filter(Q(pk=id_or_name) | Q(name=id_or_name))
+    found = list(rows.order_by(F("project").asc(nulls_first=True), "pk")[:_NAMED])
     chosen = [view for view in found if view.pk == id_or_name or view.project_id is None] or found
     if not chosen:
         raise NotFound(f"There is no view {id_or_name[:60]!r}.", hint="The page Jobs shows those that you can use.")

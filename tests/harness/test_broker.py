@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from typing import Any
 
 import pytest
 import redis
 
 from harness import broker as module
+from tests.waiting import wait_for
 from worker.events import LIVE_KEEP_S, control_stream, job_stream
 
 
@@ -58,6 +61,34 @@ def test_after_a_failure_no_task_is_tried_for_a_while_and_then_again(
     monkeypatch.setattr(module, "_tasks", module._Gate())
     assert [module.task_send("control.tick") for _ in range(2)] == [False] * 2
     assert away.asked == 3
+
+
+def test_a_broker_that_does_not_answer_is_waited_for_once(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ANSWER_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0), backlog=50) as silent:  # takes connections, and says nothing
+        settings.REDIS_URL = f"redis://127.0.0.1:{silent.getsockname()[1]}/0"
+        module.client.cache_clear()
+        began_s = time.monotonic()
+        try:
+            with pytest.raises(redis.TimeoutError):
+                module.client().xadd("stream", {"event": "word"})
+        finally:
+            module.client.cache_clear()
+    assert time.monotonic() - began_s < 4 * 0.5
+
+
+def test_who_sends_a_task_does_not_wait_for_ever_for_a_broker_that_hangs(
+    broker: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.celery.SEND_ANSWER_S", 0.3)
+    monkeypatch.setattr(module, "AWAY_S", 0.0)
+    monkeypatch.setattr(module, "_tasks", module._Gate())
+    assert module.task_send("control.tick")
+    began_s = time.monotonic()
+    broker.client_pause(4000)  # whoever asks it anything
+    assert not module.task_send("control.tick")
+    assert time.monotonic() - began_s < 3
+    wait_for(lambda: module.task_send("control.tick"), 20.0, "it answers again")
 
 
 @pytest.mark.django_db

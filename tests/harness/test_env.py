@@ -114,6 +114,16 @@ def test_a_weak_or_default_secret_is_refused(weak, tmp_path):
         secret_read_or_make(tmp_path / "key", given=weak)
 
 
+def test_a_secret_is_on_the_disk_before_it_has_its_name_and_a_lost_one_is_told_by_its_file(tmp_path, monkeypatch):
+    path, there = tmp_path / "key", []
+    flush = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda descriptor: there.append(path.exists()) or flush(descriptor))
+    assert secret_read_or_make(path) and there == [False]
+    path.write_text("")
+    with pytest.raises(SettingsError, match=f"in {path} is too weak: take that of a backup"):
+        secret_read_or_make(path)
+
+
 def test_the_database_is_sqlite_or_postgresql(tmp_path):
     local = database("", tmp_path / "db")
     assert local["OPTIONS"]["transaction_mode"] == "IMMEDIATE" and "WAL" in local["OPTIONS"]["init_command"]

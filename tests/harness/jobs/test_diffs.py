@@ -37,6 +37,14 @@ def test_a_missing_end_of_line_is_told_and_files_that_are_alike_are_left_out() -
     assert told == ("--- generated/model.py\n+++ program/model.py\n@@ -1 +1 @@\n-a\n+a\n\\ No newline at end of file\n")
 
 
+def test_a_line_ends_where_an_editor_and_patch_say_so() -> None:
+    old = "a\n\f\ndef b():\n    return 'c\u2028d'\n"
+    told = files_diff({"x.py": old}, {"x.py": old.replace("a\n", "e\n")})
+    assert told == "--- generated/x.py\n+++ program/x.py\n@@ -1,4 +1,4 @@\n-a\n+e\n" + "".join(
+        f" {line}\n" for line in old.split("\n")[1:-1]
+    )
+
+
 def test_no_hunk_is_without_a_change() -> None:
     draw = random.Random(5)
     for _ in range(200):

@@ -141,6 +141,24 @@ def test_an_answer_without_a_model_or_with_nonsense_is_a_failure(asked, trained,
     assert selectors.export_get(trained).state == "failed"
 
 
+def test_an_answer_too_deep_to_read_is_a_failure_at_once(asked, trained):
+    deep = []
+    for _ in range(100):
+        deep = [deep]
+    written(asked)
+    export_done({"export_id": asked.pk, "report": {**REPORT, "check": deep}, "weights_sha256": WEIGHTS})
+    found = selectors.export_get(trained)
+    assert found.state == "failed" and found.problem["message"].startswith("The answer of the program cannot be read")
+
+
+def test_an_answer_that_comes_late_counts(asked, trained):
+    ModelExport.objects.update(created_at=timezone.now() - timedelta(seconds=ANSWER_LIMIT_S + 1))
+    assert exports_expire() == 1 and selectors.export_get(trained).state == "failed"
+    written(asked)
+    export_done({"export_id": asked.pk, "report": REPORT, "weights_sha256": WEIGHTS})
+    assert selectors.export_get(trained).state == "done"
+
+
 def test_no_link_that_a_program_made_is_followed(asked, trained):
     folder = settings.STORE.job(trained.pk).export(asked.pk)
     (folder / "model.onnx").symlink_to("/etc/passwd")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+from unittest.mock import Mock
 
 import pytest
 from django.conf import settings
 
-from harness.errors import Conflict
+from harness.errors import Conflict, Unavailable
 from harness.jobs.control.clock import JUMP_S, SETTLE_S, JumpGuard
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.reading import event_read
@@ -17,7 +19,7 @@ from harness.jobs.control.saved import checkpoint_is_whole
 from harness.jobs.control.telemetry import KEYS_PER_JOB_MAX, history_cut
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Allocation, Checkpoint, Job, JobEvent
-from harness.jobs.results import job_results
+from harness.jobs.results import job_chart_csv, job_results
 from harness.jobs.series import job_series
 from tests.harness.jobs.helpers import event, queue, run_now
 
@@ -57,6 +59,19 @@ def test_a_job_whose_results_are_poison_ends_and_gives_its_devices_back(running,
 def test_results_too_deep_to_read_are_told_and_raise_nothing_else(running):
     results_write(running, "[" * 100_000)
     with pytest.raises(Conflict):
+        job_results(running)
+
+
+@pytest.mark.parametrize("chart", [{"columns": 5}, {"columns": ["a"], "rows": 5}, {"columns": None}])
+def test_a_chart_in_another_form_is_told_as_the_fault_of_the_program(running, chart):
+    results_write(running, json.dumps({"charts": [{"id": "c", **chart}]}))
+    with pytest.raises(Conflict, match="wrote chart c in another form"):
+        job_chart_csv(running, "c")
+
+
+def test_results_that_a_disk_does_not_give_are_no_fault_of_the_program(running, monkeypatch):
+    monkeypatch.setattr("harness.store.read_beneath", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
+    with pytest.raises(Unavailable, match="could not be read: Input/output error"):
         job_results(running)
 
 

@@ -256,3 +256,12 @@ def test_characters_that_a_database_cannot_store_do_not_lose_the_end_of_a_run(ru
     ingest()
     running.refresh_from_db()
     assert running.state == "failed" and "\0" not in json.dumps(running.failure)
+
+
+def test_bytes_that_are_no_text_lose_only_their_own_event(running, broker):
+    sent = event(running, "metric", 1, rank=0, step=1, epoch=0, values={"a": 1})
+    broker.xadd(CONTROL_STREAM, {"event": b'{"kind": "\xff"}'})
+    broker.xadd(CONTROL_STREAM, {"event": sent.to_json()})
+    assert ingest() == 2
+    assert MetricPoint.objects.count() == 1
+    assert broker.xpending(CONTROL_STREAM, "control")["pending"] == 0

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
+from datetime import timedelta
 
 import pytest
 from django.conf import settings
 from django.db import OperationalError
+from django.utils import timezone
 
 from harness.errors import Conflict, Invalid, NoSpace, NotFound, TooMany
 from harness.jobs import selectors, services
 from harness.jobs.models import Checkpoint, Job, JobEvent, Prediction
-from harness.jobs.predictions import FROM_END
+from harness.jobs.predictions import ANSWER_LIMIT_S, FROM_END, prediction_done, predictions_expire
 
 pytestmark = pytest.mark.django_db
 
@@ -19,8 +22,6 @@ pytestmark = pytest.mark.django_db
 def test_predictions_are_asked_of_a_node_and_answered(
     job, people, node_make, tasks_sent, django_capture_on_commit_callbacks
 ):
-    from harness.jobs.predictions import prediction_done, predictions_expire
-
     node_make()
     with pytest.raises(Conflict, match="no final weights"):
         services.prediction_create(user=people.mate, job=job, input_name="a.csv", data=b"a\n1\n")
@@ -41,6 +42,38 @@ def test_predictions_are_asked_of_a_node_and_answered(
     assert predictions_expire() == 0
     with pytest.raises(Invalid):
         services.prediction_create(user=people.mate, job=job, input_name="a.exe", data=b"x", checkpoint="step-00000010")
+
+
+@pytest.fixture
+def prediction(job, people):
+    made = Prediction.objects.create(job=job, owner=people.mate, input_name="rows.csv")
+    folder = settings.STORE.job(job.pk).prediction(made.pk)
+    folder.mkdir(parents=True)
+    (folder / "output.json").write_text(json.dumps({"columns": ["kind"], "rows": [["iris"]]}))
+    return made
+
+
+def test_an_answer_that_comes_late_counts_and_only_the_first_one(prediction):
+    Prediction.objects.update(created_at=timezone.now() - timedelta(seconds=ANSWER_LIMIT_S + 1))
+    assert predictions_expire() == 1
+    prediction.refresh_from_db()
+    assert prediction.state == "failed" and prediction.problem["message"] == "No node answered in time."
+    prediction_done({"prediction_id": prediction.pk})
+    prediction_done({"prediction_id": prediction.pk, "problem": {"message": "once more"}})
+    prediction.refresh_from_db()
+    assert (prediction.state, prediction.rows, prediction.problem) == ("done", 1, None)
+    assert predictions_expire() == 0
+
+
+def test_an_output_that_a_disk_does_not_give_is_told_at_once(prediction, monkeypatch):
+    def broken(*_, **__):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("harness.store.read_beneath", broken)
+    prediction_done({"prediction_id": prediction.pk})
+    prediction.refresh_from_db()
+    assert prediction.state == "failed"
+    assert prediction.problem["message"] == "The output could not be read: Input/output error."
 
 
 @pytest.mark.parametrize(

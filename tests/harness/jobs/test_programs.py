@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import io
 import json
 import threading
 import zipfile
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from django.conf import settings
@@ -15,7 +18,7 @@ from django.db import connection
 from django.utils import timezone
 
 from harness.errors import Conflict, Invalid, NotFound
-from harness.jobs import program_checks, programs, selectors, services
+from harness.jobs import drafts, program_checks, programs, selectors, services
 from harness.jobs.models import Job
 from harness.rates.submitting import job_submit
 from harness.store import ByteRange
@@ -153,6 +156,61 @@ def test_a_new_spec_makes_a_new_program_and_keeps_edits(job, people):
     files = {file["name"]: file["text"] for file in selectors.program_files(job)}
     assert files["README.md"] == "mine\n" and "epochs: 7" in files["spec.yaml"]
     assert (job.name, job.epochs) == ("Seven", 7)
+
+
+def _kept(job):
+    """All of a draft that a change which did not come about may not touch."""
+    paths = settings.STORE.job(job.pk)
+    folders = {
+        folder.name: {path.name: path.read_text() for path in folder.iterdir()} for folder in paths.root.iterdir()
+    }
+    return folders, Job.objects.filter(pk=job.pk).values().get()
+
+
+def test_a_spec_that_is_refused_leaves_the_program_as_it_is(job, people):
+    before = _kept(job)
+    spec = {"model": {"weights": "nothing"}, "training": {"epochs": 7}}
+    with pytest.raises(Invalid, match="no weights file"):
+        services.job_spec_update(user=people.owner, job=job, spec=spec)
+    assert _kept(job) == before
+
+
+@pytest.mark.parametrize("change", ["a file", "the spec"])
+def test_a_change_that_was_cut_off_before_it_was_noted_is_mended_when_the_draft_is_submitted(
+    job, people, monkeypatch, node_make, change
+):
+    """As a portal leaves it that is killed between the files and the row."""
+    node_make()
+    with monkeypatch.context() as patch, pytest.raises(SystemExit):
+        patch.setattr(drafts, "_draft_save", Mock(side_effect=SystemExit))
+        if change == "a file":
+            services.program_file_write(user=people.owner, job=job, name="extra.py", text="x = 1\n")
+        else:
+            services.job_spec_update(user=people.owner, job=job, spec={"training": {"epochs": 7}})
+    job = Job.objects.get(pk=job.pk)
+    paths, epochs = settings.STORE.job(job.pk), job.epochs
+    assert not job.program_edited and job.program_sha256 != programs.program_of(paths).sha256
+    job_submit(user=people.owner, job=job)
+    job.refresh_from_db()
+    assert (job.state, job.program_sha256) == ("queued", programs.program_of(paths).sha256)
+    assert job.program_edited == job.own_code == programs.program_is_edited(paths) == (change == "a file")
+    assert f"epochs: {epochs}" in programs.files_read(paths.program)["spec.yaml"] and job.epochs == epochs
+    assert job.events.filter(message__startswith="A change of its program was cut off").count() == 1
+
+
+def test_a_disk_that_gets_full_while_a_program_is_made_anew_leaves_it_as_it_is(job, people, monkeypatch):
+    before, write = _kept(job), Path.write_text
+
+    def full(path, text, **given):
+        if path.parent.name == "program" and "README" in path.name:
+            write(path, text[:10], **given)
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(path, text, **given)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="No space"):
+        services.job_spec_update(user=people.owner, job=job, spec={"training": {"epochs": 7}})
+    assert _kept(job) == before
 
 
 @pytest.mark.parametrize("how", ["cloned", "renamed"])

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from harness.jobs.admission import is_being_measured, unpromised_start
 from harness.jobs.models import Job
-from harness.jobs.promises import PromiseState, promise_state, promise_told
+from harness.jobs.promises import AWAITS_ESTIMATE, PromiseState, promise_state, promise_told
 from tests.harness.api.conftest import API, client_of, token_text
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
@@ -88,7 +88,7 @@ def test_a_state_does_not_hang_on_what_is_said(job: Job, state: PromiseState) ->
     job.promise = promise_told(state) | {"text": "In other words."}
     is_measured = state in {PromiseState.TO_BE_MEASURED, PromiseState.BEING_MEASURED}
     assert (promise_state(job), is_being_measured(job)) == (state, is_measured)
-    assert bool(unpromised_start(job)) == (is_measured or state == PromiseState.AFTER_RESERVED)
+    assert bool(unpromised_start(job)) == (state in {*AWAITS_ESTIMATE, PromiseState.AFTER_RESERVED})
 
 
 @pytest.mark.parametrize(

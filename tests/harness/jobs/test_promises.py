@@ -35,11 +35,12 @@ def test_a_job_without_an_estimate_is_promised_nothing_and_says_so(job_make, peo
     node_make(cpus=2)
     job = job_make(**wish(timezone.now() + HOUR))
     job_submit(user=people.owner, job=job)
+    job.refresh_from_db()
+    assert "no estimate" in job.promise["text"]
+    assert job.promise["text"].endswith("its finish will be promised, or you will be told why not.")
     tick()
     job.refresh_from_db()
     assert (job.promised_at, promise_state(job), job.expected_finish_at) == (None, PromiseState.NO_ESTIMATE, None)
-    assert "no estimate" in job.promise["text"]
-    assert job.promise["text"].endswith("its finish will be promised, or you will be told why not.")
 
 
 def test_a_deadline_that_can_be_kept_is_promised(job_make, people, node_make):
@@ -137,6 +138,18 @@ def test_a_deadline_that_nobody_means_is_refused(job_make, people, node_make):
     with pytest.raises(Invalid) as of_offer:
         Asked.of(deadline_at=job.deadline_at).row()
     assert {**of_offer.value.to_dict(), "field": error.field} == error.to_dict(), "and in an offer"
+
+
+def test_who_starts_without_an_estimate_is_no_longer_told_that_one_brings_the_promise(job_make, people, node_make):
+    node_make(cpus=1)
+    job = job_make(**wish(timezone.now() + 3 * HOUR))
+    job_submit(user=people.owner, job=job)
+    job.refresh_from_db()
+    assert "As soon as there is one" in job.promise["text"]
+    tick()
+    job.refresh_from_db()
+    assert (job.state, promise_state(job)) == ("placed", PromiseState.NO_ESTIMATE)
+    assert job.promise["text"].startswith("It started before its run time was measured. Once its own pace shows")
 
 
 def test_an_estimate_that_comes_after_the_submission_brings_the_promise(job_make, people, node_make):

@@ -228,6 +228,24 @@ def test_a_device_does_not_count_before_it_was_there(job, people, node_make):
 
 
 @pytest.mark.django_db
+def test_a_device_that_has_left_the_pool_was_there_beside_the_others_while_it_worked(job, people, node_make):
+    node_make("stays", cpus=2)
+    left = node_make("left", cpus=1)
+    Node.objects.update(created_at=timezone.now() - timedelta(days=2))
+    use_make(people, job, left.devices.get(), hours_ago=10, hours=5)
+    before = [bucket.present for bucket in pool_timeline(window_of("day"))]
+    left.delete()
+    buckets = pool_timeline(window_of("day"))
+    at_work = [bucket for bucket in buckets if bucket.busy > 0.9]
+    assert at_work and all(bucket.devices == 3 for bucket in at_work)
+    assert all(bucket.present == pytest.approx(3.0, rel=0.05) for bucket in at_work)
+    assert all(bucket.utilisation == pytest.approx(1 / 3, rel=0.05) for bucket in at_work)
+    assert sum(before) - sum(bucket.present for bucket in buckets) == pytest.approx(38, rel=0.01), (
+        "idle time left with it"
+    )
+
+
+@pytest.mark.django_db
 def test_a_node_that_is_off_draws_nothing_and_its_devices_are_not_unused(people, node_make):
     node = node_make(cpus=2)
     day_ago, now = timezone.now() - timedelta(hours=24), timezone.now()

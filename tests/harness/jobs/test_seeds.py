@@ -50,6 +50,13 @@ def test_jobs_on_other_data_or_with_other_code_of_a_person_do_not(
     assert seed_groups(runs[:3]) == []
 
 
+def test_jobs_that_start_from_other_weights_of_the_same_name_do_not(runs: list[Job]) -> None:
+    for job, weights in zip(runs[:3], ("first", "first", "second"), strict=True):
+        job.resolved["spec"]["model"]["weights"] = "mine"
+        job.weights_id = weights
+    assert numbers(seed_groups(runs[:3])) == [[0, 1]]
+
+
 def test_the_same_seed_counts_once(runs: list[Job]) -> None:
     runs[2].resolved = copy.deepcopy(runs[0].resolved)
     assert numbers(seed_groups(runs[:3])) == [[0, 1]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,12 +16,12 @@ from harness.datasets.weights import weights_delete
 from harness.errors import Conflict, Invalid
 from harness.jobs import programs, services
 from harness.jobs.programs import files_read
-from harness.jobs.results import program_zip
+from harness.jobs.results import data_file, program_zip
 from harness.storage.items import storage_items
 from harness.store import ByteRange
 from tests.factory_weights import safetensors, weights_make
 from tests.harness.jobs.helpers import place_now
-from worker.plan import RunPlan
+from worker.plan import START_WEIGHTS, RunPlan
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
 OWN = """
@@ -49,6 +50,22 @@ def members(job: Any, *, with_data: bool) -> set[str]:
     body = program_zip(job, with_data=with_data)
     with zipfile.ZipFile(io.BytesIO(b"".join(body.read(ByteRange(start=0, stop=body.size_bytes))))) as archive:
         return {name.partition("/")[2] for name in archive.namelist()}
+
+
+@pytest.mark.parametrize("data_bytes", [1_000, 3_000_000])
+@pytest.mark.parametrize("weights_bytes", [1_000, 3_000_000])
+def test_the_size_of_a_zip_with_data_and_weights_is_that_of_what_is_sent(
+    make: Any, mine: Any, monkeypatch: pytest.MonkeyPatch, data_bytes: int, weights_bytes: int
+) -> None:
+    job = make(weights="mine")
+    data_file(job).write_bytes(bytes(data_bytes))
+    (Path(job.weights_dir) / START_WEIGHTS).write_bytes(bytes(weights_bytes))
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 2_000_000)
+    body = program_zip(job, with_data=True)
+    made = b"".join(body.read(ByteRange(start=0, stop=sys.maxsize)))
+    assert len(made) == body.size_bytes
+    with zipfile.ZipFile(io.BytesIO(made)) as archive:
+        assert archive.testzip() is None
 
 
 def test_the_job_and_its_program_know_the_file_by_its_name_or_id(make: Any, mine: Any, settings: Any) -> None:

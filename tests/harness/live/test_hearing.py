@@ -8,9 +8,11 @@ import json
 from contextlib import aclosing
 
 import pytest
+from asgiref.sync import sync_to_async
 
 from harness import live, live_hub
-from harness.broker import POOL_STREAM
+from harness.accounts.models import Membership
+from harness.broker import POOL_STREAM, project_stream
 from tests.harness.live.streams import disconnect, hear, opened, sent
 from worker.events import job_stream
 
@@ -64,6 +66,21 @@ async def test_who_leaves_before_anything_is_said_goes_on_from_there(job, people
     monkeypatch.setattr(live, "REPLAY_MS", 0)  # who named no place would hear nothing of that
     heard = await hear(await opened(people.owner, topics, **{"Last-Event-ID": fields["id"]}), 2)
     assert [body["seq"] for *_, body in heard] == [0, 1]
+
+
+async def test_who_sees_no_project_waits_for_one_in_peace(people, broker):
+    await sync_to_async(Membership.objects.all().delete)()
+    response = await opened(people.mate, "jobs,datasets")
+    stream = aiter(response.streaming_content)
+    async with asyncio.timeout(20):
+        first, second = (await anext(stream)).decode(), await anext(stream)
+    await disconnect(stream)
+    assert "event: position" in first and second == b": ping\n\n"
+    last_id = first.partition("id: ")[2].partition("\n")[0]
+    await sync_to_async(Membership.objects.create)(user=people.mate, project=people.project, role="member")
+    broker.xadd(project_stream(people.project.pk), {"event": json.dumps({"kind": "job", "data": {"job_id": "x"}})})
+    ((_, _, body),) = await hear(await opened(people.mate, "jobs", **{"Last-Event-ID": last_id}), 1)
+    assert body["data"]["job_id"] == "x"
 
 
 async def test_who_was_away_for_too_long_is_told_that_words_are_gone(job, people, broker):
@@ -155,3 +172,21 @@ async def test_hundreds_of_pages_that_open_in_one_moment_all_hear(broker, caplog
         heard = await asyncio.gather(*map(first, streams))
     assert heard == streams
     assert not caplog.records
+
+
+async def test_bytes_that_are_no_text_silence_nobody(job, people, broker):
+    broker.xadd(POOL_STREAM, {"event": b"\xff"})
+    response = await opened(people.viewer, f"job:{job.pk},pool")
+
+    async def speak():
+        while not live_hub.hub()._positions:
+            await asyncio.sleep(0.01)
+        for seq in range(3):
+            broker.xadd(POOL_STREAM, {"event": b"\xff"})
+            broker.xadd(job_stream(job.pk), sent(job.pk, seq))
+            await asyncio.sleep(0.05)
+
+    speaker = asyncio.create_task(speak())
+    heard = await hear(response, 3)
+    await speaker
+    assert [body["seq"] for *_, body in heard] == [0, 1, 2]

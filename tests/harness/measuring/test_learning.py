@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import re
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from dataclasses import asdict, replace
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.test import Client
@@ -114,6 +116,16 @@ def test_the_beat_finds_what_nobody_told(ended: Callable[..., Job]) -> None:
     assert jobs_learn() == 1 and jobs_learn() == 0
     Job.objects.filter(pk=job.pk).delete()
     assert FinishedJobRow.objects.get().job_id is None
+
+
+def test_a_run_whose_results_a_disk_does_not_give_now_is_learnt_from_later(
+    ended: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = ended(0.02)
+    with monkeypatch.context() as patch:
+        patch.setattr("harness.store.read_beneath", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
+        assert jobs_learn() == 0 and not FinishedJobRow.objects.exists()
+    assert job_learn(job.pk) and FinishedJobRow.objects.get().step_s
 
 
 def test_a_job_that_nobody_estimated_teaches_nothing_and_counts_nowhere(ended: Callable[..., Job]) -> None:

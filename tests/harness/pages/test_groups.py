@@ -66,6 +66,16 @@ def test_what_was_never_told_or_is_not_finite_has_no_part_in_a_mean(runs: list[J
     assert table(owner, "group=state&of=run_s")[("Draft", "")]["n"] == "0"
 
 
+def test_values_whose_sum_is_beyond_all_floats_take_no_table_away(runs: list[Job], owner: Client) -> None:
+    Job.objects.filter(name__startswith="run", state="succeeded").update(last_values={"val/loss": 1.7e308})
+    Job.objects.filter(pk=next(job for job in runs if job.state == "succeeded").pk).update(
+        last_values={"val/loss": -1.7e308}
+    )
+    found = table(owner, "group=state&of=metric:val/loss")[("Succeeded", "")]
+    assert 1e308 < float(found["mean"]) < 1.7e308 and float(found["best"]) == -1.7e308
+    assert owner.get("/jobs/?group=state&of=metric:val/loss").status_code == 200
+
+
 def test_a_group_opens_to_its_jobs_page_by_page(runs: list[Job], owner: Client) -> None:
     page = owner.get("/jobs/?q=run+0&group=spec:training.optimizer&of=run_s").content.decode()
     assert 'name="job"' not in page and "CSV of the groups" in page

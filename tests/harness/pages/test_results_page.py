@@ -134,13 +134,6 @@ def test_rows_of_a_persons_own_program_that_lack_something_break_no_page(
     assert "row 7" in page and "picture" in page and "out of the range" not in page
 
 
-@pytest.mark.parametrize("chart", [{"rows": True}, {"rows": [[1], 2], "columns": 3}, {"rows": {"a": 1}}])
-def test_a_chart_of_another_form_is_an_empty_csv(world: SimpleNamespace, owner: Client, chart: dict[str, Any]) -> None:
-    page_with(world, owner, charts=[{"id": "mine", **chart}])
-    answer = owner.get(f"/api/v1/jobs/{world.jobs['succeeded'].pk}/charts/mine.csv")
-    assert answer.status_code == 200 and b"".join(answer).strip() in (b"", b"1")  # type: ignore[arg-type]
-
-
 def test_a_long_text_of_a_sample_is_folded_and_a_short_one_stays(world: SimpleNamespace, owner: Client) -> None:
     long = "so <good> " * 300
     Job.objects.filter(pk=world.jobs["succeeded"].pk).update(task="tabular_classification")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.accounts.models import Membership, Role, Scope, User
+from harness.accounts.models import Membership, Project, Role, Scope, User
 from harness.accounts.selectors import token_find
 from harness.accounts.services import token_create
 from harness.errors import Conflict, Forbidden, HarnessError, Invalid, NotFound
@@ -40,6 +40,15 @@ def with_token(user: User, scope: Scope, project: Any = None) -> User:
 def shared(people: SimpleNamespace) -> SavedView:
     """A team mate's view, seen by the project."""
     return view_create(user=people.mate, name="Team", query="state=failed", project=people.project)
+
+
+def test_ones_own_view_is_found_by_its_name_however_many_are_shared_under_it(people: SimpleNamespace) -> None:
+    for number in range(4):
+        project = Project.objects.create(name=f"Project {number}", slug=f"project-{number}")
+        Membership.objects.create(project=project, user=people.owner, role=Role.MEMBER)
+        SavedView.objects.create(id=f"a{number}", owner=people.owner, project=project, name="Best")
+    own = SavedView.objects.create(id="z", owner=people.owner, name="Best")
+    assert view_find(user=people.owner, id_or_name="Best") == own
 
 
 def test_a_view_of_ones_own_is_seen_by_nobody_else(people: SimpleNamespace) -> None:
