@@ -64,7 +64,8 @@ class ColumnPlan:
     def spelling(self) -> str:
         """As in `ColumnProfile`."""
         if self.type is ColumnType.NUMERIC:
-            return ", ".join(filter(None, (self.style, self.unit)))
+            style = NumberStyle.THOUSANDS if self.style is NumberStyle.MIXED else self.style
+            return ", ".join(filter(None, (style, self.unit)))
         return self.date_format if self.type is ColumnType.DATE else ""
 
 

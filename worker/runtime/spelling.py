@@ -207,7 +207,7 @@ def _plain_numbers(
 ) -> pa.ChunkedArray:
     """`1,234.5` and `1.234,5` as 1234.5, `+2` as 2; what comma and point mean is told by values that leave no doubt.
 
-    With `plain_points` one point alone is that of a fraction.
+    With `plain_points` one point alone is that of a fraction; so it is where more such points than commas are sure.
     """
     texts = pc.replace_substring_regex(texts, r"^\+([0-9.])", r"\1")
     by_thousands = pc.match_substring_regex(texts, _THOUSANDS_SPELLED)
@@ -218,6 +218,10 @@ def _plain_numbers(
     sure_thousands, sure_comma = _count(pc.and_not(by_thousands, by_comma)), _count(pc.and_not(in_full, by_thousands))
     if sure_comma < sure_thousands or (sure_comma == sure_thousands and not (prefer_comma or trained_comma)):
         return pc.if_else(by_thousands, pc.replace_substring(texts, ",", ""), texts)
+    sure_points = pc.and_(pc.and_not(one_point, by_comma), pc.match_substring_regex(texts, _NUMBER))
+    if not plain_points and 0 < sure_comma < _count(sure_points):
+        by_comma = in_full if trained_comma else pc.and_not(in_full, by_thousands)
+        texts = texts if trained_comma else pc.if_else(by_thousands, pc.replace_substring(texts, ",", ""), texts)
     commas_are_decimal = _count(in_full) > 0 or (trained_comma and not _count(pc.and_not(one_point, by_comma)))
     plain = pc.replace_substring(pc.replace_substring(texts, ".", ""), ",", ".")
     return pc.if_else(by_comma if commas_are_decimal else in_full, plain, texts)

@@ -15,6 +15,7 @@ import pytest
 from codegen.profile.survey import ColumnSurvey
 from codegen.profile.types import ColumnType, Severity
 from tests.codegen.profile.uploads import Lab, as_csv, finding
+from worker.runtime.spelling import as_trained
 
 
 def test_a_type_that_a_person_set_wins(lab: Lab) -> None:
@@ -114,6 +115,34 @@ def test_what_a_comma_means_is_told_by_the_values_of_its_column(
     assert lab.table()["price"].to_pylist()[:4] == expected
     assert column and (column.minimum, column.maximum) == (min(expected), max(expected))
     assert column.spelling == ("decimal comma" if expected[0] == 1.5 else "thousands")
+
+
+@pytest.mark.parametrize(
+    ("spelled", "odd", "expected"),
+    [
+        (["0.512", "1.234", "12.5"], "2,5", [0.512, 1.234, 12.5, 2.5]),
+        (["1,234", "999.50", "12.25"], "12,34", [1234.0, 999.5, 12.25, 12.34]),
+        (["1,234", "999.50", "12.25"], "7", [1234.0, 999.5, 12.25, 7.0]),
+    ],
+    ids=["three decimals", "thousands", "no decimal comma"],
+)
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_one_decimal_comma_does_not_change_what_points_and_commas_of_all_others_mean(
+    lab: Lab, delimiter: str, spelled: list[str], odd: str, expected: list[float]
+) -> None:
+    texts = [*spelled * 20, odd]
+    rows = [f'"{text}"{delimiter}{at % 4}{delimiter}{"ab"[at % 2]}' for at, text in enumerate(texts)]
+    profile = lab.profile("a.csv", "\n".join([delimiter.join(("price", "z", "label")), *rows]))
+    column = profile.column("price")
+    packed = lab.table()["price"].to_pylist()
+    assert [*packed[:3], packed[-1]] == expected
+    assert column and (column.minimum, column.maximum) == (min(expected), max(expected))
+    assert column.spelling == "thousands"
+    if "," in odd:
+        assert "1 number of 'price' is written with a decimal comma" in finding(profile, "number_style").message
+    noted = {"numeric": [{"column": "price", "kind": "numeric"}], "spelling": {"price": column.spelling}}
+    read = as_trained(noted, pa.table({"price": texts}))["price"]
+    assert read.cast(pa.float64()).to_pylist() == packed
 
 
 @pytest.mark.parametrize("clock", ["", " 13:05", " 13:05:59"])

@@ -105,7 +105,7 @@ def test_commas_and_points_mean_what_they_mean_to_the_portal(trained: str, prefe
     spellings = ["1,5", "1,250", "1,250.5", "1.234", "12,5", "0.125", "1.234.567", "12.5", "1.234,5", "-7", "x", "3 €"]
     noted = {"numeric": [{"column": "x", "kind": "numeric"}], "spelling": {"x": trained}}
     mark = {DECIMAL_COMMA: b"1" if prefer_comma else b"0"}
-    for texts in combinations(spellings, 2):
+    for texts in [*combinations(spellings, 2), *combinations(spellings, 4)]:
         table = pa.table({"x": list(texts)}).replace_schema_metadata(mark)
         expected = as_trained(noted, table)["x"].to_pylist()
         assert table_rows.plain_numbers(list(texts), trained, prefer_comma) == expected, texts

@@ -283,6 +283,8 @@ def test_words_among_numbers_count_as_missing_where_they_did_in_training(tmp_pat
         ("decimal comma", ["1.234", "12.5"], ["1.234", "12.5"]),
         ("thousands", ["1,250"], ["1250"]),
         ("thousands", ["1,250", "12,5"], ["1.250", "12.5"]),
+        ("", ["1.234", "0.5", "12.25", "2,5", "1,250"], ["1.234", "0.5", "12.25", "2.5", "1250"]),
+        ("decimal comma", ["1.234", "0.5", "12.25", "2,5", "1,250"], ["1.234", "0.5", "12.25", "2.5", "1.250"]),
     ],
 )
 def test_a_comma_in_doubt_means_what_it_meant_in_training(trained: str, texts: list[str], expected: list[str]) -> None:

@@ -175,7 +175,11 @@ def settled(texts: list[str], trained_comma: bool, prefer_comma: bool) -> list[s
     sure_thousands, sure_commas = (sum(text in of for text in texts) for of in surely)
     if sure_commas < sure_thousands or (sure_commas == sure_thousands and not (prefer_comma or trained_comma)):
         return [text.replace(",", "") if text in thousands else text for text in texts]
-    if not (commas - points or (trained_comma and not points - commas)):  # `1.234` alone is one and a bit
+    sure_points = sum(text in points - commas and NUMBER.fullmatch(text) is not None for text in texts)
+    if 0 < sure_commas < sure_points:  # `0.5` beside a few `2,5`: each as it is written
+        texts = texts if trained_comma else [text.replace(",", "") if text in thousands else text for text in texts]
+        commas -= points if trained_comma else points | thousands
+    elif not (commas - points or (trained_comma and not points - commas)):  # `1.234` alone is one and a bit
         commas -= points
     return [text.replace(".", "").replace(",", ".") if text in commas else text for text in texts]
 
