@@ -260,7 +260,7 @@ def _plain_dates(texts: pa.ChunkedArray, name: str, trained_format: str) -> pa.C
         with suppress(pa.ArrowInvalid):
             return texts.cast(kind)
     formats = sorted(DATE_FORMATS, key=lambda form: form != trained_format)
-    readings = [_within_reach(pc.strptime(texts, format=form, unit="us", error_is_null=True)) for form in formats]
+    readings = [_read_by(texts, form) for form in formats]
     unread, used = pc.is_valid(texts), []
     while _count(unread):
         fits = [pc.and_(unread, pc.is_valid(reading)) for reading in readings]
@@ -274,6 +274,15 @@ def _plain_dates(texts: pa.ChunkedArray, name: str, trained_format: str) -> pa.C
     if len(used) > 1 or (used and _count(unread)):
         _refuse_doubtful(texts.to_pylist(), [reading.to_pylist() for reading in used], name)
     return pc.coalesce(*used) if used else texts
+
+
+def _read_by(texts: pa.ChunkedArray, form: str) -> pa.ChunkedArray:
+    """Moments, null where a text is none: `strptime` by itself takes 31 April for 1 May."""
+    moments = pc.strptime(texts, format=form, unit="us", error_is_null=True)
+    before = form[: form.index("%d")].count("%") - form[: form.index("%d")].count("%b")
+    found = pc.extract_regex(texts, pattern=rf"^\D*(?:\d+\D+){{{before}}}(?P<day>\d{{1,2}})")
+    is_there = pc.equal(pc.struct_field(found, "day").cast(pa.int64()), pc.day(moments))
+    return _within_reach(pc.if_else(pc.fill_null(is_there, False), moments, pa.scalar(None, moments.type)))
 
 
 def _within_reach(moments: pa.ChunkedArray) -> pa.ChunkedArray:

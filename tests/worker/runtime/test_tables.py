@@ -17,7 +17,7 @@ import pytest
 from codegen.profile import profile_dataset
 from codegen.profile.types import TABLE_FILE, ColumnType, ProfileOptions
 from codegen.profile.values import MISSING as PROFILE_MISSING
-from worker.runtime.spelling import as_trained
+from worker.runtime.spelling import as_trained, unread_value
 from worker.runtime.tables import MISSING, InputError, read_rows
 
 NAMES = ("x", "price", "when", "city", "city", " note ", "label")
@@ -329,3 +329,17 @@ def test_moments_of_a_zone_are_those_of_utc_as_in_training(tmp_path: Path) -> No
     assert read.cast(pa.timestamp("us"), safe=False).to_pylist() == packed
     texts = pa.table({"when": [f"{moment:%Y-%m-%dT%H:%M:%S}Z" for moment in packed]})
     assert as_trained(noted, texts)["when"].cast(pa.timestamp("us"), safe=False).to_pylist() == packed
+
+
+@pytest.mark.parametrize("day", ["31.04.2020", "30.02.2020", "29.02.2019"])
+def test_a_day_that_its_month_lacks_is_no_date_as_in_training(tmp_path: Path, day: str) -> None:
+    rows = [f"{1 + at % 28:02d}.01.2020;{at % 7};{'ab'[at % 2]}" for at in range(60)]
+    (tmp_path / "a.csv").write_text("\n".join(["when;x;label", *rows, f"{day};1;a"]))
+    profile = profile_dataset(tmp_path / "a.csv", tmp_path / "packed", ProfileOptions(), lambda *_: None)
+    column = profile.column("when")
+    assert column and (column.type, column.missing) == (ColumnType.DATE, 1)
+    noted = {"numeric": [{"column": "when", "kind": "dates"}], "spelling": {"when": column.spelling}}
+    with pytest.raises(InputError, match=f"Row 2: column 'when': '{day}' is not a date"):
+        as_trained(noted, pa.table({"when": ["01.04.2020", day]}))
+    said, _ = unread_value(noted, as_trained(noted, pa.table({"when": [day]}))) or ("", "")
+    assert f"'{day}' is not a date" in said
