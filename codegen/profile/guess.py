@@ -127,7 +127,9 @@ def _stripped(values: pl.Series, plan: ColumnPlan) -> pl.Series:
 def _numeric(values: pl.Series, plan: ColumnPlan) -> pl.Series:
     if values.dtype == pl.Int64:
         return values
-    if values.dtype != pl.String:
+    if values.dtype.is_temporal():  # no numbers, as are dates in texts; not microseconds
+        found = pl.Series(values.name, [None] * len(values), dtype=pl.Float64)
+    elif values.dtype != pl.String:
         found = values.cast(pl.Float64, strict=False)
     else:
         found = numbers(values)

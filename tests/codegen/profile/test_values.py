@@ -60,6 +60,15 @@ def test_figures_of_a_numeric_column_are_right(lab: Lab) -> None:
     assert column.unique == len(np.unique(values)) and column.unique_is_exact
 
 
+def test_dates_of_a_parquet_file_that_are_set_to_numeric_are_told_as_unusable(lab: Lab) -> None:
+    days = [datetime(2020, 1, 1 + at % 28) for at in range(60)]
+    target = io.BytesIO()
+    pq.write_table(pa.table({"when": days, "x": list(range(60)), "label": ["a", "b"] * 30}), target)
+    profile = lab.profile("a.parquet", target.getvalue(), column_types={"when": ColumnType.NUMERIC})
+    assert "Of its 60 values none" in finding(profile, "all_missing", "when").message
+    assert lab.table()["when"].null_count == 60
+
+
 def test_infinite_values_become_null_and_are_named(lab: Lab) -> None:
     body = "x,label\n" + "".join(
         f"{'inf' if i == 4 else '1e999' if i == 9 else i / 7},{'ab'[i % 2]}\n" for i in range(60)
