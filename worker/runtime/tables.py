@@ -211,7 +211,7 @@ def _json_rows(text: str, suffix: str) -> list[Any]:
         return _json_lines(text)
     try:
         body = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also of a number with thousands of figures
         raise InputError(f"Not JSON: {error}", "Give a list of objects, one per row.") from None
     if isinstance(body, dict) and isinstance(body.get("rows"), list):
         names = body.get("columns")
@@ -227,7 +227,7 @@ def _json_lines(text: str) -> list[Any]:
             continue
         try:
             rows.append(json.loads(line))
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"Line {number} is not JSON: {error}", "Write one object per line.") from None
     return rows
 
@@ -240,11 +240,11 @@ def _table(rows: list[Any]) -> pa.Table:
     flat = [dict(_flat(row)) for row in rows]
     keys = list(dict.fromkeys(name for row in flat for name in row))
     columns: dict[str, Any] = {}
-    for key, name in zip(keys, names_apart(keys), strict=True):
+    for key, name in zip(keys, names_apart([_whole(key) for key in keys]), strict=True):
         values = [None if row.get(key) in MISSING else row.get(key) for row in flat]
         try:
             columns[name] = pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
             columns[name] = pa.array([_word(value) for value in values], pa.string())
     return pa.table(columns)
 
@@ -262,7 +262,12 @@ def _word(value: Any) -> str | None:
     """A value of a column of mixed types, spelled as in JSON; lists were left out of training."""
     if value is None or isinstance(value, list | dict):
         return None
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) else _whole(str(value))
+
+
+def _whole(text: str) -> str:
+    """Without halves of letters, such as `\\ud800`, which JSON allows and UTF-8 does not; as in training."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _apart(table: pa.Table) -> pa.Table:

@@ -229,6 +229,25 @@ def test_a_line_of_json_may_hold_signs_that_end_lines_elsewhere(tmp_path: Path) 
     assert read_rows(tmp_path / "input.jsonl")["note"].to_pylist() == texts
 
 
+@pytest.mark.parametrize("kind", ["json", "jsonl"])
+def test_halves_of_letters_in_json_are_read_as_in_training(tmp_path: Path, kind: str) -> None:
+    rows = [{"n\ud800": ["cut \ud83d", "b"][at % 2], "x": at % 7, "label": "ab"[at % 2]} for at in range(60)]
+    lines = "".join(f"{json.dumps(row)}\n" for row in rows)
+    (tmp_path / "a.jsonl").write_text(lines)
+    profile_dataset(tmp_path / "a.jsonl", tmp_path / "packed", ProfileOptions(), lambda *_: None)
+    (tmp_path / f"input.{kind}").write_text(lines if kind == "jsonl" else json.dumps(rows))
+    packed = pq.read_table(tmp_path / "packed" / TABLE_FILE)
+    read = read_rows(tmp_path / f"input.{kind}")
+    assert read.column_names == packed.column_names == ["n?", "x", "label"]
+    assert read["n?"].to_pylist() == packed["n?"].to_pylist()
+
+
+def test_a_number_of_thousands_of_figures_is_told_as_no_json_that_can_be_read(tmp_path: Path) -> None:
+    (tmp_path / "input.json").write_text(f'[{{"x": {"9" * 5000}}}]')
+    with pytest.raises(InputError, match="Not JSON"):
+        read_rows(tmp_path / "input.json")
+
+
 def test_a_nought_before_a_comma_is_no_thousand_and_tells_what_the_others_are() -> None:
     noted = {"numeric": [{"column": "x", "kind": "numeric"}]}
     assert as_trained(noted, pa.table({"x": ["1,234", "0,636"]}))["x"].to_pylist() == ["1.234", "0.636"]
