@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from worker.runtime.categories import categories_spelled
 from worker.runtime.currencies import UNIT_GAP, without_currency
 from worker.runtime.tables import DECIMAL_COMMA, MISSING, PLAIN_POINTS, InputError
 
@@ -62,7 +63,7 @@ def as_trained(preprocess: Mapping[str, Any], table: pa.Table, tell: Tell = prin
     elsewhere they stay, for the program's own `transform` to refuse with their row. Raises `InputError` for dates that
     can be read in two ways, or in none where others can.
     """
-    table = _truth_spelled(preprocess, _decoded(table))
+    table = categories_spelled(_vocabularies(preprocess), _decoded(table))
     comma = (table.schema.metadata or {}).get(DECIMAL_COMMA) == b"1"
     spelling, missing, kinds = preprocess.get("spelling"), preprocess.get("missing"), _kinds(preprocess)
     spelled = spelling if isinstance(spelling, dict) else {}
@@ -94,24 +95,6 @@ def _decoded(table: pa.Table) -> pa.Table:
             table = table.set_column(at, field.name, table.column(at).cast(field.type.value_type))
         elif pa.types.is_nested(field.type):
             table = table.set_column(at, field.name, pa.nulls(table.num_rows, pa.string()))
-    return table
-
-
-def _truth_spelled(preprocess: Mapping[str, Any], table: pa.Table) -> pa.Table:
-    """Truth values (`true`, `True`, `TRUE`) as the training data spelled them: formats and programs differ in it."""
-    for column, vocabulary in _vocabularies(preprocess).items():
-        spelled = {value.lower(): value for value in vocabulary}
-        if not spelled or len(spelled) < len(vocabulary) or not spelled.keys() <= {"true", "false"}:
-            continue
-        for at in table.schema.get_all_field_indices(column):
-            kind = table.schema.field(at).type
-            if not (pa.types.is_boolean(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-                continue
-            texts = pc.utf8_trim_whitespace(table.column(at).cast(pa.string()))
-            lowered = pc.utf8_lower(texts)
-            for lower, value in spelled.items():
-                texts = pc.if_else(pc.equal(lowered, lower), value, texts)
-            table = table.set_column(at, column, texts)
     return table
 
 
