@@ -214,9 +214,22 @@ def _json_rows(text: str, suffix: str) -> list[Any]:
     except (ValueError, RecursionError) as error:  # also of a number with thousands of figures
         raise InputError(f"Not JSON: {error}", "Give a list of objects, one per row.") from None
     if isinstance(body, dict) and isinstance(body.get("rows"), list):
-        names = body.get("columns")
-        return [dict(zip(names, row, strict=False)) for row in body["rows"]] if names else body["rows"]
+        return _under_names(body.get("columns"), body["rows"])
     return body if isinstance(body, list) else [body]
+
+
+def _under_names(names: Any, rows: list[Any]) -> list[Any]:
+    """Rows of `{columns, rows}` as objects; those that are some stay. Raises `InputError` for one of another length."""
+    if not names:
+        return rows
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InputError("The columns are no list of names.", 'Write {"columns": ["a", "b"], "rows": [[1, 2]]}.')
+    names = names_apart(names)
+    for number, row in enumerate(rows, 1):
+        if isinstance(row, list) and len(row) != len(names):
+            told = f"Row {number} has {counted(len(row), 'value')} where there are {counted(len(names), 'column')}."
+            raise InputError(told, "Give each row a value for each column; null where it is missing.")
+    return [dict(zip(names, row, strict=True)) if isinstance(row, list) else row for row in rows]
 
 
 def _json_lines(text: str) -> list[Any]:

@@ -242,6 +242,24 @@ def test_halves_of_letters_in_json_are_read_as_in_training(tmp_path: Path, kind:
     assert read["n?"].to_pylist() == packed["n?"].to_pylist()
 
 
+def test_rows_under_names_are_read_in_full_or_refused(tmp_path: Path) -> None:
+    def read(columns: object, *rows: object) -> list[dict[str, object]]:
+        (tmp_path / "input.json").write_text(json.dumps({"columns": columns, "rows": rows}))
+        return read_rows(tmp_path / "input.json").to_pylist()
+
+    assert read(["x", "y"], [1, 2], {"x": 3, "y": None}) == [{"x": 1, "y": 2}, {"x": 3, "y": None}]
+    assert read(["x", "x"], [1, 2]) == [{"x": 1, "x_2": 2}]
+    for short in ([3], [3, 4, 5]):
+        with pytest.raises(InputError, match=f"Row 2 has {len(short)} values? where there are 2 columns"):
+            read(["x", "y"], [1, 2], short)
+    for odd in (5, "ab", None):
+        with pytest.raises(InputError, match="Row 1 is not an object"):
+            read(["x", "y"], odd)
+    for odd in ("xy", 5, [1, 2]):
+        with pytest.raises(InputError, match="no list of names"):
+            read(odd, [1, 2])
+
+
 def test_a_number_of_thousands_of_figures_is_told_as_no_json_that_can_be_read(tmp_path: Path) -> None:
     (tmp_path / "input.json").write_text(f'[{{"x": {"9" * 5000}}}]')
     with pytest.raises(InputError, match="Not JSON"):
