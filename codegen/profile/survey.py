@@ -132,6 +132,8 @@ class ColumnSurvey:
         self._made_fractions = 0
         """Numbers that are not whole only since another measure was converted: `45 min` among hours."""
         self._dates: dict[str, int] | None = None
+        self._tried = 0
+        """Words in which formats of dates were looked for."""
 
     @property
     def date_format(self) -> tuple[str, int]:
@@ -326,7 +328,11 @@ class ColumnSurvey:
             trial = words.head(_DATE_TRIAL)
             with_digits = int(trial.str.contains(r"\d").sum())
             tried = DATE_FORMATS if with_digits >= _DATE_SHARE * len(trial) else ()
-            self._dates = {pattern: 0 for pattern in tried if dates(trial, pattern).count() >= _DATE_SHARE * len(trial)}
+            found = {pattern: 0 for pattern in tried if dates(trial, pattern).count() >= _DATE_SHARE * len(trial)}
+            self._tried += len(trial)
+            if not found and self._tried < _DATE_TRIAL:  # too few tell nothing: the next batch may
+                return
+            self._dates = found
         for pattern in list(self._dates):
             fitting = dates(words, pattern).count()
             if fitting < _DATE_SHARE * len(words) and len(words) >= _DATE_TRIAL:

@@ -154,6 +154,14 @@ def test_one_decimal_comma_does_not_change_what_points_and_commas_of_all_others_
     assert read.cast(pa.float64()).to_pylist() == packed
 
 
+def test_dates_are_read_though_the_first_batch_has_none() -> None:
+    survey = ColumnSurvey("when", decimal_comma=False)
+    survey.add(pl.Series([None] * 50 + ["not yet"] * 3))
+    survey.add(pl.Series([f"2020-01-{1 + at % 28:02d}" for at in range(500)]))
+    survey.settle(comma_elsewhere=False)
+    assert survey.date_format == ("%Y-%m-%d", 500)
+
+
 @pytest.mark.parametrize("clock", ["", " 13:05", " 13:05:59"])
 def test_dates_that_may_be_read_in_two_ways_are_told(lab: Lab, clock: str) -> None:
     body = "when,x,label\n" + "".join(
