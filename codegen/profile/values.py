@@ -85,6 +85,8 @@ DATE_FORMATS = (
 )
 """Tried in this order; the first that fits most values wins. Years of two digits are those from 1969 to 2068."""
 _LAST_SHORT_YEAR = 2068
+_SHORT_YEAR = r"\D\d\d(?:\s|$)"
+"""`1.2.3` is a version, not a day of the year 2003."""
 _FIRST_MOMENT, _LAST_MOMENT = datetime(1000, 1, 1), datetime(9999, 12, 31, 23, 59, 59)
 """Beyond, a year was written with fewer digits than its format has, or no program can hold it."""
 
@@ -194,6 +196,8 @@ def without_unit(texts: pl.Series, unit: str) -> pl.Series:
 def dates(texts: pl.Series, pattern: str) -> pl.Series:
     """Datetime (microseconds, UTC without zone) of texts, null where one does not fit."""
     zone = "UTC" if pattern.endswith("%#z") else None
+    if "%y" in pattern:
+        texts = texts.set(~texts.str.contains(_SHORT_YEAR).fill_null(False), None)
     parsed = texts.str.to_datetime(pattern, strict=False, time_unit="us", time_zone=zone)
     if "%y" in pattern:
         late = (parsed.dt.year() == _LAST_SHORT_YEAR + 1).fill_null(False)  # polars goes on to 2069, POSIX does not

@@ -39,6 +39,8 @@ MEASURES = (
     {"s": 1, "min": 60, "h": 3_600},
 )
 """Kinds, and how many of the smallest of its kind each unit is: those of `codegen.profile.measures`."""
+_SHORT_YEAR = r"\D\d\d(?:\s|$)"
+"""`1.2.3` is no day of the year 2003; as in `codegen.profile.values`."""
 _FIRST_MOMENT, _LAST_MOMENT = (
     pa.scalar(moment, pa.timestamp("us")) for moment in (datetime(1000, 1, 1), datetime(9999, 12, 31, 23, 59, 59))
 )
@@ -265,6 +267,8 @@ def _read_by(texts: pa.ChunkedArray, form: str) -> pa.ChunkedArray:
     before = form[: form.index("%d")].count("%") - form[: form.index("%d")].count("%b")
     found = pc.extract_regex(texts, pattern=rf"^\D*(?:\d+\D+){{{before}}}(?P<day>\d{{1,2}})")
     is_there = pc.equal(pc.struct_field(found, "day").cast(pa.int64()), pc.day(moments))
+    if "%y" in form:
+        is_there = pc.and_(is_there, pc.match_substring_regex(texts, _SHORT_YEAR))
     return _within_reach(pc.if_else(pc.fill_null(is_there, False), moments, pa.scalar(None, moments.type)))
 
 

@@ -154,6 +154,17 @@ def test_one_decimal_comma_does_not_change_what_points_and_commas_of_all_others_
     assert read.cast(pa.float64()).to_pylist() == packed
 
 
+def test_versions_are_no_dates(lab: Lab) -> None:
+    versions = ["1.2.3", "1.2.4", "2.10.14", "3.11.4"]
+    body = "version,x,label\n" + "".join(f"{versions[i % 4]},{i % 7},{'ab'[i % 2]}\n" for i in range(60))
+    column = lab.profile("a.csv", body).column("version")
+    assert column and (column.type, column.unique) == (ColumnType.CATEGORY, 4)
+    noted = {"numeric": [{"column": "when", "kind": "dates"}], "spelling": {"when": "%d.%m.%y"}}
+    read = as_trained(noted, pa.table({"when": ["1.2.03", "01.02.03"]}))["when"].to_pylist()
+    assert read == [datetime(2003, 2, 1)] * 2
+    assert as_trained(noted, pa.table({"when": ["1.2.3"]}))["when"].to_pylist() == ["1.2.3"]
+
+
 def test_dates_are_read_though_the_first_batch_has_none() -> None:
     survey = ColumnSurvey("when", decimal_comma=False)
     survey.add(pl.Series([None] * 50 + ["not yet"] * 3))
