@@ -207,6 +207,7 @@ def test_rows_are_numbered_through_all_chunks(tmp_path, monkeypatch) -> None:
     [
         ("rows.csv", "age\nold\n", "rows.csv: row 1: column 'age': 'old' is not a number"),
         ("rows.csv", "age,b\n1,5,2\n", "rows.csv: row 1: 3 values where the first line names 2 columns"),
+        ("rows.csv", "age,b\n1\n", "rows.csv: row 1: 1 value where the first line names 2 columns"),
         ("rows.csv", "size\n3\n", "rows.csv: the rows lack: age"),
         ("rows.csv", "Ages\n3\n", "rows.csv: the rows lack: age. For 'age', did you mean 'Ages'?"),
         ("rows.json", '{"age": 3}', "rows.json: no list of objects, one per row"),

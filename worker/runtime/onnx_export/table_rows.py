@@ -58,9 +58,10 @@ def read_rows(path: Path) -> tuple[Rows, bool]:
     header = unique(next(records, []))
     rows = []
     for number, record in enumerate(records, 1):
-        if any(record[len(header) :]):
-            raise ValueError(f"row {number}: {len(record)} values where the first line names {len(header)} columns")
-        rows.append(dict.fromkeys(header, "") | dict(zip(header, record, strict=False)))
+        if len(record) < len(header) or any(record[len(header) :]):
+            count = f"{len(record)} value{'' if len(record) == 1 else 's'}"
+            raise ValueError(f"row {number}: {count} where the first line names {len(header)} columns")
+        rows.append(dict(zip(header, record, strict=False)))
     return rows, delimiter == ";"
 
 
