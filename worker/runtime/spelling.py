@@ -71,9 +71,11 @@ def as_trained(preprocess: Mapping[str, Any], table: pa.Table, tell: Tell = prin
     spelled = spelling if isinstance(spelling, dict) else {}
     with_missing = missing if isinstance(missing, list) else []
     for at, field in enumerate(table.schema):
-        if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
+        name, is_number = field.name, pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+        is_no_date = is_number and kinds.get(name) == "dates"  # seconds or milliseconds: pyarrow takes microseconds
+        if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type) or is_no_date):
             continue
-        texts, name = _without_markers(table.column(at)), field.name
+        texts = _without_markers(table.column(at))
         if kinds.get(name) == "numeric":
             style, unit = _number_spelling(spelled.get(name))
             prefer_comma = comma and style != _THOUSANDS_STYLE  # what the data to train on says weighs more

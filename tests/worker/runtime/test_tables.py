@@ -368,6 +368,14 @@ def test_moments_of_a_zone_are_those_of_utc_as_in_training(tmp_path: Path) -> No
     assert as_trained(noted, texts)["when"].cast(pa.timestamp("us"), safe=False).to_pylist() == packed
 
 
+@pytest.mark.parametrize("number", [1577836800, 1577836800000, 1577836800.5])
+def test_a_number_where_a_date_is_wanted_is_no_date_in_json_either(tmp_path: Path, number: float) -> None:
+    noted = {"numeric": [{"column": "when", "kind": "dates"}]}
+    (tmp_path / "input.json").write_text(json.dumps([{"when": number}, {"when": None}]))
+    said, _ = unread_value(noted, as_trained(noted, read_rows(tmp_path / "input.json"))) or ("", "")
+    assert "is not a date" in said
+
+
 @pytest.mark.parametrize("day", ["31.04.2020", "30.02.2020", "29.02.2019"])
 def test_a_day_that_its_month_lacks_is_no_date_as_in_training(tmp_path: Path, day: str) -> None:
     rows = [f"{1 + at % 28:02d}.01.2020;{at % 7};{'ab'[at % 2]}" for at in range(60)]
