@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -12,14 +10,9 @@ import pyarrow.compute as pc
 
 from worker.runtime.categories import categories_spelled
 from worker.runtime.currencies import UNIT_GAP, without_currency
-from worker.runtime.tables import DECIMAL_COMMA, MISSING, PLAIN_POINTS, InputError
+from worker.runtime.dates import plain_dates, typed_dates
+from worker.runtime.tables import DECIMAL_COMMA, MISSING, PLAIN_POINTS
 
-DATE_FORMATS = (
-    "%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y/%m/%d",
-    "%Y/%m/%d %H:%M:%S", "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d/%m/%Y", "%m/%d/%Y", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M",
-    "%d.%m.%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S", "%d-%m-%Y", "%d %b %Y", "%b %d, %Y",
-    "%d-%b-%Y", "%d.%m.%y", "%d.%m.%y %H:%M", "%d/%m/%y", "%m/%d/%y", "%d/%m/%y %H:%M", "%m/%d/%y %H:%M", "%d-%b-%y",
-)  # fmt: skip
 _THOUSANDS_SPELLED = r"^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?$"
 _COMMA_SPELLED = r"^[+-]?([1-9]\d{0,2}(\.\d{3})+|\d{1,3}(\.\d{3})+,\d+|\d+,\d+)$"
 _ONE_POINT = r"^[^.,]*\.[^.,]*$"
@@ -39,12 +32,6 @@ MEASURES = (
     {"s": 1, "min": 60, "h": 3_600},
 )
 """Kinds, and how many of the smallest of its kind each unit is: those of `codegen.profile.measures`."""
-_SHORT_YEAR = r"\D\d\d(?:\s|$)"
-"""`1.2.3` is no day of the year 2003; as in `codegen.profile.values`."""
-_FIRST_MOMENT, _LAST_MOMENT = (
-    pa.scalar(moment, pa.timestamp("us")) for moment in (datetime(1000, 1, 1), datetime(9999, 12, 31, 23, 59, 59))
-)
-DATE_HINT = "Write dates like 2020-01-31."
 _OR_EMPTY = "or leave it empty: the median of the training rows stands in for what is missing."
 _READ = {
     "numeric": (_NUMBER, "number", f"Write a plain number like 12.5 there, {_OR_EMPTY}"),
@@ -65,17 +52,16 @@ def as_trained(preprocess: Mapping[str, Any], table: pa.Table, tell: Tell = prin
     elsewhere they stay, for the program's own `transform` to refuse with their row. Raises `InputError` for dates that
     can be read in two ways, or in none where others can.
     """
-    table = categories_spelled(_vocabularies(preprocess), _decoded(table))
+    kinds = _kinds(preprocess)
+    table = typed_dates(kinds, categories_spelled(_vocabularies(preprocess), _decoded(table)))
     comma = (table.schema.metadata or {}).get(DECIMAL_COMMA) == b"1"
-    spelling, missing, kinds = preprocess.get("spelling"), preprocess.get("missing"), _kinds(preprocess)
+    spelling, missing = preprocess.get("spelling"), preprocess.get("missing")
     spelled = spelling if isinstance(spelling, dict) else {}
     with_missing = missing if isinstance(missing, list) else []
     for at, field in enumerate(table.schema):
-        name, is_number = field.name, pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-        is_no_date = is_number and kinds.get(name) == "dates"  # seconds or milliseconds: pyarrow takes microseconds
-        if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type) or is_no_date):
+        if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
             continue
-        texts = _without_markers(table.column(at))
+        texts, name = _without_markers(table.column(at)), field.name
         if kinds.get(name) == "numeric":
             style, unit = _number_spelling(spelled.get(name))
             prefer_comma = comma and style != _THOUSANDS_STYLE  # what the data to train on says weighs more
@@ -87,7 +73,7 @@ def as_trained(preprocess: Mapping[str, Any], table: pa.Table, tell: Tell = prin
         elif kinds.get(name) == "dates":
             if name in with_missing:
                 texts = _without_words(texts, pc.match_substring_regex(texts, r"\d"), name, "date", tell)
-            texts = _plain_dates(texts, name, str(spelled.get(name, "")))
+            texts = plain_dates(texts, name, str(spelled.get(name, "")))
         table = table.set_column(at, name, texts)
     return table
 
@@ -238,55 +224,3 @@ def _plain_seconds(texts: pa.ChunkedArray, style: str) -> pa.ChunkedArray:
 
 def _count(mask: pa.ChunkedArray) -> int:
     return int(pc.sum(mask).as_py() or 0)
-
-
-def _plain_dates(texts: pa.ChunkedArray, name: str, trained_format: str) -> pa.ChunkedArray:
-    """Moments. The format that fits most texts comes first, then the one that fits most of those left, and so on; of
-    several that fit the same texts the one of the data to train on."""
-    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
-        with suppress(pa.ArrowInvalid):
-            return texts.cast(kind)
-    formats = sorted(DATE_FORMATS, key=lambda form: form != trained_format)
-    readings = [_read_by(texts, form) for form in formats]
-    unread, used = pc.is_valid(texts), []
-    while _count(unread):
-        fits = [pc.and_(unread, pc.is_valid(reading)) for reading in readings]
-        found = [_count(mask) for mask in fits]
-        if not (most := max(found)):
-            break
-        best = found.index(most)
-        alike = [at for at, mask in enumerate(fits) if found[at] == _count(pc.and_(mask, fits[best])) == most]
-        used += [readings[at] for at in ([best] if formats[best] == trained_format else alike)]
-        unread = pc.and_not(unread, fits[best])
-    if len(used) > 1 or (used and _count(unread)):
-        _refuse_doubtful(texts.to_pylist(), [reading.to_pylist() for reading in used], name)
-    return pc.coalesce(*used) if used else texts
-
-
-def _read_by(texts: pa.ChunkedArray, form: str) -> pa.ChunkedArray:
-    """Moments, null where a text is none: `strptime` by itself takes 31 April for 1 May."""
-    moments = pc.strptime(texts, format=form, unit="us", error_is_null=True)
-    before = form[: form.index("%d")].count("%") - form[: form.index("%d")].count("%b")
-    found = pc.extract_regex(texts, pattern=rf"^\D*(?:\d+\D+){{{before}}}(?P<day>\d{{1,2}})")
-    is_there = pc.equal(pc.struct_field(found, "day").cast(pa.int64()), pc.day(moments))
-    if "%y" in form:
-        is_there = pc.and_(is_there, pc.match_substring_regex(texts, _SHORT_YEAR))
-    return _within_reach(pc.if_else(pc.fill_null(is_there, False), moments, pa.scalar(None, moments.type)))
-
-
-def _within_reach(moments: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Null for years of less than four digits or more, as in the data to train on: `31.12.07` is not in the year 7."""
-    inside = pc.and_(pc.greater_equal(moments, _FIRST_MOMENT), pc.less_equal(moments, _LAST_MOMENT))
-    return pc.if_else(inside, moments, pa.scalar(None, moments.type))
-
-
-def _refuse_doubtful(values: list[str | None], readings: list[list[datetime | None]], name: str) -> None:
-    for row, (value, *dates) in enumerate(zip(values, *readings, strict=True), start=1):
-        where = f"Row {row}: column {name!r}: {value!r}"
-        different = {date for date in dates if date is not None}
-        if value is not None and not different:
-            raise InputError(f"{where} is not a date that can be read.", DATE_HINT)
-        if len(different) > 1:
-            raise InputError(
-                f"{where} may be {' or '.join(f'{date:%d %B %Y}' for date in sorted(different))}.", DATE_HINT
-            )

@@ -111,6 +111,13 @@ def test_commas_and_points_mean_what_they_mean_to_the_portal(trained: str, prefe
         assert table_rows.plain_numbers(list(texts), trained, prefer_comma) == expected, texts
 
 
+@pytest.mark.parametrize("text", ["0001-01-01", "0001-01-01T00:00:00+02:00", "31.12.0007"])
+def test_a_year_of_fewer_digits_than_four_counts_as_missing(text: str) -> None:
+    for feature in ("days", "year", "month", "weekday", "hour"):
+        assert np.isnan(predict_table.date_number(text, feature, "%d.%m.%Y"))
+    assert predict_table.date_number("1000-01-01", "year", "") == 1000
+
+
 TABLES = {
     "latin": "Größe;Ort\n1,5;Köln\n2;Ulm\n".encode("latin-1"),
     "windows": "Größe,Preis €\n1.5,3\n".encode("cp1252"),

@@ -388,3 +388,37 @@ def test_a_day_that_its_month_lacks_is_no_date_as_in_training(tmp_path: Path, da
         as_trained(noted, pa.table({"when": ["01.04.2020", day]}))
     said, _ = unread_value(noted, as_trained(noted, pa.table({"when": [day]}))) or ("", "")
     assert f"'{day}' is not a date" in said
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "day", "zone"])
+def test_moments_of_no_year_of_four_digits_are_missing_as_in_training(tmp_path: Path, unit: str) -> None:
+    moments = pa.array([datetime(1, 1, 1), datetime(1969, 7, 20), datetime(2020, 2, 29), None] * 15, pa.timestamp("us"))
+    kinds = {"day": pa.date32(), "zone": pa.timestamp("ms", "UTC")}
+    typed = moments.cast(kinds.get(unit) or pa.timestamp(unit)) if unit != "zone" else moments.cast(pa.timestamp("ms"))
+    typed = typed.cast(kinds["zone"]) if unit == "zone" else typed
+    table = pa.table({"when": typed, "x": [at % 7 for at in range(60)], "label": ["a", "b"] * 30})
+    pq.write_table(table, tmp_path / "a.parquet")
+    options = ProfileOptions(column_types={"when": ColumnType.DATE})
+    profile = profile_dataset(tmp_path / "a.parquet", tmp_path / "packed", options, lambda *_: None)
+    column = profile.column("when")
+    packed = pq.read_table(tmp_path / "packed" / TABLE_FILE)["when"].to_pylist()
+    assert column and column.missing == 30 and packed[:4] == [None, datetime(1969, 7, 20), datetime(2020, 2, 29), None]
+    noted = {"numeric": [{"column": "when", "kind": "dates"}], "spelling": {"when": column.spelling}}
+    read = as_trained(noted, read_rows(tmp_path / "a.parquet"))["when"]
+    assert read.cast(pa.timestamp("us")).to_pylist() == packed
+    texts = pa.table({"when": ["0001-01-01T00:00:00", "2020-02-29T00:00:00"]})
+    assert as_trained(noted, texts)["when"].to_pylist() == [None, datetime(2020, 2, 29)]
+
+
+@pytest.mark.parametrize(("unit", "far"), [("s", 1 << 61), ("ms", (1 << 63) - 1), ("ms", -(1 << 62))])
+def test_moments_that_are_too_far_off_for_microseconds_are_missing(tmp_path: Path, unit: str, far: int) -> None:
+    kind = pa.timestamp(unit)
+    if unit == "s":  # Parquet has no seconds; a program may give them
+        noted = {"numeric": [{"column": "when", "kind": "dates"}]}
+        assert as_trained(noted, pa.table({"when": pa.array([far, 0], kind)}))["when"].null_count == 1
+        return
+    table = pa.table({"when": pa.array([far, 0, 86_400_000] * 20, kind), "x": [1, 2, 3] * 20, "y": ["a", "b"] * 30})
+    pq.write_table(table, tmp_path / "a.parquet")
+    profile_dataset(tmp_path / "a.parquet", tmp_path / "packed", ProfileOptions(), lambda *_: None)
+    packed = pq.read_table(tmp_path / "packed" / TABLE_FILE)["when"].to_pylist()
+    assert packed[:3] == [None, datetime(1970, 1, 1), datetime(1970, 1, 2)]
