@@ -68,6 +68,14 @@ class InputError(Exception):
         self.hint = hint
 
 
+class _Fraction(float):
+    """A number of JSON that is not whole: as a word, `1.10` is another one than `1.1`."""
+
+    def __init__(self, text: str) -> None:
+        """`text`: as it is written."""
+        self.text = text
+
+
 def read_rows(path: Path) -> pa.Table:
     """A table from .csv, .tsv, .json, .jsonl, .parquet, .xlsx or .ods; texts stay texts. Raises `InputError`."""
     if path.suffix in SHEETS:
@@ -210,7 +218,7 @@ def _json_rows(text: str, suffix: str) -> list[Any]:
     if suffix != ".json":
         return _json_lines(text)
     try:
-        body = json.loads(text)
+        body = json.loads(text, parse_float=_Fraction)
     except (ValueError, RecursionError) as error:  # also of a number with thousands of figures
         raise InputError(f"Not JSON: {error}", "Give a list of objects, one per row.") from None
     if isinstance(body, dict) and isinstance(body.get("rows"), list):
@@ -239,7 +247,7 @@ def _json_lines(text: str) -> list[Any]:
         if not line.strip():
             continue
         try:
-            rows.append(json.loads(line))
+            rows.append(json.loads(line, parse_float=_Fraction))
         except (ValueError, RecursionError) as error:
             raise InputError(f"Line {number} is not JSON: {error}", "Write one object per line.") from None
     return rows
@@ -275,6 +283,8 @@ def _word(value: Any) -> str | None:
     """A value of a column of mixed types, spelled as in JSON; lists were left out of training."""
     if value is None or isinstance(value, list | dict):
         return None
+    if isinstance(value, _Fraction):
+        return value.text
     return str(value).lower() if isinstance(value, bool) else _whole(str(value))
 
 

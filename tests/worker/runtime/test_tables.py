@@ -422,3 +422,16 @@ def test_moments_that_are_too_far_off_for_microseconds_are_missing(tmp_path: Pat
     profile_dataset(tmp_path / "a.parquet", tmp_path / "packed", ProfileOptions(), lambda *_: None)
     packed = pq.read_table(tmp_path / "packed" / TABLE_FILE)["when"].to_pylist()
     assert packed[:3] == [None, datetime(1970, 1, 1), datetime(1970, 1, 2)]
+
+
+@pytest.mark.parametrize("kind", ["json", "jsonl"])
+def test_fractions_among_words_are_the_categories_that_training_had(tmp_path: Path, kind: str) -> None:
+    versions = ["1.10", "1.1", '"beta"', "1e3", "2"]
+    rows = [f'{{"version": {versions[at % 5]}, "x": {at % 7}.0, "label": "{"ab"[at % 2]}"}}' for at in range(60)]
+    (tmp_path / "a.jsonl").write_text("\n".join(rows))
+    profile_dataset(tmp_path / "a.jsonl", tmp_path / "packed", ProfileOptions(), lambda *_: None)
+    (tmp_path / f"input.{kind}").write_text("\n".join(rows) if kind == "jsonl" else f"[{', '.join(rows)}]")
+    packed = pq.read_table(tmp_path / "packed" / TABLE_FILE)["version"].to_pylist()
+    read = read_rows(tmp_path / f"input.{kind}")
+    assert read["version"].to_pylist() == packed and packed[:5] == ["1.10", "1.1", "beta", "1e3", "2"]
+    assert read["x"].type == pa.float64()
