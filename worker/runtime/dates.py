@@ -9,6 +9,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from worker.runtime.categories import with_columns
 from worker.runtime.tables import InputError
 
 DATE_FORMATS = (
@@ -26,16 +27,17 @@ DATE_HINT = "Write dates like 2020-01-31."
 def typed_dates(kinds: Mapping[str, str], table: pa.Table) -> pa.Table:
     """Moments as training has them, whose year has four digits; numbers as texts, which are no dates: pyarrow takes
     seconds and milliseconds since 1970 for microseconds."""
+    columns = table.columns
     for at, field in enumerate(table.schema):
         if kinds.get(field.name) != "dates":
             continue
         if pa.types.is_integer(field.type) or pa.types.is_floating(field.type):
-            table = table.set_column(at, field.name, table.column(at).cast(pa.string()))
+            columns[at] = columns[at].cast(pa.string())
         elif pa.types.is_timestamp(field.type):
-            table = table.set_column(at, field.name, _within_reach(table.column(at)))
+            columns[at] = _within_reach(columns[at])
         elif pa.types.is_date(field.type):
-            table = table.set_column(at, field.name, _within_reach(table.column(at).cast(pa.timestamp("ms"))))
-    return table
+            columns[at] = _within_reach(columns[at].cast(pa.timestamp("ms")))
+    return with_columns(table, columns)
 
 
 def plain_dates(texts: pa.ChunkedArray, name: str, trained_format: str) -> pa.ChunkedArray:

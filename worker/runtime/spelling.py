@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from worker.runtime.categories import categories_spelled
+from worker.runtime.categories import categories_spelled, with_columns
 from worker.runtime.currencies import UNIT_GAP, without_currency
 from worker.runtime.dates import plain_dates, typed_dates
 from worker.runtime.tables import DECIMAL_COMMA, MISSING, PLAIN_POINTS
@@ -58,10 +58,11 @@ def as_trained(preprocess: Mapping[str, Any], table: pa.Table, tell: Tell = prin
     spelling, missing = preprocess.get("spelling"), preprocess.get("missing")
     spelled = spelling if isinstance(spelling, dict) else {}
     with_missing = missing if isinstance(missing, list) else []
+    columns = table.columns  # put into a table at the end: each change of one takes time for all its columns
     for at, field in enumerate(table.schema):
         if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
             continue
-        texts, name = _without_markers(table.column(at)), field.name
+        texts, name = _without_markers(columns[at]), field.name
         if kinds.get(name) == "numeric":
             style, unit = _number_spelling(spelled.get(name))
             prefer_comma = comma and style != _THOUSANDS_STYLE  # what the data to train on says weighs more
@@ -74,18 +75,19 @@ def as_trained(preprocess: Mapping[str, Any], table: pa.Table, tell: Tell = prin
             if name in with_missing:
                 texts = _without_words(texts, pc.match_substring_regex(texts, r"\d"), name, "date", tell)
             texts = plain_dates(texts, name, str(spelled.get(name, "")))
-        table = table.set_column(at, name, texts)
-    return table
+        columns[at] = texts
+    return with_columns(table, columns)
 
 
 def _decoded(table: pa.Table) -> pa.Table:
     """Texts that a Parquet file keeps as a dictionary (pandas' categories) as texts; lists, never trained on, empty."""
-    for at, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            table = table.set_column(at, field.name, table.column(at).cast(field.type.value_type))
-        elif pa.types.is_nested(field.type):
-            table = table.set_column(at, field.name, pa.nulls(table.num_rows, pa.string()))
-    return table
+    columns = table.columns
+    for at, column in enumerate(columns):
+        if pa.types.is_dictionary(column.type):
+            columns[at] = column.cast(column.type.value_type)
+        elif pa.types.is_nested(column.type):
+            columns[at] = pa.chunked_array([pa.nulls(table.num_rows, pa.string())])
+    return with_columns(table, columns)
 
 
 def _without_markers(column: pa.ChunkedArray) -> pa.ChunkedArray:
