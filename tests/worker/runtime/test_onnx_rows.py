@@ -111,6 +111,13 @@ def test_commas_and_points_mean_what_they_mean_to_the_portal(trained: str, prefe
         assert table_rows.plain_numbers(list(texts), trained, prefer_comma) == expected, texts
 
 
+def test_a_field_that_a_row_of_json_lacks_is_missing_whichever_row_it_is(tmp_path: Path) -> None:
+    (tmp_path / "rows.json").write_text('[{"b": true}, {"age": 3}]')
+    rows, _ = table_rows.read_rows(tmp_path / "rows.json")
+    assert rows == [{"b": "true", "age": ""}, {"b": "", "age": "3"}]
+    assert predict_table.encode({"numeric": [AGE], "categorical": []}, rows)[0].shape == (2, 1)
+
+
 @pytest.mark.parametrize("text", ["0001-01-01", "0001-01-01T00:00:00+02:00", "31.12.0007"])
 def test_a_year_of_fewer_digits_than_four_counts_as_missing(text: str) -> None:
     for feature in ("days", "year", "month", "weekday", "hour"):

@@ -52,7 +52,8 @@ def read_rows(path: Path) -> tuple[Rows, bool]:
         body = json.loads(text)
         if not isinstance(body, list) or not all(isinstance(row, dict) for row in body):
             raise ValueError("no list of objects, one per row")
-        return [{name: written(value) for name, value in row.items()} for row in body], False
+        empty = dict.fromkeys((name for row in body for name in row), "")  # a field that a row lacks is a missing value
+        return [empty | {name: written(value) for name, value in row.items()} for row in body], False
     delimiter = max(DELIMITERS, key=lambda delimiter: score(text, delimiter))
     records = records_of(text, delimiter)
     header = unique(next(records, []))
