@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from codegen.profile.dialect import MAX_RECORD_BYTES, Dialect, fail_nul
+from codegen.profile.encodings import without_mark
 from codegen.profile.problems import fail
 from codegen.profile.streams import ByteStream
 
@@ -49,7 +50,7 @@ def utf8_chunks(stream: ByteStream, dialect: Dialect, file: str) -> Iterator[byt
         translate=dialect.newline == "\r",  # maybe beside others
     )
     line = 1
-    ended = False
+    ended, begun = False, False
     while not ended:
         chunk = stream.read()
         ended = not chunk
@@ -58,6 +59,8 @@ def utf8_chunks(stream: ByteStream, dialect: Dialect, file: str) -> Iterator[byt
         except UnicodeDecodeError as error:
             _wrong_encoding(dialect, line + text_lines(chunk[: error.start]), chunk, file)
         line += text.count("\n")
+        if text and not begun:
+            text, begun = without_mark(text), True
         if text:
             yield text.encode()
 

@@ -53,10 +53,15 @@ def western_encoding(sample: bytes) -> str:
 def decoded(head: bytes, encoding: str, whole: bool, name: str) -> str:
     """The text of the beginning of file `name`; `whole`: there is no more of it. Raises `DataError`."""
     try:
-        return codecs.getincrementaldecoder(encoding)("replace").decode(head, whole)
+        return without_mark(codecs.getincrementaldecoder(encoding)("replace").decode(head, whole))
     except UnicodeError:  # no byte order mark where the encoding wants one, and codecs that know no "replace"
         hint = "Leave the encoding open, or try utf-8, latin-1 or cp1252."
         fail("wrong_encoding", f"{name} is not valid {encoding}.", hint, file=name)
+
+
+def without_mark(text: str) -> str:
+    """The beginning of a text without its byte order mark, which encodings that a person gives (`utf-8`) keep."""
+    return text.removeprefix("\ufeff")
 
 
 def _codec(name: str | None) -> str | None:

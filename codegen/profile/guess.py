@@ -64,7 +64,8 @@ class ColumnPlan:
     def spelling(self) -> str:
         """As in `ColumnProfile`."""
         if self.type is ColumnType.NUMERIC:
-            return ", ".join(filter(None, (self.style, self.unit)))
+            style = NumberStyle.THOUSANDS if self.style is NumberStyle.MIXED else self.style
+            return ", ".join(filter(None, (style, self.unit)))
         return self.date_format if self.type is ColumnType.DATE else ""
 
 
@@ -126,7 +127,9 @@ def _stripped(values: pl.Series, plan: ColumnPlan) -> pl.Series:
 def _numeric(values: pl.Series, plan: ColumnPlan) -> pl.Series:
     if values.dtype == pl.Int64:
         return values
-    if values.dtype != pl.String:
+    if values.dtype.is_temporal():  # no numbers, as are dates in texts; not microseconds
+        found = pl.Series(values.name, [None] * len(values), dtype=pl.Float64)
+    elif values.dtype != pl.String:
         found = values.cast(pl.Float64, strict=False)
     else:
         found = numbers(values)

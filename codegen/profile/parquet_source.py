@@ -6,11 +6,13 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import NoReturn
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from codegen.profile.nested import NESTED_LEVELS, taken_apart
@@ -217,8 +219,19 @@ def _frame(table: pa.Table, names: tuple[str, ...]) -> pl.DataFrame:
     for name, column in zip(names, table.columns, strict=True):
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
+        if pa.types.is_timestamp(column.type) and column.type.unit in ("s", "ms"):
+            column = _in_microseconds(column)
         if pa.types.is_timestamp(column.type) and column.type.tz:
             column = column.cast(pa.timestamp("us", tz="UTC"), safe=False)
         columns[name] = column.cast(_target_type(column.type), safe=False)
         columns[name].validate(full=True)  # text that is not UTF-8 passes the reader
     return pl.DataFrame(pa.table(columns))
+
+
+def _in_microseconds(moments: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same moments, null for those so far off that they would come round again to other years."""
+    first, last = (
+        pa.scalar(moment, moments.type) for moment in (datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59))
+    )
+    near = pc.and_(pc.greater_equal(moments, first), pc.less_equal(moments, last))
+    return pc.if_else(near, moments, pa.scalar(None, moments.type)).cast(pa.timestamp("us", moments.type.tz))

@@ -207,7 +207,8 @@ def _png_is_whole(body: bytes) -> bool:
         while piece and found < expected and not inflate.eof:
             found += len(inflate.decompress(piece, 1 << 20))
             piece = inflate.unconsumed_tail
-    return bool(found + len(inflate.flush()) >= expected)
+    # beyond what is expected `flush` would unpack all there is
+    return found >= expected or bool(found + len(inflate.flush()) >= expected)
 
 
 def _png_data(body: bytes) -> list[bytes]:

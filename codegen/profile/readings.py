@@ -12,7 +12,7 @@ from codegen.profile.survey import ColumnSurvey
 from codegen.profile.target import CLASSIFICATION, REGRESSION, task_hint
 from codegen.profile.target_guess import guess_task
 from codegen.profile.types import ColumnProfile, ColumnType, Finding, Severity
-from codegen.profile.values import CLOCK_STYLES
+from codegen.profile.values import CLOCK_STYLES, NumberStyle
 from worker.words import counted
 
 _PERCENT = "%"
@@ -39,13 +39,16 @@ def reading_findings(column: ColumnProfile, survey: ColumnSurvey, plan: ColumnPl
         found.append(_points(column, thousands=plan.style is not None))
     elif survey.commas_in_doubt and column.type is ColumnType.NUMERIC:
         found.append(_commas(column))
+    elif plan.style is NumberStyle.MIXED and survey.decimal_commas_sure and column.type is ColumnType.NUMERIC:
+        found.append(_mixed(column, survey))
     elif plan.style is not None and column.type is ColumnType.NUMERIC:
+        style = NumberStyle.THOUSANDS if plan.style is NumberStyle.MIXED else plan.style
         found.append(
             Finding(
                 code="number_style",
                 severity=Severity.INFO,
                 message=f"{counted(survey.styled, 'number')} of '{column.name}' "
-                f"{'is' if survey.styled == 1 else 'are'} written with {plan.style.value}.",
+                f"{'is' if survey.styled == 1 else 'are'} written with {style.value}.",
                 meaning="They were understood; check the range in the profile.",
                 column=column.name,
             )
@@ -80,6 +83,19 @@ def _commas(column: ColumnProfile) -> Finding:
         "thousands.",
         meaning="No value in the file settles it. If it is the other way round, write them plainly, like 1.234, and "
         "upload again.",
+        column=column.name,
+    )
+
+
+def _mixed(column: ColumnProfile, survey: ColumnSurvey) -> Finding:
+    count = survey.decimal_commas_sure
+    return Finding(
+        code="number_style",
+        severity=Severity.WARNING,
+        message=f"{counted(count, 'number')} of '{column.name}' {'is' if count == 1 else 'are'} written with a decimal "
+        "comma, and more with a decimal point.",
+        meaning="Each was read as it is written: 2,5 as 2.5, 1.234 with three decimals, 1,234 as a thousand and more. "
+        "Check the range in the profile; if that is wrong, write all in one way and upload again.",
         column=column.name,
     )
 

@@ -42,8 +42,9 @@ class Sniffed:
 _FOREIGN: tuple[tuple[bytes, str, str], ...] = (
     (b"\x89PNG", "one picture", "Put the pictures in one folder per class and upload the whole as .zip."),
     (b"\xff\xd8\xff", "one picture", "Put the pictures in one folder per class and upload the whole as .zip."),
-    (b"GIF8", "one picture", "Put the pictures in one folder per class and upload the whole as .zip."),
-    (b"%PDF", "a PDF document", _ACCEPTED),
+    (b"GIF87a", "one picture", "Put the pictures in one folder per class and upload the whole as .zip."),
+    (b"GIF89a", "one picture", "Put the pictures in one folder per class and upload the whole as .zip."),
+    (b"%PDF-", "a PDF document", _ACCEPTED),
     (b"\x89HDF", "an HDF5 file", "Export the table to Parquet or CSV, or the pictures to class folders in a .zip."),
     (b"\x93NUMPY", "a NumPy array", "Save it as a table: CSV or Parquet with one named column per feature."),
     (b"SQLite format 3", "an SQLite database", "Export one table or query as CSV or Parquet."),
@@ -53,11 +54,11 @@ _FOREIGN: tuple[tuple[bytes, str, str], ...] = (
         "Save it as .xlsx, or the sheet as CSV (UTF-8), and upload that.",
     ),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "Pack it as .zip or .tar.gz instead."),
-    (b"Rar!", "a RAR archive", "Pack it as .zip or .tar.gz instead."),
-    (b"BZh", "compressed with bzip2", "Use gzip (.gz) or no compression."),
+    (b"Rar!\x1a\x07", "a RAR archive", "Pack it as .zip or .tar.gz instead."),
+    *((b"BZh%d1AY&SY" % level, "compressed with bzip2", "Use gzip (.gz) or no compression.") for level in range(1, 10)),
     (b"\xfd7zXZ", "compressed with xz", "Use gzip (.gz) or no compression."),
     (b"\x28\xb5\x2f\xfd", "compressed with zstd", "Use gzip (.gz) or no compression."),
-    (b"ARROW1", "an Arrow/Feather file", "Save it as Parquet."),
+    (b"ARROW1\0\0", "an Arrow/Feather file", "Save it as Parquet."),
     (b"\x80\x04\x95", "a Python pickle", "Pickles can run code and are never read. Save the table as Parquet or CSV."),
     (
         b"<!DOCTYPE",
@@ -91,7 +92,8 @@ def sniff(path: Path, *, is_text: bool = False) -> Sniffed:
     if head[257:262] == b"ustar":
         return Sniffed(Format.TAR, gzipped)
     for magic, what, hint in _FOREIGN:
-        if head.lower().startswith(magic.lower()):
+        of_page = magic.startswith(b"<")  # the others are no words: a column may be called bzh, or arrow1
+        if (head.lower() if of_page else head).startswith(magic.lower() if of_page else magic):
             fail("unknown_format", f"{path.name} is {what}, which is not supported.", hint, file=path.name)
     return _text(path, head, gzipped, is_text)
 

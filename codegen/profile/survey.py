@@ -123,13 +123,17 @@ class ColumnSurvey:
         self.inexact = 0
         """Whole numbers too large to be kept exactly."""
         self.distinct = DistinctSketch()
-        self._spelled = {style: (NumberTally(), WordTally()) for style in SPELLED_STYLES}
+        self._spelled = {style: (NumberTally(), WordTally()) for style in (*SPELLED_STYLES, NumberStyle.MIXED)}
         """What holds a comma or several points, read in each way."""
         self._pointed = {style: NumberTally() for style in SPELLED_STYLES}
         """What holds one point and may be thousands, if commas are decimal: later batches or columns may tell."""
         self.clocks = ClockTally()
         """What looks like a duration or a time of day."""
+        self._made_fractions = 0
+        """Numbers that are not whole only since another measure was converted: `45 min` among hours."""
         self._dates: dict[str, int] | None = None
+        self._tried = 0
+        """Words in which formats of dates were looked for."""
 
     @property
     def date_format(self) -> tuple[str, int]:
@@ -169,7 +173,7 @@ class ColumnSurvey:
     @property
     def decimal_commas(self) -> int:
         """For how many values more a comma is decimal than a mark of thousands; 0 where most values are no numbers."""
-        counts = {style: numbers.count for style, (numbers, _) in self._spelled.items()}
+        counts = {style: self._spelled[style][0].count for style in SPELLED_STYLES}
         found = self.numbers.count + self._pointed[NumberStyle.THOUSANDS].count + max(counts.values())
         if found < _VOTING_SHARE * self.present:
             return 0
@@ -178,7 +182,17 @@ class ColumnSurvey:
     @property
     def has_decimal_points(self) -> bool:
         """Whether the file spells decimals of this column with a point."""
-        return self.typed is None and self.numbers.whole + self.numbers.infinite < self.numbers.count
+        return self.typed is None and self._decimal_points > 0
+
+    @property
+    def _decimal_points(self) -> int:
+        """Numbers with a fraction behind a point that cannot mark thousands."""
+        return self.numbers.fractions - self._made_fractions
+
+    @property
+    def decimal_commas_sure(self) -> int:
+        """Numbers with a comma that cannot mark thousands, or with points that do."""
+        return self._spelled[NumberStyle.MIXED][0].count - self._spelled[NumberStyle.THOUSANDS][0].count
 
     def settle(self, *, comma_elsewhere: bool, point_elsewhere: bool = False) -> None:
         """All batches are there: read commas in the way that makes numbers of most values.
@@ -186,9 +200,11 @@ class ColumnSurvey:
         `comma_elsewhere`: they are decimal in another column of the file, so points that are in doubt here are none.
         `point_elsewhere`: points are, so commas are none.
         """
-        counts = {style: numbers.count for style, (numbers, _) in self._spelled.items()}
+        counts = {style: self._spelled[style][0].count for style in SPELLED_STYLES}
         usual = NumberStyle.DECIMAL_COMMA if comma_elsewhere else self.style
         self.style = max(counts, key=lambda style: (counts[style], style is usual))
+        if self.style is NumberStyle.DECIMAL_COMMA and self._decimal_points > self.decimal_commas_sure:
+            self.style = NumberStyle.MIXED
         found, left = self._spelled[self.style]
         self.styled = found.count
         self.points_in_doubt = (self._decimal_comma or comma_elsewhere) and self._may_all_be_thousands()
@@ -200,7 +216,8 @@ class ColumnSurvey:
         if self.points_in_doubt and comma_elsewhere:
             self.styled = self._pointed[self.style].count
         self.numbers.join(found)
-        self.numbers.join(self._pointed[self.style if self.styled else NumberStyle.THOUSANDS])
+        pointed = self.styled and self.style is NumberStyle.DECIMAL_COMMA
+        self.numbers.join(self._pointed[NumberStyle.DECIMAL_COMMA if pointed else NumberStyle.THOUSANDS])
         self.words.join(left)
         self._settle_clocks()
 
@@ -265,14 +282,23 @@ class ColumnSurvey:
     def _without_pointed(self, parsed: pl.Series, pointed: npt.NDArray[np.bool_], own: pl.Series | None) -> pl.Series:
         """`parsed` without what is thousands if commas are decimal, which is counted in both ways."""
         if not pointed.any():
-            return in_unit(parsed, own, self.unit)
+            return self._in_unit(parsed, own)
         numbers_read = parsed.to_numpy()
         pointed = pointed & ~np.isnan(numbers_read)
         found = numbers_read[pointed]  # one point and three decimals: two points are no plain number
         of_found = None if own is None else own.filter(pl.Series(pointed))
         for style, read in ((NumberStyle.THOUSANDS, found), (NumberStyle.DECIMAL_COMMA, np.rint(found * 1000))):
             self._pointed[style].add(in_unit(pl.Series(read), of_found, self.unit), self.rows)
-        return in_unit(parsed.set(pl.Series(pointed), None), own, self.unit)
+        return self._in_unit(parsed.set(pl.Series(pointed), None), own)
+
+    def _in_unit(self, parsed: pl.Series, own: pl.Series | None) -> pl.Series:
+        if own is None:
+            return parsed
+        before, after = NumberTally(), NumberTally()
+        before.add(parsed, 0)
+        after.add(found := in_unit(parsed, own, self.unit), 0)
+        self._made_fractions += after.fractions - before.fractions
+        return found
 
     def _add_markers(self, missing: pl.Series) -> None:
         if len(missing) and len(found := missing.filter(missing.is_in(DOUBTFUL_MARKERS))):
@@ -302,7 +328,11 @@ class ColumnSurvey:
             trial = words.head(_DATE_TRIAL)
             with_digits = int(trial.str.contains(r"\d").sum())
             tried = DATE_FORMATS if with_digits >= _DATE_SHARE * len(trial) else ()
-            self._dates = {pattern: 0 for pattern in tried if dates(trial, pattern).count() >= _DATE_SHARE * len(trial)}
+            found = {pattern: 0 for pattern in tried if dates(trial, pattern).count() >= _DATE_SHARE * len(trial)}
+            self._tried += len(trial)
+            if not found and self._tried < _DATE_TRIAL:  # too few tell nothing: the next batch may
+                return
+            self._dates = found
         for pattern in list(self._dates):
             fitting = dates(words, pattern).count()
             if fitting < _DATE_SHARE * len(words) and len(words) >= _DATE_TRIAL:

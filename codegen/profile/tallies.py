@@ -20,6 +20,8 @@ class NumberTally:
     count: int = 0
     whole: int = 0
     """Of these, whole ones that int64 holds exactly."""
+    fractions: int = 0
+    """Of these, those that are not whole."""
     infinite: int = 0
     infinite_rows: list[int] = field(default_factory=list)
     """1-based, the first few."""
@@ -40,11 +42,13 @@ class NumberTally:
             self.minimum = min(self.minimum, float(values.min()))
             self.maximum = max(self.maximum, float(values.max()))
             self.whole += int(((values == np.rint(values)) & (np.abs(values) < MAX_WHOLE)).sum())
+            self.fractions += int((values != np.rint(values)).sum())
 
     def join(self, other: NumberTally) -> None:
         """Take in another tally of the same column."""
         self.count += other.count
         self.whole += other.whole
+        self.fractions += other.fractions
         self.infinite += other.infinite
         self.infinite_rows = sorted([*self.infinite_rows, *other.infinite_rows])[:EXAMPLES]
         self.minimum = min(self.minimum, other.minimum)

@@ -85,6 +85,8 @@ DATE_FORMATS = (
 )
 """Tried in this order; the first that fits most values wins. Years of two digits are those from 1969 to 2068."""
 _LAST_SHORT_YEAR = 2068
+_SHORT_YEAR = r"\D\d\d(?:\s|$)"
+"""`1.2.3` is a version, not a day of the year 2003."""
 _FIRST_MOMENT, _LAST_MOMENT = datetime(1000, 1, 1), datetime(9999, 12, 31, 23, 59, 59)
 """Beyond, a year was written with fewer digits than its format has, or no program can hold it."""
 
@@ -93,6 +95,7 @@ _THOUSANDS = r"^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?$"
 _DECIMAL_COMMA = r"^[+-]?([1-9]\d{0,2}(\.\d{3})+|\d{1,3}(\.\d{3})+,\d+|\d+,\d+)$"
 POINTED_THOUSANDS = r"^[+-]?[1-9]\d{0,2}(\.\d{3})+$"
 """`1.234` beside decimal commas is a thousand and more, `1.234.567` is a million wherever it stands."""
+_ONE_POINT = r"^[^.,]*\.[^.,]*$"
 
 UNITS = (
     "%", "$", "€", "£", "¥", "₹", "₩", "₽", "₺", "₪", "₫", "฿", "zł", "kr", "US$", "AED", "AUD", "BRL", "CAD", "CHF",
@@ -118,6 +121,8 @@ class NumberStyle(StrEnum):
     """`1,234.5`"""
     DECIMAL_COMMA = types.DECIMAL_COMMA
     """`1.234,5`"""
+    MIXED = "points and commas"
+    """`0.5` beside a few `2,5`: each as it is written, so that `1.234` has three decimals and `1,234` is a thousand."""
     CLOCK_FULL = types.CLOCK_FULL
     """`0:38:53`, as seconds"""
     CLOCK_HOURS = types.CLOCK_HOURS
@@ -138,6 +143,10 @@ def numbers(texts: pl.Series, style: NumberStyle = NumberStyle.PLAIN) -> pl.Seri
     """Float64 of texts, null where a text is no number of this style (`nan` is no number)."""
     if style in CLOCK_STYLES:
         return clock_seconds(texts, minutes_first=style is NumberStyle.CLOCK_MINUTES)
+    if style is NumberStyle.MIXED:
+        commas = numbers(texts, NumberStyle.DECIMAL_COMMA)
+        commas = commas.set(texts.str.contains(_ONE_POINT).fill_null(False), None)  # which is a plain number
+        return numbers(texts, NumberStyle.THOUSANDS).fill_null(commas)
     if style is NumberStyle.THOUSANDS:
         texts = texts.set(~texts.str.contains(_THOUSANDS).fill_null(False), None).str.replace_all(",", "", literal=True)
     elif style is NumberStyle.DECIMAL_COMMA:
@@ -187,6 +196,8 @@ def without_unit(texts: pl.Series, unit: str) -> pl.Series:
 def dates(texts: pl.Series, pattern: str) -> pl.Series:
     """Datetime (microseconds, UTC without zone) of texts, null where one does not fit."""
     zone = "UTC" if pattern.endswith("%#z") else None
+    if "%y" in pattern:
+        texts = texts.set(~texts.str.contains(_SHORT_YEAR).fill_null(False), None)
     parsed = texts.str.to_datetime(pattern, strict=False, time_unit="us", time_zone=zone)
     if "%y" in pattern:
         late = (parsed.dt.year() == _LAST_SHORT_YEAR + 1).fill_null(False)  # polars goes on to 2069, POSIX does not

@@ -16,6 +16,8 @@ VALUES_AT_ONCE = 1 << 20
 """So many are read at once: of a small file several columns, of a large one a part of the rows."""
 BLOCK_ROWS = 1 << 14
 """At most; of fewer than 2^15 torch works off a column without waking its threads."""
+PIECE_BYTES = 1 << 29
+"""Of a larger column of texts the rows come in pieces of about this: one with 2 GiB of text cannot be held."""
 
 
 class Columns:
@@ -50,7 +52,7 @@ class Columns:
             here = self._file.read(columns=names, use_threads=count > 1)
             self._here = {each: here[each] for each in names}
             pulse.beat()
-        return self._here[name].take(pa.array(self._rows))
+        return _taken(self._here[name], self._rows)
 
     def select(self, names: Sequence[str]) -> Columns:
         """Those columns alone."""
@@ -74,3 +76,19 @@ class Columns:
                 some = wanted[first : first + rows_at_once]
                 yield here[some], records.take(pa.array(some))
                 pulse.beat()
+
+
+def any_length(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column, its texts of a type of which different ones may have more than 2 GiB together, where they may."""
+    large = pa.types.is_string(column.type) and column.nbytes > PIECE_BYTES
+    return column.cast(pa.large_string()) if large else column
+
+
+def _taken(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.ChunkedArray:
+    """The values of these rows, in that order."""
+    if (large := any_length(column)) is column:
+        return column.take(pa.array(rows))
+    whole = large.combine_chunks()
+    step = max(1, len(whole) * PIECE_BYTES // column.nbytes)
+    pieces = [whole.take(pa.array(rows[start : start + step])).cast(pa.string()) for start in range(0, len(rows), step)]
+    return pa.chunked_array(pieces, pa.string())

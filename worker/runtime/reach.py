@@ -10,14 +10,12 @@ import pyarrow.compute as pc
 
 from worker.words import counted
 
-_FIRST_MOMENT, _LAST_MOMENT = (
-    pa.scalar(moment, pa.timestamp("us")) for moment in (datetime(1000, 1, 1), datetime(9999, 12, 31, 23, 59, 59))
-)
+_FIRST_MOMENT, _LAST_MOMENT = datetime(1000, 1, 1), datetime(9999, 12, 31, 23, 59, 59)
 
 
 def reached(moments: pa.ChunkedArray, name: str, tell: Callable[[str], None]) -> pa.ChunkedArray:
     """Moments in UTC, null for `0001-01-01` and the like, which programs write for no date; `tell` is told."""
-    within = within_reach(moments.cast(pa.timestamp("us"), safe=False))
+    within = within_reach(moments.cast(pa.timestamp(moments.type.unit)))
     beyond = pc.and_(pc.is_valid(moments), pc.is_null(within))
     if count := int(pc.sum(beyond).as_py() or 0):
         told = counted(count, "date lies", "dates lie")
@@ -30,6 +28,10 @@ def reached(moments: pa.ChunkedArray, name: str, tell: Callable[[str], None]) ->
 
 
 def within_reach(moments: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Null for years of less than four digits or more, as in the data to train on: `31.12.07` is not in the year 7."""
-    inside = pc.and_(pc.greater_equal(moments, _FIRST_MOMENT), pc.less_equal(moments, _LAST_MOMENT))
+    """Null for years of less than four digits or more, as in the data to train on: `31.12.07` is not in the year 7, and
+    0001-01-01 stands for no date."""
+    if moments.type.unit == "ns":  # reach from 1677 to 2262
+        return moments
+    first, last = (pa.scalar(moment, moments.type) for moment in (_FIRST_MOMENT, _LAST_MOMENT))
+    inside = pc.and_(pc.greater_equal(moments, first), pc.less_equal(moments, last))
     return pc.if_else(inside, moments, pa.scalar(None, moments.type))

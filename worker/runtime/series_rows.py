@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from worker.runtime.data import DataError
+from worker.runtime.dates import DATE_HINT
 from worker.runtime.moments import Moments
 from worker.runtime.series_checks import gap_check, needed_columns
-from worker.runtime.spelling import DATE_HINT, as_trained, unread_value
+from worker.runtime.spelling import as_trained, unread_value
 from worker.runtime.tables import InputError, read_rows
 from worker.words import counted
 

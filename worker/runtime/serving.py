@@ -216,7 +216,15 @@ def write_output(
 
 def _input_rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
     for batch in table.to_batches(max_chunksize=CHUNK):
-        yield from zip(*(map(_plain, column.to_pylist()) for column in batch.columns), strict=True)
+        yield from zip(*(map(_plain, _values(column)) for column in batch.columns), strict=True)
+
+
+def _values(column: pa.Array) -> list[Any]:
+    try:
+        values: list[Any] = column.to_pylist()
+    except (ValueError, OverflowError):  # a time with nanoseconds, or beyond the years that Python has
+        values = column.cast(pa.string()).to_pylist()
+    return values
 
 
 def _plain(value: Any) -> Any:

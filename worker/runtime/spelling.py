@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from worker.runtime.categories import categories_spelled, with_columns
 from worker.runtime.currencies import UNIT_GAP, without_currency
-from worker.runtime.reach import reached, within_reach
-from worker.runtime.tables import DECIMAL_COMMA, MISSING, PLAIN_POINTS, InputError
+from worker.runtime.dates import plain_dates, typed_dates
+from worker.runtime.tables import DECIMAL_COMMA, MISSING, PLAIN_POINTS
 
-DATE_FORMATS = (
-    "%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y/%m/%d",
-    "%Y/%m/%d %H:%M:%S", "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d/%m/%Y", "%m/%d/%Y", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M",
-    "%d.%m.%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S", "%d-%m-%Y", "%d %b %Y", "%b %d, %Y",
-    "%d-%b-%Y", "%d.%m.%y", "%d.%m.%y %H:%M", "%d/%m/%y", "%m/%d/%y", "%d/%m/%y %H:%M", "%m/%d/%y %H:%M", "%d-%b-%y",
-)  # fmt: skip
 _THOUSANDS_SPELLED = r"^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?$"
 _COMMA_SPELLED = r"^[+-]?([1-9]\d{0,2}(\.\d{3})+|\d{1,3}(\.\d{3})+,\d+|\d+,\d+)$"
 _ONE_POINT = r"^[^.,]*\.[^.,]*$"
@@ -39,7 +32,6 @@ MEASURES = (
     {"s": 1, "min": 60, "h": 3_600},
 )
 """Kinds, and how many of the smallest of its kind each unit is: those of `codegen.profile.measures`."""
-DATE_HINT = "Write dates like 2020-01-31."
 _OR_EMPTY = "or leave it empty: the median of the training rows stands in for what is missing."
 _READ = {
     "numeric": (_NUMBER, "number", f"Write a plain number like 12.5 there, {_OR_EMPTY}"),
@@ -60,18 +52,17 @@ def as_trained(preprocess: Mapping[str, Any], table: pa.Table, tell: Tell = prin
     elsewhere they stay, for the program's own `transform` to refuse with their row. Raises `InputError` for dates that
     can be read in two ways, or in none where others can.
     """
-    table = _truth_spelled(preprocess, _decoded(table))
+    kinds = _kinds(preprocess)
+    table = typed_dates(kinds, categories_spelled(_vocabularies(preprocess), _decoded(table)), tell)
     comma = (table.schema.metadata or {}).get(DECIMAL_COMMA) == b"1"
-    spelling, missing, kinds = preprocess.get("spelling"), preprocess.get("missing"), _kinds(preprocess)
+    spelling, missing = preprocess.get("spelling"), preprocess.get("missing")
     spelled = spelling if isinstance(spelling, dict) else {}
     with_missing = missing if isinstance(missing, list) else []
+    columns = table.columns  # put into a table at the end: each change of one takes time for all its columns
     for at, field in enumerate(table.schema):
-        name = field.name
-        if pa.types.is_timestamp(field.type) and kinds.get(name) == "dates":
-            table = table.set_column(at, name, reached(table.column(at), name, tell))
         if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
             continue
-        texts = _without_markers(table.column(at))
+        texts, name = _without_markers(columns[at]), field.name
         if kinds.get(name) == "numeric":
             style, unit = _number_spelling(spelled.get(name))
             prefer_comma = comma and style != _THOUSANDS_STYLE  # what the data to train on says weighs more
@@ -83,37 +74,20 @@ def as_trained(preprocess: Mapping[str, Any], table: pa.Table, tell: Tell = prin
         elif kinds.get(name) == "dates":
             if name in with_missing:
                 texts = _without_words(texts, pc.match_substring_regex(texts, r"\d"), name, "date", tell)
-            texts = _plain_dates(texts, name, str(spelled.get(name, "")), tell)
-        table = table.set_column(at, name, texts)
-    return table
+            texts = plain_dates(texts, name, str(spelled.get(name, "")), tell)
+        columns[at] = texts
+    return with_columns(table, columns)
 
 
 def _decoded(table: pa.Table) -> pa.Table:
     """Texts that a Parquet file keeps as a dictionary (pandas' categories) as texts; lists, never trained on, empty."""
-    for at, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            table = table.set_column(at, field.name, table.column(at).cast(field.type.value_type))
-        elif pa.types.is_nested(field.type):
-            table = table.set_column(at, field.name, pa.nulls(table.num_rows, pa.string()))
-    return table
-
-
-def _truth_spelled(preprocess: Mapping[str, Any], table: pa.Table) -> pa.Table:
-    """Truth values (`true`, `True`, `TRUE`) as the training data spelled them: formats and programs differ in it."""
-    for column, vocabulary in _vocabularies(preprocess).items():
-        spelled = {value.lower(): value for value in vocabulary}
-        if not spelled or len(spelled) < len(vocabulary) or not spelled.keys() <= {"true", "false"}:
-            continue
-        for at in table.schema.get_all_field_indices(column):
-            kind = table.schema.field(at).type
-            if not (pa.types.is_boolean(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-                continue
-            texts = pc.utf8_trim_whitespace(table.column(at).cast(pa.string()))
-            lowered = pc.utf8_lower(texts)
-            for lower, value in spelled.items():
-                texts = pc.if_else(pc.equal(lowered, lower), value, texts)
-            table = table.set_column(at, column, texts)
-    return table
+    columns = table.columns
+    for at, column in enumerate(columns):
+        if pa.types.is_dictionary(column.type):
+            columns[at] = column.cast(column.type.value_type)
+        elif pa.types.is_nested(column.type):
+            columns[at] = pa.chunked_array([pa.nulls(table.num_rows, pa.string())])
+    return with_columns(table, columns)
 
 
 def _without_markers(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -208,7 +182,7 @@ def _plain_numbers(
 ) -> pa.ChunkedArray:
     """`1,234.5` and `1.234,5` as 1234.5, `+2` as 2; what comma and point mean is told by values that leave no doubt.
 
-    With `plain_points` one point alone is that of a fraction.
+    With `plain_points` one point alone is that of a fraction; so it is where more such points than commas are sure.
     """
     texts = pc.replace_substring_regex(texts, r"^\+([0-9.])", r"\1")
     by_thousands = pc.match_substring_regex(texts, _THOUSANDS_SPELLED)
@@ -219,6 +193,10 @@ def _plain_numbers(
     sure_thousands, sure_comma = _count(pc.and_not(by_thousands, by_comma)), _count(pc.and_not(in_full, by_thousands))
     if sure_comma < sure_thousands or (sure_comma == sure_thousands and not (prefer_comma or trained_comma)):
         return pc.if_else(by_thousands, pc.replace_substring(texts, ",", ""), texts)
+    sure_points = pc.and_(pc.and_not(one_point, by_comma), pc.match_substring_regex(texts, _NUMBER))
+    if not plain_points and 0 < sure_comma < _count(sure_points):
+        by_comma = in_full if trained_comma else pc.and_not(in_full, by_thousands)
+        texts = texts if trained_comma else pc.if_else(by_thousands, pc.replace_substring(texts, ",", ""), texts)
     commas_are_decimal = _count(in_full) > 0 or (trained_comma and not _count(pc.and_not(one_point, by_comma)))
     plain = pc.replace_substring(pc.replace_substring(texts, ".", ""), ",", ".")
     return pc.if_else(by_comma if commas_are_decimal else in_full, plain, texts)
@@ -248,38 +226,3 @@ def _plain_seconds(texts: pa.ChunkedArray, style: str) -> pa.ChunkedArray:
 
 def _count(mask: pa.ChunkedArray) -> int:
     return int(pc.sum(mask).as_py() or 0)
-
-
-def _plain_dates(texts: pa.ChunkedArray, name: str, trained_format: str, tell: Tell) -> pa.ChunkedArray:
-    """Moments. The format that fits most texts comes first, then the one that fits most of those left, and so on; of
-    several that fit the same texts the one of the data to train on."""
-    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
-        with suppress(pa.ArrowInvalid):
-            return reached(texts.cast(kind), name, tell)
-    formats = sorted(DATE_FORMATS, key=lambda form: form != trained_format)
-    readings = [within_reach(pc.strptime(texts, format=form, unit="us", error_is_null=True)) for form in formats]
-    unread, used = pc.is_valid(texts), []
-    while _count(unread):
-        fits = [pc.and_(unread, pc.is_valid(reading)) for reading in readings]
-        found = [_count(mask) for mask in fits]
-        if not (most := max(found)):
-            break
-        best = found.index(most)
-        alike = [at for at, mask in enumerate(fits) if found[at] == _count(pc.and_(mask, fits[best])) == most]
-        used += [readings[at] for at in ([best] if formats[best] == trained_format else alike)]
-        unread = pc.and_not(unread, fits[best])
-    if len(used) > 1 or (used and _count(unread)):
-        _refuse_doubtful(texts.to_pylist(), [reading.to_pylist() for reading in used], name)
-    return pc.coalesce(*used) if used else texts
-
-
-def _refuse_doubtful(values: list[str | None], readings: list[list[datetime | None]], name: str) -> None:
-    for row, (value, *dates) in enumerate(zip(values, *readings, strict=True), start=1):
-        where = f"Row {row}: column {name!r}: {value!r}"
-        different = {date for date in dates if date is not None}
-        if value is not None and not different:
-            raise InputError(f"{where} is not a date that can be read.", DATE_HINT)
-        if len(different) > 1:
-            raise InputError(
-                f"{where} may be {' or '.join(f'{date:%d %B %Y}' for date in sorted(different))}.", DATE_HINT
-            )

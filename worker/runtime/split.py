@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from worker.runtime.columns import Columns
+from worker.runtime.columns import Columns, any_length
 from worker.words import counted
 
 PARTS = ("train", "val", "test")
@@ -121,7 +121,8 @@ def _by_chance(
     rows, kinds = np.bincount(inputs), np.bincount(inputs[first])
     most, equal = 0, 1.0
     for name in table.column_names:
-        counts = table[name].take(distinct).value_counts().field("counts").to_numpy()
+        values = any_length(table.select([name]).take(distinct)[name])
+        counts = values.value_counts().field("counts").to_numpy()
         most, equal = max(most, len(counts)), equal * _equal_share(counts)
     if most <= CHANCE_VALUES * len(inputs):
         other_targets = np.mean(kinds[rows > 1] > 1)
@@ -132,6 +133,7 @@ def _by_chance(
 
 def _as_numbers(column: pa.ChunkedArray) -> Iterator[NDArray[np.int64]]:
     """A number for each value, equal for equal ones, chunk by chunk: the 64 bits it has, or its place among all."""
+    column = any_length(column)
     has_bits = pa.types.is_primitive(column.type) and column.type.bit_width == 64
     for chunk in column.chunks if has_bits else column.dictionary_encode().chunks:
         numbers = chunk.view(pa.int64()) if has_bits else chunk.indices.cast(pa.int64())

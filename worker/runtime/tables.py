@@ -68,6 +68,14 @@ class InputError(Exception):
         self.hint = hint
 
 
+class _Fraction(float):
+    """A number of JSON that is not whole: as a word, `1.10` is another one than `1.1`."""
+
+    def __init__(self, text: str) -> None:
+        """`text`: as it is written."""
+        self.text = text
+
+
 def read_rows(path: Path) -> pa.Table:
     """A table from .csv, .tsv, .json, .jsonl, .parquet, .xlsx or .ods; texts stay texts. Raises `InputError`."""
     if path.suffix in SHEETS:
@@ -210,13 +218,26 @@ def _json_rows(text: str, suffix: str) -> list[Any]:
     if suffix != ".json":
         return _json_lines(text)
     try:
-        body = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+        body = json.loads(text, parse_float=_Fraction)
+    except (ValueError, RecursionError) as error:  # also of a number with thousands of figures
         raise InputError(f"Not JSON: {error}", "Give a list of objects, one per row.") from None
     if isinstance(body, dict) and isinstance(body.get("rows"), list):
-        names = body.get("columns")
-        return [dict(zip(names, row, strict=False)) for row in body["rows"]] if names else body["rows"]
+        return _under_names(body.get("columns"), body["rows"])
     return body if isinstance(body, list) else [body]
+
+
+def _under_names(names: Any, rows: list[Any]) -> list[Any]:
+    """Rows of `{columns, rows}` as objects; those that are some stay. Raises `InputError` for one of another length."""
+    if not names:
+        return rows
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InputError("The columns are no list of names.", 'Write {"columns": ["a", "b"], "rows": [[1, 2]]}.')
+    names = names_apart(names)
+    for number, row in enumerate(rows, 1):
+        if isinstance(row, list) and len(row) != len(names):
+            told = f"Row {number} has {counted(len(row), 'value')} where there are {counted(len(names), 'column')}."
+            raise InputError(told, "Give each row a value for each column; null where it is missing.")
+    return [dict(zip(names, row, strict=True)) if isinstance(row, list) else row for row in rows]
 
 
 def _json_lines(text: str) -> list[Any]:
@@ -226,8 +247,8 @@ def _json_lines(text: str) -> list[Any]:
         if not line.strip():
             continue
         try:
-            rows.append(json.loads(line))
-        except (json.JSONDecodeError, RecursionError) as error:
+            rows.append(json.loads(line, parse_float=_Fraction))
+        except (ValueError, RecursionError) as error:
             raise InputError(f"Line {number} is not JSON: {error}", "Write one object per line.") from None
     return rows
 
@@ -240,11 +261,11 @@ def _table(rows: list[Any]) -> pa.Table:
     flat = [dict(_flat(row)) for row in rows]
     keys = list(dict.fromkeys(name for row in flat for name in row))
     columns: dict[str, Any] = {}
-    for key, name in zip(keys, names_apart(keys), strict=True):
+    for key, name in zip(keys, names_apart([_whole(key) for key in keys]), strict=True):
         values = [None if row.get(key) in MISSING else row.get(key) for row in flat]
         try:
             columns[name] = pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
             columns[name] = pa.array([_word(value) for value in values], pa.string())
     return pa.table(columns)
 
@@ -262,7 +283,14 @@ def _word(value: Any) -> str | None:
     """A value of a column of mixed types, spelled as in JSON; lists were left out of training."""
     if value is None or isinstance(value, list | dict):
         return None
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, _Fraction):
+        return value.text
+    return str(value).lower() if isinstance(value, bool) else _whole(str(value))
+
+
+def _whole(text: str) -> str:
+    """Without halves of letters, such as `\\ud800`, which JSON allows and UTF-8 does not; as in training."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _apart(table: pa.Table) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 
@@ -81,6 +82,9 @@ def test_a_gzip_bomb_is_refused(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> No
         ("a.png", b"\x89PNG\r\n\x1a\n" + bytes(50), ".zip"),
         ("a.bin", bytes(range(256)) * 8, "Parquet"),
         ("a.7z", b"7z\xbc\xaf\x27\x1c" + bytes(40), ".zip"),
+        ("a.csv.bz2", bz2.compress(b"a,b", 4), "gzip"),
+        ("a.arrow", b"ARROW1\0\0\xff\xff" + bytes(40), "Parquet"),
+        ("a.gif", b"GIF89a" + bytes(40), ".zip"),
         ("a.pkl", b"\x80\x04\x95" + bytes(40), "Parquet"),
         ("a.html", b"<!DOCTYPE html><html>", "open the file"),
     ],
@@ -88,6 +92,12 @@ def test_a_gzip_bomb_is_refused(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> No
 def test_an_unknown_format_is_refused_with_the_way_out(lab: Lab, name: str, body: bytes, word: str) -> None:
     problem = lab.problem(name, body)
     assert problem.code == "unknown_format" and word in problem.hint
+
+
+@pytest.mark.parametrize("name", ["bzh", "arrow1", "gif8", "rar!", "%pdf_pages", "BZh", "ARROW1", "GIF8", "%PDF"])
+def test_a_name_that_begins_like_another_format_is_a_name(lab: Lab, name: str) -> None:
+    body = f"{name},x,label\n" + "".join(f"{i % 5},{i},{'ab'[i % 2]}\n" for i in range(60))
+    assert lab.profile("a.csv", body).columns[0].name == name
 
 
 def test_a_wrong_encoding_is_refused_with_its_line(lab: Lab) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import tracemalloc
 import zlib
 from collections.abc import Callable
 
@@ -12,6 +13,7 @@ import pytest
 from PIL import Image
 
 from codegen.profile import read_rows
+from codegen.profile.pictures import picture_read
 from codegen.profile.types import THUMBNAILS_FOLDER, DataKind, ProfileOptions
 from tests.codegen.profile.uploads import Lab, finding, picture, pixels, png, tar_of, two_classes, zip_of
 
@@ -295,3 +297,17 @@ def test_rows_of_pictures_are_read_without_the_pictures(lab: Lab) -> None:
 def test_options_for_tables_are_refused(lab: Lab) -> None:
     assert ProfileOptions().target is None
     assert lab.problem("upload.zip", zip_of(two_classes()), target="label").code == "bad_options"
+
+
+def test_what_a_png_holds_behind_its_last_row_is_not_unpacked() -> None:
+    def chunk(name: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", 10, 10, 8, 2, 0, 0, 0))
+    body = b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(bytes(64 << 20))) + chunk(b"IEND", b"")
+    tracemalloc.start()
+    read = picture_read(body)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (read.width, read.height) == (10, 10)
+    assert peak_bytes < 16 << 20

@@ -132,6 +132,17 @@ def test_utf_16_that_was_asked_for_is_read_without_a_mark(lab: Lab, order: str) 
     assert order in profile.source_format
 
 
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le"])
+def test_a_byte_order_mark_is_no_part_of_the_first_name_where_the_encoding_is_set(
+    lab: Lab, encoding: str, newline: str
+) -> None:
+    body = "\ufeffx,label\n" + "".join(f"{i % 7},{'äb'[i % 2]}\n" for i in range(60))
+    profile = lab.profile("a.csv", body.replace("\n", newline).encode(encoding), encoding=encoding)
+    assert [column.name for column in profile.columns] == ["x", "label"]
+    assert (profile.rows, lab.table()["x"].to_pylist()[:2]) == (60, [0, 1])
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "idna"])
 def test_an_encoding_that_a_file_is_not_in_is_told_as_such(lab: Lab, encoding: str) -> None:
     problem = lab.problem("a.csv", "x,label\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(60)), encoding=encoding)

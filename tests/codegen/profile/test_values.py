@@ -15,6 +15,7 @@ import pytest
 from codegen.profile.survey import ColumnSurvey
 from codegen.profile.types import ColumnType, Severity
 from tests.codegen.profile.uploads import Lab, as_csv, finding
+from worker.runtime.spelling import as_trained
 
 
 def test_a_type_that_a_person_set_wins(lab: Lab) -> None:
@@ -57,6 +58,15 @@ def test_figures_of_a_numeric_column_are_right(lab: Lab) -> None:
     assert column.quantiles == pytest.approx(np.quantile(values, (0.05, 0.25, 0.5, 0.75, 0.95)))
     assert sum(column.histogram_counts) == 5000 and len(column.histogram_edges) == len(column.histogram_counts) + 1
     assert column.unique == len(np.unique(values)) and column.unique_is_exact
+
+
+def test_dates_of_a_parquet_file_that_are_set_to_numeric_are_told_as_unusable(lab: Lab) -> None:
+    days = [datetime(2020, 1, 1 + at % 28) for at in range(60)]
+    target = io.BytesIO()
+    pq.write_table(pa.table({"when": days, "x": list(range(60)), "label": ["a", "b"] * 30}), target)
+    profile = lab.profile("a.parquet", target.getvalue(), column_types={"when": ColumnType.NUMERIC})
+    assert "Of its 60 values none" in finding(profile, "all_missing", "when").message
+    assert lab.table()["when"].null_count == 60
 
 
 def test_infinite_values_become_null_and_are_named(lab: Lab) -> None:
@@ -114,6 +124,53 @@ def test_what_a_comma_means_is_told_by_the_values_of_its_column(
     assert lab.table()["price"].to_pylist()[:4] == expected
     assert column and (column.minimum, column.maximum) == (min(expected), max(expected))
     assert column.spelling == ("decimal comma" if expected[0] == 1.5 else "thousands")
+
+
+@pytest.mark.parametrize(
+    ("spelled", "odd", "expected"),
+    [
+        (["0.512", "1.234", "12.5"], "2,5", [0.512, 1.234, 12.5, 2.5]),
+        (["1,234", "999.50", "12.25"], "12,34", [1234.0, 999.5, 12.25, 12.34]),
+        (["1,234", "999.50", "12.25"], "7", [1234.0, 999.5, 12.25, 7.0]),
+    ],
+    ids=["three decimals", "thousands", "no decimal comma"],
+)
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_one_decimal_comma_does_not_change_what_points_and_commas_of_all_others_mean(
+    lab: Lab, delimiter: str, spelled: list[str], odd: str, expected: list[float]
+) -> None:
+    texts = [*spelled * 20, odd]
+    rows = [f'"{text}"{delimiter}{at % 4}{delimiter}{"ab"[at % 2]}' for at, text in enumerate(texts)]
+    profile = lab.profile("a.csv", "\n".join([delimiter.join(("price", "z", "label")), *rows]))
+    column = profile.column("price")
+    packed = lab.table()["price"].to_pylist()
+    assert [*packed[:3], packed[-1]] == expected
+    assert column and (column.minimum, column.maximum) == (min(expected), max(expected))
+    assert column.spelling == "thousands"
+    if "," in odd:
+        assert "1 number of 'price' is written with a decimal comma" in finding(profile, "number_style").message
+    noted = {"numeric": [{"column": "price", "kind": "numeric"}], "spelling": {"price": column.spelling}}
+    read = as_trained(noted, pa.table({"price": texts}))["price"]
+    assert read.cast(pa.float64()).to_pylist() == packed
+
+
+def test_versions_are_no_dates(lab: Lab) -> None:
+    versions = ["1.2.3", "1.2.4", "2.10.14", "3.11.4"]
+    body = "version,x,label\n" + "".join(f"{versions[i % 4]},{i % 7},{'ab'[i % 2]}\n" for i in range(60))
+    column = lab.profile("a.csv", body).column("version")
+    assert column and (column.type, column.unique) == (ColumnType.CATEGORY, 4)
+    noted = {"numeric": [{"column": "when", "kind": "dates"}], "spelling": {"when": "%d.%m.%y"}}
+    read = as_trained(noted, pa.table({"when": ["1.2.03", "01.02.03"]}))["when"].to_pylist()
+    assert read == [datetime(2003, 2, 1)] * 2
+    assert as_trained(noted, pa.table({"when": ["1.2.3"]}))["when"].to_pylist() == ["1.2.3"]
+
+
+def test_dates_are_read_though_the_first_batch_has_none() -> None:
+    survey = ColumnSurvey("when", decimal_comma=False)
+    survey.add(pl.Series([None] * 50 + ["not yet"] * 3))
+    survey.add(pl.Series([f"2020-01-{1 + at % 28:02d}" for at in range(500)]))
+    survey.settle(comma_elsewhere=False)
+    assert survey.date_format == ("%Y-%m-%d", 500)
 
 
 @pytest.mark.parametrize("clock", ["", " 13:05", " 13:05:59"])

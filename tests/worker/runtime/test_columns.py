@@ -11,6 +11,7 @@ import pytest
 
 from worker.runtime import columns
 from worker.runtime.columns import Columns
+from worker.runtime.split import same_rows
 
 ROWS = 1000
 CHOSEN = np.array([999, 3, 250, 251, 0, 700])
@@ -38,6 +39,19 @@ def test_columns_are_those_of_the_whole_in_any_order(
         table["x"]
 
 
+@pytest.mark.parametrize("piece_bytes", [1, 1000, 5000])
+def test_texts_that_one_piece_cannot_hold_come_in_several(
+    whole: pa.Table, tmp_path: Path, piece_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columns, "PIECE_BYTES", piece_bytes)
+    table = Columns(tmp_path / "table.parquet")
+    assert table["b.c"].equals(whole["b.c"]) and table["a"].equals(whole["a"])
+    assert table["b.c"].num_chunks > 1
+    chosen = table.take(CHOSEN)["b.c"]
+    assert chosen.to_pylist() == whole["b.c"].take(pa.array(CHOSEN)).to_pylist()
+    assert len(table.take(np.empty(0, np.int64))["b.c"]) == 0
+
+
 def test_chosen_columns_and_rows_are_those_alone_in_their_order(whole: pa.Table, tmp_path: Path) -> None:
     table = Columns(tmp_path / "table.parquet").select(["d", "a"]).take(CHOSEN)
     assert table.column_names == ["d", "a"] and table.num_rows == len(CHOSEN)
@@ -61,3 +75,14 @@ def test_blocks_hold_each_chosen_row_once_and_tell_its_place(
 def test_a_table_without_rows_has_columns_and_no_blocks(whole: pa.Table, tmp_path: Path) -> None:
     table = Columns(tmp_path / "table.parquet").take(np.empty(0, np.int64))
     assert table["a"].to_pylist() == [] and list(table.blocks()) == []
+
+
+@pytest.mark.parametrize("from_file", [True, False])
+def test_rows_are_alike_whatever_size_their_texts_have(
+    whole: pa.Table, tmp_path: Path, from_file: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = whole.select(["b.c"])
+    alike = same_rows(texts, np.arange(ROWS) % 5)
+    monkeypatch.setattr(columns, "PIECE_BYTES", 1)
+    again = same_rows(Columns(tmp_path / "table.parquet", ["b.c"]) if from_file else texts, np.arange(ROWS) % 5)
+    assert (again == alike).all()

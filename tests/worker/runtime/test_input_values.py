@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +138,37 @@ def test_thousands_of_the_training_data_are_thousands_in_a_file_that_may_have_de
     assert as_trained(noted, read_rows(tmp_path / "one.csv"))["price"].to_pylist() == ["79409"]
     again, prefer_comma = table_rows.read_rows(tmp_path / "one.csv")
     assert prefer_comma and table_rows.respelled(noted, again, prefer_comma)[0]["price"] == "79409"
+
+
+TYPED = {
+    "floats": pa.array([1.6, 2.0, None]),
+    "narrow floats": pa.array([0.1, 2.0, None], pa.float32()),
+    "decimals": pa.array([Decimal("1.50"), Decimal("2.00"), None]),
+    "whole numbers": pa.array([2**53, 2**53 + 1, None]),
+    "days": pa.array([date(1969, 7, 20), date(2020, 2, 29), None]),
+    "moments": pa.array([datetime(1969, 7, 20, 20, 17), datetime(2020, 2, 29), None], pa.timestamp("ns")),
+}
+
+
+@pytest.mark.parametrize("kind", TYPED)
+def test_typed_values_of_a_category_are_the_texts_that_training_had(tmp_path: Path, kind: str) -> None:
+    values = TYPED[kind].take(pa.array([at % 3 for at in range(60)]))
+    table = pa.table({"size": values, "x": [at % 7 for at in range(60)], "label": ["a", "b"] * 30})
+    pq.write_table(table, tmp_path / "a.parquet")
+    options = ProfileOptions(column_types={"size": ColumnType.CATEGORY})
+    profile_dataset(tmp_path / "a.parquet", tmp_path / "packed", options, lambda *_: None)
+    packed = pq.read_table(tmp_path / "packed" / TABLE_FILE)["size"]
+    known = [value for value in packed.unique().to_pylist() if value is not None]
+    noted = {"categorical": [{"column": "size", "values": known}]}
+    assert len(known) == 2
+    assert as_trained(noted, read_rows(tmp_path / "a.parquet"))["size"].to_pylist() == packed.to_pylist()
+
+
+def test_a_number_that_is_no_category_of_training_stays_as_it_is_written(tmp_path: Path) -> None:
+    noted = {"categorical": [{"column": "size", "values": ["2.0", "9007199254740992", "many"]}]}
+    (tmp_path / "a.json").write_text('[{"size": 2}, {"size": 9007199254740993}, {"size": 5}, {"size": null}]')
+    read = as_trained(noted, read_rows(tmp_path / "a.json"))
+    assert read["size"].to_pylist() == ["2.0", "9007199254740993", "5", None]
 
 
 def test_measures_are_those_of_the_profile() -> None:

@@ -105,10 +105,24 @@ def test_commas_and_points_mean_what_they_mean_to_the_portal(trained: str, prefe
     spellings = ["1,5", "1,250", "1,250.5", "1.234", "12,5", "0.125", "1.234.567", "12.5", "1.234,5", "-7", "x", "3 €"]
     noted = {"numeric": [{"column": "x", "kind": "numeric"}], "spelling": {"x": trained}}
     mark = {DECIMAL_COMMA: b"1" if prefer_comma else b"0"}
-    for texts in combinations(spellings, 2):
+    for texts in [*combinations(spellings, 2), *combinations(spellings, 4)]:
         table = pa.table({"x": list(texts)}).replace_schema_metadata(mark)
         expected = as_trained(noted, table)["x"].to_pylist()
         assert table_rows.plain_numbers(list(texts), trained, prefer_comma) == expected, texts
+
+
+def test_a_field_that_a_row_of_json_lacks_is_missing_whichever_row_it_is(tmp_path: Path) -> None:
+    (tmp_path / "rows.json").write_text('[{"b": true}, {"age": 3}]')
+    rows, _ = table_rows.read_rows(tmp_path / "rows.json")
+    assert rows == [{"b": "true", "age": ""}, {"b": "", "age": "3"}]
+    assert predict_table.encode({"numeric": [AGE], "categorical": []}, rows)[0].shape == (2, 1)
+
+
+@pytest.mark.parametrize("text", ["0001-01-01", "0001-01-01T00:00:00+02:00", "31.12.0007"])
+def test_a_year_of_fewer_digits_than_four_counts_as_missing(text: str) -> None:
+    for feature in ("days", "year", "month", "weekday", "hour"):
+        assert np.isnan(predict_table.date_number(text, feature, "%d.%m.%Y"))
+    assert predict_table.date_number("1000-01-01", "year", "") == 1000
 
 
 TABLES = {
@@ -207,6 +221,7 @@ def test_rows_are_numbered_through_all_chunks(tmp_path, monkeypatch) -> None:
     [
         ("rows.csv", "age\nold\n", "rows.csv: row 1: column 'age': 'old' is not a number"),
         ("rows.csv", "age,b\n1,5,2\n", "rows.csv: row 1: 3 values where the first line names 2 columns"),
+        ("rows.csv", "age,b\n1\n", "rows.csv: row 1: 1 value where the first line names 2 columns"),
         ("rows.csv", "size\n3\n", "rows.csv: the rows lack: age"),
         ("rows.csv", "Ages\n3\n", "rows.csv: the rows lack: age. For 'age', did you mean 'Ages'?"),
         ("rows.json", '{"age": 3}', "rows.json: no list of objects, one per row"),

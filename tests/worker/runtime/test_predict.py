@@ -356,6 +356,23 @@ def test_an_empty_cell_stays_empty_in_the_output(tmp_path: Path) -> None:
     assert (tmp_path / "out.csv").read_text().splitlines()[1:] == ["1,a,,", "2,b,,1.5", "3,,Bonn,"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "number", "shown"),
+    [
+        (pa.timestamp("ns"), 1_577_836_800_123_456_789, "2020-01-01 00:00:00.123456789"),
+        (pa.duration("ns"), 5, "5"),
+        (pa.timestamp("s"), 1 << 61, "<value out of range: 2305843009213693952>"),
+    ],
+)
+def test_a_moment_that_python_cannot_hold_is_written_beside_its_answer(
+    tmp_path: Path, kind: pa.DataType, number: int, shown: str
+) -> None:
+    given = pa.table({"at": pa.array([number, None], kind)})
+    serving.write_output(tmp_path / "out.json", ["row", "prediction"], [[1, "a"], [2, "b"]], inputs=given)
+    assert json.loads((tmp_path / "out.json").read_text())["inputs"]["rows"] == [[shown], [None]]
+    assert (tmp_path / "out.csv").read_text().splitlines()[1:] == [f"1,a,{shown}", "2,b,"]
+
+
 @pytest.mark.parametrize("start", "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 def test_every_letter_that_begins_a_formula_somewhere_is_defused_in_the_output(tmp_path: Path, start: str) -> None:
     serving.write_output(tmp_path / "out.csv", ["row", "prediction"], [[1, f"{start}1+1"]])

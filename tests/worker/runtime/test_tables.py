@@ -17,7 +17,7 @@ import pytest
 from codegen.profile import profile_dataset
 from codegen.profile.types import TABLE_FILE, ColumnType, ProfileOptions
 from codegen.profile.values import MISSING as PROFILE_MISSING
-from worker.runtime.spelling import as_trained
+from worker.runtime.spelling import as_trained, unread_value
 from worker.runtime.tables import MISSING, InputError, read_rows
 
 NAMES = ("x", "price", "when", "city", "city", " note ", "label")
@@ -229,6 +229,43 @@ def test_a_line_of_json_may_hold_signs_that_end_lines_elsewhere(tmp_path: Path) 
     assert read_rows(tmp_path / "input.jsonl")["note"].to_pylist() == texts
 
 
+@pytest.mark.parametrize("kind", ["json", "jsonl"])
+def test_halves_of_letters_in_json_are_read_as_in_training(tmp_path: Path, kind: str) -> None:
+    rows = [{"n\ud800": ["cut \ud83d", "b"][at % 2], "x": at % 7, "label": "ab"[at % 2]} for at in range(60)]
+    lines = "".join(f"{json.dumps(row)}\n" for row in rows)
+    (tmp_path / "a.jsonl").write_text(lines)
+    profile_dataset(tmp_path / "a.jsonl", tmp_path / "packed", ProfileOptions(), lambda *_: None)
+    (tmp_path / f"input.{kind}").write_text(lines if kind == "jsonl" else json.dumps(rows))
+    packed = pq.read_table(tmp_path / "packed" / TABLE_FILE)
+    read = read_rows(tmp_path / f"input.{kind}")
+    assert read.column_names == packed.column_names == ["n?", "x", "label"]
+    assert read["n?"].to_pylist() == packed["n?"].to_pylist()
+
+
+def test_rows_under_names_are_read_in_full_or_refused(tmp_path: Path) -> None:
+    def read(columns: object, *rows: object) -> list[dict[str, object]]:
+        (tmp_path / "input.json").write_text(json.dumps({"columns": columns, "rows": rows}))
+        return read_rows(tmp_path / "input.json").to_pylist()
+
+    assert read(["x", "y"], [1, 2], {"x": 3, "y": None}) == [{"x": 1, "y": 2}, {"x": 3, "y": None}]
+    assert read(["x", "x"], [1, 2]) == [{"x": 1, "x_2": 2}]
+    for short in ([3], [3, 4, 5]):
+        with pytest.raises(InputError, match=f"Row 2 has {len(short)} values? where there are 2 columns"):
+            read(["x", "y"], [1, 2], short)
+    for odd in (5, "ab", None):
+        with pytest.raises(InputError, match="Row 1 is not an object"):
+            read(["x", "y"], odd)
+    for odd in ("xy", 5, [1, 2]):
+        with pytest.raises(InputError, match="no list of names"):
+            read(odd, [1, 2])
+
+
+def test_a_number_of_thousands_of_figures_is_told_as_no_json_that_can_be_read(tmp_path: Path) -> None:
+    (tmp_path / "input.json").write_text(f'[{{"x": {"9" * 5000}}}]')
+    with pytest.raises(InputError, match="Not JSON"):
+        read_rows(tmp_path / "input.json")
+
+
 def test_a_nought_before_a_comma_is_no_thousand_and_tells_what_the_others_are() -> None:
     noted = {"numeric": [{"column": "x", "kind": "numeric"}]}
     assert as_trained(noted, pa.table({"x": ["1,234", "0,636"]}))["x"].to_pylist() == ["1.234", "0.636"]
@@ -283,6 +320,8 @@ def test_words_among_numbers_count_as_missing_where_they_did_in_training(tmp_pat
         ("decimal comma", ["1.234", "12.5"], ["1.234", "12.5"]),
         ("thousands", ["1,250"], ["1250"]),
         ("thousands", ["1,250", "12,5"], ["1.250", "12.5"]),
+        ("", ["1.234", "0.5", "12.25", "2,5", "1,250"], ["1.234", "0.5", "12.25", "2.5", "1250"]),
+        ("decimal comma", ["1.234", "0.5", "12.25", "2,5", "1,250"], ["1.234", "0.5", "12.25", "2.5", "1.250"]),
     ],
 )
 def test_a_comma_in_doubt_means_what_it_meant_in_training(trained: str, texts: list[str], expected: list[str]) -> None:
@@ -327,3 +366,72 @@ def test_moments_of_a_zone_are_those_of_utc_as_in_training(tmp_path: Path) -> No
     assert read.cast(pa.timestamp("us"), safe=False).to_pylist() == packed
     texts = pa.table({"when": [f"{moment:%Y-%m-%dT%H:%M:%S}Z" for moment in packed]})
     assert as_trained(noted, texts)["when"].cast(pa.timestamp("us"), safe=False).to_pylist() == packed
+
+
+@pytest.mark.parametrize("number", [1577836800, 1577836800000, 1577836800.5])
+def test_a_number_where_a_date_is_wanted_is_no_date_in_json_either(tmp_path: Path, number: float) -> None:
+    noted = {"numeric": [{"column": "when", "kind": "dates"}]}
+    (tmp_path / "input.json").write_text(json.dumps([{"when": number}, {"when": None}]))
+    said, _ = unread_value(noted, as_trained(noted, read_rows(tmp_path / "input.json"))) or ("", "")
+    assert "is not a date" in said
+
+
+@pytest.mark.parametrize("day", ["31.04.2020", "30.02.2020", "29.02.2019"])
+def test_a_day_that_its_month_lacks_is_no_date_as_in_training(tmp_path: Path, day: str) -> None:
+    rows = [f"{1 + at % 28:02d}.01.2020;{at % 7};{'ab'[at % 2]}" for at in range(60)]
+    (tmp_path / "a.csv").write_text("\n".join(["when;x;label", *rows, f"{day};1;a"]))
+    profile = profile_dataset(tmp_path / "a.csv", tmp_path / "packed", ProfileOptions(), lambda *_: None)
+    column = profile.column("when")
+    assert column and (column.type, column.missing) == (ColumnType.DATE, 1)
+    noted = {"numeric": [{"column": "when", "kind": "dates"}], "spelling": {"when": column.spelling}}
+    with pytest.raises(InputError, match=f"Row 2: column 'when': '{day}' is not a date"):
+        as_trained(noted, pa.table({"when": ["01.04.2020", day]}))
+    said, _ = unread_value(noted, as_trained(noted, pa.table({"when": [day]}))) or ("", "")
+    assert f"'{day}' is not a date" in said
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "day", "zone"])
+def test_moments_of_no_year_of_four_digits_are_missing_as_in_training(tmp_path: Path, unit: str) -> None:
+    moments = pa.array([datetime(1, 1, 1), datetime(1969, 7, 20), datetime(2020, 2, 29), None] * 15, pa.timestamp("us"))
+    kinds = {"day": pa.date32(), "zone": pa.timestamp("ms", "UTC")}
+    typed = moments.cast(kinds.get(unit) or pa.timestamp(unit)) if unit != "zone" else moments.cast(pa.timestamp("ms"))
+    typed = typed.cast(kinds["zone"]) if unit == "zone" else typed
+    table = pa.table({"when": typed, "x": [at % 7 for at in range(60)], "label": ["a", "b"] * 30})
+    pq.write_table(table, tmp_path / "a.parquet")
+    options = ProfileOptions(column_types={"when": ColumnType.DATE})
+    profile = profile_dataset(tmp_path / "a.parquet", tmp_path / "packed", options, lambda *_: None)
+    column = profile.column("when")
+    packed = pq.read_table(tmp_path / "packed" / TABLE_FILE)["when"].to_pylist()
+    assert column and column.missing == 30 and packed[:4] == [None, datetime(1969, 7, 20), datetime(2020, 2, 29), None]
+    noted = {"numeric": [{"column": "when", "kind": "dates"}], "spelling": {"when": column.spelling}}
+    read = as_trained(noted, read_rows(tmp_path / "a.parquet"))["when"]
+    assert read.cast(pa.timestamp("us")).to_pylist() == packed
+    texts = pa.table({"when": ["0001-01-01T00:00:00", "2020-02-29T00:00:00"]})
+    assert as_trained(noted, texts)["when"].to_pylist() == [None, datetime(2020, 2, 29)]
+
+
+@pytest.mark.parametrize(("unit", "far"), [("s", 1 << 61), ("ms", (1 << 63) - 1), ("ms", -(1 << 62))])
+def test_moments_that_are_too_far_off_for_microseconds_are_missing(tmp_path: Path, unit: str, far: int) -> None:
+    kind = pa.timestamp(unit)
+    if unit == "s":  # Parquet has no seconds; a program may give them
+        noted = {"numeric": [{"column": "when", "kind": "dates"}]}
+        assert as_trained(noted, pa.table({"when": pa.array([far, 0], kind)}))["when"].null_count == 1
+        return
+    table = pa.table({"when": pa.array([far, 0, 86_400_000] * 20, kind), "x": [1, 2, 3] * 20, "y": ["a", "b"] * 30})
+    pq.write_table(table, tmp_path / "a.parquet")
+    profile_dataset(tmp_path / "a.parquet", tmp_path / "packed", ProfileOptions(), lambda *_: None)
+    packed = pq.read_table(tmp_path / "packed" / TABLE_FILE)["when"].to_pylist()
+    assert packed[:3] == [None, datetime(1970, 1, 1), datetime(1970, 1, 2)]
+
+
+@pytest.mark.parametrize("kind", ["json", "jsonl"])
+def test_fractions_among_words_are_the_categories_that_training_had(tmp_path: Path, kind: str) -> None:
+    versions = ["1.10", "1.1", '"beta"', "1e3", "2"]
+    rows = [f'{{"version": {versions[at % 5]}, "x": {at % 7}.0, "label": "{"ab"[at % 2]}"}}' for at in range(60)]
+    (tmp_path / "a.jsonl").write_text("\n".join(rows))
+    profile_dataset(tmp_path / "a.jsonl", tmp_path / "packed", ProfileOptions(), lambda *_: None)
+    (tmp_path / f"input.{kind}").write_text("\n".join(rows) if kind == "jsonl" else f"[{', '.join(rows)}]")
+    packed = pq.read_table(tmp_path / "packed" / TABLE_FILE)["version"].to_pylist()
+    read = read_rows(tmp_path / f"input.{kind}")
+    assert read["version"].to_pylist() == packed and packed[:5] == ["1.10", "1.1", "beta", "1e3", "2"]
+    assert read["x"].type == pa.float64()

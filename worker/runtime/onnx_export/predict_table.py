@@ -41,8 +41,8 @@ from worker.runtime.onnx_export.table_rows import Rows, is_number, number, plain
 from worker.runtime.unseen import categories_told, category_said, number_said, numbers_told, spans
 
 HERE = Path(__file__).parent
-FIRST_YEAR = 1000
 SOFT_LIMIT = 3.0  # quartile-scaled values bend towards +-3
+FIRST_YEAR = 1000  # 0001-01-01 stands for no date
 LETTERS = 20_000  # of a longer text the beginning is read
 CHUNK = 512  # rows predicted at once
 ALIKE_MOST, LACKING_MOST = 5, 50  # columns that are asked for by name; of more that lack nothing is asked
@@ -130,9 +130,12 @@ def value_of(read: Any, text: str, feature: str, spelled: str, name: str, row: i
 
 
 def date_number(text: str, feature: str, spelled: str) -> float:
-    """Days since 1970, year, month, weekday (Monday is 0) or hour of a date; missing before the year 1000, as in the
-    data to train on: programs write 0001-01-01 for no date."""
-    utc = moment_of(text, spelled)
+    """Days since 1970, year, month, weekday (Monday is 0) or hour of a date; missing outside of the years 1000 to 9999,
+    as in the data to train on: programs write 0001-01-01 for no date."""
+    try:
+        utc = moment_of(text, spelled)
+    except OverflowError:  # before the year 1, or behind 9999, in UTC
+        return math.nan
     if utc.year < FIRST_YEAR:
         return math.nan
     days = (utc - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() / 86_400

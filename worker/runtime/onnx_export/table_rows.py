@@ -52,15 +52,17 @@ def read_rows(path: Path) -> tuple[Rows, bool]:
         body = json.loads(text)
         if not isinstance(body, list) or not all(isinstance(row, dict) for row in body):
             raise ValueError("no list of objects, one per row")
-        return [{name: written(value) for name, value in row.items()} for row in body], False
+        empty = dict.fromkeys((name for row in body for name in row), "")  # a field that a row lacks is a missing value
+        return [empty | {name: written(value) for name, value in row.items()} for row in body], False
     delimiter = max(DELIMITERS, key=lambda delimiter: score(text, delimiter))
     records = records_of(text, delimiter)
     header = unique(next(records, []))
     rows = []
     for number, record in enumerate(records, 1):
-        if any(record[len(header) :]):
-            raise ValueError(f"row {number}: {len(record)} values where the first line names {len(header)} columns")
-        rows.append(dict.fromkeys(header, "") | dict(zip(header, record, strict=False)))
+        if len(record) < len(header) or any(record[len(header) :]):
+            count = f"{len(record)} value{'' if len(record) == 1 else 's'}"
+            raise ValueError(f"row {number}: {count} where the first line names {len(header)} columns")
+        rows.append(dict(zip(header, record, strict=False)))
     return rows, delimiter == ";"
 
 
@@ -175,7 +177,11 @@ def settled(texts: list[str], trained_comma: bool, prefer_comma: bool) -> list[s
     sure_thousands, sure_commas = (sum(text in of for text in texts) for of in surely)
     if sure_commas < sure_thousands or (sure_commas == sure_thousands and not (prefer_comma or trained_comma)):
         return [text.replace(",", "") if text in thousands else text for text in texts]
-    if not (commas - points or (trained_comma and not points - commas)):  # `1.234` alone is one and a bit
+    sure_points = sum(text in points - commas and NUMBER.fullmatch(text) is not None for text in texts)
+    if 0 < sure_commas < sure_points:  # `0.5` beside a few `2,5`: each as it is written
+        texts = texts if trained_comma else [text.replace(",", "") if text in thousands else text for text in texts]
+        commas -= points if trained_comma else points | thousands
+    elif not (commas - points or (trained_comma and not points - commas)):  # `1.234` alone is one and a bit
         commas -= points
     return [text.replace(".", "").replace(",", ".") if text in commas else text for text in texts]
 

@@ -1,0 +1,91 @@
+"""Dates in rows to predict for, read as the packed data to train on: formats, types, moments that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from worker.runtime.categories import with_columns
+from worker.runtime.reach import reached, within_reach
+from worker.runtime.tables import InputError
+
+Tell = Callable[[str], None]
+DATE_FORMATS = (
+    "%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y/%m/%d",
+    "%Y/%m/%d %H:%M:%S", "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d/%m/%Y", "%m/%d/%Y", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M",
+    "%d.%m.%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S", "%d-%m-%Y", "%d %b %Y", "%b %d, %Y",
+    "%d-%b-%Y", "%d.%m.%y", "%d.%m.%y %H:%M", "%d/%m/%y", "%m/%d/%y", "%d/%m/%y %H:%M", "%m/%d/%y %H:%M", "%d-%b-%y",
+)  # fmt: skip
+_SHORT_YEAR = r"\D\d\d(?:\s|$)"
+"""`1.2.3` is no day of the year 2003; as in `codegen.profile.values`."""
+DATE_HINT = "Write dates like 2020-01-31."
+
+
+def typed_dates(kinds: Mapping[str, str], table: pa.Table, tell: Tell) -> pa.Table:
+    """Moments as training has them, whose year has four digits; numbers as texts, which are no dates: pyarrow takes
+    seconds and milliseconds since 1970 for microseconds."""
+    columns = table.columns
+    for at, field in enumerate(table.schema):
+        if kinds.get(field.name) != "dates":
+            continue
+        if pa.types.is_integer(field.type) or pa.types.is_floating(field.type):
+            columns[at] = columns[at].cast(pa.string())
+        elif pa.types.is_timestamp(field.type):
+            columns[at] = reached(columns[at], field.name, tell)
+        elif pa.types.is_date(field.type):
+            columns[at] = reached(columns[at].cast(pa.timestamp("ms")), field.name, tell)
+    return with_columns(table, columns)
+
+
+def plain_dates(texts: pa.ChunkedArray, name: str, trained_format: str, tell: Tell) -> pa.ChunkedArray:
+    """Moments. The format that fits most texts comes first, then the one that fits most of those left, and so on; of
+    several that fit the same texts the one of the data to train on."""
+    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
+        with suppress(pa.ArrowInvalid):
+            return reached(texts.cast(kind), name, tell)
+    formats = sorted(DATE_FORMATS, key=lambda form: form != trained_format)
+    readings = [_read_by(texts, form) for form in formats]
+    unread, used = pc.is_valid(texts), []
+    while _count(unread):
+        fits = [pc.and_(unread, pc.is_valid(reading)) for reading in readings]
+        found = [_count(mask) for mask in fits]
+        if not (most := max(found)):
+            break
+        best = found.index(most)
+        alike = [at for at, mask in enumerate(fits) if found[at] == _count(pc.and_(mask, fits[best])) == most]
+        used += [readings[at] for at in ([best] if formats[best] == trained_format else alike)]
+        unread = pc.and_not(unread, fits[best])
+    if len(used) > 1 or (used and _count(unread)):
+        _refuse_doubtful(texts.to_pylist(), [reading.to_pylist() for reading in used], name)
+    return pc.coalesce(*used) if used else texts
+
+
+def _read_by(texts: pa.ChunkedArray, form: str) -> pa.ChunkedArray:
+    """Moments, null where a text is none: `strptime` by itself takes 31 April for 1 May."""
+    moments = pc.strptime(texts, format=form, unit="us", error_is_null=True)
+    before = form[: form.index("%d")].count("%") - form[: form.index("%d")].count("%b")
+    found = pc.extract_regex(texts, pattern=rf"^\D*(?:\d+\D+){{{before}}}(?P<day>\d{{1,2}})")
+    is_there = pc.equal(pc.struct_field(found, "day").cast(pa.int64()), pc.day(moments))
+    if "%y" in form:
+        is_there = pc.and_(is_there, pc.match_substring_regex(texts, _SHORT_YEAR))
+    return within_reach(pc.if_else(pc.fill_null(is_there, False), moments, pa.scalar(None, moments.type)))
+
+
+def _refuse_doubtful(values: list[str | None], readings: list[list[datetime | None]], name: str) -> None:
+    for row, (value, *dates) in enumerate(zip(values, *readings, strict=True), start=1):
+        where = f"Row {row}: column {name!r}: {value!r}"
+        different = {date for date in dates if date is not None}
+        if value is not None and not different:
+            raise InputError(f"{where} is not a date that can be read.", DATE_HINT)
+        if len(different) > 1:
+            raise InputError(
+                f"{where} may be {' or '.join(f'{date:%d %B %Y}' for date in sorted(different))}.", DATE_HINT
+            )
+
+
+def _count(mask: pa.ChunkedArray) -> int:
+    return int(pc.sum(mask).as_py() or 0)
