@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
+from codegen.profile.distinct import EXACT_UNIQUE
 from codegen.profile.parts import Parts
-from codegen.profile.survey import EXACT_UNIQUE
 
 SAMPLE_ROWS = 100_000
 _SAMPLE_CELLS = 8_000_000
