@@ -1,7 +1,7 @@
 // The header of a job, live: figures follow the stream, a change of state asks the server for the header again.
 import { announce, el } from "./dom.js";
 import { duration, number, percent } from "./format.js";
-import { changes, keep, pressing } from "./kept.js";
+import { Drawn, keep, pressing } from "./kept.js";
 import { giveNotice, offerNotice } from "./notice.js";
 import { stream } from "./stream.js";
 import { localise } from "./time.js";
@@ -59,7 +59,7 @@ export function mount(root) {
   offerNotice(root, root.dataset.job);
 
   const isPressed = pressing(root);
-  const isNew = changes();
+  const drawn = new Drawn();
   let isReady = false;
 
   async function refresh() {
@@ -72,7 +72,7 @@ export function mount(root) {
     if (response.status === 401) window.location.reload(); // the session has ended: sign in, and come back here
     if (!response.ok) return;
     const text = await response.text();
-    if (!isNew(text)) return;
+    if (!drawn.isNew(text)) return;
     const before = root.querySelector("[data-live=state]")?.textContent;
     const putBack = keep(root);
     root.innerHTML = text;

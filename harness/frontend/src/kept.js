@@ -42,8 +42,8 @@ export function keep(part) {
 // Whether something in the part is being pressed: exchanged between that and the release, it would not be clicked.
 export function pressing(part) {
   let pressed = false;
-  part.addEventListener("pointerdown", () => {
-    pressed = true;
+  part.addEventListener("pointerdown", ({ button }) => {
+    pressed = button === 0; // of another the release may go to the menu that it opens
   });
   for (const kind of ["pointerup", "pointercancel"])
     window.addEventListener(kind, () => {
@@ -54,14 +54,19 @@ export function pressing(part) {
 
 const TOKENS = /(name="csrfmiddlewaretoken" value=")[^"]*/g;
 
-// Whether an answer is another than the one before: what is the same is not drawn anew, and text that is selected there
-// stays so. Each answer has tokens of its own.
-export function changes() {
-  let last = null;
-  return (text) => {
+// Tells whether an answer is another than the one that is drawn: what is the same is not drawn anew, and text that is
+// selected there stays so. Each answer has tokens of its own. `forget`: something else was drawn.
+export class Drawn {
+  #last = null;
+
+  isNew(text) {
     const said = text.replace(TOKENS, "$1");
-    const isNew = said !== last;
-    last = said;
+    const isNew = said !== this.#last;
+    this.#last = said;
     return isNew;
-  };
+  }
+
+  forget() {
+    this.#last = null;
+  }
 }

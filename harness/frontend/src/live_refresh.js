@@ -1,7 +1,7 @@
 // Asks for a part of the page again when something in its topics changed, at most once a second; polls slowly beside
 // it. `data-select` names the part where the address gives the whole page.
 import htmx from "htmx.org";
-import { changes, keep, pressing } from "./kept.js";
+import { Drawn, keep, pressing } from "./kept.js";
 import { stream } from "./stream.js";
 
 const LEAST_MS = 1000;
@@ -24,7 +24,7 @@ export function mount(node) {
   let asked = "";
   let putBack = null;
   const isPressed = pressing(node);
-  const isNew = changes();
+  const drawn = new Drawn();
   const refresh = () => {
     isWaiting = false;
     if (document.hidden || isHeld(node)) return;
@@ -45,11 +45,13 @@ export function mount(node) {
     if (event.detail.target !== node || !event.detail.requestConfig.headers[MARK]) return;
     // Taken in hand, or filtered in another way, while the answer was on its way.
     const isHindered = isHeld(node) || isPressed() || asked !== window.location.search;
-    if (isHindered || !isNew(event.detail.serverResponse)) event.detail.shouldSwap = false;
+    if (isHindered || !drawn.isNew(event.detail.serverResponse)) event.detail.shouldSwap = false;
     else putBack = keep(node);
   });
   node.addEventListener("htmx:afterSwap", (event) => {
-    if (event.detail.target === node) putBack?.();
+    if (event.detail.target !== node) return;
+    if (!event.detail.requestConfig.headers[MARK]) drawn.forget(); // filtered by hand
+    putBack?.();
     putBack = null;
   });
   stream(node.dataset.topics).on("*", ({ kind }) => {
