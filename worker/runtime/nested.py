@@ -28,5 +28,8 @@ def copied(value: Any) -> Any:
 
 
 def real_view(tensor: torch.Tensor) -> torch.Tensor:
-    """The same memory, of complex numbers as pairs: copied among real ones they would lose their second part."""
-    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    """The same memory, of complex numbers as pairs: copied among real ones they would lose their second part.
+
+    Of conjugated ones (`.conj()`, `.mH` and their gradients), whose memory holds other values, it is a copy.
+    """
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
