@@ -16,8 +16,9 @@ from tests.worker.runtime import samples
 from worker.intervals import share_interval
 from worker.runtime.data import Dataset, Part
 from worker.runtime.failures import ProgramFailure
-from worker.runtime.metrics import classification_metrics, judged_by, metrics_of, plain_numbers
+from worker.runtime.metrics import classification_metrics, judged_by, mean_roc_area, metrics_of, plain_numbers
 from worker.runtime.outcome.intervals import part_intervals
+from worker.runtime.outcome.results import is_said
 
 
 def rows(classes: int, count: int = 300) -> tuple[Tensor, Tensor]:
@@ -140,6 +141,21 @@ def test_a_row_with_a_logit_that_is_no_number_is_of_no_class() -> None:
     assert found["macro_f1"] == pytest.approx((2 / 3 + 1) / 2) and math.isnan(found["loss"])
     low, high = part_intervals(logits, targets, 1.0)["accuracy"]
     assert (low, high) == share_interval(2, 3)[1:]
+
+
+@pytest.mark.parametrize("nothing", [[0.0, torch.inf], [-torch.inf, -torch.inf], [torch.nan, 0.0]])
+def test_a_row_of_which_no_probabilities_are_finite_counts_as_wrong_wherever_rows_are_counted(
+    nothing: list[float],
+) -> None:
+    logits, targets = torch.tensor([[2.0, -torch.inf], nothing, nothing]), torch.tensor([0, 1, 0])
+    part = Part(inputs=(logits,), targets=targets, rows=torch.arange(3))
+    assert (
+        is_said(part, logits).tolist() == logits.double().softmax(1).isfinite().all(1).tolist() == [True, False, False]
+    )
+    assert classification_metrics(logits, targets)["accuracy"] == pytest.approx(1 / 3)
+    assert tuple(part_intervals(logits, targets, 1.0)["accuracy"]) == share_interval(1, 3)[1:]
+    assert math.isnan(mean_roc_area(logits, targets))
+    assert mean_roc_area(logits[[0, 0]], torch.tensor([0, 1])) == 0.5
 
 
 OWN_EPOCHS = """\
