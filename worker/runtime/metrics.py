@@ -130,13 +130,16 @@ def judged_by(values: Mapping[str, float], name: str) -> float:
         raise ProgramFailure(
             FailureCode.PROGRAM_ERROR, message, f'Put one there: metrics["val"]["{name}"] = float(...)'
         )
-    return -values["loss"] if larger_is_better(name) else values["loss"]
+    return -values["loss"] if is_by_loss(values, name) else values["loss"]
 
 
-def judged_note(values: Mapping[str, float], name: str) -> str:
-    """What a person should know of that; nothing where the metric is there."""
-    if name in values or not larger_is_better(name):
-        return ""
+def is_by_loss(values: Mapping[str, float], name: str) -> bool:
+    """Whether `judged_by` tells the loss below zero, which no figure of another epoch may be compared with."""
+    return name not in values and larger_is_better(name)
+
+
+def judged_note(name: str) -> str:
+    """What a person should know of that."""
     return (
         f"train.py tells no {name} of its epochs: they are judged by their loss, which checkpoints tell below zero, so "
         "that more is better."
