@@ -79,6 +79,8 @@ def is_read_only_disk(error: BaseException, environment: Mapping[str, str]) -> b
         return False
     if error.filename is None:  # of a file that was opened for writing before
         return True
+    if isinstance(error.filename, int):  # a descriptor (`os.utime(fd)`), maybe of what was only read
+        return False
     work = environment.get("DLH_WORK")
     return bool(work) and PurePath(os.fsdecode(error.filename)).is_relative_to(str(work))
 
@@ -95,7 +97,8 @@ def _is_of_a_socket(error: BaseException) -> bool:
 def disk_words(error: OSError, environment: Mapping[str, str]) -> tuple[str, str]:
     """(message, hint), by the variables of the rank that met it."""
     folders = " or ".join(environment[name] for name in ("DLH_WORK", "DLH_DATA") if environment.get(name))
-    what = str(error.filename or folders or "a file of the run")
+    name = "" if isinstance(error.filename, int) else error.filename  # a descriptor names nothing
+    what = str(name or folders or "a file of the run")
     return f"{_DISK_FAILED} {what}: {error.strerror}.", DISK_HINT
 
 

@@ -63,7 +63,8 @@ def test_a_disk_that_failed_is_named_by_the_path(code: int) -> None:
     assert is_disk_fault(error)
     assert disk_words(error, {})[0] == f"The disk failed at /store/jobs/1/run/state.pt: {os.strerror(code)}."
     folders = {"DLH_WORK": "/w", "DLH_DATA": "/d"}
-    assert "at /w or /d:" in disk_words(OSError(code, os.strerror(code)), folders)[0]
+    for descriptor in (None, 0, 7):
+        assert "at /w or /d:" in disk_words(OSError(code, os.strerror(code), descriptor), folders)[0]
 
 
 @pytest.mark.parametrize(
@@ -80,9 +81,12 @@ def test_a_file_system_whose_other_side_is_gone_is_one_that_failed_and_a_socket_
 
 
 @pytest.mark.parametrize(
-    ("name", "is_fault"), [("/w/checkpoints/.writer-1/step-1", True), (None, True), ("/p/x.txt", False), ("x", False)]
+    ("name", "is_fault"),
+    [("/w/checkpoints/.writer-1/step-1", True), (None, True), ("/p/x.txt", False), ("x", False), (7, False)],
 )
-def test_a_folder_of_the_run_that_became_read_only_is_a_disk_that_failed(name: str | None, is_fault: bool) -> None:
+def test_a_folder_of_the_run_that_became_read_only_is_a_disk_that_failed(
+    name: str | int | None, is_fault: bool
+) -> None:
     error = OSError(errno.EROFS, os.strerror(errno.EROFS), name)
     assert is_read_only_disk(error, {"DLH_WORK": "/w"}) is is_fault
     assert not is_read_only_disk(OSError(errno.EACCES, "x", name), {"DLH_WORK": "/w"})

@@ -25,6 +25,7 @@ from worker.runtime.aside import purge_aside, put_aside
 from worker.runtime.durable import folder_flush, folder_opened, state_write, text_write
 from worker.runtime.exhausted import is_out_of_memory
 from worker.runtime.manifest import FORMAT, MANIFEST_FILE, STATE_FILE, manifest_read
+from worker.runtime.nested import scalars_own
 from worker.runtime.whole import CorruptCheckpoint as CorruptCheckpoint
 from worker.runtime.whole import files_check, is_whole
 
@@ -42,6 +43,8 @@ class Saved:
     epoch: float
     metric: float | None
     """Validation metric of the epoch that this checkpoint closes; None in the middle of an epoch."""
+    by_loss: bool
+    """Whether that is a loss told below zero: it compares with its like alone."""
     bytes: int
 
 
@@ -115,7 +118,8 @@ class CheckpointStore:
             if manifest is not None and name not in self._damaged:
                 size = sum(int(entry["bytes"]) for entry in manifest["files"].values())
                 known = {key: manifest[key] for key in ("step", "epoch", "metric")}
-                found.append(Saved(name=name, bytes=size, **known))
+                by_loss = bool(manifest.get("by_loss", False))  # there was none in earlier ones
+                found.append(Saved(name=name, bytes=size, by_loss=by_loss, **known))
         if failed is not None and not found:
             raise failed
         return sorted(found, key=lambda saved: saved.step)
@@ -139,15 +143,18 @@ class CheckpointStore:
         return sorted(names, key=_order)
 
     def best(self, unread: list[str] | None = None) -> Saved | None:
-        """The checkpoint with the best metric, if any has one. `unread`, and raises, as in `saved`."""
+        """The best by metric, among those judged as the newest that has one. `unread`, and raises, as in `saved`."""
         return self._best_of(self.saved(unread))
 
     def _best_of(self, saved: list[Saved]) -> Saved | None:
-        rated = [saved for saved in saved if saved.metric is not None]
+        rated = [one for one in saved if one.metric is not None]
+        rated = [one for one in rated if one.by_loss == rated[-1].by_loss]
         sign = 1.0 if self.larger_is_better else -1.0
-        return max(rated, key=lambda saved: (sign * (saved.metric or 0.0), saved.step), default=None)
+        return max(rated, key=lambda one: (sign * (one.metric or 0.0), one.step), default=None)
 
-    def save(self, state: dict[str, Any], *, step: int, epoch: float, metric: float | None) -> Saved:
+    def save(
+        self, state: dict[str, Any], *, step: int, epoch: float, metric: float | None, by_loss: bool = False
+    ) -> Saved:
         """Write one checkpoint. Raises `OSError` (disk full, ...), `Superseded`; older ones stay as they were."""
         self._enter()
         self.check()
@@ -158,9 +165,9 @@ class CheckpointStore:
             making.mkdir()
             size, digest = state_write(making / STATE_FILE, state)
             files = {STATE_FILE: {"bytes": size, "sha256": digest}}
-            manifest = {"format": FORMAT, "step": step, "epoch": epoch, "metric": metric, "files": files}
+            told: dict[str, Any] = {"step": step, "epoch": epoch, "metric": metric, "by_loss": by_loss}
             made = {"created_s": time.time(), "attempt": self.token}
-            text_write(making / MANIFEST_FILE, json.dumps(manifest | made, indent=1))
+            text_write(making / MANIFEST_FILE, json.dumps({"format": FORMAT, **told, "files": files, **made}, indent=1))
             folder_flush(making)
             self.check()  # it may have taken long
             self._put(making, self.folder / name)
@@ -169,7 +176,7 @@ class CheckpointStore:
             _clear(self.desk, self.folder)
             self.check()  # a newer attempt takes the desk away: then that is the cause
             raise
-        return Saved(name=name, step=step, epoch=epoch, metric=metric, bytes=size)
+        return Saved(name=name, bytes=size, **told)
 
     def purge(self) -> list[str]:
         """Remove all but the best, the newest `keep` and what cannot be read now; returns the names. Never raises.
@@ -226,7 +233,7 @@ class CheckpointStore:
                 raise  # it may be whole, and older ones are no smaller and lie there, too: nobody may begin anew
             raise CorruptCheckpoint(f"{name}/{STATE_FILE}: {error}") from error
         if mapped:
-            _scalars_own(state)
+            scalars_own(state)
         return state
 
     def newest_good(self, note: Callable[[str], None], *, mapped: bool = False) -> tuple[str, dict[str, Any]] | None:
@@ -289,12 +296,3 @@ def _clear(desk: Path, folder: Path) -> bool:
         if path not in kept:
             shutil.rmtree(path, ignore_errors=True)
     return not kept
-
-
-def _scalars_own(tree: dict[Any, Any] | list[Any]) -> None:
-    """Take single values out of a mapped file: who keeps one of them on the CPU would keep all of the file mapped."""
-    for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
-        if isinstance(value, torch.Tensor) and value.dim() == 0:
-            tree[key] = value.clone()
-        elif isinstance(value, dict | list):
-            _scalars_own(value)

@@ -160,11 +160,11 @@ class Checkpointer:
             self._writer.wait(LEAVE_S)
 
     def _label(self) -> dict[str, Any]:
-        step = self.run.position.step
-        return {"step": step, "epoch": self.run.teller.epochs_at(step)}
+        position = self.run.position
+        return {"step": position.step, "epoch": self.run.teller.epochs_at(position.step), "by_loss": position.by_loss}
 
-    def _write(self, state: dict[str, Any], *, step: int, epoch: float, metric: float | None) -> None:
-        saved = self.store.save(state, step=step, epoch=epoch, metric=metric)
+    def _write(self, state: dict[str, Any], **label: Any) -> None:
+        saved = self.store.save(state, **label)
         best = self._is_best(saved)
         removed = self.store.purge()
         self._tell(saved, best, removed)

@@ -30,7 +30,7 @@ waits in vain is ended by who started it. The watchdog of the node whose rank st
 gave up before would make it a lost one, and have the run start again."""
 LOOK_S = 0.05
 PIECE_BYTES = 64 << 20
-"""Of a broadcast, sent at once: a GPU that holds a stage of a model need not have room for all of it."""
+"""Of a broadcast, sent at once: a GPU that holds a stage need not have room for all, and Horovod counts to 2^31."""
 CONNECT_S = 5.0
 
 
@@ -138,9 +138,9 @@ class HorovodGroup:
     def broadcast_(self, tensor: Tensor) -> None:
         """Copy from rank 0, in place; by Gloo, since what one rank has on its GPU another may have in memory."""
         copied = tensor.cpu()
-        sent = _bytes_of(copied)
         with _peers():
-            self._await(self._hvd.broadcast_async_(sent, root_rank=0, name=f"broadcast.{sent.numel()}"))
+            for piece in torch.split(_bytes_of(copied), PIECE_BYTES):
+                self._await(self._hvd.broadcast_async_(piece, root_rank=0, name=f"broadcast.{piece.numel()}"))
         if copied is not tensor:
             tensor.copy_(copied)
 

@@ -21,8 +21,8 @@ class Ema:
         self.net = copy.deepcopy(net).eval().requires_grad_(False)
         self.decay = decay
         self.updates = 0
-        self._averages = _floating(self.net)
-        self._sources: list[Tensor] = _floating(net)
+        self._averages = [real_view(tensor) for tensor in _floating(self.net)]
+        self._sources = _floating(net)
         self._owner = net
 
     @torch.no_grad()
@@ -31,7 +31,8 @@ class Ema:
         if net is not self._owner:
             self._owner, self._sources = net, _floating(net)
         decay = min(self.decay, (1.0 + self.updates) / (10.0 + self.updates))
-        torch._foreach_lerp_(self._averages, self._sources, 1.0 - decay)
+        # viewed each time: of a conjugated one that is a copy
+        torch._foreach_lerp_(self._averages, [real_view(tensor) for tensor in self._sources], 1.0 - decay)
         self.updates += 1
 
     def state_dict(self) -> dict[str, Any]:
@@ -46,4 +47,4 @@ class Ema:
 
 def _floating(net: nn.Module) -> list[Tensor]:
     tensors = [weight.detach() for weight in net.parameters()] + list(net.buffers())
-    return [real_view(tensor) for tensor in tensors if tensor.is_floating_point() or tensor.is_complex()]
+    return [tensor for tensor in tensors if tensor.is_floating_point() or tensor.is_complex()]

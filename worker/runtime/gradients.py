@@ -151,7 +151,7 @@ class GradientAverager:
             if not is_given:
                 weight.grad = None
                 continue
-            if weight.grad is None:
+            if weight.grad is None or weight.grad.is_conj():  # of `x @ weight.mH`: a view of other values
                 weight.grad = torch.empty_like(weight)
             gradients.append(real_view(weight.grad))
             views.append(view)

@@ -20,13 +20,13 @@ from worker.runtime.outcome.curves import roc_area
 def classification_metrics(logits: Tensor, targets: Tensor) -> dict[str, float]:
     """loss, log_loss, accuracy, balanced_accuracy, macro_f1, roc_auc: logits float32 [N, classes], class numbers [N].
 
-    A row with a logit that is no number is of none of the classes, and the loss is none either.
+    A row of which the logits say nothing (`says_class`) is of none of the classes, and the loss is none either.
     balanced_accuracy is the mean over classes of the share of their rows that are right, over those that occur in the
     targets; macro_f1 is the mean over those that occur in the targets or the predictions, both as in scikit-learn;
     roc_auc that over the classes of the areas under the ROC curves, each class against all others.
     """
     classes = logits.shape[1]
-    known = ~logits.isnan().any(1)
+    known = says_class(logits)
     log_loss = float(F.cross_entropy(logits.double(), targets))
     predicted, there = logits[known].argmax(1), targets[known]
     named = (there[predicted == there], targets, predicted)
@@ -43,12 +43,17 @@ def classification_metrics(logits: Tensor, targets: Tensor) -> dict[str, float]:
     }
 
 
+def says_class(logits: Tensor) -> Tensor:
+    """[N]: of which rows the probabilities of classes are finite: the largest logit is, and none is no number."""
+    return logits.amax(1).isfinite()
+
+
 def mean_roc_area(logits: Tensor, targets: Tensor) -> float:
     """Mean area under the ROC curves of the classes that some, but not all targets are of; of two they are the same.
 
-    0.5, as by guessing, where all targets are of one class; NaN where a logit is no number.
+    0.5, as by guessing, where all targets are of one class; NaN where the logits of a row say nothing.
     """
-    if not bool(logits.isfinite().all()):
+    if not bool(says_class(logits).all()):
         return math.nan
     probabilities, true = logits.double().softmax(1).numpy(), targets.numpy()
     counts = np.bincount(true, minlength=logits.shape[1])
@@ -125,13 +130,16 @@ def judged_by(values: Mapping[str, float], name: str) -> float:
         raise ProgramFailure(
             FailureCode.PROGRAM_ERROR, message, f'Put one there: metrics["val"]["{name}"] = float(...)'
         )
-    return -values["loss"] if larger_is_better(name) else values["loss"]
+    return -values["loss"] if is_by_loss(values, name) else values["loss"]
 
 
-def judged_note(values: Mapping[str, float], name: str) -> str:
-    """What a person should know of that; nothing where the metric is there."""
-    if name in values or not larger_is_better(name):
-        return ""
+def is_by_loss(values: Mapping[str, float], name: str) -> bool:
+    """Whether `judged_by` tells the loss below zero, which no figure of another epoch may be compared with."""
+    return name not in values and larger_is_better(name)
+
+
+def judged_note(name: str) -> str:
+    """What a person should know of that."""
     return (
         f"train.py tells no {name} of its epochs: they are judged by their loss, which checkpoints tell below zero, so "
         "that more is better."

@@ -28,5 +28,17 @@ def copied(value: Any) -> Any:
 
 
 def real_view(tensor: torch.Tensor) -> torch.Tensor:
-    """The same memory, of complex numbers as pairs: copied among real ones they would lose their second part."""
-    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    """The same memory, of complex numbers as pairs: copied among real ones they would lose their second part.
+
+    Of conjugated ones (`.conj()`, `.mH` and their gradients), whose memory holds other values, it is a copy.
+    """
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+
+
+def scalars_own(tree: dict[Any, Any] | list[Any]) -> None:
+    """Take single values out of a mapped file: who keeps one of them on the CPU would keep all of the file mapped."""
+    for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
+        if isinstance(value, torch.Tensor) and value.dim() == 0:
+            tree[key] = value.clone()
+        elif isinstance(value, dict | list):
+            scalars_own(value)

@@ -67,6 +67,7 @@ def unpacked(body: bytearray) -> Any:
 
 def flat(tensor: Tensor) -> Tensor:
     """Its bytes as they lie in memory; of one with gaps those of a copy without."""
+    tensor = tensor.resolve_conj()
     if tensor.stride() != torch.empty_like(tensor, device="meta").stride():
         tensor = torch.empty_like(tensor).copy_(tensor)
     outermost_first = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)

@@ -20,6 +20,8 @@ class Position:
     step: int = 0
     """Steps made."""
     best: float | None = None
+    by_loss: bool = False
+    """Whether it is a loss told below zero (`metrics.is_by_loss`)."""
     stale_epochs: int = 0
     """Epochs since the metric last improved."""
     stopped: bool = False
@@ -51,6 +53,16 @@ class Position:
         self.epoch_closed = False
         self.metric = None
 
+    def judge(self, *, by_loss: bool) -> bool:
+        """How epochs are judged from here on; whether by the loss, and no other one was yet.
+
+        A best one that was judged otherwise is none: earlier runtimes told such a loss as it is, and a program may be
+        changed.
+        """
+        if by_loss != self.by_loss:
+            self.best, self.by_loss = None, by_loss
+        return by_loss and self.best is None
+
     def close_epoch(self, value: float, larger_is_better: bool, patience: int) -> None:
         """Take the metric of the epoch. An equal value makes this the best epoch but is no improvement.
 
@@ -76,6 +88,7 @@ class Position:
             "epoch_batch": 0 if self.epoch_closed else self.epoch_batch,
             "step": self.step,
             "best": self.best,
+            "by_loss": self.by_loss,
             "stale_epochs": self.stale_epochs,
             "stopped": self.stopped,
             "elapsed_s": self.elapsed_s,
@@ -89,6 +102,7 @@ class Position:
         for name in ("epoch", "step_in_epoch", "step", "best", "stale_epochs", "stopped", "elapsed_s"):
             setattr(self, name, state[name])
         self.epoch_steps, self.epoch_batch = (int(state.get(name, 0)) for name in ("epoch_steps", "epoch_batch"))
+        self.by_loss = bool(state.get("by_loss", False))
         self.split = tuple(state.get("split", ()))
         self.split_planned = tuple(state.get("split_planned", ()))
         earlier = (kept for kept in state.get("held_out", ()) if kept not in self.held_out)

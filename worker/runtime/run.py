@@ -24,7 +24,7 @@ from worker.runtime.evaluation import epoch_metrics, train_sample
 from worker.runtime.loss_curve import check_losses
 from worker.runtime.loss_scale import LossScale, trained
 from worker.runtime.memory_growth import MemoryGrowth
-from worker.runtime.metrics import judged_by, judged_note, plain_numbers, told_values
+from worker.runtime.metrics import is_by_loss, judged_by, judged_note, plain_numbers, told_values
 from worker.runtime.modes.whole import Whole
 from worker.runtime.opening import opening_notes, opening_tell
 from worker.runtime.outcome.results import write_preprocess, write_results
@@ -239,8 +239,8 @@ class Run:
         check_losses(position.step, metrics)
         judged = metrics.get("val") or metrics["train"]
         value = judged_by(judged, self.metric_name)
-        if self.rank == 0 and position.best is None and (note := judged_note(judged, self.metric_name)):
-            self.reporter.note(note)
+        if position.judge(by_loss=is_by_loss(judged, self.metric_name)) and self.rank == 0:
+            self.reporter.note(judged_note(self.metric_name))
         position.close_epoch(value, larger_is_better(self.metric_name), int(self.spec.training.get("patience", 0)))
         out_of_time = self.control.time_spent >= 1.0
         position.stopped = position.stopped or out_of_time

@@ -88,6 +88,20 @@ def test_a_device_may_have_a_long_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not HorovodGroup(0.1, torch.device("meta")).by_host
 
 
+def test_a_broadcast_by_horovod_goes_in_pieces_that_it_can_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    a_horovod(monkeypatch, "cpu", "cpu")
+    sent: list[Tensor] = []
+    sends = lambda piece, root_rank, name: sent.append(piece)  # noqa: E731
+    monkeypatch.setattr(sys.modules["horovod.torch"], "broadcast_async_", sends, raising=False)
+    monkeypatch.setattr(collective, "PIECE_BYTES", 6)
+    group, tensor = HorovodGroup(0.1, torch.device("cpu")), torch.arange(5.0)
+    group.broadcast_(tensor)
+    assert [len(piece) for piece in sent] == [6, 6, 6, 2]
+    for piece in sent:
+        piece.zero_()
+    assert not tensor.any(), "they are the memory of the tensor"
+
+
 def test_ranks_that_may_lose_one_add_up_through_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody could free them from a sum by NCCL that waits for the lost one."""
     a_horovod(monkeypatch, "GPU-a", "GPU-b")

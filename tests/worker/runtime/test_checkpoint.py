@@ -36,6 +36,19 @@ def save(store: CheckpointStore, step: int, metric: float | None = None) -> str:
     return store.save({"weight": torch.full((100,), float(step))}, step=step, epoch=step / 10, metric=metric).name
 
 
+def test_a_loss_below_zero_is_compared_with_none_that_earlier_runtimes_told_as_it_is(store: CheckpointStore) -> None:
+    save(store, 1, 0.9)
+    manifest = store.folder / "step-00000001" / "MANIFEST.json"
+    told = json.loads(manifest.read_text())
+    assert told.pop("by_loss") is False
+    manifest.write_text(json.dumps(told))
+    for step, loss in ((2, 0.5), (3, 0.2), (4, 0.3)):
+        store.save({}, step=step, epoch=step / 10, metric=-loss, by_loss=True)
+        best = store.best()
+        assert best is not None and best.step == min(step, 3)
+    assert store.purge() == ["step-00000001", "step-00000002"]
+
+
 def no_notes(message: str) -> None:
     raise AssertionError(message)
 

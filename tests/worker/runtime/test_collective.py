@@ -39,13 +39,16 @@ SUMS = (
 KINDS = """
 import os, sys, torch
 from torch import nn
+from worker.runtime import collective
 from worker.runtime.collective import join
 from worker.runtime.gradients import broadcast_model
+collective.PIECE_BYTES = 5
 rank = int(os.environ.get("HOROVOD_RANK") or os.environ["RANK"])
 net = nn.Linear(3, 2).to(torch.bfloat16)
 net.register_buffer("mask", torch.ones(3, 3).tril().bool() if rank == 0 else torch.zeros(3, 3).bool())
 for kind in (torch.int16, torch.uint8, torch.float16, torch.float64, torch.complex64):
     net.register_buffer(str(kind).partition(".")[2], torch.full((2,), 1 - rank).to(kind))
+net.register_buffer("turned", torch.full((2,), (1 - rank) * (1 + 2j)).conj())
 group = join(sys.argv[1], 0.1, torch.device("cpu"))
 broadcast_model(net, group)
 print(*(tensor.to(torch.complex128).sum().item() for tensor in net.state_dict().values()), flush=True)
@@ -93,7 +96,7 @@ def test_all_ranks_begin_with_the_same_whatever_kind_of_numbers_a_model_is_made_
         for rank in ranks:
             rank.kill()
     assert first == second
-    assert first[2:] == ["(6+0j)", *["(2+0j)"] * 5]
+    assert first[2:] == ["(6+0j)", *["(2+0j)"] * 5, "(2-4j)"]
 
 
 @pytest.mark.parametrize("local", ["2", "1"], ids=["one node", "several nodes"])

@@ -23,3 +23,18 @@ def test_every_kind_of_weight_is_averaged_and_counters_stay() -> None:
     for name in ("weight", "bias", "running_mean", "running_var"):
         torch.testing.assert_close(told[name], torch.full((3,), 2.0))
     assert int(told["num_batches_tracked"]) == 0
+
+
+def test_conjugated_numbers_are_averaged_as_what_they_are() -> None:
+    net = nn.Linear(2, 2)
+    net.register_buffer("turned", torch.zeros(3, dtype=torch.complex64).conj())
+    net.register_parameter("turns", nn.Parameter(torch.zeros(3, dtype=torch.complex64).conj()))
+    assert net.turned.is_conj() and net.turns.is_conj()
+    average = Ema(net, decay=0.9)
+    with torch.no_grad():
+        net.turned.fill_(1 + 2j)
+        net.turns.fill_(3 - 4j)
+    for _ in range(200):
+        average.update(net)
+    torch.testing.assert_close(average.net.turned, torch.full((3,), 1 + 2j))
+    torch.testing.assert_close(average.net.turns.detach(), torch.full((3,), 3 - 4j))

@@ -285,9 +285,11 @@ class Turning(nn.Module):
         super().__init__()
         self.enters, self.leaves = nn.Linear(8, 6), nn.Linear(6, 2)
         self.turns = nn.Parameter(torch.randn(6, dtype=torch.complex64))
+        self.mixes = nn.Parameter(torch.randn(6, 6, dtype=torch.complex64))
 
     def forward(self, rows: Tensor) -> Tensor:
-        return self.leaves(torch.view_as_real(torch.exp(1j * self.enters(rows)) * self.turns).sum(-1))
+        turned = torch.exp(1j * self.enters(rows)) * self.turns
+        return self.leaves(torch.view_as_real(turned @ self.mixes.mH).sum(-1))
 
 
 @pytest.mark.parametrize("kind", [None, torch.float16], ids=["as they are", "16 bits"])
@@ -308,6 +310,7 @@ def test_complex_weights_learn_with_both_parts_what_one_process_teaches_them(kin
 
     Together(2).run(rank)
     assert alone.turns.grad is not None and bool((alone.turns.grad.imag != 0).all())
+    assert alone.mixes.grad is not None and alone.mixes.grad.is_conj()
     for net in nets:
         for found, wanted in zip(gradients(net), gradients(alone), strict=True):
             torch.testing.assert_close(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +15,12 @@ from torch import Tensor
 
 from tests.worker.runtime import samples
 from worker.intervals import share_interval
+from worker.runtime.checkpoint import CheckpointStore
 from worker.runtime.data import Dataset, Part
 from worker.runtime.failures import ProgramFailure
-from worker.runtime.metrics import classification_metrics, judged_by, metrics_of, plain_numbers
+from worker.runtime.metrics import classification_metrics, judged_by, mean_roc_area, metrics_of, plain_numbers
 from worker.runtime.outcome.intervals import part_intervals
+from worker.runtime.outcome.results import is_said
 
 
 def rows(classes: int, count: int = 300) -> tuple[Tensor, Tensor]:
@@ -142,28 +145,75 @@ def test_a_row_with_a_logit_that_is_no_number_is_of_no_class() -> None:
     assert (low, high) == share_interval(2, 3)[1:]
 
 
+@pytest.mark.parametrize("nothing", [[0.0, torch.inf], [-torch.inf, -torch.inf], [torch.nan, 0.0]])
+def test_a_row_of_which_no_probabilities_are_finite_counts_as_wrong_wherever_rows_are_counted(
+    nothing: list[float],
+) -> None:
+    logits, targets = torch.tensor([[2.0, -torch.inf], nothing, nothing]), torch.tensor([0, 1, 0])
+    part = Part(inputs=(logits,), targets=targets, rows=torch.arange(3))
+    assert (
+        is_said(part, logits).tolist() == logits.double().softmax(1).isfinite().all(1).tolist() == [True, False, False]
+    )
+    assert classification_metrics(logits, targets)["accuracy"] == pytest.approx(1 / 3)
+    assert tuple(part_intervals(logits, targets, 1.0)["accuracy"]) == share_interval(1, 3)[1:]
+    assert math.isnan(mean_roc_area(logits, targets))
+    assert mean_roc_area(logits[[0, 0]], torch.tensor([0, 1])) == 0.5
+
+
 OWN_EPOCHS = """\
-    losses = [0.9, 0.1, 0.5]
+    losses = [0.9, 0.1, 0.5, 0.4, 0.3]
     run.log_epoch({"val": {"loss": losses[run.position.epoch]}})"""
+TOLD = "    run.log_epoch(run.evaluate(ema.net if ema else net, dataset))"
+
+
+def own_program(tmp_path: Path, epochs: int, then: str = "") -> Path:
+    """A program that tells the loss of its epochs alone, and keeps all of them."""
+    training, kept = {"epochs": epochs, "patience": 0}, {"every_epochs": 1, "keep": 5}
+    folder = samples.program(
+        tmp_path / "program", samples.wine(tmp_path / "data"), training=training, model={"family": "mlp"},
+        checkpoints=kept,
+    )  # fmt: skip
+    text = (folder / "train.py").read_text()
+    assert TOLD in text
+    (folder / "train.py").write_text(text.replace(TOLD, then + OWN_EPOCHS))
+    return folder
+
+
+def told_of(folder: Path, kind: str) -> list[dict[str, Any]]:
+    lines = (folder / "work" / "events" / "rank-0.jsonl").read_text().splitlines()
+    return [event["data"] for event in map(json.loads, lines) if event["kind"] == kind]
 
 
 def test_epochs_of_a_program_that_tells_their_loss_alone_are_judged_by_it_and_less_is_better(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    training, kept = {"epochs": 3, "patience": 0}, {"every_epochs": 1, "keep": 3}
-    folder = samples.program(
-        tmp_path / "program", samples.wine(data), training=training, model={"family": "mlp"}, checkpoints=kept
-    )
-    text = (folder / "train.py").read_text()
-    told = "    run.log_epoch(run.evaluate(ema.net if ema else net, dataset))"
-    assert told in text
-    (folder / "train.py").write_text(text.replace(told, OWN_EPOCHS))
-    done = samples.run(folder, "train.py", "--data", str(data), DLH_THREADS="1")
+    folder = own_program(tmp_path, 3)
+    done = samples.run(folder, "train.py", "--data", str(tmp_path / "data"), DLH_THREADS="1")
     assert done.returncode == 0, done.stderr[-2000:]
-    told_events = [json.loads(line) for line in (folder / "work" / "events" / "rank-0.jsonl").read_text().splitlines()]
-    saved = [event["data"] for event in told_events if event["kind"] == "checkpoint"]
+    saved = told_of(folder, "checkpoint")
     assert [(one["metric"], one["best"]) for one in saved] == [(-0.9, True), (-0.1, True), (-0.5, False)]
-    notes = [event["data"]["message"] for event in told_events if event["kind"] == "note"]
+    notes = [note["message"] for note in told_of(folder, "note")]
     assert sum("judged by their loss" in note and "accuracy" in note for note in notes) == 1
+
+
+def test_such_a_run_of_an_earlier_runtime_takes_none_of_its_epochs_for_the_best(tmp_path: Path) -> None:
+    goes_on = tmp_path / "goes-on"
+    stops = f"if run.position.epoch == 3 and not pathlib.Path({str(goes_on)!r}).exists():"
+    folder = own_program(tmp_path, 5, f"    {stops}\n        run.checkpointer.settle()\n        os._exit(3)\n")
+    program = folder / "train.py"
+    program.write_text(program.read_text().replace("\nimport ", "\nimport os\nimport pathlib\nimport ", 1))
+    assert samples.run(folder, "train.py", "--data", str(tmp_path / "data"), DLH_THREADS="1").returncode == 3
+    store = CheckpointStore(folder / "work" / "checkpoints", 5, larger_is_better=True)
+    for one in store.saved():  # as that runtime told them: losses as they are, the largest the best
+        state = store.load(one.name)
+        del state["position"]["by_loss"]
+        state["position"]["best"] = 0.9
+        store.save(state, step=one.step, epoch=one.epoch, metric=-(one.metric or 0.0))
+    goes_on.touch()
+    done = samples.run(folder, "train.py", "--data", str(tmp_path / "data"), DLH_THREADS="1")
+    assert done.returncode == 0, done.stderr[-2000:]
+    saved = told_of(folder, "checkpoint")[-2:]
+    assert [(one["metric"], one["best"]) for one in saved] == [(-0.4, True), (-0.3, True)]
+    best = store.best()
+    assert best is not None and best.metric == -0.3
 
 
 def test_epochs_without_the_metric_of_the_spec_and_without_a_loss_are_refused() -> None:

@@ -26,6 +26,11 @@ def test_a_state_comes_back_bit_by_bit_with_its_types_and_orders() -> None:
     assert net["0.weight"].stride() == sent["0.weight"].stride() != net["0.weight"].contiguous().stride()
 
 
+def test_conjugated_numbers_are_sent_as_what_they_are() -> None:
+    turned = torch.tensor([1 + 2j, 3 - 4j]).conj()
+    assert torch.equal(unpacked(packed({"turned": turned}))["turned"], turned)
+
+
 def test_what_a_checkpoint_could_not_hold_is_refused_where_it_is_sent() -> None:
     with pytest.raises(TypeError, match="holds a Random"):
         packed({"x": [random.Random(0)]})

@@ -34,6 +34,27 @@ def test_a_value_that_is_no_number_is_never_the_best_and_hinders_no_later_one(no
     assert position.metric is None
 
 
+def test_a_best_epoch_of_before_losses_were_told_below_zero_is_none() -> None:
+    older = Position(best=0.9, stale_epochs=3).state_dict()
+    older.pop("by_loss")
+    position = Position()
+    position.load_state_dict(older)
+    assert position.judge(by_loss=True)
+    position.close_epoch(-0.5, True, 0)
+    assert position.is_best and position.stale_epochs == 0
+    again = Position()
+    again.load_state_dict(position.state_dict())
+    assert not again.judge(by_loss=True) and again.best == -0.5
+    assert not again.judge(by_loss=False) and again.best is None, "the program tells the metric of the spec by now"
+
+
+def test_a_best_epoch_by_the_metric_of_the_spec_stays_that_of_earlier_checkpoints() -> None:
+    older, position = Position(best=0.9).state_dict(), Position()
+    older.pop("by_loss")
+    position.load_state_dict(older)
+    assert not position.judge(by_loss=False) and position.best == 0.9
+
+
 def test_a_run_remembers_every_split_that_it_was_trained_beside() -> None:
     first, then, again = (Position(held_out=(split,)) for split in ("a", "b", "a"))
     then.load_state_dict(first.state_dict())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import shutil
-from collections import Counter, OrderedDict
+import time
+from collections import Counter, OrderedDict, defaultdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,16 +19,20 @@ from worker.runtime.failures import ProgramFailure
 from worker.runtime.storable import parts_check
 
 WEIGHT = torch.ones(2)
+WEIGHT_AND_RATE = {"weight": WEIGHT, "rates": [0.1, 0.2]}
 HELD = [
     {"lr": 0.1, "betas": (0.9, 0.999), "foreach": None, "state": {0: {"step": torch.tensor(1.0)}}},
     OrderedDict(weight=WEIGHT), {"seen": {1, 2}, "counts": Counter("ab"), "z": 1j, "kind": torch.bfloat16}, [], "text",
     {"raw": b"ab", "room": bytearray(b"c"), "where": torch.device("cpu"), "size": WEIGHT.shape, "more": ({3}, [None])},
+    {"kind": torch.strided, "scheme": torch.per_tensor_affine, "same": [WEIGHT_AND_RATE, WEIGHT_AND_RATE]},
 ]  # fmt: skip
 NOT_HELD = [
     ({"best": np.float64(0.5)}, r"mine\.state_dict\(\)\['best'\] is a numpy\.float64"),
     ({"a": [1, {"b": np.ones(2)}]}, r"\['a'\]\[1\]\['b'\] is a numpy\.ndarray"),
     ({np.int64(3): 1.0}, r"key np\.int64\(3\) is a numpy\.int64"),
     ({"since": datetime(2026, 1, 1)}, r"\['since'\] is a datetime\.datetime"),
+    ({"seen": defaultdict(int, a=1)}, r"\['seen'\] is a collections\.defaultdict"),
+    ({"order": {("a", range(2)): 1}}, r"\['order'\] key \('a', range\(0, 2\)\)\[1\] is a builtins\.range"),
 ]  # fmt: skip
 
 
@@ -53,6 +58,21 @@ def test_what_is_not_read_again_is_refused_by_part_and_place(state: Any, words: 
     assert not read_again(state)
     with pytest.raises(ProgramFailure, match=words):
         parts_check({"net": HELD[1], "mine": state})
+
+
+def test_what_lies_in_itself_is_refused_by_its_place() -> None:
+    within: dict[str, Any] = {"parents": []}
+    within["parents"].append(within)
+    place = r"mine\.state_dict\(\)\['a'\]\['parents'\]\[0\] is a dict that lies in itself"
+    with pytest.raises(ProgramFailure, match=place):
+        parts_check({"mine": {"a": within}})
+
+
+def test_a_long_list_of_numbers_costs_a_save_next_to_nothing() -> None:
+    numbers = [0.5] * 1_000_000
+    started = time.process_time()
+    parts_check({"mine": {"history": numbers}})
+    assert time.process_time() - started < 0.3
 
 
 OWN_PART = """class Mine:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from worker.intervals import Interval, Z, mean_share_interval, share_interval, student
+from worker.runtime.metrics import says_class
 from worker.runtime.ranges import STEPS
 
 LEAST_ERRORS = 10
@@ -51,7 +52,7 @@ def part_intervals(
             found = {"rmse": rmse_interval(errors, stretches), "mae": mae_interval(errors, stretches)}
     elif len(targets):
         true = targets.numpy()
-        right = (outputs.argmax(1).numpy() == true) & ~outputs.isnan().any(1).numpy()
+        right = (outputs.argmax(1).numpy() == true) & says_class(outputs).numpy()
         hits = np.bincount(true[right], minlength=outputs.shape[1])
         classes = [(int(hit), int(rows)) for hit, rows in zip(hits, np.bincount(true), strict=False) if rows]
         found = {

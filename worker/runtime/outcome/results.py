@@ -23,7 +23,7 @@ from worker.runtime import memory
 from worker.runtime.data import Dataset, Part
 from worker.runtime.durable import file_place
 from worker.runtime.evaluation import outputs as outputs_of
-from worker.runtime.metrics import metrics_of
+from worker.runtime.metrics import metrics_of, says_class
 from worker.runtime.opening import split_notes
 from worker.runtime.outcome import charts as analysis
 from worker.runtime.outcome.backtest import backtest_charts
@@ -133,8 +133,7 @@ def _charts(
 
 def is_said(part: Part, outputs: Tensor) -> Tensor:
     """[N]: of which rows the model says finite numbers, of classes as probabilities."""
-    said = outputs if part.targets.is_floating_point() else outputs.double().softmax(1)
-    return said.isfinite().all(1)
+    return outputs.isfinite().all(1) if part.targets.is_floating_point() else says_class(outputs)
 
 
 def unsaid_notes(parts: dict[str, Part], outputs: dict[str, Tensor]) -> list[str]:
