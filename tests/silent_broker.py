@@ -14,7 +14,7 @@ class SilentBroker:
     def _answered(self, *_: Any, **__: Any) -> None:
         self._answers.append(None)
 
-    xadd = hset = hdel = hget = expire = lpush = ltrim = _answered
+    xadd = set = hset = hdel = hget = expire = lpush = ltrim = _answered
 
     def hgetall(self, *_: Any) -> dict[str, str]:
         """It has kept nothing."""

@@ -11,7 +11,7 @@ import queue
 import sys
 import tempfile
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ def profile_run(
     """Read `source` and put its packed form at `packed`, whole or not at all.
 
     `progress` is called in this thread; so is `alive`, several times a second, though the reading says nothing for
-    minutes.
+    minutes, or the disk takes them to have all of it.
 
     `name`: of the file in problems; that of `source` is whoever's who first brought these bytes.
 
@@ -66,11 +66,11 @@ def profile_run(
         with ThreadPoolExecutor(1, thread_name_prefix="profile") as pool:
             future = pool.submit(_run, source, name, draft, options, said)
             ended = _follow(future, said, progress, alive)
-        _judge(future.result(), ended)
-        profile = _profile(draft)
-        _plain_only(draft)
-        draft.chmod(0o755)
-        tree_sync(draft)
+            _judge(future.result(), ended)
+            profile = _profile(draft)
+            _plain_only(draft)
+            draft.chmod(0o755)
+            _await(pool.submit(tree_sync, draft), alive)  # a slow disk may take minutes for one large file
         _place(draft, packed)
         return profile
     finally:
@@ -147,6 +147,13 @@ def _follow(
         elif "ok" in body or isinstance(body.get("problem"), dict):
             ended = body
     return ended
+
+
+def _await(future: Future[None], alive: Callable[[], None]) -> None:
+    while not future.done():
+        alive()
+        wait([future], timeout=_POLL_S)
+    future.result()
 
 
 def _judge(completed: Completed, ended: dict[str, Any]) -> None:

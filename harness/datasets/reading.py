@@ -10,6 +10,8 @@ from typing import Any
 import redis
 from django.conf import settings
 from django.db import connection
+from redis.exceptions import LockError
+from redis.lock import Lock
 
 from harness.broker import client, publish_dataset, task_send
 from harness.database import DATABASE_AWAY
@@ -80,22 +82,25 @@ def dataset_read(dataset_id: str) -> None:
     dataset = Dataset.objects.filter(pk=dataset_id, state=DatasetState.PROFILING).first()
     if dataset is None:
         return
+    lease = Lock(client(), _lease(dataset_id), timeout=LEASE_S, thread_local=False)
     try:
-        if not client().set(_lease(dataset_id), "1", nx=True, ex=LEASE_S):
+        if not lease.acquire(blocking=False):
             return
     except redis.RedisError as error:
         _log.warning("no lease for dataset %s: %s", dataset_id, error)
     try:
-        _read(dataset)
+        _read(dataset, lease)
     finally:
         try:
-            client().delete(_lease(dataset_id))
+            lease.release()
+        except LockError:
+            _log.warning("reading dataset %s took longer than its lease", dataset_id)
         except redis.RedisError as error:
             _log.warning("lease of dataset %s stays until it runs out: %s", dataset_id, error)
 
 
-def _read(dataset: Dataset) -> None:
-    told = _Progress(dataset)
+def _read(dataset: Dataset, lease: Lock) -> None:
+    told = _Progress(dataset, lease)
     try:
         profile = content_profile(dataset.sha256) or profile_run(
             content_source(dataset.sha256),
@@ -132,8 +137,8 @@ def _finish(dataset: Dataset, **fields: Any) -> None:
 class _Progress:
     """Writes and publishes progress, at most twice a second, and keeps the lease as long as the reading goes on."""
 
-    def __init__(self, dataset: Dataset) -> None:
-        self._dataset = dataset
+    def __init__(self, dataset: Dataset, lease: Lock) -> None:
+        self._dataset, self._lease = dataset, lease
         self._next_s = self._renew_s = 0.0
 
     def __call__(self, done: float, note: str) -> None:
@@ -158,9 +163,18 @@ class _Progress:
             return
         self._renew_s = now_s + LEASE_S / 4
         try:
-            client().expire(_lease(self._dataset.pk), LEASE_S)
+            self._lease.reacquire()
+        except LockError:  # it ran out while the broker or this process stood still
+            self._take_again()
         except redis.RedisError as error:
             _log.warning("cannot renew the lease of dataset %s: %s", self._dataset.pk, error)
+
+    def _take_again(self) -> None:
+        try:
+            if not self._lease.acquire(blocking=False):
+                _log.warning("dataset %s is read by another one, too", self._dataset.pk)
+        except redis.RedisError as error:
+            _log.warning("no lease for dataset %s: %s", self._dataset.pk, error)
 
 
 def datasets_resend() -> int:

@@ -10,7 +10,7 @@ from harness.ids import new_id
 NO_ANSWER = {
     "code": "no_answer",
     "message": "No node answered in time.",
-    "hint": "An answer that still comes counts: a node may be at others. Check that one is up, and ask again.",
+    "hint": "It counts if it still comes: look again in some minutes. If no node is up, start one and ask again.",
 }
 """Problem of what nobody answered for so long that it counts as failed."""
 AWAITED = models.Q(state="waiting") | models.Q(state="failed", problem__code=NO_ANSWER["code"])

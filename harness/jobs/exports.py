@@ -17,7 +17,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from harness.accounts.access import require
@@ -50,6 +50,8 @@ TEXT_FILES = (
 TEXT_BYTES_MAX, REPORT_CHARS_MAX = 16 << 20, 64 << 10
 ANSWER_LIMIT_S = 600.0
 """A request without an answer for this long has failed, unless one still comes: a node makes one at a time."""
+LATE_KEPT = timedelta(hours=1)
+"""For so long after that nothing is removed into which a slow node may still write."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _hashes = Hashes()
 _REPORTED = ("inputs", "outputs", "opset", "check", "versions", "script", "model_bytes")
@@ -122,9 +124,22 @@ def export_create(*, user: User, job: Job, checkpoint: str = "") -> ModelExport:
 
 
 def _old_remove(job: Job, checkpoint: str) -> None:
-    """What the new one takes the place of, and what was made of checkpoints that are kept no more. Call it in a
-    transaction."""
-    _remove(job.exports.filter(Q(checkpoint=checkpoint) | (_gone() & ~Q(state="waiting"))))
+    """What the new one takes the place of, and what was made of checkpoints that are kept no more; what a slow node may
+    still write goes later. Call it in a transaction."""
+    old = job.exports.filter(Q(checkpoint=checkpoint) | (_gone() & ~Q(state="waiting")))
+    _remove(old.exclude(pk__in=_late()))
+
+
+def _late() -> QuerySet[ModelExport, str]:
+    """Ids of exports that a node may still be writing, though nobody waits for them any more."""
+    late = ModelExport.objects.filter(state="failed", problem__code=NO_ANSWER["code"])
+    return late.filter(finished_at__gt=timezone.now() - LATE_KEPT).values_list("pk", flat=True)
+
+
+def _replaced() -> Exists:
+    """Whether somebody has asked anew since."""
+    same = ModelExport.objects.filter(job=OuterRef("job"), checkpoint=OuterRef("checkpoint"))
+    return Exists(same.filter(created_at__gt=OuterRef("created_at")))
 
 
 def _remove(old: Iterable[ModelExport]) -> None:
@@ -216,7 +231,7 @@ def _export_end(
 
 
 def exports_expire() -> int:
-    """Fail requests that no node answered, and remove what was made of checkpoints that are kept no more.
+    """Fail requests that no node answered, and remove what was made of checkpoints that are kept no more, or made anew.
 
     Returns how many failed.
     """
@@ -224,8 +239,8 @@ def exports_expire() -> int:
     late = list(ModelExport.objects.select_related("job").filter(state="waiting", created_at__lt=limit))
     for export in late:
         _export_end(export, problem=NO_ANSWER)
-    # A node may still write what it was asked for: that goes when it has answered.
-    gone = ModelExport.objects.filter(_gone()).exclude(state="waiting")
+    # A node may still write what it was asked for: that goes when it has answered, or could have for long.
+    gone = ModelExport.objects.filter(_gone() | Q(_replaced())).exclude(state="waiting").exclude(pk__in=_late())
     if gone.exists():
         with transaction.atomic():
             _remove(gone)

@@ -130,9 +130,10 @@ def _search(
         for looked_at, line in enumerate(lines, start=1):
             if line.level in levels and query.lower() in line.text.lower():
                 kept.append(line)
+            if not tail and len(kept) == kept.maxlen:
+                break  # whatever time it is: who goes on does so after the last line shown, and this one is not
             if looked_at % 1000 == 0 and time.monotonic() > end_s:
                 stopped = line.rank, line.line
-            if stopped or (not tail and len(kept) == kept.maxlen):
                 break
         found = [*kept, *found] if tail else [*found, *kept]
         if stopped or len(found) > limit:

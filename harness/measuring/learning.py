@@ -32,6 +32,8 @@ from worker.states import JobState
 
 LOOK_BACK = timedelta(days=2)
 """Jobs that ended longer ago and have no row are let be."""
+RESULTS_AWAITED = timedelta(days=1)
+"""For so long a job has no row while its results cannot be read; then one without what they tell."""
 LEAST, MOST = 1e-9, 1e18
 """No second, byte or rate that a run tells lies beyond."""
 BATCH = 50
@@ -62,7 +64,10 @@ def jobs_learn() -> int:
 
 
 def job_learn(job_id: str) -> bool:
-    """Keep what a job that has succeeded cost, and have the models of its devices corrected. Once per job."""
+    """Keep what a job that has succeeded cost, and have the models of its devices corrected. Once per job.
+
+    Returns False where there is nothing to keep, or not yet.
+    """
     job = Job.objects.filter(pk=job_id, state=JobState.SUCCEEDED, finished_cost=None).first()
     if job is None:
         return False
@@ -70,7 +75,11 @@ def job_learn(job_id: str) -> bool:
     if attempt is None:
         return False
     parts = stretches_of(job) if not _is_alike(job, attempt) else []
-    whole = _cost(job, attempt, parts)
+    try:
+        whole = _cost(job, attempt, parts)
+    except Unavailable as error:
+        _log.warning("job %s: what it cost is kept later: %s", job.pk, error)
+        return False
     told = [whole, *_before(job, parts, whole)]
     common = {"own_code": job.own_code, "author": job.owner if job.own_code else None, "family": job.family}
     rows = [FinishedJobRow(job=job, part=part, **common, **cost) for part, cost in enumerate(told)]
@@ -134,12 +143,14 @@ def _way(attempt: JobAttempt, ran: Mapping[str, Any]) -> tuple[Any, ...]:
 def _timing(job: Job) -> dict[str, Any]:
     """`timing` of results.json. The ranks wrote it: every value is checked before use.
 
-    Raises `Unavailable` where it may be there later.
+    Raises `Unavailable` where it may be there later, and the job has ended only now.
     """
     try:
         timing = job_results(job).get("timing")
     except Unavailable:
-        raise
+        if timezone.now() - (job.finished_at or timezone.now()) < RESULTS_AWAITED:
+            raise
+        return {}
     except HarnessError:
         return {}
     return timing if isinstance(timing, dict) else {}

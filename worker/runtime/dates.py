@@ -22,6 +22,7 @@ DATE_FORMATS = (
 )  # fmt: skip
 _SHORT_YEAR = r"\D\d\d(?:\s|$)"
 """`1.2.3` is no day of the year 2003; as in `codegen.profile.values`."""
+_FULL_YEAR = r"(?:^|\D)\d{4}(?:\D|$)"
 DATE_HINT = "Write dates like 2020-01-31."
 
 
@@ -48,7 +49,13 @@ def plain_dates(texts: pa.ChunkedArray, name: str, trained_format: str, tell: Te
         with suppress(pa.ArrowInvalid):
             return reached(texts.cast(kind), name, tell)
     formats = sorted(DATE_FORMATS, key=lambda form: form != trained_format)
-    readings = [_read_by(texts, form) for form in formats]
+    readings, written = [], pa.scalar(None, pa.timestamp("us"))
+    for form in formats:
+        moments = _read_by(texts, form)
+        readings.append(within_reach(moments))
+        written = pc.coalesce(moments, written)
+    beyond = _beyond(texts, written, pc.coalesce(*readings))
+    texts = pc.if_else(pc.is_valid(beyond), pa.scalar(None, texts.type), texts)
     unread, used = pc.is_valid(texts), []
     while _count(unread):
         fits = [pc.and_(unread, pc.is_valid(reading)) for reading in readings]
@@ -61,18 +68,29 @@ def plain_dates(texts: pa.ChunkedArray, name: str, trained_format: str, tell: Te
         unread = pc.and_not(unread, fits[best])
     if len(used) > 1 or (used and _count(unread)):
         _refuse_doubtful(texts.to_pylist(), [reading.to_pylist() for reading in used], name)
-    return pc.coalesce(*used) if used else texts
+    # What lies beyond can be read, so that it is missing, as in training, and no reason to refuse all rows.
+    return reached(pc.coalesce(*used, beyond), name, tell) if used or not _count(unread) else texts
+
+
+def _beyond(texts: pa.ChunkedArray, written: pa.ChunkedArray, within: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Moments of the texts that no format reads within the years that are read, though one does beyond them."""
+    is_beyond = pc.and_(pc.and_not(pc.is_valid(written), pc.is_valid(within)), _matches(texts, _FULL_YEAR))
+    return pc.if_else(is_beyond, written, pa.scalar(None, written.type))
+
+
+def _matches(texts: pa.ChunkedArray, pattern: str) -> pa.ChunkedArray:
+    return pc.fill_null(pc.match_substring_regex(texts, pattern), False)
 
 
 def _read_by(texts: pa.ChunkedArray, form: str) -> pa.ChunkedArray:
-    """Moments, null where a text is none: `strptime` by itself takes 31 April for 1 May."""
+    """Moments of any year, null where a text is none: `strptime` by itself takes 31 April for 1 May."""
     moments = pc.strptime(texts, format=form, unit="us", error_is_null=True)
     before = form[: form.index("%d")].count("%") - form[: form.index("%d")].count("%b")
     found = pc.extract_regex(texts, pattern=rf"^\D*(?:\d+\D+){{{before}}}(?P<day>\d{{1,2}})")
     is_there = pc.equal(pc.struct_field(found, "day").cast(pa.int64()), pc.day(moments))
     if "%y" in form:
         is_there = pc.and_(is_there, pc.match_substring_regex(texts, _SHORT_YEAR))
-    return within_reach(pc.if_else(pc.fill_null(is_there, False), moments, pa.scalar(None, moments.type)))
+    return pc.if_else(pc.fill_null(is_there, False), moments, pa.scalar(None, moments.type))
 
 
 def _refuse_doubtful(values: list[str | None], readings: list[list[datetime | None]], name: str) -> None:

@@ -6,8 +6,9 @@ import codecs
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -68,14 +69,6 @@ class InputError(Exception):
         self.hint = hint
 
 
-class _Fraction(float):
-    """A number of JSON that is not whole: as a word, `1.10` is another one than `1.1`."""
-
-    def __init__(self, text: str) -> None:
-        """`text`: as it is written."""
-        self.text = text
-
-
 def read_rows(path: Path) -> pa.Table:
     """A table from .csv, .tsv, .json, .jsonl, .parquet, .xlsx or .ods; texts stay texts. Raises `InputError`."""
     if path.suffix in SHEETS:
@@ -86,7 +79,7 @@ def read_rows(path: Path) -> pa.Table:
             return _apart(pq.read_table(path))
         text, _, _ = text_of(path)
         if path.suffix in {".json", ".jsonl", ".ndjson"}:
-            return _table(_json_rows(text, path.suffix))
+            return _table(partial(_json_rows, text, path.suffix))
         return _delimited(text)
     except (pa.ArrowInvalid, OSError, csv.Error) as error:
         said = str(error).replace(str(path), path.name).rstrip(".")
@@ -214,11 +207,12 @@ def names_apart(header: Sequence[str]) -> list[str]:
     return list(names)
 
 
-def _json_rows(text: str, suffix: str) -> list[Any]:
+def _json_rows(text: str, suffix: str, fraction: type[str] | None = None) -> list[Any]:
+    """The rows; `fraction`: what numbers that are not whole become, if no floats."""
     if suffix != ".json":
-        return _json_lines(text)
+        return _json_lines(text, fraction)
     try:
-        body = json.loads(text, parse_float=_Fraction)
+        body = json.loads(text, parse_float=fraction)
     except (ValueError, RecursionError) as error:  # also of a number with thousands of figures
         raise InputError(f"Not JSON: {error}", "Give a list of objects, one per row.") from None
     if isinstance(body, dict) and isinstance(body.get("rows"), list):
@@ -240,34 +234,42 @@ def _under_names(names: Any, rows: list[Any]) -> list[Any]:
     return [dict(zip(names, row, strict=True)) if isinstance(row, list) else row for row in rows]
 
 
-def _json_lines(text: str) -> list[Any]:
+def _json_lines(text: str, fraction: type[str] | None) -> list[Any]:
     """The values of the lines, which only \\n ends: `str.splitlines` would cut texts at signs that JSON allows."""
     rows = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            rows.append(json.loads(line, parse_float=_Fraction))
+            rows.append(json.loads(line, parse_float=fraction))
         except (ValueError, RecursionError) as error:
             raise InputError(f"Line {number} is not JSON: {error}", "Write one object per line.") from None
     return rows
 
 
-def _table(rows: list[Any]) -> pa.Table:
-    """Rows (objects, the objects in them taken apart) as a table; a column of mixed types becomes text."""
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, dict):
-            raise InputError(f"Row {number} is not an object with column names.", 'Write rows as {"column": value}.')
-    flat = [dict(_flat(row)) for row in rows]
+def _table(read: Callable[..., list[Any]]) -> pa.Table:
+    """Rows as a table; a column of mixed types becomes text. `read`: as `_json_rows`."""
+    flat, as_written = _flat_rows(read()), list[dict[str, Any]]()
     keys = list(dict.fromkeys(name for row in flat for name in row))
     columns: dict[str, Any] = {}
     for key, name in zip(keys, names_apart([_whole(key) for key in keys]), strict=True):
-        values = [None if row.get(key) in MISSING else row.get(key) for row in flat]
+        values = [row.get(key) for row in flat]
         try:
             columns[name] = pa.array(values)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
+            if any(isinstance(value, float) for value in values):  # as a word, `1.10` is another one than `1.1`
+                as_written = as_written or _flat_rows(read(fraction=str))
+                values = [row.get(key) for row in as_written]
             columns[name] = pa.array([_word(value) for value in values], pa.string())
     return pa.table(columns)
+
+
+def _flat_rows(rows: list[Any]) -> list[dict[str, Any]]:
+    """Rows, the objects in them taken apart. Raises `InputError` for one that is no object."""
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict):
+            raise InputError(f"Row {number} is not an object with column names.", 'Write rows as {"column": value}.')
+    return [dict(_flat(row)) for row in rows]
 
 
 def _flat(row: Mapping[str, Any], above: str = "", level: int = 1) -> Iterator[tuple[str, Any]]:
@@ -276,15 +278,13 @@ def _flat(row: Mapping[str, Any], above: str = "", level: int = 1) -> Iterator[t
         if isinstance(value, dict) and level < NESTED_LEVELS:
             yield from _flat(value, f"{above}{key}.", level + 1)
         else:
-            yield f"{above}{key}", value
+            yield f"{above}{key}", None if value in MISSING else value
 
 
 def _word(value: Any) -> str | None:
     """A value of a column of mixed types, spelled as in JSON; lists were left out of training."""
     if value is None or isinstance(value, list | dict):
         return None
-    if isinstance(value, _Fraction):
-        return value.text
     return str(value).lower() if isinstance(value, bool) else _whole(str(value))
 
 

@@ -13,7 +13,11 @@ class ExportOut(Schema):
     """Whether there is an ONNX model of the final weights, or of a checkpoint."""
 
     state: str = Field(description="`none` (nobody has asked), `waiting`, `done` or `failed`.")
-    problem: dict[str, Any] | None = Field(None, description="Why it could not be made: message, hint.")
+    problem: dict[str, Any] | None = Field(
+        None,
+        description="Why it could not be made: message, hint; with the code `no_answer` no node answered in time, and "
+        "an answer that still comes counts.",
+    )
     report: dict[str, Any] = Field(
         {},
         description="When done: inputs and outputs (name, dtype, shape), opset, check against PyTorch (rows, largest "

@@ -2,14 +2,7 @@
 import { el } from "./dom.js";
 import { Editor } from "./editor.js";
 import { csrfToken } from "./net.js";
-
-// What is no JSON is a page: the one that says that the form of this tab is not of who is signed in now.
-const REFUSED = {
-  error: {
-    message: "The portal did not take it from this tab.",
-    hint: "Copy your text, load the page again and paste it: you may have signed in anew meanwhile.",
-  },
-};
+import { saveAnswer, UNREACHED } from "./save_answer.js";
 
 async function shown(id, address) {
   const answer = await fetch(address, { headers: { "HX-Request": "true" } });
@@ -38,9 +31,9 @@ export function mount(root) {
         body,
         headers: { "X-CSRFToken": csrfToken(), Accept: "application/json" },
       });
-      answer = await response.json().catch(() => REFUSED);
+      answer = await saveAnswer(response);
     } catch {
-      answer = { error: { message: "The portal cannot be reached.", hint: "Your text is still here; save again." } };
+      answer = UNREACHED;
     }
     if (answer.error) {
       state.textContent = `Not saved: ${answer.error.message} ${answer.error.hint ?? ""}`;

@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from codegen.spec import TaskSpec
 from harness.accounts.models import Role, User
-from harness.errors import Conflict, HarnessError, NotFound
+from harness.errors import Conflict, HarnessError, NotFound, Unavailable
 from harness.jobs import services
 from harness.jobs.copying import left_out
 from harness.jobs.models import Job
@@ -133,7 +133,7 @@ def _results(request: HttpRequest, job: Job) -> dict[str, Any]:
         return {**results_context(job, job_results(job)), "export": export_get(job)}
     except NotFound as error:
         return {"missing": error, "has_checkpoints": job_checkpoints(job).exists()}
-    except Conflict as error:
+    except (Conflict, Unavailable) as error:
         return {"broken": error}
 
 

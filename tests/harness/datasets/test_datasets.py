@@ -183,6 +183,32 @@ def test_a_reading_that_says_nothing_for_long_keeps_its_lease(unread, broker, mo
     assert len(held) == 30 and all(held)
 
 
+def test_a_reading_that_a_slow_disk_keeps_waiting_keeps_its_lease(unread, broker, monkeypatch):
+    monkeypatch.setattr(reading, "LEASE_S", 1)
+    held = []
+
+    def slow(folder):
+        for _ in range(30):
+            held.append(broker.exists(f"dlh:reading:{unread.pk}"))
+            time.sleep(0.1)
+
+    monkeypatch.setattr(profiling, "tree_sync", slow)
+    dataset_read(unread.pk)
+    unread.refresh_from_db()
+    assert unread.state == "ready" and len(held) == 30 and all(held)
+    assert not broker.exists(f"dlh:reading:{unread.pk}")
+
+
+def test_a_reading_whose_lease_another_one_has_by_now_leaves_it(unread, broker, monkeypatch):
+    def taken_over(*args):
+        broker.set(f"dlh:reading:{unread.pk}", "of another one")
+        return Completed(returncode=3, stdout="", stderr="", level=0)
+
+    monkeypatch.setattr(profiling, "_run", taken_over)
+    dataset_read(unread.pk)
+    assert broker.get(f"dlh:reading:{unread.pk}") == "of another one"
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_database_that_is_away_for_a_moment_fails_no_reading(unread, broker, monkeypatch):
     away = [OperationalError("database is locked")]

@@ -278,6 +278,48 @@ def test_what_a_node_still_makes_of_a_checkpoint_that_is_gone_goes_when_it_has_a
     assert not ModelExport.objects.exists() and not settings.STORE.job(kept.pk).export(asked.pk).exists()
 
 
+def expired(export: ModelExport, *, long_ago: bool = False) -> None:
+    """No node answered in time: it has just failed, or hours ago."""
+    ModelExport.objects.filter(pk=export.pk).update(created_at=timezone.now() - timedelta(seconds=ANSWER_LIMIT_S + 1))
+    exports_expire()
+    if long_ago:
+        ModelExport.objects.filter(pk=export.pk).update(finished_at=timezone.now() - timedelta(hours=2))
+
+
+def test_asking_again_takes_nothing_away_that_a_slow_node_still_writes(
+    asked, trained, people, django_capture_on_commit_callbacks
+):
+    expired(asked)
+    with django_capture_on_commit_callbacks(execute=True):
+        again = services.export_create(user=people.mate, job=trained)
+        exports_expire()
+    assert again.pk != asked.pk and written(asked).is_dir()
+    export_done({"export_id": asked.pk, "report": REPORT, "weights_sha256": WEIGHTS})
+    with django_capture_on_commit_callbacks(execute=True):
+        exports_expire()  # it is written, and another one is on its way
+    assert not settings.STORE.job(trained.pk).export(asked.pk).exists()
+    assert [export.pk for export in ModelExport.objects.all()] == [again.pk]
+
+
+@pytest.mark.parametrize("checkpoint", ["", STEP])
+def test_what_no_node_has_answered_for_hours_goes_once_another_is_asked_for_or_its_checkpoint_is_gone(
+    kept, people, django_capture_on_commit_callbacks, checkpoint
+):
+    late = services.export_create(user=people.mate, job=kept, checkpoint=checkpoint)
+    expired(late)
+    Checkpoint.objects.filter(name=checkpoint).update(removed_at=timezone.now())
+    with django_capture_on_commit_callbacks(execute=True):
+        if not checkpoint:
+            services.export_create(user=people.mate, job=kept)
+        exports_expire()
+    assert written(late).is_dir() and ModelExport.objects.filter(pk=late.pk).exists()
+    expired(late, long_ago=True)
+    with django_capture_on_commit_callbacks(execute=True):
+        exports_expire()
+    assert not ModelExport.objects.filter(pk=late.pk).exists()
+    assert not settings.STORE.job(kept.pk).export(late.pk).exists()
+
+
 def test_a_run_without_final_weights_may_export_a_checkpoint(kept, people):
     (settings.STORE.job(kept.pk).results / "model.safetensors").unlink()
     with pytest.raises(Conflict, match="no final weights"):

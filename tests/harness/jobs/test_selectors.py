@@ -166,6 +166,19 @@ def test_a_search_that_takes_too_long_says_where_it_stopped_and_goes_on_from_the
     assert not last["more"] and last["stopped_rank"] is last["stopped_line"] is None
 
 
+@pytest.mark.parametrize("limit", [1, 2])
+def test_no_match_is_lost_on_the_line_where_the_time_of_a_search_is_up(logged, monkeypatch, limit):
+    rank_log = settings.STORE.job(logged.pk).logs / "attempt-2" / "rank-0.log"
+    rank_log.write_text("".join(f"{'hit' if number in (1, 1000, 2500) else 'miss'}\n" for number in range(1, 3501)))
+    monkeypatch.setattr(logs, "_SEARCH_LIMIT_S", -1.0)
+    found, more, place = [], True, 0
+    while more:
+        answer = selectors.job_logs(job=logged, query="hit", rank=0, part=LogPart(limit=limit, after_line=place))
+        found += [line["line"] for line in answer["lines"]]
+        more, place = answer["more"], answer["stopped_line"] or (found[-1] if answer["lines"] else place)
+    assert found == [1, 1000, 2500]
+
+
 def test_logs_come_in_parts_from_the_start_or_the_end(logged):
     first = selectors.job_logs(job=logged, rank=0, part=LogPart(limit=3))
     assert [line["line"] for line in first["lines"]] == [1, 2, 3] and first["more"]

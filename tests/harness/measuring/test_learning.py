@@ -125,7 +125,19 @@ def test_a_run_whose_results_a_disk_does_not_give_now_is_learnt_from_later(
     with monkeypatch.context() as patch:
         patch.setattr("harness.store.read_beneath", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
         assert jobs_learn() == 0 and not FinishedJobRow.objects.exists()
+        assert not job_learn(job.pk)  # nor does the task that its end sends raise
     assert job_learn(job.pk) and FinishedJobRow.objects.get().step_s
+
+
+def test_a_run_whose_results_a_disk_does_not_give_for_a_day_keeps_what_it_cost_without_them(
+    ended: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = ended(0.02)
+    Job.objects.filter(pk=job.pk).update(finished_at=timezone.now() - timedelta(days=1, minutes=1))
+    monkeypatch.setattr("harness.store.read_beneath", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
+    assert jobs_learn() == 1
+    row = FinishedJobRow.objects.get()
+    assert row.run_s and row.peak_bytes is None
 
 
 def test_a_job_that_nobody_estimated_teaches_nothing_and_counts_nowhere(ended: Callable[..., Job]) -> None:

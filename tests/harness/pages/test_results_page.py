@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.conf import settings
@@ -37,6 +39,16 @@ def test_results_tell_how_rows_were_split(world: SimpleNamespace, owner: Client,
     page = page_with(world, owner, split=told)
     assert ("How pictures were split" in page) is shown
     assert ("All rows of one &#x27;x&#x27; &amp; more." in page) is shown
+
+
+def test_results_that_a_disk_does_not_give_are_told_beside_the_other_tabs(
+    world: SimpleNamespace, owner: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.store.read_beneath", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
+    answer = owner.get(reverse("job_tab", args=[world.jobs["succeeded"].pk, "results"]))
+    page = answer.content.decode()
+    assert answer.status_code == 200 and "could not be read: Input/output error" in page
+    assert reverse("job_tab", args=[world.jobs["succeeded"].pk, "logs"]) in page
 
 
 @pytest.mark.parametrize(("notes", "shown"), [(["It is <sure>."], True), ([], False), ("odd", False), ([3], False)])

@@ -14,6 +14,7 @@ from codegen.profile import profile_dataset
 from codegen.profile.types import ColumnType, ProfileOptions
 from worker.runtime.onnx_export import predict_table
 from worker.runtime.spelling import as_trained
+from worker.runtime.tables import InputError
 
 NOTED = {"numeric": [{"column": "when", "kind": "dates", "feature": "when: days"}], "missing": ["when"]}
 NO_DATE = datetime(1, 1, 1)
@@ -45,6 +46,31 @@ def test_rows_to_predict_for_lack_the_dates_that_training_lacked(tmp_path: Path,
         "Column 'when': 5 dates lie outside of the years 1000 to 9999, such as in row 1; they count as missing, as in "
         "training."
     ]
+
+
+@pytest.mark.parametrize("trained", ["", "%d.%m.%Y", "%Y-%m-%d"])
+@pytest.mark.parametrize(
+    ("texts", "days"),
+    [
+        (["01.01.0001", "05.03.2020", None, "2020-03-06"], [None, datetime(2020, 3, 5), None, datetime(2020, 3, 6)]),
+        (["01.01.0001", "31.12.07"], [None, datetime(2007, 12, 31)]),
+        (["01/01/0001", "01/01/0001"], [None, None]),
+        (["0001-01-01", "13/05/2020"], [None, datetime(2020, 5, 13)]),
+    ],
+)
+def test_so_do_those_in_other_formats(texts: list[str | None], days: list[datetime | None], trained: str) -> None:
+    told: list[str] = []
+    noted = {**NOTED, "missing": [], "spelling": {"when": trained}}
+    read = as_trained(noted, pa.table({"when": pa.array(texts, pa.string())}), told.append)
+    assert read["when"].to_pylist() == days
+    assert len(told) == 1 and "outside of the years 1000 to 9999, such as in row 1;" in told[0]
+
+
+@pytest.mark.parametrize("text", ["01.01.001", "31.02.0001", "soon"])
+def test_what_no_format_reads_is_still_refused_beside_them(text: str) -> None:
+    table = pa.table({"when": ["01.01.0001", "05.03.2020", text]})
+    with pytest.raises(InputError, match=r"Row 3.*is not a date that can be read"):
+        as_trained({**NOTED, "missing": []}, table)
 
 
 def test_so_do_those_that_are_predicted_for_without_torch() -> None:

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import tracemalloc
 import zipfile
 from datetime import datetime
 from pathlib import Path
@@ -422,6 +423,20 @@ def test_moments_that_are_too_far_off_for_microseconds_are_missing(tmp_path: Pat
     profile_dataset(tmp_path / "a.parquet", tmp_path / "packed", ProfileOptions(), lambda *_: None)
     packed = pq.read_table(tmp_path / "packed" / TABLE_FILE)["when"].to_pylist()
     assert packed[:3] == [None, datetime(1970, 1, 1), datetime(1970, 1, 2)]
+
+
+@pytest.mark.parametrize("kind", ["json", "jsonl"])
+def test_fractions_of_json_among_no_words_take_the_room_of_floats(tmp_path: Path, kind: str) -> None:
+    rows = [json.dumps({"x": [at / 7 + place for place in range(50)]}) for at in range(2_000)]
+    (tmp_path / f"input.{kind}").write_text("\n".join(rows) if kind == "jsonl" else f"[{', '.join(rows)}]")
+    tracemalloc.start()
+    try:
+        read = read_rows(tmp_path / f"input.{kind}")
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert read["x"][3].as_py()[2] == 3 / 7 + 2
+    assert peak_bytes < 150 * 2_000 * 50
 
 
 @pytest.mark.parametrize("kind", ["json", "jsonl"])
