@@ -42,7 +42,7 @@ class Transport:
                 hint="Copy it again.",
             )
         self.url = url.rstrip("/")
-        self._has_answered = False
+        self.has_answered = False
         headers = {"Accept": "application/json", "User-Agent": "dlh-client"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
@@ -69,12 +69,12 @@ class Transport:
             try:
                 response = self.http.request(method, API + path, **options)
             except httpx.HTTPError as error:
-                is_wrong = isinstance(error, httpx.ConnectError) and not self._has_answered
+                is_wrong = isinstance(error, httpx.ConnectError) and not self.has_answered
                 if wait_s is None or is_wrong:
                     raise self._unreachable(error) from error
                 time.sleep(wait_s)
                 continue
-            self._has_answered = True
+            self.has_answered = True
             if response.status_code in _RETRY_STATUS and wait_s is not None and not _is_ours(response):
                 time.sleep(wait_s)
                 continue
