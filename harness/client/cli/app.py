@@ -200,7 +200,7 @@ def main() -> None:
     """Entry point of the `dlh` command."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by who started us: nobody reads it
-            setattr(sys, name, Path(os.devnull).open("w"))
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115  (until the process ends)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a letter that the terminal does not know ends no command
