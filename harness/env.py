@@ -23,6 +23,8 @@ SECOND_FACTOR_FOR = ("nobody", "admins", "all")
 LOG_LEVELS = ("INFO", "DEBUG", "WARNING", "ERROR", "CRITICAL")
 """The usual one first."""
 PORT_MAX = 65535
+DAYS_MAX = 36_500
+"""A hundred years: what is counted back from now must not begin before there were dates."""
 SECRET_BYTES = 48
 _SECRET_LENGTH_MIN = 40
 
@@ -87,14 +89,17 @@ def env_choice(name: str, choices: Sequence[str]) -> str:
 def env_address(name: str, default: str) -> str:
     """The address of a portal, without a slash at its end; the default where nothing is set. Raises `SettingsError`."""
     url = (env_text(name).strip() or default).rstrip("/")
-    try:
-        parts = urlsplit(url)
-        is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number
-        is_address = False
-    if not is_address:
+    if not _is_web_address(url):
         raise SettingsError(f"{name} must look like https://portal.example, not {url!r}")
     return url
+
+
+def _is_web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, a bracket that is not closed
+        return False
 
 
 def event_streams(*, several: bool) -> int:
@@ -127,8 +132,19 @@ def env_networks(name: str) -> tuple[IPNetwork, ...]:
 
 
 def env_path(name: str, default: Path) -> Path:
-    """An absolute path."""
-    return Path(env_text(name) or default).expanduser().resolve()
+    """An absolute path. Raises `SettingsError` where it begins with the home of a person who is not known here."""
+    try:
+        return Path(env_text(name) or default).expanduser().resolve()
+    except RuntimeError as error:
+        raise SettingsError(f"{name}: nobody is known here whose home {env_text(name)} names") from error
+
+
+def folder_make(path: Path, name: str) -> None:
+    """Make a folder for this process alone, below the one that a setting names. Raises `SettingsError`."""
+    try:
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise SettingsError(f"{name}: {path} cannot be made: {error.strerror}") from error
 
 
 def env_home() -> Path:
@@ -197,7 +213,7 @@ def s3_settings() -> S3Settings | None:
     if match is None:
         raise SettingsError(f"DLH_S3_URL must look like s3://bucket or s3://bucket/prefix, not {url!r}")
     endpoint = env_text("DLH_S3_ENDPOINT").strip().rstrip("/")
-    if endpoint and (urlsplit(endpoint).scheme not in {"http", "https"} or not urlsplit(endpoint).hostname):
+    if endpoint and not _is_web_address(endpoint):
         raise SettingsError(f"DLH_S3_ENDPOINT must look like https://objects.example.org, not {endpoint!r}")
     key, secret = env_text("DLH_S3_KEY").strip(), env_text("DLH_S3_SECRET").strip()
     if not key or not secret:
@@ -237,13 +253,16 @@ def database(url: str, sqlite_path: Path) -> dict[str, Any]:
                 "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16000;",
             },
         }
-    parts = urlsplit(url)
-    if parts.scheme not in {"postgres", "postgresql"}:
+    if not url.startswith(("postgres://", "postgresql://")):
         raise SettingsError("DLH_DATABASE_URL must start with postgres:// (leave it empty for SQLite)")
     try:
+        parts = urlsplit(url)
         port = parts.port
-    except ValueError as error:
-        raise SettingsError(f"DLH_DATABASE_URL must name a port from 0 to {PORT_MAX}, or none") from error
+    except ValueError as error:  # what follows a / or # in a password is no longer of it
+        raise SettingsError(
+            f"DLH_DATABASE_URL must name a port from 0 to {PORT_MAX}, or none, and a password with / # ? [ ] @ and % "
+            "written as %2F %23 %3F %5B %5D %40 and %25"
+        ) from error
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": unquote(parts.path.lstrip("/")),

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from csp.constants import NONCE, NONE, SELF
 
 from harness.env import (
+    DAYS_MAX,
     LOG_LEVELS,
     REPOSITORY,
     database,
@@ -20,10 +21,12 @@ from harness.env import (
     env_path,
     env_text,
     event_streams,
+    folder_make,
     s3_settings,
     second_factor,
     secret_read_or_make,
 )
+from harness.env_addresses import browser_origin, env_broker, host_written
 from harness.env_oidc import oidc_settings
 from harness.env_smtp import smtp_settings
 from harness.store import StorePaths
@@ -32,7 +35,7 @@ BASE_DIR = REPOSITORY
 HOME = env_home()
 """Everything this installation writes lies below."""
 for _folder in ("secrets", "run", "logs"):
-    (HOME / _folder).mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder_make(HOME / _folder, "DLH_HOME")
 
 STORE = StorePaths(env_path("DLH_STORE", HOME / "store"))
 S3 = s3_settings()
@@ -49,17 +52,17 @@ FETCH_NETWORKS = env_networks("DLH_FETCH_NETWORKS")
 """Private networks that datasets may be fetched from."""
 PORTAL_URL = env_address("DLH_PUBLIC_URL", "http://127.0.0.1:8000")
 NODE_NAME = env_text("DLH_NODE_NAME")
-REDIS_URL = env_text("DLH_REDIS_URL", "redis://127.0.0.1:6379/0")
-NODE_REDIS_URL = env_text("DLH_NODE_REDIS_URL")
+REDIS_URL = env_broker("DLH_REDIS_URL", "redis://127.0.0.1:6379/0")
+NODE_REDIS_URL = env_broker("DLH_NODE_REDIS_URL")
 """The broker as other machines reach it; empty: as `REDIS_URL`."""
 DEBUG = env_bool("DLH_DEBUG")
 SECRET_KEY = secret_read_or_make(HOME / "secrets" / "secret_key", given=env_text("DLH_SECRET_KEY"))
 
 _portal = urlsplit(PORTAL_URL)
 _https = _portal.scheme == "https"
-ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *([_portal.hostname] if _portal.hostname else [])]
-ALLOWED_HOSTS += env_list("DLH_ALLOWED_HOSTS")
-CSRF_TRUSTED_ORIGINS = [f"{_portal.scheme}://{_portal.netloc}"]
+ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", host_written(_portal.hostname or "")]
+ALLOWED_HOSTS += map(host_written, env_list("DLH_ALLOWED_HOSTS"))
+CSRF_TRUSTED_ORIGINS = [browser_origin(PORTAL_URL)]
 BEHIND_PROXY = env_bool("DLH_BEHIND_PROXY")
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_PROXY else None
 
@@ -201,16 +204,16 @@ STORAGE_QUOTA_BYTES = env_int("DLH_STORAGE_QUOTA_GIB", 0) * 2**30 or None
 JOB_DISK_BYTES = env_int("DLH_JOB_DISK_GIB", 20, least=1) * 2**30
 STALL_S = env_int("DLH_STALL_S", 300, least=1)
 """A run that makes no progress for so long is ended."""
-RETURN_WAIT_S = env_int("DLH_RETURN_WAIT_S", 7200, least=900)
+RETURN_WAIT_S = env_int("DLH_RETURN_WAIT_S", 7200, least=900, most=DAYS_MAX * 86_400)
 """So long a silent node is waited for that alone has what a run made which had ended with success."""
 PROJECTS_MAX = env_int("DLH_PROJECTS_MAX", 10)
 """Projects that one person may create, admins of the installation as many as they like; 0: nobody else any."""
-TRASH_DAYS = env_int("DLH_TRASH_DAYS", 14)
-HISTORY_DAYS = env_int("DLH_HISTORY_DAYS", 400, least=366)
+TRASH_DAYS = env_int("DLH_TRASH_DAYS", 14, most=DAYS_MAX)
+HISTORY_DAYS = env_int("DLH_HISTORY_DAYS", 400, least=366, most=DAYS_MAX)
 """How long the use of the pool is known that belongs to no job any more; pages show the last year."""
-PREDICTION_DAYS = env_int("DLH_PREDICTION_DAYS", 0)
+PREDICTION_DAYS = env_int("DLH_PREDICTION_DAYS", 0, most=DAYS_MAX)
 """How long predictions are kept; 0: as long as their job."""
-UPLOAD_EXPIRES_DAYS = env_int("DLH_UPLOAD_EXPIRES_DAYS", 7, least=1)
+UPLOAD_EXPIRES_DAYS = env_int("DLH_UPLOAD_EXPIRES_DAYS", 7, least=1, most=DAYS_MAX)
 UPLOADS_OPEN_MAX = env_int("DLH_UPLOADS_OPEN_MAX", 50)
 """Unfinished uploads that one person may have."""
 LIVE_STREAMS_MAX = env_int("DLH_LIVE_STREAMS_MAX", 100)

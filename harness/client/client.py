@@ -14,6 +14,7 @@ import httpx
 from harness.client.config import config_load
 from harness.client.errors import ApiError, BadInput, WaitTimeout
 from harness.client.live import LiveEvent, events_read
+from harness.client.patience import AWAY_S, Away, outlasting, untold
 from harness.client.transport import Progress, Transport, segment
 from harness.client.upload import Upload, UploadMemory, file_sha256
 
@@ -26,10 +27,12 @@ _POLL_S = 1.0
 class Client:
     """One person at one portal."""
 
-    def __init__(self, url: str, token: str = "", *, project: str = "") -> None:
+    def __init__(self, url: str, token: str = "", *, project: str = "", away: Away = untold) -> None:
         self.transport = Transport(url, token)
         self.project = project
         """Slug used where a project is needed and none is named."""
+        self.away = away
+        """Told of a portal that does not answer any more while something is waited for."""
 
     @staticmethod
     def from_config() -> Client:
@@ -46,6 +49,11 @@ class Client:
     def get(self, path: str, **params: Any) -> Any:
         """GET below /api/v1; parameters that are None or empty are left out."""
         return self.transport.json("GET", path, params=_given(params))
+
+    def get_waiting(self, path: str, *, for_s: float = AWAY_S, **params: Any) -> Any:
+        """GET for who waits for something: outlasts for so long a portal that has answered and is away now."""
+        for_s = for_s if self.transport.has_answered else 0.0
+        return outlasting(lambda: self.get(path, **params), self.away, for_s=for_s)
 
     def send(self, method: str, path: str, body: Json | None = None) -> Any:
         """POST, PUT, PATCH or DELETE with a JSON body."""
@@ -240,7 +248,8 @@ class Client:
     ) -> Json:
         end_s = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
-            body: Json = self.get(path, **params)
+            left_s = AWAY_S if end_s is None else max(0.0, end_s - time.monotonic())
+            body: Json = self.get_waiting(path, for_s=min(AWAY_S, left_s), **params)
             if progress:
                 progress(body)
             if done(body):

@@ -42,7 +42,7 @@ class Transport:
                 hint="Copy it again.",
             )
         self.url = url.rstrip("/")
-        self._has_answered = False
+        self.has_answered = False
         headers = {"Accept": "application/json", "User-Agent": "dlh-client"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
@@ -51,7 +51,13 @@ class Transport:
         if self.url.startswith("http:"):
             verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         timeout = httpx.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S)
-        self.http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout, verify=verify)
+        try:
+            self.http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout, verify=verify)
+        except (ImportError, ValueError, httpx.InvalidURL) as error:
+            raise BadInput(
+                f"The proxy that the environment names cannot be used: {str(error).partition('. ')[0].rstrip('.')}.",
+                hint="Correct HTTP_PROXY, HTTPS_PROXY, ALL_PROXY or NO_PROXY, or unset them.",
+            ) from error
 
     def close(self) -> None:
         """Close the connections."""
@@ -68,13 +74,15 @@ class Transport:
         for wait_s in waits:
             try:
                 response = self.http.request(method, API + path, **options)
+            except httpx.InvalidURL as error:
+                raise BadInput(f"This cannot be asked for: {error}.", hint="Shorten it.") from error
             except httpx.HTTPError as error:
-                is_wrong = isinstance(error, httpx.ConnectError) and not self._has_answered
+                is_wrong = isinstance(error, httpx.ConnectError) and not self.has_answered
                 if wait_s is None or is_wrong:
                     raise self._unreachable(error) from error
                 time.sleep(wait_s)
                 continue
-            self._has_answered = True
+            self.has_answered = True
             if response.status_code in _RETRY_STATUS and wait_s is not None and not _is_ours(response):
                 time.sleep(wait_s)
                 continue
@@ -141,6 +149,7 @@ def _is_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
         httpx.URL(url)
+        (parts.hostname or "").encode("idna")  # which nobody does before a connection
         return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except (ValueError, httpx.InvalidURL):
         return False

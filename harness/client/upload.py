@@ -8,6 +8,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,13 +43,14 @@ class UploadMemory:
         return {str(key): str(value) for key, value in body.items()} if isinstance(body, dict) else {}
 
     def write(self, key: str, upload_id: str | None) -> None:
-        """Remember an upload, or with None forget it."""
+        """Remember an upload, or with None forget it. What cannot be kept (a home that is read-only) is sent anew."""
         body = self.read()
         body.pop(key, None)
         if upload_id is not None:
             body[key] = upload_id
         kept = dict(list(body.items())[-_MEMORY_LENGTH_MAX:])
-        private_write(self.path, json.dumps(kept, indent=1))
+        with suppress(OSError):
+            private_write(self.path, json.dumps(kept, indent=1))
 
 
 def file_sha256(path: Path, progress: Progress | None = None) -> str:

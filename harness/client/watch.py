@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from harness.client.client import ENDED, Client, Json
-from harness.client.errors import ApiError, ClientError, Unreachable
+from harness.client.errors import ApiError, Unreachable
+from harness.client.patience import Away, outlasting, untold
 
 REFRESH_S = 0.5
 """The job is asked for at most this often, however many events come."""
 POLL_S = 2.0
-AWAY_S = 300.0
-"""So long a portal that has answered may be away, restart, or not read its database."""
 _STREAM_FAILURES_MAX = 3
 LEVELS = ("", "info", "warning", "error")
 """Of log lines, the least first; "" is all of them."""
@@ -35,7 +35,7 @@ def tested_first(job: Json) -> bool:
 
 
 def job_updates(
-    client: Client, job_id: str, *, away: Callable[[ClientError], None] = lambda _: None,
+    client: Client, job_id: str, *, away: Away = untold,
     sleep: Callable[[float], None] = time.sleep, clock_s: Callable[[], float] = time.monotonic,
 ) -> Iterator[Json]:  # fmt: skip
     """The job again and again as it changes; ends with it at rest. Raises `ApiError`, `Unreachable`.
@@ -57,25 +57,8 @@ def job_updates(
                 pass
             failures += 1
         sleep(POLL_S if failures >= _STREAM_FAILURES_MAX else REFRESH_S)
-        job = _job_outlasting(client, job_id, away, sleep, clock_s)
+        job = outlasting(lambda: _job(client, job_id), away, sleep=sleep, clock_s=clock_s)
         yield job
-
-
-def _job_outlasting(
-    client: Client, job_id: str, away: Callable[[ClientError], None],
-    sleep: Callable[[float], None], clock_s: Callable[[], float],
-) -> Json:  # fmt: skip
-    end_s, is_told = clock_s() + AWAY_S, False
-    while True:
-        try:
-            return _job(client, job_id)
-        except (ApiError, Unreachable) as error:
-            if (isinstance(error, ApiError) and error.status < 500) or clock_s() >= end_s:
-                raise
-            if not is_told:
-                away(error)
-            is_told = True
-        sleep(POLL_S)
 
 
 def _job(client: Client, job_id: str) -> Json:
@@ -103,6 +86,14 @@ def _woken(client: Client, job_id: str) -> Iterator[Json]:
                 return
 
 
+_Ask = Callable[[Callable[[], Json]], Json]
+"""Asks for something, again or not where the portal is away."""
+
+
+def _at_once(get: Callable[[], Json]) -> Json:
+    return get()
+
+
 def log_lines(
     client: Client, job_id: str, *, rank: int | None = None, query: str = "", level: str = "", tail: int = 0
 ) -> Iterator[Json]:
@@ -120,11 +111,11 @@ def log_lines(
         yield from _lines_after(client, job_id, 0, token=head["token"], rank=number, query=query, level=level)
 
 
-def _lines_after(client: Client, job_id: str, line: int, **params: Any) -> Iterator[Json]:
+def _lines_after(client: Client, job_id: str, line: int, *, ask: _Ask = _at_once, **params: Any) -> Iterator[Json]:
     """Lines of one rank in one attempt, page by page; where a search took the portal too long, on from there."""
     more = True
     while more:
-        page = client.job_part(job_id, "logs", after_line=line, limit=_LINES_PER_PAGE, **params)
+        page = ask(partial(client.job_part, job_id, "logs", after_line=line, limit=_LINES_PER_PAGE, **params))
         yield from page["lines"]
         came_to = page.get("stopped_line") or (page["lines"][-1]["line"] if page["lines"] else line)
         more, line = page["more"] and came_to > line, came_to
@@ -137,19 +128,28 @@ def log_follow(
     rank: int | None = None,
     query: str = "",
     level: str = "",
+    away: Away = untold,
     sleep: Callable[[float], None] = time.sleep,
+    clock_s: Callable[[], float] = time.monotonic,
 ) -> Iterator[Json]:
-    """Lines as they are written, of every attempt that follows, until the job rests."""
+    """Lines as they are written, of every attempt that follows, until the job rests.
+
+    `away` is told of a portal that does not answer any more, as in `job_updates`.
+    """
+
+    def ask(get: Callable[[], Json]) -> Json:
+        return outlasting(get, away, sleep=sleep, clock_s=clock_s)
+
     seen: dict[tuple[int, int], int] = {}
     last: Json | None = None
     while True:
-        ended = rests(client.job(job_id))
-        head = client.job_part(job_id, "logs", limit=1)
+        ended = rests(ask(lambda: client.job(job_id)))
+        head = ask(lambda: client.job_part(job_id, "logs", limit=1))
         # What an attempt wrote after the last look at it is read before the one that follows: it tells why it ended.
         for told in [head] if last is None or last["token"] == head["token"] else [last, head]:
             for number in told["ranks"] if rank is None else [rank]:
                 key = (told["token"], number)
-                for line in _lines_after(client, job_id, seen.get(key, 0), token=key[0], rank=number):
+                for line in _lines_after(client, job_id, seen.get(key, 0), ask=ask, token=key[0], rank=number):
                     seen[key] = line["line"]
                     if query.lower() in line["text"].lower() and _at_least(line["level"], level):
                         yield line

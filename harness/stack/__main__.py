@@ -219,8 +219,8 @@ def _parser() -> argparse.ArgumentParser:
 def main() -> int:
     """Command line; see the module."""
     given = _parser().parse_args()
-    home = home_from_environment()
     try:
+        home = home_from_environment()
         if given.command == "demo":
             return demo(home, once=given.once)
         if given.command == "token":

@@ -40,13 +40,17 @@ def bootstrap(
     """Bring the database up to date and make sure that somebody can sign in. Idempotent.
 
     `is_own`: a password that is made now is told to nobody but its person.
-    Raises `NotFound` where there is no such user, `BackupError` where a restore was not finished.
+    Raises `NotFound` where there is no such user, `BackupError` where a restore was not finished, `SettingsError` where
+    the store cannot be made.
     """
     from django.conf import settings
     from django.core.management import call_command
 
     restore_settle()
-    settings.STORE.root.mkdir(parents=True, exist_ok=True)
+    try:
+        settings.STORE.root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(f"DLH_STORE: {settings.STORE.root} cannot be made: {error.strerror}") from error
     call_command("migrate", interactive=False, verbosity=0)
     user, password = admin_ensure(new_password=new_password, is_own=is_own)
     project = project_ensure(user)
@@ -157,6 +161,9 @@ def main() -> None:
         )
     except HarnessError as error:
         sys.stderr.write(f"{error} {error.hint}\n")
+        sys.exit(EXIT_REFUSED)
+    except SettingsError as error:
+        sys.stderr.write(f"{error}\n")
         sys.exit(EXIT_REFUSED)
     except BackupError as error:
         sys.stderr.write(f"Cannot continue: {error}\n")

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import redis
 
 from harness.env import PORT_MAX, env_int, env_text
+from harness.env_addresses import env_broker, host_written
 from harness.stack.home import StackError, StackHome
 from harness.stack.ports import port_free, port_is_free
 from harness.stack.process import Child, ChildSpec
@@ -42,8 +43,11 @@ class Broker:
 
 
 def broker_choose(home: StackHome, preferred_port: int | None) -> Broker:
-    """A given URL wins, then redis-server on the PATH, then the wheel's own server. Raises `StackError`."""
-    given = env_text("DLH_REDIS_URL") or env_text("REDIS_URL")
+    """A given URL wins, then redis-server on the PATH, then the wheel's own server.
+
+    Raises `StackError`, `SettingsError`.
+    """
+    given = env_broker("DLH_REDIS_URL") or env_broker("REDIS_URL")
     if given:
         return Broker(url=given, child=None, what=f"the broker at {without_password(given)}")
     server, what = server_find()
@@ -56,7 +60,7 @@ def broker_choose(home: StackHome, preferred_port: int | None) -> Broker:
         environment={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C"},
         log=home.logs / "broker.log",
     )
-    host = outside or LOOPBACK
+    host = host_written(outside or LOOPBACK)
     return Broker(url=f"redis://:{home.broker_password()}@{host}:{port}/0", child=child, what=what)
 
 

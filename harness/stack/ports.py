@@ -19,7 +19,7 @@ def port_take(host: str, first: int) -> socket.socket:
     """
     problem: OSError | None = None
     for port in range(first, min(first + PORTS_TRIED, 65536)):
-        listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+        listener = socket.socket(_family(host), socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, port))
@@ -56,7 +56,7 @@ def _free_at(port: int, hosts: Sequence[str]) -> int:
     """The port, of 0 one that the kernel picks at the first host; 0 where it is taken at one of them."""
     with ExitStack() as probes:
         for host in hosts:
-            probe = probes.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+            probe = probes.enter_context(socket.socket(_family(host), socket.SOCK_STREAM))
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((host, port))
@@ -64,3 +64,7 @@ def _free_at(port: int, hosts: Sequence[str]) -> int:
                 return 0
             port = int(probe.getsockname()[1])
     return port
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET

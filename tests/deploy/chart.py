@@ -37,12 +37,12 @@ GIVEN = {
 KUBERNETES = ("1.25", "1.37")
 
 
-def render(values):
-    """Every object that these values give."""
+def render(values, name="prod"):
+    """Every object that these values give to a release of this name."""
     import helm_python
 
     with helm_python.Chart.load(str(CHART)) as chart:
-        files = chart.render(values, name="prod", namespace="ml")
+        files = chart.render(values, name=name, namespace="ml")
     texts = [text for name, text in files.items() if name.endswith(".yaml")]
     return [body for text in texts for body in yaml.safe_load_all(text) if body]
 

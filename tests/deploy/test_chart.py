@@ -53,6 +53,43 @@ def test_passwords_in_urls_and_misspelt_values_are_refused(wrong):
         chart.validate_schema(chart.merge_values({**GIVEN, **wrong}))
 
 
+def test_a_group_of_no_nodes_has_none():
+    sets = of_kind("StatefulSet", render({**GIVEN, "nodes": [{"name": "cpu", "kind": "statefulset", "replicas": 0}]}))
+    assert sets["prod-dlh-node-cpu"]["spec"]["replicas"] == 0
+    sets = of_kind("StatefulSet", render({**GIVEN, "nodes": [{"name": "cpu", "kind": "statefulset"}]}))
+    assert sets["prod-dlh-node-cpu"]["spec"]["replicas"] == 1
+
+
+@pytest.mark.parametrize("name", ["2024", "null"])
+def test_a_name_that_yaml_reads_as_something_else_stays_a_text(name):
+    import kubernetes_validate
+
+    keys = ("existingSecret", "nodeSecrets", "secretKey", "oidcClientSecret", "s3Key", "s3Secret")
+    values = {
+        "secrets": {**GIVEN["secrets"], **dict.fromkeys(keys, name)},
+        "store": {"existingClaim": name},
+        "objectStore": {"url": "s3://pool", "caConfigMap": name},
+        "portal": {"replicas": 1, "ingress": {"enabled": True, "className": name, "tlsSecret": name}},
+        "backup": {"schedule": "@daily", "size": "1Gi", "storageClass": name},
+    }
+    for body in render({**GIVEN, **values}, name=name):
+        kubernetes_validate.validate(body, KUBERNETES[-1], strict=True)
+
+
+def test_a_name_that_is_too_long_for_pods_is_refused_in_words():
+    import helm_python
+
+    longest = "a" * (52 - len("prod-dlh-node-"))
+    for name in (longest, longest + "a"):
+        group = {"name": name, "kind": "statefulset"}
+        if name == longest:
+            assert of_kind("StatefulSet", render({**GIVEN, "nodes": [group]}))
+            continue
+        with pytest.raises(helm_python.HelmError, match="too long by 1 letters"):
+            render({**GIVEN, "nodes": [group]})
+        assert of_kind("DaemonSet", render({**GIVEN, "nodes": [{**group, "kind": "daemonset"}]}))
+
+
 def test_every_pod_is_without_root_rights_and_token():
     assert len(pods()) == 7
     for spec in pods().values():

@@ -5,11 +5,13 @@ import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 
 import certifi
 import pytest
 
 from harness.env import (
+    DAYS_MAX,
     LOG_LEVELS,
     REPOSITORY,
     SettingsError,
@@ -20,8 +22,10 @@ from harness.env import (
     env_int,
     env_list,
     env_networks,
+    env_path,
     env_text,
     event_streams,
+    folder_make,
     s3_settings,
     second_factor,
     secret_read_or_make,
@@ -134,6 +138,32 @@ def test_the_database_is_sqlite_or_postgresql(tmp_path):
         database("mysql://x", tmp_path / "db")
 
 
+@pytest.mark.parametrize("password", ["p/x", "p#x", "p?x", "p[x", "p]x"])
+def test_a_password_of_the_database_that_ends_its_address_is_told_with_how_to_write_it(password, tmp_path):
+    with pytest.raises(SettingsError, match=r"DLH_DATABASE_URL .* a password with .* written as %2F"):
+        database(f"postgres://me:{password}@db.example/dlh", tmp_path / "db")
+
+
+def test_a_folder_that_cannot_be_is_told_by_its_setting(monkeypatch, tmp_path):
+    monkeypatch.setenv("DLH_STORE", "~nobody-of-this-name/store")
+    with pytest.raises(SettingsError, match="DLH_STORE: nobody is known here"):
+        env_path("DLH_STORE", tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(SettingsError, match=r"DLH_HOME: .* cannot be made: Not a directory"):
+        folder_make(tmp_path / "file" / "run", "DLH_HOME")
+
+
+def test_days_that_are_counted_back_end_before_the_first_date():
+    now = datetime.now(UTC)
+    assert now - timedelta(days=DAYS_MAX) < now < now + timedelta(days=DAYS_MAX)
+    asked = "from harness import settings"
+    for name in ("DLH_TRASH_DAYS", "DLH_HISTORY_DAYS", "DLH_PREDICTION_DAYS", "DLH_UPLOAD_EXPIRES_DAYS"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(name, "999999")
+            done = subprocess.run([sys.executable, "-c", asked], cwd=REPOSITORY, capture_output=True, text=True)
+        assert done.returncode != 0 and f"{name} must be at most {DAYS_MAX}, not 999999" in done.stderr
+
+
 OBJECTS = {"DLH_S3_URL": "s3://pool/a/b", "DLH_S3_KEY": "k", "DLH_S3_SECRET": "s"}
 
 
@@ -160,6 +190,8 @@ def test_an_object_store_is_named_whole_or_not_at_all(monkeypatch, tmp_path):
         ("DLH_S3_URL", "s3://pool/../x y"),
         ("DLH_S3_URL", "https://pool"),
         ("DLH_S3_ENDPOINT", "objects.example.org:9000"),
+        ("DLH_S3_ENDPOINT", "https://[::1"),
+        ("DLH_S3_ENDPOINT", "https://objects.example.org:99999"),
         ("DLH_S3_KEY", ""),
     ],
 )

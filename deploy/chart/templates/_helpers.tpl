@@ -4,7 +4,7 @@
 
 {{- define "dlh.labels" -}}
 app.kubernetes.io/name: dlh
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
@@ -12,7 +12,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{/* Call with (dict "root" $ "part" "portal"). */}}
 {{- define "dlh.selector" -}}
 app.kubernetes.io/name: dlh
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .part }}
 {{- end -}}
 
@@ -145,7 +145,7 @@ counts, also with 0 or an empty text, which `merge` takes for nothing. */}}
 {{- define "dlh.caVolumes" -}}
 {{- with .Values.objectStore.caConfigMap }}
 - name: objects-ca
-  configMap: {name: {{ . }}, items: [{key: ca.crt, path: ca.crt}]}
+  configMap: {name: {{ . | quote }}, items: [{key: ca.crt, path: ca.crt}]}
 {{- end }}
 {{- end -}}
 
@@ -184,16 +184,16 @@ counts, also with 0 or an empty text, which `merge` takes for nothing. */}}
   emptyDir: {}
 {{- if .store }}
 - name: store
-  persistentVolumeClaim: {claimName: {{ include "dlh.claim" .root }}}
+  persistentVolumeClaim: {claimName: {{ include "dlh.claim" .root | quote }}}
 {{- end }}
 {{- if .secrets }}
 - name: secrets
   secret:
-    secretName: {{ .root.Values.secrets.existingSecret }}
+    secretName: {{ .root.Values.secrets.existingSecret | quote }}
     defaultMode: 0440
     items:
       {{- range .secrets }}
-      - {key: {{ get $.root.Values.secrets . }}, path: {{ snakecase . }}}
+      - {key: {{ get $.root.Values.secrets . | quote }}, path: {{ snakecase . }}}
       {{- end }}
 {{- end }}
 {{- end -}}
@@ -221,7 +221,7 @@ counts, also with 0 or an empty text, which `merge` takes for nothing. */}}
 {{- define "dlh.nodeSecrets" -}}
 - name: node-secrets
   secret:
-    secretName: {{ required "secrets.nodeSecrets must name the Secret with a key for each node with store: cache" .Values.secrets.nodeSecrets }}
+    secretName: {{ required "secrets.nodeSecrets must name the Secret with a key for each node with store: cache" .Values.secrets.nodeSecrets | quote }}
     defaultMode: 0440
 {{- end -}}
 
@@ -275,5 +275,5 @@ spec:
   volumes:
     {{- include "dlh.webVolumes" .root | nindent 4 }}
     - name: backups
-      persistentVolumeClaim: {claimName: {{ include "dlh.backupClaim" .root }}}
+      persistentVolumeClaim: {claimName: {{ include "dlh.backupClaim" .root | quote }}}
 {{- end -}}

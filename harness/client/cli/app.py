@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -104,6 +105,7 @@ def run(arguments: Sequence[str]) -> int:
     as_json = "--json" in arguments
     try:
         code = app(list(arguments), standalone_mode=False, prog_name="dlh")
+        sys.stdout.flush()  # what cannot be written is told here: Python's own end would be 120
     except ClientError as error:
         return _told(error, as_json)
     except typer.TyperException as error:
@@ -184,12 +186,21 @@ def _unread() -> int:
 
 
 def _told(error: ClientError, as_json: bool) -> int:
-    error_print(error, as_json=as_json)
+    try:
+        error_print(error, as_json=as_json)
+        sys.stdout.flush()
+    except OSError:  # the output is what fails: a full disk, a reader that has left
+        if as_json:
+            error_print(error, as_json=False)
+        _unread()
     return code_of(error)
 
 
 def main() -> None:
     """Entry point of the `dlh` command."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who started us: nobody reads it
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115  (until the process ends)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a letter that the terminal does not know ends no command

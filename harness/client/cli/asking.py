@@ -103,7 +103,7 @@ def ready(client: Client, found: Json) -> Json:
     if waiting:
         notes().print("A node is reading the program...")
     while True:
-        found = client.get(f"/offers/{segment(found['id'])}")
+        found = client.get_waiting(f"/offers/{segment(found['id'])}")
         probing = (found["probe"] or {}).get("state") == "waiting"
         if found["state"] != "waiting" and not probing:
             return found

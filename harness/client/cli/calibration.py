@@ -100,7 +100,7 @@ def _follow(client: Client, run: Json, *, quiet: bool) -> Json:
                 said = _doing(run)
                 out.print(f"{said.rstrip('.')}; {_left(run)}", markup=False)
             time.sleep(_POLL_S)
-            run = client.get(f"/pool/calibration/{segment(run['id'])}")
+            run = client.get_waiting(f"/pool/calibration/{segment(run['id'])}")
     return run
 
 

@@ -13,10 +13,11 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from codegen import safe_yaml
-from harness.client.cli.output import ExitCode, notes
+from harness.client.cli.output import ExitCode, duration, notes
 from harness.client.client import Client, Json
 from harness.client.config import config_load
 from harness.client.errors import ApiError, BadInput, ClientError, NotSignedIn
+from harness.client.patience import AWAY_S
 
 DataOption = Annotated[
     str,
@@ -63,7 +64,12 @@ def open_client(context: typer.Context) -> Client:
             f"There is no token for {config.url}.",
             hint="Run `dlh login URL --token TOKEN`, or set DLH_TOKEN; on the portal's own machine `dlh login --here`.",
         )
-    return Client(config.url, config.token, project=project_of(context) or config.project)
+    return Client(config.url, config.token, project=project_of(context) or config.project, away=_away_tell)
+
+
+def _away_tell(error: ClientError) -> None:
+    until = f"The portal is asked again for {duration(AWAY_S)}; jobs and what else was begun do not depend on it."
+    notes().print(f"{error.message} {until}", markup=False, soft_wrap=True)
 
 
 def project_of(context: typer.Context) -> str:

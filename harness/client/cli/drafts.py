@@ -151,7 +151,7 @@ def check(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) -
 def _answer(client: Client, path: str) -> Json:
     end_s = time.monotonic() + CHECK_LIMIT_S
     while True:
-        answer: Json = client.get(path)
+        answer: Json = client.get_waiting(path)
         if not answer["waiting"]:
             return answer
         if time.monotonic() > end_s:

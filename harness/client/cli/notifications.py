@@ -130,7 +130,7 @@ def _waited(client: Client, wanted: list[str]) -> list[Json]:
     """The messages once each has ended, or as they are after a while."""
     ends_s = time.monotonic() + TEST_WAIT_S
     while True:
-        rows: list[Json] = [row for row in client.get("/notifications")["deliveries"] if row["id"] in wanted]
+        rows: list[Json] = [row for row in client.get_waiting("/notifications")["deliveries"] if row["id"] in wanted]
         if all(row["ended_at"] for row in rows) or time.monotonic() > ends_s:
             return rows
         time.sleep(0.5)

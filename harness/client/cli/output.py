@@ -250,7 +250,11 @@ def idle_words(job: dict[str, Any]) -> str:
 
 
 def when(text: str | None) -> str:
-    """An ISO time as local time."""
+    """An ISO time as local time; in UTC where calendars end before it comes here (a deadline at the end of 9999)."""
     if not text:
         return ""
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    try:
+        return f"{moment.astimezone():%Y-%m-%d %H:%M:%S}"
+    except OverflowError:
+        return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

@@ -110,7 +110,7 @@ def _job(client: Client, job: str, body: Json, *, quiet: bool) -> Json:
             if time.monotonic() > end_s:
                 raise WaitTimeout("No answer in time.", hint="Check on the pool page that a node is up.")
             time.sleep(_POLL_S)
-            found = client.get(f"{place}/{segment(found['id'])}")
+            found = client.get_waiting(f"{place}/{segment(found['id'])}")
             if (found["trials"] or {}).get("state") == "waiting" and not trying:
                 trying = True
                 end_s = time.monotonic() + 2 * found["trials"]["expected_s"] + _TRIALS_SPARE_S

@@ -22,8 +22,8 @@ from harness.client.cli.output import (
     when,
 )
 from harness.client.client import Client, Json
-from harness.client.errors import BadInput, ClientError
-from harness.client.watch import AWAY_S, LEVELS, job_updates, log_follow, log_lines, tested_first
+from harness.client.errors import BadInput
+from harness.client.watch import LEVELS, job_updates, log_follow, log_lines, tested_first
 from worker.words import percent_words
 
 _MOVING = frozenset({"queued", "placed", "running", "pausing", "returning", "cancelling"})
@@ -59,7 +59,7 @@ def watch_and_print(client: Client, job_id: str, *, as_json: bool, quiet: bool =
     """Follow a job, show it, return it at rest."""
     job: Json = {}
     if as_json or quiet:
-        for job in job_updates(client, job_id, away=_away_tell):
+        for job in job_updates(client, job_id, away=client.away):
             if as_json:
                 json_line(job)
         return job
@@ -69,7 +69,7 @@ def watch_and_print(client: Client, job_id: str, *, as_json: bool, quiet: bool =
         TaskProgressColumn(),
         TextColumn("{task.fields[note]}", markup=False),
     )
-    updates = job_updates(client, job_id, away=_away_tell)
+    updates = job_updates(client, job_id, away=client.away)
     first = next(updates)
     out = notes()
     with Progress(*columns, console=out, disable=not out.is_terminal) as bar:
@@ -82,12 +82,6 @@ def watch_and_print(client: Client, job_id: str, *, as_json: bool, quiet: bool =
     summary_print(job)
     _rest_tell(client, job)
     return job
-
-
-def _away_tell(error: ClientError) -> None:
-    """Nobody who follows a job for hours is to begin anew because the portal was restarted."""
-    until = f"The portal is asked again for {duration(AWAY_S)}; the job does not depend on it."
-    notes().print(f"{error.message} {until}", markup=False, soft_wrap=True)
 
 
 def _rest_tell(client: Client, job: Json) -> None:
@@ -158,7 +152,7 @@ def logs(
         if rank is not None and rank not in printed:
             _silent_rank_tell(client, job, rank, printed)
         if follow:
-            lines = log_follow(client, job, rank=rank, query=query, level=level)
+            lines = log_follow(client, job, rank=rank, query=query, level=level, away=client.away)
         else:
             lines = log_lines(client, job, rank=rank, query=query, level=level, tail=tail)
         out = console()

@@ -237,17 +237,39 @@ def test_ctrl_c_is_told(words: tuple[str, ...], more: str, dlh: Dlh, tmp_path: P
 
 def test_a_reader_that_has_seen_enough_is_no_failure(portal: SimpleNamespace, job: Any) -> None:
     """The exit code 1 would mean that a job failed, 120 that Python could not write at its end."""
-    code = "import sys; from harness.client.cli.app import main; sys.argv = ['dlh', *sys.argv[1:]]; main()"
     for words in (["jobs"], ["jobs", "--json"], ["--help"]):
         gone, ours = os.pipe()
         os.close(gone)
         try:
-            done = subprocess.run(
-                [sys.executable, "-c", code, *words], stdout=ours, stderr=subprocess.PIPE, check=False
-            )
+            done = dlh_process(words, stdout=ours)
         finally:
             os.close(ours)
         assert (done.returncode, done.stderr) == (0, b""), words
+
+
+def test_an_output_that_cannot_be_written_is_told_and_is_no_failed_job(portal: SimpleNamespace, job: Any) -> None:
+    for words in (["jobs"], ["jobs", "--json"], ["show", "nothing", "--json"], ["--help"]):
+        with Path("/dev/full").open("w") as full:
+            done = dlh_process(words, stdout=full)
+        told = b"no such job" if "show" in words else b"No space left on device"
+        assert done.returncode == (3 if "show" in words else 2) and told in done.stderr, words
+        assert b"Traceback" not in done.stderr and b"ignored" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("closed", [1, 2])
+def test_a_stream_that_is_closed_ends_no_command(closed: int, portal: SimpleNamespace, job: Any) -> None:
+    for words in (["jobs"], ["jobs", "--json"], ["--help"]):
+        done = dlh_process(words, stdout=subprocess.PIPE, preexec_fn=lambda: os.close(closed))
+        assert (done.returncode, done.stderr) == (0, b""), words
+        assert bool(done.stdout) is (closed == 2)
+
+
+def dlh_process(words: list[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
+    """`dlh` as people start it: with an output that is written when its buffer is full, or at the end."""
+    code = "import sys; from harness.client.cli.app import main; sys.argv = ['dlh', *sys.argv[1:]]; main()"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-c", code, *words]
+    return subprocess.run(command, stderr=subprocess.PIPE, env=environment, check=False, **options)
 
 
 def test_the_release_is_told_without_a_portal(dlh: Dlh, monkeypatch: Any) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from harness.client.errors import ApiError, ClientError, Unreachable
 from harness.client.live import LiveEvent, events_read
-from harness.client.watch import AWAY_S, job_updates, log_follow
+from harness.client.patience import AWAY_S
+from harness.client.watch import job_updates, log_follow
 
 
 def test_events_are_read_as_the_standard_says() -> None:
@@ -149,3 +150,26 @@ def test_the_last_words_of_an_attempt_are_told_though_the_next_one_runs_already(
     client = Logs(["running", "running", "succeeded"])
     lines = [line["text"] for line in log_follow(client, "x", sleep=lambda _: None)]  # type: ignore[arg-type]
     assert lines == ["1.1", "1.2", "1.3", "2.1"]
+
+
+@pytest.mark.parametrize("part", ["job", "head", "page"])
+def test_followed_logs_outlast_a_portal_that_is_away_and_repeat_no_line(part: str) -> None:
+    class Logs(Away):
+        def back_check(self, asked: str) -> None:
+            if asked == part and self.asked > 1 and self.now_s < self.seconds:
+                raise self.error
+
+        def job(self, job_id: str) -> dict[str, Any]:
+            self.back_check("job")
+            return FakeClient.job(self, job_id)
+
+        def job_part(self, job_id: str, part: str, **params: Any) -> dict[str, Any]:
+            self.back_check("page" if "after_line" in params else "head")
+            numbers = range(params.get("after_line", 0) + 1, self.asked + 1)
+            lines = [{"token": 1, "rank": 0, "line": number, "text": str(number), "level": ""} for number in numbers]
+            return {"lines": lines, "ranks": [0], "token": 1, "more": False}
+
+    client = Logs(AWAY_S - 10, Unreachable("nobody listens"))
+    client.states = ["running", "running", "succeeded"]
+    followed = log_follow(client, "x", away=client.told.append, sleep=client.sleep, clock_s=lambda: client.now_s)  # type: ignore[arg-type]
+    assert [line["text"] for line in followed] == ["1", "2", "3"] and len(client.told) == 1

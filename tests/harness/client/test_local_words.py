@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.client.cli import offers
-from harness.client.cli.output import error_print, local_words, standing
+from harness.client.cli.output import error_print, local_words, standing, when
 from harness.client.cli.queue import _waiting
 from harness.client.cli.runs import _note
 from harness.client.errors import ApiError
@@ -32,6 +32,12 @@ def three_hours_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_moments_within_sentences_are_told_in_the_time_of_this_machine() -> None:
     assert local_words(f"The first ends {UTC_WORDS}.") == f"The first ends {HERE}."
     assert local_words("By 2030-01-31 22:30:10 UTC.") == f"By {HERE}:10."
+
+
+def test_a_moment_that_this_zone_has_no_year_for_is_told_in_utc() -> None:
+    assert when("9999-12-31T23:59:59Z") == "9999-12-31 23:59:59 UTC"
+    assert when("2030-01-31T22:30:00Z") == f"{HERE}:00"
+    assert local_words("By 9999-12-31 23:59 UTC.") == "By 9999-12-31 23:59 UTC."
 
 
 def test_every_problem_of_a_refusal_is(capsys: pytest.CaptureFixture[str]) -> None:

@@ -69,11 +69,36 @@ def test_an_address_where_nobody_ever_listened_is_told_at_once(transport: Transp
 
 
 @pytest.mark.parametrize(
-    "url", ["", "portal", "ftp://portal", "http://", "http://[::1", "http://portal:99999", "http://a\0b"]
+    "url",
+    [
+        "",
+        "portal",
+        "ftp://portal",
+        "http://",
+        "http://[::1",
+        "http://portal:99999",
+        "http://a\0b",
+        "http://portal..test",
+    ],
 )
 def test_what_is_no_address_is_told_as_such(url: str) -> None:
     with pytest.raises(BadInput, match="not the address of a portal"):
         Transport(url)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("ALL_PROXY", "socks5://127.0.0.1:1080"), ("HTTP_PROXY", "x://y"), ("NO_PROXY", "[::1]")]
+)
+def test_a_proxy_that_cannot_be_used_is_told(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(BadInput, match="The proxy that the environment names cannot be used") as told:
+        Transport("http://portal.test")
+    assert name in told.value.hint
+
+
+def test_what_is_too_long_for_an_address_is_told(transport: Transport) -> None:
+    with pytest.raises(BadInput, match="too long"):
+        transport.request("GET", "/jobs", params={"query": "x" * 70_000})
 
 
 def test_authorities_are_read_where_the_portal_speaks_tls_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:

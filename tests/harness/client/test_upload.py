@@ -96,6 +96,11 @@ def test_a_new_process_goes_on_where_the_old_one_was_cut(client: Client, file: P
     assert UploadMemory().read() == {}
 
 
+def test_a_home_that_is_read_only_stops_no_upload(client: Client, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/proc/none")
+    assert stored(sender(client, file).run()) == file.read_bytes()
+
+
 def test_a_changed_file_is_not_mixed_with_what_was_sent_of_the_old_one(client: Client, file: Path) -> None:
     counted(client, before=set(range(4, 100)))
     with pytest.raises(Unreachable):

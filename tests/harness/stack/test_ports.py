@@ -18,6 +18,13 @@ def test_the_taken_port_accepts_connections_before_the_portal_runs():
         socket.create_connection(listener.getsockname(), timeout=5).close()
 
 
+def test_a_port_is_free_on_an_address_of_ipv6_until_somebody_listens_there():
+    with port_take("::1", 18400) as listener:
+        taken = listener.getsockname()[1]
+        assert not port_is_free(taken, "127.0.0.1", "::1")
+    assert port_is_free(taken, "::1")
+
+
 def test_an_address_that_is_not_ours_is_an_error_with_a_next_step():
     with pytest.raises(StackError, match="DLH_HOST"):
         port_take("203.0.113.1", 18400)
