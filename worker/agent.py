@@ -220,9 +220,12 @@ def _bury(entry: registry.Entry, *, resume: bool) -> list[registry.Entry]:
     """See to an entry whose supervisor is dead; what was started for it. Raises `OSError`."""
     if _is_interrupted(entry):
         return _go_on(entry) if resume else []
-    if entry.paths.root.exists() and not entry.paths.exit_file(entry.token).exists():
-        with registry.locked(entry.paths):
-            exits.lost_record(entry)
+    if entry.paths.root.exists():
+        if not entry.paths.exit_file(entry.token).exists():
+            with registry.locked(entry.paths):
+                exits.lost_record(entry)
+    elif not entry.paths.root.parent.exists():
+        return []  # nor are other jobs: it lies on a disk that is not mounted yet
     registry.remove(entry.job_id, entry.token)
     return []
 

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -252,3 +253,25 @@ def test_a_folder_that_a_disk_does_not_give_keeps_no_other_run_from_being_seen_t
     assert [entry.job_id for entry in agent.sweep()] == ["lives"]
     assert [entry.job_id for entry in registry.entries()] == ["lives"]
     registry.remove("lives", 1)
+
+
+def test_a_run_whose_disk_is_not_mounted_yet_is_not_forgotten(home: Path, tmp_path: Path) -> None:
+    """After a restart of its machine: what it made and has not returned is on that disk alone."""
+    jobs, unmounted = tmp_path / "jobs", tmp_path / "unmounted"
+    entry = registry.Entry(job_id="j", token=1, job_dir=str(jobs / "j"), pid=os.getpid(), created_s=1.0)
+    entry.paths.attempt(1).mkdir(parents=True)
+    registry.add(entry)
+    jobs.rename(unmounted)
+    assert agent.sweep() == [] and registry.entries() == [entry]
+    unmounted.rename(jobs)
+    assert agent.sweep() == [] and registry.entries() == []
+    assert json.loads(entry.paths.exit_file(1).read_text())["data"]["outcome"] == "lost"
+
+
+def test_a_run_whose_folder_is_gone_for_good_is_forgotten(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "jobs").mkdir()
+    entry = registry.Entry(job_id="j", token=1, job_dir=str(tmp_path / "jobs" / "j"), pid=os.getpid(), created_s=1.0)
+    entry.paths.attempt(1).mkdir(parents=True)
+    registry.add(entry)
+    shutil.rmtree(entry.paths.root)
+    assert agent.sweep() == [] and registry.entries() == []

@@ -29,11 +29,14 @@ attempts one after the other, speak may hold so much of each."""
 BUFFER_EVENTS = 100_000
 BUFFER_BYTES = 64 << 20
 """Of the events that wait while the broker is away, whichever is reached first."""
-BATCH_EVENTS = 500
+BATCH_EVENTS, BATCH_BYTES = 500, 1 << 20
+"""Sent at once, whichever is reached first: the lease is renewed in between, and what a cut line takes with it is sent
+again."""
 LEASE_S = 15.0
 RENEW_S = 4.0
 SEND_S = 0.1
 RETRY_S = 1.0
+LOOK_S = 0.5
 PROMPT = frozenset(
     {EventKind.STARTED, EventKind.RUNNING, EventKind.CHECKPOINT, EventKind.ERROR, EventKind.WIDTH, EventKind.EXITED},
 )
@@ -88,9 +91,16 @@ class _Waiting:
             self._add(event, len(event.to_json()))
         return self._shrink() if self._is_over() else 0
 
-    def first(self, number: int) -> list[Event]:
-        """The oldest ones, which stay."""
-        return [event for event, _ in islice(self._events, number)]
+    def first(self) -> list[Event]:
+        """The oldest ones, as many as are sent at once, which stay."""
+        batch: list[Event] = []
+        left_bytes = BATCH_BYTES
+        for event, size_bytes in islice(self._events, BATCH_EVENTS):
+            left_bytes -= size_bytes
+            if batch and left_bytes < 0:
+                break
+            batch.append(event)
+        return batch
 
     def drop(self, events: Iterable[Event]) -> None:
         """Those that `first` gave and that are still there."""
@@ -148,12 +158,16 @@ class Forwarder:
         self._wake.set()
 
     def close(self, wait_s: float) -> bool:
-        """Send the rest, give the lease back. False where the broker stayed away for `wait_s`."""
+        """Send the rest, give the lease back. False where the broker took nothing for `wait_s`."""
         if not self.url:
             return True
         self._closing = True
         self._wake.set()
-        self._thread.join(timeout=wait_s)
+        left, end_s = len(self._waiting), time.monotonic() + wait_s
+        while self._thread.is_alive() and (now_s := time.monotonic()) < end_s:
+            self._thread.join(min(LOOK_S, end_s - now_s))
+            if len(self._waiting) < left:  # over a slow line, but it gets on: the word of the end comes last
+                left, end_s = len(self._waiting), time.monotonic() + wait_s
         return not self._thread.is_alive()
 
     def _run(self) -> None:
@@ -185,7 +199,7 @@ class Forwarder:
 
     def _send_batch(self, client: redis.Redis) -> int:
         with self._lock:
-            batch = self._waiting.first(BATCH_EVENTS)
+            batch = self._waiting.first()
             number = self._sent
         if not batch:
             return 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import queue
-import stat
 import threading
 import time
 from collections import deque
@@ -18,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from worker.events import Event, EventKind
+from worker.machine_faults import may_be_one_file
 from worker.plan import RunPaths, RunPlan
 from worker.transfer.portal import Portal, PortalAway, PortalRefused, Stopped, TransferError, patiently
 from worker.transfer.refusals import FOLDER_CLOSED, Refusals, closed_words, is_too_large
 from worker.transfer.sending import Sending
-from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, FILES_MAX, Tree, tree_read
+from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, FILES_MAX, Tree, file_mark, tree_read
 from worker.transfer.waits import WAITS
 
 LOG_BYTES = 1 << 20
@@ -54,7 +54,7 @@ class Returner:
         self._waiting: deque[dict[str, Any]] = deque()
         """Checkpoints that were told and are not in the store yet."""
         self._put_off: list[dict[str, Any]] = []
-        """Checkpoints that were too large when their turn came: once more at the end, when others may have gone."""
+        """Checkpoints that were too large when their turn came, or could not be read: once more at the end."""
         self._results: dict[str, tuple[int, int]] = {}
         """Files of the results that the store has: name -> (size, time of change in ns)."""
         self._closed: set[str] = set()
@@ -167,7 +167,10 @@ class Returner:
         while not self._told.empty():
             self._waiting.append(self._told.get())
         while self._waiting:
-            self._checkpoint(self._waiting[0])
+            try:
+                self._checkpoint(self._waiting[0])
+            except OSError as error:
+                self._unreadable(self._waiting[0], error)
             self._waiting.popleft()
         while self._first and (ending or not self._results) and self._results_send() and ending:
             pass
@@ -223,6 +226,15 @@ class Returner:
             if self._first:
                 self.kept.put({**data, "removed": gone})
 
+    def _unreadable(self, data: dict[str, Any], error: OSError) -> None:
+        """One on a bad block keeps the others back no more than one that is too large; any other error is raised."""
+        if not may_be_one_file(error):
+            raise error
+        if data not in self._put_off:
+            told = f"The node cannot read its checkpoint {data.get('name')}: {error.strerror}. It stays there."
+            self.notes.put({"message": told})
+            self._put_off.append(data)
+
     def _results_send(self) -> bool:
         """Files of the results that the store does not have as they are now; plain files alone, `FILES_MAX` at once.
 
@@ -275,7 +287,7 @@ class Returner:
         try:
             with os.scandir(self._paths.results) as entries:
                 for entry in entries:
-                    if FILE_NAME.fullmatch(entry.name) and (mark := _mark(entry)):
+                    if FILE_NAME.fullmatch(entry.name) and (mark := file_mark(entry)):
                         found[entry.name] = mark
         except (FileNotFoundError, NotADirectoryError):
             return {}
@@ -285,12 +297,3 @@ class Returner:
         changed = [name for name, mark in found.items() if self._results.get(name) != mark]
         changed.sort(key=lambda name: (name in self._closed, name))
         return {name: found[name] for name in changed[:FILES_MAX]}
-
-
-def _mark(entry: os.DirEntry[str]) -> tuple[int, int] | None:
-    """Size and time of change in ns of a plain file; None for anything else, and where it has gone meanwhile."""
-    try:
-        told = entry.stat(follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-    return (told.st_size, told.st_mtime_ns) if stat.S_ISREG(told.st_mode) else None

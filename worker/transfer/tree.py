@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,3 +145,12 @@ def _sha256(stream: BinaryIO, read: Callable[[], None]) -> str:
         digest.update(block)
         read()
     return digest.hexdigest()
+
+
+def file_mark(entry: os.DirEntry[str]) -> tuple[int, int] | None:
+    """Size and time of change in ns of a plain file; None for anything else, and where it has gone meanwhile."""
+    try:
+        told = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return (told.st_size, told.st_mtime_ns) if stat.S_ISREG(told.st_mode) else None

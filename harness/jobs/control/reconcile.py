@@ -20,6 +20,7 @@ from harness.jobs.control.hearing import hearing_forget, hearing_renew, hearing_
 from harness.jobs.control.parts import is_spread, unheard_nodes
 from harness.jobs.control.reading import end_told
 from harness.jobs.control.spread import ANSWER_LIMIT, SENDS_MAX, spread_check
+from harness.jobs.control.streams import is_behind
 from harness.jobs.control.tick import start_send, tick
 from harness.jobs.control.widths import width_again
 from harness.jobs.exports import exports_expire
@@ -94,7 +95,9 @@ def _attempt_check(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, s
         return
     # A time to come was written before the clock was set back: as far off as it is, so long ago may it have been.
     quiet = abs(now - (attempt.seen_at or attempt.sent_at or attempt.created_at))
-    if quiet > EXIT_AFTER and (event := exit_record(attempt)):
+    is_sent_and_quiet = attempt.sent_at is not None and quiet > EXIT_AFTER
+    behind = is_sent_and_quiet and is_behind(attempt.run_plan.event_stream, steady=steady.recheck())
+    if quiet > EXIT_AFTER and not behind and (event := exit_record(attempt)):
         events_apply(job.pk, [event])
         if JobAttempt.objects.filter(pk=attempt.pk, ended_at=None).exists():
             # Its number was seen, its effect was not: the mark is from events that came after it in another order.
@@ -104,7 +107,7 @@ def _attempt_check(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, s
         _stop_again(attempt, "cancel" if job.state == JobState.CANCELLING else "pause", nodes)
     elif job.state == JobState.RUNNING:
         width_again(attempt, now)
-    alive = _is_alive(attempt, nodes)
+    alive = behind or _is_alive(attempt, nodes)
     if job.state == JobState.RETURNING:
         if steady.recheck() and not alive and return_overdue(attempt, _nodes_of(attempt), nodes, now):
             # A run that failed by its own fault does so again: it is not made again for what did not return.

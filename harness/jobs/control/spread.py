@@ -28,6 +28,7 @@ from harness.jobs.control.releasing import release_due
 from harness.jobs.control.rescue import offered_read, rescue_awaited, rescue_take
 from harness.jobs.control.returns import outcome_before_return
 from harness.jobs.control.saved import checkpoint_set_aside
+from harness.jobs.control.streams import is_behind
 from harness.jobs.control.survivors import first_lose, node_leave
 from harness.jobs.control.verdict import is_unmet, refused_end, verdict
 from harness.jobs.models import Job, JobAttempt, JobEvent
@@ -194,7 +195,9 @@ def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, 
     """Make what nodes told, what lies on disk and what can be heard agree. `attempt.job` is open and its newest."""
     from harness.jobs.control.tick import start_send
 
-    _read_from_disk(attempt)
+    behind = attempt.sent_at is not None and is_behind(attempt.run_plan.event_stream, steady=steady.recheck())
+    if not behind:
+        _read_from_disk(attempt)
     ends = _ends(attempt)
     missing = [node for node in nodes_of(attempt) if node not in ends]
     stopping = attempt.job.state in {JobState.CANCELLING, JobState.PAUSING}
@@ -205,7 +208,7 @@ def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, 
     for node in heard if is_over else ():
         _stop(attempt, node, _how(attempt, ends, ended_badly=ended_badly))
     waited = abs(now - (attempt.sent_at or attempt.created_at))
-    if not steady.recheck() or (waited <= ANSWER_LIMIT and (attempt.sent_at is not None or stopping)):
+    if behind or not steady.recheck() or (waited <= ANSWER_LIMIT and (attempt.sent_at is not None or stopping)):
         return
     silent = [node for node in missing if not _is_alive(attempt, node, nodes)]
     if attempt.job.state == JobState.RETURNING:  # nobody waits for devices: it may be started anew and go on

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,6 +37,8 @@ DECIDED_BY_KEY = "dlh:scheduler:by"
 AT_WORK_KEY, AT_WORK_S = "dlh:ingest:at-work", 60
 """Which process took in a stream last, or found that nothing waited, for so long: gone where none does. By the broker's
 clock alone."""
+BEHIND_S = 5.0
+"""Words that wait for longer are behind: a reader takes them in every second."""
 FULL_KEY = "dlh:ingest:full"
 """Whose disk is full (`harness.full_disk`), as who tried last to take events in found; else it is not there."""
 _log = logging.getLogger(__name__)
@@ -71,6 +74,22 @@ def streams_waiting() -> list[Waiting]:
         answers = pipe.execute()
     found = [Waiting(number=number, first=id_of(rows[0][0])) for number, rows in enumerate(answers) if rows]
     return sorted(found, key=lambda waiting: waiting.first)
+
+
+def is_behind(number: int, *, steady: bool) -> bool:
+    """Whether words of a stream have waited for a while and are being taken in, or may soon be: what else tells of its
+    runs would overtake them. `steady`: there was time to begin since control could not be heard."""
+    try:
+        with client().pipeline(transaction=False) as pipe:
+            pipe.xrange(control_stream(number), count=1)
+            pipe.time()
+            pipe.hget(READ_BY_KEY, str(number))
+            rows, (now_s, _), read = pipe.execute()
+    except redis.RedisError:
+        return False
+    if not rows or now_s - id_of(rows[0][0])[0] / 1000 < BEHIND_S:
+        return False
+    return not steady or (read is not None and abs(time.time() - float(read.partition(" ")[0])) < AT_WORK_S)
 
 
 def id_of(text: str) -> tuple[int, int]:

@@ -38,6 +38,8 @@ POINTS_PER_JOB_MAX = 2_000_000
 """So many points of its curves are kept of a job: 110 values in each of 10,000 epochs are half of that."""
 BATCH = 500
 """Rows of one statement."""
+EPOCHS_MAX = 2**31 - 1
+"""Of a run; its column holds no more."""
 SPAN_MAX_S = 3.15e9
 """A hundred years."""
 _log = logging.getLogger(__name__)
@@ -140,7 +142,7 @@ def progress_of(attempt: JobAttempt, events: Sequence[Event]) -> dict[str, Any]:
     }
     return {
         **(stands if stands["step"] or stands["steps_total"] else {}),
-        "epochs": count_of(data.get("epochs")),
+        "epochs": min(count_of(data.get("epochs")), EPOCHS_MAX),
         # What is heard after the end of its ranks says nothing of now.
         "samples_per_s": None if is_over else number_of(data.get("samples_per_s")),
         "eta_s": None if is_over else _span_s(data.get("eta_s")),

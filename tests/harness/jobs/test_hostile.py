@@ -56,6 +56,13 @@ def test_a_job_whose_results_are_poison_ends_and_gives_its_devices_back(running,
     assert not Allocation.objects.exists()
 
 
+def test_a_run_of_more_epochs_than_a_column_holds_is_heard(running):
+    """On PostgreSQL nothing of its progress was taken in."""
+    events_apply(running.pk, [event(running, "progress", 1, rank=0, step=5, steps_total=10**12, epochs=10**18)])
+    running.refresh_from_db()
+    assert (running.step, running.steps_total, running.epochs) == (5, 10**12, 2**31 - 1)
+
+
 def test_results_too_deep_to_read_are_told_and_raise_nothing_else(running):
     results_write(running, "[" * 100_000)
     with pytest.raises(Conflict):

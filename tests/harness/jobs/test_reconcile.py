@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import timedelta
 
 import pytest
@@ -11,11 +12,14 @@ from harness.jobs import selectors, services
 from harness.jobs.control.clock import SETTLE_S
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.hearing import GAP_S, HEARING_KEY
+from harness.jobs.control.ingest import ingest
 from harness.jobs.control.reconcile import reconcile
-from harness.jobs.models import Allocation, Checkpoint, Job, JobAttempt, JobEvent
+from harness.jobs.control.streams import READ_BY_KEY
+from harness.jobs.models import Allocation, Checkpoint, Job, JobAttempt, JobEvent, MetricPoint
 from harness.pool.models import Node
 from harness.release import release
 from tests.harness.jobs.helpers import age, event, place_now, run_now, stops, tick_later
+from worker.events import control_stream
 
 pytestmark = pytest.mark.django_db
 
@@ -200,6 +204,48 @@ def test_an_end_that_the_broker_lost_is_read_from_disk(job, node_make):
     job.refresh_from_db()
     assert job.state == "succeeded"
     assert not Allocation.objects.exists()
+
+
+@pytest.fixture
+def words_waiting(job, node_make, broker):
+    """A run has ended, as the disk tells, and what it said before lies in its stream for a while."""
+    node_make()
+    attempt = run_now(job)
+    exit_file = settings.STORE.job(job.pk).exit_file(1)
+    exit_file.parent.mkdir(parents=True)
+    exit_file.write_text(event(job, "exited", 9, outcome="lost").to_json())
+    age(attempt, seen_at=600, sent_at=600)
+    metric = event(job, "metric", 1, rank=0, step=1, epoch=1.0, values={"train/loss": 1.0})
+    stream = control_stream(attempt.run_plan.event_stream)
+    broker.xadd(stream, {"event": metric.to_json()}, id=f"{int(1000 * (time.time() - 60))}-0")
+    return attempt
+
+
+@pytest.mark.parametrize(
+    ("read_s", "settled", "state"),
+    [(10, True, "running"), (None, False, "running"), (None, True, "queued"), (600, True, "queued")],
+)
+def test_an_end_on_disk_waits_for_the_words_before_it_as_long_as_they_are_taken_in(
+    words_waiting, broker, read_s, settled, state
+):
+    attempt = words_waiting
+    if read_s is not None:
+        broker.hset(READ_BY_KEY, str(attempt.run_plan.event_stream), f"{time.time() - read_s:.3f} control/1")
+    if not settled:
+        broker.delete(HEARING_KEY)  # control has just begun
+    reconcile()
+    assert Job.objects.get(pk=attempt.job_id).state == state
+
+
+def test_no_curve_is_lost_to_an_end_that_control_reads_first(words_waiting, broker):
+    """Words of an attempt that its job has left are dropped."""
+    broker.delete(HEARING_KEY)
+    reconcile()
+    assert ingest() == 1
+    age(words_waiting, seen_at=600)
+    reconcile()
+    assert Job.objects.get(pk=words_waiting.job_id).state == "queued"
+    assert MetricPoint.objects.filter(job=words_waiting.job_id).count() == 1
 
 
 def test_a_record_on_disk_that_names_no_outcome_ends_the_attempt_as_lost(job, node_make):

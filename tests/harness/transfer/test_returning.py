@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.harness.transfer.conftest import SECRET
 from tests.waiting import wait_for
 from worker.events import Event, EventKind
 from worker.plan import RunPaths, RunPlan
+from worker.transfer import tree as tree_module
 from worker.transfer.portal import Portal, PortalRefused
 from worker.transfer.returning import Returner
 
@@ -145,6 +147,46 @@ def test_a_checkpoint_that_the_portal_did_not_take_is_sent_again(returner, plan,
     returner.start()
     wait_for(lambda: not returner.kept.empty())
     assert (store.checkpoints / "step-00000010").is_dir() and not answers
+
+
+def test_a_checkpoint_on_a_bad_block_keeps_neither_later_ones_nor_the_results_back(
+    returner, plan, here, store, monkeypatch
+):
+    """A run of days would be lost for it, and be made again."""
+    for name in ("step-00000010", "step-00000020"):
+        checkpoint(here, name)
+    (here.results / "results.json").write_text("{}")
+    real = tree_module.open_below
+
+    def opened(root, relative):
+        if "step-00000010" in relative.parts and relative.name == "state.pt":
+            raise OSError(errno.EIO, "Input/output error", str(relative))
+        return real(root, relative)
+
+    monkeypatch.setattr(tree_module, "open_below", opened)
+    returner.hold([told(plan, name, removed=[]) for name in ("step-00000010", "step-00000020")])
+    returner.start()
+    wait_for(lambda: not returner.kept.empty())
+    returner.finish_begin(60.0)
+    assert returner.finished(60.0) and returner.problem() == ""
+    assert returner.kept.get()["name"] == "step-00000020" and returner.kept.empty()
+    assert {path.name for path in store.checkpoints.iterdir()} == {"step-00000020"}
+    assert (store.results / "results.json").exists()
+    (note,) = [returner.notes.get() for _ in range(returner.notes.qsize())]
+    assert note["message"].startswith("The node cannot read its checkpoint step-00000010: Input/output error.")
+
+
+def test_a_disk_that_is_away_is_no_bad_block(returner, plan, here, monkeypatch):
+    checkpoint(here, "step-00000010")
+
+    def opened(root, relative):
+        raise OSError(errno.ESTALE, "Stale file handle", str(relative))
+
+    monkeypatch.setattr(tree_module, "open_below", opened)
+    returner.hold([told(plan, "step-00000010", removed=[])])
+    returner.start()
+    returner.finish_begin(60.0)
+    assert returner.finished(60.0) and "Stale file handle" in returner.problem()
 
 
 def test_an_unforeseen_error_at_the_end_is_no_success(returner, here, monkeypatch):

@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import string
+import time
 from collections import Counter
 from dataclasses import replace
 
@@ -166,6 +167,48 @@ def test_long_words_that_wait_for_the_broker_do_not_fill_the_nodes_memory(
     assert counted(client) == [(3, 3)], "lines go first, then the oldest of the rest, counted"
     kinds = [Event.from_json(fields[b"event"].decode()).kind for _, fields in client.xrange(job_stream("job"))]
     assert kinds == [EventKind.NOTE]
+
+
+def test_long_words_are_sent_a_few_at_a_time(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one go of 64 MiB a slow line would keep the lease from being renewed, and a cut one begin all of it again."""
+    client = redis.Redis.from_url(broker_url)
+    client.flushall()
+    monkeypatch.setattr(forward, "BATCH_BYTES", 20_000)
+    sizes: list[int] = []
+    real = redis.client.Pipeline.execute
+
+    def execute(self: redis.client.Pipeline, *rest: object) -> object:
+        sizes.append(sum(len(str(command)) for command in self.command_stack))
+        return real(self, *rest)
+
+    monkeypatch.setattr(redis.client.Pipeline, "execute", execute)
+    forwarder = Forwarder(broker_url, "job", 1)
+    lines = {"rank": 0, "stream": "stdout", "lines": ["x" * 8_000]}
+    forwarder.send([replace(note(number), kind=EventKind.LOG, data=lines) for number in range(9)])
+    forwarder.send([replace(note(9), data={"message": "y" * 30_000})])
+    assert forwarder.close(60.0)
+    assert client.xlen(job_stream("job")) == 10 and counted(client) == [(9, 0)]
+    assert max(sizes[:-1]) < 25_000, "but for one that is longer by itself"
+
+
+def test_the_end_is_told_however_long_the_words_before_it_take_over_a_slow_line(
+    broker_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = redis.Redis.from_url(broker_url)
+    client.flushall()
+    monkeypatch.setattr(forward, "BATCH_EVENTS", 1)
+    monkeypatch.setattr(forward, "LOOK_S", 0.05)
+    real = redis.client.Pipeline.execute
+
+    def execute(self: redis.client.Pipeline, *rest: object) -> object:
+        time.sleep(0.2)
+        return real(self, *rest)
+
+    monkeypatch.setattr(redis.client.Pipeline, "execute", execute)
+    forwarder = Forwarder(broker_url, "job", 1)
+    forwarder.send([note(number) for number in range(12)])
+    assert forwarder.close(1.0), "twelve times 0.2 s, but never 1 s without a word"
+    assert [seq for seq, _ in counted(client)] == list(range(12))
 
 
 def test_further_nodes_of_a_run_and_agents_count_nothing(broker_url: str) -> None:
