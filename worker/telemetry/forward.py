@@ -37,6 +37,7 @@ RENEW_S = 4.0
 SEND_S = 0.1
 RETRY_S = 1.0
 LOOK_S = 0.5
+CLOSE_MOST_S = 1800.0
 PROMPT = frozenset(
     {EventKind.STARTED, EventKind.RUNNING, EventKind.CHECKPOINT, EventKind.ERROR, EventKind.WIDTH, EventKind.EXITED},
 )
@@ -158,16 +159,18 @@ class Forwarder:
         self._wake.set()
 
     def close(self, wait_s: float) -> bool:
-        """Send the rest, give the lease back. False where the broker took nothing for `wait_s`."""
+        """Send the rest, give the lease back. False where the broker took nothing for `wait_s`, or not all in half an
+        hour."""
         if not self.url:
             return True
         self._closing = True
         self._wake.set()
         left, end_s = len(self._waiting), time.monotonic() + wait_s
+        latest_s = time.monotonic() + max(wait_s, CLOSE_MOST_S)
         while self._thread.is_alive() and (now_s := time.monotonic()) < end_s:
             self._thread.join(min(LOOK_S, end_s - now_s))
             if len(self._waiting) < left:  # over a slow line, but it gets on: the word of the end comes last
-                left, end_s = len(self._waiting), time.monotonic() + wait_s
+                left, end_s = len(self._waiting), min(latest_s, time.monotonic() + wait_s)
         return not self._thread.is_alive()
 
     def _run(self) -> None:
