@@ -7,9 +7,11 @@ home, and the one meant here does not exist yet.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -122,11 +124,11 @@ def _restore(stream: BinaryIO, manifest: dict[str, Any], places: _Places, tell: 
 
 def _finish(places: _Places) -> None:
     """All is there and loaded: move it up, or have all as it was."""
-    os.sync()  # thousands of files: after a power cut names may be there without their bytes, and nobody would know
+    _flush(places)  # after a power cut names may be there without their bytes, and nobody would know
     try:
         for part in reversed(places.parts):
             part.move_up()
-        os.sync()  # from here on the database says that all is there
+        _flush(places)  # from here on the database says that all is there
         _database(["--finish"], places)
     except BaseException:
         for part in places.parts:
@@ -135,6 +137,17 @@ def _finish(places: _Places) -> None:
         raise
     for part in reversed(places.parts):  # the home's last: `harness.backup.unfinished` goes by it
         part.keep()
+
+
+def _flush(places: _Places) -> None:
+    """Have all of it on the disk: whole file systems, as there are thousands of files, but not those of others, which
+    may be slow or gone. Raises `OSError`."""
+    for part in places.parts:
+        done = subprocess.run(
+            ["sync", "--file-system", str(part.folder)], capture_output=True, text=True, check=False
+        )  # fmt: skip
+        if done.returncode:
+            raise OSError(errno.EIO, done.stderr.strip() or "sync failed", str(part.folder))
 
 
 def _database_load(places: _Places, rows: int, tell: Tell) -> dict[str, Any]:
