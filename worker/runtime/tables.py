@@ -265,11 +265,12 @@ def _table(read: Callable[..., list[Any]]) -> pa.Table:
 
 
 def _flat_rows(rows: list[Any]) -> list[dict[str, Any]]:
-    """Rows, the objects in them taken apart. Raises `InputError` for one that is no object."""
+    """Rows, the objects in them taken apart, without words for what is missing. Raises `InputError` for one that is no
+    object."""
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
             raise InputError(f"Row {number} is not an object with column names.", 'Write rows as {"column": value}.')
-    return [dict(_flat(row)) for row in rows]
+    return [{name: None if value in MISSING else value for name, value in _flat(row)} for row in rows]
 
 
 def _flat(row: Mapping[str, Any], above: str = "", level: int = 1) -> Iterator[tuple[str, Any]]:
@@ -278,7 +279,7 @@ def _flat(row: Mapping[str, Any], above: str = "", level: int = 1) -> Iterator[t
         if isinstance(value, dict) and level < NESTED_LEVELS:
             yield from _flat(value, f"{above}{key}.", level + 1)
         else:
-            yield f"{above}{key}", None if value in MISSING else value
+            yield f"{above}{key}", value
 
 
 def _word(value: Any) -> str | None:
