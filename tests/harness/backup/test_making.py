@@ -19,6 +19,7 @@ from harness.backup.making import _tree_add
 from harness.store import StorePaths
 
 WORK = "jobs/a/work"
+LOGS = Path("jobs", "b", "work", "logs")
 """Where the program of a run writes."""
 
 
@@ -192,7 +193,7 @@ def bad_block(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def tree_with(root: Path, name: str) -> Path:
     tree = root / "tree"
-    for file in (tree / name, tree / "jobs/b/work/logs"):
+    for file in (tree / name, tree / LOGS):
         file.parent.mkdir(parents=True)
         file.write_bytes(b"0123456789")
     return tree
@@ -208,7 +209,7 @@ def test_a_bad_block_in_a_file_of_a_run_is_named_and_costs_nobody_the_backup(tmp
     archive_verify(out)
     archive_extract(out, {"": tmp_path / "home", "store/": tmp_path / "back"})
     assert (tmp_path / "back" / WORK / "checkpoints/bad").read_bytes() == bytes(10)
-    assert (tmp_path / "back/jobs/b/work/logs").read_bytes() == b"0123456789"
+    assert (tmp_path / "back" / LOGS).read_bytes() == b"0123456789"
 
 
 @pytest.mark.usefixtures("bad_block")

@@ -18,7 +18,7 @@ import pytest
 from codegen.profile import profile_dataset
 from codegen.profile.types import TABLE_FILE, ColumnType, ProfileOptions
 from codegen.profile.values import MISSING as PROFILE_MISSING
-from worker.runtime.spelling import as_trained, unread_value
+from worker.runtime.spelling import as_trained
 from worker.runtime.tables import MISSING, InputError, read_rows
 
 NAMES = ("x", "price", "when", "city", "city", " note ", "label")
@@ -123,45 +123,6 @@ def test_truth_values_are_spelled_as_in_training_whatever_the_format(tmp_path: P
         read = as_trained(noted, read_rows(tmp_path / name))
         assert read["paid"].to_pylist() == expected, name
         assert read["city"].to_pylist()[0] == "true"
-
-
-def dated(*values: str, trained: str = "") -> pa.Table:
-    """A table of one column of dates, as a prediction takes it."""
-    noted = {"numeric": [{"column": "when", "kind": "dates"}], "spelling": {"when": trained}}
-    return as_trained(noted, pa.table({"when": list(values)}))
-
-
-@pytest.mark.parametrize("trained", ["", "%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y"])
-def test_dates_of_several_spellings_are_read_where_each_leaves_no_doubt(trained: str) -> None:
-    mixed = ("2024-01-20", "21.01.2024", "", "2024-01-22 13:30", "23.01.24", "24/01/2024", "25 Jan 2024")
-    moments = dated(*mixed, trained=trained)["when"].to_pylist()
-    assert [moment and moment.day for moment in moments] == [20, 21, None, 22, 23, 24, 25]
-    assert {(moment.year, moment.month) for moment in moments if moment} == {(2024, 1)}
-    assert moments[3] == datetime(2024, 1, 22, 13, 30)
-
-
-def test_a_date_among_those_of_other_spellings_is_read_as_in_training_or_refused_in_doubt() -> None:
-    mixed = ("2024-01-20", "03/04/2024", "20.01.2024")
-    assert dated(*mixed, trained="%m/%d/%Y")["when"].to_pylist()[1] == datetime(2024, 3, 4)
-    assert dated(*mixed, "25/04/2024")["when"].to_pylist()[1] == datetime(2024, 4, 3)
-    for doubtful in (mixed, (*mixed, "25/04/2024", "26/04/2024", "04/25/2024")):
-        with pytest.raises(InputError, match=r"Row 2: column 'when': '03/04/2024' may be 04 March 2024 or 03 April"):
-            dated(*doubtful)
-
-
-def test_a_date_that_can_be_read_in_two_ways_is_refused_unless_another_row_decides() -> None:
-    with pytest.raises(InputError, match=r"Row 2: column 'when': '03/04/2020' may be 04 March 2020 or 03 April 2020"):
-        dated("05/05/2020", "03/04/2020")
-    assert dated("03/04/2020", "25/04/2020")["when"].to_pylist() == [datetime(2020, 4, 3), datetime(2020, 4, 25)]
-
-
-def test_what_is_no_date_among_dates_is_named_with_its_row() -> None:
-    with pytest.raises(InputError, match=r"Row 3: column 'when': 'soon' is not a date that can be read"):
-        dated("31.01.2020", "", "soon", "01.02.2020")
-
-
-def test_what_is_no_date_at_all_is_left_to_the_program() -> None:
-    assert dated("soon", "later")["when"].to_pylist() == ["soon", "later"]
 
 
 @pytest.mark.parametrize(
@@ -330,21 +291,6 @@ def test_a_comma_in_doubt_means_what_it_meant_in_training(trained: str, texts: l
     assert as_trained(noted, pa.table({"x": texts}))["x"].to_pylist() == expected
 
 
-def test_a_date_in_doubt_is_read_as_in_training() -> None:
-    noted = {"numeric": [{"column": "when", "kind": "dates"}], "spelling": {"when": "%d/%m/%Y"}}
-    read = as_trained(noted, pa.table({"when": ["03/04/2020", None]}))
-    assert read["when"].to_pylist() == [datetime(2020, 4, 3), None]
-    other = as_trained(noted, pa.table({"when": ["12/31/2020"]}))
-    assert other["when"].to_pylist() == [datetime(2020, 12, 31)]
-
-
-@pytest.mark.parametrize("trained", ["%d.%m.%y", "%d.%m.%Y"])
-def test_years_of_two_digits_are_never_those_of_antiquity(trained: str) -> None:
-    noted = {"numeric": [{"column": "when", "kind": "dates"}], "spelling": {"when": trained}}
-    read = as_trained(noted, pa.table({"when": ["31.12.07", "31.12.69"]}))
-    assert read["when"].to_pylist() == [datetime(2007, 12, 31), datetime(1969, 12, 31)]
-
-
 def test_whole_numbers_of_any_length_are_read_from_json(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(f'[{{"x": {2**70}}}, {{"x": 1.5}}]')
     assert read_rows(tmp_path / "a.json")["x"].cast(pa.float64()).to_pylist() == [2.0**70, 1.5]
@@ -354,75 +300,6 @@ def test_categories_of_pandas_mean_what_texts_mean(tmp_path: Path) -> None:
     column = pa.array([" Rome ", "NA", "Oslo", " Rome "]).dictionary_encode()
     pq.write_table(pa.table({"city": column}), tmp_path / "a.parquet")
     assert as_trained({}, read_rows(tmp_path / "a.parquet"))["city"].to_pylist() == ["Rome", None, "Oslo", "Rome"]
-
-
-def test_moments_of_a_zone_are_those_of_utc_as_in_training(tmp_path: Path) -> None:
-    moments = pa.array([datetime(2020, 1, 1, 12), datetime(2020, 7, 1, 12)] * 20, pa.timestamp("us", "Europe/Berlin"))
-    table = pa.table({"when": moments, "x": [float(row) for row in range(40)], "label": ["a", "b"] * 20})
-    pq.write_table(table, tmp_path / "a.parquet")
-    profile_dataset(tmp_path / "a.parquet", tmp_path / "packed", ProfileOptions(), lambda *_: None)
-    packed = pq.read_table(tmp_path / "packed" / TABLE_FILE)["when"].to_pylist()
-    noted = {"numeric": [{"column": "when", "kind": "dates"}]}
-    read = as_trained(noted, read_rows(tmp_path / "a.parquet"))["when"]
-    assert read.cast(pa.timestamp("us"), safe=False).to_pylist() == packed
-    texts = pa.table({"when": [f"{moment:%Y-%m-%dT%H:%M:%S}Z" for moment in packed]})
-    assert as_trained(noted, texts)["when"].cast(pa.timestamp("us"), safe=False).to_pylist() == packed
-
-
-@pytest.mark.parametrize("number", [1577836800, 1577836800000, 1577836800.5])
-def test_a_number_where_a_date_is_wanted_is_no_date_in_json_either(tmp_path: Path, number: float) -> None:
-    noted = {"numeric": [{"column": "when", "kind": "dates"}]}
-    (tmp_path / "input.json").write_text(json.dumps([{"when": number}, {"when": None}]))
-    said, _ = unread_value(noted, as_trained(noted, read_rows(tmp_path / "input.json"))) or ("", "")
-    assert "is not a date" in said
-
-
-@pytest.mark.parametrize("day", ["31.04.2020", "30.02.2020", "29.02.2019"])
-def test_a_day_that_its_month_lacks_is_no_date_as_in_training(tmp_path: Path, day: str) -> None:
-    rows = [f"{1 + at % 28:02d}.01.2020;{at % 7};{'ab'[at % 2]}" for at in range(60)]
-    (tmp_path / "a.csv").write_text("\n".join(["when;x;label", *rows, f"{day};1;a"]))
-    profile = profile_dataset(tmp_path / "a.csv", tmp_path / "packed", ProfileOptions(), lambda *_: None)
-    column = profile.column("when")
-    assert column and (column.type, column.missing) == (ColumnType.DATE, 1)
-    noted = {"numeric": [{"column": "when", "kind": "dates"}], "spelling": {"when": column.spelling}}
-    with pytest.raises(InputError, match=f"Row 2: column 'when': '{day}' is not a date"):
-        as_trained(noted, pa.table({"when": ["01.04.2020", day]}))
-    said, _ = unread_value(noted, as_trained(noted, pa.table({"when": [day]}))) or ("", "")
-    assert f"'{day}' is not a date" in said
-
-
-@pytest.mark.parametrize("unit", ["s", "ms", "us", "day", "zone"])
-def test_moments_of_no_year_of_four_digits_are_missing_as_in_training(tmp_path: Path, unit: str) -> None:
-    moments = pa.array([datetime(1, 1, 1), datetime(1969, 7, 20), datetime(2020, 2, 29), None] * 15, pa.timestamp("us"))
-    kinds = {"day": pa.date32(), "zone": pa.timestamp("ms", "UTC")}
-    typed = moments.cast(kinds.get(unit) or pa.timestamp(unit)) if unit != "zone" else moments.cast(pa.timestamp("ms"))
-    typed = typed.cast(kinds["zone"]) if unit == "zone" else typed
-    table = pa.table({"when": typed, "x": [at % 7 for at in range(60)], "label": ["a", "b"] * 30})
-    pq.write_table(table, tmp_path / "a.parquet")
-    options = ProfileOptions(column_types={"when": ColumnType.DATE})
-    profile = profile_dataset(tmp_path / "a.parquet", tmp_path / "packed", options, lambda *_: None)
-    column = profile.column("when")
-    packed = pq.read_table(tmp_path / "packed" / TABLE_FILE)["when"].to_pylist()
-    assert column and column.missing == 30 and packed[:4] == [None, datetime(1969, 7, 20), datetime(2020, 2, 29), None]
-    noted = {"numeric": [{"column": "when", "kind": "dates"}], "spelling": {"when": column.spelling}}
-    read = as_trained(noted, read_rows(tmp_path / "a.parquet"))["when"]
-    assert read.cast(pa.timestamp("us")).to_pylist() == packed
-    texts = pa.table({"when": ["0001-01-01T00:00:00", "2020-02-29T00:00:00"]})
-    assert as_trained(noted, texts)["when"].to_pylist() == [None, datetime(2020, 2, 29)]
-
-
-@pytest.mark.parametrize(("unit", "far"), [("s", 1 << 61), ("ms", (1 << 63) - 1), ("ms", -(1 << 62))])
-def test_moments_that_are_too_far_off_for_microseconds_are_missing(tmp_path: Path, unit: str, far: int) -> None:
-    kind = pa.timestamp(unit)
-    if unit == "s":  # Parquet has no seconds; a program may give them
-        noted = {"numeric": [{"column": "when", "kind": "dates"}]}
-        assert as_trained(noted, pa.table({"when": pa.array([far, 0], kind)}))["when"].null_count == 1
-        return
-    table = pa.table({"when": pa.array([far, 0, 86_400_000] * 20, kind), "x": [1, 2, 3] * 20, "y": ["a", "b"] * 30})
-    pq.write_table(table, tmp_path / "a.parquet")
-    profile_dataset(tmp_path / "a.parquet", tmp_path / "packed", ProfileOptions(), lambda *_: None)
-    packed = pq.read_table(tmp_path / "packed" / TABLE_FILE)["when"].to_pylist()
-    assert packed[:3] == [None, datetime(1970, 1, 1), datetime(1970, 1, 2)]
 
 
 @pytest.mark.parametrize("kind", ["json", "jsonl"])
