@@ -9,6 +9,7 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,13 +75,19 @@ def test_what_a_restore_unpacked_is_on_the_disk_before_it_is_in_its_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("DLH_DATABASE_URL", raising=False)
-    seen: list[bool] = []
-    monkeypatch.setattr(os, "sync", lambda: seen.append((tmp_path / "store").exists()))
+    seen: list[tuple[str, bool]] = []
+    run = subprocess.run
+
+    def flush(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        seen.append((command[-1], (tmp_path / "store").exists()))
+        return run(command, **options)
+
+    monkeypatch.setattr(subprocess, "run", flush)
     with staging(tmp_path) as (part, lock):
         part.begin()
         (part.tree / "store").mkdir()
         restoring._finish(restoring._Places(tmp_path, tmp_path / "store", [part], [lock]))
-    assert seen[:1] == [False] and (tmp_path / "store").is_dir()
+    assert seen == [(str(tmp_path), False), (str(tmp_path), True)] and (tmp_path / "store").is_dir()
 
 
 def test_drafts_of_killed_backups_go_and_one_that_is_being_written_stays(tmp_path: Path) -> None:
