@@ -33,6 +33,9 @@ if [ "$operations" = nccl ]; then
   export HOROVOD_GPU_OPERATIONS=NCCL HOROVOD_NCCL_LINK=SHARED
   export HOROVOD_NCCL_INCLUDE=$nccl_header HOROVOD_NCCL_LIB=$nccl_library HOROVOD_CUDA_HOME=$cuda CUDA_HOME=$cuda
 fi
+# Said here: Horovod compiles eight files at once, whatever the machine, and one where `make` that runs this has options.
+jobs=$(nproc)
+jobs=$((jobs < 8 ? jobs : 8))
 echo "set-up: building Horovod $version, about 2 minutes (only once for this torch)" >&2
 build() {
   "$python" -m pip download --no-build-isolation --no-deps --no-binary horovod -d "$building" "horovod==$version"
@@ -42,6 +45,7 @@ build() {
   done
   grep -q HOROVOD_WAKE_ON_ENQUEUE "$building/horovod-$version/horovod/common/operations.cc"
   CXX=$building/cxx PATH="$(dirname "$python"):${cuda:+$cuda/bin:}$PATH" \
+  MAKEFLAGS=-j$jobs \
   HOROVOD_WITH_PYTORCH=1 HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1 HOROVOD_WITH_GLOO=1 HOROVOD_WITHOUT_MPI=1 \
     "$python" -m pip wheel --no-build-isolation --no-deps -w "$building" "$building/horovod-$version"
 }
