@@ -159,10 +159,12 @@ def loader(run: Run, part: Part) -> float:
 def main() -> None:
     """Measure every task in a process of its own (`--task` is one of them) and print the table and one JSON line."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--epochs", type=int, default=12, help="2 or more: the first one warms up")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--task", choices=sorted(TASKS))
     options = parser.parse_args()
+    if options.epochs < 2:
+        parser.error("--epochs is 2 or more: the first one warms up")
     os.environ["DLH_THREADS"] = str(options.threads)
     if options.task:
         print(json.dumps(measure(options.task, options.epochs)), flush=True)
