@@ -175,7 +175,7 @@ def main() -> None:
     for task in TASKS:
         argv = [sys.executable, "-m", "tests.benchmarks.bench_loop", "--task", task]
         argv += ["--epochs", str(options.epochs), "--threads", str(options.threads)]
-        done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=samples.PROJECT)
+        done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True, cwd=samples.PROJECT)
         measured[task] = json.loads(done.stdout.splitlines()[-1])
         found = measured[task]
         times = f"program {found['program_s'] * 1e3:8.1f} ms/epoch  bare {found['bare_s'] * 1e3:8.1f} ms/epoch"

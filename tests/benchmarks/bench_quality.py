@@ -53,6 +53,7 @@ MOST_BEHIND = 1.0
 LEAST = {"digits": 0.98, "cifar10_6k": 0.60}
 """Absolute bars of the picture sets."""
 MOST_S = 600.0
+"""Of a training; one of three times that is ended."""
 SMALL_ROWS = 1000
 FILES = {
     "adult": "adult.csv.gz", "abalone": "abalone.csv.gz", "ag_news": "ag_news.csv.gz", "cifar10_6k": "cifar10_6k.zip",
@@ -137,7 +138,8 @@ def train(folder: Path, threads: int) -> tuple[float, str, float]:
     """Run the program; returns (test figure, metric, seconds with start and results). Raises `RuntimeError`."""
     began = time.perf_counter()
     environment = {**os.environ, "DLH_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
-    done = subprocess.run([sys.executable, "train.py"], cwd=folder, env=environment, capture_output=True, text=True)
+    pipes: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 3 * MOST_S}
+    done = subprocess.run([sys.executable, "train.py"], cwd=folder, env=environment, **pipes)
     took = time.perf_counter() - began
     if done.returncode:
         raise RuntimeError(f"train.py failed in {folder}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
@@ -306,7 +308,7 @@ def main() -> int:
                 continue
             try:
                 outcomes.append(measure(name, source, Path(temporary), given.threads, max(1, given.seeds)))
-            except (RuntimeError, subprocess.CalledProcessError) as error:
+            except (RuntimeError, subprocess.SubprocessError) as error:
                 broken.append(name)
                 print(f"{name:14} BROKEN: {error}", flush=True)
                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +18,15 @@ from scheduler.estimation.probe import Probe
 from scheduler.estimation.run_time import RunParts
 from scheduler.estimation.sweep import SweepPoint
 from scheduler.estimation.values import Allocation
-from tests.benchmarks import bench_quality, estimate_jobs, fault_lab, modes_pipeline, modes_ranks
+from tests.benchmarks import (
+    bench_quality,
+    estimate_jobs,
+    estimate_measure,
+    fault_lab,
+    gpu_points,
+    modes_pipeline,
+    modes_ranks,
+)
 from tests.benchmarks.bench_estimate import allocation_met, held_out_families, met
 from tests.benchmarks.bench_faults import tried
 from tests.benchmarks.bench_gpu import held_out_power
@@ -25,6 +34,7 @@ from tests.benchmarks.estimate_jobs import JOBS, Seen, allocations, chosen_again
 from tests.benchmarks.fault_lab import Lab, Row
 from tests.benchmarks.gather import gathered
 from tests.factory_offers import workload_make
+from worker.quiet import Gauge
 
 FINE = {"mape": 0.01, "p90": 0.02}
 PARTS = RunParts(start_s=1.0, steps_s=5.0, passes_s=1.0, saves_s=0.0, end_s=1.0)
@@ -122,6 +132,32 @@ def test_a_metric_that_the_rival_is_not_scored_by_is_refused() -> None:
     with pytest.raises(RuntimeError, match="the rival is scored by accuracy, not by balanced_accuracy"):
         bench_quality.check_metric("tabular_classification", "balanced_accuracy")
     bench_quality.check_metric("tabular_regression", "r2")
+
+
+def test_a_measurement_that_stands_still_is_ended_and_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimate_measure, "LIMIT_S", 0.1)
+    monkeypatch.setattr(estimate_measure, "_child", lambda *_: signal.pause())
+    answer = estimate_measure.in_fork(tmp_path, estimate_measure.options(), Gauge())
+    assert not answer["ok"] and "no answer within" in answer["problem"]["message"]
+
+
+def test_a_line_that_a_killed_process_left_unfinished_costs_that_visit_alone(tmp_path: Path) -> None:
+    visits = tmp_path / "visits.jsonl"
+    visits.write_text('{"point_id": "a"}\n{"point_id": "b", "st{"point_id": "c"}\n{"point_id": "d"}\n')
+    assert [row["point_id"] for row in gpu_points.lines(visits)] == ["a", "d"]
+
+
+def test_without_a_gpu_it_is_said_that_nothing_can_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worker.devices.devices", list)
+    with pytest.raises(SystemExit, match="nothing can be measured on cuda:0: this machine has 0 GPUs"):
+        gpu_points.gpu_of("cuda:0")
+
+
+def test_visits_of_which_none_gave_figures_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    visits = tmp_path / "visits.jsonl"
+    visits.write_text(json.dumps({"point_id": "a", "ok": False, "problem": {"message": "out of memory"}}) + "\n")
+    gpu_points.told(visits)
+    assert capsys.readouterr().out == "0 of 1 visits gave figures\n  left out: a: out of memory\n"
 
 
 class Stack:
