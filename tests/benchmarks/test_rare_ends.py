@@ -20,6 +20,7 @@ from scheduler.estimation.sweep import SweepPoint
 from scheduler.estimation.values import Allocation
 from tests.benchmarks import (
     bench_quality,
+    bench_schedule,
     estimate_jobs,
     estimate_measure,
     fault_lab,
@@ -132,6 +133,15 @@ def test_a_metric_that_the_rival_is_not_scored_by_is_refused() -> None:
     with pytest.raises(RuntimeError, match="the rival is scored by accuracy, not by balanced_accuracy"):
         bench_quality.check_metric("tabular_classification", "balanced_accuracy")
     bench_quality.check_metric("tabular_regression", "r2")
+
+
+def test_a_section_that_the_scheduler_s_bench_does_not_have_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["bench_schedule", "--only", "replay"])
+    with pytest.raises(SystemExit):
+        bench_schedule.main()
+    assert "no section replay; there are replays, decisions, long" in capsys.readouterr().err
 
 
 def test_a_measurement_that_stands_still_is_ended_and_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
