@@ -38,6 +38,8 @@ from worker.shares import even
 from worker.words import counted
 
 MEMORY = 8 << 30
+BROKEN = (RuntimeError, subprocess.TimeoutExpired)
+"""What a job raises that does not run, or not to its end."""
 CASES = 40
 SLACK = (1.0, 1.1, 1.25, 1.5, 1.8, 2.2, 3.0)
 """Deadlines as multiples of the fastest measured run."""
@@ -214,7 +216,7 @@ def whole_jobs(model: DeviceModel, root: Path, times: int = 1) -> tuple[list[See
     for job in (longer(job, times) for job in JOBS):
         try:
             runs = [see(job, allocation, root) for allocation in allocations(job.batch_size)]
-        except (RuntimeError, subprocess.TimeoutExpired) as error:
+        except BROKEN as error:
             print(f"  left out: {job.family}: {error}", flush=True)
             continue
         for run in runs:

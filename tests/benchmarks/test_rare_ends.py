@@ -21,8 +21,10 @@ from scheduler.estimation.values import Allocation
 from tests.benchmarks import (
     bench_quality,
     bench_schedule,
+    estimate_gangs,
     estimate_jobs,
     estimate_measure,
+    estimate_staged,
     fault_lab,
     gpu_points,
     modes_pipeline,
@@ -106,6 +108,18 @@ def test_a_job_that_does_not_run_is_left_out_of_the_whole_ones(
     assert {one.job.family for one in seen} == {job.family for job in JOBS} - {"resnet"}
     assert figures["median"] == 0.0 and figures["runs"] == 3 * (len(JOBS) - 1)
     assert "left out: resnet: train.py failed" in capsys.readouterr().out
+
+
+def test_stages_and_gangs_that_do_not_run_leave_no_figures_and_break_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise subprocess.TimeoutExpired("worker.launch", 600.0)
+
+    for module in (estimate_staged, estimate_gangs):
+        monkeypatch.setattr(module, "write_program", broken)
+    assert estimate_staged.staged_runs(None, tmp_path) == {}  # type: ignore[arg-type]
+    assert estimate_gangs.gangs(None, tmp_path) == {}  # type: ignore[arg-type]
 
 
 def test_a_set_that_breaks_does_not_keep_the_others_from_their_figures(
