@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -139,9 +138,11 @@ def memory_figures(ratios: Vector) -> dict[str, float]:
 
 
 def held_out_families(points: Sequence[CalibrationPoint]) -> Table:
-    """Train on the CNNs and two other families, test on the rest: every pair."""
+    """Train on the CNNs and two other families, test on the rest: every pair; nothing where none is left to test on."""
     names = sorted({point.family for point in points} - {"cnn"})
     pairs = list(combinations(names, 2))
+    if len(pairs) < 3:
+        return {}
     print(f"step time, held-out families (train on CNNs + two others, all {len(pairs)} pairs)")
     errors: dict[str, list[Vector]] = {}
     by_family: dict[str, list[float]] = {name: [] for name in names}
@@ -202,7 +203,8 @@ def jobs(model: DeviceModel, root: Path, times: int = 1) -> Table:
     print("chosen allocation against all measured ones, energy by the device table")
     for name in ("ours", "fastest", "fewest"):
         more, misses = choice[f"{name}_energy_above_best"], choice[f"{name}_misses"]
-        print(f"  {name:10} energy above the best {more:6.1%}, {misses} misses of {choice['cases']}")
+        told = "-" if more is None else f"{more:.1%}"
+        print(f"  {name:10} energy above the best {told:>6}, {misses} misses of {choice['cases']}")
     print(f"  refused although one way would have kept the deadline: {choice['refused']}")
     print("whole jobs in two stages, foretold without a probe and after one of the whole model")
     staged = staged_runs(model, root)
@@ -214,20 +216,23 @@ def jobs(model: DeviceModel, root: Path, times: int = 1) -> Table:
 def met(result: Table) -> dict[str, bool]:
     """Bars that were measured, and whether they are met."""
     cnn, families, memory = result["cnn"]["errors"]["ours"], result["families"], result["cnn"]["memory"]
-    found = {
-        "cnn": cnn["mape"] <= BARS["cnn_mape"] and cnn["p90"] <= BARS["cnn_p90"],
-        "memory": memory["mape"] <= BARS["memory_mape"] and memory["worst_under"] <= BARS["memory_under"],
-    }
+    found = {"cnn": cnn["mape"] <= BARS["cnn_mape"] and cnn["p90"] <= BARS["cnn_p90"]}
+    if memory:
+        found["memory"] = memory["mape"] <= BARS["memory_mape"] and memory["worst_under"] <= BARS["memory_under"]
     if families:
         found["families"] = families["errors"]["ours"]["mape"] <= BARS["families_mape"]
-    if result.get("ranks"):
-        found["ranks"] = result["ranks"]["2 ranks"]["mape"] <= BARS["ranks_mape"]
+    if ranks := result.get("ranks", {}).get("2 ranks"):  # none where only threads could be measured
+        found["ranks"] = ranks["mape"] <= BARS["ranks_mape"]
     if result.get("jobs"):
-        choice = result["jobs"]["choice"]
         found["probe"] = result["jobs"]["whole"]["median"] <= BARS["probe_median"]
-        kept = choice["ours_misses"] == 0 and choice["ours_energy_above_best"] <= BARS["allocation_energy"]
-        found["allocation"] = bool(kept)
+        found["allocation"] = allocation_met(result["jobs"]["choice"])
     return found
+
+
+def allocation_met(choice: Table) -> bool:
+    """Whether what was chosen missed no deadline, by little more energy than the best; no where all was refused."""
+    more = choice["ours_energy_above_best"]
+    return choice["ours_misses"] == 0 and more is not None and more <= BARS["allocation_energy"]
 
 
 def rank_plan(plan: Sequence[SweepPoint]) -> list[SweepPoint]:
@@ -264,8 +269,7 @@ def main() -> None:
 
 def tell(result: Table) -> None:
     """The last line."""
-    print(json.dumps({"benchmark": "estimate", **result, "met": met(result)}))
-    sys.stdout.flush()
+    print(json.dumps({"benchmark": "estimate", **result, "met": met(result)}), flush=True)
 
 
 def judge(

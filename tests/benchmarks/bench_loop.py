@@ -159,10 +159,12 @@ def loader(run: Run, part: Part) -> float:
 def main() -> None:
     """Measure every task in a process of its own (`--task` is one of them) and print the table and one JSON line."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--epochs", type=int, default=12, help="2 or more: the first one warms up")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--task", choices=sorted(TASKS))
     options = parser.parse_args()
+    if options.epochs < 2:
+        parser.error("--epochs is 2 or more: the first one warms up")
     os.environ["DLH_THREADS"] = str(options.threads)
     if options.task:
         print(json.dumps(measure(options.task, options.epochs)), flush=True)
@@ -173,7 +175,7 @@ def main() -> None:
     for task in TASKS:
         argv = [sys.executable, "-m", "tests.benchmarks.bench_loop", "--task", task]
         argv += ["--epochs", str(options.epochs), "--threads", str(options.threads)]
-        done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=samples.PROJECT)
+        done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True, cwd=samples.PROJECT)
         measured[task] = json.loads(done.stdout.splitlines()[-1])
         found = measured[task]
         times = f"program {found['program_s'] * 1e3:8.1f} ms/epoch  bare {found['bare_s'] * 1e3:8.1f} ms/epoch"

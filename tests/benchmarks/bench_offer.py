@@ -108,7 +108,9 @@ def read_all(
 
 
 def portal(home: Path) -> Any:
-    """A database of its own without a broker; returns the person who asks."""
+    """A database of its own without a broker, whatever installation this shell is set up for; the person who asks."""
+    for name in [name for name in os.environ if name.startswith("DLH_")]:
+        del os.environ[name]
     os.environ |= {"DLH_HOME": str(home), "DJANGO_SETTINGS_MODULE": "harness.settings"}
     import django
 

@@ -34,6 +34,7 @@ from tests.e2e.stack import REPOSITORY, RunningStack
 
 NODES = ("left", "right")
 BAR = 0.8
+LIMIT_S = 600.0
 SPACES = {node: f"p{os.getpid() % 10_000_000}-{node}" for node in NODES}
 BRIDGE = f"p{os.getpid() % 10_000_000}-0"
 
@@ -128,14 +129,19 @@ def both(folder: Path, enter: dict[str, list[str]], arguments: dict[str, list[st
         )
         for node in NODES
     ]  # fmt: skip
-    for process in running:
-        assert process.stdout and process.stdout.readline() == "ready\n"
-    go.touch()
     told: list[dict[str, Any]] = []
-    for process in running:
-        output, _ = process.communicate()
-        assert process.returncode == 0
-        told.append(json.loads(output))
+    try:
+        for process in running:
+            assert process.stdout and process.stdout.readline() == "ready\n"
+        go.touch()
+        for process in running:
+            output, _ = process.communicate(timeout=LIMIT_S)
+            assert process.returncode == 0
+            told.append(json.loads(output))
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
     took_s = max(one["ended_s"] for one in told) - min(one["began_s"] for one in told)
     total = {key: sum(one[key] for one in told) for key in ("fetched_bytes", "cached_bytes")}
     return {**total, "rate": total["fetched_bytes"] / took_s}

@@ -34,6 +34,7 @@ from scheduler.simulate.traces import TraceJob, read_trace
 from scheduler.types import JobView, Option, Policy, Running
 from tests.benchmarks.gather import traces_folder
 
+SECTIONS = ("replays", "decisions", "long")
 MOST_DECISION_MS = 100.0
 MOST_REPLAY_S = 600.0
 LEAST_SAVING = 0.25
@@ -76,9 +77,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--traces", type=Path, default=None)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", default="", help="comma separated: replays, decisions, long")
+    parser.add_argument("--only", default="", help=f"of {', '.join(SECTIONS)}, comma separated")
     options = parser.parse_args()
-    only = set(options.only.split(",")) - {""} or {"replays", "decisions", "long"}
+    only = set(options.only.split(",")) - {""} or set(SECTIONS)
+    if unknown := only - set(SECTIONS):
+        parser.error(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
     found: dict[str, Any] = {"benchmark": "schedule", "load": os.getloadavg()[0]}
     folder = traces_folder(options.traces)
     if "replays" in only:

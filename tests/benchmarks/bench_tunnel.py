@@ -84,6 +84,13 @@ def stream(addresses: tuple[str, str], port: int | None, stream_s: float) -> dic
     return {"mib_per_s": told["bytes"] / told["s"] / (1 << 20), "cpu_s_per_gib": cpu_s / (told["bytes"] / (1 << 30))}
 
 
+def skipped(why: str) -> int:
+    """Tell that nothing was measured."""
+    print(f"not measured: {why}")
+    print(json.dumps({"benchmark": "tunnel", "skipped": ["tunnel"]}))
+    return 1
+
+
 def main() -> int:
     """Run and print; 0 if it could be measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -91,12 +98,10 @@ def main() -> int:
     parser.add_argument("--stream-s", type=float, default=3.0)
     options = parser.parse_args()
     if problem := overlay.problem() or overlay.encryption_problem():
-        print(f"not measured: {problem}")
-        return 1
+        return skipped(problem)
     found: dict[str, list[dict[str, float]]] = {way: [] for way in PORTS}
     if not ip("netns", "add", SPACES["left"]):
-        print("not measured: no namespaces by name here")
-        return 1
+        return skipped("no namespaces by name here")
     with bridged() as (_, addresses):
         for number in range(options.rounds):
             for way, port in PORTS.items():

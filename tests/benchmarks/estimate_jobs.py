@@ -38,6 +38,8 @@ from worker.shares import even
 from worker.words import counted
 
 MEMORY = 8 << 30
+BROKEN = (RuntimeError, subprocess.TimeoutExpired)
+"""What a job raises that does not run, or not to its end."""
 CASES = 40
 SLACK = (1.0, 1.1, 1.25, 1.5, 1.8, 2.2, 3.0)
 """Deadlines as multiples of the fastest measured run."""
@@ -205,14 +207,25 @@ def longer(job: SweepPoint, times: int) -> SweepPoint:
 
 
 def whole_jobs(model: DeviceModel, root: Path, times: int = 1) -> tuple[list[Seen], dict[str, float]]:
-    """Every job on every allocation: errors of the whole run's time, each after three probe steps on it."""
-    seen, errors, bare = [], [], []
+    """Every job on every allocation: errors of the whole run's time, each after three probe steps on it.
+
+    A job that does not run on all of them is left out. Raises `RuntimeError` where none does.
+    """
+    seen: list[Seen] = []
+    errors, bare = [], []
     for job in (longer(job, times) for job in JOBS):
-        for allocation in allocations(job.batch_size):
-            seen.append(see(job, allocation, root))
-            guess_s, plain_s = foretold(model, seen[-1])
-            errors.append(guess_s / seen[-1].run_s - 1.0)
-            bare.append(plain_s / seen[-1].run_s - 1.0)
+        try:
+            runs = [see(job, allocation, root) for allocation in allocations(job.batch_size)]
+        except BROKEN as error:
+            print(f"  left out: {job.family}: {error}", flush=True)
+            continue
+        for run in runs:
+            guess_s, plain_s = foretold(model, run)
+            errors.append(guess_s / run.run_s - 1.0)
+            bare.append(plain_s / run.run_s - 1.0)
+        seen += runs
+    if not seen:
+        raise RuntimeError("no job ran")
     return seen, run_figures(errors, bare, seen)
 
 
@@ -263,8 +276,11 @@ def parts_words(seen: RunParts, told: RunParts) -> str:
     return "  ".join(f"{name} {real:.2f} s, foretold {guess:.2f}" for name, (real, guess) in pairs.items())
 
 
-def chosen_against_all(model: DeviceModel, seen: Sequence[Seen]) -> dict[str, float]:
-    """Forty deadlines: the allocation recommended after a probe on one core, against what was measured on all."""
+def chosen_against_all(model: DeviceModel, seen: Sequence[Seen]) -> dict[str, float | None]:
+    """Forty deadlines: the allocation recommended after a probe on one core, against what was measured on all.
+
+    Energy above the best is None of who kept no deadline.
+    """
     tally: dict[str, list[tuple[float, bool]]] = {"ours": [], "fastest": [], "fewest": []}
     refused = cases = 0
     for job in dict.fromkeys(found.job.point_id for found in seen):
@@ -285,10 +301,10 @@ def chosen_against_all(model: DeviceModel, seen: Sequence[Seen]) -> dict[str, fl
                 picks["ours"] = ours
             for name, way in picks.items():
                 tally[name].append((energy[way] / best - 1.0, took[way] > deadline_s))
-    figures: dict[str, float] = {"cases": cases, "refused": refused}
+    figures: dict[str, float | None] = {"cases": cases, "refused": refused}
     for name, rows in tally.items():
         kept = [more for more, missed in rows if not missed]
-        figures[f"{name}_energy_above_best"] = float(np.mean(kept)) if kept else float("nan")
+        figures[f"{name}_energy_above_best"] = float(np.mean(kept)) if kept else None
         figures[f"{name}_misses"] = sum(missed for _, missed in rows)
     return figures
 

@@ -32,6 +32,8 @@ NAME = "bench core"
 STEPS, REPEATS = 3, 3
 VISITS_MOST = 3
 PATIENCE_S = 2.0
+LIMIT_S = 300.0
+"""Of one measurement, which takes seconds."""
 AGREE = 0.1
 """Two visits that differ by less are believed; else a third one is made."""
 
@@ -48,10 +50,13 @@ def in_fork(program: Path, chosen: argparse.Namespace, gauge: Gauge) -> dict[str
     child = multiprocessing.get_context("fork").Process(target=_child, args=(writer, program, chosen, gauge))
     child.start()
     writer.close()
+    answer: dict[str, Any] = {"ok": False, "problem": {"message": f"no answer within {LIMIT_S:.0f} s"}}
     try:
-        answer: dict[str, Any] = reader.recv()
+        if reader.poll(LIMIT_S):
+            answer = reader.recv()
     except EOFError:
         answer = {"ok": False, "problem": {"message": "the process ended without an answer"}}
+    child.kill()  # one that stands still: who has answered has no more to do
     child.join()
     return answer
 
@@ -80,7 +85,7 @@ def in_process(program: Path, **changes: Any) -> dict[str, Any]:
     argv = [sys.executable, "-m", "worker.runtime.inspection.measure", "--program", str(program)]
     argv += [part for name, value in changes.items() for part in (f"--{name}", str(value))]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT), "OMP_NUM_THREADS": str(changes.get("threads", 1))}
-    done = subprocess.run(argv, capture_output=True, text=True, env=environment, cwd=program, timeout=300)
+    done = subprocess.run(argv, capture_output=True, text=True, env=environment, cwd=program, timeout=LIMIT_S)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     return json.loads(lines[-1]) if lines else {"ok": False, "problem": {"message": done.stderr[-500:]}}
 

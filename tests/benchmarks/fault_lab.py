@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +58,11 @@ class Lab:
         self.at_close: list[Callable[[], object]] = []
         """Called before the stacks are ended."""
         self._stacks: list[RunningStack] = []
+        self._numbers = count()
 
     def own_stack(self, **environment: str) -> RunningStack:
         """A stack for one fault alone."""
-        home = self.folder / f"home-{len(self._stacks)}"
+        home = self.folder / f"home-{next(self._numbers)}"
         self._stacks.append(RunningStack(home, **environment))
         return self._stacks[-1].wait_running()
 
@@ -71,6 +75,19 @@ class Lab:
     def digits(self) -> str:
         """Id of a dataset in the shared stack."""
         return self.upload(self.stack)
+
+    def renew(self) -> None:
+        """End all that runs, also what does not end when it is told to; the next fault starts its own."""
+        for call in self.at_close:
+            call()
+        self.at_close.clear()
+        for stack in self._stacks:
+            with suppress(subprocess.TimeoutExpired):
+                stack.stop()
+            stack.kill()
+        self._stacks.clear()
+        for name in ("stack", "digits"):
+            self.__dict__.pop(name, None)
 
     def upload(self, stack: RunningStack) -> str:
         """The digits in any stack; the dataset's id."""
@@ -93,14 +110,6 @@ class Lab:
         found.post(f"/jobs/{job}/cancel")
         wait_for(lambda: found.job(job)["state"] == "cancelled", timeout_s=END_TIMEOUT_S, what="the job is cancelled")
         wait_for(lambda: all_gone(found.run_processes(job)), timeout_s=END_TIMEOUT_S, what="its processes are gone")
-
-    def close(self) -> None:
-        """End every stack."""
-        for call in self.at_close:
-            call()
-        for stack in self._stacks:
-            stack.stop()
-            stack.kill()
 
 
 Fault = Callable[[Lab], Row]

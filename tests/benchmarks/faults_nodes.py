@@ -16,7 +16,7 @@ CUT_S = 5.0
 def far_of(lab: Lab) -> tuple[FarNode, RunningStack, str]:
     """A machine in a network namespace, joined to a stack of its own, and a dataset there."""
     node = FarNode(lab.folder)
-    lab.at_close.append(node.close)
+    lab.at_close += [node.close, far_of.cache_clear]
     stack = lab.own_stack(**node.near_environment())
     node.join(stack)
     return node, stack, lab.upload(stack)

@@ -88,6 +88,9 @@ def judge(path: Path, model: DeviceModel) -> dict[str, float]:
     seen = read(path)
     model = corrected(model, [finished(one) for number, one in seen if number < len(LESSONS)])
     runs = [one for number, one in seen if number >= len(LESSONS)]
+    if not runs:
+        print("whole jobs: there was no time for one")
+        return {}
     print("whole jobs (start to results) after three probe steps")
     pairs = [foretold(model, one) for one in runs]
     errors = [guess_s / one.run_s - 1.0 for (guess_s, _), one in zip(pairs, runs, strict=True)]

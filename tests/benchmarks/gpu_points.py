@@ -22,7 +22,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from functools import partial
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -36,6 +36,7 @@ from scheduler.estimation.sweep import SweepPoint, plan_sweep
 from scheduler.workload import Workload
 from tests.benchmarks.estimate_measure import as_point, joined, options
 from tests.benchmarks.estimate_programs import write_spec
+from worker.words import counted
 
 if TYPE_CHECKING:
     from torch import nn
@@ -58,17 +59,24 @@ def planned(model_name: str, memory_bytes: float) -> list[SweepPoint]:
 
 
 def gpu_of(device: str) -> dict[str, Any]:
-    """What the node would report of it."""
+    """What the node would report of it. Raises `SystemExit` where there is none."""
     import torch
 
     from worker import devices
 
-    return [found for found in devices.devices() if found["kind"] == "cuda"][torch.device(device).index or 0]
+    found, index = [one for one in devices.devices() if one["kind"] == "cuda"], torch.device(device).index or 0
+    if index >= len(found):
+        raise SystemExit(f"nothing can be measured on {device}: this machine has {counted(len(found), 'GPU')}")
+    return found[index]
 
 
 def lines(path: Path) -> list[Visit]:
-    """What is measured."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    """What is measured. A line that a process left unfinished when a point ended it is none."""
+    found = []
+    for line in path.read_text().splitlines() if path.exists() else ():
+        with suppress(ValueError):
+            found.append(json.loads(line))
+    return found
 
 
 def measured(path: Path, chosen: argparse.Namespace, until_s: float, share: int) -> None:
@@ -137,6 +145,7 @@ def program_of(point: SweepPoint, root: Path) -> Path:
 
 def measure(path: Path, chosen: argparse.Namespace) -> None:
     """Until the plan is done or the time is up; a process that a point ended has a successor."""
+    gpu_of(chosen.device)  # else each process ends at that, and has a successor until the time is up
     until_s = time.time() + chosen.budget
     running = {share: _started(path, chosen, until_s, share) for share in range(PROCESSES)}
     while running:
@@ -159,9 +168,8 @@ def told(path: Path) -> None:
     """Print what is measured, and what could not be."""
     found = [row for row in lines(path) if not row.get("begun")]
     good = [row for row in found if row["ok"]]
-    print(
-        f"{len(good)} of {len(found)} visits gave figures; on the GPU {median(r['turn_s'] for r in found):.2f} s each"
-    )
+    turn = f"; on the GPU {median(row['turn_s'] for row in good):.2f} s each" if good else ""
+    print(f"{len(good)} of {len(found)} visits gave figures{turn}")
     for row in found:
         if not row["ok"]:
             print(f"  left out: {row['point_id']}: {(row['problem'] or {}).get('message', '')[:200]}")

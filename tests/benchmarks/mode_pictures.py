@@ -21,6 +21,8 @@ from tests.benchmarks.timelines import ideal_speedup
 FIGURES = PROJECT / "harness/pages/measured/modes.json"
 PICTURES = PROJECT / "docs/images"
 STAGES = 2
+EVEN = "sync shares its rows evenly here; by default it shares them by speed."
+NAPS = f"Two ranks. Emulated: one is declared 3 times as slow, and sleeps for two thirds of each step. {EVEN}"
 Chart = dict[str, Any]
 
 
@@ -60,7 +62,7 @@ def charts_of_async(body: dict[str, Any]) -> list[Chart]:
     slow = "A small conv net on pictures of digits, two ranks, one of them declared 3 times as slow (emulated)."
     return [
         _chart("async-throughput", "sync and async: rows per second", ["way", "rows per second"], rates,
-               "Two ranks. Emulated: one is declared 3 times as slow, and sleeps for two thirds of each step.", "bars"),
+               NAPS, "bars"),
         _chart("async-accuracy", "sync and async: accuracy by time", ["series", "seconds", "accuracy"], curves,
                f"{slow} On validation rows, after each epoch; both train for the same number of epochs."),
     ]  # fmt: skip

@@ -14,7 +14,6 @@ import json
 import os
 import runpy
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.drawing import Curve, draw
+from tests.benchmarks.rank_processes import figures_of, launched
 from tests.worker.runtime import samples
 from tests.worker.runtime.ranks import rank_environments
 
@@ -64,9 +64,7 @@ def launch(program: Path, mode: str, slowdown: float) -> dict[str, Any]:
             common | rank | ({"DLH_SLOWDOWN": str(slowdown)} if number else {})
             for number, rank in enumerate(rank_environments(2, "horovod"))
         ]
-        started = [subprocess.Popen(argv, cwd=program, env=rank, stdout=subprocess.PIPE, text=True) for rank in ranks]
-        texts = [process.communicate(timeout=600)[0] for process in started]
-    told = [json.loads(text.splitlines()[-1]) for text in texts]
+        told = figures_of(launched(argv, program, ranks, 600))
     ends = [max(rank["epochs"][number][1] for rank in told) for number in range(len(told[0]["epochs"]))]
     rates = [rows / (end - began) for (began, _, rows), end in zip(told[0]["epochs"], ends, strict=True)]
     first_s = told[0]["epochs"][0][0]

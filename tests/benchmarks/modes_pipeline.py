@@ -14,7 +14,6 @@ import json
 import os
 import runpy
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from tests.benchmarks.calm import typical_s
+from tests.benchmarks.rank_processes import figures_of, launched
 from tests.benchmarks.timelines import ideal_speedup, timeline
 from tests.worker.runtime import samples
 from tests.worker.runtime.ranks import rank_environments
@@ -138,10 +138,7 @@ def launch(program: Path, role: str, options: argparse.Namespace) -> list[dict[s
     ranks = rank_environments(size, "torch") if role in ROLES else [{}] * size
     if role == APART:
         ranks = [{"DLH_WORK": str(program / f"apart{number}")} for number in range(size)]
-    started = [
-        subprocess.Popen(argv, cwd=program, env=common | rank, stdout=subprocess.PIPE, text=True) for rank in ranks
-    ]
-    return [json.loads(process.communicate(timeout=900)[0].splitlines()[-1]) for process in started]
+    return figures_of(launched(argv, program, [common | rank for rank in ranks], 900))
 
 
 def simulated(blocks: list[Block], batch: int) -> dict[str, dict[str, float]]:
@@ -169,7 +166,7 @@ def allowed(micro_batches: int, efficiency: float) -> float:
     return (micro_batches + 1) / (2 + (micro_batches - 1) / efficiency)
 
 
-def slowest_s(ranks: list[dict[str, Any]], role: str) -> float:
+def slowest_s(ranks: list[dict[str, Any]], role: str = "") -> float:
     """A typical step of the slowest rank; ranks that share nothing are not at the same step together."""
     steps = range(WARM_UP_STEPS, len(ranks[0]["step_s"]))
     looks = [rank["looks"] for rank in ranks]

@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -21,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from tests.benchmarks.bench_ranks import pictures
-from tests.benchmarks.modes_pipeline import FEATURES, MODEL, rank_steps
+from tests.benchmarks.modes_pipeline import FEATURES, MODEL, rank_steps, slowest_s
+from tests.benchmarks.rank_processes import launched
 from tests.worker.runtime import samples
 from tests.worker.runtime.ranks import rank_environments
 
@@ -43,12 +43,8 @@ def launch(program: Path, size: int, mode: str, steps: int, slowdown: float = 1.
         common = {"PYTHONPATH": str(samples.PROJECT), "DLH_THREADS": threads, "DLH_WORK": work, "DLH_MODE": mode}
         common |= {"DLH_SLOWDOWN": str(slowdown)} if slowdown > 1 else {}
         ranks = rank_environments(size, backend) if size > 1 else [{}]
-        started = [
-            subprocess.Popen(argv, cwd=program, env=samples.BARE | common | rank, stdout=subprocess.PIPE, text=True)
-            for rank in ranks
-        ]
-        told = [_told(process.communicate(timeout=LIMIT_S)[0]) for process in started]
-    return [body for body in told if body]
+        texts = launched(argv, program, [samples.BARE | common | rank for rank in ranks], LIMIT_S)
+    return [body for body in map(_told, texts) if body]
 
 
 def _told(text: str) -> dict[str, Any] | None:
@@ -69,7 +65,7 @@ def throughput(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]
         for device, size in ways:
             slowdown = SLOWDOWN if device == EMULATED else 1.0
             told = launch(folder, size, "sync" if size > 1 else "single", options.steps, slowdown)
-            times[device, size] = max(rank["step_s"] for rank in told)
+            times[device, size] = slowest_s(told)
         rounds.append(times)
     found = []
     for device, size in ways:

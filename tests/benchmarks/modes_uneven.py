@@ -39,6 +39,7 @@ from scheduler.workload import Workload
 from tests.benchmarks.bench_ranks import pictures
 from tests.benchmarks.calm import calm_steps, quiet_steps
 from tests.benchmarks.gather import traces_folder
+from tests.benchmarks.rank_processes import figures_of, launched
 from tests.worker.runtime import samples
 from tests.worker.runtime.ranks import rank_environments
 from worker.pacing import Corrector
@@ -63,7 +64,7 @@ Tables = dict[str, list[tuple[int, float]]]
 def tables_read(folder: Path) -> Tables:
     """Points of each kind of device."""
     found = {}
-    for path in sorted(folder.rglob("step_times/*.csv")):
+    for path in sorted(folder.glob("step_times/*.csv")):
         with path.open() as file:
             rows = [(int(row["local_batch"]), float(row["step_s"])) for row in csv.DictReader(file)]
         found[path.stem.rpartition("_")[2]] = rows
@@ -207,10 +208,7 @@ def launch(program: Path, steps: int, planned: Planned, factor: float) -> dict[s
     argv = [sys.executable, "-m", "tests.benchmarks.modes_uneven", "--rank", "--steps", str(steps)]
     common = samples.BARE | {"PYTHONPATH": str(samples.PROJECT), "DLH_THREADS": "1", "DLH_WORK": str(program / "work")}
     common["DLH_SPLIT"] = planned.to_json()
-    started = [
-        subprocess.Popen(argv, cwd=program, env=common | rank, stdout=subprocess.PIPE, text=True) for rank in ranks
-    ]
-    told = [json.loads(process.communicate(timeout=900)[0].splitlines()[-1]) for process in started]
+    told = figures_of(launched(argv, program, [common | rank for rank in ranks], 900))
     rows = told[0]["splits"][-1] if told[0]["splits"] else planned.rows
     return {**timed(told, steps), "rows": list(rows), "corrections": len(told[0]["splits"])}
 
@@ -305,13 +303,13 @@ def main() -> None:
         rank_main(options.steps)
     body: dict[str, Any] = {}
     traces = traces_folder(options.traces)
-    if traces:
+    if traces and (traces / "step_times").is_dir():
         body["tables"] = tables_run(traces)
     else:
         print("No public tables: give --traces DIR or set DLH_TRACES. They are left out.")
     if options.rounds:
         body["ranks"] = ranks_run(options.rounds, options.steps, options.batch)
-    met = all(part["met"] for part in body.values())
+    met = bool(body) and all(part["met"] for part in body.values())
     print(json.dumps({"benchmark": "modes_uneven", "met": met, "cores": os.cpu_count(), **body}))
 
 

@@ -86,6 +86,8 @@ def _read(client: redis.Redis, readers: int, need: int) -> Shared:
             process.stdin.write("\n")
             process.stdin.flush()
     while any(client.xlen(control_stream(number)) for number in range(EVENT_STREAMS_MAX)):
+        if any(process.poll() is not None for process in processes):
+            raise RuntimeError("a reader ended before all was read")
         time.sleep(0.02)
     taken_s = time.perf_counter() - began_s
     database_s, broker_s = database_cpu_s() - database_s, broker_cpu_s(client) - broker_s

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-_OUTSIDE = ("README.md", "CONTRIBUTING.md", "deploy/README.md")
+_OUTSIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "deploy/README.md")
 PAGES = (*(ROOT / name for name in _OUTSIDE), *sorted((ROOT / "docs").rglob("*.md")))
 _FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 _SPAN = re.compile(r"`([^`]+)`")
