@@ -1,8 +1,9 @@
-"""A slow link between two network namespaces, for kernels without netem: holds every packet back for a while.
+"""A slow link between two network namespaces, for kernels without netem: holds each packet back for a while, or loses it.
 
-    python -m tests.worker.relay DELAY_S NAMESPACE ADDRESS NAMESPACE ADDRESS
+    python -m tests.worker.relay DELAY_S LOST_SHARE NAMESPACE ADDRESS NAMESPACE ADDRESS
 
-Needs root. Makes the interface `slow0` in both, prints `ready`, and ends with them when it is killed.
+Needs root. Makes the interface `slow0` in both, prints `ready`, `lost` with the first packet that it loses, and ends
+with them when it is killed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import ctypes
 import fcntl
 import heapq
 import os
+import random
 import select
 import struct
 import subprocess
@@ -46,17 +48,24 @@ def tunnel_open(namespace: str, address: str, peer: str) -> int:
 
 def main() -> None:
     """Relay until killed."""
-    delay_s, left, left_address, right, right_address = float(sys.argv[1]), *sys.argv[2:6]
+    delay_s, lost_share, (left, left_address, right, right_address) = *map(float, sys.argv[1:3]), sys.argv[3:7]
     ends = (tunnel_open(left, left_address, right_address), tunnel_open(right, right_address, left_address))
     other = {ends[0]: ends[1], ends[1]: ends[0]}
     print("ready", flush=True)
     held: list[tuple[float, int, int, bytes]] = []
-    count = 0
+    chance = random.Random(1)
+    count, lost = 0, 0
     while True:
         wait_s = max(0.0, held[0][0] - time.monotonic()) if held else None
         for fd in select.select(ends, (), (), wait_s)[0]:
             count += 1
-            heapq.heappush(held, (time.monotonic() + delay_s, count, other[fd], os.read(fd, 65536)))
+            packet = os.read(fd, 65536)
+            if chance.random() >= lost_share:
+                heapq.heappush(held, (time.monotonic() + delay_s, count, other[fd], packet))
+                continue
+            lost += 1
+            if lost == 1:
+                print("lost", flush=True)
         while held and held[0][0] <= time.monotonic():
             _, _, fd, packet = heapq.heappop(held)
             with contextlib.suppress(OSError):

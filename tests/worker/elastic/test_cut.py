@@ -6,7 +6,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from subprocess import Popen
 
 import pytest
 
@@ -134,22 +136,31 @@ def test_a_gang_trains_over_a_network_of_100_megabits(namespaces: Pair) -> None:
             subprocess.run(["tc", "qdisc", "del", "dev", SPACES[node], "root"], check=False)
 
 
-@pytest.fixture
-def far_apart(namespaces: Pair) -> Iterator[Pair]:
-    """The nodes' ranks reach each other over a link on which a packet takes 25 ms each way."""
+@contextmanager
+def over_relay(namespaces: Pair, lost_share: float = 0.0) -> Iterator[tuple[Pair, Popen[str]]]:
+    """The nodes' ranks reach each other over a link on which a packet takes 25 ms each way, or is lost."""
     addresses = ("10.249.7.1", "10.249.7.2")
     if not Path("/dev/net/tun").exists():
         pytest.skip(untested("slow links", "there is no /dev/net/tun here"))
     ends = [part for node, address in zip(NODES, addresses, strict=True) for part in (SPACES[node], address)]
-    command = [sys.executable, "-m", "tests.worker.relay", "0.025", *ends]
-    with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as relay:
+    command = [sys.executable, "-m", "tests.worker.relay", "0.025", str(lost_share), *ends]
+    with Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as relay:
         try:
             assert relay.stdout and relay.stdout.readline() == "ready\n"
-            yield Pair(namespaces.folder, namespaces.broker, addresses, namespaces.enter)
+            yield Pair(namespaces.folder, namespaces.broker, addresses, namespaces.enter), relay
         finally:
             relay.kill()
 
 
-def test_a_gang_trains_over_a_network_of_50_milliseconds(far_apart: Pair) -> None:
-    far_apart.start(reduce(10))
-    finished(far_apart)
+def test_a_gang_trains_over_a_network_of_50_milliseconds(namespaces: Pair) -> None:
+    with over_relay(namespaces) as (far_apart, _):
+        far_apart.start(reduce(10))
+        finished(far_apart)
+
+
+def test_a_gang_trains_over_a_network_that_loses_one_packet_in_fifty(namespaces: Pair) -> None:
+    with over_relay(namespaces, 0.02) as (lossy, relay):
+        lossy.start(reduce(10, 50_000))
+        finished(lossy)
+        relay.kill()
+        assert relay.stdout and relay.stdout.read() == "lost\n"
