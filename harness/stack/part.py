@@ -26,15 +26,18 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from harness.env import (
     REPOSITORY,
     SettingsError,
+    database,
     env_home,
     env_networks,
     env_text,
     s3_settings,
     without_serving,
 )
+from harness.env_addresses import env_broker
 from harness.env_smtp import smtp_settings
 from harness.stack import far_node
 from harness.stack.commands import control_command, node_command, portal_command
+from harness.stack.direct import DIRECT
 from harness.stack.home import node_name
 from harness.stack.tables import tables_await
 
@@ -65,6 +68,8 @@ def environment(part: str) -> dict[str, str]:
         raise SettingsError(
             f"{part} needs {', '.join(missing)}; give each in the environment, or its file by NAME_FILE"
         )
+    env_broker("DLH_REDIS_URL")
+    database(env_text("DLH_DATABASE_URL"), Path())
     settled = {name: env_text(name) for name in {*needs(part), "DLH_REDIS_URL"} if env_text(name)}
     passwords = {kind: ("", env_text(f"DLH_{kind}_PASSWORD")) for kind in ("DATABASE", "REDIS")}
     if "DLH_NODE_SECRET" in settled:
@@ -124,7 +129,7 @@ def health(part: str) -> int:
         headers = {"X-Forwarded-Proto": "https"}
         question = urllib.request.Request(f"http://127.0.0.1:{_port()}/api/v1/health", headers=headers)
         try:
-            with urllib.request.urlopen(question, timeout=5) as answer:  # noqa: S310  (our own http URL)
+            with DIRECT.open(question, timeout=5) as answer:
                 return 0 if answer.status == 200 else 1
         except (urllib.error.URLError, OSError):
             return 1
