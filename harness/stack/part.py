@@ -33,7 +33,7 @@ from harness.env import (
     s3_settings,
     without_serving,
 )
-from harness.env_addresses import env_broker
+from harness.env_addresses import env_broker, host_written
 from harness.env_smtp import smtp_settings
 from harness.stack import far_node
 from harness.stack.commands import control_command, node_command, portal_command
@@ -122,12 +122,18 @@ def _port() -> str:
     return env_text("DLH_PORT", "8000")
 
 
+def _own_host() -> str:
+    """Where this machine reaches its own portal."""
+    host = env_text("DLH_HOST")
+    return "127.0.0.1" if host in {"", "0.0.0.0", "::"} else host_written(host)  # noqa: S104  (compared, not bound)
+
+
 def health(part: str) -> int:
     """0 where the part works."""
     if part == "portal":
         # As the proxy would ask: else a portal behind TLS answers with a redirect.
         headers = {"X-Forwarded-Proto": "https"}
-        question = urllib.request.Request(f"http://127.0.0.1:{_port()}/api/v1/health", headers=headers)
+        question = urllib.request.Request(f"http://{_own_host()}:{_port()}/api/v1/health", headers=headers)
         try:
             with DIRECT.open(question, timeout=5) as answer:
                 return 0 if answer.status == 200 else 1

@@ -143,7 +143,8 @@ def test_an_address_that_cannot_be_one_is_named_before_the_part_starts(given, ca
     assert name in capsys.readouterr().err
 
 
-def test_the_portals_health_is_asked_past_a_proxy_that_the_engine_names(monkeypatch):
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2"])
+def test_the_portals_health_is_asked_where_it_listens_past_a_proxy_that_the_engine_names(monkeypatch, host):
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
@@ -154,9 +155,11 @@ def test_the_portals_health_is_asked_past_a_proxy_that_the_engine_names(monkeypa
             pass
 
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+    if host != "127.0.0.1":
+        monkeypatch.setenv("DLH_HOST", host)
+    with ThreadingHTTPServer((host, 0), Answers) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setenv("DLH_PORT", str(server.server_port))
-        assert part.health("portal") == 0 and http_answers(f"http://127.0.0.1:{server.server_port}/")
+        assert part.health("portal") == 0 and http_answers(f"http://{host}:{server.server_port}/")
         server.shutdown()
     assert part.health("portal") == 1
