@@ -6,6 +6,7 @@ elsewhere (`*a`) stands for more of them than memory holds, and a number of 100,
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import yaml
@@ -26,6 +27,7 @@ _SHOWN = 40
 """Characters of a value that cannot be read."""
 _INT = "tag:yaml.org,2002:int"
 _NUMBERS = (_INT, "tag:yaml.org,2002:float")
+_OCTAL = re.compile(r"[-+]?0[0-7_]*[1-7][0-7_]*")
 
 if yaml.__with_libyaml__:
     from yaml._yaml import CParser as _Events
@@ -83,7 +85,18 @@ class Loader(Composer, _Events, SafeConstructor, Resolver):
         """The next single value."""
         node = super().compose_scalar_node(anchor)
         _number_check(node, NUMBER_MAX, _NUMBERS)
+        if node.tag in _NUMBERS and not node.style:
+            self._as_meant_check(node)
         return node
+
+    def _as_meant_check(self, node: yaml.ScalarNode) -> None:
+        """Pass for a number that is the same to people as to YAML 1.1, whose 010 is 8 and whose 1:30 is 90."""
+        said = node.value
+        how = "octal, since it begins with 0" if _OCTAL.fullmatch(said) else "counted in sixties" if ":" in said else ""
+        if how:
+            read = self.construct_object(node)
+            told = f"{said} is {read} to YAML ({how}); write {read} or what you mean, in quotes where it is a text"
+            raise _refused(told, node.start_mark)
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """The next mapping."""

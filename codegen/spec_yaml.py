@@ -14,6 +14,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString, SingleQuotedScalarString
+from yaml.resolver import Resolver
 
 from codegen import safe_yaml
 from codegen.catalog import FAMILIES
@@ -130,8 +132,23 @@ def dump(spec: TaskSpec) -> str:
     out = io.StringIO()
     writer = YAML()
     writer.width = 100
-    writer.dump(_commented(spec.model_dump(mode="json"), spec), out)
+    writer.dump(_commented(_quoted(spec.model_dump(mode="json")), spec), out)
     return out.getvalue()
+
+
+def _quoted(value: Any) -> Any:
+    """The same with texts in quotes that would be read as something else: to YAML 1.1, as which a spec is read, `no` is
+    false and `1:30` a number, to 1.2, as which it is written, both are words."""
+    if isinstance(value, dict):
+        return {_quoted(name): _quoted(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_quoted(item) for item in value]
+    if not isinstance(value, str):
+        return value
+    if "\x85" in value:  # the end of a line to YAML
+        return DoubleQuotedScalarString(value)
+    tag = Resolver().resolve(yaml.ScalarNode, value, (True, False))  # type: ignore[no-untyped-call]
+    return value if tag == "tag:yaml.org,2002:str" else SingleQuotedScalarString(value)
 
 
 def _commented(body: dict[str, Any], model: BaseModel, indent: int = 0) -> CommentedMap:

@@ -91,6 +91,10 @@ def env_address(name: str, default: str) -> str:
     url = (env_text(name).strip() or default).rstrip("/")
     if not _is_web_address(url):
         raise SettingsError(f"{name} must look like https://portal.example, not {url!r}")
+    parts = urlsplit(url)
+    if parts.path or parts.query or parts.fragment or "@" in parts.netloc:
+        whole = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+        raise SettingsError(f"{name} must be {whole} alone, not {url!r}: a portal has a host, or a port, to itself")
     return url
 
 

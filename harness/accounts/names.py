@@ -11,8 +11,14 @@ GONE_PREFIX = "deleted-person-"
 """So begins the name under which stays what a person made whose account was deleted."""
 
 
+NAME_MAX = 150
+"""Letters of a user name."""
+
+
 def names_alike(name: str) -> list[str]:
     """Names of users that are `name` but for their case: several only where they are older than this rule."""
+    if len(name) > NAME_MAX:  # a database refuses to look for some ten thousand letters
+        return []
     rows = User.objects.values_list("username", flat=True)
     if name.isascii():  # of other letters SQLite does not know the case
         rows = rows.filter(username__iexact=name)

@@ -21,7 +21,7 @@ from harness.accounts.access import (
     visible_projects,
 )
 from harness.accounts.models import ApiToken, Identity, Membership, Project, Role, User
-from harness.accounts.names import name_meant
+from harness.accounts.names import NAME_MAX, name_meant
 from harness.accounts.second_factor import with_second_factor
 from harness.accounts.services import TOKEN_PREFIX, token_digest
 from harness.database import DATABASE_AWAY
@@ -120,7 +120,7 @@ def user_get(*, username: str, disabled: bool = False) -> User:
     """One active user by name as people sign in with it, with `disabled` also one who may not. Raises `NotFound`."""
     found = _users().filter(username=name_meant(username)).first()
     if found is None or not (found.is_active or disabled):
-        raise NotFound(f"There is no user {username}.", field="username", hint="An admin adds users.")
+        raise NotFound(f"There is no user {username[:NAME_MAX]}.", field="username", hint="An admin adds users.")
     return found
 
 

@@ -227,7 +227,13 @@ class Client:
         else:
             given = {"from_end": True} if data is None else {"records": data}
             asked = self.send("POST", place, {**given, **asked_with})
-        return self._wait(f"{place}/{segment(asked['id'])}", lambda body: body["state"] != "waiting", timeout_s, None)
+        try:
+            return self._wait(
+                f"{place}/{segment(asked['id'])}", lambda body: body["state"] != "waiting", timeout_s, None
+            )
+        except WaitTimeout as error:
+            error.hint = f"It continues: `dlh predictions {job_id} {asked['id']}` has its answer later."
+            raise
 
     def onnx_make(self, job_id: str, *, checkpoint: str = "", timeout_s: float = 900.0) -> Json:
         """Have the final weights, or those of a checkpoint, exported as ONNX; wait until it is `done` or `failed`.

@@ -46,6 +46,8 @@ class Download:
     def __post_init__(self) -> None:
         if self.target.is_dir():
             raise BadInput(f"{self.target} is a folder.", hint="Name a file in it.")
+        if self.target.exists() and not self.target.is_file():  # what is put in its place would end a device
+            raise BadInput(f"{self.target} is not a regular file.", hint="Name a file: it is written, then checked.")
         self._part = self.target.with_name(f".{self.target.name}.part")
         self._note = self._part.with_name(f"{self._part.name}.json")
 

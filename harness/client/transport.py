@@ -108,6 +108,8 @@ class Transport:
             if not isinstance(body, dict):
                 raise TypeError
         except (ValueError, KeyError, TypeError) as error:
+            if response.status_code in _RETRY_STATUS:
+                raise self._away(response) from error
             if response.status_code >= 500 or response.status_code in {404, 405}:
                 raise self._no_portal(response) from error
             body = {"message": f"The portal answered {response.status_code}."}
@@ -128,6 +130,15 @@ class Transport:
         return Unreachable(
             f"The portal at {self.url} does not answer: {error or type(error).__name__}.",
             hint="Is it running? Check the address, `dlh login URL --token TOKEN` sets it.",
+        )
+
+    def _away(self, response: httpx.Response) -> Unreachable:
+        """What a proxy before the portal says of it: a change that it was sent may have been made."""
+        may_be_done = response.request.method not in {"GET", "HEAD"}
+        look = " Look before you send it again: the portal may have done it." if may_be_done else ""
+        return Unreachable(
+            f"The portal at {self.url} does not answer: a proxy before it says {response.status_code}.",
+            hint=f"It may be restarting; try again in a minute.{look}",
         )
 
     def _no_portal(self, response: httpx.Response) -> Unreachable:

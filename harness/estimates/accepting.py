@@ -28,6 +28,7 @@ from harness.jobs.copying import GAVE_WAY, edits_given_way
 from harness.jobs.drafts import job_spec_update
 from harness.jobs.models import Job
 from harness.jobs.options import job_options_set, wanted_memory_bytes
+from harness.jobs.spec_marks import spec_mark
 from harness.jobs.states import job_note
 from harness.pool.turn import facts_change
 from scheduler.estimation.alone import tells_of
@@ -96,9 +97,10 @@ def _job_of(user: User, offer: OfferRow) -> Job:
 
 
 def _draft_keep(user: User, job: Job, offer: OfferRow, priced: Offer, chosen: OfferLine) -> Job:
-    """A draft's spec asks for what the line has. Raises `Conflict` where its program would make other steps then."""
-    spec = spec_with(job, chosen, offer)
-    job = job_spec_update(user=user, job=job, spec=spec, taken=taken_of(job, spec, chosen, priced))
+    """A draft's spec asks for what the line has. Raises `Conflict` where its program would make other steps then, or
+    somebody gives it another spec meanwhile."""
+    spec, seen = spec_with(job, chosen, offer), spec_mark(job)
+    job = job_spec_update(user=user, job=job, spec=spec, taken=taken_of(job, spec, chosen, priced), seen=seen)
     if job_key(job) != (offer.inspection.key if offer.inspection else ""):
         raise _stale(user, job, offer, "With these devices the program makes different steps.")
     return job

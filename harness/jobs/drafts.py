@@ -34,6 +34,7 @@ from harness.jobs.program_checks import (
     program_syntax_check,
 )
 from harness.jobs.spec_edits import epochs_planned, gave_way_words, spec_edits_kept
+from harness.jobs.spec_marks import spec_seen_check
 from harness.jobs.states import job_note
 from harness.jobs.taken import resolved_with, still_taken
 from harness.pool.hardware import hardware
@@ -70,15 +71,9 @@ def job_create(
 
 
 def _create(
-    *,
-    user: User,
-    project: Project,
-    dataset: Dataset,
-    source: JobSource,
-    parent: Job | None,
-    name: str,
+    *, user: User, project: Project, dataset: Dataset, source: JobSource, parent: Job | None, name: str,
     is_copy: bool = False,
-) -> Job:
+) -> Job:  # fmt: skip
     """`is_copy`: whether code that cannot run is taken as well."""
     _create_check(user, project, dataset)
     own = {} if source.own_model is None else {"model.py": source.own_model}
@@ -197,10 +192,13 @@ def _draft_require(user: User, job: Job, *, hold: bool = False) -> RunPaths:
     return paths
 
 
-def job_spec_update(*, user: User, job: Job, spec: str | dict[str, Any], taken: Mapping[str, Any] | None = None) -> Job:
+def job_spec_update(
+    *, user: User, job: Job, spec: str | dict[str, Any], taken: Mapping[str, Any] | None = None, seen: str = ""
+) -> Job:
     """Give a draft another spec: its program is generated anew, files that the person edited are kept.
 
-    `taken` is what an offer put into it; None: what is still there of what one put into the spec before.
+    `taken` is what an offer put into it; None: what is still there of what one put into the spec before. `seen`: the
+    `spec_mark` of the one that it may replace.
     Raises `NotFound`, `Forbidden`, `Conflict`, `SpecInvalid`, `Invalid`.
     """
     paths = _draft_require(user, job)
@@ -212,6 +210,7 @@ def job_spec_update(*, user: User, job: Job, spec: str | dict[str, Any], taken: 
     suggestions = programs.suggestions_of(wish, dataset_profile(job.dataset), hardware())
     with transaction.atomic():
         _draft_require(user, job, hold=True)
+        spec_seen_check(job, seen)
         job.suggestions = suggestions
         named, job.taken = job.spec.get("name"), job.taken if taken is None else dict(taken)
         _fill(job, wish, resolved, job.dataset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -16,6 +17,8 @@ from harness.storage.sizes import OTHER, part_finder, tree_measure
 CHECKPOINTS, RESULTS = "checkpoints", "results"
 ANEW_AFTER = timedelta(days=1)
 """Whatever happens to a file behind our back, its size is known again so soon."""
+AGAIN_AFTER = timedelta(minutes=5)
+"""So soon a disk that did not tell is asked again."""
 SETTLED_AFTER = timedelta(hours=1)
 """So long after its last attempt nothing of a job is on its way any more."""
 _JOB_PARTS = {
@@ -24,12 +27,16 @@ _JOB_PARTS = {
 
 
 def job_measure(job_id: str) -> JobSize | None:
-    """Measure a job's folder and keep its size; None where the job is gone.
+    """Measure a job's folder and keep its size; None where the job is gone, or the store is away and always was.
 
-    A folder that cannot be counted whole counts as much as a job may take: else it would be the place to hide in.
+    A folder that cannot be counted whole counts as much as a job may take: else it would be the place to hide in. Where
+    the disk does not tell, what is known of it stays, and it is asked again soon.
     """
     began = timezone.now()
     found = tree_measure(settings.STORE.job(job_id).root, part_finder(_JOB_PARTS))
+    if found.is_away or not os.path.isdir(settings.STORE.jobs):  # noqa: PTH112 - False for any fault of a disk
+        JobSize.objects.filter(job_id=job_id).update(due_at=began + AGAIN_AFTER)
+        return JobSize.objects.filter(job_id=job_id).first()
     sizes = found.bytes_by_part
     if not found.is_whole:
         sizes[OTHER] = max(sizes[OTHER], settings.JOB_DISK_BYTES - sizes[CHECKPOINTS] - sizes[RESULTS])

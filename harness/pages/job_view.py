@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -22,13 +21,13 @@ from harness.jobs.logs import LogPart
 from harness.jobs.mode import job_mode
 from harness.jobs.models import Job
 from harness.jobs.outlook import is_unknown_now
-from harness.jobs.programs import text_sha256
 from harness.jobs.promises import danger_hint
 from harness.jobs.queueing import job_reserved_until
 from harness.jobs.quota_use import borrowers
 from harness.jobs.readers import standstill
 from harness.jobs.selectors import job_checkpoints, job_logs, jobs_queued_count, program_files
 from harness.jobs.services import minimum_sandbox_level
+from harness.jobs.spec_marks import spec_mark
 from harness.jobs.starts import reads_apart, start_told
 from harness.jobs.timelines import job_energy
 from harness.pages.figures import figure
@@ -202,11 +201,6 @@ def spec_editor(job: Job) -> dict[str, Any]:
         "edited_files": [name for name in edited if name != "spec.yaml"],
         "edited_spec": "spec.yaml" in edited,
     }
-
-
-def spec_mark(job: Job) -> str:
-    """By which the spec of a draft is known to be the one that a form was opened with."""
-    return text_sha256(json.dumps(job.spec, sort_keys=True))
 
 
 def _device_models(job: Job) -> set[str]:

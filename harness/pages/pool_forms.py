@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from django import forms
+from django.forms.fields import InvalidJSONInput
 
 from harness.accounts.models import Project
 from harness.pages.forms import Tabler
@@ -67,6 +68,22 @@ class CalibrationForm(Tabler):
 _LEVELS = [(level, f"L{level}") for level in range(4)]
 
 
+class JsonText(forms.JSONField):
+    """Django's, which takes only a misplaced letter for what is no JSON: a hundred thousand brackets, or a number of as
+    many digits, ended the request."""
+
+    def to_python(self, value: Any) -> Any:
+        """The value. Raises `ValidationError`."""
+        try:
+            return super().to_python(value)
+        except (ValueError, RecursionError) as error:
+            raise forms.ValidationError(self.error_messages["invalid"], code="invalid") from error
+
+    def bound_data(self, data: Any, initial: Any) -> Any:
+        """What was typed, as it was typed."""
+        return InvalidJSONInput(data) if isinstance(data, str) else super().bound_data(data, initial)
+
+
 class PoolForm(Tabler):
     """Settings of the pool."""
 
@@ -110,7 +127,7 @@ class PoolForm(Tabler):
         label="Speed at which data come to nodes, MiB/s",
         help_text="Of a node with its own cache until it has fetched a dataset; then what was measured counts.",
     )
-    power_table = forms.JSONField(
+    power_table = JsonText(
         required=False,
         error_messages={"invalid": "This is not JSON: an object of objects, in double quotes."},
         label="Watts of devices that no meter reads",

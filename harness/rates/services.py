@@ -17,6 +17,7 @@ from harness.estimates.rate_wishes import rate_is_automatic, rate_of, rule_of
 from harness.jobs.drafts import job_spec_update
 from harness.jobs.models import Job
 from harness.jobs.options import job_options_set, options_of, wanted_devices, wanted_model
+from harness.jobs.spec_marks import spec_mark
 from harness.jobs.states import job_note
 from harness.pool.models import DeviceKind
 from harness.rates.automatic import changed_words
@@ -107,11 +108,15 @@ def rate_use(*, user: User, job: Job, test: RateTest, rate: str | float = "best"
 
 
 def training_set(user: User, job: Job, **fields: Any) -> Job:
-    """The draft with other fields of `training`; what was estimated stays where neither work nor devices change."""
+    """The draft with other fields of `training`; what was estimated stays where neither work nor devices change.
+
+    Raises `Conflict` where somebody gives it another spec meanwhile, besides what `job_spec_update` raises.
+    """
+    job.refresh_from_db(fields=["spec"])
     options, slowdown = options_of(job) if job.options else (), job.slowdown
     before = job_key(job), wanted_devices(job), wanted_model(job)
     training = {**job.spec.get("training", {}), **fields}
-    job = job_spec_update(user=user, job=job, spec={**job.spec, "training": training})
+    job = job_spec_update(user=user, job=job, spec={**job.spec, "training": training}, seen=spec_mark(job))
     if options and before == (job_key(job), wanted_devices(job), wanted_model(job)):
         job_options_set(job, options, slowdown=slowdown)
     return job

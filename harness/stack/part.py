@@ -26,15 +26,18 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from harness.env import (
     REPOSITORY,
     SettingsError,
+    database,
     env_home,
     env_networks,
     env_text,
     s3_settings,
     without_serving,
 )
+from harness.env_addresses import env_broker, host_written
 from harness.env_smtp import smtp_settings
 from harness.stack import far_node
 from harness.stack.commands import control_command, node_command, portal_command
+from harness.stack.direct import DIRECT
 from harness.stack.home import node_name
 from harness.stack.tables import tables_await
 
@@ -65,6 +68,8 @@ def environment(part: str) -> dict[str, str]:
         raise SettingsError(
             f"{part} needs {', '.join(missing)}; give each in the environment, or its file by NAME_FILE"
         )
+    env_broker("DLH_REDIS_URL")
+    database(env_text("DLH_DATABASE_URL"), Path())
     settled = {name: env_text(name) for name in {*needs(part), "DLH_REDIS_URL"} if env_text(name)}
     passwords = {kind: ("", env_text(f"DLH_{kind}_PASSWORD")) for kind in ("DATABASE", "REDIS")}
     if "DLH_NODE_SECRET" in settled:
@@ -117,14 +122,20 @@ def _port() -> str:
     return env_text("DLH_PORT", "8000")
 
 
+def _own_host() -> str:
+    """Where this machine reaches its own portal."""
+    host = env_text("DLH_HOST")
+    return "127.0.0.1" if host in {"", "0.0.0.0", "::"} else host_written(host)  # noqa: S104  (compared, not bound)
+
+
 def health(part: str) -> int:
     """0 where the part works."""
     if part == "portal":
         # As the proxy would ask: else a portal behind TLS answers with a redirect.
         headers = {"X-Forwarded-Proto": "https"}
-        question = urllib.request.Request(f"http://127.0.0.1:{_port()}/api/v1/health", headers=headers)
+        question = urllib.request.Request(f"http://{_own_host()}:{_port()}/api/v1/health", headers=headers)
         try:
-            with urllib.request.urlopen(question, timeout=5) as answer:  # noqa: S310  (our own http URL)
+            with DIRECT.open(question, timeout=5) as answer:
                 return 0 if answer.status == 200 else 1
         except (urllib.error.URLError, OSError):
             return 1

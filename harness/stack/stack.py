@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 import urllib.error
-import urllib.request
 from types import FrameType
 from typing import Any
 
@@ -18,6 +17,7 @@ from harness.env import PORT_MAX, REPOSITORY, SettingsError, env_int, env_text, 
 from harness.stack.bootstrap import EXIT_REFUSED
 from harness.stack.broker import LOOPBACK, Broker, broker_choose, broker_wait
 from harness.stack.commands import control_command, node_command, portal_command
+from harness.stack.direct import DIRECT
 from harness.stack.home import StackError, StackHome, node_name
 from harness.stack.leftovers import end_stale_children, end_supervisors, supervisors, supervisors_hurry
 from harness.stack.ports import port_take
@@ -273,7 +273,7 @@ def bucket_check(environment: dict[str, str]) -> None:
 def http_answers(url: str) -> bool:
     """Whether somebody answers the request without a server error."""
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310  (our own http URL)
+        with DIRECT.open(url, timeout=5) as answer:
             return bool(answer.status < 500)
     except urllib.error.HTTPError as error:
         return error.code < 500

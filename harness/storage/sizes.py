@@ -13,6 +13,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from harness.storage.models import ContentSize
+from worker.machine_faults import is_disk_fault
 from worker.watchdog import DEPTH_MAX, ENTRIES_MAX
 
 BLOCK_BYTES = 512
@@ -28,6 +29,8 @@ class Tree:
     bytes_by_part: Counter[str]
     is_whole: bool = True
     """Everything was counted: no folder was closed to us, and there was not too much."""
+    is_away: bool = False
+    """The disk itself, or the way to it, failed: what was counted says nothing of what lies there."""
 
 
 def tree_measure(root: Path, part_of: Callable[[str], str], entries_max: int = ENTRIES_MAX) -> Tree:
@@ -53,8 +56,9 @@ def tree_measure(root: Path, part_of: Callable[[str], str], entries_max: int = E
                         found.bytes_by_part[part_of(path)] += blocks * BLOCK_BYTES
         except (FileNotFoundError, NotADirectoryError):
             continue  # a program is writing and removing at the same time
-        except OSError:
+        except OSError as error:
             found.is_whole = False
+            found.is_away = found.is_away or is_disk_fault(error)
     return found
 
 
@@ -67,10 +71,13 @@ def part_finder(parts: dict[str, str]) -> Callable[[str], str]:
     return named
 
 
-def content_measure(sha256: str) -> ContentSize:
-    """Measure a content and keep its size."""
+def content_measure(sha256: str) -> ContentSize | None:
+    """Measure a content and keep its size; None, and what is known stays, where the store is away."""
     paths, now = settings.STORE.dataset(sha256), timezone.now()
-    found = tree_measure(paths.root, part_finder(_CONTENT_PARTS)).bytes_by_part
+    tree = tree_measure(paths.root, part_finder(_CONTENT_PARTS))
+    if tree.is_away or not os.path.isdir(settings.STORE.datasets):  # noqa: PTH112 - False for any fault of a disk
+        return None
+    found = tree.bytes_by_part
     row, _ = ContentSize.objects.update_or_create(
         sha256=sha256,
         defaults={

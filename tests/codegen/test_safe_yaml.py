@@ -100,3 +100,12 @@ def test_a_value_that_cannot_be_is_told_with_its_line(value: str) -> None:
 )
 def test_all_else_is_read_as_ever(text: str, body: Any) -> None:
     assert safe_yaml.load(text) == body
+
+
+@pytest.mark.parametrize(
+    ("written", "read"), [("010", 8), ("-0_17", -15), ("1:30", 90), ("12:30:45", 45_045), ("1:30.5", 90.5)]
+)
+def test_a_number_that_means_another_one_to_yaml_than_to_people_is_refused_with_both(written: str, read: float) -> None:
+    with pytest.raises(YamlRefused, match=f"line 2: {written} is {read} to YAML"):
+        safe_yaml.load(f"a: 1\nb: {written}")
+    assert safe_yaml.load(f"- '{written}'\n- 00\n- 0x1f\n- 1_000\n- 0.5\n- 08") == [written, 0, 31, 1000, 0.5, "08"]

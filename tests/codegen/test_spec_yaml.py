@@ -248,3 +248,11 @@ def test_an_unknown_family_is_told_beside_what_the_schema_refuses() -> None:
 def test_a_model_of_device_in_the_field_of_kinds_is_told_where_it_belongs():
     with pytest.raises(SpecError, match=r"not .A100.; models of device go into resources\.device_model"):
         spec_yaml.load("resources: {device: A100}")
+
+
+@pytest.mark.parametrize(
+    "name", ["no", "on", "Yes", "1:30", "010", "2030-01-31", "1_0", "~", "=", "<<", "a\x85b", "null"]
+)
+def test_a_column_whose_name_yaml_would_take_for_something_else_is_written_so_that_it_is_read_again(name: str) -> None:
+    spec = TaskSpec.model_validate({"data": {"target": name, "exclude": [name]}})
+    assert spec_yaml.load(spec_yaml.dump(spec)) == spec

@@ -91,6 +91,10 @@ def test_the_address_of_the_portal_is_whole(monkeypatch):
         monkeypatch.setenv("DLH_PUBLIC_URL", wrong)
         with pytest.raises(SettingsError, match="DLH_PUBLIC_URL must look like"):
             env_address("DLH_PUBLIC_URL", "")
+    for more in ("/dlh", "/dlh/?a=b", "?a", "#a"):  # which neither its pages nor the proxy know of
+        monkeypatch.setenv("DLH_PUBLIC_URL", f"https://portal.example:8443{more}")
+        with pytest.raises(SettingsError, match=r"DLH_PUBLIC_URL must be https://portal.example:8443 alone"):
+            env_address("DLH_PUBLIC_URL", "")
 
 
 def test_events_lie_in_several_streams_where_several_processes_can_write(monkeypatch):

@@ -32,6 +32,8 @@ REDIS_FIXED = {(6, 2): 20, (7, 2): 11, (7, 4): 6, (8, 0): 4, (8, 2): 2}
 """CVE-2025-49844 (a use after free in Lua): first fixed patch of each release line of Redis; newer lines have it."""
 VALKEY_FIXED = {(7, 2): 11, (8, 0): 6, (8, 1): 4}
 LINES_NEWEST = {"Redis": (8, 2), "Valkey": (8, 1)}
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""As the agent asks the portal: by no proxy that the environment names."""
 _CVE = "CVE-2025-49844: whoever can sign in to the broker can run code in it."
 
 
@@ -127,7 +129,7 @@ def _open(
     if body is not None:
         headers["Content-Type"] = content_type
     request = urllib.request.Request(url, body, headers)  # noqa: S310 - the portal's address, given by the operator
-    return urllib.request.urlopen(request, timeout=timeout_s)  # noqa: S310
+    return _DIRECT.open(request, timeout=timeout_s)
 
 
 def clock(ahead_s: float, uncertain_s: float) -> Finding:

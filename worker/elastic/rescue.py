@@ -80,8 +80,9 @@ def rescued(paths: RunPaths) -> list[str]:
     """Names of the whole checkpoints in the folder of a node that is not the first, the newest first."""
     if not paths.part:
         return []
-    names = sorted((path.name for path in paths.checkpoints.glob(f"{STEP}*")), reverse=True)
-    return [name for name in names if RESCUE_NAME.fullmatch(name) and _is_whole(paths.work, name)][:OFFERED_MAX]
+    found = (path.name for path in paths.checkpoints.glob(f"{STEP}*") if RESCUE_NAME.fullmatch(path.name))
+    names = sorted(found, key=lambda name: (int(name.removeprefix(STEP)), name), reverse=True)
+    return [name for name in names if _is_whole(paths.work, name)][:OFFERED_MAX]
 
 
 def _is_whole(work: Path, name: str) -> bool:

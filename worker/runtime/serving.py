@@ -87,8 +87,11 @@ def _state_file(checkpoint: Path) -> Path:
         manifest = manifest_read(checkpoint)
         if manifest is not None and file_sha256(path)[1] == manifest["files"][STATE_FILE]["sha256"]:
             return path
-    except OSError:
+    except FileNotFoundError:
         pass  # removed meanwhile: a run keeps only a few
+    except OSError as error:  # which says nothing of the checkpoint
+        hint = "Try again; if it lasts, look at that disk, or choose another checkpoint."
+        raise InputError(f"The checkpoint {checkpoint.name} cannot be read: {error.strerror}.", hint) from None
     raise InputError(f"The checkpoint {checkpoint.name} is damaged, or was removed.", "Choose another checkpoint.")
 
 

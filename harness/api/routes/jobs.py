@@ -43,6 +43,7 @@ from harness.jobs.outlook import is_unknown_now, outlook
 from harness.jobs.programs import spec_read
 from harness.jobs.queueing import job_reserved_until
 from harness.jobs.spec_edits import gave_way_told
+from harness.jobs.spec_marks import spec_mark
 from harness.jobs.starts import start_times
 from harness.rates import submitting
 from harness.rates.selectors import job_rate, rate_test_first
@@ -85,6 +86,7 @@ def job_detail(job: Job) -> dict[str, Any]:
     return {
         **_out(job),
         **{name: getattr(job, name) for name in _DETAIL},
+        "spec_sha256": spec_mark(job),
         "weights": WeightsRef(id=job.weights.pk, name=job.weights.name) if job.weights else None,
         "mode": mode,
         "mode_why": why,
@@ -164,11 +166,12 @@ def job_get(request: HttpRequest, job_id: str) -> dict[str, Any]:
 
 @router.patch("/{job_id}", response=JobChanged, summary="Change a job")
 def job_update(request: HttpRequest, job_id: str, body: JobPatch) -> dict[str, Any]:
-    """Name, notes and tags at any time; the spec while it is a draft (the program is made again)."""
+    """Name, notes and tags at any time; the spec while it is a draft (the program is made again). Where several edit
+    it, `expected_spec_sha256` keeps one from undoing what another has saved meanwhile."""
     user, job = _job(request, job_id)
     lost = 0
     if body.spec is not None or body.yaml is not None:
-        job = services.job_spec_update(user=user, job=job, spec=body.wish)
+        job = services.job_spec_update(user=user, job=job, spec=body.wish, seen=body.expected_spec_sha256)
         lost = edits_given_way(job)
     job = services.job_update(user=user, job=job, name=body.name, notes=body.notes, tags=body.tags)
     return job_changed(job, lost)

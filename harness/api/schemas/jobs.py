@@ -110,6 +110,11 @@ class JobPatch(SpecIn):
     name: str | None = Field(None, max_length=120)
     notes: str | None = Field(None, max_length=20_000)
     tags: list[str] | None = Field(None, max_length=20)
+    expected_spec_sha256: str = Field(
+        "",
+        max_length=64,
+        description="Refuse the spec (409 `changed`) unless the job's `spec_sha256` is still this; empty: do not ask.",
+    )
 
 
 class CloneIn(Strict):
@@ -217,6 +222,7 @@ class JobDetail(JobOut):
     resolved: dict[str, Any]
     suggestions: list[dict[str, Any]]
     program_sha256: str
+    spec_sha256: str = Field(description="Another one whenever its spec is; see `expected_spec_sha256` of its change.")
     priority: int
     token: int
     resume_from: str

@@ -112,6 +112,8 @@ def run(arguments: Sequence[str]) -> int:
         text = error.format_message()
         if not text:
             return ExitCode.BAD_INPUT
+        if _meant(error):  # a command of that name says more than one of a like name
+            text = re.split(r"\s+Did you mean ", text)[0]
         return _told(BadInput(text, hint=_usage_hint(error), code="usage"), as_json)
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted(arguments)
@@ -198,9 +200,9 @@ def _told(error: ClientError, as_json: bool) -> int:
 
 def main() -> None:
     """Entry point of the `dlh` command."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by who started us: nobody reads it
-            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115  (until the process ends)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by who started us: nobody is there
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115  (until the process ends)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a letter that the terminal does not know ends no command

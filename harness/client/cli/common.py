@@ -14,6 +14,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from codegen import safe_yaml
 from harness.client.cli.output import ExitCode, duration, notes
+from harness.client.cli.paths import path_meant
 from harness.client.client import Client, Json
 from harness.client.config import config_load
 from harness.client.errors import ApiError, BadInput, ClientError, NotSignedIn
@@ -132,7 +133,7 @@ def dataset_ready(client: Client, dataset: Json, *, quiet: bool = False) -> Json
 
 def file_named(text: str) -> Path | None:
     """The file that is meant, there or not; None where it is rather the name of a dataset."""
-    path = Path(text).expanduser()
+    path = path_meant(text)
     return path if path.is_file() or "/" in text or path.suffix.lower() in _DATA_SUFFIXES else None
 
 
@@ -173,10 +174,12 @@ def dataset_resolve(client: Client, text: str, spec_text: str | None = None, *, 
 
 
 def _dataset_of_spec(text: str | None) -> str:
+    """Empty where it names none. Raises `BadInput` for a spec that cannot be read: it may name one."""
     try:
         body = safe_yaml.load(text or "")
-    except safe_yaml.YamlFault:
-        return ""
+    except safe_yaml.YamlFault as error:
+        hint = "Correct it. Data may be named by --data as well."
+        raise BadInput(f"The spec cannot be read: {error}.", hint=hint, code="spec_invalid") from error
     data = body.get("data") if isinstance(body, dict) else None
     named = data.get("dataset") if isinstance(data, dict) else None
     return str(named) if named and named != "auto" else ""

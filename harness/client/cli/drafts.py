@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import tempfile
 import time
@@ -209,13 +210,20 @@ def _text_kept(text: str, job: str, name: str) -> Iterator[None]:
     """Keep what was typed where it is refused or the portal is away, and say where: it may be the work of an hour."""
     try:
         yield
-    except ClientError as error:
-        kept = Path(tempfile.mkdtemp(prefix="dlh-edit-")) / name
-        kept.write_text(text, encoding="utf-8")
-        again = f"dlh jobs edit {job} {shlex.quote(str(kept))}"
-        said = error.hint if error.code != "changed" else f"`dlh code {job}` shows their text."
-        error.hint = f"{said} Yours is kept: `{again}` puts it there.".strip()
+    except KeyboardInterrupt:
+        notes().print(_kept_words(text, job, name), markup=False, soft_wrap=True)
         raise
+    except ClientError as error:
+        said = error.hint if error.code != "changed" else f"`dlh code {job}` shows their text."
+        error.hint = f"{said} {_kept_words(text, job, name)}".strip()
+        raise
+
+
+def _kept_words(text: str, job: str, name: str) -> str:
+    """Where what was typed is kept from now on."""
+    kept = Path(tempfile.mkdtemp(prefix="dlh-edit-")) / name
+    kept.write_text(text, encoding="utf-8")
+    return f"Yours is kept: `dlh jobs edit {job} {shlex.quote(str(kept))}` puts it there."
 
 
 def _program_text(file: Path) -> str:
@@ -231,17 +239,51 @@ def _program_text(file: Path) -> str:
         raise
 
 
+def _editor() -> list[str]:
+    """The person's editor as a command. Raises `BadInput`."""
+    said = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    try:
+        return shlex.split(said) or ["vi"]
+    except ValueError as error:
+        raise BadInput(
+            f"The editor {said!r} cannot be started: {error}.", hint="Set EDITOR, or give a file."
+        ) from error
+
+
 def _edited(text: str, name: str) -> str:
     """What a person makes of a text in their editor. Raises `BadInput` where the editor fails."""
-    command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
-    with tempfile.TemporaryDirectory() as scratch:
-        file = Path(scratch) / name
-        file.write_text(text, encoding="utf-8")
-        try:
-            done = subprocess.run([*command, str(file)], check=False)
-        except OSError as error:
-            hint = "Set EDITOR, or give a file."
-            raise BadInput(f"{command[0]} cannot be started: {error.strerror}.", hint=hint) from error
-        if done.returncode != 0:
-            raise BadInput(f"{command[0]} ended with exit code {done.returncode}.", hint="Nothing was changed.")
-        return text_read(file)
+    command = _editor()
+    file = Path(tempfile.mkdtemp(prefix="dlh-edit-")) / name
+    file.write_text(text, encoding="utf-8")
+    try:
+        written = _saved(command, file)
+    except (BadInput, KeyboardInterrupt) as error:
+        if _is_as_given(file, text):
+            shutil.rmtree(file.parent, ignore_errors=True)
+        elif isinstance(error, BadInput):
+            error.hint = f"{error.hint} What you wrote is kept in {file}.".strip()
+        else:
+            notes().print(f"What you wrote is kept in {file}.", markup=False, soft_wrap=True)
+        raise
+    shutil.rmtree(file.parent, ignore_errors=True)
+    return written
+
+
+def _saved(command: list[str], file: Path) -> str:
+    """What is in the file once the editor has ended. Raises `BadInput`."""
+    try:
+        done = subprocess.run([*command, str(file)], check=False)
+    except OSError as error:
+        hint = "Set EDITOR, or give a file."
+        raise BadInput(f"{command[0]} cannot be started: {error.strerror}.", hint=hint) from error
+    if done.returncode != 0:
+        raise BadInput(f"{command[0]} ended with exit code {done.returncode}.", hint="Nothing was changed.")
+    return text_read(file)
+
+
+def _is_as_given(file: Path, text: str) -> bool:
+    """Whether the editor has left nothing else than it was given, or nothing at all."""
+    try:
+        return file.read_bytes() == text.encode()
+    except OSError:
+        return True

@@ -17,8 +17,10 @@ import typer
 
 from harness.client.cli import store
 from harness.client.cli.node_known import is_known, known_check
+from harness.client.cli.node_place import home_check
 from harness.client.cli.node_unit import node_unit, service_words
 from harness.client.cli.output import JsonFlag, console, json_print, notes, size, table_print
+from harness.client.cli.paths import path_meant
 from harness.client.client import Json
 from harness.client.config import environment_text, private_write
 from harness.client.errors import BadInput, ClientError, Unreachable
@@ -46,9 +48,9 @@ class NodeBroken(ClientError):
 def node_home(given: Path | None) -> Path:
     """The named folder, `DLH_HOME`, or the usual one."""
     if given is not None:
-        return given.expanduser().resolve()
+        return path_meant(given).resolve()
     if os.environ.get("DLH_HOME"):
-        return Path(os.environ["DLH_HOME"]).expanduser().resolve()
+        return path_meant(os.environ["DLH_HOME"]).resolve()
     return Path("/var/lib/dlh-node") if os.getuid() == 0 else Path.home() / ".local" / "share" / "dlh-node"
 
 
@@ -60,12 +62,11 @@ def node_file(home: Path) -> Path:
 def node_read(home: Path) -> Json:
     """Its content. Raises `BadInput` where nothing joined from this home."""
     try:
-        body: Json = json.loads(node_file(home).read_text())
-        return body
+        return dict(json.loads(node_file(home).read_text()))
     except FileNotFoundError as error:
         hint = "Join first: dlh node join URL TOKEN. An admin gets the token with dlh pool add NODE."
         raise BadInput(f"No node has joined from {home}.", hint=hint) from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError) as error:
         raise BadInput(f"{node_file(home)} cannot be read: {error}", hint="Remove it and join again.") from error
 
 
@@ -128,13 +129,14 @@ def node_join(
         )
     if urlsplit(url).scheme == "http" and urlsplit(url).hostname not in _LOCAL:
         notes().print("Warning: this address is not encrypted; the node's credentials are sent in plain text.")
+    home_check(folder)
     facts = program_json("worker.facts", environment(folder, {}))
     node = _joined(url.rstrip("/"), token, facts)
     store_id = node.pop("store_id")
     if cache is None:
         store_check(Path(node["store"]), store_id)
     else:
-        node |= {"cache": str(cache.expanduser().resolve()), "cache_gib": cache_gib}
+        node |= {"cache": str(path_meant(cache).resolve()), "cache_gib": cache_gib}
     node = {**node, "url": url.rstrip("/"), "address": address, "cores": os.environ.get(CORES, "")}
     for name in (ADDRESS, CACHE_GIB):
         os.environ.pop(name, None)  # an option of this command goes before its variable, and the node has either now
@@ -153,8 +155,7 @@ def _joined(url: str, token: str, facts: Json) -> Json:
     body = {"token": token, **{name: facts[name] for name in ("version", "plan_version", "time_s")}}
     transport = Transport(url)
     try:
-        answer: Json = transport.json("POST", "/pool/join", json=body)
-        return answer
+        return dict(transport.json("POST", "/pool/join", json=body))
     except Unreachable as error:
         hint = "Is it running, and can this machine reach it? Check the address that you gave to dlh node join."
         raise Unreachable(str(error), hint=hint) from error

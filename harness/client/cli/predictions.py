@@ -11,7 +11,7 @@ import typer
 
 from harness.client.cli.common import JobArgument, open_client
 from harness.client.cli.output import JsonFlag, code_of, console, error_print, json_print, notes, table_print, when
-from harness.client.client import Json
+from harness.client.client import Client, Json
 from harness.client.download import download
 from harness.client.errors import ApiError, BadInput, ClientError
 from harness.client.transport import Transport, segment
@@ -56,14 +56,23 @@ def predict(
         answer_name_check(out, file)
     with open_client(context) as client:
         found = client.predict(job, file, checkpoint=checkpoint, threshold=threshold)
-        answer = f"/jobs/{segment(job)}/predictions/{segment(found['id'])}"
-        rows = f"{answer}.csv"
-        if found["state"] == "done" and out:
-            answer_download(client.transport, answer, out, file)
-        elif found["state"] == "done" and not as_json:
-            # Not from `found`, which holds the first rows only.
-            with client.transport.stream(rows, params={}) as response:
-                sys.stdout.writelines(response.iter_text())
+        _answer_bring(client, job, found, out, file, as_json=as_json)
+    _answer_end(found, out, as_json=as_json)
+
+
+def _answer_bring(client: Client, job: str, found: Json, out: Path | None, file: Path | None, *, as_json: bool) -> None:
+    """All rows of a prediction that is done, to the file that is named or to the output."""
+    answer = f"/jobs/{segment(job)}/predictions/{segment(found['id'])}"
+    if found["state"] == "done" and out:
+        answer_download(client.transport, answer, out, file)
+    elif found["state"] == "done" and not as_json:
+        # Not from `found`, which holds the first rows only.
+        with client.transport.stream(f"{answer}.csv", params={}) as response:
+            sys.stdout.writelines(response.iter_text())
+
+
+def _answer_end(found: Json, out: Path | None, *, as_json: bool) -> None:
+    """What is to be said of a prediction besides its rows."""
     if found["state"] == "failed":
         error = _prediction_error(found["problem"] or {})
         error_print(error, as_json=as_json)
@@ -96,14 +105,25 @@ def _prediction_error(problem: Json) -> ClientError:
 def predictions(
     context: typer.Context,
     job: Annotated[str, typer.Argument(metavar="JOB", help="Id of a job.")],
+    prediction: Annotated[
+        str, typer.Argument(metavar="[PREDICTION]", help="Id of one: print all rows of its answer.")
+    ] = "",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write them to, as of `dlh predict`.")] = None,
     delete: Annotated[
         list[str] | None, typer.Option("--delete", metavar="PREDICTION", help="Delete it for good; may be repeated.")
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Predictions made with a job, newest first; or delete some, with their inputs and answers."""
+    """Predictions made with a job, newest first; the answer of one; or delete some, with their inputs and answers."""
     place = f"/jobs/{segment(job)}/predictions"
+    if delete and (prediction or out):
+        raise BadInput("--delete brings no answer.", hint="Leave out the prediction and --out, or --delete.")
+    if out and not prediction:
+        raise BadInput("Which prediction is to be written?", hint=f"`dlh predictions {job}` lists them.")
     with open_client(context) as client:
+        if prediction:
+            _earlier(client, job, prediction, out, as_json=as_json)
+            return
         if delete:
             for prediction in delete:
                 client.send("DELETE", f"{place}/{segment(prediction)}")
@@ -115,6 +135,18 @@ def predictions(
         json_print(items)
     else:
         table_print(_COLUMNS, map(_row, items))
+
+
+def _earlier(client: Client, job: str, prediction: str, out: Path | None, *, as_json: bool) -> None:
+    """The answer of one that was made before. Raises `BadInput` for one that is not ready."""
+    found: Json = client.get(f"/jobs/{segment(job)}/predictions/{segment(prediction)}")
+    file = Path(found["input_name"]) if found["input_name"] else None
+    if found["state"] == "waiting":
+        raise BadInput(f"Prediction {prediction} is not ready.", hint=f"`dlh predictions {job}` shows when it is.")
+    if out:
+        answer_name_check(out, file)
+    _answer_bring(client, job, found, out, file, as_json=as_json)
+    _answer_end(found, out, as_json=as_json)
 
 
 def _row(item: Json) -> tuple[object, ...]:

@@ -236,7 +236,7 @@ def quota(
 ) -> None:
     """Set how many devices of a kind the jobs of a project may hold together; who waits longer for it is told."""
     path = f"/pool/quotas/{segment(project)}/{segment(kind)}"
-    if devices != "none" and not devices.isdecimal():
+    if devices != "none" and not (devices.isdecimal() and len(devices) < 10):
         raise BadInput(f"{devices!r} is not a number of devices.", hint="Give a number, or none for no limit.")
     body: Json = {"devices": None if devices == "none" else int(devices), "may_borrow": borrow}
     if look:

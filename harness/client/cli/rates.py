@@ -13,6 +13,7 @@ import typer
 
 from harness.client.cli.common import open_client
 from harness.client.cli.output import ExitCode, JsonFlag, console, duration, json_print, notes, number, table_print
+from harness.client.cli.paths import path_meant
 from harness.client.cli.rates_here import (
     CURVE,
     RangeTestFailed,
@@ -64,7 +65,7 @@ def lr_find(  # noqa: PLR0913  (typer: one parameter per option)
     """
     if trials not in ("auto", "always", "never"):
         raise BadInput(f"There is no --trials {trials}.", hint="Use auto, always or never.")
-    folder = Path(target).expanduser()
+    folder = path_meant(target)
     if not folder.is_dir() and (os.sep in target or data is not None):
         raise BadInput(f"There is no folder {target}.", hint="Name one with train.py, or the id of a job.")
     if fault := range_fault(low, high, prefix="--"):

@@ -18,6 +18,7 @@ ForeverFlag = Annotated[
     typer.Option("--forever", help="Permanently instead of to the trash, which frees the disk. This cannot be undone."),
 ]
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([KMGT]i?B?|B)?", re.IGNORECASE)
+_SIZE_LETTERS_MAX = 40
 _POWERS = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _KINDS = {"earlier": "dataset, earlier"}
 
@@ -25,7 +26,7 @@ _KINDS = {"earlier": "dataset, earlier"}
 def size_read(text: str) -> int:
     """Bytes: `500MiB`, `1.5 TiB`, `20G` (all binary), or a plain number. Raises `BadInput`."""
     found = _SIZE.fullmatch(text.strip())
-    if found is None:
+    if found is None or len(text) > _SIZE_LETTERS_MAX:
         raise BadInput(
             f"{text!r} is not a valid size.", hint="Write it like 500MiB, 20GiB or 1.5TiB; or none, or default."
         )

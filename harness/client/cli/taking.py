@@ -12,12 +12,13 @@ from harness.client.transport import segment
 from worker.words import energy_unit
 
 RECOMMENDED = "recommended"
+_DIGITS_MAX = 9
 SUBMITTING = "the same command with --submit"
 
 
 def check(take: str, *, is_old: bool, asks_anew: bool) -> None:
     """`asks_anew`: by a wish or a probe; `is_old`: of an offer that exists. Raises `BadInput`."""
-    if take not in ("", RECOMMENDED) and not take.isdecimal():
+    if take not in ("", RECOMMENDED) and not (take.isdecimal() and len(take) <= _DIGITS_MAX):
         raise BadInput(f"{take!r} is not a line of the offer.", hint="Give its number in the table, or `recommended`.")
     if asks_anew and (is_old or take.isdecimal()):
         what = "--offer names an offer that exists" if is_old else "A number is of the table that was shown last"

@@ -9,6 +9,7 @@ import typer
 
 from harness.client.cli.common import WEIGHTS_SUFFIX, open_client, transfer_bar
 from harness.client.cli.output import JsonFlag, console, json_print, notes, number, size, table_print, when
+from harness.client.cli.paths import path_meant
 from harness.client.client import Client, Json
 from harness.client.errors import BadInput
 from harness.client.transport import segment
@@ -82,7 +83,7 @@ def weights_rm(
 
 def weights_named(client: Client, text: str, dataset_id: str, *, quiet: bool) -> str:
     """What `model.weights` is to say for a job of this dataset; uploaded if it is a file. Raises `BadInput`."""
-    path = Path(text).expanduser()
+    path = path_meant(text)
     if not (path.is_file() or "/" in text or path.suffix.lower() in _FILE_SUFFIXES):
         return text  # names may have dots: resnet50.a1_in1k
     project = client.dataset(dataset_id)["project"]

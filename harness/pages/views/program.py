@@ -17,9 +17,9 @@ from harness.jobs.program_checks import file_fault
 from harness.jobs.programs import spec_read, text_sha256
 from harness.jobs.selectors import job_get, program_diff, program_files
 from harness.jobs.services import job_spec_update, program_check, program_file_write, program_reset
+from harness.jobs.spec_marks import spec_mark
 from harness.pages.check_view import check_context
 from harness.pages.edits_told import edits_told
-from harness.pages.job_view import spec_mark
 from harness.pages.views.job import spec_refused
 from harness.pages.web import change, number_read, page, person, show
 from worker.states import JobState

@@ -296,3 +296,10 @@ def test_the_command_makes_the_first_admin_and_project_once(db):
     renewed = call("--reset")["password"]
     assert User.objects.get().check_password(renewed)
     assert not User.objects.get().check_password(first["password"])
+
+
+def test_a_name_that_is_far_too_long_is_nobodys_and_no_fault(people):
+    for name in ("x" * 100_000, "ß" * 100_000):
+        with pytest.raises(NotFound, match="There is no user") as told:
+            selectors.user_get(username=name)
+        assert len(told.value.message) < 200

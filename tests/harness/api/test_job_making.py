@@ -97,3 +97,21 @@ def test_a_change_tells_which_edits_of_spec_yaml_gave_way(caller: Client, job_ma
         body = {"spec": spec} if spec else {"name": "other"}
         answer = caller.patch(place, json.dumps(body), "application/json")
         assert (answer.status_code, answer.json()["left_out"]) == (200, told)
+
+
+def test_of_two_who_change_a_spec_at_once_the_later_undoes_nothing_unasked(caller: Client, job_make: Any) -> None:
+    place = f"{API}/jobs/{job_make(training={'epochs': 3}).pk}"
+    seen = caller.get(place).json()["spec_sha256"]
+
+    def changed(epochs: int, **more: Any) -> Any:
+        body = {"spec": {"training": {"epochs": epochs}}, **more}
+        return caller.patch(place, json.dumps(body), "application/json")
+
+    first = changed(7, expected_spec_sha256=seen)
+    assert first.status_code == 200 and first.json()["spec_sha256"] != seen
+    second = changed(9, expected_spec_sha256=seen)
+    assert (second.status_code, second.json()["error"]["code"]) == (409, "changed")
+    assert second.json()["error"]["details"] == {"sha256": first.json()["spec_sha256"]}
+    assert caller.get(place).json()["spec"]["training"]["epochs"] == 7
+    assert changed(9, expected_spec_sha256=first.json()["spec_sha256"]).status_code == 200
+    assert changed(11).json()["spec"]["training"]["epochs"] == 11

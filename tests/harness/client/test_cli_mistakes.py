@@ -63,11 +63,13 @@ def test_what_the_pool_has_not_is_told_to_admins(
         (("people", "list"), "`dlh people`"),
         (("list",), "`dlh jobs` or `dlh data list` or `dlh weights list`"),
         (("clone", "x"), "`dlh jobs clone`"),
+        (("history",), "`dlh pool history`"),
     ],
 )
 def test_a_command_that_lies_elsewhere_is_named(dlh: Dlh, words: tuple[str, ...], meant: str) -> None:
     ended = dlh(*words)
     assert ended.code == 2 and f"Did you mean {meant}?" in ended.err, ended.err
+    assert ended.err.count("Did you mean") == 1
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from django.conf import settings as django_settings
 
 from harness.client.client import Client
 from harness.jobs import logs, services
-from harness.jobs.models import JobAttempt, JobEvent
+from harness.jobs.models import JobAttempt, JobEvent, Prediction
 from tests.harness.api.conftest import RESULTS
 from tests.harness.client.conftest import Dlh
 
@@ -252,6 +252,30 @@ def test_a_prediction_is_waited_for_and_written(dlh: Dlh, ended_job: Any, flower
     out = tmp_path / "out.csv"
     assert dlh("predict", ended_job.pk, flowers_csv, "--out", out, "--json").json["rows"] == len(ROWS)
     assert out.read_text().splitlines() == lines
+
+
+@pytest.mark.usefixtures("answered")
+def test_the_answer_of_an_earlier_prediction_is_brought_again(
+    dlh: Dlh, ended_job: Any, flowers_csv: Path, tmp_path: Path
+) -> None:
+    lines = ["kind", *(kind for (kind,) in ROWS)]
+    made = dlh("predict", ended_job.pk, flowers_csv, "--json").json["id"]
+    again = dlh("predictions", ended_job.pk, made)
+    assert again.out.splitlines() == lines and again.err == "Nine in ten.\n"
+    out = tmp_path / "again.csv"
+    assert dlh("predictions", ended_job.pk, made, "--out", out, "--json").json["out"] == str(out)
+    assert out.read_text().splitlines() == lines
+    for words, said in (
+        (("--out", out), "Which prediction"),
+        ((made, "--delete", made), "--delete brings no answer"),
+        ((made, "--out", tmp_path / "again.jsonl"), "is not written"),
+    ):
+        refused = dlh("predictions", ended_job.pk, *words)
+        assert refused.code == 2 and said in refused.err
+    Prediction.objects.update(state="waiting")
+    waits = dlh("predictions", ended_job.pk, made)
+    assert waits.code == 2 and "is not ready" in waits.err
+    assert dlh("predictions", ended_job.pk, "no-such-one").code == 3
 
 
 @pytest.mark.usefixtures("answered")

@@ -145,3 +145,13 @@ def test_who_follows_a_job_that_is_paused_is_told_how_it_goes_on(dlh: Dlh, job: 
     ended = dlh(command[0], job.pk, *command[1:])
     assert ended.code == (0 if command[0] == "logs" else 5)
     assert (f"`dlh resume {job.pk}`" in ended.err) is ("--json" not in command)
+
+
+@pytest.mark.parametrize("broken", ["training: {epochs: 010}", "training: ["])
+def test_a_spec_that_cannot_be_read_is_told_where_it_would_name_the_data(
+    dlh: Dlh, dataset: Any, tmp_path: Path, broken: str
+) -> None:
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(f"data: {{dataset: {dataset.pk}}}\n{broken}\n")
+    ended = dlh("submit", spec)
+    assert ended.code == 2 and "The spec cannot be read: line " in ended.err and "Which data" not in ended.err

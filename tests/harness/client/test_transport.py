@@ -109,3 +109,17 @@ def test_authorities_are_read_where_the_portal_speaks_tls_and_nowhere_else(monke
     assert read == []
     Transport("https://portal.test").close()
     assert read == ["all"]
+
+
+@pytest.mark.parametrize(("method", "look"), [("GET", False), ("POST", True), ("DELETE", True)])
+@pytest.mark.parametrize("status", [502, 503, 504])
+def test_a_proxy_whose_portal_is_away_is_not_taken_for_another_server(
+    transport: Transport, portal: Portal, monkeypatch: pytest.MonkeyPatch, method: str, status: int, look: bool
+) -> None:
+    def proxy(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(status, html="<h1>Bad Gateway</h1>", request=request)
+
+    monkeypatch.setattr(portal, "handle_request", proxy)
+    with pytest.raises(Unreachable, match=f"does not answer: a proxy before it says {status}") as told:
+        transport.request(method, "/jobs")
+    assert ("may have done it" in told.value.hint) == look and "not a portal" not in told.value.message

@@ -52,6 +52,9 @@ SETTINGS = {
     [
         ("co2_g_per_kwh", "-5", "Enter a number from 0 to 5,000."),
         ("power_table", "{broken", "This is not JSON"),
+        ("power_table", "[" * 100_000, "This is not JSON"),
+        ("power_table", f'{{"cpu": {"9" * 5000}}}', "This is not JSON"),
+        ("power_table", "[" * 300 + "]" * 300, "maps at most"),
         ("power_table", '{"cpu": {"idle_w": -1}}', "idle_w"),
         ("max_restarts", "", "Enter a whole number from 0 to 100."),
     ],

@@ -13,6 +13,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from harness.jobs import drafts
 from harness.jobs.control.views import facts_read
 from harness.jobs.models import Job
 from harness.jobs.services import program_file_write
@@ -115,6 +116,27 @@ def test_another_rate_makes_no_other_program_but_an_edit_does(
     assert rate_test_is_current(test, job)
     program_file_write(user=people.owner, job=job, name="model.py", text="def build(spec):\n    return 1\n")
     assert not rate_test_is_current(test, job)
+
+
+def test_a_spec_that_is_saved_while_a_rate_is_put_into_it_is_not_undone(
+    asked_test: RateTest, job: Job, people: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generate = drafts._generate
+
+    def saved_meanwhile(*given: Any) -> Any:
+        monkeypatch.setattr(drafts, "_generate", generate)
+        there = Job.objects.get(pk=job.pk)
+        training = {**there.spec["training"], "epochs": 9}
+        drafts.job_spec_update(user=people.mate, job=there, spec={**there.spec, "training": training})
+        return generate(*given)
+
+    monkeypatch.setattr(drafts, "_generate", saved_meanwhile)
+    with pytest.raises(Conflict, match="was changed since it was read"):
+        rate_use(user=people.owner, job=job, test=asked_test, rate=0.005)
+    kept = Job.objects.get(pk=job.pk).spec["training"]
+    assert (kept["epochs"], kept["learning_rate"]) == (9, "auto")
+    changed = rate_use(user=people.owner, job=Job.objects.get(pk=job.pk), test=asked_test, rate=0.005)
+    assert (changed.spec["training"]["epochs"], changed.spec["training"]["learning_rate"]) == (9, 0.005)
 
 
 def test_a_rate_that_is_none_is_refused_by_its_field(asked_test: RateTest, job: Job, people: SimpleNamespace) -> None:

@@ -2,12 +2,15 @@
 
 import os
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from harness.env import SettingsError
 from harness.stack import part
+from harness.stack.stack import http_answers
 
 WEB = {
     "DLH_DATABASE_URL": "postgres://dlh@database:5432/dlh",
@@ -122,3 +125,41 @@ def test_a_wrong_object_store_is_named_before_anything_starts(given, capsys):
     given(DLH_S3_URL="pool", DLH_S3_KEY="k", DLH_S3_SECRET="s")
     assert part.main(["control"]) == part.EXIT_REFUSED
     assert "DLH_S3_URL must look like" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("DLH_REDIS_URL", "broker:6379"),
+        ("DLH_REDIS_URL", "redis://[broker:6379"),
+        ("DLH_REDIS_URL", "http://broker:6379"),
+        ("DLH_DATABASE_URL", "postgres://dlh:a/b@database:5432/dlh"),
+        ("DLH_DATABASE_URL", "mysql://database/dlh"),
+    ],
+)
+def test_an_address_that_cannot_be_one_is_named_before_the_part_starts(given, capsys, name, wrong):
+    given(**{name: wrong}, DLH_REDIS_PASSWORD="other", DLH_DATABASE_PASSWORD="p")
+    assert part.main(["control"]) == part.EXIT_REFUSED
+    assert name in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2"])
+def test_the_portals_health_is_asked_where_it_listens_past_a_proxy_that_the_engine_names(monkeypatch, host):
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    if host != "127.0.0.1":
+        monkeypatch.setenv("DLH_HOST", host)
+    with ThreadingHTTPServer((host, 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("DLH_PORT", str(server.server_port))
+        assert part.health("portal") == 0 and http_answers(f"http://{host}:{server.server_port}/")
+        server.shutdown()
+    assert part.health("portal") == 1

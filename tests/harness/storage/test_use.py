@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from datetime import timedelta
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from harness.datasets import services
 from harness.datasets.models import Dataset
@@ -240,3 +245,36 @@ def test_what_was_stored_before_sizes_were_kept_is_measured_by_itself(dataset, j
     assert used(people.project).dataset_bytes == dataset.source_bytes
     sizes_refresh()
     assert used(people.project).dataset_bytes == full and JobSize.objects.filter(job=job).exists()
+
+
+def test_a_store_that_is_away_makes_nothing_small_or_large_and_is_asked_again_soon(
+    job, dataset, people, store, fill, monkeypatch
+):
+    fill(job, "work/checkpoints/step-1/state.pt", 100)
+    sizes_refresh()
+    known = used(people.project)
+    assert known.checkpoint_bytes == 100 * KIB and known.dataset_bytes > 0
+    away = store.root.with_name("away")
+
+    def everything_measured():
+        JobSize.objects.update(due_at=timezone.now())
+        ContentSize.objects.update(measured_at=timezone.now() - timedelta(days=2))
+        sizes_refresh()
+        due_s = (JobSize.objects.get(job=job).due_at - timezone.now()).total_seconds()
+        return used(people.project), due_s
+
+    store.root.rename(away)  # not mounted: its place is an empty folder
+    store.root.mkdir()
+    found, due_s = everything_measured()
+    assert found == known and 0 < due_s <= 300
+
+    def stale(folder):
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(folder))
+
+    store.root.rmdir()
+    away.rename(store.root)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", stale)  # mounted, and its server does not know it any more
+        assert everything_measured()[0] == known
+    fill(job, "work/checkpoints/step-2/state.pt", 100)
+    assert everything_measured()[0].checkpoint_bytes == 200 * KIB
