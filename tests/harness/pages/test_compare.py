@@ -95,7 +95,7 @@ def test_jobs_that_cannot_be_seen_are_left_out_and_that_is_said(
 ) -> None:
     gone = SimpleNamespace(pk="nosuchjob000")
     page = owner.get(address([*runs[:2], gone])).content.decode()
-    assert "1 of the jobs in this address are gone or not visible" in page and "run 001" in page
+    assert "1 of the jobs in this address is gone or not visible" in page and "run 001" in page
     client.force_login(world.outsider)
     assert client.get(address(runs[:2])).status_code == 404
 
