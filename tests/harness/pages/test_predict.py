@@ -243,6 +243,7 @@ def test_each_form_of_a_prediction_names_the_weights_that_it_takes(
     assert forms
     for form in forms:
         assert form.count('name="checkpoint"') == 1
+        assert ("Final (best of the run)" in form) == (state == "succeeded")
         assert re.search(rf'<option value="{re.escape(point.name)}" selected>', form)
 
 
