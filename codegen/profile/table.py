@@ -211,7 +211,7 @@ def _profile(
     )
     columns = with_spans(columns, out / TABLE_FILE)
     rows = measured.stats[0].rows
-    target, why = (options.target, "set by you") if options.target else guess_target(columns, options.target_guess)
+    target, why = (options.target, "set by hand") if options.target else guess_target(columns, options.target_guess)
     chosen = next((column for column in columns if column.name == target), None)
     task, task_why = guess_task(chosen, rows) if chosen else (None, "")
     counted = {stats.name: stats for stats in measured.stats}

@@ -12,64 +12,57 @@ from harness.accounts.models import User
 
 @dataclass(frozen=True, kw_only=True)
 class PersonAct:
-    """One button: the action it posts, its words, and with the person's name in it what it is called and asks first."""
+    """One button: the action it posts, its words, and with the person's name in it what it asks first."""
 
     action: str
     words: str
-    label: str
     confirm: str = ""
+    label: str = ""
+    """What it is called: its words, by which people who speak to their machine call it, and whom it is about."""
 
 
 _PASSWORD: Final = PersonAct(
     action="password",
     words="New password",
-    label="New password for {}",
     confirm="{} is signed out, and the old password stops working.",
 )
 _SECOND_FACTOR: Final = PersonAct(
     action="second-factor",
     words="Remove second factor",
-    label="Remove the second factor of {}",
     confirm="{} will sign in with the password alone. Make sure they asked.",
 )
 _LINK: Final = PersonAct(
     action="allow-link",
     words="Allow link",
-    label="Allow {} to be linked to the identity provider",
     confirm="For 7 days, whoever signs in at the provider with the verified e-mail address of {} takes this account.",
 )
 _UNLINK: Final = PersonAct(
     action="unlink",
     words="Remove link",
-    label="Remove the link of {} to the identity provider",
     confirm="{} is signed out and needs a password, or a new link, to sign in.",
 )
 _NO_ADMIN: Final = PersonAct(
     action="no-admin",
     words="No longer admin",
-    label="Make {} no longer an admin",
     confirm="{} no longer administers the installation. Projects stay as they are.",
 )
 _ADMIN: Final = PersonAct(
     action="admin",
     words="Make admin",
-    label="Make {} an admin",
     confirm="{} will see all projects and change people, pool and settings.",
 )
 _DISABLE: Final = PersonAct(
     action="disable",
     words="Disable",
-    label="Disable {}",
     confirm="{} is signed out, and their tokens no longer work. Running jobs continue.",
 )
 _DELETE: Final = PersonAct(
     action="delete",
     words="Delete",
-    label="Delete the account of {}",
     confirm="The account of {} is deleted for good, with tokens, memberships and personal data. Datasets and jobs "
     "stay, shown as by a deleted person; running jobs continue. This cannot be undone.",
 )
-_ENABLE: Final = PersonAct(action="enable", words="Enable", label="Enable {}")
+_ENABLE: Final = PersonAct(action="enable", words="Enable")
 
 
 def person_acts(person: User, *, actor: User) -> list[PersonAct]:
@@ -95,6 +88,6 @@ def _named(act: PersonAct, username: str) -> PersonAct:
     return PersonAct(
         action=act.action,
         words=act.words,
-        label=act.label.format(username),
         confirm=act.confirm.format(username),
+        label=f"{act.words}: {username}",
     )

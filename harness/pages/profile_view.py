@@ -8,6 +8,7 @@ from typing import Any
 from codegen.profile.naming import are_labels
 from codegen.profile.types import PLAIN_NUMBERS, ColumnProfile, ColumnType, DatasetProfile, Finding
 from harness.pages.figures import figure
+from harness.pages.words import COLUMN_TYPE_WORDS
 from worker.words import counted
 
 CLASSES_SHOWN = 20
@@ -59,6 +60,8 @@ def column_rows(profile: DatasetProfile, overrides: dict[str, str]) -> list[dict
             "profile": column,
             "missing_share": column.missing / profile.rows if profile.rows else 0.0,
             "overridden": column.name in overrides,
+            "type_words": _type_words(column.type),
+            "guessed": _type_words(column.guessed_type).lower(),
             "is_plain": column.reason == PLAIN_NUMBERS,
             "is_target": column.name == profile.target,
             "warnings": found.get(column.name, 0),
@@ -71,6 +74,10 @@ def column_rows(profile: DatasetProfile, overrides: dict[str, str]) -> list[dict
         }
         for column in profile.columns
     ]
+
+
+def _type_words(kind: str) -> str:
+    return COLUMN_TYPE_WORDS.get(str(kind), str(kind))
 
 
 def _top(column: ColumnProfile, present: int) -> list[tuple[str, int, float]]:

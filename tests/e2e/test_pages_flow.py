@@ -75,9 +75,9 @@ def test_a_type_that_was_guessed_wrong_is_set_right(stack: RunningStack, page: A
     page.select_option("select[name='type:shop']", wanted)
     page.click("button:has-text('Save and read again')")
     wait_for(lambda: _type_of(stack, dataset, "shop") == wanted, timeout_s=240, what="the data is read again")
-    until(page, "document.body.innerText.includes('set by you')")  # the page loads the new reading by itself
+    until(page, "document.body.innerText.includes('set by hand')")  # the page loads the new reading by itself
     assert page.input_value("select[name='type:shop']") == wanted
-    assert "set by you" in page.inner_text("tr:has(select[name='type:shop'])")
+    assert "set by hand" in page.inner_text("tr:has(select[name='type:shop'])")
 
 
 def _type_of(stack: RunningStack, dataset: str, column: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -196,3 +197,30 @@ def test_data_is_not_sent_before_a_project_is_chosen_and_a_sample_goes_to_it(ope
     page.click("[data-samples] button >> nth=1")
     page.wait_for_url("**/datasets/*/")
     assert "Orchard" in page.inner_text(".crumbs") and sent == ["POST"]
+
+
+def test_an_upload_that_stopped_is_not_continued_into_another_project_than_is_chosen(
+    open_as: Callable[..., Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "secret.csv"
+    path.write_text("a,b,label\n" + "".join(f"{row},{row % 7},{'yes' if row % 3 else 'no'}\n" for row in range(99)))
+    page = open_as("admin")
+    for is_anew in (False, True):
+        visit(page, "/datasets/upload/")
+        page.route("**/api/v1/uploads/*", lambda _route: None)  # what is sent is never answered
+        page.select_option("#project", "orchard")
+        page.set_input_files("[data-file]", str(path))
+        page.focus("[data-start]")
+        page.keyboard.press("Enter")
+        until(page, "document.activeElement.matches('[data-pause]')")
+        until(page, "JSON.stringify(localStorage).includes('orchard')")
+        page.keyboard.press("Enter")
+        until(page, "document.activeElement.matches('[data-start]')")
+        page.unroute("**/api/v1/uploads/*")
+        if is_anew:
+            visit(page, "/datasets/upload/")
+            page.set_input_files("[data-file]", str(path))
+        page.select_option("#project", "elsewhere")
+        page.click("[data-start]")
+        until(page, "/datasets\\/[a-z0-9]{12}\\//.test(window.location.href)")
+        assert page.inner_text(".crumbs") == "Datasets · Elsewhere"

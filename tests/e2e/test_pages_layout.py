@@ -196,3 +196,15 @@ def test_a_waiting_job_takes_few_lines_on_a_phone(open_as: Callable[..., Any]) -
     assert place["y"] == job["y"] and place["x"] + place["width"] < job["x"]
     assert move["x"] + move["width"] < priority["x"] and move["y"] < priority["y"] + priority["height"]
     assert priority["y"] < move["y"] + move["height"], "what an admin may do lies side by side"
+
+
+@pytest.mark.parametrize(
+    ("address", "name"), [("predict", "section[aria-labelledby=pt] td a"), ("jobs", "#view-bar .tag:nth-child(2)")]
+)
+def test_a_long_name_in_one_word_makes_no_page_wider_than_a_phone(
+    open_as: Callable[..., Any], ids: dict[str, str], address: str, name: str
+) -> None:
+    page = open_as(width=390)
+    visit(page, addresses(ids)[address])
+    page.locator(name).first.evaluate("node => { node.textContent = 'm'.repeat(120); }")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -81,7 +81,7 @@ def test_a_theme_that_was_chosen_stays_and_redraws_the_charts(open_as: Callable[
     page.wait_for_selector(".analysis canvas")
     drawn = "document.querySelector('.analysis canvas').toDataURL()"
     light = page.evaluate(drawn)
-    page.click("summary[aria-label='Account menu']")
+    page.click("summary:has-text('Account menu')")
     page.click("[data-theme-choice=dark]")
     until(page, "document.documentElement.dataset.bsTheme === 'dark'")
     until(page, f"{drawn} !== {light!r}")

@@ -16,11 +16,15 @@ import {
   lineNumbers,
 } from "@codemirror/view";
 import { classHighlighter } from "@lezer/highlight";
+import { el } from "./dom.js";
 
 const LANGUAGES = { python, yaml, markdown };
+const WAY_OUT = "Tab indents. To leave the editor by keys: Escape, then Tab.";
 
 export class Editor {
   constructor(host, { text, readOnly = false, onChange = () => {}, onSave = () => {} }) {
+    const keys = el("p", { class: "form-hint mt-1 mb-0", id: `${host.dataset.language}-editor-keys` }, WAY_OUT);
+    if (!readOnly) host.after(keys);
     const extensions = [
       lineNumbers(),
       history(),
@@ -34,7 +38,11 @@ export class Editor {
       indentUnit.of(host.dataset.language === "yaml" ? "  " : "    "),
       syntaxHighlighting(classHighlighter),
       LANGUAGES[host.dataset.language]?.() ?? [],
-      EditorView.contentAttributes.of({ "aria-label": host.dataset.label ?? "Editor", tabindex: "0" }),
+      EditorView.contentAttributes.of({
+        "aria-label": host.dataset.label ?? "Editor",
+        tabindex: "0",
+        ...(readOnly ? {} : { "aria-describedby": keys.id }),
+      }),
       keymap.of([
         {
           key: "Mod-s",

@@ -8,6 +8,8 @@ function focused(part) {
   if (node?.matches("a[href]")) return [`a[href="${CSS.escape(node.getAttribute("href"))}"]`, () => true];
   if (node?.matches("input[name][value]"))
     return [`input[name="${CSS.escape(node.name)}"][value="${CSS.escape(node.value)}"]`, () => true];
+  if (node?.matches("[role=region][aria-label]"))
+    return [`[role=region][aria-label="${CSS.escape(node.getAttribute("aria-label"))}"]`, () => true];
   if (!node?.matches("button")) return null;
   const [action, said] = [node.closest("form")?.getAttribute("action"), words(node)];
   return [action ? `form[action="${CSS.escape(action)}"] button` : "button", (other) => words(other) === said];

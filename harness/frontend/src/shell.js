@@ -79,12 +79,27 @@ function typing(event) {
   return target instanceof Element && (target.closest("input, textarea, select") || target.isContentEditable);
 }
 
+const NO_KEYS = "dlh-no-keys";
 const PLACES = { h: "home", j: "jobs", q: "queue", d: "datasets", p: "pool", n: "new" };
+
+// Who speaks to their machine has what they say taken for keys: the choice stays with the browser.
+function keysWanted() {
+  const box = document.querySelector("[data-keys-wanted]");
+  if (!box) return () => true;
+  box.checked = localStorage.getItem(NO_KEYS) === null;
+  box.addEventListener("change", () => {
+    if (box.checked) localStorage.removeItem(NO_KEYS);
+    else localStorage.setItem(NO_KEYS, "1");
+  });
+  return () => box.checked;
+}
 
 function setUpShortcuts() {
   let prefix = "";
+  const wanted = keysWanted();
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || typing(event)) return;
+    if (!wanted() || document.querySelector("dialog[open]")) return;
     if (prefix === "g" && PLACES[event.key]) {
       document.querySelector(`[data-place="${PLACES[event.key]}"]`)?.click();
       prefix = "";

@@ -107,6 +107,7 @@ export function mount(root) {
     upload = null;
     part("name").textContent = file.name;
     part("size").textContent = bytes(file.size);
+    const isHeld = part("drop").contains(document.activeElement);
     part("chosen").hidden = false;
     part("drop").hidden = true;
     part("samples").hidden = true;
@@ -114,12 +115,21 @@ export function mount(root) {
     status.textContent = "Ready to send.";
     clear(part("error"));
     running(false);
+    if (isHeld) part("start").focus();
   }
 
+  // Who works by keys goes on at the button that takes the place of theirs.
   function running(active) {
+    const isHeld = [part("start"), part("pause")].includes(document.activeElement);
     part("start").hidden = active;
     part("pause").hidden = !active;
     part("forget").hidden = active;
+    if (isHeld) part(active ? "pause" : "start").focus();
+  }
+
+  // Where an upload goes is said as it begins: one for another project is not continued.
+  function isHere(told) {
+    return told?.project === part("option-project").value;
   }
 
   function fail(error) {
@@ -150,6 +160,7 @@ export function mount(root) {
     if (!part("option-project").reportValidity()) return;
     const rate = new Rate();
     clear(part("error"));
+    if (!isHere(upload?.options.metadata)) upload = null;
     upload ??= new tus.Upload(file, {
       endpoint: root.dataset.endpoint,
       chunkSize: CHUNK_BYTES,
@@ -179,8 +190,8 @@ export function mount(root) {
     });
     running(true);
     status.textContent = "Looking for an earlier upload…";
-    const earlier = await upload.findPreviousUploads();
-    if (earlier.length) upload.resumeFromPreviousUpload(earlier[0]);
+    const earlier = (await upload.findPreviousUploads()).find((one) => isHere(one.metadata));
+    if (earlier) upload.resumeFromPreviousUpload(earlier);
     upload.start();
   }
 
@@ -234,6 +245,7 @@ export function mount(root) {
     drop.hidden = false;
     part("samples").hidden = false;
     part("file").value = "";
+    part("file").focus();
   });
   window.addEventListener("beforeunload", (event) => {
     if (!part("pause").hidden && !made) event.preventDefault();

@@ -17,6 +17,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
+from codegen.profile.tallies import EXAMPLES
 from codegen.profile.types import Finding
 from harness.accounts.browsers import browser_words
 from harness.moments import moment_of, moments_split
@@ -182,9 +183,13 @@ def at(values: Sequence[Any] | None, index: int) -> Any:
 
 @register.filter
 def rows_untold(finding: Finding) -> str:
-    """Rows of a finding that its message does not name, `5, 21`. Lines of a file are no rows: it always names them."""
-    told = not finding.rows or re.search(rf"\b(line|row) {finding.rows[0]:,}\b", finding.message)
-    return "" if told else ", ".join(map(str, finding.rows))
+    """Rows of a finding that its message does not name, `Rows 5, 21`: of many the first few, which it says. Lines of a
+    file are no rows: it always names them."""
+    rows = finding.rows
+    if not rows or re.search(rf"\b(line|row) {rows[0]:,}\b", finding.message):
+        return ""
+    named = ", ".join(map(str, rows))
+    return f"The first: rows {named}" if len(rows) >= EXAMPLES else f"Row{'s' if len(rows) > 1 else ''} {named}"
 
 
 @register.filter

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from django.conf import settings
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseBase
 
 from harness.accounts.access import project_refused
 from harness.datasets.samples import SAMPLES
 from harness.jobs.control.expectations import idle_s, left_s
+from harness.jobs.models import Job
 from harness.jobs.outlook import is_unknown_now
 from harness.jobs.readers import standstill
 from harness.jobs.selectors import jobs_ended, jobs_open, jobs_queued_count, queue_position
@@ -26,8 +28,8 @@ def home(request: HttpRequest) -> HttpResponseBase:
     """The page, or for htmx its live part."""
     user = person(request)
     disk_free_bytes = store_free_bytes(settings.STORE)
-    running = jobs_open(user=user, states=sorted(HAS_ATTEMPT))[:SHOWN]
-    queued = jobs_open(user=user, states=[JobState.QUEUED], sort="queued")[:SHOWN]
+    running, more_run = _begun(jobs_open(user=user, states=sorted(HAS_ATTEMPT)))
+    queued, more_wait = _begun(jobs_open(user=user, states=[JobState.QUEUED], sort="queued"))
     context = {
         "running": [
             {
@@ -39,6 +41,9 @@ def home(request: HttpRequest) -> HttpResponseBase:
             }
             for job in running
         ],
+        "more_run": more_run,
+        "run_states": sorted(HAS_ATTEMPT),
+        "more_wait": more_wait,
         "standstill": standstill(),
         "is_admin": user.is_superuser,
         "queued": [{"job": job, "place": queue_position(job)} for job in queued],
@@ -55,3 +60,9 @@ def home(request: HttpRequest) -> HttpResponseBase:
     }
     template = "home/board.html" if asks_part(request) else "home/page.html"
     return show(request, template, context, nav="home")
+
+
+def _begun(jobs: QuerySet[Job]) -> tuple[list[Job], bool]:
+    """The first of a list, and whether there are more: a list is not counted, it may be long."""
+    found = list(jobs[: SHOWN + 1])
+    return found[:SHOWN], len(found) > SHOWN

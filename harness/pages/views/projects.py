@@ -58,7 +58,6 @@ def _projects(
         "no_more": project_refused(user),
         "people": _people(user) if user.is_superuser else None,
         "trashed": projects_trashed(user=user),
-        "trash_days": settings.TRASH_DAYS,
         "user_form": user_form,
         "made": made,
         "secret": secret,
@@ -225,7 +224,6 @@ def project_end(request: HttpRequest, slug: str) -> HttpResponseBase:
         "rows": _hold_rows(holds),
         "form": form,
         "problem": problem,
-        "trash_days": settings.TRASH_DAYS,
     }
     status = 200 if request.method != "POST" else problem.status if problem else Invalid.status
     return show(request, "projects/delete.html", context, nav="projects", status=status)

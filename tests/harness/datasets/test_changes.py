@@ -30,7 +30,7 @@ def test_a_guessed_target_stays_a_guess_when_types_are_changed(dataset, people, 
     assert dataset.options == {"column_types": {other: "category"}, "target_guess": guess}
     dataset_read(dataset.pk)
     dataset.refresh_from_db()
-    assert dataset.profile["target"] == guess and "set by you" not in dataset.profile["target_reason"]
+    assert dataset.profile["target"] == guess and "set by hand" not in dataset.profile["target_reason"]
     services.dataset_update(user=people.mate, dataset=dataset, column_types={other: "text"}, target=guess)
     assert dataset.options == {"column_types": {other: "text"}, "target": guess}
     services.dataset_update(user=people.mate, dataset=dataset, target="")
@@ -62,7 +62,7 @@ def test_a_target_that_a_person_set_stays_when_types_are_changed(dataset, people
     assert dataset.options == {"column_types": {guess: "text", other: "category"}, "target": other}
     dataset_read(dataset.pk)
     dataset.refresh_from_db()
-    assert (dataset.profile["target"], dataset.profile["target_reason"]) == (other, "set by you")
+    assert (dataset.profile["target"], dataset.profile["target_reason"]) == (other, "set by hand")
 
 
 @pytest.mark.parametrize(

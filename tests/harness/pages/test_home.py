@@ -14,9 +14,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from harness.jobs.models import Job
-from harness.pages.views.home import SHOWN_ENDED
+from harness.pages.views.home import SHOWN, SHOWN_ENDED
 from tests.plans import tables_read_whole
-from worker.states import TERMINAL, JobState
+from worker.states import HAS_ATTEMPT, TERMINAL, JobState
 
 pytestmark = pytest.mark.django_db
 
@@ -49,6 +49,20 @@ def test_the_newest_ended_jobs_are_shown_and_those_that_are_open(
         shown = [number for number in range(7) if f">{state}-{number}<" in page]
         assert shown == list(range(SHOWN_ENDED))
     assert all(f">{state}-6<" in page for state in (JobState.CANCELLING, JobState.QUEUED, JobState.PAUSED))
+
+
+def test_where_more_jobs_run_or_wait_than_are_shown_it_says_so_and_leads_to_all(
+    many: None, people: SimpleNamespace, client: Client
+) -> None:
+    client.force_login(people.owner)
+    page = " ".join(client.get("/").content.decode().split())
+    run_all = "?" + "&amp;".join(f"state={state}" for state in sorted(HAS_ATTEMPT))
+    assert f'<h2 id="rt">Running</h2> <span class="text-secondary">the newest {SHOWN}</span>' in page
+    assert f'href="/jobs/{run_all}"' in page
+    assert '<h2 id="qt">Queue</h2> <span class="text-secondary"> 7</span>' in page and "All waiting jobs" not in page
+
+    found = client.get(f"/jobs/{run_all.replace('&amp;', '&')}").content.decode()
+    assert f"{7 * len(HAS_ATTEMPT)} in all" in found
 
 
 def test_no_list_is_counted_or_read_to_its_end(many: None, people: SimpleNamespace, client: Client) -> None:

@@ -48,8 +48,11 @@ def test_a_file_that_was_changed_by_hand_is_named(clone: Job, owner: Client) -> 
 
 
 def test_a_parent_in_another_project_is_not_told(world: SimpleNamespace, clone: Job, owner: Client) -> None:
+    told = reverse("job_page", args=[clone.parent_id])
+    assert told in spec_tab(owner, clone)
     Job.objects.filter(pk=clone.parent_id).update(project=world.elsewhere)
-    assert "Changes from" not in spec_tab(owner, clone)
+    page = spec_tab(owner, clone)
+    assert "Changes from" not in page and told not in page
 
 
 def test_the_form_of_a_clone_has_the_name_of_the_clone(clone: Job, owner: Client) -> None:

@@ -51,6 +51,6 @@ def test_each_button_is_named_after_its_person_and_all_but_letting_in_ask_first(
         "password", "second-factor", "admin", "no-admin", "disable", "enable", "delete",
     }  # fmt: skip
     for name, act in acts:
-        assert name in act.label and "{" not in act.label + act.confirm
+        assert act.label == f"{act.words}: {name}" and "{" not in act.confirm
         assert (name in act.confirm) == (act.action != "enable")
         assert act.words and name not in act.words

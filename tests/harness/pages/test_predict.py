@@ -230,3 +230,25 @@ def test_calls_to_copy_have_the_columns_of_the_job(
     assert f"rows = {[row]!r}" in page.context["calls"][1].text
     for call in page.context["calls"]:
         assert f'data-copy="{call.id}"' in page.content.decode() and f'id="{call.id}"' in page.content.decode()
+
+
+@pytest.mark.parametrize("state", ["succeeded", "failed"])
+def test_each_form_of_a_prediction_names_the_weights_that_it_takes(
+    world: SimpleNamespace, owner: Client, state: str
+) -> None:
+    job = world.jobs[state]
+    point = job.checkpoints.filter(removed_at=None).first()
+    page = owner.get(reverse("job_predict", args=[job.pk]), {"checkpoint": point.name}).content.decode()
+    forms = [form for form in page.split("<form")[1:] if re.search("Predict (this row|the file)|Forecast from", form)]
+    assert forms
+    for form in forms:
+        assert form.count('name="checkpoint"') == 1
+        assert ("Final (best of the run)" in form) == (state == "succeeded")
+        assert re.search(rf'<option value="{re.escape(point.name)}" selected>', form)
+
+
+def test_a_viewer_is_told_at_each_form_why_it_has_no_button(world: SimpleNamespace, client: Client) -> None:
+    client.force_login(world.viewer)
+    page = client.get(reverse("job_predict", args=[world.jobs["failed"].pk])).content.decode()
+    forms = page.count('<section class="card" aria-labelledby="ft">') + page.count('aria-labelledby="bt"')
+    assert forms == 2 and page.count("viewers cannot do it") == forms and "Predict this row" not in page

@@ -94,7 +94,7 @@ def test_the_wizard_offers_the_newest_datasets_that_the_person_may_use_with_few_
         Dataset.objects.bulk_create([copy])
     assert queries(owner, "/jobs/new/") == before
     page = owner.get("/jobs/new/").content.decode()
-    assert page.count("Use this") == 60 and "copy 60<" in page and "copy 61<" not in page
+    assert page.count(">Use this<") == 60 and "copy 60<" in page and "copy 61<" not in page
     assert "the newest 60" in page and "178" in page
     assert "the newest" not in owner.get("/jobs/new/?q=copy+1").content.decode()
 

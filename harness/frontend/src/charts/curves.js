@@ -6,6 +6,7 @@ import { curveAxes, wordsAlong, X_LABELS } from "./curve_axes.js";
 import { bands, linesOf } from "./curve_bands.js";
 import { csvAddress, refine, saveCsv, withDetail } from "./curve_data.js";
 import { columnsOf, huesOf, inHues, lineOf, linesDrawn, namesOfLines } from "./curve_lines.js";
+import { curveReach } from "./curve_reach.js";
 import { CurveTable } from "./curve_table.js";
 import { fewWords, manyWords } from "./curve_words.js";
 import { ink, onTheme } from "./palette.js";
@@ -30,9 +31,10 @@ export class CurveChart {
     this.plot = null;
     this.zoom = null;
     this.asked = 0;
+    this.ownAxis = false; // drawn along the time since the start, whatever the others are drawn along
     this.canvas = el("div", { class: "curve" });
-    this.summary = el("p", { class: "text-secondary mb-1 small", role: "status" });
-    this.table = new CurveTable(() => this.drawTable());
+    this.summary = el("p", { class: "text-secondary mb-1 small" }); // of a run it changes with each step: not announced
+    this.table = new CurveTable(title, () => this.drawTable());
     this.pointed = el("p", { class: "small mb-1 run-tip", "aria-hidden": "true", hidden: !link });
     host.replaceChildren(
       this.canvas,
@@ -150,6 +152,7 @@ export class CurveChart {
         },
       },
       axes: curveAxes(x, ink()),
+      plugins: [curveReach(this.title)],
       bands: bands(entries, smoothing, huesOf(entries)),
       legend: { live: true, show: this.series.size <= LEGEND_MOST },
       series: [
@@ -273,9 +276,13 @@ export class CurveChart {
     const lines = [...this.series.values()].map((entry) =>
       (this.zoom ? withDetail(entry) : entry.points)
         .filter((point) => !point.gap && this.inView(point, entry))
-        .map((point) => [entry.label, point.step, point.epoch, point.time_s, point.value]),
+        .map((point) => [entry.label, ...this.along(point, entry), point.time_s, point.value]),
     );
-    this.table.draw(lines);
+    this.table.draw(lines, { isByTime: this.ownAxis });
+  }
+
+  along(point, entry) {
+    return this.ownAxis ? [this.place(point, entry)] : [point.step, point.epoch];
   }
 
   inView(point, entry) {
