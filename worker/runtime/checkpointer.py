@@ -91,8 +91,8 @@ class Checkpointer:
                 self._held = (copied(state), {**self._label(), "metric": position.metric})
 
     def flush(self) -> None:
-        """Write what still waits, to its end."""
-        if self._saved_step != self.run.position.step:
+        """Write what still waits, to its end. A stage may hold too little to have been saved when the first one was."""
+        if self._agreed(self._saved_step != self.run.position.step):
             self.save(metric=self.run.position.metric)
         self.settle()
 

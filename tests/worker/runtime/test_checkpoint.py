@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from tests.worker.runtime.apart import apart
+from tests.worker.runtime.lone import Lone
 from worker.memory_words import Phase
 from worker.runtime import hashed
 from worker.runtime import pulse as pulses
@@ -295,6 +296,21 @@ def test_without_memory_for_the_best_weights_the_last_ones_are_used_and_told_so(
     checkpointer.take_best(net)
     assert torch.equal(net.weight, before)
     assert "Not enough memory" in notes[0] and "step-00000001" in notes[0]
+
+
+class Saved(Lone):
+    """Stands for a first rank that has saved the step."""
+
+    def broadcast_(self, tensor: torch.Tensor) -> None:
+        tensor.fill_(0)
+
+
+def test_at_the_end_all_ranks_save_or_none_also_where_they_hold_states_of_unlike_size(tmp_path: Path) -> None:
+    checkpointer = checkpointer_of(tmp_path / "checkpoints")
+    checkpointer.run.rank, checkpointer.run.group = 1, cast(Any, Saved())
+    checkpointer.run.position = cast(Any, SimpleNamespace(step=3, metric=None))
+    checkpointer.flush()  # to save it would ask the others for their states
+    assert checkpointer._saved_step == -1
 
 
 MEBIBYTES = 64
