@@ -287,8 +287,9 @@ def test_a_cancelled_node_ends_its_ranks_and_the_first_goes_on(nodes: Any) -> No
 
 def test_who_does_not_know_the_word_is_shown_the_door(nodes: Any) -> None:
     two = nodes("told(seat)\nassert end()")
-    guests = [socket.create_connection(("127.0.0.1", two.port)) for _ in range(3)]
-    hellos = ({"remote": "right", "word": "guess"}, {"remote": "right"}, {"remote": "other", "word": WORD})
+    guests = [socket.create_connection(("127.0.0.1", two.port)) for _ in range(4)]
+    half = {"remote": "right", "word": "\ud800"}
+    hellos = ({"remote": "right", "word": "guess"}, {"remote": "right"}, half, {"remote": "other", "word": WORD})
     for guest, hello in zip(guests, hellos, strict=True):
         guest.sendall(json.dumps(hello).encode() + b"\n")
     two.meet()
