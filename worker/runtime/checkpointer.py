@@ -160,8 +160,9 @@ class Checkpointer:
             self._writer.wait(LEAVE_S)
 
     def _label(self) -> dict[str, Any]:
-        position = self.run.position
-        return {"step": position.step, "epoch": self.run.teller.epochs_at(position.step), "by_loss": position.by_loss}
+        position, by = self.run.position, ("by_loss", "judged_by")
+        at = {"step": position.step, "epoch": self.run.teller.epochs_at(position.step)}
+        return at | {name: getattr(position, name) for name in by}
 
     def _write(self, state: dict[str, Any], **label: Any) -> None:
         saved = self.store.save(state, **label)

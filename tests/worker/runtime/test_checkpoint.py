@@ -193,6 +193,17 @@ def test_a_full_disk_is_told_as_such_and_older_ones_stay(
     assert store.newest_good(no_notes) is not None
 
 
+def test_a_metric_is_compared_with_none_of_another_name(store: CheckpointStore) -> None:
+    for step, metric, judged_by in ((1, 0.3, ""), (2, 0.9, "accuracy"), (3, 0.8, "accuracy")):
+        store.save({}, step=step, epoch=1.0, metric=metric, judged_by=judged_by)
+    later = CheckpointStore(store.folder, keep=2, larger_is_better=False)  # the spec was changed to log_loss
+    assert (best := later.best()) is not None and best.step == 2, "judged as it was, until an epoch is judged anew"
+    for step, metric in ((4, 1.2), (5, 1.4)):
+        later.save({}, step=step, epoch=1.0, metric=metric, judged_by="log_loss")
+    (store.folder / "step-00000001").rename(store.folder.parent / "of-an-earlier-runtime")
+    assert (best := later.best()) is not None and best.step == 4
+
+
 def test_a_checkpoint_of_the_same_step_is_replaced(store: CheckpointStore) -> None:
     save(store, 1)
     save(store, 1, 0.5)
