@@ -27,7 +27,7 @@ from harness.moments import moment_words
 from harness.pool.broker_users import broker_user_renew
 from harness.pool.models import JoinToken, NetworkEncryption, Node
 from harness.pool.networks import encryption_problem, is_loopback
-from harness.pool.services import HEARTBEAT_LIMIT, pool_setting_get
+from harness.pool.services import is_heard, pool_setting_get
 from harness.pool.terms import CLOCK_LIMIT_S, SECRET_PREFIX, broker_user, digest_of
 from harness.release import release
 from worker.plan import PLAN_VERSION
@@ -96,7 +96,7 @@ def join_command(text: str) -> str:
 
 
 def _not_alive(node: Node) -> None:
-    if node.heartbeat_at and timezone.now() - node.heartbeat_at < HEARTBEAT_LIMIT:
+    if is_heard(node):
         raise Conflict(
             f"A machine called {node.name} is in the pool and alive.",
             code="name_taken",

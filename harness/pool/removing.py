@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from django.db import transaction
-from django.utils import timezone
 
 from harness.accounts.access import require_admin
 from harness.accounts.audit import audit_write
@@ -14,7 +13,7 @@ from harness.pool.asked import RETURNING
 from harness.pool.broker_users import broker_user_remove
 from harness.pool.models import Device, Node
 from harness.pool.naming import node_named
-from harness.pool.services import HEARTBEAT_LIMIT
+from harness.pool.services import is_heard
 from worker.words import counted
 
 _NAMED = 5
@@ -29,7 +28,7 @@ def node_remove(*, user: User, name: str, force: bool = False) -> None:
     node = node_named(name)
     if Device.objects.filter(node=node, allocation__isnull=False).exists():
         raise Conflict(f"Jobs run on {name}.", hint="Drain the node and wait, or cancel its jobs.")
-    if node.heartbeat_at and timezone.now() - node.heartbeat_at < HEARTBEAT_LIMIT:
+    if is_heard(node):
         raise Conflict(f"The agent on {name} is running and would join again.", hint="Stop the agent there first.")
     if not force:
         _returned_check(node)

@@ -72,6 +72,7 @@ class NodeRow:
     sandbox_reason: str
     description: dict[str, Any]
     heartbeat_age_s: float | None
+    """Of one to come, from before the clock was set back: as far off as it is."""
     address: str
     near: str
     """`Node.near`."""
@@ -195,7 +196,7 @@ def pool_overview() -> PoolOverview:
             sandbox_level=node.sandbox_level,
             sandbox_reason=node.sandbox_reason,
             description=description_shown(node.description),
-            heartbeat_age_s=(now - node.heartbeat_at).total_seconds() if node.heartbeat_at else None,
+            heartbeat_age_s=abs((now - node.heartbeat_at).total_seconds()) if node.heartbeat_at else None,
             address=node.address,
             near=node.near,
             check=node.check_result,

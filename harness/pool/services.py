@@ -210,6 +210,11 @@ def node_report(report: dict[str, Any]) -> Node | None:
     return node
 
 
+def is_heard(node: Node) -> bool:
+    """Whether its agent lives, as far as its newest heartbeat tells; as in `nodes_mark_down`."""
+    return node.heartbeat_at is not None and abs(timezone.now() - node.heartbeat_at) < HEARTBEAT_LIMIT
+
+
 def nodes_mark_down(now: datetime) -> list[str]:
     """Mark nodes without a fresh heartbeat as down; return the names of those that just went.
 

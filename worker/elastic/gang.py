@@ -237,13 +237,15 @@ class ElasticGang(ElasticMembers):
     def _seat(self, members: list[Member]) -> None:
         """A new generation: this node's ranks first, on each those that were there first.
 
-        All go on from the copy of the one that was first before (`source`). Each speaks with a voice of its own node:
-        the numbers that its processes began with, from the first on.
+        All go on from the copy of the first of those before that has one (`source`). Each speaks with a voice of its
+        own node: the numbers that its processes began with, from the first on.
         """
         size, cause = len(members), self._cause(members)
         before = [size if member.place is None else member.place for member in members]
         order = sorted(range(size), key=lambda index: (members[index].node, before[index]))
-        source = order.index(before.index(min(before))) if min(before) < size else 0
+        # Who lost the others before it had their copy has none: then the first place takes the newest checkpoint.
+        holders = [index for index in order if before[index] < size and members[index].step is not None]
+        source = order.index(min(holders, key=before.__getitem__)) if holders else 0
         members = [members[index] for index in order]
         self.generation += 1
         self._broken_at_s, self._called = None, False

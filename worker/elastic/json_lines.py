@@ -11,7 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-LINE_BYTES = 4096
+LINE_BYTES = 1 << 16
+"""The longest line that is understood: where thousands of ranks sit takes tens of kilobytes."""
+BLOCKS_MOST = 16
+"""Of this size, read at once: who talks without end must not keep its reader from all else."""
 SEND_LIMIT_S = 5
 """A peer that takes nothing for so long is as good as gone; what is sent is short, and fits where nobody reads."""
 
@@ -36,9 +39,13 @@ class Line:
             self.socket.sendall(json.dumps(body).encode() + b"\n")
 
     def read(self) -> Iterator[dict[str, Any]]:
-        """What has arrived since, without waiting."""
+        """What has arrived since, without waiting; of very much a part, and the rest the next time."""
         try:
-            while block := self.socket.recv(LINE_BYTES, socket.MSG_DONTWAIT):
+            for _ in range(BLOCKS_MOST):
+                block = self.socket.recv(LINE_BYTES, socket.MSG_DONTWAIT)
+                if not block:
+                    self.ended = True
+                    return
                 self.heard_s = time.monotonic()
                 *lines, self._rest = (self._rest[-LINE_BYTES:] + block).split(b"\n")
                 for text in lines:
@@ -46,7 +53,6 @@ class Line:
                         body = json.loads(text)
                         if isinstance(body, dict):
                             yield body
-            self.ended = True
         except BlockingIOError:
             return
         except OSError:

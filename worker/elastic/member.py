@@ -21,7 +21,7 @@ LONGEST_MS = 1_000_000_000
 
 def longest_s_of(body: dict[str, Any]) -> float:
     """Length of the longest step that a process tells of; 0 where it tells of none."""
-    return min(body.get("longest_ms") or 0, LONGEST_MS) / 1e3
+    return max(0, min(body.get("longest_ms") or 0, LONGEST_MS)) / 1e3
 
 
 class MemberProcess(Protocol):

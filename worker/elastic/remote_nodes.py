@@ -124,8 +124,8 @@ class RemoteNodes:
         self.all: list[RemoteNode] = []
         self._address, self._word = config.address, config.word.encode()
         self._listener: socket.socket | None = None
-        self._guests: list[Line] = []
-        """Connections that have not said yet who they are."""
+        self._guests: list[tuple[Line, float]] = []
+        """Connections that have not said yet who they are, and when they came."""
         self._expected_s: float | None = None
         """Since when the others are expected: before that they may be fetching their data."""
         self._beat_s = 0.0
@@ -176,22 +176,26 @@ class RemoteNodes:
         """Let in who knows the word; anybody on these hosts may knock."""
         with suppress(OSError):
             while len(self._guests) < GUESTS_MAX:
-                self._guests.append(Line(listener.accept()[0]))
-        for guest in list(self._guests):
+                self._guests.append((Line(listener.accept()[0]), time.monotonic()))
+        for guest, came_s in list(self._guests):
             body = next(guest.read(), None)
             remote = None if body is None else self._known(body)
-            late = time.monotonic() - guest.heard_s > GUEST_LIMIT_S
             if remote is not None:
                 remote.joins(guest)
-            elif body is not None or guest.ended or late:
+            elif body is not None or guest.ended or time.monotonic() - came_s > GUEST_LIMIT_S:
                 guest.close()
             else:
                 continue
-            self._guests.remove(guest)
+            self._guests.remove((guest, came_s))
 
     def _known(self, body: dict[str, Any]) -> RemoteNode | None:
         """Who it is; None where it does not know the word, or is there, or was left behind."""
-        if not self._word or not hmac.compare_digest(str(body.get("word")).encode(), self._word):
+        if not self._word or not hmac.compare_digest(_bytes(body.get("word")), self._word):
             return None
         names = {remote.name: remote for remote in self.all if remote.line is None and not remote.gone}
         return names.get(str(body.get("remote")))
+
+
+def _bytes(word: Any) -> bytes:
+    """Of whatever a stranger says; halves of characters, which JSON may hold, make no bytes of their own."""
+    return str(word).encode(errors="replace")

@@ -21,6 +21,7 @@ import torch
 
 from worker.fence import GONE, LEFT, OLD, STEP, desk_name, fence_raise, newest_writer, step_name
 from worker.machine_faults import is_disk_fault, may_be_one_file
+from worker.merit import larger_is_better
 from worker.runtime.aside import purge_aside, put_aside
 from worker.runtime.durable import folder_flush, folder_opened, state_write, text_write
 from worker.runtime.exhausted import is_out_of_memory
@@ -45,6 +46,8 @@ class Saved:
     """Validation metric of the epoch that this checkpoint closes; None in the middle of an epoch."""
     by_loss: bool
     """Whether that is a loss told below zero: it compares with its like alone."""
+    judged_by: str
+    """Metric of the spec that it was judged by, which may be another one by now; empty: not known."""
     bytes: int
 
 
@@ -118,8 +121,8 @@ class CheckpointStore:
             if manifest is not None and name not in self._damaged:
                 size = sum(int(entry["bytes"]) for entry in manifest["files"].values())
                 known = {key: manifest[key] for key in ("step", "epoch", "metric")}
-                by_loss = bool(manifest.get("by_loss", False))  # there was none in earlier ones
-                found.append(Saved(name=name, bytes=size, by_loss=by_loss, **known))
+                by_loss, by = bool(manifest.get("by_loss", False)), str(manifest.get("judged_by", ""))
+                found.append(Saved(name=name, bytes=size, by_loss=by_loss, judged_by=by, **known))
         if failed is not None and not found:
             raise failed
         return sorted(found, key=lambda saved: saved.step)
@@ -148,13 +151,15 @@ class CheckpointStore:
 
     def _best_of(self, saved: list[Saved]) -> Saved | None:
         rated = [one for one in saved if one.metric is not None]
-        rated = [one for one in rated if one.by_loss == rated[-1].by_loss]
-        sign = 1.0 if self.larger_is_better else -1.0
+        known = next((one.judged_by for one in reversed(rated)), "")
+        rated = [one for one in rated if one.by_loss == rated[-1].by_loss and one.judged_by in ("", known)]
+        sign = 1.0 if (larger_is_better(known) if known else self.larger_is_better) else -1.0
         return max(rated, key=lambda one: (sign * (one.metric or 0.0), one.step), default=None)
 
     def save(
-        self, state: dict[str, Any], *, step: int, epoch: float, metric: float | None, by_loss: bool = False
-    ) -> Saved:
+        self, state: dict[str, Any], *, step: int, epoch: float, metric: float | None, by_loss: bool = False,
+        judged_by: str = "",
+    ) -> Saved:  # fmt: skip
         """Write one checkpoint. Raises `OSError` (disk full, ...), `Superseded`; older ones stay as they were."""
         self._enter()
         self.check()
@@ -166,6 +171,7 @@ class CheckpointStore:
             size, digest = state_write(making / STATE_FILE, state)
             files = {STATE_FILE: {"bytes": size, "sha256": digest}}
             told: dict[str, Any] = {"step": step, "epoch": epoch, "metric": metric, "by_loss": by_loss}
+            told["judged_by"] = judged_by
             made = {"created_s": time.time(), "attempt": self.token}
             text_write(making / MANIFEST_FILE, json.dumps({"format": FORMAT, **told, "files": files, **made}, indent=1))
             folder_flush(making)

@@ -91,8 +91,8 @@ class Checkpointer:
                 self._held = (copied(state), {**self._label(), "metric": position.metric})
 
     def flush(self) -> None:
-        """Write what still waits, to its end."""
-        if self._saved_step != self.run.position.step:
+        """Write what still waits, to its end. A stage may hold too little to have been saved when the first one was."""
+        if self._agreed(self._saved_step != self.run.position.step):
             self.save(metric=self.run.position.metric)
         self.settle()
 
@@ -160,8 +160,9 @@ class Checkpointer:
             self._writer.wait(LEAVE_S)
 
     def _label(self) -> dict[str, Any]:
-        position = self.run.position
-        return {"step": position.step, "epoch": self.run.teller.epochs_at(position.step), "by_loss": position.by_loss}
+        position, by = self.run.position, ("by_loss", "judged_by")
+        at = {"step": position.step, "epoch": self.run.teller.epochs_at(position.step)}
+        return at | {name: getattr(position, name) for name in by}
 
     def _write(self, state: dict[str, Any], **label: Any) -> None:
         saved = self.store.save(state, **label)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from worker.runtime.collective import Group, broadcast_bytes
 from worker.runtime.data import Dataset, Part
+from worker.runtime.layer_modes import evaluated
 from worker.runtime.metrics import metrics_of
 from worker.runtime.pulse import pulse
 
@@ -44,7 +45,7 @@ def outputs(
     autocast: AbstractContextManager[Any],
     share: tuple[Group | None, int, int] = (None, 0, 1),
 ) -> Tensor:
-    """float32 [N, outputs] on the CPU, on every rank. The model is left in the mode it was in.
+    """float32 [N, outputs] on the CPU, on every rank. Each layer is left in the mode it was in.
 
     `share`: the group of ranks (None alone), this rank, and their number.
     """
@@ -52,16 +53,14 @@ def outputs(
     if len(part) == 0:
         return torch.zeros(0, 1)
     start, stop = len(part) * rank // world_size, len(part) * (rank + 1) // world_size
-    was_training = net.training
-    net.eval()
     pieces = []
-    for first in range(start, stop, rows_at_once):
-        rows = slice(first, min(stop, first + rows_at_once))
-        with autocast:
-            pieces.append(net(*(tensor[rows].to(device) for tensor in part.inputs)).float().cpu())
-        pulse.beat()
-    if not pieces:  # fewer rows than ranks: this rank has none, but must know the width
-        pieces.append(net(*(tensor[:2].to(device) for tensor in part.inputs)).float().cpu()[:0])
-    net.train(was_training)
+    with evaluated(net):
+        for first in range(start, stop, rows_at_once):
+            rows = slice(first, min(stop, first + rows_at_once))
+            with autocast:
+                pieces.append(net(*(tensor[rows].to(device) for tensor in part.inputs)).float().cpu())
+            pulse.beat()
+        if not pieces:  # fewer rows than ranks: this rank has none, but must know the width
+            pieces.append(net(*(tensor[:2].to(device) for tensor in part.inputs)).float().cpu()[:0])
     whole = torch.cat(pieces)
     return whole if group is None else group.gather(whole)

@@ -17,6 +17,7 @@ from worker.runtime.device import faulty_kernels_spared, settled_s
 from worker.runtime.exhausted import is_out_of_memory
 from worker.runtime.failures import ProgramFailure
 from worker.runtime.heap import give_back_freed_memory
+from worker.runtime.layer_modes import evaluated
 from worker.words import counted
 
 GRADIENT_FACTOR = 4.0
@@ -108,9 +109,7 @@ def _try(net: nn.Module, part: Part, outputs: int, device: torch.device, rows: i
             kept[pointer] = tensor.untyped_storage().nbytes()
         return tensor
 
-    was_training = net.training
-    net.eval()
-    try:
+    with evaluated(net):
         with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor), faulty_kernels_spared(device):
             output = net(*inputs)
         check_shape(output, rows, outputs)
@@ -118,8 +117,6 @@ def _try(net: nn.Module, part: Part, outputs: int, device: torch.device, rows: i
         with torch.no_grad():
             net(*inputs)
         row_s = (settled_s(device) - started) / rows
-    finally:
-        net.train(was_training)
     state_bytes = STATE_COPIES * sum(weight.numel() * weight.element_size() for weight in net.parameters())
     return RowsTried(
         output_shape=tuple(output.shape),

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import struct
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from typing import Any
 
 import torch
 from torch import Tensor
 
 _LENGTH = struct.Struct("<Q")
+_NAMED = {"dtype": torch.dtype, "layout": torch.layout, "qscheme": torch.qscheme}
+"""Values of which torch has one for each name."""
 
 
 def outline_of(value: Any, tensors: list[Tensor]) -> bytes:
@@ -95,7 +97,7 @@ def _told(value: Any, tensors: list[Tensor]) -> Any:
         pairs = [[_told(key, tensors), _told(item, tensors)] for key, item in value.items()]
         if isinstance(value, OrderedDict):  # of a module: it carries the versions of its layers
             return ["ordered", pairs, _told(getattr(value, "_metadata", None), tensors)]
-        return ["dict", pairs]
+        return ["counter" if isinstance(value, Counter) else "dict", pairs]
     if isinstance(value, list | tuple | set):
         kind = "list" if isinstance(value, list) else "tuple" if isinstance(value, tuple) else "set"
         return [kind, [_told(item, tensors) for item in value]]
@@ -103,8 +105,11 @@ def _told(value: Any, tensors: list[Tensor]) -> Any:
         return ["bytes", value.hex()]
     if isinstance(value, complex):
         return ["complex", value.real, value.imag]
-    if isinstance(value, torch.dtype):
-        return ["dtype", _name(value)]
+    if isinstance(value, torch.device):
+        return ["device", str(value)]
+    for kind, type_ in _NAMED.items():
+        if isinstance(value, type_):
+            return [kind, _name(value)]
     raise TypeError(f"a state holds a {type(value).__name__}, which is not sent to other ranks")
 
 
@@ -114,32 +119,35 @@ def _made(told: Any, tensors: list[Tensor]) -> Any:
     kind, *rest = told
     match kind, rest:
         case "tensor", [dtype, shape, stride]:
-            tensors.append(torch.empty_strided(shape, stride, dtype=_dtype(dtype)))
+            tensors.append(torch.empty_strided(shape, stride, dtype=_named("dtype", dtype)))
             return tensors[-1]
         case "ordered", [pairs, metadata]:
             made = OrderedDict((_made(key, tensors), _made(item, tensors)) for key, item in pairs)
             if metadata is not None:
                 made._metadata = _made(metadata, tensors)  # type: ignore[attr-defined]
             return made
-        case "dict", [pairs]:
-            return {_made(key, tensors): _made(item, tensors) for key, item in pairs}
+        case (("dict" | "counter"), [pairs]):
+            values = {_made(key, tensors): _made(item, tensors) for key, item in pairs}
+            return Counter(values) if kind == "counter" else values
         case (("list" | "tuple" | "set"), [items]):
             return {"list": list, "tuple": tuple, "set": set}[kind](_made(item, tensors) for item in items)
         case "bytes", [digits]:
             return bytes.fromhex(digits)
         case "complex", [real, imaginary]:
             return complex(real, imaginary)
-        case "dtype", [name]:
-            return _dtype(name)
+        case "device", [name]:
+            return torch.device(name)
+        case (("dtype" | "layout" | "qscheme"), [name]):
+            return _named(kind, name)
     raise ValueError(f"{kind!r} is no kind of value")
 
 
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+def _name(value: Any) -> str:
+    return str(value).removeprefix("torch.")
 
 
-def _dtype(name: str) -> torch.dtype:
+def _named(kind: str, name: str) -> Any:
     found = getattr(torch, name)
-    if not isinstance(found, torch.dtype):
-        raise ValueError(f"{name!r} is no kind of number")
+    if not isinstance(found, _NAMED[kind]):
+        raise ValueError(f"{name!r} is no {kind}")
     return found

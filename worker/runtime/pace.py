@@ -83,6 +83,7 @@ class Pace:
         """
         run, position = self.run, self.run.position
         if not self._all_there:
+            run.teller.rank_values = self.told  # of one that is left alone, too, which joins nobody
             return
         if self._first and position.split and position.split_planned == self._first:
             self._use(tuple(position.split[slot] for slot in run.slots), correct=self._corrector is not None)
@@ -184,8 +185,11 @@ class Pace:
             run.reporter.note(found.reason, step=run.position.step + 1, split=told)
 
     def told(self) -> dict[str, float]:
-        """Values for the curves of this rank since the last time: rows of a step, share of the time spent waiting."""
-        if not self._joined:
+        """Values for the curves of this rank since the last time: rows of a step, share of the time spent waiting.
+
+        One that is left alone of several takes all rows, whatever was told of it before.
+        """
+        if self.run.settings.world_size == 1:
             return {}
         rank = self.run.rank
         rows = self.split or even(self.run.batch_size, self.run.world_size)

@@ -22,6 +22,8 @@ class Position:
     best: float | None = None
     by_loss: bool = False
     """Whether it is a loss told below zero (`metrics.is_by_loss`)."""
+    judged_by: str = ""
+    """Metric of the spec that it was judged by; empty: not known."""
     stale_epochs: int = 0
     """Epochs since the metric last improved."""
     stopped: bool = False
@@ -53,14 +55,15 @@ class Position:
         self.epoch_closed = False
         self.metric = None
 
-    def judge(self, *, by_loss: bool) -> bool:
+    def judge(self, metric: str, *, by_loss: bool) -> bool:
         """How epochs are judged from here on; whether by the loss, and no other one was yet.
 
-        A best one that was judged otherwise is none: earlier runtimes told such a loss as it is, and a program may be
-        changed.
+        A best one that was judged otherwise is none: earlier runtimes told such a loss as it is, and a program or its
+        spec may be changed.
         """
-        if by_loss != self.by_loss:
+        if by_loss != self.by_loss or self.judged_by not in ("", metric):
             self.best, self.by_loss = None, by_loss
+        self.judged_by = metric
         return by_loss and self.best is None
 
     def close_epoch(self, value: float, larger_is_better: bool, patience: int) -> None:
@@ -89,6 +92,7 @@ class Position:
             "step": self.step,
             "best": self.best,
             "by_loss": self.by_loss,
+            "judged_by": self.judged_by,
             "stale_epochs": self.stale_epochs,
             "stopped": self.stopped,
             "elapsed_s": self.elapsed_s,
@@ -102,7 +106,7 @@ class Position:
         for name in ("epoch", "step_in_epoch", "step", "best", "stale_epochs", "stopped", "elapsed_s"):
             setattr(self, name, state[name])
         self.epoch_steps, self.epoch_batch = (int(state.get(name, 0)) for name in ("epoch_steps", "epoch_batch"))
-        self.by_loss = bool(state.get("by_loss", False))
+        self.by_loss, self.judged_by = bool(state.get("by_loss", False)), str(state.get("judged_by", ""))
         self.split = tuple(state.get("split", ()))
         self.split_planned = tuple(state.get("split_planned", ()))
         earlier = (kept for kept in state.get("held_out", ()) if kept not in self.held_out)

@@ -239,7 +239,7 @@ class Run:
         check_losses(position.step, metrics)
         judged = metrics.get("val") or metrics["train"]
         value = judged_by(judged, self.metric_name)
-        if position.judge(by_loss=is_by_loss(judged, self.metric_name)) and self.rank == 0:
+        if position.judge(self.metric_name, by_loss=is_by_loss(judged, self.metric_name)) and self.rank == 0:
             self.reporter.note(judged_note(self.metric_name))
         position.close_epoch(value, larger_is_better(self.metric_name), int(self.spec.training.get("patience", 0)))
         out_of_time = self.control.time_spent >= 1.0

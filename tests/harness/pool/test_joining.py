@@ -17,6 +17,7 @@ from harness.accounts.services import user_update
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
 from harness.pool import broker_users, joining, removing, services
 from harness.pool.models import JoinToken, Node
+from harness.pool.selectors import pool_overview
 from harness.pool.terms import digest_of
 from tests.harness.pool.joins import ELSEWHERE, LOCAL, join, real_broker, text
 from tests.waiting import wait_for
@@ -84,6 +85,16 @@ def test_a_name_whose_machine_lives_is_taken(text, people, node_make):
     refused(text, "name_taken")
     with pytest.raises(Conflict, match="alive"):
         joining.join_token_make(user=people.admin, name="node-2")
+
+
+def test_a_heartbeat_from_before_the_clock_was_set_back_is_no_sign_of_life(text, people, node_make):
+    node_make("node-2")
+    Node.objects.update(heartbeat_at=timezone.now() + timedelta(hours=3))
+    assert pool_overview().nodes[0].heartbeat_age_s == pytest.approx(3 * 3600, abs=60)
+    newer = joining.join_token_make(user=people.admin, name="node-2")[1]
+    assert join(newer).node == "node-2"
+    removing.node_remove(user=people.admin, name="node-2")
+    assert not Node.objects.exists()
 
 
 def test_a_broker_that_only_its_own_machine_reaches_lets_no_other_machine_in(text, settings):

@@ -179,6 +179,21 @@ def test_the_only_rank_of_the_first_node_comes_back_first_and_takes_the_copy_of_
     assert two.left.wait() == 0, two.log()
 
 
+@pytest.mark.parametrize(("copies", "source"), [("{1: None}.get(slot, 5)", 2), ("None", 0)])
+def test_nobody_goes_on_from_a_rank_that_lost_the_others_before_it_had_their_copy(
+    nodes: Any, copies: str, source: int
+) -> None:
+    two = nodes(UNTIL_OVER.replace("sit(5)", f"sit({copies})"), left=1, right=2).meet()
+    two.met(3, 1)
+    two.left.kill(0)
+    found = two.met(3, 2)
+    assert [seat["slot"] for seat in found] == [0, 1, 2]
+    assert [(seat["source"], seat["same"]) for seat in found] == [(source, False)] * 3
+    two.finish()
+    two.lose(two.right)
+    assert two.left.wait() == 0, two.log()
+
+
 def test_without_the_first_node_the_newest_copy_is_saved_and_all_end_and_are_not_to_blame(nodes: Any) -> None:
     two = nodes(UNTIL_OVER.replace("sit(5)", "sit(4 + slot)")).meet()
     two.met(4, 1)
@@ -272,8 +287,9 @@ def test_a_cancelled_node_ends_its_ranks_and_the_first_goes_on(nodes: Any) -> No
 
 def test_who_does_not_know_the_word_is_shown_the_door(nodes: Any) -> None:
     two = nodes("told(seat)\nassert end()")
-    guests = [socket.create_connection(("127.0.0.1", two.port)) for _ in range(3)]
-    hellos = ({"remote": "right", "word": "guess"}, {"remote": "right"}, {"remote": "other", "word": WORD})
+    guests = [socket.create_connection(("127.0.0.1", two.port)) for _ in range(4)]
+    half = {"remote": "right", "word": "\ud800"}
+    hellos = ({"remote": "right", "word": "guess"}, {"remote": "right"}, half, {"remote": "other", "word": WORD})
     for guest, hello in zip(guests, hellos, strict=True):
         guest.sendall(json.dumps(hello).encode() + b"\n")
     two.meet()

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from tests.worker.runtime.apart import apart
+from tests.worker.runtime.lone import Lone
 from worker.memory_words import Phase
 from worker.runtime import hashed
 from worker.runtime import pulse as pulses
@@ -192,6 +193,17 @@ def test_a_full_disk_is_told_as_such_and_older_ones_stay(
     assert store.newest_good(no_notes) is not None
 
 
+def test_a_metric_is_compared_with_none_of_another_name(store: CheckpointStore) -> None:
+    for step, metric, judged_by in ((1, 0.3, ""), (2, 0.9, "accuracy"), (3, 0.8, "accuracy")):
+        store.save({}, step=step, epoch=1.0, metric=metric, judged_by=judged_by)
+    later = CheckpointStore(store.folder, keep=2, larger_is_better=False)  # the spec was changed to log_loss
+    assert (best := later.best()) is not None and best.step == 2, "judged as it was, until an epoch is judged anew"
+    for step, metric in ((4, 1.2), (5, 1.4)):
+        later.save({}, step=step, epoch=1.0, metric=metric, judged_by="log_loss")
+    (store.folder / "step-00000001").rename(store.folder.parent / "of-an-earlier-runtime")
+    assert (best := later.best()) is not None and best.step == 4
+
+
 def test_a_checkpoint_of_the_same_step_is_replaced(store: CheckpointStore) -> None:
     save(store, 1)
     save(store, 1, 0.5)
@@ -295,6 +307,21 @@ def test_without_memory_for_the_best_weights_the_last_ones_are_used_and_told_so(
     checkpointer.take_best(net)
     assert torch.equal(net.weight, before)
     assert "Not enough memory" in notes[0] and "step-00000001" in notes[0]
+
+
+class Saved(Lone):
+    """Stands for a first rank that has saved the step."""
+
+    def broadcast_(self, tensor: torch.Tensor) -> None:
+        tensor.fill_(0)
+
+
+def test_at_the_end_all_ranks_save_or_none_also_where_they_hold_states_of_unlike_size(tmp_path: Path) -> None:
+    checkpointer = checkpointer_of(tmp_path / "checkpoints")
+    checkpointer.run.rank, checkpointer.run.group = 1, cast(Any, Saved())
+    checkpointer.run.position = cast(Any, SimpleNamespace(step=3, metric=None))
+    checkpointer.flush()  # to save it would ask the others for their states
+    assert checkpointer._saved_step == -1
 
 
 MEBIBYTES = 64

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import nn
 
@@ -38,3 +40,15 @@ def test_conjugated_numbers_are_averaged_as_what_they_are() -> None:
         average.update(net)
     torch.testing.assert_close(average.net.turned, torch.full((3,), 1 + 2j))
     torch.testing.assert_close(average.net.turns.detach(), torch.full((3,), 3 - 4j))
+
+
+def test_infinite_values_as_of_a_mask_or_of_a_least_so_far_are_taken_as_they_are() -> None:
+    net = nn.Linear(2, 2)
+    net.register_buffer("mask", torch.full((3, 3), -math.inf).triu(1))
+    net.register_buffer("least", torch.tensor([math.inf, 1.0]))
+    average = Ema(net, decay=0.9)
+    average.update(net)
+    assert torch.equal(average.net.mask, net.mask)
+    net.least.fill_(0.5)
+    average.update(net)
+    assert average.net.least.tolist() == [0.5, 0.5]

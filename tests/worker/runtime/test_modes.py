@@ -156,6 +156,18 @@ def test_replicas_average_their_batch_statistics_by_rows() -> None:
     assert int(net[0].num_batches_tracked) == 1
 
 
+def test_a_layer_that_the_program_does_not_train_rests_in_every_replica() -> None:
+    net = nn.Sequential(nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 1)).train()
+    net[0].eval()
+    seen: list[bool] = []
+    for layer in net[:2]:
+        layer.register_forward_hook(lambda layer, *_: seen.append(layer.training))
+    replicas_backward(net, torch.randn(9, 4), torch.randn(9, 1), replicas=2)
+    assert sorted(seen) == [False, False, True, True]
+    assert int(net[0].num_batches_tracked) == 0
+    assert [layer.training for layer in net] == [False, True, True]
+
+
 def test_every_replica_computes_in_what_the_spec_says() -> None:
     seen: list[torch.dtype] = []
     net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ import torch
 from tests.worker.runtime.test_handing import same, state
 from worker.runtime.outline import made_of, outline_of, packed, unpacked
 from worker.runtime.rng import rng_state
+from worker.runtime.storable import parts_check
 
 
 def test_a_state_comes_back_bit_by_bit_with_its_types_and_orders() -> None:
@@ -24,6 +25,14 @@ def test_a_state_comes_back_bit_by_bit_with_its_types_and_orders() -> None:
     net, sent = back["parts"]["net"], held["parts"]["net"]
     assert isinstance(net, OrderedDict) and net._metadata == sent._metadata
     assert net["0.weight"].stride() == sent["0.weight"].stride() != net["0.weight"].contiguous().stride()
+
+
+def test_whatever_a_checkpoint_can_hold_is_sent_as_what_it_is() -> None:
+    kinds = [torch.float16, torch.device("cuda", 1), torch.strided, torch.per_channel_affine, Counter("aab")]
+    parts_check({"own": kinds})
+    back = unpacked(packed(kinds))
+    assert back == kinds
+    assert [type(item) for item in back] == [type(item) for item in kinds]
 
 
 def test_conjugated_numbers_are_sent_as_what_they_are() -> None:

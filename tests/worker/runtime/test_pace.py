@@ -154,6 +154,13 @@ def test_the_idle_share_of_a_rank_is_what_it_waits_for_the_slowest(clock: Clock)
     assert shares == pytest.approx([0.5, 0.0])
 
 
+def test_a_rank_that_is_left_alone_of_several_tells_that_it_takes_all_rows(clock: Clock) -> None:
+    before = Rank(1, Planned(rows=(9, 7)), clock, 0.125).pace
+    assert before.told() == {"rank1/rows": 7.0}
+    alone = Rank(0, Planned(rows=(9, 7)), clock, 0.125, slots=(1,)).pace
+    assert alone.run.teller.rank_values() == {"rank0/rows": 16.0}
+
+
 def test_a_device_that_is_declared_slower_works_slower_but_does_not_wait_longer(clock: Clock) -> None:
     planned = Planned(rows=(29, 8), lines=(Line(0.0, 1.0), Line(0.0, 3.0)))
     ranks = [Rank(0, planned, clock, 1.0), Rank(1, planned, clock, 1.0, slowdown=3.0)]

@@ -39,20 +39,22 @@ def test_a_best_epoch_of_before_losses_were_told_below_zero_is_none() -> None:
     older.pop("by_loss")
     position = Position()
     position.load_state_dict(older)
-    assert position.judge(by_loss=True)
+    assert position.judge("accuracy", by_loss=True)
     position.close_epoch(-0.5, True, 0)
     assert position.is_best and position.stale_epochs == 0
     again = Position()
     again.load_state_dict(position.state_dict())
-    assert not again.judge(by_loss=True) and again.best == -0.5
-    assert not again.judge(by_loss=False) and again.best is None, "the program tells the metric of the spec by now"
+    assert not again.judge("accuracy", by_loss=True) and again.best == -0.5
+    assert not again.judge("accuracy", by_loss=False) and again.best is None, (
+        "the program tells the metric of the spec by now"
+    )
 
 
 def test_a_best_epoch_by_the_metric_of_the_spec_stays_that_of_earlier_checkpoints() -> None:
     older, position = Position(best=0.9).state_dict(), Position()
     older.pop("by_loss")
     position.load_state_dict(older)
-    assert not position.judge(by_loss=False) and position.best == 0.9
+    assert not position.judge("accuracy", by_loss=False) and position.best == 0.9
 
 
 def test_a_run_remembers_every_split_that_it_was_trained_beside() -> None:
@@ -70,3 +72,15 @@ def test_of_a_checkpoint_that_tells_no_split_nothing_is_held_against_the_one_the
     older.pop("held_out")
     position.load_state_dict(older)
     assert position.held_out == ("b",)
+
+
+def test_a_best_epoch_by_another_metric_than_the_spec_names_by_now_is_none() -> None:
+    position = Position()
+    position.judge("accuracy", by_loss=False)
+    position.close_epoch(0.9, larger_is_better=True, patience=3)
+    again = Position()
+    again.load_state_dict(position.state_dict())
+    again.judge("log_loss", by_loss=False)
+    assert again.best is None
+    again.close_epoch(1.5, larger_is_better=False, patience=3)
+    assert again.is_best and again.stale_epochs == 0

@@ -46,7 +46,7 @@ class Place:
     voice: int
     """The rank as which it speaks: of several nodes each knows the files of its own ranks alone."""
     source: int = 0
-    """The place whose copy all go on from: of those that were seated before, the first."""
+    """The place whose copy all go on from: of those that were seated before and have one, the first; 0 without any."""
     cause: str = ""
     """Why places are taken anew: a rank was `lost`, or came `back`; empty: neither, it was asked for."""
 

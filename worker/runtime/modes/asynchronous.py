@@ -152,7 +152,8 @@ class Asynchronous(Accumulated):
         """Replace tensors by their sum over ranks, each times its share."""
         if not tensors:
             return
-        flat = torch.cat([tensor.detach().reshape(-1).float() for tensor in tensors]) * share
+        flat = torch.cat([tensor.detach().reshape(-1).float() for tensor in tensors])
+        flat = flat * share if share else torch.zeros_like(flat)  # 0 times what is infinite, as in masks, is no number
         self.group.sum_start(flat, "settle").wait()
         for tensor, piece in zip(tensors, torch.split(flat, [tensor.numel() for tensor in tensors]), strict=True):
             tensor.copy_(piece.view(tensor.shape))

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from worker.runtime.data import Part
+from worker.runtime.layer_modes import modes_follow
 from worker.runtime.modes.accumulated import LEAST_ROWS, Accumulated
 from worker.runtime.modes.base import Criterion
 
@@ -81,7 +82,7 @@ class Replicated(Accumulated):
 
         def one(number: int) -> tuple[Tensor, Gradients]:
             part = slice(bounds[number], bounds[number + 1])
-            replica = self._nets[number].train(net.training)
+            replica = self._nets[number]
             with self.run.autocast.anew():  # it holds for the thread that enters it
                 loss = criterion(replica(*(tensor[part] for tensor in inputs)), targets[part])
             loss = loss * (share * shares[number])
@@ -96,7 +97,9 @@ class Replicated(Accumulated):
 
     @torch.no_grad()
     def _alike(self, count: int) -> None:
-        """All replicas begin with the model's own batch statistics."""
+        """All replicas begin with the model's own batch statistics, and train the layers that it trains."""
+        for replica in self._nets[1:count]:
+            modes_follow(replica, self._nets[0])
         first, *others = (list(net.buffers()) for net in self._nets[:count])
         for buffers in others:
             if buffers:

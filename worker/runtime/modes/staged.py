@@ -22,6 +22,7 @@ from worker.runtime.collective import TorchGroup, broadcast_bytes
 from worker.runtime.data import Part
 from worker.runtime.failures import ProgramFailure
 from worker.runtime.gradients import GradientAverager, broadcast_model
+from worker.runtime.layer_modes import LayerModes, evaluated
 from worker.runtime.modes.base import Batch, Criterion
 from worker.runtime.pipeline.blocks import Chain
 from worker.runtime.pipeline.place import keep_only, stages_of, whole_again
@@ -74,7 +75,7 @@ class Staged:
         if run.group.on_gpus and run.group.by_host:
             message = "Stages on GPUs hand their outputs on by NCCL, for which each rank needs a GPU of its own."
             raise ProgramFailure(FailureCode.PROGRAM_ERROR, message, "Start a rank for each GPU, or add --device cpu.")
-        inputs = [tensor[:TRIED_ROWS].to(self.home) for tensor in run.sample.inputs]
+        inputs, modes = [tensor[:TRIED_ROWS].to(self.home) for tensor in run.sample.inputs], LayerModes(net)
         chain = Chain(net, inputs)
         self._check(chain)
         self.plan = Cutting(run, chain, inputs, self.stages).agreed()
@@ -86,6 +87,7 @@ class Staged:
         self._names = [name for name, _ in net.named_parameters()]
         self._net = chain.stage(first, end)
         self._net.train(net.training)
+        modes.restore()  # layers are those of the model; a stage alone is a new one
         rows_needed = least_rows(net)
         self._skeleton = keep_only(net, self._net)
         self._net.to(run.device)
@@ -183,11 +185,9 @@ class Staged:
         if net is self._whole:
             self._net.load_state_dict(restricted(net.state_dict(), self._net.state_dict()))
             net = self._net
-        was_training = net.training
-        net.eval()
         bounds = (len(part) * self.replica // self.replicas, len(part) * (self.replica + 1) // self.replicas)
-        made = self._pipeline.outputs(net, part, bounds, self._rows_at_once)
-        net.train(was_training)
+        with evaluated(net):
+            made = self._pipeline.outputs(net, part, bounds, self._rows_at_once)
         return run.group.gather(made if self._pipeline.is_last else self._no_rows)
 
     def state(self, parts: dict[str, Any]) -> dict[str, Any]:

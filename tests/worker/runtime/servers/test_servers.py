@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import copy
+import math
 import socket
 import threading
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 
+from tests.worker.runtime.lone import Lone
 from worker.runtime.collective import PeerLost
+from worker.runtime.ema import Ema
 from worker.runtime.failures import ProgramFailure
 from worker.runtime.modes.asynchronous import Asynchronous
 from worker.runtime.servers import frames
@@ -19,6 +23,7 @@ from worker.runtime.servers.server import Server
 from worker.runtime.servers.shard import Shard, owners, weights_of
 from worker.runtime.servers.tickets import Tickets
 from worker.runtime.servers.worker import Worker
+from worker.runtime.spec import as_spec
 
 KEY = bytes(range(16))
 
@@ -257,3 +262,28 @@ def test_complex_weights_are_refused_and_lose_no_part_at_the_servers() -> None:
     with pytest.raises(ProgramFailure, match="complex weights") as caught:
         Asynchronous.place(None, net)  # type: ignore[arg-type] # before it meets anybody
     assert "mode sync" in caught.value.hint
+
+
+class Farther(Lone):
+    """Stands for two ranks, of which the other has made more updates; every sum adds its own values."""
+
+    def __init__(self, others: torch.Tensor) -> None:
+        self.others = others
+
+    def gather(self, tensor: torch.Tensor) -> torch.Tensor:
+        return torch.cat([tensor, tensor + 1])
+
+    def sum_start(self, tensor: torch.Tensor, name: str) -> Lone:
+        tensor.add_(self.others)
+        return self
+
+
+def test_an_average_that_is_taken_from_another_rank_may_hold_infinite_values() -> None:
+    net = nn.Linear(1, 1)
+    net.register_buffer("mask", torch.tensor([0.0, -math.inf]))
+    average = Ema(net, decay=0.9)
+    group = Farther(torch.tensor([3.0, 4.0, 0.0, -math.inf]))
+    spec = as_spec({"training": {}})
+    Asynchronous(SimpleNamespace(spec=spec, world_size=2, rank=0, group=group), 1, 8)._take_newest(average)  # type: ignore[arg-type]
+    assert [tensor.tolist() for tensor in average.net.state_dict().values()] == [[[3.0]], [4.0], [0.0, -math.inf]]
+    assert average.updates == 1
