@@ -274,7 +274,8 @@ def main() -> None:
     parser.add_argument("--threshold", default="", metavar="CLASS=P")
     options = parser.parse_args()
     try:
-        rows, prefer_comma = read_rows(options.input)
+        preprocess = json.loads((HERE / "preprocess.json").read_text(encoding="utf-8"))
+        rows, prefer_comma = read_rows(options.input, preprocess)
         found = predict(rows, prefer_comma=prefer_comma, threshold=options.threshold)
     except ThresholdError as error:
         sys.exit(str(error))
