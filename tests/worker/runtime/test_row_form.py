@@ -12,6 +12,7 @@ import pytest
 from codegen.profile import profile_dataset
 from codegen.profile.text_form import shape_form
 from codegen.profile.types import TABLE_FILE, ColumnType, ProfileOptions
+from tests.worker.runtime import onnx_programs, samples
 from worker.runtime.onnx_export import table_rows
 from worker.runtime.own_file import answer_added
 from worker.runtime.spelling import as_trained
@@ -117,3 +118,28 @@ def test_the_answer_is_added_to_a_file_as_it_was_read(tmp_path: Path) -> None:
     form = form_noted(read_rows(tmp_path / "rows.csv", preprocess))
     assert answer_added(tmp_path / "rows.csv", tmp_path / "made.csv", ["prediction"], [["ä"], ["b"]], form)
     assert (tmp_path / "made.csv").read_bytes().decode("cp1250") == "1.5~Łódź~3~ä\n2.5~Gdańsk~4~b\n"
+
+
+def test_a_program_and_its_onnx_model_answer_a_file_that_is_written_as_their_data(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_bytes("\n".join([*LINES, ""]).encode("cp1250"))
+    options = ProfileOptions(encoding="cp1250", delimiter="^")
+    profile = profile_dataset(tmp_path / "data.csv", tmp_path / "data", options, lambda *_: None)
+    samples.program(tmp_path, profile, model={"family": "mlp"}, data={"target": "column_3"})
+    onnx_programs.weighted(tmp_path)
+    assert onnx_programs.exported(tmp_path)["ok"]
+    (tmp_path / "without_torch.py").write_text(onnx_programs.WITHOUT_TORCH)
+    answers = {}
+    for name, rows in (("whole", ["1.5^Łódź^a^3", "2.5^Gdańsk^b^4"]), ("less", ["1.5^Łódź^3", "2.5^Gdańsk^4"])):
+        (tmp_path / f"{name}.csv").write_bytes("\n".join([*rows, ""]).encode("cp1250"))
+        for script in ("predict.py", "without_torch.py"):
+            out = f"{script}-{name}.csv"
+            done = samples.run(tmp_path, script, "--input", f"{name}.csv", "--output", out)
+            assert done.returncode == 0 and "outside" not in done.stdout + done.stderr, done.stderr
+        own = (tmp_path / f"predict.py-{name}.csv").read_bytes().decode("cp1250").splitlines()
+        assert [line.startswith(f"{row}^") for line, row in zip(own, rows, strict=True)] == [True, True]
+        answers[name] = [line.removeprefix(f"{row}^").split("^") for line, row in zip(own, rows, strict=True)]
+        said = onnx_programs.answers(tmp_path / f"without_torch.py-{name}.csv")
+        assert [row["prediction"] for row in said] == [line[0] for line in answers[name]]
+        for row, line in zip(said, answers[name], strict=True):
+            assert float(row["confidence"]) == pytest.approx(float(line[1]), abs=1e-4)
+    assert answers["whole"] == answers["less"]
