@@ -8,6 +8,7 @@ from typing import Any
 from codegen import forecast as forecasts
 from codegen.notes import Notes
 from codegen.profile.target import REGRESSION, class_counts, target_problems, unlearnable
+from codegen.profile.text_form import shape_form
 from codegen.profile.types import NUMBER_PARTS, ColumnProfile, ColumnType, DataKind, DataProblem, DatasetProfile
 from codegen.spec import Task, TaskSpec
 from codegen.split_by import SplitBy, split_by
@@ -71,6 +72,7 @@ def read(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> Reading:
     shape = table_shape(columns, rows, outputs)
     _tell_words(shape, target.name, rows, notes)
     shape |= {"target": target.name, "outputs": outputs, "classes": _class_order(classes)}
+    shape |= shape_form(profile.form, target.name)
     return Reading(
         task=task,
         target=target.name,
@@ -164,7 +166,8 @@ def _read_forecast(spec: TaskSpec, profile: DatasetProfile, target: ColumnProfil
         classes=(),
         outputs=1,
         features=tuple(column.name for column in columns),
-        shape=forecasts.shape_of(found, target, rows, table_shape(forecasts.when_made(columns, known), rows)),
+        shape=forecasts.shape_of(found, target, rows, table_shape(forecasts.when_made(columns, known), rows))
+        | shape_form(profile.form, target.name),
         split_by=division,
         data={"time": series.time, "horizon": found.horizon, "history": found.history}
         | ({"series": series.by} if series.by else {})

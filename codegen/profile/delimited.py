@@ -18,6 +18,7 @@ from codegen.profile.encodings import western_encoding
 from codegen.profile.problems import fail
 from codegen.profile.sources import BadLines, unique_names
 from codegen.profile.streams import ByteSource
+from codegen.profile.text_form import TextForm
 from codegen.profile.types import Finding, ProfileOptions, Severity
 from worker.words import counted
 
@@ -57,6 +58,13 @@ class DelimitedSource:
     def description(self) -> str:
         """Delimiter, encoding, compression."""
         return f"csv; {self._dialect.description}" + ("; gzip" if self._source.gzipped else "")
+
+    @property
+    def form(self) -> TextForm:
+        """By what it was read."""
+        unnamed = 0 if self._dialect.header else len(self.names)
+        encoding = self._dialect.encoding if self._dialect.encoding_given else ""
+        return TextForm(delimiter=self._dialect.delimiter, encoding=encoding, unnamed=unnamed)
 
     @property
     def decimal_comma(self) -> bool:

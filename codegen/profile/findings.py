@@ -201,7 +201,7 @@ def _lost(column: ColumnProfile, survey: ColumnSurvey, stats: ColumnStats) -> Fi
         code="mixed_types",
         severity=Severity.WARNING,
         message=f"{counted(lost, 'value')} of '{column.name}' {'is not a date' if lost == 1 else 'are not dates'} "
-        "in the format of the others.",
+        "in the format of the others, nor in another that leaves no doubt.",
         meaning="They count as missing.",
         column=column.name,
         rows=tuple(stats.missing_rows),

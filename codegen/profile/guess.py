@@ -15,7 +15,7 @@ from codegen.profile.values import (
     CLOCK_STYLES,
     DATE_FORMATS,
     NumberStyle,
-    dates,
+    dates_told,
     finite,
     is_missing,
     numbers,
@@ -108,9 +108,8 @@ def convert(values: pl.Series, plan: ColumnPlan) -> pl.Series:
     if plan.type is ColumnType.NUMERIC:
         packed = _numeric(values, plan)
     elif plan.type is ColumnType.DATE:
-        packed = (
-            within_reach(values) if values.dtype.is_temporal() else dates(_stripped(values, plan), plan.date_format)
-        )
+        temporal = values.dtype.is_temporal()
+        packed = within_reach(values) if temporal else dates_told(_stripped(values, plan), plan.date_format)
     else:
         packed = _stripped(values, plan)
     return packed.cast(plan.packed, strict=False).rename(plan.name)

@@ -89,6 +89,11 @@ class JsonLinesSource:
         return "json lines; utf-8" + ("; gzip" if self._source.gzipped else "")
 
     @property
+    def form(self) -> None:
+        """It is no delimited text."""
+        return None
+
+    @property
     def decimal_comma(self) -> bool:
         """Programs wrote it."""
         return False

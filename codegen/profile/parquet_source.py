@@ -79,6 +79,11 @@ class ParquetSource:
         return "parquet" + ("; gzip" if self._source.gzipped else "")
 
     @property
+    def form(self) -> None:
+        """It is no delimited text."""
+        return None
+
+    @property
     def decimal_comma(self) -> bool:
         """Programs wrote it."""
         return False

@@ -61,6 +61,11 @@ class SheetSource:
         return f"spreadsheet; sheet {self._sheet.name!r}"
 
     @property
+    def form(self) -> None:
+        """It is no delimited text."""
+        return None
+
+    @property
     def decimal_comma(self) -> bool:
         """Numbers are no text in a spreadsheet."""
         return False

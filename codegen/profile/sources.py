@@ -9,6 +9,7 @@ from typing import Protocol
 import polars as pl
 
 from codegen.profile.problems import fail
+from codegen.profile.text_form import TextForm
 from codegen.profile.types import Finding, Severity
 from worker.words import counted
 
@@ -28,6 +29,10 @@ class TableSource(Protocol):
     @property
     def description(self) -> str:
         """For `DatasetProfile.source_format`."""
+
+    @property
+    def form(self) -> TextForm | None:
+        """How rows to predict for may be written, too; behind the last batch. None of what is no delimited text."""
 
     @property
     def decimal_comma(self) -> bool:

@@ -227,6 +227,7 @@ def _profile(
         given_split=tuple(measured.splits.items()),
         duplicate_rows=measured.repeats,
         source_format=source.description,
+        form=source.form,
     )
     findings = [*source.findings(), *table_findings(rows, measured.repeats, measured.repeated_rows)]
     findings += no_features(columns, target)

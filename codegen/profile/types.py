@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from codegen.profile.text_form import TextForm
 from codegen.profile.time_series import TimeSeries
 from codegen.profile.time_span import TimeSpan
 
 PROFILE_VERSION = 1
-READING = 7
+READING = 8
 """Raise it with every change of what is read of the same bytes: types, packed values, spellings, findings. Bytes that
 were packed by an earlier reading are then read anew when they are uploaded again; what is there stays as it is."""
 TABLE_FILE = "table.parquet"
@@ -176,6 +177,8 @@ class DatasetProfile:
     duplicate_rows: int = 0
     source_format: str = ""
     """e.g. `csv; delimiter ','; utf-8; gzip`."""
+    form: TextForm | None = None
+    """Of a delimited file."""
     source_bytes: int = 0
     packed_bytes: int = 0
     warnings: tuple[Finding, ...] = ()
@@ -191,6 +194,7 @@ class DatasetProfile:
             {**vars(column), "span": column.span.to_dict() if column.span else None} for column in self.columns
         )
         body["images"] = dict(vars(self.images)) if self.images else None
+        body["form"] = dict(vars(self.form)) if self.form else None
         body["warnings"] = tuple(dict(vars(warning)) for warning in self.warnings)
         body["series"] = tuple(dict(vars(series)) for series in self.series)
         return body
@@ -254,6 +258,7 @@ def _profile(body: dict[str, Any]) -> DatasetProfile:
     fields["kind"] = DataKind(body["kind"])
     fields["columns"] = tuple(_column(column) for column in body["columns"])
     fields["images"] = _images(body["images"]) if body["images"] else None
+    fields["form"] = TextForm(**body["form"]) if body.get("form") else None  # not in earlier profiles
     fields["classes"] = _pairs(body["classes"])
     fields["given_split"] = _pairs(body["given_split"])
     fields["warnings"] = tuple(

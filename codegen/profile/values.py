@@ -205,6 +205,19 @@ def dates(texts: pl.Series, pattern: str) -> pl.Series:
     return within_reach(parsed.dt.replace_time_zone(None) if zone else parsed)
 
 
+def dates_told(texts: pl.Series, pattern: str) -> pl.Series:
+    """`dates`; those of other formats, too, where all formats that read one tell the same moment: rows to predict for
+    are read like that."""
+    found = dates(texts, pattern)
+    left = found.is_null() & texts.is_not_null()
+    if not left.any():
+        return found
+    others = texts.filter(left)
+    readings = pl.DataFrame([dates(others, form).rename(form) for form in DATE_FORMATS])
+    first, last = readings.min_horizontal(), readings.max_horizontal()
+    return found.scatter(left.arg_true(), first.set((first != last).fill_null(False), None))
+
+
 def within_reach(moments: pl.Series) -> pl.Series:
     """Moments whose year has four digits, null for the others: `31.12.07` is no day of the year 7."""
     return moments.set(~moments.is_between(_FIRST_MOMENT, _LAST_MOMENT).fill_null(False), None)

@@ -194,8 +194,8 @@ def fit(shape, table: Columns) -> dict:
         column = {"column": name, "values": vocabulary(values), "missing": values.null_count >= 2}
         if len(pc.unique(category_numbers(column, values))) > 1:
             categorical.append(column)
-    spelling = {"missing": list(shape.indicators), "spelling": dict(shape.get("spelling", {}))}  # for predict.py
-    return {"numeric": numeric, "categorical": categorical, **spelling}
+    written = {name: dict(shape.get(name, {})) for name in ("spelling", "form")}  # for predict.py
+    return {"numeric": numeric, "categorical": categorical, "missing": list(shape.indicators), **written}
 
 
 def fit_numbers(name: str, kind: str, features: list, indicator: bool) -> list[dict]:

@@ -87,6 +87,7 @@ def about_series(spec, table) -> dict:
     about["numeric"] = [name for name in spec.shape.numeric if name not in made]
     about["categorical"] = [name for name in spec.shape.categorical if name not in made]
     about["spelling"] = dict(spec.shape.get("spelling", {}))
+    about["form"] = dict(spec.shape.get("form", {}))
     about["missing"] = [about["target"], *(name for name in about["numeric"] if name in spec.shape.indicators)]
     about["missing"] += [name for name in about["categorical"] if table[name].null_count]
     return about

@@ -65,7 +65,7 @@ def main(options: argparse.Namespace) -> None:
     chunks = [data.transform(preprocess, inputs)]
     #: else
     label = "row"
-    table = serving.read_rows(options.input)
+    table = serving.read_rows(options.input, preprocess)
     names = range(1, table.num_rows + 1)
     notes = []  # how values were read that could be taken for a mistake
     chunks = serving.table_inputs(data.transform, preprocess, table, tell=notes.append)

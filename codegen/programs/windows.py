@@ -75,26 +75,45 @@ def value_at(rows: Series, origins: np.ndarray, places: np.ndarray) -> np.ndarra
 
 def mean_at(rows: Series, origins: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
     """Mean of the known values from `begin` to `end`, both included, within the series; NaN where there are none."""
-    total, count = sums(rows.values)
-    begin = np.maximum(begin, rows.first[origins])
-    end = np.maximum(end + 1, begin)
-    with np.errstate(invalid="ignore"):
-        return (total[end] - total[begin]) / (count[end] - count[begin])
+    count, mean, _ = moments_at(rows, origins, begin, end)
+    return np.where(count > 0, mean, np.nan)
 
 
 def spread_at(rows: Series, origins: np.ndarray, length: int) -> np.ndarray:
-    """Standard deviation of the last `length` values."""
-    begin = origins - length + 1
-    middle = np.nanmean(rows.values) if np.isfinite(rows.values).any() else 0.0
-    squares = Series((rows.values - middle) ** 2, rows.times, rows.first)
-    mean = mean_at(rows, origins, begin, origins) - middle
-    return np.sqrt(np.maximum(0.0, mean_at(squares, origins, begin, origins) - mean**2))
+    """Standard deviation of the last `length` values; NaN where none is known."""
+    count, _, squares = moments_at(rows, origins, origins - length + 1, origins)
+    return np.sqrt(np.where(count > 0, squares, np.nan) / np.maximum(1, count))
 
 
-def sums(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(sums, counts) [N + 1] of the known values before each place."""
-    known = np.isfinite(values)
-    return np.append(0.0, np.cumsum(np.where(known, values, 0.0))), np.append(0, np.cumsum(known))
+def moments_at(rows: Series, origins: np.ndarray, begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, ...]:
+    """(count, mean, sum of the squared distances from it) [E] of the known values from `begin` to `end`.
+
+    They are put together of runs of 1, 2, 4, ... values: in a running sum over all rows, what is large elsewhere would
+    take the last digits, or all, of what is small here.
+    """
+    begin = np.maximum(begin, rows.first[origins])
+    length = np.maximum(0, end + 1 - begin)
+    known = np.isfinite(rows.values)
+    runs = np.stack([known, np.where(known, rows.values, 0.0), np.zeros(len(known))])  # of each place, 1 long
+    found = np.zeros((3, len(begin)))
+    for power in range(int(length.max(initial=0)).bit_length()):
+        size = 1 << power
+        if power:
+            runs = put_together(runs[:, : -size // 2], runs[:, size // 2 :])
+        longer = np.flatnonzero(length & size)
+        found[:, longer] = put_together(found[:, longer], runs[:, begin[longer]])
+        begin[longer] += size
+    return tuple(found)
+
+
+def put_together(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Counts, means and squares [3, N] of what both are of (Chan et al. 1979, "Updating formulae and a pairwise
+    algorithm for computing sample variances")."""
+    count = one[0] + other[0]
+    share = other[0] / np.maximum(1, count)
+    with np.errstate(over="ignore", invalid="ignore"):
+        apart = other[1] - one[1]
+        return np.stack([count, one[1] + apart * share, one[2] + other[2] + apart**2 * one[0] * share])
 
 
 def starts_of(series: np.ndarray) -> np.ndarray:
@@ -105,7 +124,7 @@ def starts_of(series: np.ndarray) -> np.ndarray:
 
 def ends_of(rows: Series) -> np.ndarray:
     """The last row of each series whose value is known: rows after it may have other columns alone."""
-    known = np.where(np.isfinite(rows.values), np.arange(len(rows.values)), 0)
+    known = np.where(np.isfinite(rows.values), np.arange(len(rows.values)), -1)
     last, ends = np.maximum.accumulate(known)[last_rows(rows)], last_rows(rows)
     return np.where(last >= rows.first[ends], last, ends)
 

@@ -41,7 +41,7 @@ def test_a_node_exports_in_its_sandbox(job: JobFixture, tmp_path: Path) -> None:
     assert answer["weights_sha256"] == answer["report"]["weights_sha256"] == hashlib.sha256(weights).hexdigest()
     assert answer["weights_sha256"] in (job.paths.export("e1") / "README.md").read_text()
     names = {path.name for path in job.paths.export("e1").iterdir()}
-    scripts = {"predict_onnx.py", "answers.py", "table_rows.py", "unseen.py"}
+    scripts = {"predict_onnx.py", "answers.py", "table_rows.py", "row_text.py", "unseen.py"}
     assert names == {"model.onnx", "onnx.json", "preprocess.json", "README.md"} | scripts
 
 

@@ -11,18 +11,18 @@ import pyarrow.compute as pc
 
 from worker.runtime.categories import with_columns
 from worker.runtime.reach import reached, within_reach
+from worker.runtime.row_text import DATE_FORMATS
 from worker.runtime.tables import InputError
 
 Tell = Callable[[str], None]
-DATE_FORMATS = (
-    "%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y/%m/%d",
-    "%Y/%m/%d %H:%M:%S", "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d/%m/%Y", "%m/%d/%Y", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M",
-    "%d.%m.%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S", "%d-%m-%Y", "%d %b %Y", "%b %d, %Y",
-    "%d-%b-%Y", "%d.%m.%y", "%d.%m.%y %H:%M", "%d/%m/%y", "%m/%d/%y", "%d/%m/%y %H:%M", "%m/%d/%y %H:%M", "%d-%b-%y",
-)  # fmt: skip
 _SHORT_YEAR = r"\D\d\d(?:\s|$)"
 """`1.2.3` is no day of the year 2003; as in `codegen.profile.values`."""
 _FULL_YEAR = r"(?:^|\D)\d{4}(?:\D|$)"
+_ISO = {
+    r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\.\d{1,6}$": pa.timestamp("us"),
+    r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)$": pa.timestamp("us", "UTC"),
+}
+"""Moments that no format of `strptime` has, and their type."""
 DATE_HINT = "Write dates like 2020-01-31."
 
 
@@ -45,13 +45,14 @@ def typed_dates(kinds: Mapping[str, str], table: pa.Table, tell: Tell) -> pa.Tab
 def plain_dates(texts: pa.ChunkedArray, name: str, trained_format: str, tell: Tell) -> pa.ChunkedArray:
     """Moments. The format that fits most texts comes first, then the one that fits most of those left, and so on; of
     several that fit the same texts the one of the data to train on."""
+    texts = pc.replace_substring_regex(texts, r"(:\d\d\.\d{6})\d+", r"\1")  # of nanoseconds, as in training
     for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
         with suppress(pa.ArrowInvalid):
             return reached(texts.cast(kind), name, tell)
-    formats = sorted(DATE_FORMATS, key=lambda form: form != trained_format)
+    formats = [*sorted(DATE_FORMATS, key=lambda form: form != trained_format), *_ISO]
     readings, written = [], pa.scalar(None, pa.timestamp("us"))
     for form in formats:
-        moments = _read_by(texts, form)
+        moments = _read_iso(texts, form) if form in _ISO else _read_by(texts, form)
         readings.append(within_reach(moments))
         written = pc.coalesce(moments, written)
     beyond = _beyond(texts, written, pc.coalesce(*readings))
@@ -91,6 +92,13 @@ def _read_by(texts: pa.ChunkedArray, form: str) -> pa.ChunkedArray:
     if "%y" in form:
         is_there = pc.and_(is_there, pc.match_substring_regex(texts, _SHORT_YEAR))
     return pc.if_else(pc.fill_null(is_there, False), moments, pa.scalar(None, moments.type))
+
+
+def _read_iso(texts: pa.ChunkedArray, pattern: str) -> pa.ChunkedArray:
+    fitting = pc.if_else(_matches(texts, pattern), texts, pa.scalar(None, texts.type))
+    with suppress(pa.ArrowInvalid):  # 2020-02-30
+        return fitting.cast(_ISO[pattern]).cast(pa.int64()).cast(pa.timestamp("us"))
+    return pa.chunked_array([pa.nulls(len(texts), pa.timestamp("us"))])
 
 
 def _refuse_doubtful(values: list[str | None], readings: list[list[datetime | None]], name: str) -> None:

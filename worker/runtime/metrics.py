@@ -15,6 +15,7 @@ from worker.merit import larger_is_better
 from worker.runtime.data import Dataset, Part
 from worker.runtime.failures import ProgramFailure
 from worker.runtime.outcome.curves import roc_area
+from worker.runtime.outcome.probabilities import Probabilities, row_blocks
 
 
 def classification_metrics(logits: Tensor, targets: Tensor) -> dict[str, float]:
@@ -27,8 +28,10 @@ def classification_metrics(logits: Tensor, targets: Tensor) -> dict[str, float]:
     """
     classes = logits.shape[1]
     known = says_class(logits)
-    log_loss = float(F.cross_entropy(logits.double(), targets))
-    predicted, there = logits[known].argmax(1), targets[known]
+    log_loss = sum(
+        float(F.cross_entropy(logits[rows].double(), targets[rows], reduction="sum")) for rows in row_blocks(logits)
+    ) / len(targets)
+    predicted, there = logits.argmax(1)[known], targets[known]
     named = (there[predicted == there], targets, predicted)
     hits, true, guessed = (torch.bincount(each, minlength=classes).double() for each in named)
     occurs = (true + guessed) > 0
@@ -55,10 +58,11 @@ def mean_roc_area(logits: Tensor, targets: Tensor) -> float:
     """
     if not bool(says_class(logits).all()):
         return math.nan
-    probabilities, true = logits.double().softmax(1).numpy(), targets.numpy()
+    probabilities, true = Probabilities(logits), targets.numpy()
     counts = np.bincount(true, minlength=logits.shape[1])
     chosen = [place for place, count in enumerate(counts) if 0 < count < len(true)]
-    areas = [roc_area(true == place, probabilities[:, place]) for place in chosen[: 1 if len(counts) == 2 else None]]
+    chosen = chosen[:1] if len(counts) == 2 else chosen
+    areas = [roc_area(true == place, probabilities.of_class(place)) for place in chosen]
     return sum(areas) / len(areas) if areas else 0.5
 
 

@@ -20,8 +20,9 @@ import pyarrow.parquet as pq
 
 from worker.cells import cell
 from worker.events import finite
+from worker.runtime.row_text import Form, delimiter_of, has_names, names_apart
 from worker.runtime.sheets import SHEETS
-from worker.runtime.tables import delimiter_of, names_apart, text_of
+from worker.runtime.tables import text_of
 
 _SAMPLE_CELLS = 5000
 _BEFORE, _BEHIND = r"(?:(?:[€$£¥]|[A-Z]{3})\s?)?", r"(?:\s?(?:[^\W\d_]{1,3}|[%°€$£¥]))?"
@@ -34,8 +35,9 @@ _UTF8_MARK = b"\xef\xbb\xbf"
 Rows = Sequence[Sequence[Any]]
 
 
-def answer_added(source: Path, target: Path, columns: Sequence[str], rows: Rows) -> bool:
-    """Write `source` to `target` with these columns added, a row of values for each of its rows.
+def answer_added(source: Path, target: Path, columns: Sequence[str], rows: Rows, form: Form | None = None) -> bool:
+    """Write `source` to `target` with these columns added, a row of values for each of its rows. `form`: as which text
+    its rows were read.
 
     False, and nothing is written, where it has no rows that could take them: another form of JSON, other rows than
     were answered, or a spreadsheet, of which only the cells are read.
@@ -44,8 +46,9 @@ def answer_added(source: Path, target: Path, columns: Sequence[str], rows: Rows)
         return False
     if source.suffix == ".parquet":
         return _parquet(source, target, columns, rows)
-    text, codec, mark = text_of(source)
-    if (made := _text_answered(source.suffix, text, columns, rows)) is None:
+    form = form or Form()
+    text, codec, mark = text_of(source, form)
+    if (made := _text_answered(source.suffix, text, columns, rows, form)) is None:
         return False
     try:
         target.write_bytes(mark + made.encode(codec))
@@ -54,12 +57,12 @@ def answer_added(source: Path, target: Path, columns: Sequence[str], rows: Rows)
     return True
 
 
-def _text_answered(suffix: str, text: str, columns: Sequence[str], rows: Rows) -> str | None:
+def _text_answered(suffix: str, text: str, columns: Sequence[str], rows: Rows, form: Form) -> str | None:
     if suffix == ".json":
         return _objects(text, _json_spans(text), columns, rows)
     if suffix in {".jsonl", ".ndjson"}:
         return _objects(text, _line_spans(text), columns, rows)
-    return _delimited(text, columns, rows)
+    return _delimited(text, columns, rows, form)
 
 
 def _parquet(source: Path, target: Path, columns: Sequence[str], rows: Rows) -> bool:
@@ -75,22 +78,26 @@ def _parquet(source: Path, target: Path, columns: Sequence[str], rows: Rows) -> 
     return True
 
 
-def _delimited(text: str, columns: Sequence[str], rows: Rows) -> str | None:
-    delimiter = delimiter_of(text)
+def _delimited(text: str, columns: Sequence[str], rows: Rows, form: Form) -> str | None:
+    delimiter = delimiter_of(text, form)
     records = list(_records(text, delimiter))
     places = [place for place, (_, fields) in enumerate(records) if fields]
-    if not rows or len(places) != len(rows) + 1:
+    if not rows or not places:
         return None
-    header, first = records[places[0]], records[places[1]]
-    comma = delimiter != "," and _has_decimal_comma(fields for _, fields in islice(records, 1, None))
-    names = names_apart([*header[1], *columns])[-len(columns) :]
+    named = int(has_names(records[places[0]][1], form))
+    if len(places) != len(rows) + named:
+        return None
+    header, first = records[places[0]], records[places[named]]
+    comma = delimiter != "," and _has_decimal_comma(fields for _, fields in islice(records, named, None))
+    width = max(len(records[place][1]) for place in places)
     lines = [raw for raw, _ in records]
-    added = [names, *rows]
+    added = [*([names_apart([*header[1], *columns])[-len(columns) :]] if named else []), *rows]
     quoting = _quoting(*header, delimiter), _quoting(*first, delimiter)
     for number, (place, values) in enumerate(zip(places, added, strict=True)):
         at = len(lines[place].rstrip("\r\n"))
+        gap = delimiter * (1 + width - len(records[place][1]))  # of all lines the answer stands in the same column
         more = _line([_spelled(cell(value), comma) for value in values], delimiter, quoting[min(number, 1)])
-        lines[place] = f"{lines[place][:at]}{delimiter}{more}{lines[place][at:]}"
+        lines[place] = f"{lines[place][:at]}{gap}{more}{lines[place][at:]}"
     return "".join(lines)
 
 

@@ -23,7 +23,7 @@ HISTORY_KEPT, SERIES_KEPT = 200, 5
 
 def read_series(about: dict[str, Any], path: Path, tell: Callable[[str], None] = print) -> pa.Table:
     """Newer rows of a forecast, read as those of the data. Raises `InputError`."""
-    table = read_rows(path)
+    table = read_rows(path, {"forecast": about, "form": about.get("form")})
     if table.num_rows == 0:
         raise InputError("The input has no rows.", "Give a header line and at least one row.")
     numbers = [{"column": name, "kind": "numeric"} for name in (about["target"], *about["numeric"])]

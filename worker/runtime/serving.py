@@ -37,6 +37,7 @@ from worker.runtime.series_rows import series_end as series_end
 from worker.runtime.sheets import SHEETS
 from worker.runtime.spelling import as_trained, columns_known, unread_value
 from worker.runtime.tables import InputError as InputError
+from worker.runtime.tables import form_noted
 from worker.runtime.tables import read_rows as read_rows
 from worker.runtime.threshold import answers as answers
 from worker.runtime.threshold import threshold_said as threshold_said
@@ -192,6 +193,7 @@ def write_output(
         hint = f"Name a CSV, which spreadsheets open: --output {path.with_suffix('.csv').name}"
         raise InputError(f"{path.name} is not written: no spreadsheets are.", hint)
     names = [] if inputs is None else inputs.column_names
+    form = None if inputs is None else form_noted(inputs)
     own = columns[1:], [row[1:] for row in rows]  # the own file has its rows in their order, without a number
     if path.suffix == ".json":
         body: dict[str, Any] = {"columns": list(columns), "rows": [list(row) for row in rows]}
@@ -206,9 +208,9 @@ def write_output(
             body["inputs"] = {"columns": names, "rows": list(_input_rows(inputs.slice(0, kept)))}
         path.write_text(json.dumps(finite(body)), encoding="utf-8")
         if source is not None:
-            answer_added(source, path.with_name(f"{path.stem}-{ANSWERED}{source.suffix}"), *own)
+            answer_added(source, path.with_name(f"{path.stem}-{ANSWERED}{source.suffix}"), *own, form)
         path = path.with_suffix(".csv")
-    elif source is not None and path.suffix == source.suffix and answer_added(source, path, *own):
+    elif source is not None and path.suffix == source.suffix and answer_added(source, path, *own, form):
         return
     beside = repeat(()) if inputs is None else _input_rows(inputs)
     with path.open("w", newline="", encoding="utf-8") as file:

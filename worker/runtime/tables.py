@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
-import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +14,19 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
+from worker.runtime.row_text import (
+    Form,
+    UnevenError,
+    decoded,
+    delimiter_of,
+    empty_tail,
+    evened,
+    form_of,
+    has_names,
+    names_apart,
+    names_of,
+    records_of,
+)
 from worker.runtime.sheets import SHEETS, SheetError, columns_of, sheet_rows
 from worker.words import counted
 
@@ -26,20 +36,18 @@ MISSING = (
     "#ZAHL!", "#NULL!",
 )  # fmt: skip
 """Texts that mean "no value": those of `codegen.profile.values`."""
-DELIMITERS = (",", "\t", ";", "|")
 NESTED_LEVELS = 5
 """A name of a column has at most so many parts: `a.b.c.d.e`; as in `codegen.profile.nested`."""
-_SAMPLE_ROWS = 200
-_WIDE_SAMPLE_BYTES = 64 << 10
 DECIMAL_COMMA = b"decimal_comma"
 """Key of the metadata of a table where `1,234` is rather one and a bit."""
+FORM = b"form"
+"""Key of the metadata of a table: how the data to train on was written, by which it was read, as JSON."""
 PLAIN_POINTS = b"plain_points"
 """Key of the metadata of a column of texts where the point in `1.234` is that of a fraction, whatever it was in
 training."""
 _FORMATS = "Use CSV, TSV, JSON, JSON lines, Parquet, .xlsx or .ods; for a file that was cut, send it again."
 _QUOTES = "A delimiter inside a text needs quotes around the text; a missing value still needs its delimiter."
 _ROW_SHOWN = 80
-_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _BLOCK_BYTES_MAX = 1 << 30
 _HEAD_BYTES = 16
 _PARQUET = b"PAR1"
@@ -69,18 +77,22 @@ class InputError(Exception):
         self.hint = hint
 
 
-def read_rows(path: Path) -> pa.Table:
-    """A table from .csv, .tsv, .json, .jsonl, .parquet, .xlsx or .ods; texts stay texts. Raises `InputError`."""
+def read_rows(path: Path, preprocess: Mapping[str, Any] | None = None) -> pa.Table:
+    """A table from .csv, .tsv, .json, .jsonl, .parquet, .xlsx or .ods; texts stay texts. Raises `InputError`.
+
+    `preprocess`: what is noted of the data, which text is read like.
+    """
+    form = form_of(preprocess or {})
     if path.suffix in SHEETS:
         return _sheet(path)
     try:
         _refuse_foreign(path)
         if path.suffix == ".parquet":
             return _apart(pq.read_table(path))
-        text, _, _ = text_of(path)
+        text, _, _ = text_of(path, form)
         if path.suffix in {".json", ".jsonl", ".ndjson"}:
-            return _table(partial(_json_rows, text, path.suffix))
-        return _delimited(text)
+            return _table(partial(_json_rows, text, path.suffix)).replace_schema_metadata(_noted(form))
+        return _delimited(text, form)
     except (pa.ArrowInvalid, OSError, csv.Error) as error:
         said = str(error).replace(str(path), path.name).rstrip(".")
         raise InputError(f"{path.name} cannot be read: {said}.", _FORMATS) from None
@@ -108,103 +120,75 @@ def _refuse_foreign(path: Path) -> None:
             raise InputError(f"{path.name} is {what}; this model takes rows of a table.", f"{hint} {_FORMATS}".strip())
 
 
-def text_of(path: Path) -> tuple[str, str, bytes]:
-    """(text, its codec, the mark in front): UTF-8, UTF-16 by its mark or zeros, else Windows-1252 or Latin-1, as data
-    to train on. Raises `InputError`."""
-    body = path.read_bytes()
-    mark = next((mark for mark, _ in _MARKS if body.startswith(mark)), b"")
-    codec = dict(_MARKS).get(mark) or _wide_encoding(body) or "utf-8"
-    body = body.removeprefix(mark)
-    try:
-        text = body.decode(codec)
-    except UnicodeDecodeError:
-        text, codec = _western(body)
+def text_of(path: Path, form: Form) -> tuple[str, str, bytes]:
+    """(text, its codec, the mark in front), as data to train on. Raises `InputError`."""
+    text, codec, mark = decoded(path.read_bytes(), form)
     if (at := text.find("\0")) >= 0:
         line = text.count("\n", 0, at) + 1
         raise InputError(f"{path.name}, line {line}: it contains a NUL byte, so it is not plain text.", _FORMATS)
     return text, codec, mark
 
 
-def _wide_encoding(body: bytes) -> str:
-    """UTF-16 where nearly every second byte of the beginning is 0; else nothing."""
-    even, odd = body[:_WIDE_SAMPLE_BYTES:2], body[1:_WIDE_SAMPLE_BYTES:2]
-    few, many = sorted((even.count(0), odd.count(0)))
-    if not odd or many <= 0.9 * len(odd) or few >= 0.1 * len(odd):
-        return ""
-    return "utf-16-le" if odd.count(0) == many else "utf-16-be"
+def _noted(form: Form) -> dict[bytes, bytes]:
+    return {FORM: json.dumps(asdict(form)).encode()}
 
 
-def _western(body: bytes) -> tuple[str, str]:
-    if any(byte in body for byte in range(0x80, 0xA0)):
-        with suppress(UnicodeDecodeError):
-            return body.decode("cp1252"), "cp1252"
-    return body.decode("latin-1"), "latin-1"
+def form_noted(table: pa.Table) -> Form:
+    """By which form `read_rows` has read the table."""
+    noted = json.loads((table.schema.metadata or {}).get(FORM, b"{}"))
+    fields: dict[str, Any] = {name: tuple(of) if isinstance(of, list) else of for name, of in noted.items()}
+    return Form(**fields)
 
 
-def delimiter_of(text: str) -> str:
-    """What the fields of its lines are separated by. A field may be of any length from then on."""
-    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
-    return max(DELIMITERS, key=lambda delimiter: _score(text, delimiter))
-
-
-def _delimited(text: str) -> pa.Table:
-    delimiter = delimiter_of(text)
-    header = next(_records(text, delimiter), [])
-    if not any(name.strip() for name in header):
+def _delimited(text: str, form: Form) -> pa.Table:
+    delimiter = delimiter_of(text, form)
+    first = next(records_of(text, delimiter), [])
+    if not any(name.strip() for name in first):
         raise InputError("The input is empty.", "Give a header line and at least one row.")
-    names = names_apart(header)
+    try:
+        names = names_of(first, form)
+    except ValueError as error:
+        said, hint = str(error), "Give the columns in the order of the data, or their names in the first line."
+        raise InputError(f"{said[0].upper()}{said[1:]}.", hint) from None
+    names_first = has_names(first, form)
+    try:
+        table = _plain(text, delimiter, names).slice(1 if names_first else 0)
+    except pa.ArrowInvalid as error:
+        table = _evened(text, delimiter, names, first, names_first)
+        if table is None:
+            raise error from None
+    return table.replace_schema_metadata(_noted(form) | ({DECIMAL_COMMA: b"1"} if delimiter == ";" else {}))
+
+
+def _plain(text: str, delimiter: str, names: list[str]) -> pa.Table:
     body = text.encode()
     options = pacsv.ReadOptions(column_names=names, use_threads=False)  # threads lose count of rows
     options.block_size = min(max(options.block_size, len(body)), _BLOCK_BYTES_MAX)  # a row fits: texts may be long
+    return pacsv.read_csv(
+        pa.BufferReader(body),
+        read_options=options,
+        parse_options=pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        convert_options=pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
+    )
+
+
+def _evened(text: str, delimiter: str, names: list[str], first: Sequence[str], names_first: bool) -> pa.Table | None:
+    """Rows that end in other numbers of empty fields than the first line does; None where all are as wide as it.
+
+    Raises `InputError` for one that lacks fields, or has others than empty ones more.
+    """
+    width = len(names) - (empty_tail(first) if names_first else 0)
+    records = list(records_of(text, delimiter))[1 if names_first else 0 :]
+    if all(len(record) == len(names) for record in records):
+        return None
     try:
-        table = pacsv.read_csv(
-            pa.BufferReader(body),
-            read_options=options,
-            parse_options=pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            convert_options=pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
-        ).slice(1)
-    except pa.ArrowInvalid as error:
-        raise _uneven(text, delimiter, len(names)) or error from None
-    return table.replace_schema_metadata({DECIMAL_COMMA: b"1"}) if delimiter == ";" else table
-
-
-def _uneven(text: str, delimiter: str, width: int) -> InputError | None:
-    """What is said of the first row that is not as wide as the header; None where all are."""
-    for number, record in enumerate(_records(text, delimiter)):
-        if len(record) != width:
-            told = f"Row {number} has {counted(len(record), 'field')} where the first line names {width}"
-            return InputError(f"{told}: {delimiter.join(record)[:_ROW_SHOWN]}", _QUOTES)
-    return None
-
-
-def _records(text: str, delimiter: str) -> Iterator[list[str]]:
-    """Fields of each line that is not blank."""
-    return filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
-
-
-def _score(text: str, delimiter: str) -> tuple[float, int]:
-    """(share of rows as wide as the header, its width): what the file is separated by has the best."""
-    try:
-        rows = list(islice(_records(text, delimiter), _SAMPLE_ROWS))
-    except csv.Error:
-        return 0.0, 0
-    width = len(rows[0]) if rows else 0
-    return (round(sum(len(row) == width for row in rows) / len(rows), 2), width) if width > 1 else (0.0, width)
-
-
-def names_apart(header: Sequence[str]) -> list[str]:
-    """Names without blanks and repeats: a second `name` is `name_2`, as in the data to train on."""
-    names: dict[str, None] = {}
-    stripped = [name.strip() for name in header]
-    taken = set(stripped)
-    for number, given in enumerate(stripped, start=1):
-        name = given or f"column_{number}"
-        copy = 2
-        while name in names or (name != given and name in taken):
-            name = f"{given or f'column_{number}'}_{copy}"
-            copy += 1
-        names[name] = None
-    return list(names)
+        rows = list(evened(records, width))
+    except UnevenError as error:
+        number, verb = error.number + 1, "names" if names_first else "has"
+        told = f"Row {number} has {counted(len(error.record), 'field')} where the first line {verb} {width}"
+        raise InputError(f"{told}: {delimiter.join(error.record)[:_ROW_SHOWN]}", _QUOTES) from None
+    columns = list(zip(*rows, strict=True)) or [()] * width
+    return pa.table({name: pa.array(column, pa.string()) for name, column in zip(names, columns, strict=False)})
 
 
 def _json_rows(text: str, suffix: str, fraction: type[str] | None = None) -> list[Any]:

@@ -59,7 +59,7 @@ def program(folder: Path, family: str, rows: str) -> Path:
     """A program of the catalog for `wine`, `diabetes` or `digits`."""
     packers: dict[str, Any] = {"wine": samples.wine, "diabetes": samples.diabetes, "digits": _digits}
     samples.program(folder, packers[rows](folder / "data"), model={"family": family})
-    return _weighted(folder)
+    return weighted(folder)
 
 
 def words_program(folder: Path) -> Path:
@@ -70,21 +70,22 @@ def words_program(folder: Path) -> Path:
         "kind",
     )
     samples.program(folder, profile, model={"family": "mlp"})
-    return _weighted(folder)
+    return weighted(folder)
 
 
 def own_program(folder: Path, forward: str) -> Path:
     """One whose `forward(self, numeric, categorical)` is a person's own."""
     text = OWN.format(forward="\n".join(f"        {line}" for line in forward.splitlines()))
     samples.program(folder, samples.wine(folder / "data"), own_model=text)
-    return _weighted(folder)
+    return weighted(folder)
 
 
 def _digits(folder: Path) -> Any:
     return samples.digits(folder, rows=100)
 
 
-def _weighted(folder: Path) -> Path:
+def weighted(folder: Path) -> Path:
+    """The program there with weights."""
     (folder / "weights.py").write_text(WEIGHTS)
     done = samples.run(folder, "weights.py")
     assert done.returncode == 0, done.stderr

@@ -136,7 +136,7 @@ def test_thousands_of_the_training_data_are_thousands_in_a_file_that_may_have_de
     noted = {"numeric": [{"column": "price", "kind": "numeric"}], "spelling": {"price": column.spelling}}
     (tmp_path / "one.csv").write_text(f"price;z\n{unit}79,409;1\n", encoding="utf-8")
     assert as_trained(noted, read_rows(tmp_path / "one.csv"))["price"].to_pylist() == ["79409"]
-    again, prefer_comma = table_rows.read_rows(tmp_path / "one.csv")
+    again, prefer_comma = table_rows.read_rows(tmp_path / "one.csv", noted)
     assert prefer_comma and table_rows.respelled(noted, again, prefer_comma)[0]["price"] == "79409"
 
 

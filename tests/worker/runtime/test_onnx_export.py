@@ -64,6 +64,7 @@ def test_a_model_answers_for_plain_rows_without_torch_as_predict_does(family: st
         assert (
             torn.returncode and torn.stderr == plain.stderr and "torn.png is not a picture that can be" in torn.stderr
         )
+        _among_others(folder, given[0])
         with zipfile.ZipFile(folder / "all.zip", "w") as archive:
             for name in given:
                 archive.write(folder / name, name)
@@ -73,6 +74,19 @@ def test_a_model_answers_for_plain_rows_without_torch_as_predict_does(family: st
     is_number = rows == "diabetes"
     assert ({"prediction_low", "prediction_high"} <= set(answers(folder / "onnx.csv")[0])) is is_number
     assert ("Nine in ten." in (folder / "onnx" / "README.md").read_text()) is is_number
+
+
+def _among_others(folder: Path, whole: str) -> None:
+    """What cannot be read takes no answer of the others."""
+    names = ["torn.png", whole, "gone.png", whole]
+    done = samples.python(folder, "-c", WITHOUT_TORCH, *names, "--output", "onnx-some.csv", PYTHONPATH="")
+    assert done.returncode == 0 and "2 predicted" in done.stdout
+    torn, gone = done.stderr.splitlines()
+    assert torn.startswith("torn.png is not a picture that can be read") and torn.endswith("It has no prediction.")
+    assert gone == "gone.png: No such file or directory. It has no prediction."
+    made = answers(folder / "onnx-some.csv")
+    assert [row["name"] for row in made] == names
+    assert [bool(row["prediction"]) for row in made] == [False, True, False, True] and made[1] == made[3]
 
 
 def _same(folder: Path) -> None:

@@ -23,7 +23,7 @@ from worker.runtime.spelling import as_trained
 from worker.runtime.tables import DECIMAL_COMMA, read_rows
 
 AGE = {"column": "age", "kind": "numeric", "feature": "age", "scaling": "quartiles", "median": 1.0, "scale": 2.0}
-SCRIPTS = {"predict_onnx.py", "answers.py", "table_rows.py", "unseen.py"}
+SCRIPTS = {"predict_onnx.py", "answers.py", "table_rows.py", "row_text.py", "unseen.py"}
 
 
 @pytest.mark.parametrize("rows", [400, 3000])  # by quartiles, by ranks
@@ -113,9 +113,19 @@ def test_commas_and_points_mean_what_they_mean_to_the_portal(trained: str, prefe
 
 def test_a_field_that_a_row_of_json_lacks_is_missing_whichever_row_it_is(tmp_path: Path) -> None:
     (tmp_path / "rows.json").write_text('[{"b": true}, {"age": 3}]')
-    rows, _ = table_rows.read_rows(tmp_path / "rows.json")
+    rows, _ = table_rows.read_rows(tmp_path / "rows.json", {})
     assert rows == [{"b": "true", "age": ""}, {"b": "", "age": "3"}]
     assert predict_table.encode({"numeric": [AGE], "categorical": []}, rows)[0].shape == (2, 1)
+
+
+@pytest.mark.parametrize("values", [[2], [2.0], [1.5, 3], [3, None], [2, "2.0"], ["3", 1.5], [7], [True]])
+def test_numbers_of_json_are_the_categories_that_they_are_to_the_portal(tmp_path: Path, values: list[object]) -> None:
+    noted = {"numeric": [], "categorical": [{"column": "c", "values": ["2.0", "3", "1.5", "3.0"]}]}
+    (tmp_path / "rows.json").write_text(json.dumps([{"c": value} for value in values]))
+    rows, _ = table_rows.read_rows(tmp_path / "rows.json", noted)
+    expected = as_trained(noted, read_rows(tmp_path / "rows.json"))["c"].cast(pa.string())
+    known = [text if text in noted["categorical"][0]["values"] else None for text in expected.to_pylist()]
+    assert [row["c"] if row["c"] in ("2.0", "3", "1.5", "3.0") else None for row in rows] == known
 
 
 @pytest.mark.parametrize("text", ["0001-01-01", "0001-01-01T00:00:00+02:00", "31.12.0007"])
@@ -143,7 +153,7 @@ TABLES = {
 def test_a_file_is_read_as_the_portal_reads_it(tmp_path: Path, name: str) -> None:
     (tmp_path / "rows.csv").write_bytes(TABLES[name])
     table = read_rows(tmp_path / "rows.csv")
-    rows, prefer_comma = table_rows.read_rows(tmp_path / "rows.csv")
+    rows, prefer_comma = table_rows.read_rows(tmp_path / "rows.csv", {})
     assert rows == table.to_pylist()
     assert prefer_comma is ((table.schema.metadata or {}).get(DECIMAL_COMMA) == b"1")
 
@@ -197,7 +207,7 @@ def test_what_cannot_be_read_is_told_with_row_and_column() -> None:
         predict_table.encode({**preprocess, "spelling": {"age": "h:mm:ss"}}, [{"age": "38:53"}])
     day = {**AGE, "kind": "dates", "feature": "age: days"}
     with pytest.raises(ValueError, match="not a date; write it like 2020-01-31"):
-        predict_table.encode({"numeric": [day], "categorical": []}, [{"age": "31/1/2020"}])
+        predict_table.encode({"numeric": [day], "categorical": []}, [{"age": "31/13/2020"}])
 
 
 def files_write(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import datetime
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from codegen.profile import profile_dataset
 from codegen.profile.types import TABLE_FILE, ColumnType, ProfileOptions
+from worker.runtime.onnx_export import predict_table
 from worker.runtime.spelling import as_trained, unread_value
 from worker.runtime.tables import InputError, read_rows
 
@@ -137,3 +139,47 @@ def test_moments_that_are_too_far_off_for_microseconds_are_missing(tmp_path: Pat
     profile_dataset(tmp_path / "a.parquet", tmp_path / "packed", ProfileOptions(), lambda *_: None)
     packed = pq.read_table(tmp_path / "packed" / TABLE_FILE)["when"].to_pylist()
     assert packed[:3] == [None, datetime(1970, 1, 1), datetime(1970, 1, 2)]
+
+
+MIXED = {
+    "2024-01-20": datetime(2024, 1, 20),
+    "2024-01-20T10:30:00.5": datetime(2024, 1, 20, 10, 30, 0, 500_000),
+    "2024-01-20 10:30:00.123456789": datetime(2024, 1, 20, 10, 30, 0, 123_456),
+    "2024-01-20T10:30:00+02:00": datetime(2024, 1, 20, 8, 30),
+    "20 Jan 2024": datetime(2024, 1, 20),
+    "20.01.24 09:15": datetime(2024, 1, 20, 9, 15),
+    "31.12.0007": None,
+}
+
+
+@pytest.mark.parametrize("other", MIXED)
+def test_a_date_in_another_format_than_those_of_its_column_means_the_same_in_training(
+    tmp_path: Path, other: str
+) -> None:
+    days = [f"{1 + at % 28:02}.{1 + at % 12:02}.2023" for at in range(59)]
+    lines = [f"{day},{at * 7 % 30},{'ab'[at % 2]}" for at, day in enumerate([*days, other])]
+    (tmp_path / "a.csv").write_text("\n".join(["when,x,label", *lines, ""]))
+    profile = profile_dataset(tmp_path / "a.csv", tmp_path / "packed", ProfileOptions(), lambda *_: None)
+    column = profile.column("when")
+    assert column is not None and (column.type, column.spelling) == (ColumnType.DATE, "%d.%m.%Y")
+    packed = pq.read_table(tmp_path / "packed" / TABLE_FILE)["when"].to_pylist()
+    assert packed[-1] == MIXED[other] and packed[:-1] == [datetime.strptime(day, "%d.%m.%Y") for day in days]
+    noted = {"numeric": [{"column": "when", "kind": "dates"}], "spelling": {"when": "%d.%m.%Y"}}
+    assert as_trained(noted, read_rows(tmp_path / "a.csv"))["when"].to_pylist() == packed
+    days_of = [predict_table.date_number(text, "days", "%d.%m.%Y") for text in (other, days[0])]
+    known = [moment and (moment - datetime(1970, 1, 1)).total_seconds() / 86_400 for moment in (packed[-1], packed[0])]
+    assert [None if math.isnan(number) else number for number in days_of] == known
+
+
+def test_a_date_in_doubt_is_missing_in_training_and_refused_in_rows_to_predict_for(tmp_path: Path) -> None:
+    days = [f"{1 + at % 28:02}.{1 + at % 12:02}.2023" for at in range(59)]
+    lines = [f"{day},{at * 7 % 30},{'ab'[at % 2]}" for at, day in enumerate([*days, "03/04/2020"])]
+    (tmp_path / "a.csv").write_text("\n".join(["when,x,label", *lines, ""]))
+    profile = profile_dataset(tmp_path / "a.csv", tmp_path / "packed", ProfileOptions(), lambda *_: None)
+    assert pq.read_table(tmp_path / "packed" / TABLE_FILE)["when"].to_pylist()[-1] is None
+    told = next(finding for finding in profile.warnings if finding.code == "mixed_types")
+    assert "1 value of 'when' is not a date in the format of the others, nor in another that leaves" in told.message
+    with pytest.raises(InputError, match=r"Row 60: column 'when': '03/04/2020' may be 04 March 2020 or 03 April 2020"):
+        dated(*days, "03/04/2020", trained="%d.%m.%Y")
+    with pytest.raises(ValueError, match=r"'03/04/2020' may be 04 March 2020 or 03 April 2020; write it like 2020-01-"):
+        predict_table.date_number("03/04/2020", "days", "%d.%m.%Y")

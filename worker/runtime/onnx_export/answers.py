@@ -68,10 +68,10 @@ def unread(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
 
 
-def write_csv(answers: list[dict[str, Any]], path: Path) -> None:
-    """One line per answer below their names; told on stdout."""
+def write_csv(answers: list[dict[str, Any]], path: Path, unread: int = 0) -> None:
+    """One line per answer below their names; told on stdout, less those that are `unread` and have none."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(answers[0]) if answers else ["row"])
         writer.writeheader()
         writer.writerows(answers)
-    print(f"{len(answers)} predicted, written to {path}")
+    print(f"{len(answers) - unread} predicted, written to {path}")

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-from worker.runtime.onnx_export.answers import ThresholdError, answers_of, unread, write_csv
+from worker.runtime.onnx_export.answers import ThresholdError, answers_of, write_csv
+from worker.runtime.onnx_export.answers import unread as read_error
 from worker.runtime.pictures import PictureError, picture_read
 
 HERE = Path(__file__).parent
@@ -37,21 +38,36 @@ def encode(preprocess: dict[str, Any], pictures: list[Image.Image]) -> list[np.n
     return [np.stack(arrays) if arrays else np.empty((0, shape["channels"], *size[::-1]), np.uint8)]
 
 
-def predict(pictures: list[Path], folder: Path = HERE, *, threshold: str = "") -> list[dict[str, Any]]:
-    """The answer for each picture, with the files in `folder`. Raises `PictureError`, `ThresholdError`,
-    `OSError`."""
+def predict(
+    pictures: list[Path], folder: Path = HERE, *, threshold: str = "", unread: list[str] | None = None
+) -> list[dict[str, Any]]:
+    """The answer for each picture, with the files in `folder`; nothing in that of one that cannot be read, of which
+    `unread` is told why. Raises `ThresholdError`, and `PictureError` or `OSError` where no picture can be read."""
     import onnxruntime
 
     about = json.loads((folder / "onnx.json").read_text(encoding="utf-8"))
     preprocess = json.loads((folder / "preprocess.json").read_text(encoding="utf-8"))
     session = onnxruntime.InferenceSession(str(folder / "model.onnx"), providers=["CPUExecutionProvider"])
-    answers: list[dict[str, Any]] = []
+    found: dict[int, dict[str, Any]] = {}
+    errors: list[PictureError | OSError] = []
     for start in range(0, len(pictures), CHUNK):
-        chunk = [picture_read(path.name, path.read_bytes()) for path in pictures[start : start + CHUNK]]
-        tensors = encode(preprocess, chunk)
-        outputs = session.run(None, {given["name"]: tensors[given["place"]] for given in about["inputs"]})
-        answers += answers_of(about["classes"], outputs, threshold=threshold)
-    return answers
+        chunk = {}
+        for at, path in enumerate(pictures[start : start + CHUNK], start):
+            try:
+                chunk[at] = picture_read(path.name, path.read_bytes())
+            except (PictureError, OSError) as error:
+                errors.append(error)
+        if chunk:
+            tensors = encode(preprocess, list(chunk.values()))
+            outputs = session.run(None, {given["name"]: tensors[given["place"]] for given in about["inputs"]})
+            found |= zip(chunk, answers_of(about["classes"], outputs, threshold=threshold), strict=True)
+    if not found:
+        raise errors[0]
+    if unread is not None:
+        why = [f"{read_error(error)}." if isinstance(error, OSError) else str(error) for error in errors]
+        unread += [f"{text} It has no prediction." for text in why]
+    nothing = dict.fromkeys(next(iter(found.values())))
+    return [found.get(at, nothing) for at in range(len(pictures))]
 
 
 def main() -> None:
@@ -61,16 +77,18 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--threshold", default="", metavar="CLASS=P")
     options = parser.parse_args()
+    unread: list[str] = []
     try:
-        found = predict(options.pictures, threshold=options.threshold)
+        found = predict(options.pictures, threshold=options.threshold, unread=unread)
     except ThresholdError as error:
         sys.exit(str(error))
     except PictureError as error:
         sys.exit(f"{error}\n{error.hint}")
     except OSError as error:
-        sys.exit(unread(error))
+        sys.exit(read_error(error))
     named = zip(options.pictures, found, strict=True)
-    write_csv([{"name": path.name} | answer for path, answer in named], options.output)
+    write_csv([{"name": path.name} | answer for path, answer in named], options.output, unread=len(unread))
+    print(*unread, sep="\n", end="\n" if unread else "", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -237,7 +237,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     options = parser.parse_args()
     try:
-        rows, prefer_comma = read_rows(options.input) if options.input else (None, False)
+        preprocess = json.loads((HERE / "preprocess.json").read_text(encoding="utf-8"))
+        rows, prefer_comma = read_rows(options.input, preprocess) if options.input else (None, False)
         found = forecast(rows, prefer_comma=prefer_comma)
     except OSError as error:
         sys.exit(unread(error))

@@ -26,7 +26,8 @@ import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import lru_cache
@@ -38,11 +39,13 @@ import numpy as np
 
 from worker.runtime.onnx_export.answers import ThresholdError, answers_of, unread, write_csv
 from worker.runtime.onnx_export.table_rows import Rows, is_number, number, plain, read_rows, respelled
+from worker.runtime.row_text import DATE_FORMATS
 from worker.runtime.unseen import categories_told, category_said, number_said, numbers_told, spans
 
 HERE = Path(__file__).parent
 SOFT_LIMIT = 3.0  # quartile-scaled values bend towards +-3
 FIRST_YEAR = 1000  # 0001-01-01 stands for no date
+ISO = "iso"  # 2020-01-31, 2020-01-31T08:30:00+02:00
 LETTERS = 20_000  # of a longer text the beginning is read
 CHUNK = 512  # rows predicted at once
 ALIKE_MOST, LACKING_MOST = 5, 50  # columns that are asked for by name; of more that lack nothing is asked
@@ -144,16 +147,22 @@ def date_number(text: str, feature: str, spelled: str) -> float:
 
 
 def moment_of(text: str, spelled: str) -> datetime:
-    """A date, in UTC. Raises `ValueError`."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = datetime.strptime(text, spelled) if spelled else _not_a_date(text)
+    """A date, in UTC: as the data to train on wrote them, else in the format that leaves no doubt. Raises
+    `ValueError`."""
+    moment = next(_moments_read(text, [ISO, spelled]), None)
+    if moment is None:
+        found = sorted(set(_moments_read(text, DATE_FORMATS)))
+        if len(found) != 1:
+            told = f"may be {' or '.join(f'{each:%d %B %Y}' for each in found)}" if found else "is not a date"
+            raise ValueError(f"{text!r} {told}; write it like 2020-01-31")
+        moment = found[0]
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
-def _not_a_date(text: str) -> datetime:
-    raise ValueError(f"{text!r} is not a date; write it like 2020-01-31")
+def _moments_read(text: str, formats: Iterable[str]) -> Iterator[datetime]:
+    for form in filter(None, formats):
+        with suppress(ValueError):
+            yield datetime.fromisoformat(text) if form == ISO else datetime.strptime(text, form)
 
 
 def text_number(text: str, feature: str, _spelled: str) -> float:
@@ -274,7 +283,8 @@ def main() -> None:
     parser.add_argument("--threshold", default="", metavar="CLASS=P")
     options = parser.parse_args()
     try:
-        rows, prefer_comma = read_rows(options.input)
+        preprocess = json.loads((HERE / "preprocess.json").read_text(encoding="utf-8"))
+        rows, prefer_comma = read_rows(options.input, preprocess)
         found = predict(rows, prefer_comma=prefer_comma, threshold=options.threshold)
     except ThresholdError as error:
         sys.exit(str(error))

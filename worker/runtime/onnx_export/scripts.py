@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from worker.runtime import moments, pictures, series_checks, unseen
+from worker.runtime import moments, pictures, row_text, series_checks, unseen
 from worker.runtime.onnx_export import answers, predict_pictures, predict_series, predict_table, table_rows
 
 SCRIPT_FILE = "predict_onnx.py"
 WINDOWS_FILE = "windows.py"
 SCRIPT_FILES = (
     SCRIPT_FILE, "answers.py", "table_rows.py", "pictures.py", "predict_table.py", "series_checks.py", "moments.py",
-    "unseen.py", WINDOWS_FILE,
+    "unseen.py", "row_text.py", WINDOWS_FILE,
 )  # fmt: skip
 """What may go with a model: the script, and what it imports."""
 _OURS = re.compile(r"^from worker\.runtime\.(?:onnx_export\.)?(\w+) import", re.MULTILINE)
@@ -36,7 +36,7 @@ def scripts_for(preprocess: dict[str, Any], rows: Any, tensors: Sequence[np.ndar
         return {}
     if len(made) != len(tensors) or not all(map(_same, made, tensors)):
         return {}
-    beside = (answers, *((table_rows, unseen) if is_table else (pictures,)))
+    beside = (answers, *((table_rows, row_text, unseen) if is_table else (pictures,)))
     return {SCRIPT_FILE: _text(module), **{Path(str(each.__file__)).name: _text(each) for each in beside}}
 
 
@@ -52,7 +52,7 @@ def series_scripts_for(preprocess: dict[str, Any], tensors: Sequence[np.ndarray]
         return {}
     if len(made) != len(tensors) or not all(map(_same, made, tensors)):
         return {}
-    beside = (answers, table_rows, predict_table, series_checks, moments, unseen)
+    beside = (answers, table_rows, row_text, predict_table, series_checks, moments, unseen)
     texts = {Path(str(each.__file__)).name: _text(each) for each in beside}
     return {SCRIPT_FILE: _text(predict_series), **texts, WINDOWS_FILE: windows.read_text(encoding="utf-8")}
 

@@ -3,20 +3,24 @@
 `predict_onnx.py` beside it encodes them for the model.
 """
 
-import csv
-import io
 import json
 import re
 import sys
-from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-DELIMITERS = (",", "\t", ";", "|")
-CELL_LETTERS = 2**31 - 1
-SAMPLE_ROWS = 200  # by which the delimiter is told
-WIDE_SAMPLE_BYTES = 64 << 10  # by which UTF-16 without its mark is told
+from worker.runtime.row_text import (
+    UnevenError,
+    decoded,
+    delimiter_of,
+    empty_tail,
+    evened,
+    form_of,
+    has_names,
+    names_of,
+    records_of,
+)
+
 CLOCKS = ("h:mm:ss", "h:mm", "m:ss")  # what two figures of a duration or a time of day are; of the first: doubtful
 CLOCK = (
     r"(?:(?P<days>-?[0-9]{1,7}) days?,? )?(?P<sign>[+-]?)(?P<first>[0-9]{1,6}):(?P<second>[0-5][0-9])"
@@ -44,80 +48,52 @@ ONE_POINT = re.compile(r"[^.,]*\.[^.,]*")
 Rows = list[dict[str, str]]
 
 
-def read_rows(path: Path) -> tuple[Rows, bool]:
-    """Rows of a .csv with a header line, or of a .json list of objects, each value as text; and whether `1,234` in them
-    is rather one and a bit. Raises `ValueError`."""
-    text = decoded(path.read_bytes())
+def read_rows(path: Path, preprocess: dict[str, Any]) -> tuple[Rows, bool]:
+    """Rows of a .csv, or of a .json list of objects, each value as text; and whether `1,234` in them is rather one and
+    a bit. `preprocess`: what is noted of the data, which text is read like. Raises `ValueError`."""
+    form = form_of(preprocess)
+    text, _, _ = decoded(path.read_bytes(), form)
+    if "\0" in text:
+        raise ValueError("it contains a NUL byte, so it is not plain text")
     if path.suffix == ".json":
         body = json.loads(text)
         if not isinstance(body, list) or not all(isinstance(row, dict) for row in body):
             raise ValueError("no list of objects, one per row")
         empty = dict.fromkeys((name for row in body for name in row), "")  # a field that a row lacks is a missing value
+        body = categories_spelled(preprocess, body)
         return [empty | {name: written(value) for name, value in row.items()} for row in body], False
-    delimiter = max(DELIMITERS, key=lambda delimiter: score(text, delimiter))
-    records = records_of(text, delimiter)
-    header = unique(next(records, []))
-    rows = []
-    for number, record in enumerate(records, 1):
-        if len(record) < len(header) or any(record[len(header) :]):
-            count = f"{len(record)} value{'' if len(record) == 1 else 's'}"
-            raise ValueError(f"row {number}: {count} where the first line names {len(header)} columns")
-        rows.append(dict(zip(header, record, strict=False)))
-    return rows, delimiter == ";"
-
-
-def decoded(body: bytes) -> str:
-    """UTF-8, UTF-16 by its mark or zeros, else Windows-1252 or Latin-1. Raises `ValueError`."""
-    for encoding in (wide_encoding(body) or "utf-8-sig", "cp1252", "latin-1"):
-        try:
-            text = body.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-        break
-    if "\0" in text:
-        raise ValueError("it contains a NUL byte, so it is not plain text")
-    return text
-
-
-def wide_encoding(body: bytes) -> str:
-    """UTF-16 where its mark stands in front, or nearly every second byte of the beginning is 0; else nothing."""
-    if body.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "utf-16"
-    even, odd = body[:WIDE_SAMPLE_BYTES:2].count(0), body[1:WIDE_SAMPLE_BYTES:2].count(0)
-    half = len(body[1:WIDE_SAMPLE_BYTES:2])
-    if max(even, odd) <= 0.9 * half or min(even, odd) >= 0.1 * half:
-        return ""
-    return "utf-16-le" if odd > even else "utf-16-be"
-
-
-def unique(header: list[str]) -> list[str]:
-    """Names without blanks and repeats: a second `name` is `name_2`, as in the data to train on."""
-    names: dict[str, None] = {}
-    stripped = [name.strip() for name in header]
-    for number, given in enumerate(stripped, start=1):
-        name = given or f"column_{number}"
-        copy = 2
-        while name in names or (name != given and name in stripped):
-            name = f"{given or f'column_{number}'}_{copy}"
-            copy += 1
-        names[name] = None
-    return list(names)
-
-
-def records_of(text: str, delimiter: str) -> Iterator[list[str]]:
-    """Fields of each line that is not blank."""
-    csv.field_size_limit(CELL_LETTERS)
-    return filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
-
-
-def score(text: str, delimiter: str) -> tuple[float, int]:
-    """(share of rows as wide as the header, its width): what the file is separated by has the best."""
+    delimiter = delimiter_of(text, form)
+    records = list(records_of(text, delimiter))
+    first = records[0] if records else []
+    names, names_first = names_of(first, form), has_names(first, form)
+    records = records[1 if names_first else 0 :]
+    width = len(names)
+    if any(len(record) != width for record in records):
+        width -= empty_tail(first) if names_first else 0
     try:
-        rows = list(islice(records_of(text, delimiter), SAMPLE_ROWS))
-    except csv.Error:
-        return 0.0, 0
-    width = len(rows[0]) if rows else 0
-    return (round(sum(len(row) == width for row in rows) / len(rows), 2), width) if width > 1 else (0.0, width)
+        return [dict(zip(names, record, strict=False)) for record in evened(records, width)], delimiter == ";"
+    except UnevenError as error:
+        count = f"{len(error.record)} value{'' if len(error.record) == 1 else 's'}"
+        raise ValueError(f"row {error.number + 1}: {count} where the first line names {width} columns") from None
+
+
+def categories_spelled(preprocess: dict[str, Any], body: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Numbers of JSON in a column of nothing else as the categories that they are: `2` as `2.0`, where training had
+    that."""
+    spelled: dict[str, dict[float, str]] = {}
+    for entry in preprocess.get("categorical", []):
+        values = [row.get(entry["column"]) for row in body]
+        if all(value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in values):
+            by_number = {float(text): text for text in reversed(entry["values"]) if NUMBER.fullmatch(text)}
+            whole = {float(text): text for text in entry["values"] if re.fullmatch(r"-?[0-9]+", text)}
+            spelled[entry["column"]] = by_number | whole
+    return [
+        {
+            name: value if value is None or name not in spelled else spelled[name].get(value, value)
+            for name, value in row.items()
+        }
+        for row in body
+    ]
 
 
 def written(value: Any) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -17,6 +16,7 @@ from worker.runtime.outcome.chart import Chart, chart
 from worker.runtime.outcome.curves import average_precision, precision_recall_curve, roc_area, roc_curve
 from worker.runtime.outcome.group_charts import accuracy_by_group, error_by_group
 from worker.runtime.outcome.intervals import stretches_of
+from worker.runtime.outcome.probabilities import Probabilities
 from worker.runtime.outcome.regression_charts import regression_charts
 
 ROWS_SHOWN = 2000
@@ -70,18 +70,15 @@ def charts(part: Part, outputs: Tensor, dataset: Dataset, features: pa.Table, sp
 
 def classification_charts(part: Part, outputs: Tensor, dataset: Dataset, features: pa.Table) -> list[Chart]:
     """Confusion, per class, ROC, PR, average precision, calibration, accuracy by group, samples."""
-    probabilities = torch.softmax(outputs.double(), 1).numpy()
-    true, best = part.targets.numpy(), probabilities.argmax(1)
+    probabilities, called = Probabilities(outputs), outputs.argmax(1)
+    true, best, confidence = part.targets.numpy(), called.numpy(), probabilities.of_rows(called)
     names = list(dataset.classes)
     made = [confusion_chart(true, best, names), per_class_chart(true, best, names)]
-    made += curve_charts(true, probabilities, names)
-    made.append(calibration_chart(true == best, probabilities.max(1)))
+    made += curve_charts(true, probabilities.of_class, names)
+    made.append(calibration_chart(true == best, confidence))
     made.append(accuracy_by_group(true == best, told_apart(part, features)))
-    confidence_in_true = probabilities[np.arange(len(true)), true]
-    shown = [
-        [names[a], names[b], float(probability)]
-        for a, b, probability in zip(true, best, probabilities.max(1), strict=True)
-    ]
+    confidence_in_true = probabilities.of_rows(part.targets)
+    shown = [[names[a], names[b], float(probability)] for a, b, probability in zip(true, best, confidence, strict=True)]
     columns = ["true", "predicted", "confidence"]
     return made + sample_charts(1 - confidence_in_true, shown, columns, part, features)
 
@@ -128,8 +125,11 @@ def per_class_chart(true: NDArray[np.int64], best: NDArray[np.int64], names: lis
     return chart("per_class", "Per class", "table", ["class", "rows", "precision", "recall", "f1"], rows, note)
 
 
-def curve_charts(true: NDArray[np.int64], probabilities: NDArray[np.float64], names: list[str]) -> list[Chart]:
-    """ROC and PR, one class against the rest, with the areas under them; of two classes the rarer one's.
+def curve_charts(
+    true: NDArray[np.int64], scores: Callable[[int], NDArray[np.float64]], names: list[str]
+) -> list[Chart]:
+    """ROC and PR, one class against the rest, with the areas under them; of two classes the rarer one's. `scores`: how
+    probable the class of a number is for each row.
 
     The precision of the more frequent one is high whatever the model does.
     """
@@ -141,7 +141,7 @@ def curve_charts(true: NDArray[np.int64], probabilities: NDArray[np.float64], na
     roc, pr, areas = [], [], []
     thinned = False
     for index in sorted(chosen[:CURVES_SHOWN]):
-        is_class, score, name = true == index, probabilities[:, index], names[index]
+        is_class, score, name = true == index, scores(int(index)), names[index]
         fpr, tpr, cuts, few = curve_points(roc_curve, is_class, score, moved=len(names) == 2)
         roc += [[name, *point] for point in zip(fpr, tpr, cuts, strict=True)]
         precision, recall, cuts, fewer = curve_points(precision_recall_curve, is_class, score, moved=len(names) == 2)

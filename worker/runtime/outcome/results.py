@@ -30,6 +30,7 @@ from worker.runtime.outcome.backtest import backtest_charts
 from worker.runtime.outcome.chart import Chart
 from worker.runtime.outcome.importance import importance_chart, input_places
 from worker.runtime.outcome.intervals import part_intervals, stretches_of
+from worker.runtime.outcome.probabilities import Probabilities
 from worker.runtime.outcome.ranges import part_ranges
 from worker.runtime.outcome.records import features
 from worker.runtime.ranges import NOTED, STEPS
@@ -52,20 +53,17 @@ def write_results(run: Run, net: nn.Module, dataset: Dataset) -> None:
     run.checkpointer.take_best(net)
     run.autocast.be_exact()  # as predict.py will compute
     parts = {"train": dataset.train, "val": dataset.val, "test": dataset.test}
-    outputs = {name: run.outputs(net, part) for name, part in parts.items()}
+    outputs, metrics, tables, unsaid = _predicted(run, net, dataset, parts)
     if run.rank != 0:
         return
     run.checkpointer.store.check()  # the results are those of the newest attempt
     folder = _results_folder(run)
-    targets = {name: dataset.exact_targets(part) for name, part in parts.items()}
-    metrics = {name: metrics_of(dataset, part, outputs[name]) for name, part in parts.items()}
-    _write_predictions(folder / "predictions.parquet", dataset, parts, outputs)
+    _write_predictions(folder / "predictions.parquet", tables)
     save_weights(net, folder / "model.safetensors")
     ranges = part_ranges(dataset, outputs)
     stretches = stretches_of(dataset.moments["test"]) if dataset.moments else None
     write_preprocess(run, dataset, ranges)
-    surroundings = environment(run)
-    unsaid = unsaid_notes(parts, outputs)
+    surroundings, exact = environment(run), dataset.exact_targets(dataset.test)
     for note in unsaid:
         run.reporter.note(note)
     _write_json(folder / "environment.json", surroundings)
@@ -78,7 +76,7 @@ def write_results(run: Run, net: nn.Module, dataset: Dataset) -> None:
         },
         "metrics": metrics,
         "rows": {name: len(part) for name, part in parts.items()},
-        "intervals": {"test": part_intervals(outputs["test"], targets["test"], dataset.target_std, stretches)},
+        "intervals": {"test": part_intervals(outputs["test"], exact, dataset.target_std, stretches)},
         "ranges": ranges,
         "split": " ".join(filter(None, (*split_notes(run), dataset.split))),
         "test_rows": dataset.test.rows_digest,
@@ -91,6 +89,28 @@ def write_results(run: Run, net: nn.Module, dataset: Dataset) -> None:
     _write_json(folder / "results.json", body)
     shown = {part: values[run.metric_name] for part, values in metrics.items() if run.metric_name in values}
     run.reporter.say("  ".join(f"{part}/{run.metric_name} {value:.4f}" for part, value in shown.items()))
+
+
+def _predicted(
+    run: Run, net: nn.Module, dataset: Dataset, parts: dict[str, Part]
+) -> tuple[dict[str, Tensor], dict[str, dict[str, float]], list[pa.Table], list[str]]:
+    """(outputs, of classes no more than charts need; metrics by part; lines of predictions; what is unsaid)."""
+    outputs, metrics, tables, unsaid = {}, {}, list[pa.Table](), list[str]()
+    for name, part in parts.items():
+        found = run.outputs(net, part)
+        if run.rank == 0:
+            metrics[name] = metrics_of(dataset, part, found)
+            tables += [_part_predictions(name, part, found, dataset)] if len(part) else []
+            unsaid += unsaid_notes({name: part}, {name: found})
+            if part.targets.is_floating_point() or name in ("test", _judged(parts)):
+                outputs[name] = found
+        del found  # before there is another one
+    return outputs, metrics, tables, unsaid
+
+
+def _judged(parts: dict[str, Part]) -> str:
+    """The part that charts are of: one that training has not seen, where there is such."""
+    return next((name for name in ("test", "val") if len(parts[name])), "train")
 
 
 def _timing(run: Run, net: nn.Module) -> dict[str, Any]:
@@ -115,7 +135,7 @@ def _charts(
     ranges: dict[str, Any],
 ) -> list[Chart]:
     """Charts of the rows that training has not seen, where there are any."""
-    judged = next((name for name in ("test", "val") if len(parts[name])), "train")
+    judged = _judged(parts)
     known = dataset.known.get(judged)
     table = features(run.data_folder, run.spec, parts[judged].rows) if known is None else known
     part, said, table, dataset = _said_rows(judged, parts[judged], outputs[judged], table, dataset)
@@ -217,12 +237,11 @@ def _write_json(path: Path, body: dict[str, Any]) -> None:
     file_place(making, path)
 
 
-def _write_predictions(path: Path, dataset: Dataset, parts: dict[str, Part], outputs: dict[str, Tensor]) -> None:
+def _write_predictions(path: Path, tables: list[pa.Table]) -> None:
     """One line per row of the dataset, in its order: row, split, true, predicted, and probabilities or the error.
 
     Of a forecast one for each number of steps ahead that a row is foretold from.
     """
-    tables = [_part_predictions(name, part, outputs[name], dataset) for name, part in parts.items() if len(part)]
     table = pa.concat_tables(tables).sort_by("row")
     making = path.with_name(f".{path.name}")
     pq.write_table(table, making, compression="zstd")
@@ -236,15 +255,14 @@ def _part_predictions(name: str, part: Part, outputs: Tensor, dataset: Dataset) 
         if name in dataset.moments:  # a row of the data is foretold from several steps before
             columns[STEPS] = dataset.moments[name][STEPS]
         return pa.table(columns | {"true": true, "predicted": predicted, "error": predicted - true})
-    probabilities = torch.softmax(outputs.double(), 1).numpy()
-    classes = pa.array(dataset.classes, pa.string())
-    best = probabilities.argmax(1)
+    probabilities, best = Probabilities(outputs), outputs.argmax(1)
+    classes, confidence = pa.array(dataset.classes, pa.string()), probabilities.of_rows(best)
     columns["true"] = classes.take(pa.array(part.targets.numpy()))
-    columns["predicted"] = classes.take(pa.array(best, mask=np.isnan(probabilities).any(1)))
-    columns["confidence"] = probabilities[np.arange(len(best)), best]
+    columns["predicted"] = classes.take(pa.array(best.numpy(), mask=np.isnan(confidence)))
+    columns["confidence"] = confidence
     if len(dataset.classes) <= PROBABILITY_COLUMNS:
         for number, label in enumerate(dataset.classes):
-            columns[f"probability of {label}"] = probabilities[:, number].astype(np.float32)
+            columns[f"probability of {label}"] = probabilities.of_class(number).astype(np.float32)
     return pa.table(columns)
 
 

@@ -64,7 +64,7 @@ def test_of_two_classes_the_rarer_one_is_judged() -> None:
     """Scores by chance: of nine in ten the average precision is 0.9, which says nothing."""
     random = np.random.default_rng(0)
     true, score = (np.arange(2000) % 10 > 0).astype(np.int64), random.random(2000)
-    roc, _, areas = curve_charts(true, np.stack([1 - score, score], 1), ["fraud", "legal"])
+    roc, _, areas = curve_charts(true, np.stack([1 - score, score]).__getitem__, ["fraud", "legal"])
     assert {row[0] for row in roc["rows"]} == {"fraud"}
     assert areas["rows"] == [["fraud", 200, pytest.approx(0.1, abs=0.03), pytest.approx(0.5, abs=0.05)]]
     assert areas["note"] == ""
@@ -84,7 +84,7 @@ def test_of_two_classes_each_threshold_tells_what_it_finds_and_takes_wrongly(row
     true = (np.arange(rows) % 5 > 2).astype(np.int64)
     score = np.clip(random.normal(0.3 + 0.4 * true, 0.2), 0.0, 1.0)
     score[:2] = 1.0
-    roc, pr, _ = curve_charts(true, np.stack([1 - score, score], 1), ["no", "yes"])
+    roc, pr, _ = curve_charts(true, np.stack([1 - score, score]).__getitem__, ["no", "yes"])
     for threshold in np.arange(101) / 100:
         called = score >= threshold
         found, wrong = (np.count_nonzero(called & (true == kind)) for kind in (1, 0))
@@ -96,7 +96,7 @@ def test_of_two_classes_each_threshold_tells_what_it_finds_and_takes_wrongly(row
 
 def test_areas_of_tied_scores_are_those_of_a_coin() -> None:
     true = np.arange(100) % 4 // 3
-    roc, pr, areas = curve_charts(true, np.full((100, 2), 0.5), ["a", "b"])
+    roc, pr, areas = curve_charts(true, np.full((2, 100), 0.5).__getitem__, ["a", "b"])
     assert [row[1:3] for row in roc["rows"]] == [[0.0, 0.0], [1.0, 1.0]]
     assert [row[1:3] for row in pr["rows"]] == [[1.0, 0.25], [0.0, 1.0]]
     assert areas["rows"] == [["b", 25, 0.25, 0.5]]
@@ -106,7 +106,7 @@ def test_the_mean_over_classes_is_told_and_so_is_which_classes_they_are() -> Non
     classes = CURVES_SHOWN + 5
     true = np.repeat(np.arange(classes), np.arange(2, classes + 2))
     sure = np.eye(classes)[true]
-    *curves, areas = curve_charts(true, sure, [f"c{number}" for number in range(classes)])
+    *curves, areas = curve_charts(true, sure.T.__getitem__, [f"c{number}" for number in range(classes)])
     assert len(areas["rows"]) == CURVES_SHOWN and areas["rows"][0][0] == "c5"
     assert areas["note"] == (
         f"The {CURVES_SHOWN} most frequent of {classes} classes. Mean over these classes: average precision 1.000, "
@@ -116,7 +116,7 @@ def test_the_mean_over_classes_is_told_and_so_is_which_classes_they_are() -> Non
 
 
 def test_a_class_without_rows_has_no_curve() -> None:
-    *_, areas = curve_charts(np.array([0, 0, 1, 1]), np.eye(3)[[0, 1, 1, 1]], ["a", "b", "c"])
+    *_, areas = curve_charts(np.array([0, 0, 1, 1]), np.eye(3)[[0, 1, 1, 1]].T.__getitem__, ["a", "b", "c"])
     assert [row[0] for row in areas["rows"]] == ["a", "b"]
 
 

@@ -42,7 +42,7 @@ def test_results_are_drawn_without_loading_scikit_learn_or_scipy(tmp_path: Path)
     """They would take longer to load than many a job trains."""
     code = (
         "import sys, numpy as np; from worker.runtime.outcome.charts import curve_charts; "
-        "curve_charts(np.array([0, 1, 1]), np.eye(2)[[0, 1, 0]], ['a', 'b']); "
+        "curve_charts(np.array([0, 1, 1]), np.eye(2)[[0, 1, 0]].T.__getitem__, ['a', 'b']); "
         "sys.exit(bool({'sklearn', 'scipy'} & sys.modules.keys()))"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[4])

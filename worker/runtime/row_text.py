@@ -1,0 +1,203 @@
+"""Text of rows to predict for, taken as the file of the data to train on was: encoding, delimiter, names of columns,
+formats of dates.
+
+With the standard library alone: it goes with model.onnx, too.
+"""
+
+import codecs
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+DELIMITERS = (",", "\t", ";", "|")
+SAMPLE_ROWS = 200  # by which the delimiter is told
+WIDE_SAMPLE_BYTES = 64 << 10  # by which UTF-16 without its mark is told
+MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+CELL_LETTERS = 2**31 - 1
+DATE_FORMATS = (
+    "%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y/%m/%d",
+    "%Y/%m/%d %H:%M:%S", "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d/%m/%Y", "%m/%d/%Y", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M",
+    "%d.%m.%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S", "%d-%m-%Y", "%d %b %Y", "%b %d, %Y",
+    "%d-%b-%Y", "%d.%m.%y", "%d.%m.%y %H:%M", "%d/%m/%y", "%m/%d/%y", "%d/%m/%y %H:%M", "%m/%d/%y %H:%M", "%d-%b-%y",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the file of the data was written, where rows to predict for may not tell it by themselves."""
+
+    delimiter: str = ""
+    encoding: str = ""
+    """Set by a person; empty where it was told by the bytes."""
+    unnamed: int = 0
+    """Columns of a file without a line of names; 0 for one that has such."""
+    target: str = ""
+    """What rows may lack, where columns have no names."""
+    names: tuple[str, ...] = ()
+    """Columns that the model knows."""
+    words: tuple[str, ...] = ()
+    """Categories that it knows."""
+
+
+def form_of(preprocess: Mapping[str, Any]) -> Form:
+    """As data.py notes it; a person's own data.py may note anything."""
+    noted, about = preprocess.get("form"), preprocess.get("forecast")
+    form = noted if isinstance(noted, dict) else {}
+    if isinstance(about, dict):  # the inputs of the model are not columns of the rows
+        names = [about.get("time"), about.get("target"), *about.get("numeric", ()), *about.get("categorical", ())]
+        recent = about.get("recent", {})
+        words = [word for name in about.get("categorical", ()) for word in dict.fromkeys(recent.get(name, ()))]
+    else:
+        numeric, categorical = (_entries(preprocess.get(kind)) for kind in ("numeric", "categorical"))
+        names = [entry.get("column") for entry in (*numeric, *categorical)]
+        words = [word for entry in categorical for word in entry.get("values") or ()]
+    unnamed = form.get("unnamed", 0)
+    return Form(
+        delimiter=str(form.get("delimiter", "")),
+        encoding=str(form.get("encoding", "")),
+        unnamed=unnamed if isinstance(unnamed, int) else 0,
+        target=str(form.get("target", "")),
+        names=tuple(dict.fromkeys(name for name in names if isinstance(name, str))),
+        words=tuple(word for word in words if isinstance(word, str)),
+    )
+
+
+def _entries(noted: object) -> list[dict[str, Any]]:
+    return [entry for entry in noted if isinstance(entry, dict)] if isinstance(noted, list) else []
+
+
+def decoded(body: bytes, form: Form) -> tuple[str, str, bytes]:
+    """(text, its codec, the mark in front): UTF-16 by its mark or zeros, the encoding that was set for the data, UTF-8,
+    Windows-1252 or Latin-1, as data to train on."""
+    mark = next((mark for mark, _ in MARKS if body.startswith(mark)), b"")
+    body = body.removeprefix(mark)
+    told = dict(MARKS).get(mark) or wide_encoding(body)
+    read = {codec: text for codec in (told, form.encoding, "utf-8") if (text := _decoded(body, codec)) is not None}
+    if told in read:
+        codec = told
+    elif form.encoding in read and "utf-8" in read:
+        codec = "utf-8" if _is_utf8(body, read["utf-8"], read[form.encoding], form) else form.encoding
+    elif read:
+        codec = next(iter(read))
+    else:
+        codec = "cp1252" if any(byte in body for byte in range(0x80, 0xA0)) else "latin-1"
+        read = {codec: text} if (text := _decoded(body, codec)) is not None else {}
+    return (read[codec], codec, mark) if codec in read else (body.decode("latin-1"), "latin-1", mark)
+
+
+def _decoded(body: bytes, codec: str) -> str | None:
+    if codec:
+        with suppress(UnicodeError, LookupError):
+            return body.decode(codec)
+    return None
+
+
+def _is_utf8(body: bytes, as_utf8: str, as_set: str, form: Form) -> bool:
+    """Whether bytes that can be read in both ways are UTF-8 rather than in the encoding of the data: by the names and
+    categories that the model knows, else because other encodings rarely look like it."""
+    foreign = [word for word in (*form.names, *form.words) if not word.isascii()]
+    utf8, own = (sum(word in text for word in foreign) for text in (as_utf8, as_set))
+    return utf8 > own if utf8 != own else not body.isascii()
+
+
+def wide_encoding(body: bytes) -> str:
+    """UTF-16 where nearly every second byte of the beginning is 0; else nothing."""
+    even, odd = body[:WIDE_SAMPLE_BYTES:2], body[1:WIDE_SAMPLE_BYTES:2]
+    few, many = sorted((even.count(0), odd.count(0)))
+    if not odd or many <= 0.9 * len(odd) or few >= 0.1 * len(odd):
+        return ""
+    return "utf-16-le" if odd.count(0) == many else "utf-16-be"
+
+
+def delimiter_of(text: str, form: Form) -> str:
+    """What the fields of its lines are separated by: with it the first line names most of the known columns, and most
+    rows are as wide. A field may be of any length from then on."""
+    csv.field_size_limit(CELL_LETTERS)
+    known = set(form.names)
+
+    def rank(delimiter: str) -> tuple[int, float, int, bool]:
+        try:
+            rows = list(islice(records_of(text, delimiter), SAMPLE_ROWS))
+        except csv.Error:
+            return 0, 0.0, 0, False
+        first = [name.strip() for name in rows[0]] if rows else []
+        share = sum(len(row) == len(first) for row in rows) / len(rows) if len(first) > 1 else 0.0
+        named = len(known.intersection(first)) or int(len(first) > 1 and form.unnamed - len(first) in (0, 1))
+        return named, round(share, 2), len(first), delimiter == form.delimiter
+
+    return max(dict.fromkeys((*DELIMITERS, *filter(None, [form.delimiter]))), key=rank)
+
+
+def records_of(text: str, delimiter: str) -> Iterator[list[str]]:
+    """Fields of each line that is not blank."""
+    return filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+
+
+def has_names(first: Sequence[str], form: Form) -> bool:
+    """Whether the first record names the columns, as it does unless it holds values as that of the data did."""
+    return not form.unnamed or not set(form.names).isdisjoint(name.strip() for name in first)
+
+
+def names_of(first: Sequence[str], form: Form) -> list[str]:
+    """Names of the columns by the first record. Raises `ValueError` where it has none and is not as wide as the data,
+    with or without the target."""
+    if has_names(first, form):
+        return names_apart(first)
+    names = [f"column_{number}" for number in range(1, form.unnamed + 1)]
+    width = max(len(first) - empty_tail(first), min(len(first), form.unnamed))
+    without = [name for name in names if name != form.target]
+    found = next((each for each in (names, without) if len(each) == width), None)
+    if found is None:
+        raise ValueError(
+            f"the first line has {width:,} fields and names no column of the model; the data has {form.unnamed:,} "
+            "columns without names"
+        )
+    return found + [f"column_{form.unnamed + more}" for more in range(1, len(first) - width + 1)]
+
+
+def names_apart(header: Sequence[str]) -> list[str]:
+    """Names without blanks and repeats: a second `name` is `name_2`, as in the data to train on."""
+    names: dict[str, None] = {}
+    stripped = [name.strip() for name in header]
+    taken = set(stripped)
+    for number, given in enumerate(stripped, start=1):
+        name = given or f"column_{number}"
+        copy = 2
+        while name in names or (name != given and name in taken):
+            name = f"{given or f'column_{number}'}_{copy}"
+            copy += 1
+        names[name] = None
+    return list(names)
+
+
+def empty_tail(fields: Sequence[str]) -> int:
+    """How many fields at the end are empty."""
+    count = 0
+    while count < len(fields) and not fields[-1 - count].strip():
+        count += 1
+    return count
+
+
+def evened(records: Iterable[Sequence[str]], width: int) -> Iterator[list[str]]:
+    """Records as wide as so many columns, where nothing but empty fields at the end are lost.
+
+    Raises `UnevenError` for the first other one.
+    """
+    for number, record in enumerate(records):
+        if len(record) < width or len(record) - empty_tail(record) > width:
+            raise UnevenError(number, list(record))
+        yield list(record[:width])
+
+
+class UnevenError(ValueError):
+    """A record has fewer fields than there are columns, or values behind the last one."""
+
+    def __init__(self, number: int, record: list[str]) -> None:
+        super().__init__(number)
+        self.number = number
+        """From 0 on."""
+        self.record = record
