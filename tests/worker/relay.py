@@ -1,4 +1,4 @@
-"""A slow link between two network namespaces, for kernels without netem: holds each packet back for a while, or loses it.
+"""A slow link between two network namespaces, for kernels without netem: it holds each packet back, or loses it.
 
     python -m tests.worker.relay DELAY_S LOST_SHARE NAMESPACE ADDRESS NAMESPACE ADDRESS
 
