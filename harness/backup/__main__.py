@@ -93,8 +93,13 @@ def restore(path: Path, home: Path, tell: Tell) -> tuple[str, dict[str, Any]]:
         )
         text += f"\n  {runs} newest checkpoint."
     if not back.secrets:
-        text += "\n  The backup has no secrets: people sign in again, passwords and API tokens stay as they were."
-    return f"{text}\n  Start it: DLH_HOME={back.home} make run", asdict(back)
+        given = " where DLH_SECRET_KEY is another than before" if env_text("DLH_SECRET_KEY") else ""
+        text += (
+            f"\n  The backup has no secrets: people sign in again{given}, passwords and API tokens stay as they were."
+        )
+    apart = env_text("DLH_DATABASE_URL")  # then its parts are likely started one by one, in containers for example
+    start = "Start portal, control and nodes of it." if apart else f"Start it: DLH_HOME={back.home} make run"
+    return f"{text}\n  {start}", asdict(back)
 
 
 def _count(text: str) -> int:

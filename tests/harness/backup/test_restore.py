@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from secrets import token_hex
 
 import pytest
 
@@ -39,6 +40,9 @@ def test_it_comes_back_in_another_home(home, backup, tmp_path):
     done = call("harness.backup", "restore", backup, DLH_HOME=tmp_path / "new")
     assert done.returncode == 0, done.stderr
     new = tmp_path / "new"
+    assert done.stdout.endswith(
+        f"people sign in again, passwords and API tokens stay as they were.\n  Start it: DLH_HOME={new} make run\n"
+    )
     assert users(new) == users(home)
     assert (new / "store/jobs/abc/model").read_bytes() == b"weights" * 1000
     assert not (new / "store/bucket").exists()  # what an object store has is found out anew
@@ -61,8 +65,10 @@ def test_from_sqlite_it_comes_back_in_postgresql_and_only_where_that_is_empty(ho
 
     with server() as url:
         settings = {"DLH_HOME": tmp_path / "new", "DLH_STORE": tmp_path / "store", "DLH_DATABASE_URL": url}
-        done = call("harness.backup", "restore", backup, **settings)
+        done = call("harness.backup", "restore", backup, **settings, DLH_SECRET_KEY=token_hex(32))
         assert done.returncode == 0, done.stderr
+        assert "sign in again where DLH_SECRET_KEY is another" in done.stdout
+        assert done.stdout.endswith("Start portal, control and nodes of it.\n")
         assert (tmp_path / "store/jobs/abc/model").exists()
         with psycopg.connect(host=url.partition("host=")[2], user="dlh", dbname="postgres") as database:
             kept = database.execute("SELECT username, password FROM accounts_user").fetchall()
