@@ -98,7 +98,7 @@ def restore(path: Path, home: Path, tell: Tell) -> tuple[str, dict[str, Any]]:
             f"\n  The backup has no secrets: people sign in again{given}, passwords and API tokens stay as they were."
         )
     apart = env_text("DLH_DATABASE_URL")  # then its parts are likely started one by one, in containers for example
-    start = "Start portal, control and nodes of it." if apart else f"Start it: DLH_HOME={back.home} make run"
+    start = "Start its portal, control and nodes." if apart else f"Start it: DLH_HOME={back.home} make run"
     return f"{text}\n  {start}", asdict(back)
 
 

@@ -175,6 +175,12 @@ def jobs_open(*, user: User, states: Sequence[JobState], sort: str = "-created")
     return job_rows(user=user, filters=filters, sort=sort).filter(finished_at=None)
 
 
+def jobs_queued(*, user: User) -> QuerySet[Job]:
+    """Those that wait, in the order in which the queue shows them."""
+    place = F("queue_position").asc(nulls_last=True)
+    return jobs_open(user=user, states=[JobState.QUEUED]).order_by(place, "-priority", "rank", "queued_at", "pk")
+
+
 def jobs_ended(*, user: User, state: JobState) -> QuerySet[Job]:
     """Those of `job_rows` that ended so, the newest end first: read off an index, whatever their number."""
     rows = job_rows(user=user, filters=JobFilters(states=(str(state),)))

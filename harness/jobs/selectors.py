@@ -24,6 +24,7 @@ from harness.jobs.finding import (
     job_rows,
     jobs_ended,
     jobs_open,
+    jobs_queued,
     jobs_read,
 )
 from harness.jobs.logs import job_logs, job_logs_text
@@ -78,6 +79,7 @@ __all__ = [
     "job_series_keys",
     "jobs_ended",
     "jobs_open",
+    "jobs_queued",
     "jobs_read",
     "model_zip",
     "prediction_csv",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -12,7 +11,7 @@ from django.utils import timezone
 
 from harness.jobs.models import Job, JobAttempt
 from harness.storage.models import JobSize
-from harness.storage.sizes import OTHER, part_finder, tree_measure
+from harness.storage.sizes import OTHER, folder_is_away, part_finder, tree_measure
 
 CHECKPOINTS, RESULTS = "checkpoints", "results"
 ANEW_AFTER = timedelta(days=1)
@@ -33,8 +32,9 @@ def job_measure(job_id: str) -> JobSize | None:
     the disk does not tell, what is known of it stays, and it is asked again soon.
     """
     began = timezone.now()
-    found = tree_measure(settings.STORE.job(job_id).root, part_finder(_JOB_PARTS))
-    if found.is_away or not os.path.isdir(settings.STORE.jobs):  # noqa: PTH112 - False for any fault of a disk
+    root, known = settings.STORE.job(job_id).root, JobSize.objects.filter(job_id=job_id).first()
+    found = tree_measure(root, part_finder(_JOB_PARTS))
+    if found.is_away or folder_is_away(root, settings.STORE.jobs, known is not None and _bytes(known) > 0):
         JobSize.objects.filter(job_id=job_id).update(due_at=began + AGAIN_AFTER)
         return JobSize.objects.filter(job_id=job_id).first()
     sizes = found.bytes_by_part
@@ -52,6 +52,10 @@ def job_measure(job_id: str) -> JobSize | None:
             "due_at": _due_at(job_id, began),
         }
         return JobSize.objects.update_or_create(job_id=job_id, defaults=fields)[0]
+
+
+def _bytes(size: JobSize) -> int:
+    return size.checkpoint_bytes + size.result_bytes + size.other_bytes
 
 
 def _due_at(job_id: str, began: datetime) -> datetime:

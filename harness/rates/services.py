@@ -112,7 +112,7 @@ def training_set(user: User, job: Job, **fields: Any) -> Job:
 
     Raises `Conflict` where somebody gives it another spec meanwhile, besides what `job_spec_update` raises.
     """
-    job.refresh_from_db(fields=["spec"])
+    job.refresh_from_db(fields=["spec", "resolved", "options", "slowdown"])
     options, slowdown = options_of(job) if job.options else (), job.slowdown
     before = job_key(job), wanted_devices(job), wanted_model(job)
     training = {**job.spec.get("training", {}), **fields}

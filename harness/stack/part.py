@@ -125,7 +125,8 @@ def _port() -> str:
 def _own_host() -> str:
     """Where this machine reaches its own portal."""
     host = env_text("DLH_HOST")
-    return "127.0.0.1" if host in {"", "0.0.0.0", "::"} else host_written(host)  # noqa: S104  (compared, not bound)
+    everywhere = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  (compared, not bound)
+    return everywhere.get(host) or host_written(host)
 
 
 def health(part: str) -> int:

@@ -71,11 +71,20 @@ def part_finder(parts: dict[str, str]) -> Callable[[str], str]:
     return named
 
 
+def folder_is_away(root: Path, above: Path, holds: bool) -> bool:
+    """Whether a folder cannot be seen now: the one above it is not there, or it `holds` something, as far as is known, and
+    is not there itself, as in an empty place of a mount where somebody has made the one above."""
+    # False for any fault of a disk, unlike those of pathlib
+    return not os.path.isdir(above) or (holds and not os.path.isdir(root))  # noqa: PTH112
+
+
 def content_measure(sha256: str) -> ContentSize | None:
     """Measure a content and keep its size; None, and what is known stays, where the store is away."""
     paths, now = settings.STORE.dataset(sha256), timezone.now()
     tree = tree_measure(paths.root, part_finder(_CONTENT_PARTS))
-    if tree.is_away or not os.path.isdir(settings.STORE.datasets):  # noqa: PTH112 - False for any fault of a disk
+    known = ContentSize.objects.filter(sha256=sha256).first()
+    holds = known is not None and known.source_bytes + known.packed_bytes > 0
+    if tree.is_away or folder_is_away(paths.root, settings.STORE.datasets, holds):
         return None
     found = tree.bytes_by_part
     row, _ = ContentSize.objects.update_or_create(

@@ -178,8 +178,7 @@ def _dataset_of_spec(text: str | None) -> str:
     try:
         body = safe_yaml.load(text or "")
     except safe_yaml.YamlFault as error:
-        hint = "Correct it. Data may be named by --data as well."
-        raise BadInput(f"The spec cannot be read: {error}.", hint=hint, code="spec_invalid") from error
+        raise BadInput(f"The spec cannot be read: {error}.", hint="Correct it.", code="spec_invalid") from error
     data = body.get("data") if isinstance(body, dict) else None
     named = data.get("dataset") if isinstance(data, dict) else None
     return str(named) if named and named != "auto" else ""

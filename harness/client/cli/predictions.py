@@ -140,10 +140,11 @@ def predictions(
 def _earlier(client: Client, job: str, prediction: str, out: Path | None, *, as_json: bool) -> None:
     """The answer of one that was made before. Raises `BadInput` for one that is not ready."""
     found: Json = client.get(f"/jobs/{segment(job)}/predictions/{segment(prediction)}")
-    file = Path(found["input_name"]) if found["input_name"] else None
+    named = Path(found["input_name"])
+    file = named if named.suffix else None  # a forecast from the end of the data has none
     if found["state"] == "waiting":
         raise BadInput(f"Prediction {prediction} is not ready.", hint=f"`dlh predictions {job}` shows when it is.")
-    if out:
+    if out and found["state"] == "done":
         answer_name_check(out, file)
     _answer_bring(client, job, found, out, file, as_json=as_json)
     _answer_end(found, out, as_json=as_json)

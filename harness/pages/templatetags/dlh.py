@@ -183,13 +183,14 @@ def at(values: Sequence[Any] | None, index: int) -> Any:
 
 @register.filter
 def rows_untold(finding: Finding) -> str:
-    """Rows of a finding that its message does not name, `Rows 5, 21`: of many the first few, which it says. Lines of a
+    """Rows of a finding that its message does not name, `Rows 5, 21`: of many some, which it says. Lines of a
     file are no rows: it always names them."""
     rows = finding.rows
     if not rows or re.search(rf"\b(line|row) {rows[0]:,}\b", finding.message):
         return ""
     named = ", ".join(map(str, rows))
-    return f"The first: rows {named}" if len(rows) >= EXAMPLES else f"Row{'s' if len(rows) > 1 else ''} {named}"
+    most = f" (at most {EXAMPLES} are named)" if len(rows) >= EXAMPLES else ""
+    return f"Row{'s' if len(rows) > 1 else ''} {named}{most}"
 
 
 @register.filter

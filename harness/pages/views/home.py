@@ -12,7 +12,7 @@ from harness.jobs.control.expectations import idle_s, left_s
 from harness.jobs.models import Job
 from harness.jobs.outlook import is_unknown_now
 from harness.jobs.readers import standstill
-from harness.jobs.selectors import jobs_ended, jobs_open, jobs_queued_count, queue_position
+from harness.jobs.selectors import jobs_ended, jobs_open, jobs_queued, jobs_queued_count, queue_position
 from harness.pages.first_steps import first_steps
 from harness.pages.job_view import progress_share
 from harness.pages.web import asks_part, page, person, show
@@ -29,7 +29,7 @@ def home(request: HttpRequest) -> HttpResponseBase:
     user = person(request)
     disk_free_bytes = store_free_bytes(settings.STORE)
     running, more_run = _begun(jobs_open(user=user, states=sorted(HAS_ATTEMPT)))
-    queued, more_wait = _begun(jobs_open(user=user, states=[JobState.QUEUED], sort="queued"))
+    queued, more_wait = _begun(jobs_queued(user=user))
     context = {
         "running": [
             {

@@ -109,18 +109,21 @@ def spec_save(request: HttpRequest, job_id: str) -> HttpResponseBase:
     user = person(request)
     job = job_get(user=user, job_id=job_id)
     text = request.POST.get("spec", "").replace("\r\n", "\n")
+    told = "The spec was changed in another tab or by someone else since it was opened here."
+    hint = "Save again to replace theirs by this one, or reload the page to see it first."
     if _is_overtaken(job, request.POST.get("seen", ""), text):
-        told = "The spec was changed in another tab or by someone else since it was opened here."
-        hint = "Save again to replace theirs by this one, or reload the page to see it first."
         return spec_refused(request, job, text, Conflict(told, hint=hint, code="changed"))
     try:
-        job = job_spec_update(user=user, job=job, spec=text)
+        job = job_spec_update(user=user, job=job, spec=text, seen=spec_mark(job))
         lost = edits_given_way(job)
         if request.POST.get("reset"):
             job = program_reset(user=user, job=job)
     except Invalid as error:
         return spec_refused(request, job, text, error)
     except Conflict as error:
+        if error.code == "changed":  # while its program was generated
+            job.refresh_from_db()
+            return spec_refused(request, job, text, Conflict(told, hint=hint, code="changed"))
         messages.error(request, error.message, extra_tags=error.hint)
         return redirect("job_tab", job_id=job_id, tab="program")
     edits_told(request, job, 0 if request.POST.get("reset") else lost)

@@ -68,7 +68,7 @@ def test_from_sqlite_it_comes_back_in_postgresql_and_only_where_that_is_empty(ho
         done = call("harness.backup", "restore", backup, **settings, DLH_SECRET_KEY=token_hex(32))
         assert done.returncode == 0, done.stderr
         assert "sign in again where DLH_SECRET_KEY is another" in done.stdout
-        assert done.stdout.endswith("Start portal, control and nodes of it.\n")
+        assert done.stdout.endswith("Start its portal, control and nodes.\n")
         assert (tmp_path / "store/jobs/abc/model").exists()
         with psycopg.connect(host=url.partition("host=")[2], user="dlh", dbname="postgres") as database:
             kept = database.execute("SELECT username, password FROM accounts_user").fetchall()

@@ -61,6 +61,15 @@ def test_where_more_jobs_run_or_wait_than_are_shown_it_says_so_and_leads_to_all(
     assert f'href="/jobs/{run_all}"' in page
     assert '<h2 id="qt">Queue</h2> <span class="text-secondary"> 7</span>' in page and "All waiting jobs" not in page
 
+    state, behind = JobState.QUEUED, Job.objects.filter(state=JobState.QUEUED, queue_position=7).get()
+    fields = {"project": behind.project, "owner": behind.owner, "dataset": behind.dataset}
+    later = timezone.now() + timedelta(minutes=1)
+    Job.objects.create(name="told first", state=state, queued_at=later, queue_position=0, **fields)
+    Job.objects.create(name="told last", state=state, queued_at=later - timedelta(days=1), queue_position=8, **fields)
+    page = " ".join(client.get("/").content.decode().split())
+    assert f'<h2 id="qt">Queue</h2> <span class="text-secondary">the first {SHOWN}</span>' in page
+    assert "All waiting jobs" in page and ">told first<" in page and ">told last<" not in page
+
     found = client.get(f"/jobs/{run_all.replace('&amp;', '&')}").content.decode()
     assert f"{7 * len(HAS_ATTEMPT)} in all" in found
 

@@ -24,7 +24,7 @@ from worker.states import TRANSITIONS, JobState
     [
         ("2 lines do not have 3 fields (line 1,102: 4 fields; line 1,152: 1 field).", (1102, 1152), ""),
         ("2 rows repeat an earlier row.", (1102, 1152), "Rows 1102, 1152"),
-        ("'x' is missing in 9 of 90 rows.", (1, 2, 3, 5, 8), "The first: rows 1, 2, 3, 5, 8"),
+        ("'x' is missing in 9 of 90 rows.", (1, 2, 3, 5, 8), "Rows 1, 2, 3, 5, 8 (at most 5 are named)"),
         ("1 class has one row only: 'zebra'.", (1,), "Row 1"),
         ("There is only one class.", (), ""),
     ],

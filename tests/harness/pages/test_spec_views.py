@@ -17,6 +17,8 @@ from django.urls import reverse
 from codegen.profile.types import ColumnType
 from codegen.spec_yaml import load
 from harness.datasets.models import Dataset
+from harness.jobs import drafts
+from harness.jobs.models import Job
 from harness.pages.spec_fields import SpecField, spec_groups
 from harness.pages.templatetags.dlh import guess_value
 from harness.pool.models import Device
@@ -59,6 +61,27 @@ def test_a_spec_that_was_opened_before_another_was_saved_does_not_take_that_back
     assert owner.post(url, {"spec": mine, "seen": opened(refused)}).status_code == 302
     job.refresh_from_db()
     assert job.spec["training"]["learning_rate"] == 0.5
+
+
+def test_a_spec_that_is_saved_while_another_is_made_a_program_of_is_not_undone(
+    world: SimpleNamespace, owner: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, generate = world.jobs["draft"], drafts._generate
+
+    def saved_meanwhile(*given: Any) -> Any:
+        monkeypatch.setattr(drafts, "_generate", generate)
+        drafts.job_spec_update(user=world.owner, job=Job.objects.get(pk=job.pk), spec="training:\n  epochs: 3\n")
+        return generate(*given)
+
+    monkeypatch.setattr(drafts, "_generate", saved_meanwhile)
+    mine = {"spec": "training:\n  learning_rate: 0.5\n"}
+    refused = owner.post(reverse("spec_save", args=[job.pk]), mine)
+    page = refused.content.decode()
+    assert refused.status_code == 409 and "changed in another tab" in page and "learning_rate: 0.5" in page
+    job.refresh_from_db()
+    assert job.epochs == 3 and job.spec["training"]["learning_rate"] == "auto"
+    seen = re.search(r'name="seen" value="(\w+)"', page)
+    assert seen and owner.post(reverse("spec_save", args=[job.pk]), mine | {"seen": seen[1]}).status_code == 302
 
 
 def test_a_new_spec_warns_of_edited_files_and_undoes_them_on_request(world: SimpleNamespace, owner: Client) -> None:

@@ -163,3 +163,12 @@ def test_the_portals_health_is_asked_where_it_listens_past_a_proxy_that_the_engi
         assert part.health("portal") == 0 and http_answers(f"http://{host}:{server.server_port}/")
         server.shutdown()
     assert part.health("portal") == 1
+
+
+@pytest.mark.parametrize(
+    ("listens", "asked"),
+    [("", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("::1", "[::1]"), ("10.0.0.7", "10.0.0.7")],
+)
+def test_a_portal_that_listens_everywhere_is_asked_at_the_address_of_this_machine(monkeypatch, listens, asked):
+    monkeypatch.setenv("DLH_HOST", listens)
+    assert part._own_host() == asked

@@ -267,10 +267,16 @@ def test_a_store_that_is_away_makes_nothing_small_or_large_and_is_asked_again_so
     store.root.mkdir()
     found, due_s = everything_measured()
     assert found == known and 0 < due_s <= 300
+    store.jobs.mkdir()  # as who writes the first file there does
+    store.datasets.mkdir()
+    found, due_s = everything_measured()
+    assert found == known and 0 < due_s <= 300
 
     def stale(folder):
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(folder))
 
+    store.jobs.rmdir()
+    store.datasets.rmdir()
     store.root.rmdir()
     away.rename(store.root)
     with monkeypatch.context() as patch:
