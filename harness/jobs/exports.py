@@ -43,8 +43,8 @@ from worker.trees import tree_remove
 
 MODEL_FILE = "model.onnx"
 TEXT_FILES = (
-    "README.md", "predict_onnx.py", "answers.py", "table_rows.py", "pictures.py", "predict_table.py",
-    "series_checks.py", "moments.py", "unseen.py", "windows.py", "onnx.json", "preprocess.json",
+    "README.md", "predict_onnx.py", "answers.py", "row_text.py", "table_rows.py", "pictures.py",
+    "predict_table.py", "series_checks.py", "moments.py", "unseen.py", "windows.py", "onnx.json", "preprocess.json",
 )  # fmt: skip
 """Beside the model; predict_onnx.py and what it imports only where the program prepares rows as it was generated to."""
 TEXT_BYTES_MAX, REPORT_CHARS_MAX = 16 << 20, 64 << 10

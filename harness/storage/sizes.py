@@ -72,8 +72,8 @@ def part_finder(parts: dict[str, str]) -> Callable[[str], str]:
 
 
 def folder_is_away(root: Path, above: Path, holds: bool) -> bool:
-    """Whether a folder cannot be seen now: the one above it is not there, or it `holds` something, as far as is known, and
-    is not there itself, as in an empty place of a mount where somebody has made the one above."""
+    """Whether a folder cannot be seen now: the one above it is not there, or it `holds` something, as far as is known,
+    and is not there itself, as in an empty place of a mount where somebody has made the one above."""
     # False for any fault of a disk, unlike those of pathlib
     return not os.path.isdir(above) or (holds and not os.path.isdir(root))  # noqa: PTH112
 

@@ -39,12 +39,16 @@ def purge_aside(folder: Path, keep: int) -> None:
     """Remove all but the newest `keep` of those that were ever put aside. Never raises."""
     with suppress(OSError):
         courses = sorted((_order(path), path) for path in folder.glob("before-attempt-*") if _NAME.fullmatch(path.name))
-        saved = [path for _, course in courses for path in sorted(course.glob(f"{STEP}*"))]
+        saved = [path for _, course in courses for path in sorted(course.glob(f"{STEP}*"), key=_by_step)]
         for path in saved[: max(0, len(saved) - keep)]:
             shutil.rmtree(path, ignore_errors=True)
         for _, course in courses:
             if not any(course.iterdir()):
                 course.rmdir()
+
+
+def _by_step(path: Path) -> tuple[int, str]:
+    return len(path.name), path.name  # of more than eight digits, too
 
 
 def _order(path: Path) -> tuple[int, int]:

@@ -92,7 +92,7 @@ def _state_file(checkpoint: Path) -> Path:
         pass  # removed meanwhile: a run keeps only a few
     except OSError as error:  # which says nothing of the checkpoint
         hint = "Try again; if it lasts, look at that disk, or choose another checkpoint."
-        raise InputError(f"The checkpoint {checkpoint.name} cannot be read: {error.strerror}.", hint) from None
+        raise InputError(f"The checkpoint {checkpoint.name} cannot be read: {error.strerror or error}.", hint) from None
     raise InputError(f"The checkpoint {checkpoint.name} is damaged, or was removed.", "Choose another checkpoint.")
 
 

@@ -6,6 +6,7 @@ import hashlib
 import io
 import zipfile
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.conf import settings
@@ -16,6 +17,7 @@ from harness.jobs import selectors, services
 from harness.jobs.exports import ANSWER_LIMIT_S, export_done, exports_expire
 from harness.jobs.models import Checkpoint, Job, ModelExport
 from harness.store import ByteRange, UnsafePath
+from worker.runtime.onnx_export.scripts import SCRIPT_FILES
 
 pytestmark = pytest.mark.django_db
 WEIGHTS = hashlib.sha256(b"weights").hexdigest()
@@ -54,6 +56,14 @@ def names(job: Job, checkpoint: str = "") -> list[str]:
     parts = b"".join(body.read(ByteRange(start=0, stop=body.size_bytes)))
     assert len(parts) == body.size_bytes
     return zipfile.ZipFile(io.BytesIO(parts)).namelist()
+
+
+def test_all_that_a_node_writes_beside_a_model_is_in_the_zip(asked, trained):
+    folder = written(asked)
+    for name in (*SCRIPT_FILES, "preprocess.json"):
+        (folder / name).write_text(name)
+    export_done({"export_id": asked.pk, "report": REPORT, "weights_sha256": WEIGHTS})
+    assert {Path(name).name for name in names(trained)} == {path.name for path in folder.iterdir()}
 
 
 def test_a_model_is_exported_once_and_kept(asked, trained, people, tasks_sent):

@@ -33,6 +33,14 @@ def test_of_all_that_was_ever_put_aside_the_newest_stay_as_many_as_the_run_keeps
     assert folders == {"before-attempt-10", "before-attempt-10-2", "before-attempt-of-mine"}
 
 
+def test_a_step_of_nine_digits_is_newer_than_one_of_eight(tmp_path: Path) -> None:
+    course = tmp_path / "before-attempt-1"
+    for step in (99_999_999, 100_000_000):
+        (course / f"step-{step:08d}").mkdir(parents=True)
+    purge_aside(tmp_path, 1)
+    assert given_up(tmp_path) == ["before-attempt-1/step-100000000"]
+
+
 def test_where_nothing_was_put_aside_nothing_happens(tmp_path: Path) -> None:
     purge_aside(tmp_path / "not there", 1)
     purge_aside(tmp_path, 1)

@@ -61,12 +61,12 @@ def predict(
             tensors = encode(preprocess, list(chunk.values()))
             outputs = session.run(None, {given["name"]: tensors[given["place"]] for given in about["inputs"]})
             found |= zip(chunk, answers_of(about["classes"], outputs, threshold=threshold), strict=True)
-    if not found:
+    if errors and not found:
         raise errors[0]
     if unread is not None:
         why = [f"{read_error(error)}." if isinstance(error, OSError) else str(error) for error in errors]
         unread += [f"{text} It has no prediction." for text in why]
-    nothing = dict.fromkeys(next(iter(found.values())))
+    nothing = dict.fromkeys(next(iter(found.values()), ()))
     return [found.get(at, nothing) for at in range(len(pictures))]
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 _TABLE = """\
 Rows are encoded before the model sees them: numbers scaled, categories numbered, as preprocess.json says.
-`predict_onnx.py`, with answers.py, table_rows.py and unseen.py beside it, does it with numpy alone; it gave the inputs
-of the training program for the rows of the check.
+`predict_onnx.py`, with the modules beside it, does it with numpy alone; it gave the inputs of the training program for
+the rows of the check.
 
     pip install numpy onnxruntime
     python predict_onnx.py --input rows.csv --output predictions.csv
