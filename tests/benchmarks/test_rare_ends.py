@@ -216,3 +216,27 @@ def test_a_fault_that_breaks_the_bench_leaves_its_stack_to_no_other(
     assert row.outcome == "AssertionError: the rank did not die" and not row.good
     assert seen[0].killed and closed == ["machine"]
     assert lab.stack is not seen[0] and lab.stack.home != seen[0].home
+
+
+def test_what_cannot_be_ended_after_a_fault_keeps_nothing_else_from_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Stuck(Stack):
+        def kill(self) -> None:
+            super().kill()
+            raise PermissionError("not ours")
+
+    monkeypatch.setattr(fault_lab, "RunningStack", Stuck)
+    lab, stacks, closed = Lab(tmp_path), [], []
+    lab.at_close += [lambda: 1 / 0, lambda: closed.append("machine")]
+
+    def broken(lab: Lab) -> Row:
+        stacks.extend((lab.stack, lab.own_stack()))
+        raise AssertionError("the rank did not die")
+
+    assert tried(broken, lab).outcome == "AssertionError: the rank did not die"
+    assert closed == ["machine"] and all(stack.killed for stack in stacks)
+    told = capsys.readouterr().err
+    assert "ZeroDivisionError" in told and told.count("PermissionError: not ours") == 2
+    lab.renew()
+    assert closed == ["machine"] and capsys.readouterr().err == ""
