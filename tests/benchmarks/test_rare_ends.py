@@ -167,8 +167,13 @@ def test_a_measurement_that_stands_still_is_ended_and_left_out(tmp_path: Path, m
 
 def test_a_line_that_a_killed_process_left_unfinished_costs_that_visit_alone(tmp_path: Path) -> None:
     visits = tmp_path / "visits.jsonl"
-    visits.write_text('{"point_id": "a"}\n{"point_id": "b", "st{"point_id": "c"}\n{"point_id": "d"}\n')
-    assert [row["point_id"] for row in gpu_points.lines(visits)] == ["a", "d"]
+    gpu_points.keep(visits, {"point_id": "a"})
+    with visits.open("a") as killed:
+        killed.write('{"point_id": "b", "st')
+    for point_id in ("c", "d"):
+        gpu_points.keep(visits, {"point_id": point_id})
+    assert [row["point_id"] for row in gpu_points.lines(visits)] == ["a", "c", "d"]
+    assert visits.read_text().count("\n") == 4
 
 
 def test_without_a_gpu_it_is_said_that_nothing_can_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
