@@ -6,6 +6,7 @@ import argparse
 import json
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from scheduler.estimation.run_time import RunParts
 from scheduler.estimation.sweep import SweepPoint
 from scheduler.estimation.values import Allocation
 from tests.benchmarks import (
+    bench_preload,
     bench_quality,
     bench_schedule,
     estimate_gangs,
@@ -57,6 +59,31 @@ def test_throughput_by_ranks_is_that_of_the_typical_step_of_the_slowest_rank(
     found = modes_ranks.throughput(tmp_path, argparse.Namespace(batch=64, rounds=2, steps=3))
     assert {body["ranks"]: body["speedup"] for body in found} == {1: 1.0, 2: 2.0, 3: 3.0, 4: 4.0}
     assert found[1]["rows_per_s"] == 128.0
+
+
+@pytest.mark.parametrize(
+    ("ending", "words"), [(0, r"of 1 rank \(cores\), 0 ended"), (1, r"of 2 ranks \(cores\), 1 ended")]
+)
+def test_no_throughput_is_told_of_ranks_of_which_one_gave_no_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: int, words: str
+) -> None:
+    steps = modes_pipeline.WARM_UP_STEPS + 3
+    told = {"step_s": [1.0] * steps, "looks": [True] * (steps + 1)}
+    monkeypatch.setattr(modes_ranks, "launch", lambda *_: [told] * ending)
+    monkeypatch.setattr(modes_ranks, "pictures", lambda *_: None)
+    monkeypatch.setattr(modes_ranks.samples, "program", lambda *_, **__: None)
+    with pytest.raises(RuntimeError, match=words):
+        modes_ranks.throughput(tmp_path, argparse.Namespace(batch=64, rounds=1, steps=3))
+
+
+@pytest.mark.parametrize(("program", "how"), [("import signal; signal.pause()", "hung"), ("", "ended")])
+def test_a_side_of_the_preload_that_is_never_ready_is_not_waited_for_without_end(program: str, how: str) -> None:
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as side:
+        try:
+            with pytest.raises(RuntimeError, match=f"{how} before it was ready"):
+                bench_preload.wait_ready(side, 0.5 if how == "hung" else 60.0)
+        finally:
+            side.kill()
 
 
 def test_offers_that_refuse_every_deadline_have_no_energy_and_meet_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
