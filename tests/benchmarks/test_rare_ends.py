@@ -32,10 +32,12 @@ from tests.benchmarks import (
     modes_pipeline,
     modes_ranks,
 )
-from tests.benchmarks.bench_estimate import allocation_met, held_out_families, met
+from tests.benchmarks.bench_estimate import allocation_met, met
 from tests.benchmarks.bench_faults import tried
 from tests.benchmarks.bench_gpu import held_out_power
-from tests.benchmarks.estimate_jobs import JOBS, Seen, allocations, chosen_against_all
+from tests.benchmarks.estimate_held_out import held_out_families
+from tests.benchmarks.estimate_jobs import JOBS, allocations, chosen_against_all
+from tests.benchmarks.estimate_runs import Seen
 from tests.benchmarks.fault_lab import Lab, Row
 from tests.benchmarks.gather import gathered
 from tests.factory_offers import workload_make
