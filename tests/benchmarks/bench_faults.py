@@ -38,9 +38,10 @@ def tried(fault: Fault, lab: Lab) -> Row:
     try:
         return fault(lab)
     except Exception as error:
-        lab.renew()  # its job may hold the cores, and a stack be hurt, that the faults after it need
         told = str(error).splitlines()[0][:200] if str(error) else ""
-        return Row(fault=fault.__name__.replace("_", " "), outcome=f"{type(error).__name__}: {told}", good=False)
+        row = Row(fault=fault.__name__.replace("_", " "), outcome=f"{type(error).__name__}: {told}", good=False)
+    lab.renew()  # its job may hold the cores, and a stack be hurt, that the faults after it need
+    return row
 
 
 def figures_of(rows: list[Row]) -> dict[str, float]:

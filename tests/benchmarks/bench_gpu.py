@@ -26,7 +26,7 @@ from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.fit import fit_device_model, folds_of
 from scheduler.estimation.prior import prior_for
 from tests.benchmarks import gpu_jobs
-from tests.benchmarks.bench_estimate import (
+from tests.benchmarks.estimate_held_out import (
     HELD_OUT,
     errors_of,
     estimates,

@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import secrets
+import select
 import shutil
 import signal
 import socketserver
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -119,6 +121,14 @@ def secret_get(stack: RunningStack, node: str) -> str:
     return str(stack.post("/pool/join", body)["secret"])
 
 
+def wait_ready(process: subprocess.Popen[str], limit_s: float) -> None:
+    """Until a side says that it is ready. Raises `RuntimeError` where it ends before that, or says nothing."""
+    assert process.stdout
+    can_read, *_ = select.select([process.stdout], [], [], max(0.0, limit_s))
+    if not can_read or process.stdout.readline() != "ready\n":
+        raise RuntimeError(f"a side of the bench {'ended' if can_read else 'hung'} before it was ready")
+
+
 def both(folder: Path, enter: dict[str, list[str]], arguments: dict[str, list[str]]) -> dict[str, float]:
     """Both nodes do it at once: `{rate, fetched_bytes, cached_bytes}` of both together, bytes per second."""
     go = folder / f"go-{secrets.token_hex(4)}"
@@ -131,8 +141,9 @@ def both(folder: Path, enter: dict[str, list[str]], arguments: dict[str, list[st
     ]  # fmt: skip
     told: list[dict[str, Any]] = []
     try:
+        until_s = time.monotonic() + LIMIT_S
         for process in running:
-            assert process.stdout and process.stdout.readline() == "ready\n"
+            wait_ready(process, until_s - time.monotonic())
         go.touch()
         for process in running:
             output, _ = process.communicate(timeout=LIMIT_S)

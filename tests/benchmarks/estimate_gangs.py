@@ -18,9 +18,10 @@ from scheduler.estimation.ranks import step_time
 from scheduler.estimation.sweep import SweepPoint
 from scheduler.estimation.values import Allocation
 from scheduler.workload import Workload
-from tests.benchmarks.estimate_jobs import BROKEN, JOBS, allocations, run_whole, whole_steps
+from tests.benchmarks.estimate_jobs import JOBS, allocations, whole_steps
 from tests.benchmarks.estimate_measure import in_process
 from tests.benchmarks.estimate_programs import write_program
+from tests.benchmarks.estimate_runs import BROKEN, run_whole
 
 STEPS = 3
 """As a node makes them, in one visit."""

@@ -16,19 +16,10 @@ from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.estimate import estimate
 from scheduler.estimation.pipelines import PIPELINE
 from scheduler.estimation.values import Allocation, Estimate
-from tests.benchmarks.estimate_jobs import (
-    BROKEN,
-    RESMLP,
-    Seen,
-    allocations,
-    job_of,
-    parts_words,
-    probed,
-    run_whole,
-    whole_steps,
-)
+from tests.benchmarks.estimate_jobs import RESMLP, allocations, job_of, parts_words, whole_steps
 from tests.benchmarks.estimate_measure import NAME
 from tests.benchmarks.estimate_programs import write_program
+from tests.benchmarks.estimate_runs import BROKEN, Seen, probed, run_whole
 from tests.run_parts import run_parts
 
 STAGES = 2

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import subprocess
+import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -77,15 +76,16 @@ class Lab:
         return self.upload(self.stack)
 
     def renew(self) -> None:
-        """End all that runs, also what does not end when it is told to; the next fault starts its own."""
-        for call in self.at_close:
-            call()
-        self.at_close.clear()
-        for stack in self._stacks:
-            with suppress(subprocess.TimeoutExpired):
-                stack.stop()
-            stack.kill()
-        self._stacks.clear()
+        """End all that runs, also what does not end when it is told to; the next fault starts its own.
+
+        What breaks at that is told, and keeps nothing else from being ended.
+        """
+        while self.at_close:
+            _tried(self.at_close.pop(0))
+        while self._stacks:
+            stack = self._stacks.pop(0)
+            _tried(stack.stop)
+            _tried(stack.kill)
         for name in ("stack", "digits"):
             self.__dict__.pop(name, None)
 
@@ -110,6 +110,13 @@ class Lab:
         found.post(f"/jobs/{job}/cancel")
         wait_for(lambda: found.job(job)["state"] == "cancelled", timeout_s=END_TIMEOUT_S, what="the job is cancelled")
         wait_for(lambda: all_gone(found.run_processes(job)), timeout_s=END_TIMEOUT_S, what="its processes are gone")
+
+
+def _tried(call: Callable[[], object]) -> None:
+    try:
+        call()
+    except Exception as error:
+        print(f"while what a fault left was ended: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
 
 
 Fault = Callable[[Lab], Row]

@@ -17,8 +17,9 @@ from scheduler.estimation.probe import Probe
 from scheduler.estimation.run_time import RunParts
 from scheduler.estimation.values import Allocation
 from scheduler.workload import Workload
-from tests.benchmarks.estimate_jobs import CNN, RESMLP, Seen, finished, foretold, job_of, run_figures, see
+from tests.benchmarks.estimate_jobs import CNN, RESMLP, finished, foretold, job_of, run_figures
 from tests.benchmarks.estimate_programs import write_program
+from tests.benchmarks.estimate_runs import Seen, see
 
 LESSONS = (
     job_of("cnn", 256, 20, 4000, {**CNN, "conv_layers": 3, "filters": 48}, size=32),

@@ -79,6 +79,15 @@ def lines(path: Path) -> list[Visit]:
     return found
 
 
+def keep(path: Path, row: Visit) -> None:
+    """Write a line, and at once; not behind one that another process left unfinished."""
+    with path.open("ab+") as kept:
+        size = kept.seek(0, os.SEEK_END)
+        kept.seek(max(0, size - 1))
+        begin = b"" if kept.read(1) in (b"", b"\n") else b"\n"
+        kept.write(begin + json.dumps(row).encode() + b"\n")
+
+
 def measured(path: Path, chosen: argparse.Namespace, until_s: float, share: int) -> None:
     """Visit what is not visited yet of every third point, until time is up; this process ends where a point ends it."""
     import torch
@@ -88,7 +97,7 @@ def measured(path: Path, chosen: argparse.Namespace, until_s: float, share: int)
     plan, seen = planned(gpu["model_name"], gpu["memory_bytes"])[: chosen.most], lines(path)
     done = {(row["point_id"], row["visit"]) for row in seen}
     facts = {"model_name": gpu["model_name"], "memory_bytes": gpu["memory_bytes"], "torch": torch.__version__}
-    with tempfile.TemporaryDirectory() as root, path.open("a") as kept, path.with_suffix(".turn").open("w") as turn:
+    with tempfile.TemporaryDirectory() as root, path.with_suffix(".turn").open("w") as turn:
         for visit in range(chosen.visits):
             for point in plan[share::PROCESSES]:
                 if (point.point_id, visit) in done:
@@ -96,10 +105,8 @@ def measured(path: Path, chosen: argparse.Namespace, until_s: float, share: int)
                 if time.time() > until_s:
                     return
                 row = {"point_id": point.point_id, "visit": visit, **facts}
-                kept.write(json.dumps({**row, "ok": False, "begun": True}) + "\n")
-                kept.flush()
-                kept.write(json.dumps({**row, **visited(point, Path(root), chosen.device, turn)}) + "\n")
-                kept.flush()
+                keep(path, {**row, "ok": False, "begun": True})
+                keep(path, {**row, **visited(point, Path(root), chosen.device, turn)})
 
 
 def visited(point: SweepPoint, root: Path, device: str, turn: TextIO) -> Visit:

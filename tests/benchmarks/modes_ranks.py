@@ -24,6 +24,7 @@ from tests.benchmarks.modes_pipeline import FEATURES, MODEL, rank_steps, slowest
 from tests.benchmarks.rank_processes import launched
 from tests.worker.runtime import samples
 from tests.worker.runtime.ranks import rank_environments
+from worker.words import counted
 
 SLOWDOWN = 4.0
 EMULATED = "emulated"
@@ -54,7 +55,10 @@ def _told(text: str) -> dict[str, Any] | None:
 
 
 def throughput(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Rows a second and speed-up by number of ranks, of real cores and of emulated ones; medians of the rounds."""
+    """Rows a second and speed-up by number of ranks, of real cores and of emulated ones; medians of the rounds.
+
+    Raises `RuntimeError` where a rank ends without its figures: the slowest could be that one.
+    """
     model = {"family": "cnn", "params": {"conv_layers": 4, "filters": 32, "image_size": 32}}
     training = {"epochs": 1000, "batch_size": options.batch, "patience": 0, "augment": "none", "ema": 0}
     samples.program(folder, pictures(folder / "data", 20 * options.batch), model=model, training=training)
@@ -65,6 +69,8 @@ def throughput(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]
         for device, size in ways:
             slowdown = SLOWDOWN if device == EMULATED else 1.0
             told = launch(folder, size, "sync" if size > 1 else "single", options.steps, slowdown)
+            if len(told) < size:
+                raise RuntimeError(f"of {counted(size, 'rank')} ({device}), {len(told)} ended with figures")
             times[device, size] = slowest_s(told)
         rounds.append(times)
     found = []

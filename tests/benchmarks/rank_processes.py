@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,14 @@ def launched(
 ) -> list[str]:
     """What each rank printed. One that stands still ends with the others: they would take cores from what comes next.
 
-    Raises `subprocess.TimeoutExpired` beyond `limit_s`.
+    Raises `subprocess.TimeoutExpired` where not all have ended within `limit_s`.
     """
+    until_s = time.monotonic() + limit_s
     started = [
         subprocess.Popen(argv, cwd=program, env=dict(own), stdout=subprocess.PIPE, text=True) for own in environments
     ]
     try:
-        return [process.communicate(timeout=limit_s)[0] for process in started]
+        return [process.communicate(timeout=until_s - time.monotonic())[0] for process in started]
     finally:
         for process in started:
             process.kill()

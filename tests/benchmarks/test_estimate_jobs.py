@@ -8,7 +8,8 @@ import pytest
 
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.run_time import RunParts
-from tests.benchmarks.estimate_jobs import JOBS, Seen, allocations, noise_floor
+from tests.benchmarks.estimate_jobs import JOBS, allocations, noise_floor
+from tests.benchmarks.estimate_runs import Seen
 from tests.factory_offers import workload_make
 
 

@@ -23,6 +23,13 @@ def test_a_rank_that_stands_still_ends_with_the_launch(tmp_path: Path) -> None:
     assert left == []
 
 
+def test_ranks_share_one_limit(tmp_path: Path) -> None:
+    sleeps = "import os, time; time.sleep(1.5 * float(os.environ['RANK']))"
+    ranks = [{**os.environ, "RANK": str(rank)} for rank in (1, 2)]
+    with pytest.raises(subprocess.TimeoutExpired):
+        launched([sys.executable, "-c", sleeps], tmp_path, ranks, limit_s=2.5)
+
+
 def test_a_rank_that_ends_without_its_figures_is_named_with_what_it_said_last() -> None:
     assert figures_of(["warm\n{}", "[1]"]) == [{}, [1]]
     with pytest.raises(RuntimeError, match="rank 1 ended without its figures; its last line: 'Killed'"):

@@ -6,6 +6,7 @@ import argparse
 import json
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from scheduler.estimation.run_time import RunParts
 from scheduler.estimation.sweep import SweepPoint
 from scheduler.estimation.values import Allocation
 from tests.benchmarks import (
+    bench_preload,
     bench_quality,
     bench_schedule,
     estimate_gangs,
@@ -30,10 +32,12 @@ from tests.benchmarks import (
     modes_pipeline,
     modes_ranks,
 )
-from tests.benchmarks.bench_estimate import allocation_met, held_out_families, met
+from tests.benchmarks.bench_estimate import allocation_met, met
 from tests.benchmarks.bench_faults import tried
 from tests.benchmarks.bench_gpu import held_out_power
-from tests.benchmarks.estimate_jobs import JOBS, Seen, allocations, chosen_against_all
+from tests.benchmarks.estimate_held_out import held_out_families
+from tests.benchmarks.estimate_jobs import JOBS, allocations, chosen_against_all
+from tests.benchmarks.estimate_runs import Seen
 from tests.benchmarks.fault_lab import Lab, Row
 from tests.benchmarks.gather import gathered
 from tests.factory_offers import workload_make
@@ -57,6 +61,31 @@ def test_throughput_by_ranks_is_that_of_the_typical_step_of_the_slowest_rank(
     found = modes_ranks.throughput(tmp_path, argparse.Namespace(batch=64, rounds=2, steps=3))
     assert {body["ranks"]: body["speedup"] for body in found} == {1: 1.0, 2: 2.0, 3: 3.0, 4: 4.0}
     assert found[1]["rows_per_s"] == 128.0
+
+
+@pytest.mark.parametrize(
+    ("ending", "words"), [(0, r"of 1 rank \(cores\), 0 ended"), (1, r"of 2 ranks \(cores\), 1 ended")]
+)
+def test_no_throughput_is_told_of_ranks_of_which_one_gave_no_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: int, words: str
+) -> None:
+    steps = modes_pipeline.WARM_UP_STEPS + 3
+    told = {"step_s": [1.0] * steps, "looks": [True] * (steps + 1)}
+    monkeypatch.setattr(modes_ranks, "launch", lambda *_: [told] * ending)
+    monkeypatch.setattr(modes_ranks, "pictures", lambda *_: None)
+    monkeypatch.setattr(modes_ranks.samples, "program", lambda *_, **__: None)
+    with pytest.raises(RuntimeError, match=words):
+        modes_ranks.throughput(tmp_path, argparse.Namespace(batch=64, rounds=1, steps=3))
+
+
+@pytest.mark.parametrize(("program", "how"), [("import signal; signal.pause()", "hung"), ("", "ended")])
+def test_a_side_of_the_preload_that_is_never_ready_is_not_waited_for_without_end(program: str, how: str) -> None:
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as side:
+        try:
+            with pytest.raises(RuntimeError, match=f"{how} before it was ready"):
+                bench_preload.wait_ready(side, 0.5 if how == "hung" else 60.0)
+        finally:
+            side.kill()
 
 
 def test_offers_that_refuse_every_deadline_have_no_energy_and_meet_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,8 +196,13 @@ def test_a_measurement_that_stands_still_is_ended_and_left_out(tmp_path: Path, m
 
 def test_a_line_that_a_killed_process_left_unfinished_costs_that_visit_alone(tmp_path: Path) -> None:
     visits = tmp_path / "visits.jsonl"
-    visits.write_text('{"point_id": "a"}\n{"point_id": "b", "st{"point_id": "c"}\n{"point_id": "d"}\n')
-    assert [row["point_id"] for row in gpu_points.lines(visits)] == ["a", "d"]
+    gpu_points.keep(visits, {"point_id": "a"})
+    with visits.open("a") as killed:
+        killed.write('{"point_id": "b", "st')
+    for point_id in ("c", "d"):
+        gpu_points.keep(visits, {"point_id": point_id})
+    assert [row["point_id"] for row in gpu_points.lines(visits)] == ["a", "c", "d"]
+    assert visits.read_text().count("\n") == 4
 
 
 def test_without_a_gpu_it_is_said_that_nothing_can_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,3 +250,27 @@ def test_a_fault_that_breaks_the_bench_leaves_its_stack_to_no_other(
     assert row.outcome == "AssertionError: the rank did not die" and not row.good
     assert seen[0].killed and closed == ["machine"]
     assert lab.stack is not seen[0] and lab.stack.home != seen[0].home
+
+
+def test_what_cannot_be_ended_after_a_fault_keeps_nothing_else_from_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Stuck(Stack):
+        def kill(self) -> None:
+            super().kill()
+            raise PermissionError("not ours")
+
+    monkeypatch.setattr(fault_lab, "RunningStack", Stuck)
+    lab, stacks, closed = Lab(tmp_path), [], []
+    lab.at_close += [lambda: 1 / 0, lambda: closed.append("machine")]
+
+    def broken(lab: Lab) -> Row:
+        stacks.extend((lab.stack, lab.own_stack()))
+        raise AssertionError("the rank did not die")
+
+    assert tried(broken, lab).outcome == "AssertionError: the rank did not die"
+    assert closed == ["machine"] and all(stack.killed for stack in stacks)
+    told = capsys.readouterr().err
+    assert "ZeroDivisionError" in told and told.count("PermissionError: not ours") == 2
+    lab.renew()
+    assert closed == ["machine"] and capsys.readouterr().err == ""

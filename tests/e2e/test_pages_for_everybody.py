@@ -76,6 +76,13 @@ def test_a_line_of_a_curve_is_hidden_and_shown_by_keys(open_as: Callable[..., An
     for key, pressed in (("Enter", "false"), ("Space", "true")):
         name.press(key)
         assert name.get_attribute("aria-pressed") == pressed
+    names = page.locator("section[aria-label=loss] .u-label[role=button]")
+    others = [names.nth(place) for place in range(1, names.count())]
+    assert others
+    for pressed in ("false", "true"):
+        name.click(modifiers=["Control"])
+        assert name.get_attribute("aria-pressed") == "true"
+        assert {other.get_attribute("aria-pressed") for other in others} == {pressed}
 
 
 def test_single_keys_can_be_switched_off_and_do_nothing_below_a_question(

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
+from harness.jobs.models import Job
 from harness.pool.models import Node, NodeState
+from worker.states import JobState
 
 
 @pytest.fixture
@@ -72,3 +75,13 @@ def test_a_form_that_needs_a_node_is_shown_once_there_is_one(admin: Client, page
 def test_a_search_for_data_that_finds_nothing_does_not_say_that_there_is_none(admin: Client) -> None:
     text = admin.get(reverse("job_new"), {"q": "zebra"}).content.decode()
     assert "Nothing matches" in text and "No data is ready" not in text and "Clear the search" in text
+
+
+def test_a_job_that_was_cancelled_in_the_queue_is_said_never_to_have_run(admin: Client, job: Job) -> None:
+    addresses = [reverse("job_tab", args=[job.pk, tab]) for tab in ("checkpoints", "results")]
+    cancelled = Job.objects.filter(pk=job.pk)
+    for token, words in ((0, ["It never ran."] * 2), (1, ["before it wrote its first", "before its first checkpoint"])):
+        cancelled.update(state=JobState.CANCELLED, finished_at=timezone.now(), token=token)
+        texts = [admin.get(address).content.decode() for address in addresses]
+        assert all(said in text for said, text in zip(words, texts, strict=True))
+        assert all(("never ran" in text) == (token == 0) for text in texts)

@@ -5,9 +5,14 @@ export function curveReach(title) {
   const ready = (plot) => {
     plot.ctx.canvas.setAttribute("role", "img");
     plot.ctx.canvas.setAttribute("aria-label", `${title}. Its last values stand below, the others under Show data.`);
-    for (const row of [...plot.root.querySelectorAll(".u-legend .u-series")].slice(1)) {
+    const rows = [...plot.root.querySelectorAll(".u-legend .u-series")].slice(1);
+    // A click with Ctrl or Cmd leaves that line alone, or shows all again: every row may have changed.
+    const tell = () => {
+      for (const row of rows)
+        row.querySelector(".u-label").setAttribute("aria-pressed", String(!row.classList.contains("u-off")));
+    };
+    for (const row of rows) {
       const [head, name] = [row.querySelector("th"), row.querySelector(".u-label")];
-      const tell = () => name.setAttribute("aria-pressed", String(!row.classList.contains("u-off")));
       name.setAttribute("role", "button");
       name.setAttribute("tabindex", "0");
       name.addEventListener("keydown", (event) => {
@@ -16,8 +21,8 @@ export function curveReach(title) {
         name.click();
       });
       head.addEventListener("click", tell);
-      tell();
     }
+    tell();
   };
   return { hooks: { ready } };
 }
