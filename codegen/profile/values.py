@@ -60,6 +60,8 @@ DATE_FORMATS = (
     "%Y-%m-%d %H:%M:%S%.f%#z",
     "%Y-%m-%d %H:%M",
     "%Y-%m-%dT%H:%M",
+    "%Y-%m-%dT%H:%M%#z",
+    "%Y-%m-%d %H:%M%#z",
     "%Y/%m/%d",
     "%Y/%m/%d %H:%M:%S",
     "%d.%m.%Y",

@@ -9,6 +9,7 @@ import numpy as np
 
 NEARBY = 3  # steps around the place one season before
 DAY_US = 86_400_000_000
+OF_SPANS = ("above_mean", "spread", "around")  # windows that are made of means and spreads
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class Series:
 def windows_of(rows: Series, origins: np.ndarray, steps: np.ndarray, times: np.ndarray, windows: list[dict]) -> dict:
     """Name -> [E] of what is known at the rows `origins` [E] for so many `steps` ahead, where it will be `times`."""
     last = rows.values[origins]
+    spans = {window["name"]: span_of(rows, origins, steps, window) for window in windows if window["of"] in OF_SPANS}
+    take_in(rows, list(spans.values()))
     found = {}
     for window in windows:
         kind, length = window["of"], window.get("steps", 0)
@@ -31,14 +34,13 @@ def windows_of(rows: Series, origins: np.ndarray, steps: np.ndarray, times: np.n
         elif kind == "change":
             values = last - value_at(rows, origins, origins - length)
         elif kind == "above_mean":
-            values = last - mean_at(rows, origins, origins - length + 1, origins)
+            values = last - spans.pop(window["name"]).mean()
         elif kind == "spread":
-            values = spread_at(rows, origins, length)
+            values = spans.pop(window["name"]).spread()
         elif kind == "season":
             values = value_at(rows, origins, season_before(origins, steps, length)) - last
         elif kind == "around":
-            middle = season_before(origins, steps, length)
-            values = mean_at(rows, origins, middle - NEARBY, np.minimum(middle + NEARBY, origins)) - last
+            values = spans.pop(window["name"]).mean() - last
         elif kind == "ahead":
             values = steps.astype(np.float64)
         else:
@@ -73,47 +75,94 @@ def value_at(rows: Series, origins: np.ndarray, places: np.ndarray) -> np.ndarra
     return np.where(there, rows.values[np.where(there, places, 0)], np.nan)
 
 
-def mean_at(rows: Series, origins: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Mean of the known values from `begin` to `end`, both included, within the series; NaN where there are none."""
-    count, mean, _ = moments_at(rows, origins, begin, end)
-    return np.where(count > 0, mean, np.nan)
+@dataclass
+class Span:
+    """Places of a series, and what `take_in` finds of the known values there."""
+
+    begin: np.ndarray  # [E] the first place that is not taken in yet
+    length: np.ndarray | int  # [E], or that of all
+    found: np.ndarray  # [2, E] counts and means; [3, E] with the sums of the squared distances from them
+
+    def mean(self) -> np.ndarray:
+        """[E]; NaN where no value is known."""
+        return np.where(self.found[0] > 0, self.found[1], np.nan)
+
+    def spread(self) -> np.ndarray:
+        """Standard deviation [E]; NaN where no value is known."""
+        return np.sqrt(np.where(self.found[0] > 0, self.found[2], np.nan) / np.maximum(1, self.found[0]))
 
 
-def spread_at(rows: Series, origins: np.ndarray, length: int) -> np.ndarray:
-    """Standard deviation of the last `length` values; NaN where none is known."""
-    count, _, squares = moments_at(rows, origins, origins - length + 1, origins)
-    return np.sqrt(np.where(count > 0, squares, np.nan) / np.maximum(1, count))
-
-
-def moments_at(rows: Series, origins: np.ndarray, begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, ...]:
-    """(count, mean, sum of the squared distances from it) [E] of the known values from `begin` to `end`.
-
-    They are put together of runs of 1, 2, 4, ... values: in a running sum over all rows, what is large elsewhere would
-    take the last digits, or all, of what is small here.
-    """
+def span(rows: Series, origins: np.ndarray, begin: np.ndarray, end: np.ndarray, finds: int) -> Span:
+    """From `begin` to `end` [E], both included, within the series of the `origins`."""
     begin = np.maximum(begin, rows.first[origins])
     length = np.maximum(0, end + 1 - begin)
+    if len(length) and (length == length[0]).all():  # mostly: where no series begins within it
+        length = int(length[0])
+    return Span(begin, length, np.zeros((finds, len(begin))))
+
+
+def span_of(rows: Series, origins: np.ndarray, steps: np.ndarray, window: dict) -> Span:
+    """What the window is a mean or the spread of."""
+    if window["of"] == "around":
+        middle = season_before(origins, steps, window["steps"])
+        return span(rows, origins, middle - NEARBY, np.minimum(middle + NEARBY, origins), 2)
+    return span(rows, origins, origins - window["steps"] + 1, origins, 3 if window["of"] == "spread" else 2)
+
+
+def mean_at(rows: Series, origins: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Mean of the known values from `begin` to `end`, both included, within the series; NaN where there are none."""
+    asked = span(rows, origins, begin, end, 2)
+    take_in(rows, [asked])
+    return asked.mean()
+
+
+def take_in(rows: Series, spans: list[Span]) -> None:
+    """Put what is `found` of each span together of runs of 1, 2, 4, ... values, which are made once for all spans.
+
+    In a running sum over all rows, what is large elsewhere would take the last digits, or all, of what is small here.
+    """
     known = np.isfinite(rows.values)
-    runs = np.stack([known, np.where(known, rows.values, 0.0), np.zeros(len(known))])  # of each place, 1 long
-    found = np.zeros((3, len(begin)))
-    for power in range(int(length.max(initial=0)).bit_length()):
-        size = 1 << power
-        if power:
-            runs = put_together(runs[:, : -size // 2], runs[:, size // 2 :])
-        longer = np.flatnonzero(length & size)
-        found[:, longer] = put_together(found[:, longer], runs[:, begin[longer]])
-        begin[longer] += size
-    return tuple(found)
+    count = 1.0 if known.all() else known.astype(np.float64)
+    runs = (count, np.where(known, rows.values, 0.0), 0.0)  # counts, means and squares from each place on
+    left, size = [each for each in spans if np.max(each.length, initial=0) > 0], 1
+    while left:
+        for each in left:
+            take_run(each, runs, size)
+        size *= 2
+        left = [each for each in left if np.max(each.length) >= size]
+        if left:
+            runs = runs[: max(len(each.found) for each in left)]  # squares only as far as they are asked for
+            half = size // 2
+            runs = together(at(runs, slice(-half)), at(runs, slice(half, None)))
 
 
-def put_together(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Counts, means and squares [3, N] of what both are of (Chan et al. 1979, "Updating formulae and a pairwise
-    algorithm for computing sample variances")."""
+def take_run(into: Span, runs: tuple, size: int) -> None:
+    """Take in the next `size` places where the length has this power of two in it."""
+    longer = into.length & size
+    if np.ndim(longer) == 0 and not longer:
+        return
+    chosen = np.flatnonzero(longer) if np.ndim(longer) else slice(None)
+    begin, found = into.begin[chosen], into.found[:, chosen]
+    both = together(tuple(found), at(runs[: len(found)], begin))
+    for row, values in zip(into.found, both, strict=True):
+        row[chosen] = values
+    into.begin[chosen] = begin + size
+
+
+def at(runs: tuple, places: np.ndarray | slice) -> tuple:
+    """Of these places; what is one number is the same of all."""
+    return tuple(each[places] if np.ndim(each) else each for each in runs)
+
+
+def together(one: tuple, other: tuple) -> tuple:
+    """Counts, means and, if there are such, squares of what both are of (Chan et al. 1979, "Updating formulae and a
+    pairwise algorithm for computing sample variances")."""
     count = one[0] + other[0]
     share = other[0] / np.maximum(1, count)
     with np.errstate(over="ignore", invalid="ignore"):
         apart = other[1] - one[1]
-        return np.stack([count, one[1] + apart * share, one[2] + other[2] + apart**2 * one[0] * share])
+        mean = one[1] + apart * share
+        return (count, mean, *(a + b + apart**2 * (one[0] * share) for a, b in zip(one[2:], other[2:], strict=True)))
 
 
 def starts_of(series: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ _SHORT_YEAR = r"\D\d\d(?:\s|$)"
 _FULL_YEAR = r"(?:^|\D)\d{4}(?:\D|$)"
 _ISO = {
     r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\.\d{1,6}$": pa.timestamp("us"),
-    r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)$": pa.timestamp("us", "UTC"),
+    r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)? *([Zz]|[+-]\d\d(:?\d\d)?)$": pa.timestamp("us", "UTC"),
 }
 """Moments that no format of `strptime` has, and their type."""
 DATE_HINT = "Write dates like 2020-01-31."
@@ -96,6 +96,7 @@ def _read_by(texts: pa.ChunkedArray, form: str) -> pa.ChunkedArray:
 
 def _read_iso(texts: pa.ChunkedArray, pattern: str) -> pa.ChunkedArray:
     fitting = pc.if_else(_matches(texts, pattern), texts, pa.scalar(None, texts.type))
+    fitting = pc.utf8_upper(pc.replace_substring_regex(fitting, r" +([Zz]|[+-][\d:]+)$", r"\1"))  # as pyarrow takes it
     with suppress(pa.ArrowInvalid):  # 2020-02-30
         return fitting.cast(_ISO[pattern]).cast(pa.int64()).cast(pa.timestamp("us"))
     return pa.chunked_array([pa.nulls(len(texts), pa.timestamp("us"))])

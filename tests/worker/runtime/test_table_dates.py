@@ -146,6 +146,11 @@ MIXED = {
     "2024-01-20T10:30:00.5": datetime(2024, 1, 20, 10, 30, 0, 500_000),
     "2024-01-20 10:30:00.123456789": datetime(2024, 1, 20, 10, 30, 0, 123_456),
     "2024-01-20T10:30:00+02:00": datetime(2024, 1, 20, 8, 30),
+    "2024-01-20T10:30:00+02": datetime(2024, 1, 20, 8, 30),
+    "2024-01-20 10:30:00.5 +0200": datetime(2024, 1, 20, 8, 30, 0, 500_000),
+    "2024-01-20 10:30Z": datetime(2024, 1, 20, 10, 30),
+    "2024-01-20T10:30 z": datetime(2024, 1, 20, 10, 30),
+    "2024-01-20 10:30+02:00": datetime(2024, 1, 20, 8, 30),
     "20 Jan 2024": datetime(2024, 1, 20),
     "20.01.24 09:15": datetime(2024, 1, 20, 9, 15),
     "31.12.0007": None,
@@ -169,6 +174,22 @@ def test_a_date_in_another_format_than_those_of_its_column_means_the_same_in_tra
     days_of = [predict_table.date_number(text, "days", "%d.%m.%Y") for text in (other, days[0])]
     known = [moment and (moment - datetime(1970, 1, 1)).total_seconds() / 86_400 for moment in (packed[-1], packed[0])]
     assert [None if math.isnan(number) else number for number in days_of] == known
+
+
+@pytest.mark.parametrize("zone", ["+02", " +0200", "+02:00", " Z"])
+@pytest.mark.parametrize("clock", ["10:30", "10:30:00", "10:30:00.5"])
+def test_a_column_of_moments_with_a_zone_is_read_as_in_training(tmp_path: Path, clock: str, zone: str) -> None:
+    texts = [f"2024-{1 + at % 12:02}-{1 + at % 28:02} {clock}{zone}" for at in range(60)]
+    lines = [f"{text},{at * 7 % 30},{'ab'[at % 3 // 2]}" for at, text in enumerate(texts)]
+    (tmp_path / "a.csv").write_text("\n".join(["when,x,label", *lines, ""]))
+    profile = profile_dataset(tmp_path / "a.csv", tmp_path / "packed", ProfileOptions(), lambda *_: None)
+    column = profile.column("when")
+    assert column is not None and (column.type, column.missing) == (ColumnType.DATE, 0)
+    packed = pq.read_table(tmp_path / "packed" / TABLE_FILE)["when"].to_pylist()
+    assert packed[0].hour == (10 if "Z" in zone else 8)
+    assert dated(*texts, trained=column.spelling)["when"].cast(pa.timestamp("us"), safe=False).to_pylist() == packed
+    days = (packed[0] - datetime(1970, 1, 1)).total_seconds() / 86_400
+    assert predict_table.date_number(texts[0], "days", column.spelling) == days
 
 
 def test_a_date_in_doubt_is_missing_in_training_and_refused_in_rows_to_predict_for(tmp_path: Path) -> None:

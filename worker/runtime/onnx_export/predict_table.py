@@ -147,8 +147,7 @@ def date_number(text: str, feature: str, spelled: str) -> float:
 
 
 def moment_of(text: str, spelled: str) -> datetime:
-    """A date, in UTC: as the data to train on wrote them, else in the format that leaves no doubt. Raises
-    `ValueError`."""
+    """A date, in UTC: as the data to train on wrote them, else as leaves no doubt. Raises `ValueError`."""
     moment = next(_moments_read(text, [ISO, spelled]), None)
     if moment is None:
         found = sorted(set(_moments_read(text, DATE_FORMATS)))
@@ -160,9 +159,11 @@ def moment_of(text: str, spelled: str) -> datetime:
 
 
 def _moments_read(text: str, formats: Iterable[str]) -> Iterator[datetime]:
+    # Python takes no `z`, and not every blank before a zone
+    iso = re.sub(r"(:\d\d(?:\.\d+)?) *([Zz]|[+-]\d\d(?::?\d\d)?)$", lambda zone: zone[1] + zone[2].upper(), text)
     for form in filter(None, formats):
         with suppress(ValueError):
-            yield datetime.fromisoformat(text) if form == ISO else datetime.strptime(text, form)
+            yield datetime.fromisoformat(iso) if form == ISO else datetime.strptime(text, form)
 
 
 def text_number(text: str, feature: str, _spelled: str) -> float:

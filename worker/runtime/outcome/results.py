@@ -27,6 +27,7 @@ from worker.runtime.metrics import metrics_of, says_class
 from worker.runtime.opening import split_notes
 from worker.runtime.outcome import charts as analysis
 from worker.runtime.outcome.backtest import backtest_charts
+from worker.runtime.outcome.by_part import outputs_by_part
 from worker.runtime.outcome.chart import Chart
 from worker.runtime.outcome.importance import importance_chart, input_places
 from worker.runtime.outcome.intervals import part_intervals, stretches_of
@@ -96,14 +97,13 @@ def _predicted(
 ) -> tuple[dict[str, Tensor], dict[str, dict[str, float]], list[pa.Table], list[str]]:
     """(outputs, of classes no more than charts need; metrics by part; lines of predictions; what is unsaid)."""
     outputs, metrics, tables, unsaid = {}, {}, list[pa.Table](), list[str]()
-    for name, part in parts.items():
-        found = run.outputs(net, part)
-        if run.rank == 0:
-            metrics[name] = metrics_of(dataset, part, found)
-            tables += [_part_predictions(name, part, found, dataset)] if len(part) else []
-            unsaid += unsaid_notes({name: part}, {name: found})
-            if part.targets.is_floating_point() or name in ("test", _judged(parts)):
-                outputs[name] = found
+    for name, found in outputs_by_part(run, net, parts):
+        part = parts[name]
+        metrics[name] = metrics_of(dataset, part, found)
+        tables += [_part_predictions(name, part, found, dataset)] if len(part) else []
+        unsaid += unsaid_notes({name: part}, {name: found})
+        if part.targets.is_floating_point() or name in ("test", _judged(parts)):
+            outputs[name] = found
         del found  # before there is another one
     return outputs, metrics, tables, unsaid
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from worker.runtime.metrics import classification_metrics
+from worker.runtime.metrics import classification_metrics, mean_roc_area
 from worker.runtime.outcome import probabilities
 from worker.runtime.outcome.probabilities import Probabilities, row_blocks
 
@@ -36,6 +36,13 @@ def test_metrics_do_not_depend_on_how_many_rows_are_worked_off_at_once(
     at_once = classification_metrics(logits, targets)
     monkeypatch.setattr(probabilities, "BLOCK_BYTES", block_bytes)
     assert classification_metrics(logits, targets) == pytest.approx(at_once, rel=1e-14)
+
+
+def test_going_through_many_classes_is_a_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    beats: list[None] = []
+    monkeypatch.setattr(probabilities.pulse, "beat", lambda: beats.append(None))
+    mean_roc_area(torch.randn(60, 30, generator=torch.Generator().manual_seed(3)), torch.arange(60) % 30)
+    assert len(beats) >= 30
 
 
 def test_no_rows_have_no_blocks_and_every_row_is_of_one() -> None:
