@@ -15,7 +15,9 @@ from typing import Any
 
 DELIMITERS = (",", "\t", ";", "|")
 SAMPLE_ROWS = 200  # by which the delimiter is told
-WIDE_SAMPLE_BYTES = 64 << 10  # by which UTF-16 without its mark is told
+SAMPLE_BYTES = 64 << 10  # by which an encoding is told
+WORDS_COUNTED = 2000  # at most, in such a sample
+LEAD = 3  # so many more words of one encoding than of the other settle it
 MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 CELL_LETTERS = 2**31 - 1
 DATE_FORMATS = (
@@ -70,9 +72,9 @@ def _entries(noted: object) -> list[dict[str, Any]]:
     return [entry for entry in noted if isinstance(entry, dict)] if isinstance(noted, list) else []
 
 
-def decoded(body: bytes, form: Form) -> tuple[str, str, bytes]:
+def decoded(body: bytes, form: Form, is_json: bool = False) -> tuple[str, str, bytes]:
     """(text, its codec, the mark in front): UTF-16 by its mark or zeros, the encoding that was set for the data, UTF-8,
-    Windows-1252 or Latin-1, as data to train on."""
+    Windows-1252 or Latin-1, as data to train on. JSON is UTF-8 by its standard, wherever it can be."""
     mark = next((mark for mark, _ in MARKS if body.startswith(mark)), b"")
     body = body.removeprefix(mark)
     told = dict(MARKS).get(mark) or wide_encoding(body)
@@ -80,7 +82,7 @@ def decoded(body: bytes, form: Form) -> tuple[str, str, bytes]:
     if told in read:
         codec = told
     elif form.encoding in read and "utf-8" in read:
-        codec = "utf-8" if _is_utf8(body, read["utf-8"], read[form.encoding], form) else form.encoding
+        codec = "utf-8" if is_json or _is_utf8(body, form) else form.encoding
     elif read:
         codec = next(iter(read))
     else:
@@ -89,24 +91,32 @@ def decoded(body: bytes, form: Form) -> tuple[str, str, bytes]:
     return (read[codec], codec, mark) if codec in read else (body.decode("latin-1"), "latin-1", mark)
 
 
-def _decoded(body: bytes, codec: str) -> str | None:
+def _decoded(body: bytes, codec: str, errors: str = "strict") -> str | None:
     if codec:
-        with suppress(UnicodeError, LookupError):
-            return body.decode(codec)
+        with suppress(ValueError, LookupError):  # a name of a codec may be anything
+            return body.decode(codec, errors)
     return None
 
 
-def _is_utf8(body: bytes, as_utf8: str, as_set: str, form: Form) -> bool:
+def _is_utf8(body: bytes, form: Form) -> bool:
     """Whether bytes that can be read in both ways are UTF-8 rather than in the encoding of the data: by the names and
-    categories that the model knows, else because other encodings rarely look like it."""
-    foreign = [word for word in (*form.names, *form.words) if not word.isascii()]
-    utf8, own = (sum(word in text for word in foreign) for text in (as_utf8, as_set))
-    return utf8 > own if utf8 != own else not body.isascii()
+    categories that the model knows, else because other encodings rarely look like it, nor ASCII without a figure like
+    rows of theirs."""
+    sample = body[:SAMPLE_BYTES]
+    as_utf8, as_set = (_decoded(sample, codec, "ignore") or "" for codec in ("utf-8", form.encoding))
+    if as_utf8 == as_set:
+        return not body.isascii()
+    lead = 0
+    for word in islice((*form.names, *form.words), WORDS_COUNTED):
+        lead += (word in as_utf8) - (word in as_set)
+        if abs(lead) == LEAD:
+            break
+    return lead > 0 if lead else not (body.isascii() and any(figure in as_set for figure in "0123456789"))
 
 
 def wide_encoding(body: bytes) -> str:
     """UTF-16 where nearly every second byte of the beginning is 0; else nothing."""
-    even, odd = body[:WIDE_SAMPLE_BYTES:2], body[1:WIDE_SAMPLE_BYTES:2]
+    even, odd = body[:SAMPLE_BYTES:2], body[1:SAMPLE_BYTES:2]
     few, many = sorted((even.count(0), odd.count(0)))
     if not odd or many <= 0.9 * len(odd) or few >= 0.1 * len(odd):
         return ""

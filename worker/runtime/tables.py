@@ -36,6 +36,7 @@ MISSING = (
     "#ZAHL!", "#NULL!",
 )  # fmt: skip
 """Texts that mean "no value": those of `codegen.profile.values`."""
+JSON = (".json", ".jsonl", ".ndjson")
 NESTED_LEVELS = 5
 """A name of a column has at most so many parts: `a.b.c.d.e`; as in `codegen.profile.nested`."""
 DECIMAL_COMMA = b"decimal_comma"
@@ -90,7 +91,7 @@ def read_rows(path: Path, preprocess: Mapping[str, Any] | None = None) -> pa.Tab
         if path.suffix == ".parquet":
             return _apart(pq.read_table(path))
         text, _, _ = text_of(path, form)
-        if path.suffix in {".json", ".jsonl", ".ndjson"}:
+        if path.suffix in JSON:
             return _table(partial(_json_rows, text, path.suffix)).replace_schema_metadata(_noted(form))
         return _delimited(text, form)
     except (pa.ArrowInvalid, OSError, csv.Error) as error:
@@ -122,7 +123,7 @@ def _refuse_foreign(path: Path) -> None:
 
 def text_of(path: Path, form: Form) -> tuple[str, str, bytes]:
     """(text, its codec, the mark in front), as data to train on. Raises `InputError`."""
-    text, codec, mark = decoded(path.read_bytes(), form)
+    text, codec, mark = decoded(path.read_bytes(), form, is_json=path.suffix in JSON)
     if (at := text.find("\0")) >= 0:
         line = text.count("\n", 0, at) + 1
         raise InputError(f"{path.name}, line {line}: it contains a NUL byte, so it is not plain text.", _FORMATS)

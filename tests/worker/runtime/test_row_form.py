@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from codegen.profile.types import TABLE_FILE, ColumnType, ProfileOptions
 from tests.worker.runtime import onnx_programs, samples
 from worker.runtime.onnx_export import table_rows
 from worker.runtime.own_file import answer_added
+from worker.runtime.row_text import Form, decoded
 from worker.runtime.spelling import as_trained
 from worker.runtime.tables import InputError, form_noted, read_rows
 
@@ -73,6 +75,29 @@ def test_an_encoding_of_many_bytes_is_told_from_utf8_by_the_categories_that_are_
     for at, codec in enumerate(("gbk", "utf-8", "gbk")):
         row = f"city,x\n{cities[at]},1\n".encode(codec)
         assert read_both(tmp_path, row, preprocess) == [{"city": cities[at], "x": "1"}]
+
+
+@pytest.mark.parametrize("codec", ["utf-16", "utf-16-le", "cp037"])
+def test_ascii_rows_are_read_whatever_encoding_was_set(tmp_path: Path, codec: str) -> None:
+    text = "\n".join(["x,city,label", *[f"{at * 7 % 90},{('Bonn', 'Ulm')[at % 2]},{'ab'[at % 2]}" for at in range(60)]])
+    preprocess = noted(tmp_path, text.encode(codec), ProfileOptions(encoding=codec), "label")
+    assert preprocess["form"]["encoding"] in (codec, "utf-16-le")
+    for rows in ("x,city\n1,Bonn\n", "x,city\n12,Bonn\n"):  # of odd and of even length
+        assert read_both(tmp_path, rows.encode(), preprocess)[0]["city"] == "Bonn"
+        assert read_both(tmp_path, rows.encode(codec), preprocess)[0]["city"] == "Bonn"
+    (tmp_path / "rows.json").write_text('[{"x": 1, "city": "Bonn"}]')
+    assert read_rows(tmp_path / "rows.json", preprocess).to_pylist() == [{"x": 1, "city": "Bonn"}]
+    assert table_rows.read_rows(tmp_path / "rows.json", preprocess)[0] == [{"x": "1", "city": "Bonn"}]
+    unknown = {"form": {"delimiter": ",", "encoding": codec, "unnamed": 2}}
+    assert read_both(tmp_path, b"1.5,3\n2.5,4\n", unknown)[1] == {"column_1": "2.5", "column_2": "4"}
+
+
+def test_an_encoding_is_told_by_the_beginning_of_a_file() -> None:
+    form = Form(encoding="gbk", names=("city",), words=tuple(f"城市{at}" for at in range(1000)))
+    body = ("city,x\n" + "宁波,1\n" * 600_000).encode()  # with none of the categories
+    begun = time.process_time()
+    assert decoded(body, form)[1] == "utf-8"
+    assert time.process_time() - begun < 5  # the whole file takes many times that
 
 
 @pytest.mark.parametrize("header", [None, False])  # told by the file, set by a person

@@ -52,7 +52,7 @@ def read_rows(path: Path, preprocess: dict[str, Any]) -> tuple[Rows, bool]:
     """Rows of a .csv, or of a .json list of objects, each value as text; and whether `1,234` in them is rather one and
     a bit. `preprocess`: what is noted of the data, which text is read like. Raises `ValueError`."""
     form = form_of(preprocess)
-    text, _, _ = decoded(path.read_bytes(), form)
+    text, _, _ = decoded(path.read_bytes(), form, is_json=path.suffix == ".json")
     if "\0" in text:
         raise ValueError("it contains a NUL byte, so it is not plain text")
     if path.suffix == ".json":
