@@ -37,6 +37,8 @@ class Form:
     """Set by a person; empty where it was told by the bytes."""
     unnamed: int = 0
     """Columns of a file without a line of names; 0 for one that has such."""
+    dropped: int = 0
+    """Fields behind them in each of its lines that are empty, and no columns."""
     target: str = ""
     """What rows may lack, where columns have no names."""
     names: tuple[str, ...] = ()
@@ -57,11 +59,12 @@ def form_of(preprocess: Mapping[str, Any]) -> Form:
         numeric, categorical = (_entries(preprocess.get(kind)) for kind in ("numeric", "categorical"))
         names = [entry.get("column") for entry in (*numeric, *categorical)]
         words = [word for entry in categorical for word in entry.get("values") or ()]
-    unnamed = form.get("unnamed", 0)
+    unnamed, dropped = form.get("unnamed", 0), form.get("dropped", 0)
     return Form(
         delimiter=str(form.get("delimiter", "")),
         encoding=str(form.get("encoding", "")),
         unnamed=unnamed if isinstance(unnamed, int) else 0,
+        dropped=dropped if isinstance(dropped, int) else 0,
         target=str(form.get("target", "")),
         names=tuple(dict.fromkeys(name for name in names if isinstance(name, str))),
         words=tuple(word for word in words if isinstance(word, str)),
@@ -136,7 +139,8 @@ def delimiter_of(text: str, form: Form) -> str:
             return 0, 0.0, 0, False
         first = [name.strip() for name in rows[0]] if rows else []
         share = sum(len(row) == len(first) for row in rows) / len(rows) if len(first) > 1 else 0.0
-        named = len(known.intersection(first)) or int(len(first) > 1 and form.unnamed - len(first) in (0, 1))
+        as_data = bool(form.unnamed) and -1 <= len(first) - form.unnamed <= form.dropped
+        named = len(known.intersection(first)) or int(len(first) > 1 and as_data)
         return named, round(share, 2), len(first), delimiter == form.delimiter
 
     return max(dict.fromkeys((*DELIMITERS, *filter(None, [form.delimiter]))), key=rank)
@@ -152,21 +156,41 @@ def has_names(first: Sequence[str], form: Form) -> bool:
     return not form.unnamed or not set(form.names).isdisjoint(name.strip() for name in first)
 
 
-def names_of(first: Sequence[str], form: Form) -> list[str]:
-    """Names of the columns by the first record. Raises `ValueError` where it has none and is not as wide as the data,
-    with or without the target."""
+def names_of(records: Sequence[Sequence[str]], form: Form) -> list[str]:
+    """Names of the columns by the first of the records. Raises `EmptyError` where there is nothing to read, and
+    `ValueError` where it has no names and is not surely as wide as the data, with or without the target."""
+    first = records[0] if records else []
+    if not first or not (form.unnamed or any(name.strip() for name in first)):
+        raise EmptyError("the input is empty")
     if has_names(first, form):
         return names_apart(first)
-    names = [f"column_{number}" for number in range(1, form.unnamed + 1)]
-    width = max(len(first) - empty_tail(first), min(len(first), form.unnamed))
-    without = [name for name in names if name != form.target]
-    found = next((each for each in (names, without) if len(each) == width), None)
-    if found is None:
+    filled = max(len(record) - empty_tail(record) for record in records[:SAMPLE_ROWS])
+    found = _names_by_place(len(first), min(len(first), filled), form)
+    return found + [f"column_{form.unnamed + more}" for more in range(1, len(first) - len(found) + 1)]
+
+
+def _names_by_place(width: int, filled: int, form: Form) -> list[str]:
+    """Names of the columns of lines of so many fields, of which no more than the first `filled` have values."""
+    whole = [f"column_{number}" for number in range(1, form.unnamed + 1)]
+    without = [name for name in whole if name != form.target]
+    fitting = [names for names in (whole, without) if filled <= len(names) <= width]
+    as_data = [names for names in fitting if len(names) == width - form.dropped]
+    if not fitting:
         raise ValueError(
-            f"the first line has {width:,} fields and names no column of the model; the data has {form.unnamed:,} "
-            "columns without names"
+            f"the first line has {counted(width, 'field')} and names no column of the model; the data has "
+            f"{counted(form.unnamed, 'column')} without names"
         )
-    return found + [f"column_{form.unnamed + more}" for more in range(1, len(first) - width + 1)]
+    if not as_data and any(names[:filled] != fitting[0][:filled] for names in fitting):
+        raise ValueError(
+            f"the first line has {counted(width, 'field')}, all empty behind number {filled:,}: it may be with or "
+            f"without {form.target}, which the model predicts"
+        )
+    return (as_data or fitting)[0]
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 field`, `2 fields`."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def names_apart(header: Sequence[str]) -> list[str]:
@@ -201,6 +225,10 @@ def evened(records: Iterable[Sequence[str]], width: int) -> Iterator[list[str]]:
         if len(record) < width or len(record) - empty_tail(record) > width:
             raise UnevenError(number, list(record))
         yield list(record[:width])
+
+
+class EmptyError(ValueError):
+    """Nothing stands in the file, or in its first line."""
 
 
 class UnevenError(ValueError):

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from worker.runtime.row_text import (
+    SAMPLE_ROWS,
+    EmptyError,
     Form,
     UnevenError,
     decoded,
@@ -143,15 +146,14 @@ def form_noted(table: pa.Table) -> Form:
 
 def _delimited(text: str, form: Form) -> pa.Table:
     delimiter = delimiter_of(text, form)
-    first = next(records_of(text, delimiter), [])
-    if not any(name.strip() for name in first):
-        raise InputError("The input is empty.", "Give a header line and at least one row.")
+    sample = list(islice(records_of(text, delimiter), SAMPLE_ROWS))
     try:
-        names = names_of(first, form)
+        names = names_of(sample, form)
     except ValueError as error:
         said, hint = str(error), "Give the columns in the order of the data, or their names in the first line."
+        hint = "Give a header line and at least one row." if isinstance(error, EmptyError) else hint
         raise InputError(f"{said[0].upper()}{said[1:]}.", hint) from None
-    names_first = has_names(first, form)
+    first, names_first = sample[0], has_names(sample[0], form)
     try:
         table = _plain(text, delimiter, names).slice(1 if names_first else 0)
     except pa.ArrowInvalid as error:

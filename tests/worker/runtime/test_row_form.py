@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,15 @@ def read_both(folder: Path, body: bytes, preprocess: dict[str, Any]) -> list[dic
     return rows
 
 
+def refused_by_both(folder: Path, text: str, preprocess: dict[str, Any], told: str) -> None:
+    """Both tell the same of them, each in its way."""
+    (folder / "rows.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=f"^{re.escape(told)}"):
+        table_rows.read_rows(folder / "rows.csv", preprocess)
+    with pytest.raises(InputError, match=f"^{re.escape(told[0].upper() + told[1:])}"):
+        read_rows(folder / "rows.csv", preprocess)
+
+
 @pytest.mark.parametrize("codec", ["cp1250", "iso8859-2", "utf-8", "utf-16-le"])
 @pytest.mark.parametrize("rows", [1, 12])
 def test_a_set_encoding_and_delimiter_are_those_of_rows_too(tmp_path: Path, codec: str, rows: int) -> None:
@@ -94,7 +104,7 @@ def test_ascii_rows_are_read_whatever_encoding_was_set(tmp_path: Path, codec: st
 
 def test_an_encoding_is_told_by_the_beginning_of_a_file() -> None:
     form = Form(encoding="gbk", names=("city",), words=tuple(f"城市{at}" for at in range(1000)))
-    body = ("city,x\n" + "宁波,1\n" * 600_000).encode()  # with none of the categories
+    body = ("city,x\n" + "宁波,1\n" * 1_800_000).encode()  # with none of the categories
     begun = time.process_time()
     assert decoded(body, form)[1] == "utf-8"
     assert time.process_time() - begun < 5  # the whole file takes many times that
@@ -113,9 +123,49 @@ def test_rows_without_names_are_those_of_data_without_names(tmp_path: Path, head
     assert read_both(tmp_path, "0.0;Łódź;0\n".encode(), preprocess) == [lacking]
     named = "column_4,column_2,column_1\n0,Łódź,0.0\n"
     assert read_both(tmp_path, named.encode(), preprocess) == [lacking]
-    (tmp_path / "rows.csv").write_text("1;2\n")
-    with pytest.raises(InputError, match=r"^The first line has 2 fields and names no column of the model"):
-        read_rows(tmp_path / "rows.csv", preprocess)
+    none = "and names no column of the model; the data has 4 columns without names"
+    refused_by_both(tmp_path, "1;2\n", preprocess, f"the first line has 2 fields {none}")
+    refused_by_both(tmp_path, "1\n", preprocess, f"the first line has 1 field {none}")
+
+
+@pytest.mark.parametrize("end", [";", ";;"])
+def test_rows_without_names_may_end_in_delimiters_as_the_data_does(tmp_path: Path, end: str) -> None:
+    lines = [line.replace("^", ";") + end for line in LINES]
+    body = "\n".join([*lines, ""]).encode()
+    preprocess = noted(tmp_path, body, ProfileOptions(), "column_3")
+    assert preprocess["form"] == {"delimiter": ";", "unnamed": 4, "dropped": len(end), "target": "column_3"}
+    whole = {"column_1": "0.0", "column_2": "Łódź", "column_3": "a", "column_4": "0"}
+    lacking = {name: value for name, value in whole.items() if name != "column_3"}
+    for row, expected in (("0.0;Łódź;a;0", whole), ("0.0;Łódź;0", lacking)):
+        for written in (row, row + end):
+            (read,) = read_both(tmp_path, f"{written}\n".encode(), preprocess)
+            assert {name: value for name, value in read.items() if name in whole} == expected, written
+    (read,) = read_both(tmp_path, f"0.0;Łódź;a;0{end};\n".encode(), preprocess)
+    assert read["column_4"] == "0"
+    missing = "0.0;Łódź;a;\n1.5;Kraków;b;7\n"  # as the second row tells, with the target
+    assert [row["column_4"] for row in read_both(tmp_path, missing.encode(), preprocess)] == ["", "7"]
+
+
+def test_rows_without_names_are_refused_where_they_may_be_with_or_without_the_target(tmp_path: Path) -> None:
+    form = {"delimiter": ";", "unnamed": 4, "target": "column_3"}
+    told = "fields, all empty behind number 3: it may be with or without column_3, which the model predicts"
+    refused_by_both(tmp_path, "0.0;Łódź;0;;\n", {"form": form}, f"the first line has 5 {told}")
+    refused_by_both(tmp_path, "0.0;Łódź;0;\n", {"form": form | {"dropped": 2}}, f"the first line has 4 {told}")
+    (read,) = read_both(tmp_path, "0.0;Łódź;0;;\n".encode(), {"form": form | {"target": "column_4"}})
+    assert read["column_3"] == "0" and not read["column_4"]
+
+
+@pytest.mark.parametrize("body", ["", "\n\n"])
+@pytest.mark.parametrize("form", [{}, {"delimiter": ",", "unnamed": 3, "target": "column_3"}])
+def test_a_file_of_nothing_is_told_alike(tmp_path: Path, body: str, form: dict[str, Any]) -> None:
+    refused_by_both(tmp_path, body, {"form": form}, "the input is empty")
+
+
+def test_a_first_line_of_empty_fields_is_a_row_of_data_without_names_alone(tmp_path: Path) -> None:
+    form = {"delimiter": ",", "unnamed": 3, "target": "column_3"}
+    first, second = read_both(tmp_path, b",,\n1,2,3\n", {"form": form})
+    assert not any(first.values()) and list(second.values()) == ["1", "2", "3"]
+    refused_by_both(tmp_path, ",,\n1,2,3\n", {}, "the input is empty")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any
 
 from worker.runtime.row_text import (
     UnevenError,
+    counted,
     decoded,
     delimiter_of,
     empty_tail,
@@ -64,8 +65,8 @@ def read_rows(path: Path, preprocess: dict[str, Any]) -> tuple[Rows, bool]:
         return [empty | {name: written(value) for name, value in row.items()} for row in body], False
     delimiter = delimiter_of(text, form)
     records = list(records_of(text, delimiter))
-    first = records[0] if records else []
-    names, names_first = names_of(first, form), has_names(first, form)
+    names, first = names_of(records, form), records[0]
+    names_first = has_names(first, form)
     records = records[1 if names_first else 0 :]
     width = len(names)
     if any(len(record) != width for record in records):
@@ -73,8 +74,9 @@ def read_rows(path: Path, preprocess: dict[str, Any]) -> tuple[Rows, bool]:
     try:
         return [dict(zip(names, record, strict=False)) for record in evened(records, width)], delimiter == ";"
     except UnevenError as error:
-        count = f"{len(error.record)} value{'' if len(error.record) == 1 else 's'}"
-        raise ValueError(f"row {error.number + 1}: {count} where the first line names {width} columns") from None
+        count, verb = counted(len(error.record), "value"), "names" if names_first else "has"
+        wanted = counted(width, "column" if names_first else "field")
+        raise ValueError(f"row {error.number + 1}: {count} where the first line {verb} {wanted}") from None
 
 
 def categories_spelled(preprocess: dict[str, Any], body: list[dict[str, Any]]) -> list[dict[str, Any]]:
