@@ -52,27 +52,39 @@ def form_of(preprocess: Mapping[str, Any]) -> Form:
     noted, about = preprocess.get("form"), preprocess.get("forecast")
     form = noted if isinstance(noted, dict) else {}
     if isinstance(about, dict):  # the inputs of the model are not columns of the rows
-        names = [about.get("time"), about.get("target"), *about.get("numeric", ()), *about.get("categorical", ())]
-        recent = about.get("recent", {})
-        words = [word for name in about.get("categorical", ()) for word in dict.fromkeys(recent.get(name, ()))]
+        named = _texts(about.get("categorical"))
+        names = _texts([about.get("time"), about.get("target")]) + _texts(about.get("numeric")) + named
+        recent = about.get("recent")
+        values = [recent.get(name) for name in named] if isinstance(recent, dict) else []
     else:
-        numeric, categorical = (_entries(preprocess.get(kind)) for kind in ("numeric", "categorical"))
-        names = [entry.get("column") for entry in (*numeric, *categorical)]
-        words = [word for entry in categorical for word in entry.get("values") or ()]
-    unnamed, dropped = form.get("unnamed", 0), form.get("dropped", 0)
+        numeric, categorical = entries(preprocess.get("numeric")), entries(preprocess.get("categorical"))
+        names = _texts([entry.get("column") for entry in (*numeric, *categorical)])
+        values = [entry.get("values") for entry in categorical]
+    delimiter, encoding, target = (str(form.get(name) or "") for name in ("delimiter", "encoding", "target"))
+    unnamed, dropped = (max(0, of) if isinstance(of := form.get(name), int) else 0 for name in ("unnamed", "dropped"))
     return Form(
-        delimiter=str(form.get("delimiter", "")),
-        encoding=str(form.get("encoding", "")),
-        unnamed=unnamed if isinstance(unnamed, int) else 0,
-        dropped=dropped if isinstance(dropped, int) else 0,
-        target=str(form.get("target", "")),
-        names=tuple(dict.fromkeys(name for name in names if isinstance(name, str))),
-        words=tuple(word for word in words if isinstance(word, str)),
+        delimiter=delimiter if len(delimiter) == 1 and delimiter not in '"\r\n' else "",
+        encoding=encoding,
+        unnamed=unnamed,
+        dropped=dropped,
+        target=target,
+        names=tuple(dict.fromkeys(names)),
+        words=tuple(word for known in values for word in dict.fromkeys(_texts(known))),
     )
 
 
-def _entries(noted: object) -> list[dict[str, Any]]:
+def entries(noted: object) -> list[dict[str, Any]]:
+    """What is noted of each column, where it is."""
     return [entry for entry in noted if isinstance(entry, dict)] if isinstance(noted, list) else []
+
+
+def listed(noted: object) -> list[Any]:
+    """What stands in a list that is noted, where it is one."""
+    return list(noted) if isinstance(noted, list | tuple | set) else []
+
+
+def _texts(noted: object) -> list[str]:
+    return [text for text in listed(noted) if isinstance(text, str)]
 
 
 def decoded(body: bytes, form: Form, is_json: bool = False) -> tuple[str, str, bytes]:

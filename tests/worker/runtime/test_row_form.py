@@ -155,6 +155,25 @@ def test_rows_without_names_are_refused_where_they_may_be_with_or_without_the_ta
     assert read["column_3"] == "0" and not read["column_4"]
 
 
+@pytest.mark.parametrize(
+    "preprocess",
+    [
+        {"numeric": None, "categorical": [{"column": "city", "values": 5}, {"column": "x"}, {"values": ["a"]}, "b"]},
+        {"numeric": 7, "categorical": [{"column": "city", "values": [["Bonn"], 3]}, {"column": ["x"], "values": {}}]},
+        {"form": {"delimiter": None, "encoding": None, "unnamed": None, "dropped": "1", "target": None}},
+        {"form": {"delimiter": "::", "encoding": "no\0codec", "unnamed": -1, "dropped": -1}},
+        {"form": [], "forecast": {"numeric": None, "categorical": 5, "recent": None}},
+        {"forecast": {"time": ["x"], "numeric": [["x"]], "categorical": ["city", ["x"]], "recent": []}},
+        {"forecast": {"categorical": ["city"], "recent": {"city": [["Bonn"], None]}}},
+    ],
+)
+def test_whatever_a_persons_own_data_py_notes_rows_are_read(tmp_path: Path, preprocess: dict[str, Any]) -> None:
+    assert read_both(tmp_path, "x,city\n1,Köln\n".encode(), preprocess) == [{"x": "1", "city": "Köln"}]
+    (tmp_path / "rows.json").write_text('[{"x": 1, "city": "Bonn"}]')
+    assert table_rows.read_rows(tmp_path / "rows.json", preprocess)[0] == [{"x": "1", "city": "Bonn"}]
+    assert as_trained(preprocess, read_rows(tmp_path / "rows.json", preprocess))["city"].to_pylist() == ["Bonn"]
+
+
 @pytest.mark.parametrize("body", ["", "\n\n"])
 @pytest.mark.parametrize("form", [{}, {"delimiter": ",", "unnamed": 3, "target": "column_3"}])
 def test_a_file_of_nothing_is_told_alike(tmp_path: Path, body: str, form: dict[str, Any]) -> None:

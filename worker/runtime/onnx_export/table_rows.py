@@ -15,9 +15,11 @@ from worker.runtime.row_text import (
     decoded,
     delimiter_of,
     empty_tail,
+    entries,
     evened,
     form_of,
     has_names,
+    listed,
     names_of,
     records_of,
 )
@@ -83,12 +85,13 @@ def categories_spelled(preprocess: dict[str, Any], body: list[dict[str, Any]]) -
     """Numbers of JSON in a column of nothing else as the categories that they are: `2` as `2.0`, where training had
     that."""
     spelled: dict[str, dict[float, str]] = {}
-    for entry in preprocess.get("categorical", []):
-        values = [row.get(entry["column"]) for row in body]
+    for entry in entries(preprocess.get("categorical")):
+        name, known = str(entry.get("column")), [str(value) for value in listed(entry.get("values"))]
+        values = [row.get(name) for row in body]
         if all(value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in values):
-            by_number = {float(text): text for text in reversed(entry["values"]) if NUMBER.fullmatch(text)}
-            whole = {float(text): text for text in entry["values"] if re.fullmatch(r"-?[0-9]+", text)}
-            spelled[entry["column"]] = by_number | whole
+            by_number = {float(text): text for text in reversed(known) if NUMBER.fullmatch(text)}
+            whole = {float(text): text for text in known if re.fullmatch(r"-?[0-9]+", text)}
+            spelled[name] = by_number | whole
     return [
         {
             name: value if value is None or name not in spelled else spelled[name].get(value, value)
