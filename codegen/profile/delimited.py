@@ -64,7 +64,8 @@ class DelimitedSource:
         """By what it was read."""
         unnamed = 0 if self._dialect.header else len(self.names)
         encoding = self._dialect.encoding if self._dialect.encoding_given else ""
-        return TextForm(delimiter=self._dialect.delimiter, encoding=encoding, unnamed=unnamed)
+        dropped = self._dropped if unnamed else 0
+        return TextForm(delimiter=self._dialect.delimiter, encoding=encoding, unnamed=unnamed, dropped=dropped)
 
     @property
     def decimal_comma(self) -> bool:

@@ -15,6 +15,8 @@ class TextForm:
     """As a person has set it; empty where the bytes told."""
     unnamed: int = 0
     """Columns of a file without a line of names; else 0."""
+    dropped: int = 0
+    """Fields behind those that are empty in each line, and no columns; else 0."""
 
 
 def shape_form(form: TextForm | None, target: str) -> dict[str, Any]:

@@ -15,7 +15,9 @@ from typing import Any
 
 DELIMITERS = (",", "\t", ";", "|")
 SAMPLE_ROWS = 200  # by which the delimiter is told
-WIDE_SAMPLE_BYTES = 64 << 10  # by which UTF-16 without its mark is told
+SAMPLE_BYTES = 64 << 10  # by which an encoding is told
+WORDS_COUNTED = 2000  # at most, in such a sample
+LEAD = 3  # so many more words of one encoding than of the other settle it
 MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 CELL_LETTERS = 2**31 - 1
 DATE_FORMATS = (
@@ -35,6 +37,8 @@ class Form:
     """Set by a person; empty where it was told by the bytes."""
     unnamed: int = 0
     """Columns of a file without a line of names; 0 for one that has such."""
+    dropped: int = 0
+    """Fields behind them in each of its lines that are empty, and no columns."""
     target: str = ""
     """What rows may lack, where columns have no names."""
     names: tuple[str, ...] = ()
@@ -48,31 +52,44 @@ def form_of(preprocess: Mapping[str, Any]) -> Form:
     noted, about = preprocess.get("form"), preprocess.get("forecast")
     form = noted if isinstance(noted, dict) else {}
     if isinstance(about, dict):  # the inputs of the model are not columns of the rows
-        names = [about.get("time"), about.get("target"), *about.get("numeric", ()), *about.get("categorical", ())]
-        recent = about.get("recent", {})
-        words = [word for name in about.get("categorical", ()) for word in dict.fromkeys(recent.get(name, ()))]
+        named = _texts(about.get("categorical"))
+        names = _texts([about.get("time"), about.get("target")]) + _texts(about.get("numeric")) + named
+        recent = about.get("recent")
+        values = [recent.get(name) for name in named] if isinstance(recent, dict) else []
     else:
-        numeric, categorical = (_entries(preprocess.get(kind)) for kind in ("numeric", "categorical"))
-        names = [entry.get("column") for entry in (*numeric, *categorical)]
-        words = [word for entry in categorical for word in entry.get("values") or ()]
-    unnamed = form.get("unnamed", 0)
+        numeric, categorical = entries(preprocess.get("numeric")), entries(preprocess.get("categorical"))
+        names = _texts([entry.get("column") for entry in (*numeric, *categorical)])
+        values = [entry.get("values") for entry in categorical]
+    delimiter, encoding, target = (str(form.get(name) or "") for name in ("delimiter", "encoding", "target"))
+    unnamed, dropped = (max(0, of) if isinstance(of := form.get(name), int) else 0 for name in ("unnamed", "dropped"))
     return Form(
-        delimiter=str(form.get("delimiter", "")),
-        encoding=str(form.get("encoding", "")),
-        unnamed=unnamed if isinstance(unnamed, int) else 0,
-        target=str(form.get("target", "")),
-        names=tuple(dict.fromkeys(name for name in names if isinstance(name, str))),
-        words=tuple(word for word in words if isinstance(word, str)),
+        delimiter=delimiter if len(delimiter) == 1 and delimiter not in '"\r\n' else "",
+        encoding=encoding,
+        unnamed=unnamed,
+        dropped=dropped,
+        target=target,
+        names=tuple(dict.fromkeys(names)),
+        words=tuple(word for known in values for word in dict.fromkeys(_texts(known))),
     )
 
 
-def _entries(noted: object) -> list[dict[str, Any]]:
+def entries(noted: object) -> list[dict[str, Any]]:
+    """What is noted of each column, where it is."""
     return [entry for entry in noted if isinstance(entry, dict)] if isinstance(noted, list) else []
 
 
-def decoded(body: bytes, form: Form) -> tuple[str, str, bytes]:
+def listed(noted: object) -> list[Any]:
+    """What stands in a list that is noted, where it is one."""
+    return list(noted) if isinstance(noted, list | tuple | set) else []
+
+
+def _texts(noted: object) -> list[str]:
+    return [text for text in listed(noted) if isinstance(text, str)]
+
+
+def decoded(body: bytes, form: Form, is_json: bool = False) -> tuple[str, str, bytes]:
     """(text, its codec, the mark in front): UTF-16 by its mark or zeros, the encoding that was set for the data, UTF-8,
-    Windows-1252 or Latin-1, as data to train on."""
+    Windows-1252 or Latin-1, as data to train on. JSON is UTF-8 by its standard, wherever it can be."""
     mark = next((mark for mark, _ in MARKS if body.startswith(mark)), b"")
     body = body.removeprefix(mark)
     told = dict(MARKS).get(mark) or wide_encoding(body)
@@ -80,7 +97,7 @@ def decoded(body: bytes, form: Form) -> tuple[str, str, bytes]:
     if told in read:
         codec = told
     elif form.encoding in read and "utf-8" in read:
-        codec = "utf-8" if _is_utf8(body, read["utf-8"], read[form.encoding], form) else form.encoding
+        codec = "utf-8" if is_json or _is_utf8(body, form) else form.encoding
     elif read:
         codec = next(iter(read))
     else:
@@ -89,24 +106,32 @@ def decoded(body: bytes, form: Form) -> tuple[str, str, bytes]:
     return (read[codec], codec, mark) if codec in read else (body.decode("latin-1"), "latin-1", mark)
 
 
-def _decoded(body: bytes, codec: str) -> str | None:
+def _decoded(body: bytes, codec: str, errors: str = "strict") -> str | None:
     if codec:
-        with suppress(UnicodeError, LookupError):
-            return body.decode(codec)
+        with suppress(ValueError, LookupError):  # a name of a codec may be anything
+            return body.decode(codec, errors)
     return None
 
 
-def _is_utf8(body: bytes, as_utf8: str, as_set: str, form: Form) -> bool:
+def _is_utf8(body: bytes, form: Form) -> bool:
     """Whether bytes that can be read in both ways are UTF-8 rather than in the encoding of the data: by the names and
-    categories that the model knows, else because other encodings rarely look like it."""
-    foreign = [word for word in (*form.names, *form.words) if not word.isascii()]
-    utf8, own = (sum(word in text for word in foreign) for text in (as_utf8, as_set))
-    return utf8 > own if utf8 != own else not body.isascii()
+    categories that the model knows, else because other encodings rarely look like it, nor ASCII without a figure like
+    rows of theirs."""
+    sample = body[:SAMPLE_BYTES]
+    as_utf8, as_set = (_decoded(sample, codec, "ignore") or "" for codec in ("utf-8", form.encoding))
+    if as_utf8 == as_set:
+        return not body.isascii()
+    lead = 0
+    for word in islice((*form.names, *form.words), WORDS_COUNTED):
+        lead += (word in as_utf8) - (word in as_set)
+        if abs(lead) == LEAD:
+            break
+    return lead > 0 if lead else not (body.isascii() and any(figure in as_set for figure in "0123456789"))
 
 
 def wide_encoding(body: bytes) -> str:
     """UTF-16 where nearly every second byte of the beginning is 0; else nothing."""
-    even, odd = body[:WIDE_SAMPLE_BYTES:2], body[1:WIDE_SAMPLE_BYTES:2]
+    even, odd = body[:SAMPLE_BYTES:2], body[1:SAMPLE_BYTES:2]
     few, many = sorted((even.count(0), odd.count(0)))
     if not odd or many <= 0.9 * len(odd) or few >= 0.1 * len(odd):
         return ""
@@ -126,7 +151,8 @@ def delimiter_of(text: str, form: Form) -> str:
             return 0, 0.0, 0, False
         first = [name.strip() for name in rows[0]] if rows else []
         share = sum(len(row) == len(first) for row in rows) / len(rows) if len(first) > 1 else 0.0
-        named = len(known.intersection(first)) or int(len(first) > 1 and form.unnamed - len(first) in (0, 1))
+        as_data = bool(form.unnamed) and -1 <= len(first) - form.unnamed <= form.dropped
+        named = len(known.intersection(first)) or int(len(first) > 1 and as_data)
         return named, round(share, 2), len(first), delimiter == form.delimiter
 
     return max(dict.fromkeys((*DELIMITERS, *filter(None, [form.delimiter]))), key=rank)
@@ -142,21 +168,41 @@ def has_names(first: Sequence[str], form: Form) -> bool:
     return not form.unnamed or not set(form.names).isdisjoint(name.strip() for name in first)
 
 
-def names_of(first: Sequence[str], form: Form) -> list[str]:
-    """Names of the columns by the first record. Raises `ValueError` where it has none and is not as wide as the data,
-    with or without the target."""
+def names_of(records: Sequence[Sequence[str]], form: Form) -> list[str]:
+    """Names of the columns by the first of the records. Raises `EmptyError` where there is nothing to read, and
+    `ValueError` where it has no names and is not surely as wide as the data, with or without the target."""
+    first = records[0] if records else []
+    if not first or not (form.unnamed or any(name.strip() for name in first)):
+        raise EmptyError("the input is empty")
     if has_names(first, form):
         return names_apart(first)
-    names = [f"column_{number}" for number in range(1, form.unnamed + 1)]
-    width = max(len(first) - empty_tail(first), min(len(first), form.unnamed))
-    without = [name for name in names if name != form.target]
-    found = next((each for each in (names, without) if len(each) == width), None)
-    if found is None:
+    filled = max(len(record) - empty_tail(record) for record in records[:SAMPLE_ROWS])
+    found = _names_by_place(len(first), min(len(first), filled), form)
+    return found + [f"column_{form.unnamed + more}" for more in range(1, len(first) - len(found) + 1)]
+
+
+def _names_by_place(width: int, filled: int, form: Form) -> list[str]:
+    """Names of the columns of lines of so many fields, of which no more than the first `filled` have values."""
+    whole = [f"column_{number}" for number in range(1, form.unnamed + 1)]
+    without = [name for name in whole if name != form.target]
+    fitting = [names for names in (whole, without) if filled <= len(names) <= width]
+    as_data = [names for names in fitting if len(names) == width - form.dropped]
+    if not fitting:
         raise ValueError(
-            f"the first line has {width:,} fields and names no column of the model; the data has {form.unnamed:,} "
-            "columns without names"
+            f"the first line has {counted(width, 'field')} and names no column of the model; the data has "
+            f"{counted(form.unnamed, 'column')} without names"
         )
-    return found + [f"column_{form.unnamed + more}" for more in range(1, len(first) - width + 1)]
+    if not as_data and any(names[:filled] != fitting[0][:filled] for names in fitting):
+        raise ValueError(
+            f"the first line has {counted(width, 'field')}, all empty behind number {filled:,}: it may be with or "
+            f"without {form.target}, which the model predicts"
+        )
+    return (as_data or fitting)[0]
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 field`, `2 fields`."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def names_apart(header: Sequence[str]) -> list[str]:
@@ -191,6 +237,10 @@ def evened(records: Iterable[Sequence[str]], width: int) -> Iterator[list[str]]:
         if len(record) < width or len(record) - empty_tail(record) > width:
             raise UnevenError(number, list(record))
         yield list(record[:width])
+
+
+class EmptyError(ValueError):
+    """Nothing stands in the file, or in its first line."""
 
 
 class UnevenError(ValueError):

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from worker.runtime.categories import categories_spelled, with_columns
 from worker.runtime.currencies import UNIT_GAP, without_currency
 from worker.runtime.dates import plain_dates, typed_dates
+from worker.runtime.row_text import entries, listed
 from worker.runtime.tables import DECIMAL_COMMA, MISSING, PLAIN_POINTS
 
 _THOUSANDS_SPELLED = r"^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?$"
@@ -133,16 +134,15 @@ def columns_known(preprocess: Mapping[str, Any]) -> set[str]:
 
 def _kinds(preprocess: Mapping[str, Any]) -> dict[str, str]:
     """Kind of each column of numbers, as data.py notes it; a person's own data.py may note anything."""
-    noted = preprocess.get("numeric")
-    entries = [entry for entry in noted if isinstance(entry, dict)] if isinstance(noted, list) else []
-    return {str(entry.get("column")): str(entry.get("kind")) for entry in entries}
+    return {str(entry.get("column")): str(entry.get("kind")) for entry in entries(preprocess.get("numeric"))}
 
 
 def _vocabularies(preprocess: Mapping[str, Any]) -> dict[str, list[str]]:
     """Known values of each column of categories, as data.py notes them."""
-    noted = preprocess.get("categorical")
-    entries = [entry for entry in noted if isinstance(entry, dict)] if isinstance(noted, list) else []
-    return {str(entry.get("column")): [str(value) for value in entry.get("values") or ()] for entry in entries}
+    return {
+        str(entry.get("column")): [str(value) for value in listed(entry.get("values"))]
+        for entry in entries(preprocess.get("categorical"))
+    }
 
 
 def _number_spelling(noted: object) -> tuple[str, str]:

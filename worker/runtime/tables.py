@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from worker.runtime.row_text import (
+    SAMPLE_ROWS,
+    EmptyError,
     Form,
     UnevenError,
     decoded,
@@ -36,6 +39,7 @@ MISSING = (
     "#ZAHL!", "#NULL!",
 )  # fmt: skip
 """Texts that mean "no value": those of `codegen.profile.values`."""
+JSON = (".json", ".jsonl", ".ndjson")
 NESTED_LEVELS = 5
 """A name of a column has at most so many parts: `a.b.c.d.e`; as in `codegen.profile.nested`."""
 DECIMAL_COMMA = b"decimal_comma"
@@ -90,7 +94,7 @@ def read_rows(path: Path, preprocess: Mapping[str, Any] | None = None) -> pa.Tab
         if path.suffix == ".parquet":
             return _apart(pq.read_table(path))
         text, _, _ = text_of(path, form)
-        if path.suffix in {".json", ".jsonl", ".ndjson"}:
+        if path.suffix in JSON:
             return _table(partial(_json_rows, text, path.suffix)).replace_schema_metadata(_noted(form))
         return _delimited(text, form)
     except (pa.ArrowInvalid, OSError, csv.Error) as error:
@@ -122,7 +126,7 @@ def _refuse_foreign(path: Path) -> None:
 
 def text_of(path: Path, form: Form) -> tuple[str, str, bytes]:
     """(text, its codec, the mark in front), as data to train on. Raises `InputError`."""
-    text, codec, mark = decoded(path.read_bytes(), form)
+    text, codec, mark = decoded(path.read_bytes(), form, is_json=path.suffix in JSON)
     if (at := text.find("\0")) >= 0:
         line = text.count("\n", 0, at) + 1
         raise InputError(f"{path.name}, line {line}: it contains a NUL byte, so it is not plain text.", _FORMATS)
@@ -142,15 +146,14 @@ def form_noted(table: pa.Table) -> Form:
 
 def _delimited(text: str, form: Form) -> pa.Table:
     delimiter = delimiter_of(text, form)
-    first = next(records_of(text, delimiter), [])
-    if not any(name.strip() for name in first):
-        raise InputError("The input is empty.", "Give a header line and at least one row.")
+    sample = list(islice(records_of(text, delimiter), SAMPLE_ROWS))
     try:
-        names = names_of(first, form)
+        names = names_of(sample, form)
     except ValueError as error:
         said, hint = str(error), "Give the columns in the order of the data, or their names in the first line."
+        hint = "Give a header line and at least one row." if isinstance(error, EmptyError) else hint
         raise InputError(f"{said[0].upper()}{said[1:]}.", hint) from None
-    names_first = has_names(first, form)
+    first, names_first = sample[0], has_names(sample[0], form)
     try:
         table = _plain(text, delimiter, names).slice(1 if names_first else 0)
     except pa.ArrowInvalid as error:

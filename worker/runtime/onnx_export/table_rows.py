@@ -11,12 +11,15 @@ from typing import Any
 
 from worker.runtime.row_text import (
     UnevenError,
+    counted,
     decoded,
     delimiter_of,
     empty_tail,
+    entries,
     evened,
     form_of,
     has_names,
+    listed,
     names_of,
     records_of,
 )
@@ -52,7 +55,7 @@ def read_rows(path: Path, preprocess: dict[str, Any]) -> tuple[Rows, bool]:
     """Rows of a .csv, or of a .json list of objects, each value as text; and whether `1,234` in them is rather one and
     a bit. `preprocess`: what is noted of the data, which text is read like. Raises `ValueError`."""
     form = form_of(preprocess)
-    text, _, _ = decoded(path.read_bytes(), form)
+    text, _, _ = decoded(path.read_bytes(), form, is_json=path.suffix == ".json")
     if "\0" in text:
         raise ValueError("it contains a NUL byte, so it is not plain text")
     if path.suffix == ".json":
@@ -64,8 +67,8 @@ def read_rows(path: Path, preprocess: dict[str, Any]) -> tuple[Rows, bool]:
         return [empty | {name: written(value) for name, value in row.items()} for row in body], False
     delimiter = delimiter_of(text, form)
     records = list(records_of(text, delimiter))
-    first = records[0] if records else []
-    names, names_first = names_of(first, form), has_names(first, form)
+    names, first = names_of(records, form), records[0]
+    names_first = has_names(first, form)
     records = records[1 if names_first else 0 :]
     width = len(names)
     if any(len(record) != width for record in records):
@@ -73,20 +76,22 @@ def read_rows(path: Path, preprocess: dict[str, Any]) -> tuple[Rows, bool]:
     try:
         return [dict(zip(names, record, strict=False)) for record in evened(records, width)], delimiter == ";"
     except UnevenError as error:
-        count = f"{len(error.record)} value{'' if len(error.record) == 1 else 's'}"
-        raise ValueError(f"row {error.number + 1}: {count} where the first line names {width} columns") from None
+        count, verb = counted(len(error.record), "value"), "names" if names_first else "has"
+        wanted = counted(width, "column" if names_first else "field")
+        raise ValueError(f"row {error.number + 1}: {count} where the first line {verb} {wanted}") from None
 
 
 def categories_spelled(preprocess: dict[str, Any], body: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Numbers of JSON in a column of nothing else as the categories that they are: `2` as `2.0`, where training had
     that."""
     spelled: dict[str, dict[float, str]] = {}
-    for entry in preprocess.get("categorical", []):
-        values = [row.get(entry["column"]) for row in body]
+    for entry in entries(preprocess.get("categorical")):
+        name, known = str(entry.get("column")), [str(value) for value in listed(entry.get("values"))]
+        values = [row.get(name) for row in body]
         if all(value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in values):
-            by_number = {float(text): text for text in reversed(entry["values"]) if NUMBER.fullmatch(text)}
-            whole = {float(text): text for text in entry["values"] if re.fullmatch(r"-?[0-9]+", text)}
-            spelled[entry["column"]] = by_number | whole
+            by_number = {float(text): text for text in reversed(known) if NUMBER.fullmatch(text)}
+            whole = {float(text): text for text in known if re.fullmatch(r"-?[0-9]+", text)}
+            spelled[name] = by_number | whole
     return [
         {
             name: value if value is None or name not in spelled else spelled[name].get(value, value)
