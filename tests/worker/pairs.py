@@ -173,6 +173,19 @@ def cut_between() -> Iterator[None]:
             ip("link", "set", SPACES[node], "type", "bridge_slave", "isolated", "off")
 
 
+KNOCK = """
+import socket, sys
+try: socket.create_connection((sys.argv[1], 9), timeout=10)
+except ConnectionRefusedError: pass
+"""
+
+
+def is_reached(address: str) -> bool:
+    """Whether what the first node sends gets to an address of the second: a firewall may drop what crosses a bridge."""
+    command = ["ip", "netns", "exec", SPACES["left"], sys.executable, "-c", KNOCK, address]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
 @contextmanager
 def bridged() -> Iterator[tuple[str, tuple[str, str]]]:
     """The second namespace beside that of the first node, which is there, at a bridge; takes all of it away again."""
