@@ -125,7 +125,7 @@ def test_the_portal_is_posted_json_as_the_node(monkeypatch: pytest.MonkeyPatch) 
         sent.append(request)
         return io.BytesIO(b'{"open": []}')
 
-    monkeypatch.setattr(portal.urllib.request, "urlopen", urlopen)
+    monkeypatch.setattr(portal._DIRECT, "open", urlopen)
     assert portal.post("http://portal/x", "dlhn_x", {"ports": [1]}) == {"open": []}
     (request,) = sent
     assert request.get_method() == "POST" and json.loads(request.data) == {"ports": [1]}
@@ -137,7 +137,7 @@ def test_the_portal_is_posted_json_as_the_node(monkeypatch: pytest.MonkeyPatch) 
 def test_the_line_to_the_portal_is_timed_as_well(monkeypatch: pytest.MonkeyPatch, rate: float, state: State) -> None:
     now_s = iter((0.0, portal.MEASURED_BACK_BYTES / rate))
     monkeypatch.setattr(portal.time, "perf_counter", lambda: next(now_s))
-    monkeypatch.setattr(portal.urllib.request, "urlopen", lambda request, timeout: io.BytesIO(b"{}"))
+    monkeypatch.setattr(portal._DIRECT, "open", lambda request, timeout: io.BytesIO(b"{}"))
     found = portal.bandwidth_back("http://portal", "dlhn_x")
     assert found.state is state and "to the portal" in found.text
 
@@ -159,7 +159,7 @@ def test_what_cuts_off_large_requests_to_the_portal_is_told_with_what_to_set(
             raise error
         return io.BytesIO(b"{}")
 
-    monkeypatch.setattr(portal.urllib.request, "urlopen", urlopen)
+    monkeypatch.setattr(portal._DIRECT, "open", urlopen)
     found = portal.bandwidth_back("http://portal", "dlhn_x")
     assert found.state is state
     assert ("requests of 8 MiB are cut off" in found.text and "client_max_body_size" in found.step) is (
@@ -176,7 +176,7 @@ def test_a_proxy_that_refuses_large_requests_is_not_the_portal(
     def refuse(*_: object, **__: object) -> None:
         raise urllib.error.HTTPError("http://portal", 413, "no", {}, io.BytesIO(body))  # type: ignore[arg-type]
 
-    monkeypatch.setattr(portal.urllib.request, "urlopen", refuse)
+    monkeypatch.setattr(portal._DIRECT, "open", refuse)
     assert portal.bandwidth_back("http://portal", "dlhn_x").state is state
 
 
@@ -184,6 +184,6 @@ def test_a_portal_that_takes_no_bytes_to_time_is_an_older_one(monkeypatch: pytes
     def refuse(*_: object, **__: object) -> None:
         raise urllib.error.HTTPError("http://portal", 405, "no", {}, io.BytesIO())  # type: ignore[arg-type]
 
-    monkeypatch.setattr(portal.urllib.request, "urlopen", refuse)
+    monkeypatch.setattr(portal._DIRECT, "open", refuse)
     found = portal.bandwidth_back("http://portal", "dlhn_x")
     assert found.state is State.SKIP and "not measured" in found.text
