@@ -10,12 +10,11 @@ import numpy as np
 from codegen.profile.layout import Place
 from codegen.profile.pictures import MAX_SIDE, Picture
 from codegen.profile.readings import similar_classes
-from codegen.profile.types import Finding, ImagesProfile, Severity
+from codegen.profile.types import EXAMPLES, Finding, ImagesProfile, Severity
 from worker.words import counted
 
 _THUMBNAILS = 6
 _THUMBNAIL_FILES = 600
-_EXAMPLES = 5
 _LEVELS = np.arange(256) / 255.0
 
 
@@ -94,7 +93,7 @@ class Gallery:
 
     def _note(self, code: str, name: str) -> None:
         self._counts[code] += 1
-        if len(self._files[code]) < _EXAMPLES:
+        if len(self._files[code]) < EXAMPLES:
             self._files[code].append(name)
 
     def _add_thumbnail(self, label: str, picture: Picture) -> None:
@@ -150,7 +149,7 @@ class Gallery:
                 severity=severity,
                 message=f"{counted(len(pairs), 'time')} {what}: {pairs[0][1]} equals {pairs[0][0]}.",
                 meaning=meaning,
-                files=tuple(dict.fromkeys(name for pair in pairs[:_EXAMPLES] for name in pair)),
+                files=tuple(dict.fromkeys(name for pair in pairs[:EXAMPLES] for name in pair)),
             )
             for code, severity, pairs, what, meaning in kinds
             if pairs

@@ -21,6 +21,7 @@ from codegen.profile.spool import PackedWriter
 from codegen.profile.streams import ByteSource
 from codegen.profile.target import IMAGES, target_problems
 from codegen.profile.types import (
+    EXAMPLES,
     IMAGES_FILE,
     SPLIT_COLUMN,
     THUMBNAILS_FOLDER,
@@ -35,7 +36,6 @@ from worker.words import counted
 Progress = Callable[[float, str], None]
 _THREADS = 2
 _AHEAD = 16
-_EXAMPLES = 5
 _STEP = 0.02
 _GATHERED = 500
 _GATHERED_BYTES = 8 << 20
@@ -187,7 +187,7 @@ def _profile(
         finding = as_finding(problem)
         if finding.code == "single_sample_class":
             files = [name for name, place in layout.places.items() if place.label in single]
-            finding = replace(finding, files=tuple(files[:_EXAMPLES]))
+            finding = replace(finding, files=tuple(files[:EXAMPLES]))
         elif finding.code == "one_class":
             finding = replace(finding, meaning=not_read(layout) + finding.meaning, files=tuple(layout.lists[:1]))
         findings.append(finding)
@@ -207,7 +207,7 @@ def _broken_findings(broken: list[tuple[str, str]]) -> list[Finding]:
                 if count == 1
                 else f"{count:,} pictures cannot be used: {files[0]} {why}, and others alike.",
                 meaning="Left out; the other pictures are used. Repair or replace it if it matters.",
-                files=tuple(files[:_EXAMPLES]),
+                files=tuple(files[:EXAMPLES]),
             )
         )
     return found
@@ -230,7 +230,7 @@ def _left_out(layout: Layout) -> list[Finding]:
             severity=Severity.WARNING,
             message=f"{counted(len(files), 'picture')} {what}: {', '.join(files[:3])}.",
             meaning=f"Left out. {step}",
-            files=tuple(files[:_EXAMPLES]),
+            files=tuple(files[:EXAMPLES]),
         )
         for code, files, what, step in kinds
         if files
@@ -258,7 +258,7 @@ def _folder_findings(layout: Layout) -> list[Finding]:
                 message=f"{counted(len(layout.deeper), 'picture')} {lie} in folders below those of the classes: "
                 f"{layout.deeper[0]} counts as '{layout.places[layout.deeper[0]].label}'.",
                 meaning="The upper folder is the class. If the lower folders are the classes, pack only those.",
-                files=tuple(layout.deeper[:_EXAMPLES]),
+                files=tuple(layout.deeper[:EXAMPLES]),
             )
         )
     if layout.others:
@@ -269,7 +269,7 @@ def _folder_findings(layout: Layout) -> list[Finding]:
                 message=f"{counted(len(layout.others), 'file is not a picture', 'files are not pictures')}: "
                 f"{', '.join(layout.others[:3])}.",
                 meaning="Ignored. Labels are taken from folders, never from a list in a file.",
-                files=tuple(layout.others[:_EXAMPLES]),
+                files=tuple(layout.others[:EXAMPLES]),
             )
         )
     return found

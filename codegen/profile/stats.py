@@ -9,12 +9,12 @@ import polars as pl
 
 from codegen.profile.distinct import EXACT_UNIQUE
 from codegen.profile.parts import Parts
+from codegen.profile.types import EXAMPLES
 
 SAMPLE_ROWS = 100_000
 _SAMPLE_CELLS = 8_000_000
 _SAMPLE_TEXT = 100
 _BINS = 30
-_EXAMPLES = 5
 _SEARCHED = 4_000_000
 """Sorted hashes that are searched for examples of repeated rows."""
 _COUNTED_VALUES = 2_000_000
@@ -52,8 +52,8 @@ class ColumnStats:
     def add(self, values: pl.Series) -> None:
         """Count the next batch."""
         nulls = values.null_count()
-        if nulls and len(self.missing_rows) < _EXAMPLES:
-            found = values.is_null().arg_true().head(_EXAMPLES - len(self.missing_rows))
+        if nulls and len(self.missing_rows) < EXAMPLES:
+            found = values.is_null().arg_true().head(EXAMPLES - len(self.missing_rows))
             self.missing_rows.extend(self.rows + int(at) + 1 for at in found)
         self.missing += nulls
         self.rows += len(values)
@@ -65,10 +65,10 @@ class ColumnStats:
         self.parts.add(present)
         if self.numeric:
             self._add_moments(present.cast(pl.Float64).to_numpy())
-        if len(self.examples) < _EXAMPLES:
-            new = [str(value)[:80] for value in present.head(200).unique(maintain_order=True).head(_EXAMPLES)]
+        if len(self.examples) < EXAMPLES:
+            new = [str(value)[:80] for value in present.head(200).unique(maintain_order=True).head(EXAMPLES)]
             self.examples.extend(value for value in new if value not in self.examples)
-            del self.examples[_EXAMPLES:]
+            del self.examples[EXAMPLES:]
 
     def top_values(self, limit: int) -> tuple[tuple[str, int], ...]:
         """Most frequent first; empty where too many to count."""
@@ -202,7 +202,7 @@ def _first_repeats(
             value = int(piece[at])
             if value in seen:
                 rows.append(start + int(at) + 1)
-                if len(rows) >= _EXAMPLES:
+                if len(rows) >= EXAMPLES:
                     return tuple(rows)
             seen.add(value)
     return tuple(rows)

@@ -12,7 +12,8 @@ from codegen.profile.clocks import ClockTally
 from codegen.profile.distinct import DistinctSketch
 from codegen.profile.marks import Marks, marks_of
 from codegen.profile.measures import in_unit, own_units
-from codegen.profile.tallies import EXAMPLES, MAX_WHOLE, NumberTally, WordTally
+from codegen.profile.tallies import MAX_WHOLE, NumberTally, WordTally
+from codegen.profile.types import EXAMPLES
 from codegen.profile.values import (
     DATE_FORMATS,
     DOUBTFUL_MARKERS,

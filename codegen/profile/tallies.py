@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
+from codegen.profile.types import EXAMPLES
+
 MAX_WHOLE = float(2**53)
-EXAMPLES = 5
 _VALUES = 100
 _SHOWN = 80
 

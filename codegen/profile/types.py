@@ -21,6 +21,8 @@ IMAGES_FILE = "images.parquet"
 """Packed pictures: columns image (encoded bytes), label, name, width, height and, if given, `SPLIT_COLUMN`."""
 PROFILE_FILE = "profile.json"
 THUMBNAILS_FOLDER = "thumbnails"
+EXAMPLES = 5
+"""Rows, values or files that a figure or finding names at most."""
 SPLIT_COLUMN = "__split__"
 """Values `train`, `val`, `test`, where the upload came with its own split."""
 

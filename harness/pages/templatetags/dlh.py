@@ -17,8 +17,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
-from codegen.profile.tallies import EXAMPLES
-from codegen.profile.types import Finding
+from codegen.profile.types import EXAMPLES, Finding
 from harness.accounts.browsers import browser_words
 from harness.moments import moment_of, moments_split
 from harness.pages.figures import NONE, duration, figure, is_number, percent, short, signed, size
