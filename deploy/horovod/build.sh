@@ -5,7 +5,8 @@
 #
 # Horovod 0.28.1 asks for C++14 while torch 2.13 needs C++17: the compiler wrapper appends the standard last, and has what
 # only a debugger reads left out, which Horovod asks for as well: more than a quarter of the compiler's time.
-# wake.patch has its thread wake for each message, where HOROVOD_WAKE_ON_ENQUEUE is set (docs/decisions/008-*).
+# wake.patch has its thread wake for each message and its wait sleep until a sum is there, where HOROVOD_WAKE_ON_ENQUEUE
+# is set (docs/decisions/008-*).
 # operations.py says whether NCCL goes in, and cuda.patch has that work; wheels without it do not depend on that patch.
 set -euo pipefail
 python=$1

@@ -5,6 +5,7 @@ The near side is a stack whose portal and broker listen on the bridge; both side
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import socket
@@ -21,6 +22,7 @@ from tests.e2e.stack import START_TIMEOUT_S, RunningStack, clean_environment, co
 from tests.untested import untested
 
 NO_NAMESPACES = untested("networks between machines that are cut", "needs root and `ip netns`")
+_NTH = itertools.count()
 AS_BOOTED = 'mount --bind "$1" /proc/sys/kernel/random/boot_id && shift && exec "$@"'
 """`ip netns exec` gives the command a mount namespace of its own."""
 
@@ -37,7 +39,7 @@ class FarNode:
 
     def __init__(self, folder: Path) -> None:
         """Raises `OSError` where this machine makes no namespaces."""
-        number = os.getpid() % 100_000
+        number = (os.getpid() * 8 + next(_NTH)) % 100_000  # the link of one that is gone lives on for a moment
         self.space, self.bridge, self.link = f"dlhf{number}", f"dlhb{number}", f"dlhv{number}"
         subnet = f"10.{150 + number % 50}.{number // 50 % 250}"
         self.near_address, self.address = f"{subnet}.1", f"{subnet}.2"

@@ -21,7 +21,7 @@ from torch import Tensor
 from worker.runtime.arrival import Waiting, all_arrived
 from worker.runtime.by_host import CPU, Pending, SumByHost, device_name, is_direct
 from worker.runtime.exhausted import is_out_of_memory
-from worker.runtime.horovod_cycle import horovod_settings
+from worker.runtime.horovod_cycle import WAKING, horovod_settings
 
 POLL_S = 0.0002
 PATIENCE = timedelta(hours=2)
@@ -107,6 +107,7 @@ class HorovodGroup:
         with _peers():
             hvd.init()
         self._hvd = hvd
+        self._sleeps = version.endswith(WAKING)
         self.by_host = not (self.by_nccl and is_direct(self._devices(device)))
 
     def _devices(self, device: torch.device) -> list[str]:
@@ -151,8 +152,9 @@ class HorovodGroup:
         return gathered.to(tensor.device)
 
     def _await(self, handle: int) -> Any:
-        """Sleep until the operation is done: Horovod's own wait spins, on a core that a slower rank may need."""
-        while not self._hvd.poll(handle):
+        """Sleep until the operation is done: the wait of a Horovod that does not wake spins, on a core that a slower
+        rank may need."""
+        while not self._sleeps and not self._hvd.poll(handle):
             time.sleep(POLL_S)
         return self._hvd.synchronize(handle)
 

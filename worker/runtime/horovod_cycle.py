@@ -6,8 +6,9 @@ CYCLE_SHARE = 0.04
 """Horovod's thread wakes once per cycle and takes the core from the backward pass; a cycle of this share of a step
 keeps both that cost and the wait for the next cycle small."""
 CYCLE_MS_LIMITS = (0.2, 10.0)
-WAKING = "+wake"
-"""Ending of the version of a Horovod whose thread wakes for each message (`deploy/horovod/wake.patch`)."""
+WAKING = "+wake.2"
+"""Ending of the version of a Horovod whose thread wakes for each message, and whose wait for a sum sleeps until it is
+there (`deploy/horovod/wake.patch`)."""
 WAKING_CYCLE_MS = 100.0
 """Its cycles only notice ranks that leave."""
 

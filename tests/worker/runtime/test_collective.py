@@ -35,6 +35,35 @@ SUMS = (
     "os._exit(0)\n"  # leaving takes a cycle
 )
 
+LATE = """
+import os, resource, signal, sys, threading, time, torch
+from worker.runtime.collective import join
+rank, what = int(os.environ["HOROVOD_RANK"]), sys.argv[1]
+group = join("horovod", 0.1, torch.device("cpu"))
+group.sum_start(torch.ones(5), "first").wait()
+if rank == 1:
+    time.sleep(2.0 if what == "late" else 600.0)
+if what == "signal":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to end"))
+    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM)).start()
+before = resource.getrusage(resource.RUSAGE_THREAD)
+try:
+    group.sum_start(torch.ones(5), "second").wait()
+    after = resource.getrusage(resource.RUSAGE_THREAD)
+    print(sum(getattr(after, kind) - getattr(before, kind) for kind in ("ru_nvcsw", "ru_nivcsw")), flush=True)
+except SystemExit as end:
+    print(end, flush=True)
+os._exit(0)
+"""
+LATE_WAKES_MOST = 400
+"""In two seconds of waiting: 40 are usual, looking every 0.2 ms took 4,300."""
+
+
+wakes = pytest.mark.skipif(
+    not horovod.__version__.endswith(WAKING),
+    reason=untested("Horovod that wakes", "this one was built without deploy/horovod/wake.patch"),
+)
+
 
 KINDS = """
 import os, sys, torch
@@ -67,9 +96,8 @@ def test_a_horovod_that_wakes_is_told_to_and_does_not_look_itself() -> None:
 
 
 @pytest.mark.ranks
+@wakes
 def test_a_message_does_not_wait_for_the_cycle_of_a_horovod_that_wakes() -> None:
-    if not horovod.__version__.endswith(WAKING):
-        pytest.skip(untested("Horovod that wakes", "this one was built without deploy/horovod/wake.patch"))
     common = samples.BARE | {"PYTHONPATH": str(samples.PROJECT), "HOROVOD_CYCLE_TIME": TEN_MINUTES_MS}
     ranks = [
         subprocess.Popen([sys.executable, "-c", SUMS], env=common | told, stdout=subprocess.PIPE, text=True)
@@ -80,6 +108,32 @@ def test_a_message_does_not_wait_for_the_cycle_of_a_horovod_that_wakes() -> None
     finally:
         for rank in ranks:
             rank.kill()
+
+
+def _first_of_two(what: str) -> str:
+    """What rank 0 of LATE prints."""
+    common = samples.BARE | {"PYTHONPATH": str(samples.PROJECT)}
+    ranks = [
+        subprocess.Popen([sys.executable, "-c", LATE, what], env=common | told, stdout=subprocess.PIPE, text=True)
+        for told in rank_environments(2, "horovod")
+    ]
+    try:
+        return ranks[0].communicate(timeout=120)[0].strip()
+    finally:
+        for rank in ranks:
+            rank.kill()
+
+
+@pytest.mark.ranks
+@wakes
+def test_a_rank_sleeps_until_a_late_one_brings_its_part_of_the_sum() -> None:
+    assert int(_first_of_two("late")) < LATE_WAKES_MOST
+
+
+@pytest.mark.ranks
+@wakes
+def test_a_signal_is_heard_by_a_rank_that_waits_for_a_sum() -> None:
+    assert _first_of_two("signal") == "told to end"
 
 
 @pytest.mark.ranks
