@@ -18,7 +18,7 @@ from codegen.profile.types import DatasetProfile
 from codegen.reading import Reading, read
 from codegen.spec import NUMBER_TASKS, Metric, Split, TaskSpec
 from codegen.types import Hardware, Resolved
-from worker.words import counted, percent_words
+from worker.words import counted, share_words
 
 CLASS_METRICS = (Metric.ACCURACY, Metric.BALANCED_ACCURACY, Metric.MACRO_F1, Metric.ROC_AUC, Metric.LOG_LOSS)
 NUMBER_METRICS = (Metric.R2, Metric.RMSE, Metric.MAE)
@@ -229,7 +229,7 @@ def _metric(spec: TaskSpec, reading: Reading, notes: Notes) -> Metric:
             guess, reason = Metric.BALANCED_ACCURACY, "all classes count alike in the loss, and so in the choice"
         elif largest > 0.9:
             guess = Metric.MACRO_F1
-            reason = f"one class holds {percent_words(largest, 0)} of the rows, so accuracy would say little"
+            reason = f"one class holds {share_words(largest, 0)} of the rows, so accuracy would say little"
     metric: Metric = notes.choose("objective.metric", spec.objective.metric, guess, reason)
     if metric not in allowed:
         what, other = ("a number", "of classes") if reading.task in NUMBER_TASKS else ("a class", "of numbers")

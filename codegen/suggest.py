@@ -27,18 +27,17 @@ def suggest(spec: TaskSpec, profile: DatasetProfile, hardware: Hardware) -> list
     facts = facts_of(spec, profile, reading, split, hardware, notes)
     notes.stop_if_wrong()
     choices = []
-    for family in ranked_families(facts):
+    for place, family in enumerate(ranked_families(facts), start=1):
         wish = spec.model_copy(update={"model": Model(family=family.name, size=spec.model.size)})
         choice = choose_model(wish, facts, Notes())
         needed = memory_bytes(facts, choice.cost, choice.training["batch_size"])
-        choices.append((choice, needed, not facts.memory_bytes or needed <= USABLE_MEMORY * facts.memory_bytes))
+        fits = not facts.memory_bytes or needed <= USABLE_MEMORY * facts.memory_bytes
+        choices.append((choice, needed, fits, _expected(family, facts, place)))
     choices.sort(key=lambda item: not item[2])
-    return [
-        _suggestion(choice, facts, rank, needed, fits) for rank, (choice, needed, fits) in enumerate(choices, start=1)
-    ]
+    return [_suggestion(facts, rank, *item) for rank, item in enumerate(choices, start=1)]
 
 
-def _suggestion(choice: Choice, facts: Facts, rank: int, needed: int, fits: bool) -> Suggestion:
+def _suggestion(facts: Facts, rank: int, choice: Choice, needed: int, fits: bool, expected: str) -> Suggestion:
     family = choice.family
     against = family.against(facts)
     if not fits:
@@ -56,14 +55,13 @@ def _suggestion(choice: Choice, facts: Facts, rank: int, needed: int, fits: bool
         activation_bytes_per_sample=choice.cost.activation_bytes,
         memory_bytes=needed,
         fits=fits,
-        expected_quality=_expected(family, facts, rank),
+        expected_quality=expected,
         training=choice.training,
     )
 
 
-def _expected(family: Family, facts: Facts, rank: int) -> str:
+def _expected(family: Family, facts: Facts, place: int) -> str:
+    """`place`: by quality alone, whatever fits into memory."""
     what = "pictures of this size and number" if facts.images else "tables of this size"
-    place = {1: "Best expected", 2: "Close behind"}.get(rank, "Usually behind the others")
-    return (
-        f"{place} on {what}; ranked by published comparisons ({family.source}) and our own runs, not by a trial here."
-    )
+    said = {1: "Best expected", 2: "Close behind"}.get(place, "Usually behind the others")
+    return f"{said} on {what}; ranked by published comparisons ({family.source}) and our own runs, not by a trial here."

@@ -14,6 +14,7 @@ import math
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 _KWH_J = 3.6e6
 _LEAST_PART = 1e-3
+_DECIMALS_MOST = 6
 
 
 def number_words(value: float, digits: int = 4) -> str:
@@ -34,6 +35,14 @@ def number_words(value: float, digits: int = 4) -> str:
 def percent_words(share: float, decimals: int = 1) -> str:
     """`43.1 %` of a share of 0.431, with a space as SI has it."""
     return f"{round(100 * share, decimals) + 0.0:.{decimals}f} %"
+
+
+def share_words(share: float, decimals: int = 1) -> str:
+    """`percent_words` for sentences that claim something: `99.98 %` and `0.004 %` are neither all nor none."""
+    enough = (
+        digits for digits in range(decimals, _DECIMALS_MOST + 1) if round(100 * share, digits) not in (0.0, 100.0)
+    )
+    return percent_words(share, next(enough, decimals))
 
 
 def counted(number: int, one: str, many: str = "") -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from codegen.catalog.base import Cost, Facts, Family
 from codegen.spec import Metric
-from worker.words import counted, percent_words, size_words
+from worker.words import counted, share_words, size_words
 
 Defaults = dict[str, tuple[Any, str]]
 """Field of `spec.training` -> (value, reason)."""
@@ -75,7 +75,7 @@ def class_weights(facts: Facts) -> tuple[str, str]:
     if facts.metric is Metric.BALANCED_ACCURACY:
         return "balanced", "a balanced accuracy counts every class alike, and so does the loss then"
     if 0 < facts.rarest_share * facts.outputs < RARE:
-        rare = f"the rarest class has {percent_words(facts.rarest_share, 2)} of the rows"
+        rare = f"the rarest class has {share_words(facts.rarest_share, 2)} of the rows"
         return (
             "none",
             f"{rare}: `balanced` finds more of them, with more false alarms; {facts.metric} may fall",

@@ -10,7 +10,7 @@ from codegen.profile.readings import reading_findings
 from codegen.profile.stats import ColumnStats, RepeatedRows
 from codegen.profile.survey import ColumnSurvey
 from codegen.profile.types import ColumnProfile, ColumnType, DataProblem, Finding, Severity
-from worker.words import counted, percent_words
+from worker.words import counted, share_words
 
 DATE_COLUMN = "date_column"
 """Code of a finding that gives way to a graver one of the same column."""
@@ -94,7 +94,7 @@ def table_findings(rows: int, repeats: int, repeated_rows: tuple[int, ...]) -> l
                 code="duplicate_rows",
                 severity=Severity.WARNING if share >= 0.01 else Severity.INFO,
                 message=f"{counted(repeats, 'row repeats', 'rows repeat')} an earlier row in every column that carries "
-                f"signal ({percent_words(share)}).",
+                f"signal ({share_words(share)}).",
                 meaning="A random split keeps copies in one part, but for what is as common as one row in fifty, and "
                 "where so few answers make a row that rows are alike by chance; a split that the data brings is kept "
                 "as it is. Remove copies where a row is one observation; keep them where equal rows are real.",
@@ -147,7 +147,7 @@ def _missing(column: ColumnProfile, stats: ColumnStats) -> Finding:
         code="missing_values",
         severity=severity,
         message=f"'{column.name}' is missing in {column.missing:,} of {counted(stats.rows, 'row')} "
-        f"({percent_words(share)}).",
+        f"({share_words(share)}).",
         meaning=f"{filled}. Ask why they are missing: the reason may not hold for new rows.",
         column=column.name,
         rows=tuple(stats.missing_rows),

@@ -22,7 +22,7 @@ from codegen.profile.values import (
     within_reach,
     without_unit,
 )
-from worker.words import counted, percent_words
+from worker.words import counted, share_words
 
 MAX_WORD_SHARE = 0.05
 """A column of numbers may hold this share of words, which then count as missing."""
@@ -202,7 +202,7 @@ def _guess_numeric(survey: ColumnSurvey, share: float) -> tuple[ColumnType, str]
         why = "every present value is a duration or a time of day" if clocks else PLAIN_NUMBERS
         return ColumnType.NUMERIC, f"{why}{unit}"
     kind = "durations or times of day" if clocks else "numbers"
-    told = f"{percent_words(share)} of the present values are {kind}{unit}; the words count as missing"
+    told = f"{share_words(share)} of the present values are {kind}{unit}; the words count as missing"
     return ColumnType.NUMERIC, told
 
 
@@ -213,7 +213,7 @@ def _guess_words(survey: ColumnSurvey, distinct: int) -> tuple[ColumnType, str]:
         and fitting >= 0.95 * survey.words.count
         and survey.numbers.count <= MAX_WORD_SHARE * survey.present
     ):
-        return ColumnType.DATE, f"{percent_words(fitting / survey.present, 0)} of the present values are dates"
+        return ColumnType.DATE, f"{share_words(fitting / survey.present, 0)} of the present values are dates"
     length = survey.words.length_sum / max(1, survey.words.count)
     spaces = survey.words.space_sum / max(1, survey.words.count)
     if length > _TEXT_LENGTH or spaces >= _TEXT_SPACES:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from codegen.profile.types import ColumnProfile, ColumnType, Finding, Severity
-from worker.words import percent_words
+from worker.words import share_words
 
 LEAK_SCORE = 0.98
 """Share of what a blind guess leaves open that one column explains: from here a leak is likely."""
@@ -75,7 +75,7 @@ def leak_findings(leaks: list[Leak], target: str) -> list[Finding]:
             Finding(
                 code="leak_suspect",
                 severity=Severity.DANGER if sure or leak.named else Severity.WARNING,
-                message=f"'{leak.column}' alone {how} the target '{target}' ({percent_words(leak.score)} of what a "
+                message=f"'{leak.column}' alone {how} the target '{target}' ({share_words(leak.score)} of what a "
                 f"blind guess gets wrong).{name}",
                 meaning="If it is only known after the target is known, the model will look perfect and fail in use: "
                 "leave the column out. If it is truly known beforehand, a simple rule may do.",

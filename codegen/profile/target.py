@@ -16,7 +16,7 @@ from codegen.profile.types import (
     Finding,
     Severity,
 )
-from worker.words import counted, percent_words
+from worker.words import counted, share_words
 
 CLASSIFICATION, REGRESSION, IMAGES = "tabular_classification", "tabular_regression", "image_classification"
 _CALLED = {
@@ -154,7 +154,7 @@ def _usable_problems(profile: DatasetProfile, column: ColumnProfile, rows: int) 
         Finding(
             code="target_missing_values",
             severity=Severity.DANGER if share > 0.5 else Severity.WARNING,
-            message=f"'{name}' has no value in {column.missing:,} of {counted(rows, 'row')} ({percent_words(share)}).",
+            message=f"'{name}' has no value in {column.missing:,} of {counted(rows, 'row')} ({share_words(share)}).",
             meaning="Rows without a target teach nothing: they are left out of training and of all figures.",
             column=name,
         )
@@ -275,9 +275,9 @@ def _imbalance(counts: list[tuple[str, int]], rows: int, column: str | None) -> 
         Finding(
             code="imbalanced_target",
             severity=Severity.DANGER if danger else Severity.WARNING,
-            message=f"The classes are uneven: '{most}' has {largest:,} of {rows:,} ({percent_words(share)}), "
-            f"'{least}' {smallest:,} ({percent_words(smallest / max(1, rows), 2)}).",
-            meaning=f"Always answering '{most}' is right in {percent_words(share)} of all cases: judge by macro F1 and "
+            message=f"The classes are uneven: '{most}' has {largest:,} of {rows:,} ({share_words(share)}), "
+            f"'{least}' {smallest:,} ({share_words(smallest / max(1, rows), 2)}).",
+            meaning=f"Always answering '{most}' is right in {share_words(share)} of all cases: judge by macro F1 and "
             "the table per class, not by accuracy alone.",
             column=column,
         )

@@ -39,7 +39,8 @@ def prediction_context(output: dict[str, Any], input_name: str, target: str = ""
         for index, row in enumerate(rows[:ROWS_SHOWN])
     ]
     numeric = [_is_numeric([row[place] for row in joined]) for place in range(len(heads))]
-    shares = [group == _SHARES or name in _SHARE_COLUMNS for group, name in heads]
+    # By the program's own names: an input, or what is predicted, may be called `confidence` as well.
+    shares = [column.startswith(PROBABILITY) or column in _SHARE_COLUMNS for column in kept] + [False] * len(names)
     return {
         "groups": [(group, len(list(of))) for group, of in groupby(group for group, _ in heads)],
         "heads": [(name, is_number) for (_, name), is_number in zip(heads, numeric, strict=True)],

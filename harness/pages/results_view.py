@@ -25,6 +25,7 @@ from harness.pages.speed import speedup_rows
 from harness.pages.target import target_of
 from harness.pages.verdict import beats_guessing, verdict
 from scheduler.offers.words import energy_words
+from worker.merit import larger_is_better
 from worker.words import size_words
 
 DRAWN = {"back_test", "confusion", "curve", "histogram", "intervals", "scatter"}
@@ -51,6 +52,7 @@ def results_context(job: Job, body: dict[str, Any]) -> dict[str, Any]:
     return {
         "results": body,
         "metric": dict_of(body.get("metric")),
+        "best_first": "-test" if larger_is_better(job.metric_name) else "test",
         "split": _text(body.get("split")),
         "notes": _sentences(body.get("notes")),
         "ranges": _text(dict_of(body.get("ranges")).get("said")),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import Case, When
+
 from harness.errors import HarnessError
 from harness.jobs.emulated import emulated_devices
 from harness.jobs.models import Job
@@ -70,7 +72,8 @@ def speedup_rows(job: Job) -> list[dict[str, Any]]:
         state=JobState.SUCCEEDED, deleted_at=None,
     )  # fmt: skip
     chosen: dict[int, Job] = {}
-    others = list(relatives.prefetch_related("attempts", "uses").order_by("-created_at")[:RELATIVES_MAX])
+    own_first = Case(When(pk=job.pk, then=0), default=1)  # it may be older than so many others
+    others = list(relatives.prefetch_related("attempts", "uses").order_by(own_first, "-created_at")[:RELATIVES_MAX])
     slowed, mode, work = emulated_devices(others), _way(job)[1] or "sync", _same_work(job)
     for other in others:
         ranks, other_mode = _way(other)
@@ -78,8 +81,7 @@ def speedup_rows(job: Job) -> list[dict[str, Any]]:
             continue
         if ranks > 1 and _compression(other) != _compression(job):
             continue
-        if ranks not in chosen or other.pk == job.pk:
-            chosen[ranks] = other
+        chosen.setdefault(ranks, other)
     rates = {ranks: rate for ranks, other in chosen.items() if (rate := throughput(other))}
     if len(rates) < 2 or 1 not in rates:
         return []

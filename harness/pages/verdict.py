@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from harness.pages.figures import figure
 from harness.pages.results_read import charts_of, dict_of, number_of, rows_of
 from worker.intervals import mean_share_interval
+from worker.words import share_words
 
 TELLING_GAP = 0.05
 """From so much between accuracy and balanced accuracy on, the classes are too uneven for the first to tell all."""
@@ -192,7 +193,9 @@ def _sure(body: dict[str, Any], name: str, what: str = "") -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
+    """With three digits, and more of what is nearly all: `99.96 %` is not `100 %`."""
+    words = f"{100 * share:.3g} %"
+    return share_words(share, 0) if words == "100 %" else words
 
 
 def _percents(low: float, high: float) -> str:

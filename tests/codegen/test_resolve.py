@@ -87,6 +87,14 @@ def test_a_number_as_target_becomes_regression_with_one_output():
     assert spec["data"]["split"]["stratify"] is False
 
 
+def test_a_class_of_nearly_all_rows_is_not_said_to_hold_all_and_a_rare_one_not_to_have_none():
+    frauds = table(200_000, classes=(("no", 199_996), ("yes", 4)))
+    told = {guess.field: guess for guess in resolve(spec_yaml.load(""), frauds, TWO_CORES).guesses}
+    assert told["objective.metric"].value == "macro_f1"
+    assert told["objective.metric"].reason.startswith("one class holds 99.998 % of the rows")
+    assert told["training.class_weights"].reason.startswith("the rarest class has 0.002 % of the rows")
+
+
 def test_pictures_keep_their_size_and_photos_are_mirrored():
     spec = resolved("", pictures())
     assert (spec["shape"]["channels"], spec["shape"]["height"], spec["shape"]["width"]) == (3, 32, 32)

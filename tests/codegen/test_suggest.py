@@ -72,6 +72,14 @@ def test_what_does_not_fit_is_said_and_ranked_last():
     assert "Needs about 118 MiB, more than the 25.6 MiB there are." in suggestions[-1].against
 
 
+def test_the_first_of_what_fits_is_not_called_the_best_for_that():
+    tight = Hardware(cpu_cores=2, cpu_memory_bytes=140 * GIB // 1024)
+    first, second, _ = suggest(TaskSpec(), pictures(size=64), tight)
+    assert (first.family, first.fits, second.family, second.fits) == ("cnn", True, "resnet", False)
+    assert first.expected_quality.startswith("Close behind")
+    assert second.expected_quality.startswith("Best expected")
+
+
 def test_large_pictures_count_at_the_size_they_are_scaled_to():
     for suggestion in suggest(TaskSpec(), pictures(size=4000), TWO_CORES):
         assert suggestion.fits

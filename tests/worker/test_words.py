@@ -13,7 +13,7 @@ from harness.client.cli import output, taking
 from harness.pages.figures import figure
 from scheduler.offers.words import energy_words
 from tests.untested import untested
-from worker.words import counted, duration_words, energy_unit, number_words, size_words, step_words
+from worker.words import counted, duration_words, energy_unit, number_words, share_words, size_words, step_words
 
 REPOSITORY = Path(__file__).parents[2]
 WRITTEN = json.loads((REPOSITORY / "tests" / "frontend" / "written.json").read_text("utf-8"))
@@ -45,6 +45,23 @@ def test_an_energy_has_the_same_unit_on_pages_and_on_the_command_line(energy_j: 
 @pytest.mark.parametrize(("value", "said"), [(float("inf"), "not finite"), (float("nan"), "not finite")])
 def test_what_is_no_finite_number_is_said_to_be_none(value: float, said: str) -> None:
     assert number_words(value) == said
+
+
+@pytest.mark.parametrize(
+    ("share", "decimals", "said"),
+    [
+        (0.99996, 1, "99.996 %"),
+        (0.9983, 0, "99.8 %"),
+        (0.00004, 2, "0.004 %"),
+        (0.431, 1, "43.1 %"),
+        (1.0, 1, "100.0 %"),
+        (0.0, 1, "0.0 %"),
+        (1.5, 0, "150 %"),
+        (1e-12, 1, "0.0 %"),
+    ],
+)
+def test_nearly_all_is_not_called_all_and_a_few_are_not_called_none(share: float, decimals: int, said: str) -> None:
+    assert share_words(share, decimals) == said
 
 
 @pytest.mark.parametrize(("number", "said"), [(1, "1 row repeats"), (3, "3 rows repeat")])

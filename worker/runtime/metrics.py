@@ -67,17 +67,21 @@ def mean_roc_area(logits: Tensor, targets: Tensor) -> float:
 
 
 def regression_metrics(outputs: Tensor, targets: Tensor, std: float) -> dict[str, float]:
-    """loss (on the standardised scale), rmse, mae and r2 (on the scale of the data) from [N, 1] and [N]."""
+    """loss (on the standardised scale), rmse, mae and r2 (on the scale of the data) from [N, 1] and [N].
+
+    Of targets that are all the same r2 is not defined: it is the loss below zero then, so that it tells epochs apart.
+    """
     predicted = outputs.squeeze(1).double()
     targets = targets.double()
     error = predicted - targets
     square = float((error**2).mean())
+    is_flat = bool((targets == targets[0]).all())  # the mean may be off by a rounding: the spread tells it not
     spread = float(((targets - targets.mean()) ** 2).mean())
     return {
         "loss": square,
         "rmse": square**0.5 * std,
         "mae": float(error.abs().mean()) * std,
-        "r2": 1.0 - square / spread if spread > 0 else 0.0,
+        "r2": 0.0 - square if is_flat or not spread else 1.0 - square / spread,
     }
 
 
@@ -87,6 +91,8 @@ def metrics_of(dataset: Dataset, part: Part, outputs: Tensor) -> dict[str, float
     if part.base is not None:
         base = part.base / dataset.target_std
         outputs, targets = outputs.double() + base[:, None], targets.double() + base
+        if part.values is not None:  # not as a sum: equal values would differ by a rounding
+            targets = (part.values - dataset.target_mean) / dataset.target_std
     return part_metrics(outputs, targets, dataset.target_std)
 
 

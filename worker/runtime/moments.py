@@ -17,17 +17,22 @@ LEAST_DAYS, LEAST_WEEK_DAYS = 3, 6
 MONTH_S = 28 * DAY_S
 """The shortest."""
 MEAN_MONTH_S = 365.25 / 12 * DAY_S
+LIKE_STEPS = 5
+"""So many steps in a row are never alike where they are months, quarters or years: four are, of two months from April
+on."""
+CLOCK_US = 2 * 3_600_000_000
+"""By which steps of whole days differ where clocks are changed."""
 Moments = NDArray[np.int64]
 
 
 def moments_after(times: Moments, step_s: float, count: int) -> Moments:
     """`count` moments after the last of `times`, a step apart; all in microseconds since 1970.
 
-    Months, quarters and years are no fixed numbers of days. Weekdays that no time is of are left out where a step is a
-    day or a part of it, and so are times of the day.
+    Months, quarters and years are no fixed numbers of days; four weeks are. Weekdays that no time is of are left out
+    where a step is a day or a part of it, and so are times of the day.
     """
     last, ahead = int(times[-1]), np.arange(1, count + 1)
-    if step_s >= MONTH_S:
+    if step_s >= MONTH_S and not _in_days(times, step_s):
         return _in_months(np.datetime64(last, "us"), ahead * round(step_s / MEAN_MONTH_S))
     step_us = round(step_s * 1e6)
     if DAY_US % step_us:
@@ -40,6 +45,13 @@ def moments_after(times: Moments, step_s: float, count: int) -> Moments:
     if span_us >= LEAST_WEEK_DAYS * DAY_US:
         found = found[np.isin(_weekday(found), _weekday(times))]
     return found[:count]
+
+
+def _in_days(times: Moments, step_s: float) -> bool:
+    """Whether so long steps are always as many days, as four weeks or ninety days are; rows may be missing."""
+    steps, step_us = np.diff(times), round(step_s * 1e6)
+    off = np.abs(steps - np.round(steps / step_us).astype(np.int64) * step_us)
+    return len(steps) >= LIKE_STEPS and bool((off <= CLOCK_US).all())
 
 
 def _time_of_day(times: Moments, last: int, step_us: int) -> Moments:

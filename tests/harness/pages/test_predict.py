@@ -46,6 +46,14 @@ def test_a_prediction_stands_beside_its_probabilities_and_its_input() -> None:
     assert prediction_context(picture, "mine.png")["rows"][0][0][0] == "mine.png"
 
 
+def test_only_the_models_own_confidence_is_a_share_whatever_columns_of_the_data_are_called() -> None:
+    inputs = {"columns": ["confidence", "probability of rain"], "rows": [[37.5, 80]]}
+    classes = {"columns": ["row", "prediction", "confidence"], "rows": [[1, "a", 0.9]], "inputs": inputs}
+    assert [text for text, _ in prediction_context(classes, "rows.csv")["rows"][0][2:]] == ["90.0 %", "37.5", "80"]
+    number = {"columns": ["row", "prediction"], "rows": [[1, 42.5]]}
+    assert prediction_context(number, "rows.csv", "confidence")["rows"][0][1][0] == "42.5"
+
+
 def test_the_prediction_form_asks_for_every_column_that_the_model_takes() -> None:
     def column(name: str, kind: ColumnType, **more: Any) -> ColumnProfile:
         return ColumnProfile(name=name, type=kind, guessed_type=kind, reason="", missing=0, unique=9, **more)

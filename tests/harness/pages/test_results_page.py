@@ -51,6 +51,15 @@ def test_results_that_a_disk_does_not_give_are_told_beside_the_other_tabs(
     assert reverse("job_tab", args=[world.jobs["succeeded"].pk, "logs"]) in page
 
 
+@pytest.mark.parametrize(("metric", "sort"), [("accuracy", "-test"), ("r2", "-test"), ("rmse", "test")])
+def test_other_jobs_on_the_same_data_are_listed_with_the_best_first(
+    world: SimpleNamespace, owner: Client, metric: str, sort: str
+) -> None:
+    Job.objects.filter(pk=world.jobs["succeeded"].pk).update(metric_name=metric)
+    dataset = world.jobs["succeeded"].dataset_id
+    assert f'?dataset={dataset}&amp;sort={sort}"' in page_with(world, owner)
+
+
 @pytest.mark.parametrize(("notes", "shown"), [(["It is <sure>."], True), ([], False), ("odd", False), ([3], False)])
 def test_results_tell_what_the_run_noted_of_its_model(
     world: SimpleNamespace, owner: Client, notes: Any, shown: bool

@@ -6,12 +6,14 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
 from harness.jobs.models import DeviceUse, Job, JobAttempt
+from harness.pages import speed
 from harness.pages.speed import speedup_rows
 
 
@@ -92,3 +94,16 @@ def test_a_process_that_drives_several_gpus_is_no_base(world: SimpleNamespace) -
     assert speedup_rows(two) == []
     run_like(job, "onegpu000001", {"mode": "single", "ranks": [{"rank": 0, "device": "cuda:0", "threads": 8}]}, 1000)
     assert [row["speedup"] for row in speedup_rows(two)] == [1.0, 1.9]
+
+
+def test_a_job_older_than_many_of_its_like_is_still_the_one_that_its_speed_up_tells(
+    world: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(speed, "RELATIVES_MAX", 2)
+    job = world.jobs["succeeded"]
+    job.attempts.all().delete()
+    job.uses.all().delete()
+    four = run_like(job, "fourranks001", cores("sync", 4), 3600.0)
+    run_like(job, "fouragain001", cores("sync", 4), 3900.0)
+    run_like(job, "onerank00001", cores("single", 1), 1000.0)
+    assert [(row["ranks"], row["speedup"]) for row in speedup_rows(four)] == [(1, 1.0), (4, 3.6)]

@@ -18,7 +18,14 @@ from worker.intervals import share_interval
 from worker.runtime.checkpoint import CheckpointStore
 from worker.runtime.data import Dataset, Part
 from worker.runtime.failures import ProgramFailure
-from worker.runtime.metrics import classification_metrics, judged_by, mean_roc_area, metrics_of, plain_numbers
+from worker.runtime.metrics import (
+    classification_metrics,
+    judged_by,
+    mean_roc_area,
+    metrics_of,
+    plain_numbers,
+    regression_metrics,
+)
 from worker.runtime.outcome.intervals import part_intervals
 from worker.runtime.outcome.results import is_said
 
@@ -112,6 +119,25 @@ def test_what_is_learned_as_a_difference_is_judged_by_the_sum() -> None:
     spread = ((values - values.mean()) ** 2).sum()
     assert found["r2"] == pytest.approx(1 - float((0.5**2 + 0.5**2 + 1.5**2) / spread))
     assert metrics_of(dataset, part.take(slice(0, 2)), torch.zeros(2, 1))["mae"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("value", [0.1, 3.3, -7.77, 0.0])
+@pytest.mark.parametrize("count", [3, 4, 7, 10])
+def test_r2_of_targets_that_are_all_the_same_is_no_giant_and_tells_a_near_model_from_a_far_one(
+    value: float, count: int
+) -> None:
+    targets = torch.full((count,), value, dtype=torch.float64)
+    far, near, right = (regression_metrics((targets + off)[:, None], targets, 2.0)["r2"] for off in (0.5, 0.25, 0.0))
+    assert (far, near, right) == pytest.approx((-0.25, -0.0625, 0.0))
+
+
+def test_r2_of_a_forecast_of_values_that_stay_the_same_is_no_giant_either() -> None:
+    values, base = torch.full((5,), 0.3, dtype=torch.float64), torch.tensor([0.1, 0.7, 1.1, 12.3, 4.7]).double()
+    targets = ((values - base - 0.05) / 0.7).float()
+    part = Part((torch.zeros(5, 1),), targets, torch.arange(5), values, base)
+    dataset = Dataset(part, part, part, preprocess={"target_mean": 0.05, "target_std": 0.7})
+    found = metrics_of(dataset, part, targets[:, None] + 0.5)
+    assert found["r2"] == pytest.approx(-0.25, rel=1e-4) and found["mae"] == pytest.approx(0.35, rel=1e-4)
 
 
 def test_a_metric_may_be_a_tensor_of_one_number_and_what_is_none_is_named() -> None:

@@ -50,3 +50,25 @@ def test_moments_to_come_follow_the_calendar(times: list[datetime], step_s: floa
     known = pa.array(times, pa.timestamp("us")).cast(pa.int64()).to_numpy()
     made = moments_after(known, step_s, 3)
     assert [said(moment) for moment in pa.array(made).cast(pa.timestamp("us"))] == expected
+
+
+@pytest.mark.parametrize("step", [28, 35, 42, 84, 90, 364])
+@pytest.mark.parametrize("lacks", [(), (3, 6)], ids=["whole", "rows missing"])
+def test_steps_of_as_many_days_each_are_no_months(step: int, lacks: tuple[int, ...]) -> None:
+    every = [datetime(2024, 1, 1) + timedelta(days=step * at) for at in range(17)]
+    times = [moment for at, moment in enumerate(every[:14]) if at not in lacks]
+    known = pa.array(times, pa.timestamp("us")).cast(pa.int64()).to_numpy()
+    made = moments_after(known, step * 86400.0, 3)
+    assert pa.array(made).cast(pa.timestamp("us")).to_pylist() == every[14:]
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 6, 12])
+@pytest.mark.parametrize("begin", [datetime(2020, month, 1) for month in range(1, 13)], ids=lambda day: f"{day:%b}")
+def test_months_stay_months_wherever_their_lengths_are_alike(every: int, begin: datetime) -> None:
+    month = [begin.month - 1 + every * at for at in range(12)]
+    days_of = [datetime(begin.year + number // 12, number % 12 + 1, 1) for number in month]
+    for first in range(6):
+        times = pa.array(days_of[first : first + 6], pa.timestamp("us")).cast(pa.int64()).to_numpy()
+        step_s = sorted(times[1:] - times[:-1])[2] / 1e6
+        (made,) = pa.array(moments_after(times, step_s, 1)).cast(pa.timestamp("us")).to_pylist()
+        assert made == days_of[first + 6]

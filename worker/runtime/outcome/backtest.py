@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from worker.runtime.outcome.chart import Chart, chart, figure
 from worker.runtime.ranges import COLUMNS, STEPS, range_limits
-from worker.words import counted, percent_words
+from worker.words import counted, share_words
 
 SERIES_SHOWN, MOMENTS_SHOWN = 5, 600
 """In the picture: the first series, and the last moments of each."""
@@ -68,7 +68,7 @@ def _against(true: Floats, said: dict[str, Floats]) -> Chart:
     own = rows[0][1]
     told = f"The mean absolute error of the model is {figure(own)}"
     if best[1] > 0:
-        share = percent_words(abs(own / best[1] - 1))
+        share = share_words(abs(own / best[1] - 1))
         compared = f"{share} less than" if own < best[1] else f"{share} more than"
         told += f", {compared} that of the best simple forecast ({best[0]}: {figure(best[1])})"
     more = "" if own < best[1] else " The simple forecast does as well without a model: use that one."

@@ -24,7 +24,7 @@ from worker.runtime.ranges import (
     range_limits,
     ranges_found,
 )
-from worker.words import counted, number_words, percent_words
+from worker.words import counted, number_words, share_words
 
 SHARE = SHARE_PERCENT / 100
 RARELY = 0.005
@@ -96,7 +96,7 @@ def _said_ahead(found: dict[str, Any]) -> str:
     if len(found["half_widths"]) > 1:
         wide = f"± {number_words(least, 3)} a step ahead, {wide} furthest ahead"
     test = found["test"]
-    told = f" Of the values of the test {percent_words(test['inside'])} lie inside." if test else ""
+    told = f" Of the values of the test {share_words(test['inside'])} lie inside." if test else ""
     told += " That is fewer: count on less." if test and test["inside"] < FEWER else ""
     return (
         f"A forecast comes with a range that held {SHARE_PERCENT} % of the values of the validation, which lies "
@@ -112,7 +112,7 @@ def _test_said(found: dict[str, Any]) -> str:
     least, most = test["interval"]
     lie = "lies" if test["rows"] == 1 else "lie"
     told = (
-        f" Of {counted(test['rows'], 'test row')} {percent_words(test['inside'])} {lie} inside "
+        f" Of {counted(test['rows'], 'test row')} {share_words(test['inside'])} {lie} inside "
         f"(95 % interval {100 * least:.0f} to {100 * most:.0f} %)."
     )
     if _chance(found["rows"], test["rows"], round(test["inside"] * test["rows"])) < RARELY:

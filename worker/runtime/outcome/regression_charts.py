@@ -20,11 +20,18 @@ def regression_charts(true: Floats, predicted: Floats, rows: NDArray[np.int64]) 
 
 
 def _residuals(residuals: Floats) -> Chart:
-    counts, edges = np.histogram(residuals, bins=min(RESIDUAL_BINS, max(5, len(residuals) // 10)))
+    bins = min(RESIDUAL_BINS, max(5, len(residuals) // 10))
+    if np.ptp(residuals) <= bins * np.spacing(np.abs(residuals).max()):  # no numbers lie between them to part bins
+        bins = 1
+    counts, edges = np.histogram(residuals, bins) if bins > 1 else ([len(residuals)], _ends(residuals))
     rows = [[float(edges[i]), float(edges[i + 1]), int(count)] for i, count in enumerate(counts)]
     mean, spread = number_words(residuals.mean()), number_words(residuals.std())
     note = f"Predicted minus true: mean {mean}, standard deviation {spread}."
     return chart("residuals", "Residuals", "histogram", ["from", "to", "rows"], rows, note)
+
+
+def _ends(values: Floats) -> Floats:
+    return np.array([values.min(), values.max()])
 
 
 def _predicted_vs_true(true: Floats, predicted: Floats, rows: NDArray[np.int64]) -> Chart:

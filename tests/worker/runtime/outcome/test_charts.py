@@ -141,6 +141,13 @@ def test_large_numbers_of_a_regression_are_written_whole_not_as_powers_of_ten() 
     assert "mean 12,346" in residuals["note"] and "e+" not in residuals["note"]
 
 
+@pytest.mark.parametrize("residuals", [[3e17], [1e18, 1e18], [5.0, np.nextafter(5.0, 6.0)], [0.0, 0.0]])
+def test_residuals_that_are_all_but_the_same_have_one_bar_however_large_they_are(residuals: list[float]) -> None:
+    off = np.array(residuals)
+    chart, _ = regression_charts(np.zeros(len(off)), off, np.arange(len(off)))
+    assert chart["rows"] == [[off.min(), off.max(), len(off)]]
+
+
 def test_pictures_are_grouped_by_their_brightness_not_by_their_names() -> None:
     names = pa.table({"name": ["a.png", "b.png"]})
     pictures = Part((torch.tensor([0, 200], dtype=torch.uint8).expand(3, 4, 4, 2).permute(3, 0, 1, 2),), ZEROS, ZEROS)
