@@ -39,15 +39,14 @@ _children: list[subprocess.Popen[bytes]] = []
 
 def attempt_start(plan: RunPlan, job_dir: RunPaths) -> bool:
     """Start the supervisor of an attempt, once. False where the attempt is stale, stopped, running or over."""
-    with registry.locked(job_dir):
+    with contextlib.ExitStack() as locks:
         try:
+            locks.enter_context(registry.locked(job_dir))
             if not _prepare(plan, job_dir):
                 return False
             entry = _spawn(plan, job_dir)
         except OSError as error:
-            # A full disk: control is told at once, instead of asking in vain six times.
-            _log.warning("job %s: attempt %d cannot be prepared: %s", plan.job_id, plan.token, error)
-            exits.exited_send(plan.job_id, plan.token, *_unprepared(error, job_dir), plan.event_stream)
+            attempt_refuse(plan, job_dir, error)
             return False
         try:
             registry.add(entry)
@@ -57,6 +56,12 @@ def attempt_start(plan: RunPlan, job_dir: RunPaths) -> bool:
             # Stopped while it was being started; whoever did saw no supervisor and has told control so.
             _request(job_dir, plan.token, CANCEL_FILE)
     return True
+
+
+def attempt_refuse(plan: RunPlan, job_dir: RunPaths, error: OSError) -> None:
+    """A full disk, say, keeps it from being started: control is told at once, instead of asking in vain six times."""
+    _log.warning("job %s: attempt %d cannot be prepared: %s", plan.job_id, plan.token, error)
+    exits.exited_send(plan.job_id, plan.token, *_unprepared(error, job_dir), plan.event_stream)
 
 
 def _unprepared(error: OSError, paths: RunPaths) -> tuple[Outcome, dict[str, Any]]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import compileall
 import logging
+import math
 import threading
+import time
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -28,6 +30,9 @@ from worker.transfer.report import cache_report
 BEAT_S = 5.0
 ASK_S = 2.0
 """So long the broker may take to tell its time."""
+LEAVE_AFTER_S = 1.0
+"""So long after its last report a node says that it leaves: two processes of control may take the two, and the report,
+with which there is more to do, must not come last."""
 LEAVE_WAIT_S = 5.0
 """So long the last word may take: with a broker that is away it must not keep runs from being ended."""
 _log = logging.getLogger(__name__)
@@ -114,11 +119,14 @@ class Heartbeat:
 
     def _run(self) -> None:
         compileall.compile_dir(sandbox.package_folder("worker"), quiet=2)  # ranks cannot write it, and start faster
+        said_s = -math.inf
         while not self._ended.is_set():
             self._tell("control.node_report", report)
+            said_s = time.monotonic()
             self._wake.wait(BEAT_S)
             self._wake.clear()
         if self._leaves:  # after the last report, which says that the node is up
+            time.sleep(max(0.0, said_s + LEAVE_AFTER_S - time.monotonic()))
             self._tell("control.node_leave", node_name)
 
     @staticmethod

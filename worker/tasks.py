@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from celery import current_task
@@ -17,7 +18,7 @@ from worker.answers import NOW_ALONE, Request, Send, answered
 from worker.celery_app import answer_to_control, app, send_to_control
 from worker.elastic import resize as resizing
 from worker.linking import part
-from worker.plan import RunPlan
+from worker.plan import RunPaths, RunPlan
 from worker.transfer.ahead import folders_want
 from worker.transfer.depot import run_paths
 from worker.transfer.requests import with_files
@@ -65,8 +66,13 @@ def _put_with_files(
 @app.task(name="node.start")
 def start(plan: dict[str, Any]) -> bool:
     """Start this node's part of an attempt."""
-    run_plan = RunPlan.from_dict(plan)
-    started = agent.attempt_start(run_plan, run_paths(run_plan))
+    run_plan, started = RunPlan.from_dict(plan), False
+    try:
+        paths = run_paths(run_plan)
+    except OSError as error:  # of the node's own cache
+        agent.attempt_refuse(run_plan, RunPaths(Path(run_plan.job_dir)), error)
+    else:
+        started = agent.attempt_start(run_plan, paths)
     heartbeat.heartbeat().now()
     return started
 

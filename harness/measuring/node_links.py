@@ -26,6 +26,7 @@ from harness.ids import new_id
 from harness.jobs.ports import network_port_draw
 from harness.measuring.idle import pairs_idle
 from harness.plain import text_plain
+from harness.pool.given import is_given
 from harness.pool.links import Pair, pairs_of, path_of
 from harness.pool.models import NetworkKind, Node, NodeLink, NodeState, PoolSetting
 from harness.pool.naming import node_named
@@ -139,9 +140,12 @@ def _wanted_pairs() -> list[Pair]:
 
 
 def _checked(node: Node) -> bool:
-    """Whether it passed its checks; one that was started beside the portal makes none."""
+    """Whether it passed its checks; one that was started beside the portal, or that its secret was given to, makes
+    none."""
     findings = node.check_result.get("findings", [])
-    return not node.secret_digest or (bool(findings) and all(item["state"] != "bad" for item in findings))
+    if not node.secret_digest or not findings:
+        return not node.secret_digest or is_given(node)
+    return all(item["state"] != "bad" for item in findings)
 
 
 def _order(pair: Pair) -> None:

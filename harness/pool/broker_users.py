@@ -7,6 +7,7 @@ from typing import Any
 
 import redis
 from django.conf import settings
+from django.db import transaction
 
 from harness.broker import client
 from harness.pool.models import Node
@@ -85,6 +86,7 @@ def broker_user_renew(name: str, digest: str) -> bool:
     """Make the node's user with a new password, as `broker_user_set`, and cut off who signed in with the one before.
 
     A broker lets connections that are open live on: another machine, or a thief, would go on taking the node's jobs.
+    Raises `redis.RedisError` where it does not answer.
     """
     broker_user_remove(name)
     return broker_user_set(name, digest)
@@ -93,20 +95,26 @@ def broker_user_renew(name: str, digest: str) -> bool:
 def broker_users_restore() -> int:
     """Make the users of joined nodes anew where the broker has lost them (it keeps none through a restart), and once in
     each process: an earlier release may have given them other rules. Returns how many."""
-    wanted = dict(Node.objects.exclude(secret_digest="").values_list("name", "secret_digest"))
+    wanted = list(Node.objects.exclude(secret_digest="").values_list("name", flat=True))
     if not wanted:
         return 0
     try:
         have = {str(name) for name in _acl("USERS")}
     except redis.ResponseError:
         return 0
-    stale = [name for name in wanted if broker_user(name) not in have or name not in _given]
-    return sum(broker_user_set(name, wanted[name]) for name in stale)
+    return sum(_restore(name) for name in wanted if broker_user(name) not in have or name not in _given)
+
+
+@transaction.atomic
+def _restore(name: str) -> bool:
+    """Make one by the secret that its node has now: it may have joined anew, or been removed, since the look."""
+    node = Node.objects.select_for_update().filter(name=name).exclude(secret_digest="").first()
+    return node is not None and broker_user_set(name, node.secret_digest)
 
 
 def broker_user_remove(name: str) -> None:
-    """End the node's login at the broker."""
+    """End the node's login at the broker. Raises `redis.RedisError` where it does not answer."""
     try:
         _acl("DELUSER", broker_user(name))
-    except redis.RedisError as error:
+    except redis.ResponseError as error:  # it lets us make none either
         _log.warning("cannot remove the broker's user of node %s: %s", name, error)

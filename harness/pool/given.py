@@ -42,3 +42,8 @@ def node_secret_give(*, name: str, secret: str) -> bool:
             raise Unavailable("The broker does not answer.", hint="Try again in a moment.") from error
     publish_pool("node", {"node": name, "state": node.state})
     return True
+
+
+def is_given(node: Node) -> bool:
+    """Whether its secret was made beforehand: nobody looked the machine over, as one does that joins by a token."""
+    return node.joined_at is not None and not node.join_tokens.filter(used_at=node.joined_at).exists()

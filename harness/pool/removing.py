@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import redis
 from django.db import transaction
 
 from harness.accounts.access import require_admin
 from harness.accounts.audit import audit_write
 from harness.accounts.models import User
 from harness.broker import publish_pool
-from harness.errors import Conflict
+from harness.errors import Conflict, Unavailable
 from harness.pool.asked import RETURNING
 from harness.pool.broker_users import broker_user_remove
 from harness.pool.models import Device, Node
@@ -22,7 +23,8 @@ _NAMED = 5
 def node_remove(*, user: User, name: str, force: bool = False) -> None:
     """Take a node out of the pool; with `force` also one that has results to return, which are lost with it.
 
-    Raises `Forbidden`, `NotFound`; `Conflict` while it runs jobs, has something to return, or its agent lives.
+    Raises `Forbidden`, `NotFound`; `Conflict` while it runs jobs, has something to return, or its agent lives;
+    `Unavailable` where its login at the broker cannot be ended: it would take part again as soon as it is started.
     """
     require_admin(user)
     node = node_named(name)
@@ -35,8 +37,14 @@ def node_remove(*, user: User, name: str, force: bool = False) -> None:
     with transaction.atomic():
         node.delete()
         audit_write(user, "node_remove", name)
-        if node.secret_digest:
-            transaction.on_commit(lambda: broker_user_remove(name), robust=True)
+        try:
+            if node.secret_digest:
+                broker_user_remove(name)
+        except redis.RedisError as error:
+            raise Unavailable(
+                f"The broker does not answer, so that the login of {name} there cannot be ended.",
+                hint="Try again in a moment.",
+            ) from error
     publish_pool("node", {"node": name, "state": "removed"})
 
 

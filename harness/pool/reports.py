@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from harness.broker import own_clock_ahead_s
@@ -25,7 +26,7 @@ def report_read(report: dict[str, Any]) -> tuple[dict[str, Any], DeviceFields, l
         "memory_bytes": _whole(report.get("memory_bytes", 0)),
         "sandbox_level": _whole(report.get("sandbox_level", 0), _SMALL_MAX),
         "sandbox_reason": str(report.get("sandbox_reason", "")),
-        "description": {**dict(report.get("description", {})), **_clock_off(report.get("clock_ahead_s"))},
+        "description": {**dict(report.get("description", {})), **_clock_off(report)},
         "boot_id": str(report.get("boot_id", ""))[:64],
         "address": str(report.get("address", ""))[:64],
         "running": [{"job_id": str(item["job_id"]), "token": int(item["token"])} for item in report.get("running", [])],
@@ -41,13 +42,25 @@ def report_read(report: dict[str, Any]) -> tuple[dict[str, Any], DeviceFields, l
     return node, devices, idle_readings(report.get("idle_power"))
 
 
-def _clock_off(ahead_s: Any) -> dict[str, float]:
-    """How far the node's clock is off ours where that is too far; `ahead_s`: how far it is ahead of the broker's.
+def clock_settle(description: dict[str, Any], before: Mapping[str, Any]) -> None:
+    """Where a report could not tell how far the clock is off, what was told last holds: `before`, of the same node."""
+    if description.get(CLOCK_OFF, 0.0) is None:
+        del description[CLOCK_OFF]
+        if CLOCK_OFF in before:
+            description[CLOCK_OFF] = before[CLOCK_OFF]
+
+
+def _clock_off(report: Mapping[str, Any]) -> dict[str, float | None]:
+    """How far the node's clock is off ours where that is too far; None where it cannot be told now, which an agent of
+    an earlier release never can.
 
     Both are compared with the broker's, so that it does not matter how long the report was under way.
     """
-    if ahead_s is None or (ours_s := own_clock_ahead_s()) is None:
+    if "clock_ahead_s" not in report:
         return {}
+    ahead_s = report["clock_ahead_s"]
+    if ahead_s is None or (ours_s := own_clock_ahead_s()) is None:
+        return {CLOCK_OFF: None}
     off_s = round(float(ahead_s) - ours_s, 1)
     return {CLOCK_OFF: off_s} if abs(off_s) > CLOCK_LIMIT_S else {}
 

@@ -21,7 +21,7 @@ from harness.pool.models import Device, NetworkEncryption, Node, NodeState, Poli
 from harness.pool.naming import node_named
 from harness.pool.power import power_table_check
 from harness.pool.presence import absence_begin, absence_end, absence_until
-from harness.pool.reports import CLOCK_OFF, report_read
+from harness.pool.reports import CLOCK_OFF, clock_settle, report_read
 from harness.pool.terms import NODE_NAME
 from worker.queues import node_queue_name
 
@@ -191,6 +191,7 @@ def node_report(report: dict[str, Any]) -> Node | None:
     with transaction.atomic():
         node, made = Node.objects.select_for_update().get_or_create(name=name)
         before = NodeState.DOWN if made else NodeState(node.state)
+        clock_settle(told["description"], node.description)
         for field, value in told.items():
             setattr(node, field, value)
         # What is sent to a clock that is off may be out of date there: starts, of one job after the other.

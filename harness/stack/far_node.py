@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from harness.env import env_text
 from harness.pool.terms import CLOCK_LIMIT_S, broker_user
 from harness.release import release
-from worker.transfer.portal import Portal, PortalAway, PortalRefused
+from worker.transfer.portal import Portal, PortalAway, PortalMoved, PortalRefused
 
 NEEDS = ("DLH_REDIS_URL", "DLH_CACHE", "DLH_URL", "DLH_NODE_SECRET")
 _TIMEOUT_S = 10.0
@@ -32,6 +32,8 @@ def refusal(url: str, secret: str, name: str) -> str:
     asked_s = time.time()
     try:
         told = Portal(url, secret, timeout_s=_TIMEOUT_S).json("GET", "")
+    except PortalMoved as moved:
+        return f"DLH_URL is {url}, where {moved}: give the address at which the portal itself answers"
     except PortalAway:
         return ""
     except PortalRefused as error:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.small_disk import fill
 from tests.worker.conftest import JOB_ID, JobFixture, wait_for
-from worker import heartbeat
+from worker import heartbeat, registry, tasks
 from worker.events import EventKind
 from worker.full_disk import is_own
 from worker.plan import RunPaths
@@ -94,6 +94,30 @@ def test_a_start_that_the_node_cannot_write_down_is_answered_at_once(
     data = ended(job)
     assert (data["outcome"], data["failure"]["code"]) == ("lost", "node_disk_full"), "another node may have room"
     assert not job.processes()
+
+
+def test_a_start_for_whose_folder_the_node_has_no_room_is_answered_at_once(
+    job: JobFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(paths: RunPaths) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(paths.root))
+
+    monkeypatch.setenv("DLH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(registry, "locked", full)
+    assert not tasks.start(job.plan().to_dict())
+    data = ended(job)
+    assert (data["outcome"], data["failure"]["code"]) == ("lost", "node_disk_full"), "another node may have room"
+
+
+def test_a_start_on_a_node_whose_cache_cannot_be_written_is_answered_at_once(
+    job: JobFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("DLH_CACHE", str(tmp_path / "file" / "cache"))
+    assert not tasks.start(job.plan().to_dict())
+    data = ended(job)
+    assert (data["outcome"], data["failure"]["code"]) == ("lost", "start_failed")
+    assert "Not a directory" in data["failure"]["message"]
 
 
 def test_where_home_and_store_share_a_disk_it_is_the_store_that_is_full(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import redis
 from celery import Celery
 
 from tests.broker import broker
+from tests.waiting import wait_for
 from worker import celery_app, heartbeat
 
 
@@ -41,3 +43,18 @@ def test_a_node_that_was_removed_is_told_from_a_broker_that_is_away(
     (line,) = [record.getMessage() for record in caplog.records if record.name == "worker.heartbeat"]
     assert line.startswith(f"cannot report, {words}")
     assert not is_there or "`dlh pool add node-9` makes a token" in line
+
+
+def test_a_node_says_that_it_leaves_when_control_has_had_time_for_its_last_report(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[tuple[str, float]] = []
+    monkeypatch.setattr(heartbeat.compileall, "compile_dir", lambda *_, **__: True)
+    monkeypatch.setattr(heartbeat.Heartbeat, "_tell", lambda _, task, __: said.append((task, time.monotonic())))
+    beat = heartbeat.Heartbeat()
+    beat.start()
+    wait_for(lambda: said)
+    beat.leave()
+    (last, reported_s), (word, left_s) = said[-2:]
+    assert (last, word) == ("control.node_report", "control.node_leave")
+    assert left_s - reported_s >= heartbeat.LEAVE_AFTER_S

@@ -23,7 +23,9 @@ from worker.words import size_words
 
 TIMEOUT_S = 10.0
 CLOCK_WARN_S, CLOCK_BAD_S = 1.0, 5.0
-MEASURED_BYTES = 32 << 20
+MEASURED_BYTES, MEASURED_S = 32 << 20, 20.0
+"""Until either is reached: over a slow line the rest of the report is not kept waiting."""
+_BLOCK_BYTES = 64 << 10
 MEASURED_BACK_BYTES = PIECE_BYTES
 """As much as a node sends at once of what a run makes."""
 BACK_TIMEOUT_S = 30.0
@@ -78,11 +80,22 @@ def portal(url: str, secret: str) -> PortalAnswer:
         return PortalAnswer([*findings, skip("bandwidth", "measured on joined nodes")])
     try:
         me = fetch(f"{url}/api/v1/node", secret)
-        findings += [bandwidth(url, secret), bandwidth_back(url, secret)]
     except (OSError, ValueError) as error:
-        step = "Join again: an admin creates a token with dlh pool add NODE."
-        return PortalAnswer([*findings, bad("credentials", str(error), "The portal does not know this node.", step)])
+        return PortalAnswer([*findings, _unknown(error)])
+    findings += [bandwidth(url, secret), bandwidth_back(url, secret)]
     return PortalAnswer(findings, [dict(peer) for peer in me.get("peers", [])])
+
+
+def _unknown(error: Exception) -> Finding:
+    """Of a node whose own question got no answer: that the portal does not know it is for the portal alone to say."""
+    text = str(error)
+    if isinstance(error, urllib.error.HTTPError):
+        with error:
+            if error.code == HTTPStatus.UNAUTHORIZED and _is_of_portal(error):
+                step = "Join again: an admin creates a token with dlh pool add NODE."
+                return bad("credentials", text, "The portal does not know this node.", step)
+    step = "Check the portal, and what lies between, then run dlh doctor again."
+    return bad("credentials", f"cannot be tried: {text}", "The portal did not answer this node's own request.", step)
 
 
 def fetch(url: str, secret: str = "") -> dict[str, Any]:
@@ -145,17 +158,25 @@ def clock(ahead_s: float, uncertain_s: float) -> Finding:
 
 
 def bandwidth(url: str, secret: str) -> Finding:
-    """From the portal to here."""
-    began_s = time.perf_counter()
-    done = 0
-    with _open(f"{url}/api/v1/node/probe?size_bytes={MEASURED_BYTES}", secret) as answer:
-        while block := answer.read(1 << 20):
-            done += len(block)
-    rate = done / (time.perf_counter() - began_s)
+    """From the portal to here; over a slow line of what comes in `MEASURED_S`."""
+    name, began_s = "bandwidth", time.perf_counter()
+    done, took_s = 0, 0.0
+    try:
+        with _open(f"{url}/api/v1/node/probe?size_bytes={MEASURED_BYTES}", secret) as answer:
+            while took_s < MEASURED_S and (block := answer.read(_BLOCK_BYTES)):
+                done, took_s = done + len(block), time.perf_counter() - began_s
+    except urllib.error.HTTPError as error:
+        with error:
+            return skip(name, f"not measured: the portal answers {error.code}")
+    except OSError as error:
+        step = "Check what lies between, such as a proxy or a firewall, then run dlh doctor again."
+        text = f"broke off after {size_words(done)} from the portal: {error}"
+        return warn(name, text, "Data may not get here.", step)
+    rate = done / took_s if took_s else 0.0
     text = f"{size_words(rate)}/s from the portal"
     if done < MEASURED_BYTES or rate < BANDWIDTH_WARN_BYTES_PER_S:
-        return warn("bandwidth", text, "A dataset of 10 GiB takes over a quarter of an hour.", "Use a faster link.")
-    return ok("bandwidth", text)
+        return warn(name, text, "A dataset of 10 GiB takes over a quarter of an hour.", "Use a faster link.")
+    return ok(name, text)
 
 
 def bandwidth_back(url: str, secret: str) -> Finding:
@@ -214,18 +235,22 @@ def broker(url: str) -> Iterator[Finding]:
         yield skip("broker", "no address known: join first")
         return
     place = urlsplit(url)
+    where = f"{place.hostname}:{place.port}"
     try:
         with redis.Redis.from_url(url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S) as client:
             began_s = time.perf_counter()
             client.ping()
             took_s = time.perf_counter() - began_s
             told: dict[str, Any] = client.info("server")
+    except (redis.AuthenticationError, redis.exceptions.NoPermissionError) as error:
+        step = "A node that joined joins again (an admin: dlh pool add NODE); else check the broker's password."
+        yield bad("broker", f"{where} refuses our login: {error}", "No job reaches this node.", step)
+        return
     except redis.RedisError as error:
         step = "Check the address and firewalls; the portal's stack needs DLH_BROKER_HOST for other machines."
-        text = f"{place.hostname}:{place.port} refuses our login: {error}"
-        yield bad("broker", text, "No job reaches this node.", step)
+        yield bad("broker", f"{where} does not answer: {error}", "No job reaches this node.", step)
         return
-    yield ok("broker", f"{place.hostname}:{place.port} answers in {took_s * 1000:.1f} ms")
+    yield ok("broker", f"{where} answers in {took_s * 1000:.1f} ms")
     kind = "Valkey" if told.get("valkey_version") else "Redis"
     yield broker_release(kind, str(told.get("valkey_version") or told.get("redis_version") or ""))
 

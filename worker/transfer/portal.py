@@ -20,7 +20,8 @@ READ_BYTES = SEND_BYTES = 1 << 18
 """At once: a time limit holds for each, so that a slow line that gets on is none that has broken."""
 ANSWER_BYTES_MAX = 16 << 20
 RETRY_FIRST_S, RETRY_MOST_S = 0.2, 5.0
-_ERROR_FROM, _SERVER_FROM = 400, 500
+_MOVED_FROM, _ERROR_FROM, _SERVER_FROM = 300, 400, 500
+_PLACE_CHARS = 200
 _TRY_AGAIN = frozenset({408, 423, 429})
 _NOBODY_KNOWS = frozenset({401, 403, 404})
 """In other words than the portal's: those of a proxy before it, which has no way to it for now."""
@@ -38,6 +39,10 @@ class PortalAway(TransferError):
 
 class PortalCut(PortalAway):
     """The connection ended while a body was on its way, or before its answer."""
+
+
+class PortalMoved(PortalAway):
+    """Whatever answers there sends us to another address, as a proxy does that wants https: not the portal's answer."""
 
 
 class PortalRefused(TransferError):
@@ -132,7 +137,7 @@ class Portal:
                 answer = _early_answer(connection)  # a proxy may refuse before it has read all, and hang up
             else:
                 answer = connection.getresponse()
-            if answer.status >= _ERROR_FROM:
+            if answer.status >= _MOVED_FROM:
                 raise _refusal(answer)
             yield answer
             answer.read()  # what is left of it, so that the connection can be used again
@@ -181,7 +186,10 @@ def _early_answer(connection: http.client.HTTPConnection) -> http.client.HTTPRes
 
 
 def _refusal(answer: http.client.HTTPResponse) -> TransferError:
-    """What an answer of 400 or more means."""
+    """What an answer of 300 or more means."""
+    if answer.status < _ERROR_FROM:
+        place = str(answer.getheader("Location") or "another address")[:_PLACE_CHARS]
+        return PortalMoved(f"what answers for the portal says {answer.status} and names {place}")
     try:
         told = json.loads(answer.read(ANSWER_BYTES_MAX))["error"]
         code, message, details = str(told["code"]), str(told["message"]), told.get("details")

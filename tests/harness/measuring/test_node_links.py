@@ -16,8 +16,9 @@ from harness.jobs.models import Allocation
 from harness.measuring import node_links
 from harness.measuring.node_links import link_told, links_want
 from harness.measuring.services import calibration_start, calibration_stop
+from harness.pool.given import node_secret_give
 from harness.pool.links import link_list
-from harness.pool.models import Node, NodeLink, NodeState
+from harness.pool.models import JoinToken, Node, NodeLink, NodeState
 from harness.pool.removing import node_remove
 from harness.pool.services import node_drain, pool_setting_update
 from tests.harness.jobs.helpers import run_now
@@ -191,6 +192,21 @@ def test_a_joined_node_is_asked_once_it_passed_its_checks(pair, asked):
     assert asked() == []
     joined.update(check_result={"at_s": 1.0, "findings": [{"name": "clock", "state": "warn"}]})
     assert len(asked()) == 1
+
+
+def test_a_node_whose_secret_was_given_to_it_makes_no_checks_and_is_asked(pair, asked, monkeypatch):
+    monkeypatch.setattr("harness.pool.given.broker_user_renew", lambda name, digest: True)
+    pair()
+    node_secret_give(name="node-b", secret="dlhn_" + "k7Qw3ZxP9aLd" * 5)
+    assert len(asked()) == 1
+
+
+def test_a_node_that_joined_by_a_token_is_not_taken_for_one_that_was_given_its_secret(pair, asked):
+    pair()
+    node, now = Node.objects.get(name="node-b"), timezone.now()
+    JoinToken.objects.create(node=node, digest="t" * 64, expires_at=now + timedelta(days=1), used_at=now)
+    Node.objects.filter(pk=node.pk).update(secret_digest="d" * 64, joined_at=now)
+    assert asked() == [], "it makes its checks now"
 
 
 def test_nodes_are_left_alone_while_they_work(pair, asked, job):

@@ -270,6 +270,7 @@ def test_an_admin_gets_the_command_that_lets_a_machine_in_once(world: SimpleName
     client.force_login(world.admin)
     answer = client.post("/pool/nodes/", {"name": "node-9"})
     assert "dlh node join" in answer.content.decode() and answer["Cache-Control"] == "no-store"
+    assert "--cache FOLDER" in answer.content.decode(), "a machine that does not mount the store may join, too"
     assert "dlh node join" in client.post("/pool/nodes/", {"name": "node-9"}).content.decode()
     assert "dlh node join" not in client.get("/pool/").content.decode()
     refused = client.post("/pool/nodes/", {"name": "No Name"})

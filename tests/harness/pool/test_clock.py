@@ -49,6 +49,25 @@ def test_a_node_of_an_earlier_release_and_a_broker_that_tells_no_time_keep_nobod
     assert node_make(clock_ahead_s=HOUR_S).state == "up"
 
 
+@pytest.mark.parametrize("who", ["node", "control"])
+def test_a_clock_that_was_off_is_so_still_while_nobody_can_tell(job, node_make, tasks_sent, ours, who):
+    node_make(clock_ahead_s=HOUR_S)
+    ours["s"] = None if who == "control" else 2.0
+    node = node_make(clock_ahead_s=None if who == "node" else 2.3)
+    assert (node.state, node.description["clock_off_s"]) == ("drain", HOUR_S - 2.0)
+    queue(job)
+    assert tick() == 0
+    ours["s"] = 2.0
+    node = node_make(clock_ahead_s=2.3)
+    assert node.state == "up" and "clock_off_s" not in node.description
+
+
+def test_a_node_whose_clock_nobody_can_tell_is_not_said_to_be_off(node_make, ours):
+    assert "clock_off_s" not in node_make(clock_ahead_s=None).description
+    node_make(clock_ahead_s=HOUR_S)
+    assert node_make().state == "up", "an agent of an earlier release never tells"
+
+
 def test_an_admin_cannot_give_work_to_a_wrong_clock_and_what_he_drained_stays_so(node_make, people, tasks_sent):
     node_make(clock_ahead_s=HOUR_S)
     assert services.node_undrain(user=people.admin, name="node-1").state == "drain"

@@ -104,6 +104,7 @@ def test_a_portal_that_is_away_for_now_keeps_no_node_from_starting(portal):
             "DLH_NODE_SECRETS",
         ),
         ((400, "Bad Request"), "DLH_ALLOWED_HOSTS"),
+        ((308, None), "the address at which the portal itself answers"),
         ((200, lambda: told(name="far-1")), "that of node far-1"),
         ((200, lambda: told(version="9.9")), "the portal 9.9"),
         ((200, lambda: told(time_s=time.time() - 60)), "ahead of"),

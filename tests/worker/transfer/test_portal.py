@@ -10,7 +10,7 @@ from contextlib import closing
 
 import pytest
 
-from worker.transfer.portal import Portal
+from worker.transfer.portal import Portal, PortalAway, PortalMoved
 
 BODY = bytes(12 << 20)
 WAIT_S = 1.0
@@ -47,3 +47,24 @@ def test_a_slow_line_that_takes_all_the_time_is_no_portal_that_is_away(slow: tup
         kept.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 64 << 10)  # what lies there has not passed the line
         assert portal.send("PUT", "/runs/j/1/pieces", BODY, offset=0) == {"offset": 1}
     assert sum(came) >= len(BODY) and time.monotonic() - began_s > WAIT_S, "the line was slow"
+
+
+def test_a_proxy_that_sends_elsewhere_is_no_answer_of_the_portal() -> None:
+    """As ours answers http: 308, and no body at all."""
+    moved = b"HTTP/1.1 308 Permanent Redirect\r\nLocation: https://portal.example/\r\nContent-Length: 0\r\n\r\n"
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+
+        def answer() -> None:
+            for _ in range(2):
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(64 << 10)
+                    connection.sendall(moved)
+                    connection.recv(64 << 10)
+
+        threading.Thread(target=answer, daemon=True).start()
+        portal = Portal(f"http://127.0.0.1:{server.getsockname()[1]}", "secret")
+        with pytest.raises(PortalMoved, match=r"308 and names https://portal\.example/"):
+            portal.json("GET", "")
+        with pytest.raises(PortalAway):
+            portal.send("PUT", "/runs/j/1/pieces", b"x", offset=0)
