@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +20,10 @@ from codegen.catalog.training import (
     weights_average,
 )
 from codegen.notes import Notes
-from codegen.spec import TaskSpec
+from codegen.spec import Model, TaskSpec
+from codegen.types import SpecError
 
+USABLE_MEMORY = 0.8
 LEAST_EPOCHS = 15
 """A size is taken only if it can be trained this long."""
 DEFAULT_SEED = 0
@@ -51,6 +54,14 @@ class Choice:
     cost: Cost
     training: dict[str, Any]
     """All fields of `spec.training`."""
+
+    def memory_bytes(self, facts: Facts) -> int:
+        """That its training takes, by our model of it."""
+        return memory_bytes(facts, self.cost, self.training["batch_size"])
+
+    def fits(self, facts: Facts) -> bool:
+        """Whether that much is there, as far as it is known."""
+        return not facts.memory_bytes or self.memory_bytes(facts) <= USABLE_MEMORY * facts.memory_bytes
 
 
 def choose_model(spec: TaskSpec, facts: Facts, notes: Notes, *, is_own: bool = False) -> Choice:
@@ -88,7 +99,7 @@ def auto_size(family: Family, facts: Facts) -> str:
     deserved = 0 if facts.train_rows < 1000 else 1 if facts.train_rows < 50_000 else 2
     for index in range(deserved, 0, -1):
         cost = family.cost(facts, family.defaults(facts, SIZES[index]))
-        fits = not facts.memory_bytes or memory_bytes(facts, cost, 32) < 0.8 * facts.memory_bytes
+        fits = not facts.memory_bytes or memory_bytes(facts, cost, 32) < USABLE_MEMORY * facts.memory_bytes
         if fits and affordable_epochs(facts, cost) >= LEAST_EPOCHS:
             return SIZES[index]
     return SIZES[0]
@@ -99,9 +110,30 @@ def ranked_families(facts: Facts) -> list[Family]:
     return sorted(families_for(facts.task), key=lambda family: -family.quality(facts))
 
 
+def sized(spec: TaskSpec, facts: Facts, family: Family) -> Choice:
+    """This family with its own knobs, by what else the spec says. Raises `SpecError`."""
+    return choose_model(
+        spec.model_copy(update={"model": Model(family=family.name, size=spec.model.size)}), facts, Notes()
+    )
+
+
+def _best_family(spec: TaskSpec, facts: Facts) -> tuple[Family, str]:
+    """(of those that fit into memory the best expected, why); the best of all where none does, or wishes are wrong."""
+    ranked = ranked_families(facts)
+    with suppress(SpecError):
+        for family in ranked:
+            if sized(spec, facts, family).fits(facts):
+                tight = "" if family is ranked[0] else f" {ranked[0].title} needs more memory than there is."
+                return family, family.reason(facts) + tight
+    return ranked[0], ranked[0].reason(facts)
+
+
 def _family(spec: TaskSpec, facts: Facts, notes: Notes, *, is_own: bool) -> Family:
-    best = FAMILIES[OWN] if is_own else ranked_families(facts)[0]
-    name = notes.choose("model.family", spec.model.family, best.name, best.reason(facts))
+    if is_own:
+        best, reason = FAMILIES[OWN], FAMILIES[OWN].reason(facts)
+    else:
+        best, reason = _best_family(spec, facts) if spec.model.family == "auto" else (ranked_families(facts)[0], "")
+    name = notes.choose("model.family", spec.model.family, best.name, reason)
     family = FAMILIES.get(name)
     fitting = [family.name for family in families_for(facts.task)] + [OWN]
     if family is None or facts.task not in family.tasks:

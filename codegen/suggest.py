@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from codegen.catalog.base import Facts, Family
-from codegen.catalog.training import memory_bytes
-from codegen.choice import Choice, choose_model, ranked_families
+from codegen.choice import Choice, ranked_families, sized
 from codegen.notes import Notes
 from codegen.profile.types import DatasetProfile
 from codegen.reading import read
 from codegen.resolve import facts_of, resolve_split
-from codegen.spec import Model, TaskSpec
+from codegen.spec import TaskSpec
 from codegen.types import Hardware, Suggestion
 from worker.words import size_words
-
-USABLE_MEMORY = 0.8
 
 
 def suggest(spec: TaskSpec, profile: DatasetProfile, hardware: Hardware) -> list[Suggestion]:
@@ -28,11 +25,8 @@ def suggest(spec: TaskSpec, profile: DatasetProfile, hardware: Hardware) -> list
     notes.stop_if_wrong()
     choices = []
     for place, family in enumerate(ranked_families(facts), start=1):
-        wish = spec.model_copy(update={"model": Model(family=family.name, size=spec.model.size)})
-        choice = choose_model(wish, facts, Notes())
-        needed = memory_bytes(facts, choice.cost, choice.training["batch_size"])
-        fits = not facts.memory_bytes or needed <= USABLE_MEMORY * facts.memory_bytes
-        choices.append((choice, needed, fits, _expected(family, facts, place)))
+        choice = sized(spec, facts, family)
+        choices.append((choice, choice.memory_bytes(facts), choice.fits(facts), _expected(family, facts, place)))
     choices.sort(key=lambda item: not item[2])
     return [_suggestion(facts, rank, *item) for rank, item in enumerate(choices, start=1)]
 

@@ -80,6 +80,24 @@ def test_the_first_of_what_fits_is_not_called_the_best_for_that():
     assert second.expected_quality.startswith("Best expected")
 
 
+def test_auto_takes_the_first_of_what_is_suggested_and_says_what_does_not_fit():
+    tight = Hardware(cpu_cores=2, cpu_memory_bytes=140 * GIB // 1024)
+    first = suggest(TaskSpec(), pictures(size=64), tight)[0]
+    resolved = resolve(TaskSpec(), pictures(size=64), tight)
+    assert (resolved.spec["model"]["family"], resolved.spec["model"]["params"]) == (first.family, first.params)
+    (guess,) = (guess for guess in resolved.guesses if guess.field == "model.family")
+    assert guess.reason.endswith(
+        "; every size is a knob, which makes it the one to experiment with. ResNet for small pictures needs more memory than "
+        "there is."
+    )
+
+
+def test_auto_takes_the_best_where_nothing_fits():
+    nothing = Hardware(cpu_cores=2, cpu_memory_bytes=1 << 20)
+    best = resolve(TaskSpec(), pictures(size=64), TWO_CORES).spec["model"]["family"]
+    assert resolve(TaskSpec(), pictures(size=64), nothing).spec["model"]["family"] == best
+
+
 def test_large_pictures_count_at_the_size_they_are_scaled_to():
     for suggestion in suggest(TaskSpec(), pictures(size=4000), TWO_CORES):
         assert suggestion.fits
