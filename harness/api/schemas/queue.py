@@ -128,7 +128,7 @@ class DrainRunning(Schema):
     job_id: str
     name: str
     devices: int
-    finish_at: datetime | None = Field(description="Expected; null: not estimated.")
+    finish_at: datetime | None = Field(description="Expected; null: not known.")
 
 
 class DrainDelayed(Schema):

@@ -84,7 +84,7 @@ def _start_range(row: Json) -> str:
 
 def _waiting(row: Json) -> tuple[object, ...]:
     until = row.get("reserved_until")
-    unknown = f"not known, reserved until about {when(until)}" if until else "no estimate"
+    unknown = f"not known, reserved until about {when(until)}" if until else "not known"
     times = (when(row["expected_start_at"]), _start_range(row), when(row["expected_finish_at"]) or unknown, _range(row))
     place = (row["position"], *_name(row), row["devices"], row["priority"])
     return (*place, *times, when(row["promised_at"]), local_words(row["waiting_text"]))
@@ -93,7 +93,7 @@ def _waiting(row: Json) -> tuple[object, ...]:
 def _running(row: Json) -> tuple[object, ...]:
     late = row["slack_s"] is not None and row["slack_s"] < 0
     slack = "" if row["slack_s"] is None else ("-" if late else "") + duration(abs(row["slack_s"]))
-    finish = idle_words(row) or when(row["expected_finish_at"]) or "no estimate"
+    finish = idle_words(row) or when(row["expected_finish_at"]) or "not known"
     finish += ", on borrowed devices" if row.get("borrows") and row["expected_finish_at"] else ""
     return (*_name(row), row["state"], row["devices"], finish, _range(row), when(row["promised_at"]), slack)
 

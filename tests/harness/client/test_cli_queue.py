@@ -40,7 +40,7 @@ def test_the_queue_is_shown_ordered_and_prioritised(dlh: Dlh, admin: SimpleNames
     refused = dlh("queue", "priority", second.pk, "-101")
     assert refused.code == 2 and "must be -100 or more" in refused.err
     plain = dlh("queue").out
-    assert "second" in plain and "no estimate" in plain
+    assert "second" in plain and "not known" in plain
     assert dlh("queue", "move", first.pk, "nosuchjob123", "--json").code == 3
 
 
