@@ -230,7 +230,7 @@ def quota(
     project: ProjectArgument,
     kind: KindArgument,
     devices: Annotated[str, typer.Argument(metavar="DEVICES", help="A number, or none for no limit.")],
-    borrow: Annotated[bool, typer.Option(help="More may be used while no other project wants them.")] = True,
+    borrow: Annotated[bool | None, typer.Option(help="More while others leave it unused; default: as it is.")] = None,
     look: LookFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -238,7 +238,8 @@ def quota(
     path = f"/pool/quotas/{segment(project)}/{segment(kind)}"
     if devices != "none" and not (devices.isdecimal() and len(devices) < 10):
         raise BadInput(f"{devices!r} is not a number of devices.", hint="Give a number, or none for no limit.")
-    body: Json = {"devices": None if devices == "none" else int(devices), "may_borrow": borrow}
+    lends = {} if borrow is None else {"may_borrow": borrow}
+    body: Json = {"devices": None if devices == "none" else int(devices), **lends}
     if look:
         _look(context, path, body, as_json)
     elif devices == "none":
