@@ -269,7 +269,7 @@ def test_quotas_show_what_is_held_and_borrowed(job_make, people, node_make):
     queue(job)
     assert tick() == 1
     (row,) = quota_rows(user=people.viewer)
-    assert (row.held, row.borrowed) == (2, 1)
+    assert (row.held, row.above) == (2, 1)
     assert quota_rows(user=people.outsider) == []
 
 
