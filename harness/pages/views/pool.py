@@ -197,7 +197,7 @@ def pool_settings(request: HttpRequest) -> HttpResponseBase:
     if not form.is_valid():
         return _pool(request, setting_form=form)
     try:
-        pool_setting_update(user=user, **form.cleaned_data)
+        pool_setting_update(user=user, **form.changes())
     except HarnessError as error:
         form.add_error(error.field if error.field in form.fields else None, f"{error.message} {error.hint}".strip())
         return _pool(request, setting_form=form)
