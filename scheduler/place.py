@@ -141,8 +141,14 @@ def _waits(
         # "It is planned later" says less than what holds it back where that is no other job.
         start_s, _ = plan.expected.get(job.job_id, (math.inf, math.inf))
         outlasts = start_s >= found.kept_until_s  # it is planned elsewhere where it starts before that
-        clearer = own is None or (own.code is WaitCode.LATER and found.code in _NOT_JOBS and outlasts)
-        waits[job.job_id] = found if own is None or clearer else _with_holders(own, found)
+        if own is None or (own.code is WaitCode.LATER and found.code in _NOT_JOBS and outlasts):
+            waits[job.job_id] = found
+        elif own.code is WaitCode.BEHIND and outlasts:
+            waits[job.job_id] = replace(
+                found, text=f"{own.text} {found.text}", remedy=f"{found.remedy} {own.remedy}".strip()
+            )
+        else:
+            waits[job.job_id] = _with_holders(own, found)
     return waits
 
 

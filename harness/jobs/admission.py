@@ -95,14 +95,15 @@ def job_admit_again(job: Job) -> dict[str, Any]:
 
 
 def promises_catch_up() -> int:
-    """Ask again for jobs whose estimate came after they were queued, or what kept their devices is over; returns how
-    many now have a promise."""
-    kept = _kinds_kept_openly()
+    """Ask again for jobs whose estimate came after they were queued, or what kept their devices is over, and say of
+    those whose deadline passed meanwhile that they have no promise; returns how many now have one."""
+    kept, now = _kinds_kept_openly(), timezone.now()
     unknown = Job.objects.filter(promise__state__in=[*AWAITS_ESTIMATE, PromiseState.AFTER_RESERVED])
     late = unknown.filter(state=JobState.QUEUED, deleted_at=None, promised_at=None, deadline_at__isnull=False)
     promised = 0
-    for job in late.exclude(options=[]).select_related("project", "dataset"):
-        if promise_state(job) == PromiseState.AFTER_RESERVED and kept & {option.kind for option in options_of(job)}:
+    for job in late.exclude(options=[], deadline_at__gt=now).select_related("project", "dataset"):
+        is_after = promise_state(job) == PromiseState.AFTER_RESERVED and job.deadline_at and job.deadline_at > now
+        if is_after and kept & {option.kind for option in options_of(job)}:
             continue
         try:
             promised += _catch_up(job)
@@ -244,8 +245,10 @@ def _earliest_words(found: Admission) -> str:
 
 
 def _chance_words(found: Admission) -> str:
-    """How probably it is on time without a promise, as of now."""
-    return f" Currently its chance of finishing on time is {chance_words(found.chance)}." if found.chance else ""
+    """How probably it is on time without a promise; it is kept, and read later."""
+    if not found.chance:
+        return ""
+    return f" When this was asked, its chance of finishing on time was {chance_words(found.chance)}."
 
 
 def _refused(found: Admission) -> Invalid:

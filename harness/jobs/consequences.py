@@ -22,7 +22,7 @@ Found = TypeVar("Found")
 
 
 def quota_consequences(
-    *, user: User, project: Project, device_kind: str, devices: int, may_borrow: bool = True
+    *, user: User, project: Project, device_kind: str, devices: int, may_borrow: bool | None = None
 ) -> tuple[Affected, ...]:
     """What the quota would do, of `quota_set`'s arguments; keeps nothing. Raises `Forbidden`, `Invalid`."""
     require_admin(user)
@@ -37,9 +37,12 @@ def quota_end_consequences(*, user: User, project: Project, device_kind: str) ->
     return _with_quota(project, device_kind, None, may_borrow=True)
 
 
-def _with_quota(project: Project, device_kind: str, devices: int | None, may_borrow: bool) -> tuple[Affected, ...]:
+def _with_quota(
+    project: Project, device_kind: str, devices: int | None, may_borrow: bool | None
+) -> tuple[Affected, ...]:
     facts = facts_read(with_delayed=True)
     old = facts.quotas.get(project.pk, Quota(devices={}, name=project.name))
+    may_borrow = old.borrows(device_kind) if may_borrow is None else may_borrow
     hard = old.hard - {device_kind} if may_borrow else old.hard | {device_kind}
     others = {kind: count for kind, count in old.devices.items() if kind != device_kind}
     new = replace(old, devices=others if devices is None else {**others, device_kind: devices}, hard=hard)

@@ -6,12 +6,14 @@ import re
 from itertools import count
 from typing import Any
 
+from django.db import transaction
+
 from codegen.catalog import FAMILIES
 from harness.accounts.access import require
 from harness.accounts.models import Role, User
 from harness.broker import publish_job
 from harness.errors import Invalid
-from harness.jobs.models import Job
+from harness.jobs.models import DeviceUse, Job
 
 _TAGS_MAX = 20
 _TAG_LENGTH_MAX = 60
@@ -36,7 +38,10 @@ def job_update(
     if tags is not None:
         changes["tags"] = _tags(tags)
     if changes:
-        Job.objects.filter(pk=job.pk).update(**changes)
+        with transaction.atomic():
+            Job.objects.filter(pk=job.pk).update(**changes)
+            if "name" in changes:  # what it used is found under the name that it has
+                DeviceUse.objects.filter(job=job.pk).update(job_name=changes["name"])
         job.refresh_from_db()
         publish_job(job.project_id, job.pk, "updated", {key: changes[key] for key in changes if key != "notes"})
     return job

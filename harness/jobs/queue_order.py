@@ -20,6 +20,7 @@ from harness.accounts.models import User
 from harness.broker import publish_job, publish_pool, task_send_on_commit
 from harness.errors import Conflict, Invalid
 from harness.jobs.models import Job
+from harness.jobs.options import has_estimate, options_of, with_saved_step, work_left
 from harness.jobs.states import job_note
 from harness.pool.models import Policy
 from harness.pool.services import pool_setting_get
@@ -124,7 +125,7 @@ def places_after(job: Job, before: Job | None) -> dict[str, Place]:
 def _waiting() -> list[Job]:
     """All jobs that wait, as they are shown."""
     rows: QuerySet[Job] = Job.objects.filter(state=JobState.QUEUED, deleted_at=None)
-    return sorted(rows, key=shown_order)
+    return sorted(with_saved_step(rows), key=shown_order)
 
 
 def _peers(job: Job, waiting: Sequence[Job]) -> list[Job]:
@@ -149,14 +150,22 @@ def _grouped(waiting: Iterable[Job]) -> list[tuple[Job, Hashable]]:
 
 def _group(job: Job, policy: str, now: datetime) -> Hashable:
     overdue = (now - _time(job)[0]).total_seconds() >= PATIENCE_S
-    is_dated = job.deadline_at is not None and now < job.deadline_at
-    if job.promised_at is not None and (is_dated or policy != Policy.DEADLINE_ENERGY):
+    if job.promised_at is not None:  # it goes first once that has passed, too
         return PROMISED
     if policy == Policy.FAIR_SHARE:
         return (overdue, "" if overdue else job.project_id)
-    if policy == Policy.DEADLINE_ENERGY and is_dated:
+    if policy == Policy.DEADLINE_ENERGY and deadline_can_be_kept(job, now):
         return DEADLINE
     return (overdue, "")
+
+
+def deadline_can_be_kept(job: Job, now: datetime) -> bool:
+    """Whether its deadline is kept by its fastest way: else, and without an estimate, it waits like one without."""
+    if job.deadline_at is None:
+        return False
+    left = work_left(job)
+    least_s = min(left * option.run_s if left else 0.0 for option in options_of(job))
+    return has_estimate(job) and now.timestamp() + least_s <= job.deadline_at.timestamp()
 
 
 def _out_of_reach(job: Job, before: Job, waiting: Sequence[Job]) -> Conflict:
@@ -169,7 +178,7 @@ def _rule() -> str:
     """Which jobs go before others whatever an admin does."""
     overdue = "Jobs that have waited for more than a day go before all others, promised ones before whoever came later"
     if pool_setting_get().policy == Policy.DEADLINE_ENERGY:
-        return "Promised jobs go first, then what has waited for more than a day, then other jobs with a deadline."
+        return "Promised jobs go first, then what has waited for more than a day, then deadlines that can be kept."
     if pool_setting_get().policy == Policy.FAIR_SHARE:
         return f"{overdue}, and projects take turns: a job can be moved among those of its own project."
     return f"{overdue}."

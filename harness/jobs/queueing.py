@@ -14,7 +14,7 @@ from harness.accounts.audit import audit_write
 from harness.accounts.models import User
 from harness.errors import Conflict, Invalid
 from harness.jobs.models import Job
-from harness.jobs.options import option_read, option_words, options_of
+from harness.jobs.options import option_read, option_words, options_of, with_saved_step
 from harness.jobs.outlook import outlook
 from harness.jobs.queue_order import neighbours, queue_changed, shown_order
 from harness.jobs.quota_use import borrowers
@@ -75,7 +75,7 @@ def queue_rows(*, user: User, mine: bool = False) -> tuple[list[QueueRow], list[
     """(what waits, in the order it is served; what holds devices, the first to be done first). `mine`: own jobs."""
     seen = set(visible_projects(user).values_list("pk", flat=True))
     rows = Job.objects.select_related("project", "owner").defer(*_DEFERRED)
-    waiting = sorted(rows.filter(state=JobState.QUEUED, deleted_at=None), key=shown_order)
+    waiting = sorted(with_saved_step(rows.filter(state=JobState.QUEUED, deleted_at=None)), key=shown_order)
     busy = rows.filter(state__in=[state.value for state in HOLDS_DEVICES]).prefetch_related("attempts")
     running = sorted(busy, key=lambda job: (job.expected_finish_at is None, job.expected_finish_at, job.pk))
     borrow = borrowers(job for job in (*waiting, *running) if job.project_id in seen)

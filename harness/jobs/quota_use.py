@@ -22,8 +22,8 @@ class QuotaRow:
     held: int
 
     @property
-    def borrowed(self) -> int:
-        """Devices held above the quota."""
+    def above(self) -> int:
+        """Devices held above the quota: borrowed, or where that may not be from before it was set, or leaving."""
         return max(0, self.held - self.quota.devices)
 
 

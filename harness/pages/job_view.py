@@ -20,8 +20,10 @@ from harness.jobs.emulated import emulated_words
 from harness.jobs.logs import LogPart
 from harness.jobs.mode import job_mode
 from harness.jobs.models import Job
+from harness.jobs.options import has_estimate
 from harness.jobs.outlook import is_unknown_now
 from harness.jobs.promises import danger_hint
+from harness.jobs.queue_order import deadline_can_be_kept
 from harness.jobs.queueing import job_reserved_until
 from harness.jobs.quota_use import borrowers
 from harness.jobs.readers import standstill
@@ -119,6 +121,7 @@ def header(job: Job) -> dict[str, Any]:
         "never_starts": job.waiting_code in NEVER,
         "start": start_told(job),
         "reserved_until": job_reserved_until(job),
+        "may_be_promised": _may_be_promised(job),
         "is_being_measured": is_being_measured(job),
         "finish_spreads": _finish_spreads(job),
         "borrows": job.expected_finish_at is not None and job.pk in borrowers([job]),
@@ -130,6 +133,14 @@ def header(job: Job) -> dict[str, Any]:
         "emulated": emulated_words(job),
         "awaited": results_awaited(job),
     }
+
+
+def _may_be_promised(job: Job) -> bool:
+    """Whether it waits for a promise that could still be kept, as far as it is estimated."""
+    now = timezone.now()
+    if job.state != JobState.QUEUED or job.promised_at or job.deadline_at is None or job.deadline_at <= now:
+        return False
+    return not has_estimate(job) or deadline_can_be_kept(job, now)
 
 
 def lost_last(job: Job) -> dict[str, Any] | None:

@@ -85,7 +85,7 @@ class JsonText(forms.JSONField):
 
 
 class PoolForm(Tabler):
-    """Settings of the pool."""
+    """Settings of the pool, with what they were when the page was made: two admins may change different ones."""
 
     minimum_sandbox_level_own_code = forms.TypedChoiceField(
         coerce=int, choices=_LEVELS, label="Least sandbox level for edited or own programs"
@@ -136,9 +136,19 @@ class PoolForm(Tabler):
         widget=forms.Textarea(attrs={"rows": 3, "class": "form-control mono", "spellcheck": "false"}),
     )
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for field in self.fields.values():
+            field.show_hidden_initial = True
+
     def clean_power_table(self) -> Any:
         """An empty field is an empty table."""
         return self.cleaned_data["power_table"] or {}
+
+    def changes(self) -> dict[str, Any]:
+        """What the person changed on the page; all that was sent where that does not tell what stood there."""
+        is_told = any(self.add_initial_prefix(name) in self.data for name in self.fields)
+        return {name: self.cleaned_data[name] for name in (self.changed_data if is_told else self.fields)}
 
 
 class LocalTime(forms.DateTimeField):

@@ -16,18 +16,18 @@ from harness.pool.turn import facts_change
 DEVICES_MAX = 1_000_000
 
 
-def quota_set(*, user: User, project: Project, device_kind: str, devices: int, may_borrow: bool = True) -> Quota:
-    """Give a project a quota, or change it. Running jobs are not stopped. Raises `Forbidden`, `Invalid`."""
+def quota_set(*, user: User, project: Project, device_kind: str, devices: int, may_borrow: bool | None = None) -> Quota:
+    """Give a project a quota, or change it. Running jobs are not stopped. `may_borrow`: None leaves it as it is, and
+    has a new one borrow. Raises `Forbidden`, `Invalid`."""
     require_admin(user)
     quota_check(device_kind, devices)
+    told = {"devices": devices} | ({} if may_borrow is None else {"may_borrow": may_borrow})
     with transaction.atomic():
         facts_change()  # nothing that is being decided on the quota before this is carried out
-        quota, _ = Quota.objects.update_or_create(
-            project=project, device_kind=device_kind, defaults={"devices": devices, "may_borrow": may_borrow}
-        )
+        quota, _ = Quota.objects.update_or_create(project=project, device_kind=device_kind, defaults=told)
         audit_write(
             user, "quota_set", project.slug, project=project,
-            device_kind=device_kind, devices=devices, may_borrow=may_borrow,
+            device_kind=device_kind, devices=devices, may_borrow=quota.may_borrow,
         )  # fmt: skip
         publish_pool("quota", {})  # without its project: everybody hears it
         task_send_on_commit("control.tick")

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from harness.accounts.access import require_admin
+from harness.accounts.access import project_hold, require_admin
 from harness.accounts.audit import audit_write
 from harness.accounts.models import Project, User
 from harness.broker import publish_pool, task_send_on_commit
@@ -104,11 +104,13 @@ def reservation_hold(  # noqa: PLR0913 - keywords only; each is a thing a caller
 ) -> Reservation:
     """The same without asking who may: for the harness's own measurements; it may lie within what is kept for a
     project already. `open_ended`: it is renewed, nobody knows for how long; `planned_until`: it may be until then, and
-    no longer; of an open-ended one it is what people are told. Raises `Invalid`, `Conflict`."""
+    no longer; of an open-ended one it is what people are told. Raises `Invalid`, `NotFound`, `Conflict`."""
     starts_at, ends_at = reservation_span(starts_at, ends_at)
     node, device = (target, None) if isinstance(target, Node) else (None, target)
     with transaction.atomic():
         facts_change()  # nothing that is being decided on the facts before this starts there
+        if project is not None:
+            project_hold(project.pk)  # who deletes it ends its reservations
         _free_check(target, starts_at, ends_at, within=within)
         made = Reservation.objects.create(
             node=node, device=device, starts_at=starts_at, ends_at=ends_at, purpose=purpose, project=project, by=by,
@@ -133,11 +135,17 @@ def reservations_expect(reservation_ids: Collection[str], planned_until: datetim
 
 
 def reservation_cancel(*, user: User, reservation_id: str) -> Reservation:
-    """Give the devices back now. Raises `Forbidden`, `NotFound`, `Conflict` (it is over)."""
+    """Give the devices back now. Raises `Forbidden`, `NotFound`, `Conflict` (it is over, or would be made anew)."""
     require_admin(user)
     reservation = Reservation.objects.filter(pk=reservation_id).first()
     if reservation is None:
         raise NotFound("There is no such reservation.", hint="It may be over; see the list of reservations.")
+    if reservation.open_ended and reservation.cancelled_at is None and reservation.ends_at > timezone.now():
+        raise Conflict(
+            f"{reservation.purpose} would reserve its devices again at once, and a job would disturb what it measures.",
+            code="is_renewed",
+            hint="Stop the calibration instead: Pool, Calibration, or dlh pool calibration stop.",
+        )
     with transaction.atomic():
         if not reservation_release(reservation):
             raise Conflict("This reservation is over.", hint="See the pool page for those that hold.")

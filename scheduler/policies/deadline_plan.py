@@ -126,9 +126,9 @@ def _why(job: JobView, allotments: Mapping[str, Option], moves: Collection[str],
 
 
 def too_late() -> WaitReason:
-    """For a job whose deadline was never promised and is lost."""
+    """For a job whose deadline was never promised and is lost; `place` adds what else it waits for."""
     return WaitReason(
         code=WaitCode.BEHIND,
         text="Its deadline can no longer be kept, even on the most devices that help; it waits like a job without one.",
-        remedy="Set a later deadline.",
+        remedy="A clone of it can have a later deadline.",
     )

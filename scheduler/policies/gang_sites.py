@@ -12,6 +12,7 @@ from functools import partial
 from itertools import chain
 
 from scheduler.placing.data_times import DataTimes
+from scheduler.placing.places import LEAST_LEFT_S
 from scheduler.policies.load import Load
 from scheduler.policies.quota_lines import QuotaLines
 from scheduler.policies.site_groups import GangSite, Parts, all_free_s, mixture_of
@@ -228,7 +229,7 @@ class GangSites:
     def take(self, job: JobView, slot: Slot) -> None:
         """Enter a slot into the plan."""
         if slot.goes_on:
-            self.hold(job, slot.end_s, slot.start_s)
+            self.hold(job, slot.end_s if slot.end_s > slot.start_s else slot.start_s + LEAST_LEFT_S, slot.start_s)
             return
         memory = slot.option.memory_bytes
         for site, width in slot.parts or ((slot.site, slot.option.count),):
@@ -255,8 +256,12 @@ class GangSites:
         if running is None:
             return
         self._reserved.lift(job, start_s, end_s)
+        away = len(running.device_ids)
         for site, width, memory_bytes in self._known.shares_of(running):
             self._move(job, site, running.option, start_s, end_s, width=width, memory=memory_bytes, held=True)
+            away -= width
+        if away > 0 and self.quotas.exist and (tokens := self.quotas.line(job, running.option)):
+            tokens.take(away, start_s, end_s)  # of nodes that take no work: its project holds them all the same
 
     def promises_end(self) -> None:
         """All promises are planned; see `Reservations.close`."""

@@ -11,6 +11,7 @@ from pydantic import Field
 from harness.api.schemas.base import Done, PageOf, Strict
 
 Used = TypeVar("Used")
+BORROWS = "More, while no other project wants them. Null: as it is, and true of a new quota."
 
 
 class QueueJob(Schema):
@@ -102,14 +103,14 @@ class QuotaIn(Strict):
     """How many devices of the kind the project's jobs may hold together."""
 
     devices: int = Field(ge=0, le=1_000_000)
-    may_borrow: bool = Field(True, description="More, while no other project wants them.")
+    may_borrow: bool | None = Field(None, description=BORROWS)
 
 
 class QuotaLook(Strict):
     """What quota to look at."""
 
     devices: int | None = Field(ge=0, le=1_000_000, description="Null: the quota is taken away.")
-    may_borrow: bool = Field(True, description="More, while no other project wants them.")
+    may_borrow: bool | None = Field(None, description=BORROWS)
 
 
 class QuotaOut(Schema):
@@ -128,7 +129,7 @@ class DrainRunning(Schema):
     job_id: str
     name: str
     devices: int
-    finish_at: datetime | None = Field(description="Expected; null: not estimated.")
+    finish_at: datetime | None = Field(description="Expected; null: not known.")
 
 
 class DrainDelayed(Schema):

@@ -92,7 +92,21 @@ def pool_drain(context: typer.Context, name: NameArgument, as_json: JsonFlag = F
 @app.command("undrain")
 def pool_undrain(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
     """Give a node work again."""
-    _change(context, "POST", f"/pool/nodes/{segment(name)}/undrain", None, f"{name} accepts jobs again.", as_json)
+    with open_client(context) as client:
+        node: Json = client.send("POST", f"/pool/nodes/{segment(name)}/undrain")
+    if as_json:
+        json_print(node)
+    else:
+        console().print(_let_in_words(node), markup=False)
+
+
+def _let_in_words(node: Json) -> str:
+    """When it takes jobs."""
+    if node["state"] == "down":
+        return f"{node['name']} is down: it accepts jobs once it is back."
+    if node["description"].get("clock_off_s"):
+        return f"{node['name']} accepts jobs once its clock is right."
+    return f"{node['name']} accepts jobs again."
 
 
 @app.command("near")

@@ -84,7 +84,7 @@ def _start_range(row: Json) -> str:
 
 def _waiting(row: Json) -> tuple[object, ...]:
     until = row.get("reserved_until")
-    unknown = f"not known, reserved until about {when(until)}" if until else "no estimate"
+    unknown = f"not known, reserved until about {when(until)}" if until else "not known"
     times = (when(row["expected_start_at"]), _start_range(row), when(row["expected_finish_at"]) or unknown, _range(row))
     place = (row["position"], *_name(row), row["devices"], row["priority"])
     return (*place, *times, when(row["promised_at"]), local_words(row["waiting_text"]))
@@ -93,7 +93,7 @@ def _waiting(row: Json) -> tuple[object, ...]:
 def _running(row: Json) -> tuple[object, ...]:
     late = row["slack_s"] is not None and row["slack_s"] < 0
     slack = "" if row["slack_s"] is None else ("-" if late else "") + duration(abs(row["slack_s"]))
-    finish = idle_words(row) or when(row["expected_finish_at"]) or "no estimate"
+    finish = idle_words(row) or when(row["expected_finish_at"]) or "not known"
     finish += ", on borrowed devices" if row.get("borrows") and row["expected_finish_at"] else ""
     return (*_name(row), row["state"], row["devices"], finish, _range(row), when(row["promised_at"]), slack)
 
@@ -230,7 +230,7 @@ def quota(
     project: ProjectArgument,
     kind: KindArgument,
     devices: Annotated[str, typer.Argument(metavar="DEVICES", help="A number, or none for no limit.")],
-    borrow: Annotated[bool, typer.Option(help="More may be used while no other project wants them.")] = True,
+    borrow: Annotated[bool | None, typer.Option(help="More while others leave it unused; default: as it is.")] = None,
     look: LookFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -238,7 +238,8 @@ def quota(
     path = f"/pool/quotas/{segment(project)}/{segment(kind)}"
     if devices != "none" and not (devices.isdecimal() and len(devices) < 10):
         raise BadInput(f"{devices!r} is not a number of devices.", hint="Give a number, or none for no limit.")
-    body: Json = {"devices": None if devices == "none" else int(devices), "may_borrow": borrow}
+    lends = {} if borrow is None else {"may_borrow": borrow}
+    body: Json = {"devices": None if devices == "none" else int(devices), **lends}
     if look:
         _look(context, path, body, as_json)
     elif devices == "none":

@@ -240,7 +240,9 @@ def _times(job: Job, expected: Expected | None, now_s: float) -> dict[str, Any]:
         return dict.fromkeys(names) if any(getattr(job, name) for name in names) else {}
     new_s = (expected.start_s, expected.finish_s, expected.low_s, expected.high_s)
     old = [getattr(job, name) for name in names]
-    enough_s = told_again_s(expected.finish_s - now_s)
-    if all(at is not None and abs(at.timestamp() - at_s) < enough_s for at, at_s in zip(old, new_s, strict=True)):
+    # A start that is near moves by little, however long the run takes.
+    enough_s = (told_again_s(expected.start_s - now_s), *[told_again_s(expected.finish_s - now_s)] * 3)
+    moved = zip(old, new_s, enough_s, strict=True)
+    if all(at is not None and abs(at.timestamp() - at_s) < enough for at, at_s, enough in moved):
         return {}
     return {name: datetime.fromtimestamp(at_s, UTC) for name, at_s in zip(names, new_s, strict=True)}

@@ -23,8 +23,9 @@ from harness.pages.web import asks_part, change, number_read, page, page_number,
 from harness.pool import services
 from harness.pool.joining import join_command, join_token_make
 from harness.pool.links import link_list
-from harness.pool.models import NodeState
+from harness.pool.models import Node, NodeState
 from harness.pool.removing import node_remove
+from harness.pool.reports import CLOCK_OFF
 from harness.pool.selectors import NodeRow, pool_overview
 from harness.pool.services import (
     node_add,
@@ -37,11 +38,6 @@ from harness.pool.services import (
 NODES_SHOWN = 20
 LINKS_SHOWN = 60
 """Of the slowest: a large pool has thousands."""
-_ACTIONS: dict[str, tuple[Callable[..., object], str]] = {
-    "drain": (node_drain, "{} accepts no new jobs; running jobs finish normally."),
-    "undrain": (node_undrain, "{} accepts jobs again."),
-    "remove": (node_remove, "{} is no longer in the pool."),
-}
 
 
 @page("GET", "HEAD")
@@ -141,7 +137,24 @@ def node_act(request: HttpRequest, name: str, action: str) -> HttpResponseBase:
     if action not in _ACTIONS:
         raise NotFound("There is no such action.")
     service, done = _ACTIONS[action]
-    return change(request, lambda: service(user=person(request), name=name), done=done.format(name), to=reverse("pool"))
+    return change(request, lambda: service(user=person(request), name=name), done=done(name), to=reverse("pool"))
+
+
+def _let_in_words(name: str) -> str:
+    """When a node takes jobs that an admin lets take them."""
+    node = Node.objects.filter(name=name).first()
+    if node is not None and node.state == NodeState.DOWN:
+        return f"{name} is down: it accepts jobs once it is back."
+    if node is not None and CLOCK_OFF in node.description:
+        return f"{name} accepts jobs once its clock is right."
+    return f"{name} accepts jobs again."
+
+
+_ACTIONS: dict[str, tuple[Callable[..., object], Callable[[str], str]]] = {
+    "drain": (node_drain, "{} accepts no new jobs; running jobs finish normally.".format),
+    "undrain": (node_undrain, _let_in_words),
+    "remove": (node_remove, "{} is no longer in the pool.".format),
+}
 
 
 @page("POST")
@@ -197,7 +210,7 @@ def pool_settings(request: HttpRequest) -> HttpResponseBase:
     if not form.is_valid():
         return _pool(request, setting_form=form)
     try:
-        pool_setting_update(user=user, **form.cleaned_data)
+        pool_setting_update(user=user, **form.changes())
     except HarnessError as error:
         form.add_error(error.field if error.field in form.fields else None, f"{error.message} {error.hint}".strip())
         return _pool(request, setting_form=form)

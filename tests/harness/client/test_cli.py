@@ -244,6 +244,7 @@ def test_the_pool_is_shown_and_changed_by_admins(
     assert "0 free, 2 down, draining or not seen, 0 jobs wait." in dlh("pool").out
     Node.objects.filter(name="node-1").update(state="down")
     assert "down, drained" in dlh("pool").out
+    assert "is down: it accepts jobs once it is back" in dlh("pool", "undrain", "node-1").out
     Node.objects.filter(name="node-1").update(state="drain")
     dlh("pool", "undrain", "node-1")
     assert {node["name"] for node in dlh("pool", "--json").json["nodes"]} == {"node-1", "node-2"}

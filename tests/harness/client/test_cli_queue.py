@@ -40,7 +40,7 @@ def test_the_queue_is_shown_ordered_and_prioritised(dlh: Dlh, admin: SimpleNames
     refused = dlh("queue", "priority", second.pk, "-101")
     assert refused.code == 2 and "must be -100 or more" in refused.err
     plain = dlh("queue").out
-    assert "second" in plain and "no estimate" in plain
+    assert "second" in plain and "not known" in plain
     assert dlh("queue", "move", first.pk, "nosuchjob123", "--json").code == 3
 
 
@@ -71,6 +71,8 @@ def test_quotas_are_set_shown_and_removed(dlh: Dlh, admin: SimpleNamespace) -> N
     (shown,) = dlh("pool", "quotas", "--json").json
     assert (shown["devices"], shown["may_borrow"], shown["held"]) == (3, False, 0)
     assert admin.project in dlh("pool", "quotas").out
+    assert dlh("pool", "quota", admin.project, "cpu", "4").code == 0
+    assert dlh("pool", "quotas", "--json").json[0]["may_borrow"] is False, "a number alone has it lend nothing more"
     assert dlh("pool", "quota", admin.project, "tpu", "3").code == 2
     assert dlh("pool", "quota", admin.project, "cpu", "many").code == 2
     assert dlh("pool", "quota", admin.project, "cpu", "none").code == 0

@@ -29,3 +29,16 @@ def test_who_borrows_is_told_so_and_a_promised_job_is_not(job_make, people, node
     quota_set(user=people.admin, project=people.project, device_kind="cpu", devices=1, may_borrow=False)
     Job.objects.update(promised_at=None)
     assert not any(row.borrows for rows in queue_rows(user=people.viewer) for row in rows)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("may_borrow", "said"), [(True, "1 of them borrowed"), (False, "1 more than it allows")])
+def test_what_is_held_above_a_quota_is_borrowed_only_where_it_may_be(
+    job_make, people, node_make, client, may_borrow, said
+):
+    node_make(cpus=2)
+    place_now(job_make())
+    quota_set(user=people.admin, project=people.project, device_kind="cpu", devices=0, may_borrow=may_borrow)
+    client.force_login(people.viewer)
+    page = " ".join(client.get("/pool/quotas/").content.decode().split())
+    assert said in page and ("borrowed" in page) == may_borrow

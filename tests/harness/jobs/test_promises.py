@@ -10,7 +10,7 @@ from django.utils import timezone
 from harness.errors import Invalid
 from harness.estimates.offers import Asked
 from harness.jobs import services
-from harness.jobs.admission import promise_give
+from harness.jobs.admission import is_being_measured, promise_give
 from harness.jobs.control import tick as tick_module
 from harness.jobs.control.attempts import attempt_end
 from harness.jobs.control.effects import events_apply
@@ -18,7 +18,7 @@ from harness.jobs.control.tick import tick
 from harness.jobs.control.views import facts_read
 from harness.jobs.models import Checkpoint, Job, JobAttempt, JobEvent
 from harness.jobs.options import work_left
-from harness.jobs.promises import PromiseState, promise_state
+from harness.jobs.promises import PromiseState, promise_state, promise_told
 from harness.moments import moment_words, moments_split
 from harness.pool.models import Device, PoolSetting, Reservation
 from harness.pool.reservations import reservation_hold
@@ -73,6 +73,7 @@ def test_what_cannot_be_promised_is_queued_all_the_same_where_no_promise_is_aske
     job_submit(user=people.owner, job=job, promised=False)
     assert (job.state, job.promised_at, promise_state(job)) == ("queued", None, PromiseState.NOT_PROMISED)
     assert "not promised" in job.promise["text"] and "%" in job.promise["text"]
+    assert "When this was asked" in job.promise["text"], "it is read hours later, too"
 
 
 def test_without_asking_for_it_what_can_be_promised_is(job_make, people, node_make):
@@ -344,3 +345,15 @@ def test_a_device_that_is_reserved_while_it_is_decided_is_not_given_out(job, nod
     assert tick() == 0
     job.refresh_from_db()
     assert (job.state, job.waiting_code) == ("queued", "reserved")
+
+
+@pytest.mark.parametrize("state", [PromiseState.TO_BE_MEASURED, PromiseState.NO_ESTIMATE])
+def test_a_job_whose_deadline_passed_before_it_was_measured_is_not_said_to_be_measured(job_make, state):
+    job = queue(job_make(resources={"device": "cpu", "count": 2}))
+    past = timezone.now() - timedelta(minutes=1)
+    Job.objects.filter(pk=job.pk).update(deadline_at=past, promise=promise_told(state))
+    for _ in range(2):
+        tick()
+    job.refresh_from_db()
+    assert job.promise == {} and not is_being_measured(job)
+    assert job.events.filter(message="Its deadline has passed, so it cannot be promised.").count() == 1

@@ -76,8 +76,9 @@ def test_a_job_for_which_another_one_is_paused_stands_first_and_waits_for_it_alo
         assert "“held”" in rows[0].waiting_text
 
 
-def dated(job, hours, *, promised=False):
-    """The job with a deadline, promised or not."""
+def dated(job, hours, *, promised=False, run_s=600.0):
+    """The job with an estimate and a deadline, promised or not."""
+    estimated(job, run_s=run_s)
     deadline = timezone.now() + timedelta(hours=hours)
     Job.objects.filter(pk=job.pk).update(deadline_at=deadline, promised_at=deadline if promised else None)
 
@@ -117,7 +118,40 @@ def test_a_job_without_a_deadline_is_not_moved_before_one_that_has_one(job_make,
     dated(urgent, 5)
     with pytest.raises(Conflict, match="cannot be moved before a") as refused:
         job_reorder(user=people.admin, job=patient, before=urgent)
-    assert "other jobs with a deadline" in refused.value.hint
+    assert "deadlines that can be kept" in refused.value.hint
+
+
+@pytest.mark.django_db
+def test_a_promise_that_has_passed_goes_first_and_is_not_moved(job_make, people, node_make):
+    node_make(cpus=1)
+    held = queue(estimated(job_make(name="held")))
+    tick()
+    a, b, late = [queue(estimated(job_make(name=name))) for name in ("a", "b", "late")]
+    dated(late, -1, promised=True)
+    tick()
+    assert names(people.admin) == ["late", "a", "b"]
+    assert movable(people.admin) == {"late": (False, False), "a": (False, True), "b": (True, False)}
+    with pytest.raises(Conflict, match="cannot be moved before late"):
+        job_reorder(user=people.admin, job=b, before=late)
+    with pytest.raises(Conflict, match="promised finish"):
+        job_reorder(user=people.admin, job=late, before=None)
+    assert held.pk and a.pk
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("is_estimated", [True, False])
+def test_a_job_whose_deadline_cannot_be_kept_is_moved_among_those_without_one(
+    job_make, people, node_make, is_estimated
+):
+    """They are what it is served among."""
+    node_make(cpus=1)
+    first, hopeless = [queue(estimated(job_make(name=name))) for name in ("first", "hopeless")]
+    dated(hopeless, 1, run_s=7200)
+    if not is_estimated:
+        Job.objects.filter(pk=hopeless.pk).update(options=[], slowdown=0.0)
+    job_reorder(user=people.admin, job=hopeless, before=first)
+    assert names(people.admin) == ["hopeless", "first"]
+    assert tick() == 1 and Job.objects.get(state="placed").name == "hopeless"
 
 
 @pytest.mark.django_db

@@ -269,7 +269,7 @@ def test_quotas_show_what_is_held_and_borrowed(job_make, people, node_make):
     queue(job)
     assert tick() == 1
     (row,) = quota_rows(user=people.viewer)
-    assert (row.held, row.borrowed) == (2, 1)
+    assert (row.held, row.above) == (2, 1)
     assert quota_rows(user=people.outsider) == []
 
 
@@ -302,3 +302,16 @@ def test_a_drain_of_devices_kept_for_a_project_names_its_jobs_that_lose_them(job
     queue(mine)
     (row,) = drain_consequences(user=people.admin, name="kept").delayed
     assert row.job.name == "mine" and row.why
+
+
+@pytest.mark.django_db
+def test_an_end_that_nobody_can_tell_of_an_estimated_job_is_not_said_to_lack_an_estimate(
+    job_make, people, node_make, client
+):
+    node_make(cpus=1)
+    job_options_set(wide := job_make(), [Option(kind="cpu", count=2, mode="sync", rate_per_s=1 / 60)], slowdown=1.2)
+    queue(wide)
+    tick()
+    client.force_login(people.owner)
+    page = client.get("/queue/").content.decode()
+    assert "not known" in page and "estimated" not in page

@@ -13,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.jobs.control.expectations import Expected, expected_of
-from harness.jobs.models import Job
+from harness.jobs.control.tick import tick
+from harness.jobs.models import Job, JobAttempt
 from harness.jobs.starts import start_times, start_told
 from scheduler.data_way import HERE
+from tests.harness.jobs.helpers import estimated, queue
 from tests.scheduler.pools import job as view_of
 from tests.scheduler.pools import way
 from worker.states import JobState
@@ -69,6 +71,22 @@ def test_of_a_job_that_has_begun_the_start_is_no_range() -> None:
     assert start_times(running) == {
         "expected_start_at": running.expected_start_at, "expected_start_low_at": None, "expected_start_high_at": None,
     }  # fmt: skip
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("tasks_sent")
+def test_a_start_that_moves_by_hours_is_told_again_however_long_the_run_takes(job_make: Any, node_make: Any) -> None:
+    node_make(cpus=1)
+    queue(estimated(job_make(), run_s=3600.0))
+    tick()
+    waits = queue(estimated(job_make(), run_s=5 * 86400.0))
+    tick()
+    waits.refresh_from_db()
+    before, attempt = waits.expected_start_at, JobAttempt.objects.get()
+    JobAttempt.objects.update(option={**attempt.option, "rate_per_s": 1 / 14400})
+    tick()
+    waits.refresh_from_db()
+    assert before and waits.expected_start_at and waits.expected_start_at - before > timedelta(hours=3)
 
 
 @pytest.mark.django_db

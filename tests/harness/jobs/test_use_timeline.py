@@ -8,11 +8,13 @@ import pytest
 from django.utils import timezone
 
 from harness.errors import Invalid
+from harness.jobs.naming import job_update
 from harness.jobs.timelines import job_energy
 from harness.jobs.use_rows import HIDDEN, use_grouped, use_rows
 from harness.jobs.use_timeline import OTHERS, use_point_cells, use_series, use_timeline
 from harness.jobs.uses import uses_read
 from harness.jobs.windows import window_of
+from harness.pool.models import Device
 from tests.harness.jobs.helpers import run_now
 from tests.harness.jobs.test_queueing import use_make
 
@@ -91,3 +93,19 @@ def test_a_row_of_the_csv_has_the_co2_by_the_factor(job, people, node_make):
     assert {row[-1] for row in rows} == {"measured"}
     (series,) = use_series(use_grouped(people.owner, uses_read(window_of("day"), "project")), 3)
     assert series.basis == "measured"
+
+
+def test_what_a_job_used_is_found_under_the_name_that_it_has_now(job, people, node_make):
+    use_make(people, job, node_make(cpus=1).devices.get(), hours_ago=3, hours=1)
+    job_update(user=people.owner, job=job, name="spruces")
+    use_make(people, job, Device.objects.get(), hours_ago=1, hours=1)
+    rows = use_rows(user=people.owner, window=window_of("day"), by="job")
+    assert [(row.name, row.job_id) for row in rows] == [("spruces", job.pk)]
+
+
+@pytest.mark.parametrize("of", ["use.csv?by=device&", "use/timeline.csv?by=job&", "timeline.csv?", "history.csv?"])
+def test_a_month_in_which_nothing_was_is_a_csv_of_names_of_columns(people, client, of):
+    client.force_login(people.owner)
+    answer = client.get(f"/api/v1/pool/{of}span=month")
+    assert answer.status_code == 200
+    assert len(b"".join(answer.streaming_content).decode().splitlines()) == 1

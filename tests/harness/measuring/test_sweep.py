@@ -24,7 +24,7 @@ from harness.measuring.answers import measure_done
 from harness.measuring.services import calibration_start, calibration_stop
 from harness.moments import moment_words
 from harness.pool.models import Device, Node, NodeState, Reservation
-from harness.pool.reservations import reservation_create
+from harness.pool.reservations import reservation_cancel, reservation_create
 from tests.harness.jobs.helpers import queue
 from tests.harness.measuring.conftest import Commit, Measures, advance, answer
 
@@ -105,6 +105,21 @@ def test_how_long_its_devices_are_kept_is_told_by_its_budget_and_then_by_its_pac
     assert "about <time" in " ".join(client.get("/pool/reservations/").content.decode().split())
     ends = {row["ends_at"] for row in client.get("/api/v1/pool/reservations").json()["items"]}
     assert ends == {told.told_end.isoformat(timespec="milliseconds").replace("+00:00", "Z")}
+
+
+def test_its_devices_are_not_given_back_while_it_goes_on(start: Callable[..., Any], people: SimpleNamespace) -> None:
+    run = start()
+    kept = Reservation.objects.filter(cancelled_at=None).values_list("pk", flat=True)[0]
+    with pytest.raises(Conflict, match="would reserve its devices again") as refused:
+        reservation_cancel(user=people.admin, reservation_id=kept)
+    assert "Stop the calibration" in refused.value.hint
+    client = Client()
+    client.force_login(people.admin)
+    page = client.get("/pool/reservations/").content.decode()
+    assert kept not in page and page.count('href="/pool/calibration/">Calibration</a>') > 1
+    calibration_stop(user=people.admin, run_id=run.pk)
+    with pytest.raises(Conflict, match="is over"):
+        reservation_cancel(user=people.admin, reservation_id=kept)
 
 
 def test_a_hold_is_renewed_before_it_runs_out(start: Callable[..., Any], commit: Commit) -> None:

@@ -18,7 +18,7 @@ from codegen.spec import MODE_WORDS
 from harness.accounts.models import AuditEvent
 from harness.jobs.mode import job_mode
 from harness.jobs.models import DeviceUse, Job, MetricPoint
-from harness.jobs.options import options_of
+from harness.jobs.options import job_options_set, options_of
 from harness.jobs.promises import PromiseState, promise_told
 from harness.jobs.timelines import job_energy
 from harness.pages.figures import NONE
@@ -26,6 +26,7 @@ from harness.pages.job_view import first_error_line, job_actions
 from harness.pages.words import SANDBOX_WORDS
 from harness.pool.models import Node, Quota
 from harness.pool.reservations import reservation_hold
+from scheduler.types import Option
 
 
 @pytest.fixture
@@ -313,6 +314,10 @@ def test_a_job_that_waits_for_a_sweep_is_told_when_that_is_expected_to_be_over(
     page = header_of(owner, job)
     assert "(Calibration of n)" in page and "What is reserved is expected back" in page
     assert over.isoformat(timespec="seconds") in page and "cannot be predicted" not in page
+    Job.objects.filter(pk=job.pk).update(deadline_at=timezone.now() + timedelta(hours=1), promised_at=None)
+    for run_s, is_said in ((60.0, True), (7200.0, False)):
+        job_options_set(job, [Option(kind="cpu", count=1, rate_per_s=1 / run_s)], slowdown=1.0)
+        assert ("can be promised only after that" in header_of(owner, job)) == is_said
 
 
 def test_a_job_that_can_never_start_is_not_told_that_an_estimate_is_missing(

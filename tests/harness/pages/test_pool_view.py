@@ -59,6 +59,8 @@ def test_a_drained_node_that_is_down_says_so_and_can_be_let_in_again(world: Simp
     assert place in shown(owner) and "It was drained" in shown(owner)
     drained = {node["name"]: node["drain_wanted"] for node in owner.get("/api/v1/pool").json()["nodes"]}
     assert drained["rack-000"] and not drained["node-1"]
+    told = owner.post(place, follow=True).content.decode()
+    assert "rack-000 is down: it accepts jobs once it is back." in told and "accepts jobs again" not in told
 
 
 def test_an_admin_may_slow_down_the_devices_of_the_nodes_that_are_shown(world: SimpleNamespace, owner: Client) -> None:

@@ -18,7 +18,7 @@ from harness.calibration.models import CalibrationRun
 from harness.pages.forms import Tabler
 from harness.pages.pool_forms import CalibrationForm, PoolForm, SlowForm
 from harness.pool.models import Device, Quota, Reservation
-from harness.pool.services import pool_setting_get
+from harness.pool.services import pool_setting_get, pool_setting_update
 from harness.storage.models import StorageQuota
 
 
@@ -67,6 +67,22 @@ def test_a_wrong_setting_of_the_pool_can_be_corrected(admin: Client, field: str,
     section = page.partition('id="ps"')[2].partition("</form>")[0]
     assert said in section and value in section and 'value="77.5"' in section, "what was typed is still there"
     assert model_to_dict(pool_setting_get()) == model_to_dict(before)
+
+
+def test_of_two_admins_who_change_different_settings_none_undoes_what_the_other_did(
+    admin: Client, world: SimpleNamespace
+) -> None:
+    seen = pool_setting_get()
+    shown = {f"initial-{name}": str(value) for name, value in model_to_dict(seen).items() if name != "id"}
+    shown["initial-power_table"] = "{}"
+    page = unescape(admin.get(reverse("pool")).content.decode())
+    assert all(f'name="{name}" value="{value}"' in page for name, value in shown.items())
+    pool_setting_update(user=world.admin, policy="fifo", span_nodes=True)
+    sent = {name.removeprefix("initial-"): value for name, value in shown.items() if value != "False"}
+    admin.post(reverse("pool_settings"), {**shown, **sent, "co2_g_per_kwh": "35", "own_network": ""})
+    now = pool_setting_get()
+    assert (now.policy, now.span_nodes, now.co2_g_per_kwh) == ("fifo", True, 35.0)
+    assert now.own_network is not seen.own_network, "a tick that is taken away is a change"
 
 
 @pytest.mark.parametrize(

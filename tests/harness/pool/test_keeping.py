@@ -9,9 +9,10 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from harness.accounts.models import AuditEvent
+from harness.accounts.models import AuditEvent, Project
 from harness.broker import POOL_STREAM
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
+from harness.jobs.project_trash import project_delete
 from harness.pool.models import Quota, Reservation
 from harness.pool.power import device_power
 from harness.pool.quotas import quota_remove, quota_set
@@ -114,6 +115,22 @@ def test_only_admins_reserve_and_give_quotas(people, node_make):
     ):
         with pytest.raises(Forbidden):
             change()
+
+
+def test_nothing_is_kept_for_a_project_that_was_deleted_meanwhile(people, node_make):
+    node_make()
+    project_delete(user=people.admin, project=Project.objects.get(pk=people.project.pk), name="Birds")
+    with pytest.raises(NotFound, match="has been deleted"):
+        keep(people, project=people.project)
+    assert not Reservation.objects.exists()
+
+
+def test_another_number_leaves_it_as_it_is_whether_a_quota_lends(people):
+    for given, lends in ({"devices": 2}, True), ({"devices": 2, "may_borrow": False}, False), ({"devices": 5}, False):
+        quota_set(user=people.admin, project=people.project, device_kind="cpu", **given)
+        assert Quota.objects.get().may_borrow is lends
+    last = AuditEvent.objects.order_by("pk").last()
+    assert last.data == {"device_kind": "cpu", "devices": 5, "may_borrow": False}
 
 
 def test_a_quota_is_set_changed_and_removed(people):

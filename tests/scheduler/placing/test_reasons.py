@@ -96,3 +96,12 @@ def test_memory_on_several_nodes_that_is_enough_together_is_no_reason():
     before, wide = job("before", way(4)), job("wide", way(3, memory_gib=12), at=NOW_S - 1.0)
     told = waits([small, before, wide], pool(*nodes, spans=True), policy="fifo")
     assert told.code == "behind"
+
+
+def test_a_job_whose_deadline_is_lost_is_told_what_else_it_waits_for():
+    lost = job("wide", way(2, run_s=600.0), deadline_s=NOW_S + 60.0)
+    told = waits([small_on("cpu1"), lost], pool(node(cpus=2)))
+    assert told.text.startswith("Its deadline can no longer be kept") and told.text.endswith("n1 has 1 free.")
+    assert told.remedy.startswith("It starts when 1 more is given back.") and told.holders == ("small",)
+    kept = waits([lost], pool(node(cpus=2, reserved={"cpu0": (LOOK,)})))
+    assert kept.code == "reserved" and "reserved (look)" in kept.text and kept.kept_until_s == LOOK.end_s

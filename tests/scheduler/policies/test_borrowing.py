@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler.place import place
 from scheduler.policies import names
 from scheduler.types import Quota
 from tests.scheduler.policies.test_deadline_energy import counts, planned, view
 from tests.scheduler.policies.test_queueing import decide, started
-from tests.scheduler.pools import hard_quota, job, node, pool, runs, way
+from tests.scheduler.pools import hard_quota, held_by, job, node, pool, runs, way
 
 
 def test_who_waits_to_borrow_is_told_when_as_everybody_is():
@@ -47,3 +48,20 @@ def test_so_is_who_waits_in_a_queue(policy):
     assert decision.expected["p1"] == (110.0, 160.0)
     assert decision.expected["p2"] == (160.0, 210.0)
     assert "put back" in decision.waits["p1"].remedy
+
+
+@pytest.mark.parametrize("policy", names())
+def test_what_a_project_holds_on_a_drained_node_counts_against_its_quota(policy):
+    view = pool(node("n1", cpus=2), node("n2", cpus=2, takes_work=False))
+    held = runs(job("held", way(2, run_s=600.0), project="a", can_pause=True), "n2", "cpu0", "cpu1")
+    jobs = [held, job("waits", way(1, run_s=600.0), at=5.0, project="a")]
+    decision = place(jobs, held_by(jobs, view), 10.0, policy=policy, quotas={"a": hard_quota({"cpu": 2})})
+    assert not decision.placements and decision.waits["waits"].code == "quota_used"
+
+
+@pytest.mark.parametrize("policy", names())
+def test_a_run_that_has_made_all_its_steps_holds_its_share_of_a_quota_until_it_ends(policy):
+    held = runs(job("held", way(1, run_s=600.0), project="a", can_pause=True, work_left=0.0), "n1", "cpu0")
+    jobs = [held, job("waits", way(1, run_s=600.0), at=5.0, project="a")]
+    view = held_by(jobs, pool(node("n1", cpus=2)))
+    assert not place(jobs, view, 10.0, policy=policy, quotas={"a": hard_quota({"cpu": 1})}).placements
