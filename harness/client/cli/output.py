@@ -14,8 +14,9 @@ from typing import Annotated, Any
 import typer
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.progress import TextColumn
 from rich.segment import Segment, Segments
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from harness.client.errors import ApiError, BadInput, ClientError, NotSignedIn, Unreachable
@@ -87,6 +88,13 @@ def line_print(out: Console, text: str) -> None:
 def notes() -> Console:
     """Standard error: progress and remarks, so that standard output stays clean."""
     return _Console(file=sys.stderr, highlight=False, width=None if sys.stderr.isatty() else PIPE_WIDTH)
+
+
+def cut_column(text: str, out: Console, *, others: int) -> TextColumn:
+    """A column of a bar for a name or a sentence: too long, it is cut, and not the figures beside it, which need
+    `others` letters of the line."""
+    room = Column(no_wrap=True, max_width=max(WORD_WIDTH // 2, out.width - others))
+    return TextColumn(text, markup=False, table_column=room)
 
 
 def json_print(value: Any) -> None:
