@@ -202,13 +202,16 @@ def calibration_stop(
 @app.command("export")
 def calibration_export(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Ends in .csv or .json; - writes CSV to the output.")],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="Ends in .csv or .json; - writes CSV, or with --json JSON, to the output."),
+    ],
     kind: Annotated[str, typer.Option("--kind", help="Only points of cpu or cuda.")] = "",
     as_json: JsonFlag = False,
 ) -> None:
     """Write every measured point to a file."""
     to_output = str(file) == "-"
-    form = "csv" if to_output else file.suffix.removeprefix(".").lower()
+    form = ("json" if as_json else "csv") if to_output else file.suffix.removeprefix(".").lower()
     if form not in _FORMATS:
         raise BadInput(f"{file.name} ends neither in .csv nor in .json.", hint="Name the file accordingly.")
     with open_client(context) as client:

@@ -99,14 +99,19 @@ def cut_column(text: str, out: Console, *, others: int) -> TextColumn:
 
 def json_print(value: Any) -> None:
     """One JSON value on standard output."""
-    sys.stdout.write(json.dumps(value, indent=1, ensure_ascii=False).translate(_JSON_CONTROLS) + "\n")
+    sys.stdout.write(_json_text(value, indent=1) + "\n")
 
 
 def json_line(value: Any) -> None:
     """One JSON value on one line, at once: for streams."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    sys.stdout.write(text.translate(_JSON_CONTROLS) + "\n")
+    sys.stdout.write(_json_text(value, separators=(",", ":")) + "\n")
     sys.stdout.flush()
+
+
+def _json_text(value: Any, **form: Any) -> str:
+    """Letters as they are where the output can have all, else as escapes: a program is to get what was meant."""
+    has_all = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    return json.dumps(value, ensure_ascii=not has_all, **form).translate(_JSON_CONTROLS)
 
 
 def code_of(error: ClientError) -> ExitCode:
@@ -123,9 +128,9 @@ def code_of(error: ClientError) -> ExitCode:
 
 
 def error_print(error: ClientError, *, as_json: bool) -> None:
-    """The error: as JSON on standard output, else in words on standard error."""
+    """The error: as JSON on standard output, in one line as of streams, else in words on standard error."""
     if as_json:
-        json_print({"error": error.to_dict()})
+        json_line({"error": error.to_dict()})
         return
     out = notes()
     # Lines are left to the terminal: a path or a command that is cut in two can be neither copied nor found in a log.
