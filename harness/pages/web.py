@@ -171,6 +171,12 @@ def can(user: User, project: Project, role: Role) -> bool:
     return held is not None and role_rank(held) >= role_rank(role)
 
 
+def can_delete(user: User, project: Project, owner_id: int) -> bool:
+    """Whether to offer, to who may change things there, to delete what belongs to this person; the service decides
+    again."""
+    return owner_id == user.pk or can(user, project, Role.ADMIN)
+
+
 def any_writable(user: User) -> bool:
     """Whether the person may add things anywhere."""
     return projects_with_role(user, Role.MEMBER).exists()

@@ -109,6 +109,36 @@ def test_on_paper_a_page_is_light_and_then_dark_again(open_as: Callable[..., Any
     assert set(page.evaluate(layers)) == {1}, "of several a browser prints the uppermost alone"
 
 
+def test_on_paper_no_chart_is_wider_than_its_card(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+    page = open_as()
+    visit(page, f"/jobs/compare/?job={ids['running']}&job={ids['succeeded']}")
+    until(page, "document.querySelectorAll('.uplot canvas').length > 3")
+    # Measured before observers of sizes are told, as no printer waits for them.
+    wider = """() => {
+      document.body.style.width = "700px";
+      const right = (node) => node.getBoundingClientRect().right;
+      const wide = [...document.querySelectorAll("canvas")].filter((one) => right(one) > right(one.closest(".card")));
+      document.body.style.width = "";
+      return wide.length;
+    }"""
+    assert page.evaluate(wider) > 0, "on a screen they would be, until they are told"
+    page.emulate_media(media="print")
+    assert page.evaluate(wider) == 0
+
+
+def test_a_form_that_is_refused_in_a_dialog_comes_back_open(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+    page = open_as()
+    visit(page, f"/jobs/{ids['succeeded']}/")
+    page.click("button:has-text('Rename, tag')")
+    page.fill("#edit-tags", "x" * 70)
+    page.fill("#edit-notes", "What I saw")
+    page.click("#edit-dialog button:has-text('Save')")
+    page.wait_for_selector("#edit-dialog [role=alert]")
+    assert page.evaluate("document.querySelector('#edit-dialog').matches(':modal')")
+    assert page.evaluate("document.activeElement.id") == "edit-tags"
+    assert page.input_value("#edit-notes") == "What I saw"
+
+
 def test_keys_open_tabs_and_their_own_list_but_not_while_one_types(
     open_as: Callable[..., Any], ids: dict[str, str]
 ) -> None:

@@ -57,7 +57,7 @@ def login(
     if token == "-" or (not token and not sys.stdin.isatty()):  # noqa: S105  (reads it from stdin)
         token = sys.stdin.readline().strip()
     elif not token:
-        token = typer.prompt("Token", hide_input=True)
+        token = typer.prompt("Token", hide_input=True, err=True)
     if not token:
         raise BadInput("There is no token.", hint="Create one on the portal's Account page.")
     project = project_of(context)

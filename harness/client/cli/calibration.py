@@ -12,7 +12,17 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from harness.client.cli.common import open_client, text_read
 from harness.client.cli.moments import budget_read
-from harness.client.cli.output import ExitCode, JsonFlag, console, duration, json_print, notes, table_print, when
+from harness.client.cli.output import (
+    ExitCode,
+    JsonFlag,
+    console,
+    cut_column,
+    duration,
+    json_print,
+    notes,
+    table_print,
+    when,
+)
 from harness.client.client import Client, Json
 from harness.client.download import download
 from harness.client.errors import BadInput
@@ -87,7 +97,7 @@ def _follow(client: Client, run: Json, *, quiet: bool) -> Json:
     if not quiet:
         out.print(f"{_named(run)}. {run['reach']}".strip(), markup=False)
     columns = (
-        TextColumn("{task.description}", markup=False),
+        cut_column("{task.description}", out, others=55),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f} %  {task.fields[left]}"),
     )
@@ -192,13 +202,16 @@ def calibration_stop(
 @app.command("export")
 def calibration_export(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Ends in .csv or .json; - writes CSV to the output.")],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="Ends in .csv or .json; - writes CSV, or with --json JSON, to the output."),
+    ],
     kind: Annotated[str, typer.Option("--kind", help="Only points of cpu or cuda.")] = "",
     as_json: JsonFlag = False,
 ) -> None:
     """Write every measured point to a file."""
     to_output = str(file) == "-"
-    form = "csv" if to_output else file.suffix.removeprefix(".").lower()
+    form = ("json" if as_json else "csv") if to_output else file.suffix.removeprefix(".").lower()
     if form not in _FORMATS:
         raise BadInput(f"{file.name} ends neither in .csv nor in .json.", hint="Name the file accordingly.")
     with open_client(context) as client:

@@ -13,7 +13,7 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from codegen import safe_yaml
-from harness.client.cli.output import ExitCode, duration, notes
+from harness.client.cli.output import ExitCode, cut_column, duration, notes
 from harness.client.cli.paths import path_meant
 from harness.client.client import Client, Json
 from harness.client.config import config_load
@@ -80,16 +80,24 @@ def project_of(context: typer.Context) -> str:
 
 def transfer_bar(*, quiet: bool) -> Progress:
     """A bar for bytes on standard error."""
+    out = notes()
     return Progress(
-        TextColumn("{task.description}", markup=False),
+        cut_column("{task.description}", out, others=50),
         BarColumn(),
         DownloadColumn(),
         TransferSpeedColumn(),
         TimeRemainingColumn(),
-        console=notes(),
+        console=out,
         disable=quiet,
         transient=True,
     )
+
+
+def share_bar(*, quiet: bool) -> Progress:
+    """A bar of shares on standard error."""
+    out = notes()
+    columns = (cut_column("{task.description}", out, others=20), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+    return Progress(*columns, console=out, disable=quiet, transient=True)
 
 
 def dataset_upload(
@@ -119,8 +127,7 @@ def dataset_upload(
 def dataset_ready(client: Client, dataset: Json, *, quiet: bool = False) -> Json:
     """Wait until a dataset has been read. Raises `DataFailed` with its problem."""
     if dataset["state"] == "profiling":
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-        with Progress(*columns, console=notes(), disable=quiet, transient=True) as bar:
+        with share_bar(quiet=quiet) as bar:
             task = bar.add_task(f"Reading {dataset['name']}", total=1.0)
             ready = client.dataset_wait(
                 dataset["id"], progress=lambda body: bar.update(task, completed=body["progress"])

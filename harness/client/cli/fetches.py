@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from harness.client.cli.common import DataFailed, open_client, transfer_bar
-from harness.client.cli.output import JsonFlag, json_print, notes, size, table_print
+from harness.client.cli.common import DataFailed, dataset_ready, open_client, transfer_bar
+from harness.client.cli.output import ExitCode, JsonFlag, json_print, notes, size, table_print
 from harness.client.client import Client, Json
 from harness.client.transport import segment
 
@@ -21,7 +21,19 @@ def is_address(text: str) -> bool:
 
 
 def dataset_fetch(client: Client, fetch: Json, *, quiet: bool) -> Json:
-    """Wait until the portal has fetched it; the dataset. Raises `DataFailed` with the problem."""
+    """Wait until the portal has fetched and read it; the dataset. Raises `DataFailed` with the problem.
+
+    Ctrl-C ends the waiting alone: the same command once more would fetch the file a second time.
+    """
+    try:
+        return dataset_ready(client, _fetched(client, fetch, quiet=quiet), quiet=quiet)
+    except KeyboardInterrupt:
+        told = "Interrupted. The portal goes on with it: `dlh data fetches` and `dlh data list` show how far it is."
+        notes().print(told, soft_wrap=True)
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+
+
+def _fetched(client: Client, fetch: Json, *, quiet: bool) -> Json:
     if not quiet:
         notes().print("The portal fetches it; Ctrl-C only stops the waiting (see dlh data fetches).")
     with transfer_bar(quiet=quiet) as bar:

@@ -49,6 +49,7 @@ drafts.commands_add(jobs_app)
 
 NOTES_SHOWN = 5
 """Of a run; the page has all."""
+LIMIT_MAX = 10_000
 
 
 def commands_add(app: typer.Typer) -> None:
@@ -79,7 +80,7 @@ def jobs(  # noqa: PLR0913  (typer: one parameter per option)
     column: Annotated[list[str] | None, typer.Option("--column", "-c", help=_COLUMN_HELP)] = None,
     group: Annotated[str, typer.Option("--group", "-g", help=_GROUP_HELP)] = "",
     of: Annotated[str, typer.Option(help=_OF_HELP)] = "",
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="How many to show.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LIMIT_MAX, help="How many to show.")] = 20,
     as_json: JsonFlag = False,
 ) -> None:
     """Jobs, newest first; `clone`, `check` and `edit` make a variation."""
@@ -92,10 +93,10 @@ def jobs(  # noqa: PLR0913  (typer: one parameter per option)
             "--sort and --column do not work with groups.", hint="Leave them out; the best mean comes first."
         )
     filters: dict[str, Any] = {"state": state, "query": query, "tag": tag, "owner": owner, "task": task}
-    filters |= {"view": view, "family": family, "page_size": limit}
+    filters |= {"view": view, "family": family}
     with open_client(context) as client:
         path, shown = ("/job-groups", {"by": group, "of": of}) if group else ("/jobs", {"sort": sort, "column": column})
-        page = client.get(path, project=client.project, **filters, **shown)
+        page = client.first(path, limit, project=client.project, **filters, **shown)
     if as_json:
         json_print(page)
         return
@@ -104,7 +105,8 @@ def jobs(  # noqa: PLR0913  (typer: one parameter per option)
         return
     groups_print(page) if group else jobs_print(page["items"], has_columns=bool(view or column))
     if page["total"] > len(page["items"]):
-        notes().print(f"{len(page['items'])} of {page['total']}; --limit shows more.")
+        more = "--limit shows more" if limit < LIMIT_MAX else "filters narrow them down"
+        notes().print(f"{len(page['items'])} of {page['total']}; {more}.")
 
 
 def show(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) -> None:

@@ -9,10 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import IO, Any
 
-from rich.progress import BarColumn, Progress, TextColumn
-
-from harness.client.cli.common import DataFailed, file_check
-from harness.client.cli.output import notes
+from harness.client.cli.common import DataFailed, file_check, share_bar
 from harness.client.client import Json
 from harness.client.errors import BadInput, ClientError
 
@@ -46,8 +43,7 @@ def profile_here(path: Path, options: Json, *, quiet: bool) -> Json:
 def _follow(child: subprocess.Popen[str], name: str, quiet: bool) -> dict[str, Any]:
     """The last word of the reading, `{"ok": true}` or `{"problem": {...}}`; nothing where it gave none."""
     ended: dict[str, Any] = {}
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-    with Progress(*columns, console=notes(), disable=quiet, transient=True) as bar:
+    with share_bar(quiet=quiet) as bar:
         task = bar.add_task(f"Reading {name}", total=1.0)
         for line in child.stdout or ():
             body = json.loads(line)

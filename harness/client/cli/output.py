@@ -14,8 +14,9 @@ from typing import Annotated, Any
 import typer
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.progress import TextColumn
 from rich.segment import Segment, Segments
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from harness.client.errors import ApiError, BadInput, ClientError, NotSignedIn, Unreachable
@@ -89,16 +90,28 @@ def notes() -> Console:
     return _Console(file=sys.stderr, highlight=False, width=None if sys.stderr.isatty() else PIPE_WIDTH)
 
 
+def cut_column(text: str, out: Console, *, others: int) -> TextColumn:
+    """A column of a bar for a name or a sentence: too long, it is cut, and not the figures beside it, which need
+    `others` letters of the line."""
+    room = Column(no_wrap=True, max_width=max(WORD_WIDTH // 2, out.width - others))
+    return TextColumn(text, markup=False, table_column=room)
+
+
 def json_print(value: Any) -> None:
     """One JSON value on standard output."""
-    sys.stdout.write(json.dumps(value, indent=1, ensure_ascii=False).translate(_JSON_CONTROLS) + "\n")
+    sys.stdout.write(_json_text(value, indent=1) + "\n")
 
 
 def json_line(value: Any) -> None:
     """One JSON value on one line, at once: for streams."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    sys.stdout.write(text.translate(_JSON_CONTROLS) + "\n")
+    sys.stdout.write(_json_text(value, separators=(",", ":")) + "\n")
     sys.stdout.flush()
+
+
+def _json_text(value: Any, **form: Any) -> str:
+    """Letters as they are where the output can have all, else as escapes: a program is to get what was meant."""
+    has_all = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    return json.dumps(value, ensure_ascii=not has_all, **form).translate(_JSON_CONTROLS)
 
 
 def code_of(error: ClientError) -> ExitCode:
@@ -115,9 +128,9 @@ def code_of(error: ClientError) -> ExitCode:
 
 
 def error_print(error: ClientError, *, as_json: bool) -> None:
-    """The error: as JSON on standard output, else in words on standard error."""
+    """The error: as JSON on standard output, in one line as of streams, else in words on standard error."""
     if as_json:
-        json_print({"error": error.to_dict()})
+        json_line({"error": error.to_dict()})
         return
     out = notes()
     # Lines are left to the terminal: a path or a command that is cut in two can be neither copied nor found in a log.

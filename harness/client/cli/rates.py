@@ -11,13 +11,12 @@ from typing import Annotated
 
 import typer
 
-from harness.client.cli.common import open_client
+from harness.client.cli.common import open_client, share_bar
 from harness.client.cli.output import ExitCode, JsonFlag, console, duration, json_print, notes, number, table_print
 from harness.client.cli.paths import path_meant
 from harness.client.cli.rates_here import (
     CURVE,
     RangeTestFailed,
-    bar_of,
     folder_check,
     folder_test,
     folder_trials,
@@ -105,7 +104,7 @@ def _job(client: Client, job: str, body: Json, *, quiet: bool) -> Json:
             error.hint = f"There is no folder {job} here, either. {error.hint}".strip()
         raise
     end_s, trying = time.monotonic() + _WAIT_S, False
-    with bar_of(quiet=quiet) as bar:
+    with share_bar(quiet=quiet) as bar:
         task = bar.add_task("Range test", total=1.0)
         while found["state"] == "waiting":
             if time.monotonic() > end_s:

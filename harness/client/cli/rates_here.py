@@ -11,9 +11,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from rich.progress import BarColumn, Progress, TextColumn
-
-from harness.client.cli.output import duration, notes
+from harness.client.cli.common import share_bar
+from harness.client.cli.output import duration
 from harness.client.client import Json
 from harness.client.errors import BadInput, ClientError
 
@@ -102,7 +101,7 @@ def _answer(command: list[str], what: str, *, quiet: bool) -> Json:
     # errors go to a file: a program that fills a pipe, which nobody reads before it ends, would wait for ever
     with tempfile.TemporaryFile() as errors:
         with (
-            bar_of(quiet=quiet) as bar,
+            share_bar(quiet=quiet) as bar,
             subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment) as process,
         ):
             task = bar.add_task(what, total=1.0)
@@ -148,12 +147,6 @@ def _read(answer: Json) -> Json:
         "degree": found.loss_fit.degree, "log_fit_of": found.log_fit_of, "diverged_at": found.diverged_at,
         "curve": [dict(zip(CURVE, row, strict=True)) for row in found.curve()],
     }  # fmt: skip
-
-
-def bar_of(*, quiet: bool) -> Progress:
-    """A bar of shares on standard error."""
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-    return Progress(*columns, console=notes(), disable=quiet, transient=True)
 
 
 def trying_words(trials: Json) -> str:

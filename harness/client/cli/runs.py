@@ -12,6 +12,7 @@ from harness.client.cli.common import JobArgument, finish, open_client
 from harness.client.cli.output import (
     JsonFlag,
     console,
+    cut_column,
     duration,
     idle_words,
     json_line,
@@ -23,7 +24,7 @@ from harness.client.cli.output import (
 )
 from harness.client.client import Client, Json
 from harness.client.errors import BadInput
-from harness.client.watch import LEVELS, job_updates, log_follow, log_lines, tested_first
+from harness.client.watch import LEVELS, job_updates, log_follow, log_lines, rests, tested_first
 from worker.words import percent_words
 
 _MOVING = frozenset({"queued", "placed", "running", "pausing", "returning", "cancelling"})
@@ -36,7 +37,8 @@ def commands_add(app: typer.Typer) -> None:
 
 
 def watch(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) -> None:
-    """A live bar with ETA until the job has ended; with --json the job as one line per change.
+    """A live bar with ETA until the job has ended, or off a terminal a line for each state; with --json the job as one
+    line per change.
 
     One that is paused is not waited for: the exit code is 5 then, and `dlh resume` continues it.
     """
@@ -63,22 +65,24 @@ def watch_and_print(client: Client, job_id: str, *, as_json: bool, quiet: bool =
             if as_json:
                 json_line(job)
         return job
+    out = notes()
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
-        TextColumn("{task.fields[note]}", markup=False),
+        cut_column("{task.fields[note]}", out, others=30),
     )
     updates = job_updates(client, job_id, away=client.away)
     first = next(updates)
-    out = notes()
+    said = ""
     with Progress(*columns, console=out, disable=not out.is_terminal) as bar:
         task = bar.add_task("", total=1.0, note="")
         for job in chain([first], updates):
             bar.update(task, completed=job["progress"], description=job["state"], note=_note(job))
-    if not out.is_terminal:  # a bar would be cut at some width
-        said = filter(None, (job["state"], percent_words(job["progress"], 0), _note(job)))
-        out.print(" · ".join(said), markup=False, soft_wrap=True)
+            if not out.is_terminal and (job["state"] != said or rests(job)):  # a bar would be cut at some width
+                said = job["state"]
+                line = filter(None, (said, percent_words(job["progress"], 0), _note(job)))
+                out.print(" · ".join(line), markup=False, soft_wrap=True)
     summary_print(job)
     _rest_tell(client, job)
     return job
@@ -106,15 +110,15 @@ def _note(job: Json) -> str:
     parts = []
     if job["epochs"]:
         parts.append(f"epoch {number(job['epoch'], 3)}/{job['epochs']}")
+    if told := idle_words(job):  # before the figures, of which a narrow line cuts the last
+        parts.append(told)
+    elif job["state"] in _MOVING and job["eta_s"] is not None:
+        parts.append(f"{duration(job['eta_s'])} left")
     for key in ("train/loss", "val/loss", f"val/{job['metric_name']}"):
         if (value := job["last_values"].get(key)) is not None:
             parts.append(f"{key} {number(value)}")
     if job["samples_per_s"] and job["state"] in _MOVING:
         parts.append(f"{number(job['samples_per_s'], 3)} rows/s")
-    if told := idle_words(job):
-        parts.append(told)
-    elif job["state"] in _MOVING and job["eta_s"] is not None:
-        parts.append(f"{duration(job['eta_s'])} left")
     return " · ".join(parts)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,7 @@ from harness.client.cli.runs import watch_and_print
 from harness.client.cli.taking import take_earliest
 from harness.client.cli.weights import WeightsOption, weights_named
 from harness.client.client import Client, Json
-from harness.client.errors import ApiError, BadInput
+from harness.client.errors import ApiError, BadInput, Unreachable
 
 SourceArgument = Annotated[
     Path | None,
@@ -119,10 +120,16 @@ def _job_make(client: Client, body: Json, *, submit: bool, deadline: str, promis
 
 
 def _watch(client: Client, job_id: str, *, quiet: bool) -> Json:
-    """Follow the job. Ctrl-C ends the watching alone: the same command once more would make a second job."""
+    """Follow the job. Ctrl-C, or a portal that is gone, ends the watching alone: the same command once more would make
+    a second job. Raises `ApiError`, `Unreachable` that name it."""
     try:
         return watch_and_print(client, job_id, as_json=False, quiet=quiet)
     except KeyboardInterrupt:
         told = f"Interrupted. The job continues: `dlh watch {job_id}` follows it, `dlh cancel {job_id}` ends it."
         notes().print(told, markup=False, soft_wrap=True)
         raise typer.Exit(ExitCode.INTERRUPTED) from None
+    except (ApiError, Unreachable) as error:
+        if not isinstance(error, ApiError) or error.status != HTTPStatus.NOT_FOUND:
+            error.hint = f"{error.hint} The job is queued as {job_id}: `dlh watch {job_id}` follows it.".strip()
+        error.details = {"job": job_id}
+        raise

@@ -142,6 +142,11 @@ function setUpSending() {
 }
 
 function setUpDialogs() {
+  // One that comes open holds a form that was refused.
+  for (const dialog of document.querySelectorAll("dialog[open]")) {
+    dialog.close();
+    dialog.showModal();
+  }
   document.addEventListener("change", (event) => {
     if (event.target.matches?.("[data-submit-on-change]")) event.target.form.requestSubmit();
   });

@@ -43,7 +43,7 @@ from harness.pages.profile_view import (
 )
 from harness.pages.project_choice import project_chosen, project_shown
 from harness.pages.views.fetches import fetch_context
-from harness.pages.web import can, change, number_read, page, person, show
+from harness.pages.web import can, can_delete, change, number_read, page, person, show
 from harness.pages.words import COLUMN_TYPE_WORDS
 from harness.responses import file_response
 from harness.storage.use import storage_of
@@ -145,9 +145,11 @@ def dataset_page(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
     """The profile, or how far its making is, or why it cannot be made."""
     user = person(request)
     dataset = dataset_get(user=user, dataset_id=dataset_id)
+    may_change = can(user, dataset.project, Role.MEMBER)
     context: dict[str, Any] = {
         "dataset": dataset,
-        "may_change": can(user, dataset.project, Role.MEMBER),
+        "may_change": may_change,
+        "may_delete": may_change and can_delete(user, dataset.project, dataset.owner_id),
         "same": [] if dataset.deleted_at else datasets_same(dataset),
         "read_otherwise": may_read_otherwise(dataset.problem or {}),
         "is_broken": (dataset.problem or {}).get("code") in BROKEN,

@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from codegen.spec import TaskSpec
 from harness.accounts.models import Role, User
-from harness.errors import Conflict, HarnessError, NotFound, Unavailable
+from harness.errors import Conflict, HarnessError, Invalid, NotFound, Unavailable
 from harness.jobs import services
 from harness.jobs.copying import left_out
 from harness.jobs.models import Job
@@ -43,7 +43,7 @@ from harness.pages.parent_view import parent_context
 from harness.pages.ranks_view import ranks_of
 from harness.pages.rate_view import rates_context
 from harness.pages.results_view import results_context
-from harness.pages.web import can, change, page, person, show
+from harness.pages.web import can, can_delete, change, page, person, show
 from harness.pool.selectors import pool_overview
 from harness.rates.submitting import job_submit
 from harness.responses import file_response
@@ -85,8 +85,16 @@ def job_page(request: HttpRequest, job_id: str, tab: str = "") -> HttpResponseBa
     tab = tab or default_tab(job)
     if tab not in TABS:
         raise NotFound("A job has no such tab.", hint=f"Its tabs are {', '.join(TABS)}.")
-    context = {**_frame(user, job, tab), "tab": tab, "tabs": TABS, **_TAB_CONTEXT[tab](request, job)}
-    response = show(request, f"jobs/tab_{tab}.html", context, nav="jobs")
+    return _job_page(request, job, tab)
+
+
+def _job_page(
+    request: HttpRequest, job: Job, tab: str, *, edit: dict[str, Any] | None = None, status: int = 200
+) -> HttpResponse:
+    """`edit`: name, tags and notes as they were sent, with the `problem`."""
+    context = {**_frame(person(request), job, tab), "tab": tab, "tabs": TABS, **_TAB_CONTEXT[tab](request, job)}
+    context["edit"] = edit or _edit(job)
+    response = show(request, f"jobs/tab_{tab}.html", context, nav="jobs", status=status)
     if tab in ("cost", "spec") and job.state == JobState.DRAFT:
         response["Cache-Control"] = "no-store"  # Back from what was submitted or saved here shows it as it is now
     return response
@@ -101,8 +109,21 @@ def _frame(user: User, job: Job, tab: str = "") -> dict[str, Any]:
         "step": STEPS.get(tab, 0),
         "error_line": first_error_line(job),
         "may_change": may_change,
-        "actions": job_actions(job) if may_change and not job.deleted_at else (),
+        "actions": _actions(user, job) if may_change and not job.deleted_at else (),
     }
+
+
+def _edit(job: Job) -> dict[str, Any]:
+    """What the form of its name, tags and notes shows."""
+    return {"name": job.name, "tags": ", ".join(job.tags), "notes": job.notes}
+
+
+def _actions(user: User, job: Job) -> tuple[str, ...]:
+    """What is offered to a member: others than its owner and admins delete no job."""
+    actions = job_actions(job)
+    if "delete" in actions and not can_delete(user, job.project, job.owner_id):
+        return tuple(action for action in actions if action != "delete")
+    return actions
 
 
 @page("GET", "HEAD")
@@ -167,7 +188,7 @@ def _spec(request: HttpRequest, job: Job) -> dict[str, Any]:
 
 def spec_refused(request: HttpRequest, job: Job, text: str, error: HarnessError) -> HttpResponse:
     """The spec tab again, with what was typed and what is wrong with it."""
-    frame = {**_frame(person(request), job, "spec"), "tab": "spec", "tabs": TABS}
+    frame = {**_frame(person(request), job, "spec"), "tab": "spec", "tabs": TABS, "edit": _edit(job)}
     context = {**frame, **_spec(request, job), "yaml_text": text, "error": error}
     return show(request, "jobs/tab_spec.html", context, nav="jobs", status=error.status)
 
@@ -234,22 +255,18 @@ def job_act(request: HttpRequest, job_id: str, action: str) -> HttpResponseBase:
 
 @page("POST")
 def job_edit(request: HttpRequest, job_id: str) -> HttpResponseBase:
-    """Name, notes, tags."""
+    """Name, notes, tags. What is refused can be corrected: notes may be the work of an hour."""
     user = person(request)
     job = job_get(user=user, job_id=job_id)
-    tags = request.POST.get("tags")
-    return change(
-        request,
-        lambda: job_update(
-            user=user,
-            job=job,
-            name=request.POST.get("name"),
-            notes=request.POST.get("notes"),
-            tags=None if tags is None else tags.split(","),
-        ),
-        done="Saved.",
-        to=reverse("job_page", args=[job_id]),
-    )
+    name, notes, tags = map(request.POST.get, ("name", "notes", "tags"))
+    try:
+        job_update(user=user, job=job, name=name, notes=notes, tags=None if tags is None else tags.split(","))
+    except Invalid as problem:
+        sent = {field: request.POST.get(field, kept) for field, kept in _edit(job).items()}
+        edit = {**sent, "problem": problem}
+        return _job_page(request, job, default_tab(job), edit=edit, status=problem.status)
+    messages.success(request, "Saved.")
+    return redirect("job_page", job_id=job_id)
 
 
 @page("GET", "HEAD")

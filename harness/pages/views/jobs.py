@@ -9,7 +9,8 @@ from typing import Any
 from django.http import HttpRequest, HttpResponseBase, QueryDict
 from django.shortcuts import redirect
 
-from harness.accounts.models import User
+from harness.accounts.access import projects_with_role
+from harness.accounts.models import Role, User
 from harness.accounts.selectors import project_list, projects_writable
 from harness.csv import csv_chunks
 from harness.datasets.selectors import dataset_list
@@ -167,9 +168,22 @@ def job_groups_csv(request: HttpRequest) -> HttpResponseBase:
 def trash(request: HttpRequest) -> HttpResponseBase:
     """What was deleted and can still be restored: two lists, each with pages of its own."""
     user = person(request)
-    jobs, datasets = job_rows(user=user, filters=JobFilters(deleted=True)), dataset_list(user=user, deleted=True)
+    all_jobs = job_rows(user=user, filters=JobFilters(deleted=True))
+    all_datasets = dataset_list(user=user, deleted=True)
+    jobs = page_within(all_jobs, page=page_number(request), page_size=TRASH_PAGE_SIZE)
+    datasets = page_within(all_datasets, page=page_number(request, "datasets"), page_size=TRASH_PAGE_SIZE)
+    of_member, of_admin = (
+        set(projects_with_role(user, role).values_list("pk", flat=True)) for role in (Role.MEMBER, Role.ADMIN)
+    )
+    rows = [*jobs.items, *datasets.items]
+    restorable = {row.pk for row in rows if row.project_id in of_member}
+    deletable = {row.pk for row in rows if row.project_id in (of_member if row.owner_id == user.pk else of_admin)}
     context = {
-        "jobs": page_within(jobs, page=page_number(request), page_size=TRASH_PAGE_SIZE),
-        "datasets": page_within(datasets, page=page_number(request, "datasets"), page_size=TRASH_PAGE_SIZE),
+        "jobs": jobs,
+        "datasets": datasets,
+        "restorable": restorable,
+        "deletable": deletable,
+        "jobs_restorable": any(job.pk in restorable for job in jobs.items),
+        "jobs_deletable": any(job.pk in deletable for job in jobs.items),
     }
     return show(request, "home/trash.html", context)

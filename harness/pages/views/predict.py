@@ -36,7 +36,7 @@ from harness.pages.profile_view import number_written
 from harness.pages.results_view import typical_error
 from harness.pages.target import target_of
 from harness.pages.verdict import classes_tested
-from harness.pages.web import asks_part, can, change, page, page_number, person, show
+from harness.pages.web import asks_part, can, can_delete, change, page, page_number, person, show
 from harness.pages.words import FORM_INPUT
 from harness.paging import page_within
 
@@ -176,9 +176,8 @@ def _threshold(request: HttpRequest, two_classes: list[str]) -> str:
 
 def _may(user: User, job: Job) -> dict[str, bool]:
     """Whether a person may predict, and delete predictions of others; their own, whoever may predict."""
-    all_too = job.owner_id == user.pk or can(user, job.project, Role.ADMIN)
     may_change = can(user, job.project, Role.MEMBER)
-    return {"may_change": may_change, "may_delete_all": may_change and all_too}
+    return {"may_change": may_change, "may_delete_all": may_change and can_delete(user, job.project, job.owner_id)}
 
 
 def _example(field: dict[str, Any]) -> Any:

@@ -14,7 +14,7 @@ from django.urls import reverse
 from harness.accounts.access import project_refused, require, require_admin
 from harness.accounts.identities import identity_allow, identity_unlink
 from harness.accounts.leaving import user_delete
-from harness.accounts.models import Role, User
+from harness.accounts.models import Project, Role, User
 from harness.accounts.second_factor import second_factor_remove
 from harness.accounts.selectors import membership_list, project_get, project_list, user_get, user_list
 from harness.accounts.services import (
@@ -152,37 +152,40 @@ def project_add(request: HttpRequest) -> HttpResponseBase:
 @page("GET", "HEAD")
 def project_page(request: HttpRequest, slug: str) -> HttpResponseBase:
     """Members, roles and what each role may do."""
+    return _project_page(request, project_get(user=person(request), slug=slug), MemberForm())
+
+
+def _project_page(request: HttpRequest, project: Project, form: MemberForm, *, status: int = 200) -> HttpResponseBase:
     user = person(request)
-    project = project_get(user=user, slug=slug)
     context = {
         "project": project,
         "members": membership_list(user=user, project=project),
         "roles": Role.choices,
         "is_admin": can(user, project, Role.ADMIN),
-        "form": MemberForm(),
+        "form": form,
         "storage": storage_of(project),
     }
-    return show(request, "projects/page.html", context, nav="projects")
+    return show(request, "projects/page.html", context, nav="projects", status=status)
 
 
 @page("POST")
 def member_set(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """Give a person a role."""
+    """Give a person a role. A name that nobody has can be corrected."""
     user = person(request)
     project = project_get(user=user, slug=slug)
     name, role = request.POST.get("username", "").strip(), request.POST.get("role", "")
     require(user, project, Role.ADMIN)
-    here = reverse("project_page", args=[slug])
     try:
         member = user_get(username=name)
     except NotFound as error:
-        messages.error(request, error.message, extra_tags=error.hint)
-        return redirect(here)
+        form = MemberForm(request.POST)
+        form.add_error("username", f"{error.message} {error.hint}")
+        return _project_page(request, project, form, status=422)
     return change(
         request,
         lambda: membership_set(actor=user, project=project, user=member, role=role),
         done=f"{member.username} now has the role {role}.",
-        to=here,
+        to=reverse("project_page", args=[slug]),
     )
 
 

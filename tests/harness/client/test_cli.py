@@ -186,6 +186,18 @@ def test_jobs_are_listed_filtered_and_shown(dlh: Dlh, ended_job: Any) -> None:
     assert "Mode single (one device needs one process)" in " ".join(dlh("show", ended_job.pk).out.split())
 
 
+def test_more_jobs_are_listed_than_the_portal_gives_at_once(
+    dlh: Dlh, job_make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = {job_make(name=f"job {number}").pk for number in range(5)}
+    monkeypatch.setattr("harness.client.client._PAGE_SIZE_MAX", 2)
+    page = dlh("jobs", "--limit", 3, "--json").json
+    assert (len({item["id"] for item in page["items"]}), page["total"], page["pages"]) == (3, 5, 2)
+    assert "3 of 5; --limit shows more." in dlh("jobs", "--limit", 3).err
+    every = dlh("jobs", "--limit", 1000, "--json").json
+    assert {item["id"] for item in every["items"]} == made and not dlh("jobs", "--limit", 1000).err
+
+
 def test_a_job_is_cancelled_paused_and_resumed(dlh: Dlh, job: Any) -> None:
     from harness.jobs.models import Checkpoint
 

@@ -10,6 +10,7 @@ import pytest
 from django.db import transaction
 
 from harness.client import Client
+from harness.client.cli import fetches
 from tests.file_servers import Files, files_running, status, whole
 from tests.harness.client.conftest import Dlh
 from tests.harness.fetches.conftest import LOOPBACK
@@ -53,6 +54,21 @@ def test_without_waiting_it_says_where_to_look(dlh: Dlh, files: Files) -> None:
     told = dlh("data", "add", files.url("/flowers.csv"), "--no-wait")
     assert told.code == 0 and "dlh data fetches" in told.out
     assert "503" in dlh("data", "fetches", "--json").json[0]["problem"]["message"]
+
+
+def test_ctrl_c_tells_no_one_to_have_the_file_fetched_a_second_time(
+    dlh: Dlh, files: Files, flowers_csv: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    files.acts["/flowers.csv"] = whole(flowers_csv.read_bytes())
+    for place, waits in ((Client, "fetch_wait"), (fetches, "dataset_ready")):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, waits, interrupted)
+            ended = dlh("data", "add", files.url("/flowers.csv"))
+        assert ended.code == 130 and "The portal goes on with it" in ended.err
+        assert "same command again" not in ended.err
 
 
 def test_an_address_that_is_none_is_refused_by_the_portal(dlh: Dlh, files: Files) -> None:

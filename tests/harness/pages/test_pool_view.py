@@ -40,6 +40,14 @@ def test_a_large_pool_comes_in_pages(world: SimpleNamespace, owner: Client) -> N
     assert f"<dd>{Device.objects.count()}</dd>" in first and "page 2 of 2" in second
 
 
+def test_whoever_adds_a_node_to_a_large_pool_goes_on_to_its_other_pages(world: SimpleNamespace, owner: Client) -> None:
+    add(NODES_SHOWN + 5)
+    owner.force_login(world.admin)
+    page = owner.post("/pool/nodes/", {"name": "rack-new"}).content.decode()
+    (further,) = re.findall(r'rel="next" href="([^"]+)"', page)
+    assert "rack-new now" in page and owner.get(further).status_code == 200 and further == "/pool/?page=2"
+
+
 def test_nodes_are_found_by_name_rack_model_and_state(world: SimpleNamespace, owner: Client) -> None:
     add(NODES_SHOWN)
     Node.objects.filter(name="rack-003").update(near="Hall B")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from html import unescape
 from types import SimpleNamespace
@@ -32,6 +33,29 @@ def told(client: Client, place: str, **given: str) -> str:
     answer = client.post(reverse(place), given, follow=True)
     assert answer.status_code == 200 and answer.redirect_chain
     return unescape(answer.content.decode())
+
+
+def test_what_was_written_about_a_job_is_kept_where_it_is_refused(world: SimpleNamespace, client: Client) -> None:
+    client.force_login(world.owner)
+    for job in (world.jobs["succeeded"], world.jobs["draft"]):
+        before = (job.name, job.tags, job.notes)
+        sent = {"name": "A & B", "tags": f"good, {'x' * 61}", "notes": "What I saw:\n<nothing>"}
+        answer = client.post(reverse("job_edit", args=[job.pk]), sent)
+        page = unescape(answer.content.decode())
+        dialog = page.partition('id="edit-dialog"')[2].partition("</dialog>")[0]
+        assert answer.status_code == 422 and "at most 20 tags" in dialog
+        assert re.match(r"[^>]*\bopen\b", dialog) and all(text in dialog for text in sent.values())
+        job.refresh_from_db()
+        assert (job.name, job.tags, job.notes) == before
+        dialog = client.get(reverse("job_page", args=[job.pk])).content.decode().partition('id="edit-dialog"')[2]
+        assert not re.match(r"[^>]*\bopen\b", dialog)
+
+
+def test_a_name_of_nobody_is_corrected_beside_the_role_that_was_chosen(admin: Client) -> None:
+    answer = admin.post(reverse("member_set", args=["orchard"]), {"username": "ouner", "role": "viewer"})
+    form = unescape(answer.content.decode()).partition('id="am"')[2].partition("</form>")[0]
+    assert answer.status_code == 422 and "There is no user ouner." in form
+    assert 'value="ouner"' in form and '<option value="viewer" selected>' in form
 
 
 SETTINGS = {
@@ -151,6 +175,8 @@ def test_a_calibration_that_is_refused_can_be_corrected(admin: Client, changed: 
     assert answer.status_code == 422 and said in page
     assert f'value="{given["minutes"]}"' in page and f'<option value="{given["kind"]}" selected>' in page
     assert _runs() == before
+    models = re.findall(r'href="([^"]*model=[^"]*)"', page)
+    assert "/pool/calibration/?model=1" in models and not any(link.startswith("?") for link in models)
 
 
 def _runs() -> int:
