@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from codegen.catalog.base import SIZES, Cost, Facts, Family
 from codegen.catalog.rates import rate_defaults, rows_that_count, sgd_defaults
 from codegen.catalog.training import (
     LEAST_MICRO_ROWS,
+    MEMORY_SHARE,
     Defaults,
     affordable_epochs,
     memory_bytes,
@@ -23,7 +24,6 @@ from codegen.notes import Notes
 from codegen.spec import Model, TaskSpec
 from codegen.types import SpecError
 
-USABLE_MEMORY = 0.8
 LEAST_EPOCHS = 15
 """A size is taken only if it can be trained this long."""
 DEFAULT_SEED = 0
@@ -56,12 +56,12 @@ class Choice:
     """All fields of `spec.training`."""
 
     def memory_bytes(self, facts: Facts) -> int:
-        """That its training takes, by our model of it."""
-        return memory_bytes(facts, self.cost, self.training["batch_size"])
+        """That its training takes, by our model of it, where a batch comes in parts of one of them."""
+        return memory_bytes(facts, self.cost, math.ceil(self.training["batch_size"] / self.training["accumulate"]))
 
     def fits(self, facts: Facts) -> bool:
         """Whether that much is there, as far as it is known."""
-        return not facts.memory_bytes or self.memory_bytes(facts) <= USABLE_MEMORY * facts.memory_bytes
+        return not facts.memory_bytes or self.memory_bytes(facts) <= MEMORY_SHARE * facts.memory_bytes
 
 
 def choose_model(spec: TaskSpec, facts: Facts, notes: Notes, *, is_own: bool = False) -> Choice:
@@ -99,7 +99,7 @@ def auto_size(family: Family, facts: Facts) -> str:
     deserved = 0 if facts.train_rows < 1000 else 1 if facts.train_rows < 50_000 else 2
     for index in range(deserved, 0, -1):
         cost = family.cost(facts, family.defaults(facts, SIZES[index]))
-        fits = not facts.memory_bytes or memory_bytes(facts, cost, 32) < USABLE_MEMORY * facts.memory_bytes
+        fits = not facts.memory_bytes or memory_bytes(facts, cost, 32) < MEMORY_SHARE * facts.memory_bytes
         if fits and affordable_epochs(facts, cost) >= LEAST_EPOCHS:
             return SIZES[index]
     return SIZES[0]
@@ -118,14 +118,26 @@ def sized(spec: TaskSpec, facts: Facts, family: Family) -> Choice:
 
 
 def _best_family(spec: TaskSpec, facts: Facts) -> tuple[Family, str]:
-    """(of those that fit into memory the best expected, why); the best of all where none does, or wishes are wrong."""
-    ranked = ranked_families(facts)
-    with suppress(SpecError):
-        for family in ranked:
-            if sized(spec, facts, family).fits(facts):
-                tight = "" if family is ranked[0] else f" {ranked[0].title} needs more memory than there is."
-                return family, family.reason(facts) + tight
-    return ranked[0], ranked[0].reason(facts)
+    """(of those that fit into memory the best expected, why); the best of all where none does, and where there are
+    knobs, which belong to one family."""
+    best, *others = ranked_families(facts)
+    if not facts.memory_bytes or spec.model.params or _fits(spec, facts, best):
+        return best, best.reason(facts)
+    family = next((family for family in others if _fits(spec, facts, family)), None)
+    if family is None:
+        return best, best.reason(facts)
+    return (
+        family,
+        f"{family.reason(facts)} {best.title} takes more than {MEMORY_SHARE * 100:.0f} % of the memory there is.",
+    )
+
+
+def _fits(spec: TaskSpec, facts: Facts, family: Family) -> bool:
+    """Whether this family does; where the rest of the spec is wrong, too, which is told later."""
+    try:
+        return sized(spec, facts, family).fits(facts)
+    except SpecError:
+        return True
 
 
 def _family(spec: TaskSpec, facts: Facts, notes: Notes, *, is_own: bool) -> Family:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from codegen.catalog.base import Facts, Family
+from codegen.catalog.training import MEMORY_SHARE
 from codegen.choice import Choice, ranked_families, sized
 from codegen.notes import Notes
 from codegen.profile.types import DatasetProfile
@@ -35,7 +36,8 @@ def _suggestion(facts: Facts, rank: int, choice: Choice, needed: int, fits: bool
     family = choice.family
     against = family.against(facts)
     if not fits:
-        against += f" Needs about {size_words(needed)}, more than the {size_words(facts.memory_bytes)} there are."
+        share = f"{MEMORY_SHARE * 100:.0f} % of the {size_words(facts.memory_bytes)} there are"
+        against += f" Needs about {size_words(needed)}, more than {share}."
     return Suggestion(
         family=family.name,
         title=family.title,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codegen.resolve import resolve
-from codegen.spec import TaskSpec
+from codegen.spec import Model, TaskSpec
 from codegen.suggest import suggest
 from codegen.types import Hardware
 from tests.codegen.model_profiles import GIB, ONE_GPU, TWO_CORES, numbers, pictures, table
@@ -69,33 +69,46 @@ def test_what_does_not_fit_is_said_and_ranked_last():
     flags = [suggestion.fits for suggestion in suggestions]
     assert flags == sorted(flags, reverse=True)
     assert not flags[-1]
-    assert "Needs about 118 MiB, more than the 25.6 MiB there are." in suggestions[-1].against
+    assert "Needs about 85.4 MiB, more than 80 % of the 25.6 MiB there are." in suggestions[-1].against
+
+
+LARGE = TaskSpec(model=Model(size="large"))
+TIGHT = Hardware(cpu_cores=2, cpu_memory_bytes=16 * GIB // 1024)
 
 
 def test_the_first_of_what_fits_is_not_called_the_best_for_that():
-    tight = Hardware(cpu_cores=2, cpu_memory_bytes=140 * GIB // 1024)
-    first, second, _ = suggest(TaskSpec(), pictures(size=64), tight)
-    assert (first.family, first.fits, second.family, second.fits) == ("cnn", True, "resnet", False)
-    assert first.expected_quality.startswith("Close behind")
+    first, second, _ = suggest(LARGE, table(), TIGHT)
+    assert (first.family, first.fits, second.family, second.fits) == ("mlp", True, "resmlp", False)
+    assert not first.expected_quality.startswith("Best expected")
     assert second.expected_quality.startswith("Best expected")
 
 
-def test_auto_takes_the_first_of_what_is_suggested_and_says_what_does_not_fit():
+def test_a_model_fits_whose_batch_does_in_parts():
     tight = Hardware(cpu_cores=2, cpu_memory_bytes=140 * GIB // 1024)
     first = suggest(TaskSpec(), pictures(size=64), tight)[0]
-    resolved = resolve(TaskSpec(), pictures(size=64), tight)
+    assert (first.family, first.fits, first.training["accumulate"]) == ("resnet", True, 2)
+    assert first.memory_bytes < 0.8 * tight.cpu_memory_bytes
+    assert resolve(TaskSpec(), pictures(size=64), tight).spec["model"]["family"] == "resnet"
+
+
+def test_auto_takes_the_first_of_what_is_suggested_and_says_what_does_not_fit():
+    first = suggest(LARGE, table(), TIGHT)[0]
+    resolved = resolve(LARGE, table(), TIGHT)
     assert (resolved.spec["model"]["family"], resolved.spec["model"]["params"]) == (first.family, first.params)
     (guess,) = (guess for guess in resolved.guesses if guess.field == "model.family")
-    assert guess.reason.endswith(
-        "; every size is a knob, which makes it the one to experiment with. ResNet for small pictures needs more memory than "
-        "there is."
-    )
+    assert guess.reason.endswith(" takes more than 80 % of the memory there is.")
 
 
 def test_auto_takes_the_best_where_nothing_fits():
     nothing = Hardware(cpu_cores=2, cpu_memory_bytes=1 << 20)
     best = resolve(TaskSpec(), pictures(size=64), TWO_CORES).spec["model"]["family"]
     assert resolve(TaskSpec(), pictures(size=64), nothing).spec["model"]["family"] == best
+
+
+def test_auto_with_knobs_is_the_model_that_has_them_whatever_the_memory():
+    knobs = TaskSpec(model=Model(size="large", params={"blocks": 2}))
+    families = {resolve(knobs, table(), hardware).spec["model"]["family"] for hardware in (TIGHT, TWO_CORES)}
+    assert families == {"resmlp"}
 
 
 def test_large_pictures_count_at_the_size_they_are_scaled_to():
