@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import ssl
@@ -36,6 +37,8 @@ VALKEY_FIXED = {(7, 2): 11, (8, 0): 6, (8, 1): 4}
 LINES_NEWEST = {"Redis": (8, 2), "Valkey": (8, 1)}
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """As the agent asks the portal: by no proxy that the environment names."""
+UNHEARD = (OSError, http.client.HTTPException)
+"""No answer, or one that is none of HTTP or ends too early."""
 _CVE = "CVE-2025-49844: whoever can sign in to the broker can run code in it."
 
 
@@ -54,7 +57,7 @@ def portal(url: str, secret: str) -> PortalAnswer:
     began_s = time.time()
     try:
         body = health(url)
-    except (OSError, ValueError) as error:
+    except (*UNHEARD, ValueError) as error:
         step = "Check the address, the portal, and firewalls between."
         return PortalAnswer([bad("portal", f"{url} does not answer: {error}", "This machine cannot join.", step)])
     took_s = time.time() - began_s
@@ -80,7 +83,7 @@ def portal(url: str, secret: str) -> PortalAnswer:
         return PortalAnswer([*findings, skip("bandwidth", "measured on joined nodes")])
     try:
         me = fetch(f"{url}/api/v1/node", secret)
-    except (OSError, ValueError) as error:
+    except (*UNHEARD, ValueError) as error:
         return PortalAnswer([*findings, _unknown(error)])
     findings += [bandwidth(url, secret), bandwidth_back(url, secret)]
     return PortalAnswer(findings, [dict(peer) for peer in me.get("peers", [])])
@@ -99,7 +102,7 @@ def _unknown(error: Exception) -> Finding:
 
 
 def fetch(url: str, secret: str = "") -> dict[str, Any]:
-    """JSON of a GET. Raises `OSError`, `ValueError`."""
+    """JSON of a GET. Raises one of `UNHEARD`, `ValueError`."""
     with _open(url, secret) as answer:
         return _told(answer)
 
@@ -168,15 +171,21 @@ def bandwidth(url: str, secret: str) -> Finding:
     except urllib.error.HTTPError as error:
         with error:
             return skip(name, f"not measured: the portal answers {error.code}")
-    except OSError as error:
-        step = "Check what lies between, such as a proxy or a firewall, then run dlh doctor again."
-        text = f"broke off after {size_words(done)} from the portal: {error}"
-        return warn(name, text, "Data may not get here.", step)
+    except UNHEARD as error:
+        return _broken(name, done, str(error))
+    if done < MEASURED_BYTES and took_s < MEASURED_S:
+        return _broken(name, done, "the connection was closed")
     rate = done / took_s if took_s else 0.0
     text = f"{size_words(rate)}/s from the portal"
     if done < MEASURED_BYTES or rate < BANDWIDTH_WARN_BYTES_PER_S:
         return warn(name, text, "A dataset of 10 GiB takes over a quarter of an hour.", "Use a faster link.")
     return ok(name, text)
+
+
+def _broken(name: str, done_bytes: int, how: str) -> Finding:
+    step = "Check what lies between, such as a proxy or a firewall, then run dlh doctor again."
+    text = f"broke off after {size_words(done_bytes)} from the portal: {how}"
+    return warn(name, text, "Data may not get here.", step)
 
 
 def bandwidth_back(url: str, secret: str) -> Finding:
@@ -189,7 +198,7 @@ def bandwidth_back(url: str, secret: str) -> Finding:
             if error.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and not _is_of_portal(error):
                 return _too_large(name, f"are refused on the way to the portal ({error.code})")
             return skip(name, f"not measured: the portal answers {error.code}, perhaps as one of an older release")
-    except OSError as error:
+    except UNHEARD as error:
         if isinstance(getattr(error, "reason", error), ConnectionError | ssl.SSLEOFError) and _small_pass(url, secret):
             return _too_large(name, "are cut off on the way to the portal, while small ones are answered")
         return skip(name, f"not measured: {error}")
@@ -211,7 +220,7 @@ def _probe_send(url: str, secret: str, size_bytes: int) -> None:
 def _small_pass(url: str, secret: str) -> bool:
     try:
         _probe_send(url, secret, SMALL_BYTES)
-    except OSError:
+    except UNHEARD:
         return False
     return True
 
@@ -220,7 +229,7 @@ def _is_of_portal(error: urllib.error.HTTPError) -> bool:
     """Whether the portal itself answers, and not a proxy before it in words of its own."""
     try:
         return "error" in json.loads(error.read(1 << 20))
-    except (ValueError, TypeError):
+    except (*UNHEARD, ValueError, TypeError):
         return False
 
 
