@@ -34,6 +34,20 @@ def says(status: int, body: bytes) -> Answer:
     return answer
 
 
+def moved(place: str, asked_of: list[str]) -> Answer:
+    """Sends elsewhere; `asked_of`: who asked, by what they show."""
+
+    def answer(asked: http.server.BaseHTTPRequestHandler) -> None:
+        asked_of.append(str(asked.headers["Authorization"]))
+        asked.send_response(308)
+        if place:
+            asked.send_header("Location", f"{place}{asked.path}")
+        asked.send_header("Content-Length", "0")
+        asked.end_headers()
+
+    return answer
+
+
 def error_of(code: str) -> bytes:
     """The portal's own words of an error."""
     return json.dumps({"error": {"code": code, "message": "no"}}).encode()
@@ -96,7 +110,7 @@ def server() -> Iterator[Any]:
     class Portal(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if self.path.endswith("/health"):
-                says(200, json.dumps({**HEALTH, "time_s": time.time()}).encode())(self)
+                (made.health or says(200, json.dumps({**HEALTH, "time_s": time.time()}).encode()))(self)
             else:
                 (made.probe if "/probe" in self.path else made.node)(self)
 
@@ -110,6 +124,7 @@ def server() -> Iterator[Any]:
     made: Any = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Portal)
     made.url = f"http://127.0.0.1:{made.server_address[1]}"
     made.node, made.probe = says(200, json.dumps(PEERS).encode()), says(200, bytes(portal.MEASURED_BYTES))
+    made.health = None
     made.back = says(200, b"{}")
     threading.Thread(target=made.serve_forever, daemon=True).start()
     yield made
@@ -131,6 +146,19 @@ def test_a_line_that_breaks_off_while_it_is_timed_is_no_portal_that_does_not_kno
     assert "credentials" not in found and peers == PEERS["peers"], "it knows it, and told of the others"
     assert found["bandwidth"].state is State.WARN and "broke off" in found["bandwidth"].text
     assert found["bandwidth back"].state is State.OK
+
+
+@pytest.mark.parametrize("place", ["http://{}", ""], ids=["named", "nameless"])
+def test_an_address_that_sends_elsewhere_is_not_the_portals_and_no_secret_goes_there(server: Any, place: str) -> None:
+    shown: list[str] = []
+    server.health = server.node = moved(place.format(server.url.removeprefix("http://") + "/there"), shown)
+    line = looked(server)[0]["portal"]
+    assert line.state is State.BAD and "what answers for the portal says 308 and names " in line.text
+    assert ("/there." in line.step) is bool(place) and "address at which the portal itself answers" in line.step
+    server.health = None
+    line = looked(server)[0]["credentials"]
+    assert line.state is State.BAD and "cannot be tried: what answers for the portal says 308" in line.text
+    assert len(shown) == 2, "nobody went there"
 
 
 def test_a_download_that_is_closed_early_is_no_slow_line(server: Any) -> None:

@@ -35,11 +35,23 @@ REDIS_FIXED = {(6, 2): 20, (7, 2): 11, (7, 4): 6, (8, 0): 4, (8, 2): 2}
 """CVE-2025-49844 (a use after free in Lua): first fixed patch of each release line of Redis; newer lines have it."""
 VALKEY_FIXED = {(7, 2): 11, (8, 0): 6, (8, 1): 4}
 LINES_NEWEST = {"Redis": (8, 2), "Valkey": (8, 1)}
-_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""As the agent asks the portal: by no proxy that the environment names."""
+_HEALTH = "/api/v1/health"
+_MOVED = range(300, 400)
+_PLACE_CHARS = 200
 UNHEARD = (OSError, http.client.HTTPException)
 """No answer, or one that is none of HTTP or ends too early."""
 _CVE = "CVE-2025-49844: whoever can sign in to the broker can run code in it."
+
+
+class _Here(urllib.request.HTTPRedirectHandler):
+    """Goes nowhere else: the node's secret is for the portal alone."""
+
+    def redirect_request(self, *_: object) -> None:
+        """What sends elsewhere is told as an error."""
+
+
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}), _Here())
+"""As the agent asks the portal: by no proxy that the environment names, and at no address but its own."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +70,8 @@ def portal(url: str, secret: str) -> PortalAnswer:
     try:
         body = health(url)
     except (*UNHEARD, ValueError) as error:
+        if isinstance(error, urllib.error.HTTPError) and error.code in _MOVED:
+            return PortalAnswer([_moved(url, error)])
         step = "Check the address, the portal, and firewalls between."
         return PortalAnswer([bad("portal", f"{url} does not answer: {error}", "This machine cannot join.", step)])
     took_s = time.time() - began_s
@@ -89,6 +103,22 @@ def portal(url: str, secret: str) -> PortalAnswer:
     return PortalAnswer(findings, [dict(peer) for peer in me.get("peers", [])])
 
 
+def _moved(url: str, error: urllib.error.HTTPError) -> Finding:
+    step, place = "Give the address at which the portal itself answers", _place(error)
+    if place.endswith(_HEALTH):
+        step += f", as it seems {place.removesuffix(_HEALTH)}"
+    return bad("portal", f"{url}: {_moved_words(error)}", "A node does not follow that: it cannot work.", f"{step}.")
+
+
+def _place(error: urllib.error.HTTPError) -> str:
+    return str(error.headers.get("Location") or "another address")[:_PLACE_CHARS]
+
+
+def _moved_words(error: urllib.error.HTTPError) -> str:
+    """As the agent says it (`worker.transfer.portal`)."""
+    return f"what answers for the portal says {error.code} and names {_place(error)}"
+
+
 def _unknown(error: Exception) -> Finding:
     """Of a node whose own question got no answer: that the portal does not know it is for the portal alone to say."""
     text = str(error)
@@ -97,6 +127,7 @@ def _unknown(error: Exception) -> Finding:
             if error.code == HTTPStatus.UNAUTHORIZED and _is_of_portal(error):
                 step = "Join again: an admin creates a token with dlh pool add NODE."
                 return bad("credentials", text, "The portal does not know this node.", step)
+            text = _moved_words(error) if error.code in _MOVED else text
     step = "Check the portal, and what lies between, then run dlh doctor again."
     return bad("credentials", f"cannot be tried: {text}", "The portal did not answer this node's own request.", step)
 
@@ -123,7 +154,7 @@ def _told(answer: IO[bytes]) -> dict[str, Any]:
 def health(url: str) -> dict[str, Any]:
     """What the portal says of itself, also where it answers 503 because a part is away. Raises like `fetch`."""
     try:
-        return fetch(f"{url}/api/v1/health")
+        return fetch(f"{url}{_HEALTH}")
     except urllib.error.HTTPError as error:
         with error:
             body = json.loads(error.read(1 << 20)) if error.code == HTTPStatus.SERVICE_UNAVAILABLE else None
