@@ -232,3 +232,4 @@ def test_a_broker_that_refuses_the_login_is_not_looked_for_behind_a_firewall(bro
     (line,) = portal.broker(f"redis://node-gone:wrong@{place['host']}:{place['port']}/0")
     assert line.state is State.BAD and "refuses our login" in line.text
     assert "dlh pool add" in line.step and "firewall" not in line.step
+    assert line.step.index("within seconds after the broker was restarted") < line.step.index("joins again")

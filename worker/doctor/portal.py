@@ -283,7 +283,10 @@ def broker(url: str) -> Iterator[Finding]:
             took_s = time.perf_counter() - began_s
             told: dict[str, Any] = client.info("server")
     except (redis.AuthenticationError, redis.exceptions.NoPermissionError) as error:
-        step = "A node that joined joins again (an admin: dlh pool add NODE); else check the broker's password."
+        step = (
+            "If control runs, it makes logins again within seconds after the broker was restarted. If this stays, a node"
+            " that joined joins again (an admin: dlh pool add NODE); else check the broker's password."
+        )
         yield bad("broker", f"{where} refuses our login: {error}", "No job reaches this node.", step)
         return
     except redis.RedisError as error:
