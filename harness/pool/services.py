@@ -197,7 +197,7 @@ def node_report(report: dict[str, Any]) -> Node | None:
             _log.info("dropped a report of the node %s that its agent sent before it left", name)
             return None
         before = NodeState.DOWN if made else NodeState(node.state)
-        clock_settle(told["description"], node.description)
+        clock_settle(told, node)
         for field, value in told.items():
             setattr(node, field, value)
         # What is sent to a clock that is off may be out of date there: starts, of one job after the other.
