@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import redis
 
-from worker.doctor import portal
+from worker.doctor import broker, portal
 from worker.doctor.findings import Finding, State
 
 Answer = Callable[[http.server.BaseHTTPRequestHandler], None]
@@ -223,13 +223,13 @@ def test_only_the_portal_itself_says_that_it_does_not_know_a_node(
 def test_a_broker_that_nobody_reaches_has_refused_no_login() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        (line,) = portal.broker(f"redis://127.0.0.1:{free.getsockname()[1]}/0")
+        (line,) = broker.broker(f"redis://127.0.0.1:{free.getsockname()[1]}/0")
     assert line.state is State.BAD and "does not answer" in line.text and "firewalls" in line.step
 
 
 def test_a_broker_that_refuses_the_login_is_not_looked_for_behind_a_firewall(broker_url: str) -> None:
     place = redis.connection.parse_url(broker_url)
-    (line,) = portal.broker(f"redis://node-gone:wrong@{place['host']}:{place['port']}/0")
+    (line,) = broker.broker(f"redis://node-gone:wrong@{place['host']}:{place['port']}/0")
     assert line.state is State.BAD and "refuses our login" in line.text
     assert "dlh pool add" in line.step and "firewall" not in line.step
     assert line.step.index("within seconds after the broker was restarted") < line.step.index("joins again")
