@@ -154,8 +154,8 @@ SESSION_COOKIE_AGE = 14 * 24 * 3600
 SECURE_HSTS_SECONDS = 30 * 24 * 3600 if _https else 0
 SECURE_SSL_REDIRECT = _https and SECURE_PROXY_SSL_HEADER is not None
 """Only behind a proxy that says which scheme was used: else a portal behind TLS would redirect for ever."""
-SECURE_REDIRECT_EXEMPT = [r"^api/v1/node(/|$)"]
-"""Nodes in the portal's own private network ask it without the proxy in between."""
+SECURE_REDIRECT_EXEMPT = [r"^api/v1/node(/|$)", r"^api/v1/health$"]
+"""Nodes in the portal's own private network ask it without the proxy in between; so does the doctor there."""
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 """HSTS for other subdomains and the browsers' preload list are the domain owner's choice."""
 SECURE_REFERRER_POLICY = "same-origin"

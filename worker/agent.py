@@ -59,16 +59,22 @@ def attempt_start(plan: RunPlan, job_dir: RunPaths) -> bool:
 
 
 def attempt_refuse(plan: RunPlan, job_dir: RunPaths, error: OSError) -> None:
-    """A full disk, say, keeps it from being started: control is told at once, instead of asking in vain six times."""
+    """A full disk, say, keeps it from being started: control is told at once, instead of asking in vain six times.
+
+    Not where it runs here already, and was only asked for again.
+    """
     _log.warning("job %s: attempt %d cannot be prepared: %s", plan.job_id, plan.token, error)
+    with contextlib.suppress(OSError):  # of the home, where nothing can be looked up either
+        if _living(plan.job_id, plan.token) is not None:
+            return
     exits.exited_send(plan.job_id, plan.token, *_unprepared(error, job_dir), plan.event_stream)
 
 
 def _unprepared(error: OSError, paths: RunPaths) -> tuple[Outcome, dict[str, Any]]:
-    """What it means that the plan of a run could not be written."""
+    """What it means that a run's folder could not be made, or its plan not be written."""
     if error.errno in FULL:
         return broken(error, node_name(), own_disk=is_own(paths.root, error))
-    text = f"The node {node_name()} could not write the plan of the run: {error.strerror}."
+    text = f"The node {node_name()} could not prepare the run: {error.strerror}."
     return Outcome.LOST, failure(FailureCode.START_FAILED, text)
 
 
@@ -159,11 +165,17 @@ def attempt_stop(job_id: str, token: int, how: str, stream: int = 0) -> bool:
 
 def _ask(job_id: str, token: int, how: str) -> bool:
     """Leave the request with the attempt's supervisor; False where none lives here."""
-    for entry in registry.entries():
-        if entry.job_id == job_id and entry.token == token and entry.process() is not None:
-            _request(entry.paths, token, how if how in {CANCEL_FILE, END_FILE, RESCUE_FILE} else "pause")
-            return True
-    return False
+    entry = _living(job_id, token)
+    if entry is None:
+        return False
+    _request(entry.paths, token, how if how in {CANCEL_FILE, END_FILE, RESCUE_FILE} else "pause")
+    return True
+
+
+def _living(job_id: str, token: int) -> registry.Entry | None:
+    """The attempt's supervisor, where one lives on this node."""
+    own = (entry for entry in registry.entries() if entry.job_id == job_id and entry.token == token)
+    return next((entry for entry in own if entry.process() is not None), None)
 
 
 def _tombstone(job_id: str, token: int) -> Path:

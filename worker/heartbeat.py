@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import compileall
 import logging
-import math
 import threading
-import time
+import uuid
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -30,9 +29,6 @@ from worker.transfer.report import cache_report
 BEAT_S = 5.0
 ASK_S = 2.0
 """So long the broker may take to tell its time."""
-LEAVE_AFTER_S = 1.0
-"""So long after its last report a node says that it leaves: two processes of control may take the two, and the report,
-with which there is more to do, must not come last."""
 LEAVE_WAIT_S = 5.0
 """So long the last word may take: with a broker that is away it must not keep runs from being ended."""
 _log = logging.getLogger(__name__)
@@ -95,6 +91,8 @@ class Heartbeat:
         self._wake = threading.Event()
         self._ended = threading.Event()
         self._leaves = False
+        self._id = uuid.uuid4().hex
+        """Of this agent: what it reported may be read after its last word, and then counts no more."""
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def start(self) -> None:
@@ -119,22 +117,19 @@ class Heartbeat:
 
     def _run(self) -> None:
         compileall.compile_dir(sandbox.package_folder("worker"), quiet=2)  # ranks cannot write it, and start faster
-        said_s = -math.inf
         while not self._ended.is_set():
-            self._tell("control.node_report", report)
-            said_s = time.monotonic()
+            self._tell("control.node_report", lambda: {**report(), "agent_id": self._id})
             self._wake.wait(BEAT_S)
             self._wake.clear()
         if self._leaves:  # after the last report, which says that the node is up
-            time.sleep(max(0.0, said_s + LEAVE_AFTER_S - time.monotonic()))
-            self._tell("control.node_leave", node_name)
+            self._tell("control.node_leave", node_name, self._id)
 
     @staticmethod
-    def _tell(task: str, told: Callable[[], object]) -> None:
+    def _tell(task: str, told: Callable[[], object], *more: str) -> None:
         try:
             # Control counts by another clock: with ours behind, the word would be out of date before it is sent.
             behind_s = -(own_clock_ahead_s() or 0.0)
-            send_to_control(task, [told()], expires_s=4 * BEAT_S + max(0.0, behind_s))
+            send_to_control(task, [told(), *more], expires_s=4 * BEAT_S + max(0.0, behind_s))
         except (KombuError, redis.RedisError, OSError) as error:
             _log.warning("cannot report, %s: %s", unheard_words(error), error)
         except Exception:

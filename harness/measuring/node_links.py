@@ -26,7 +26,7 @@ from harness.ids import new_id
 from harness.jobs.ports import network_port_draw
 from harness.measuring.idle import pairs_idle
 from harness.plain import text_plain
-from harness.pool.given import is_given
+from harness.pool.given import nodes_given
 from harness.pool.links import Pair, pairs_of, path_of
 from harness.pool.models import NetworkKind, Node, NodeLink, NodeState, PoolSetting
 from harness.pool.naming import node_named
@@ -128,9 +128,9 @@ def _due() -> list[Pair]:
             continue
         if link is not None and link.wanted_at is not None:
             asked.append((link.wanted_at, pair))
-        elif (link is None or link.path != path_of(pair, setting)) and all(map(_checked, pair)):
+        elif link is None or link.path != path_of(pair, setting):
             fresh.append(pair)
-    return [pair for _, pair in sorted(asked, key=lambda item: item[0])] + fresh
+    return [pair for _, pair in sorted(asked, key=lambda item: item[0])] + _checked(fresh)
 
 
 def _wanted_pairs() -> list[Pair]:
@@ -139,13 +139,19 @@ def _wanted_pairs() -> list[Pair]:
     return [pair for link in links for pair in pairs_of((link.first, link.second))]
 
 
-def _checked(node: Node) -> bool:
-    """Whether it passed its checks; one that was started beside the portal, or that its secret was given to, makes
-    none."""
-    findings = node.check_result.get("findings", [])
-    if not node.secret_digest or not findings:
-        return not node.secret_digest or is_given(node)
-    return all(item["state"] != "bad" for item in findings)
+def _checked(pairs: list[Pair]) -> list[Pair]:
+    """Those of which both nodes passed their checks; one that was started beside the portal, or that its secret was
+    given to, makes none."""
+    nodes = {node.pk: node for pair in pairs for node in pair}
+    told = {pk: node.check_result.get("findings", []) for pk, node in nodes.items()}
+    given = nodes_given(node for pk, node in nodes.items() if node.secret_digest and not told[pk])
+
+    def passed(node: Node) -> bool:
+        if not node.secret_digest or not told[node.pk]:
+            return not node.secret_digest or node.pk in given
+        return all(item["state"] != "bad" for item in told[node.pk])
+
+    return [pair for pair in pairs if all(map(passed, pair))]
 
 
 def _order(pair: Pair) -> None:

@@ -6,15 +6,18 @@ file whenever it starts, and the portal is told the same secret when it is prepa
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import redis
 from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 
 from harness.accounts.audit import audit_write
 from harness.broker import publish_pool
 from harness.errors import Conflict, Invalid, Unavailable
 from harness.pool.broker_users import broker_user_renew
-from harness.pool.models import Node
+from harness.pool.models import JoinToken, Node
 from harness.pool.terms import NODE_NAME, SECRET, digest_of
 
 
@@ -44,6 +47,11 @@ def node_secret_give(*, name: str, secret: str) -> bool:
     return True
 
 
-def is_given(node: Node) -> bool:
-    """Whether its secret was made beforehand: nobody looked the machine over, as one does that joins by a token."""
-    return node.joined_at is not None and not node.join_tokens.filter(used_at=node.joined_at).exists()
+def nodes_given(nodes: Iterable[Node]) -> set[str]:
+    """Ids of those whose secret was made beforehand: nobody looked the machine over, as one does that joins by a
+    token."""
+    joined = {node.pk for node in nodes if node.joined_at is not None}
+    if not joined:
+        return joined
+    by_token = JoinToken.objects.filter(node__in=joined, used_at=F("node__joined_at"))
+    return joined - set(by_token.values_list("node_id", flat=True))

@@ -38,6 +38,9 @@ class Node(models.Model):
     """What the agent reports: cpu model, kernel, torch version, disk."""
     boot_id = models.CharField(max_length=64, blank=True)
     """Changes when the host reboots."""
+    agent_left = models.CharField(max_length=32, blank=True)
+    """The id of the agent that was the last to say that it leaves: its reports do not count any more. Each has another
+    whenever it is started."""
     heartbeat_at = models.DateTimeField(null=True, blank=True)
     running = models.JSONField(default=list, blank=True)
     """Attempts the agent saw alive at its last heartbeat: `[{"job_id", "token"}]`."""

@@ -42,8 +42,8 @@ def node_remove(*, user: User, name: str, force: bool = False) -> None:
                 broker_user_remove(name)
         except redis.RedisError as error:
             raise Unavailable(
-                f"The broker does not answer, so that the login of {name} there cannot be ended.",
-                hint="Try again in a moment.",
+                f"The login of {name} at the broker cannot be ended: {str(error).rstrip('.')}.",
+                hint="Try again in a moment; where this stays, see that the broker runs and takes control's password.",
             ) from error
     publish_pool("node", {"node": name, "state": "removed"})
 

@@ -9,7 +9,7 @@ from harness.broker import own_clock_ahead_s
 from harness.plain import INTEGER_MAX, plain
 from harness.pool.devices import DeviceFields
 from harness.pool.idle_power import IdleReading, idle_readings
-from harness.pool.models import DeviceKind
+from harness.pool.models import DeviceKind, Node
 from harness.pool.terms import CLOCK_LIMIT_S
 
 CLOCK_OFF = "clock_off_s"
@@ -42,12 +42,14 @@ def report_read(report: dict[str, Any]) -> tuple[dict[str, Any], DeviceFields, l
     return node, devices, idle_readings(report.get("idle_power"))
 
 
-def clock_settle(description: dict[str, Any], before: Mapping[str, Any]) -> None:
-    """Where a report could not tell how far the clock is off, what was told last holds: `before`, of the same node."""
+def clock_settle(told: dict[str, Any], before: Node) -> None:
+    """Where a report could not tell how far the clock is off, what was told last holds, until the host is started anew:
+    its clock may then be another."""
+    description = told["description"]
     if description.get(CLOCK_OFF, 0.0) is None:
         del description[CLOCK_OFF]
-        if CLOCK_OFF in before:
-            description[CLOCK_OFF] = before[CLOCK_OFF]
+        if CLOCK_OFF in before.description and told["boot_id"] == before.boot_id:
+            description[CLOCK_OFF] = before.description[CLOCK_OFF]
 
 
 def _clock_off(report: Mapping[str, Any]) -> dict[str, float | None]:

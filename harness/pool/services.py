@@ -15,6 +15,7 @@ from harness.accounts.audit import audit_write
 from harness.accounts.models import User
 from harness.broker import publish_pool, task_send_on_commit
 from harness.errors import Conflict, Invalid, NotFound
+from harness.plain import text_plain
 from harness.pool.devices import device_find, devices_follow
 from harness.pool.idle_power import idle_power_keep
 from harness.pool.models import Device, NetworkEncryption, Node, NodeState, Policy, PoolSetting
@@ -31,6 +32,7 @@ CO2_MAX_G_PER_KWH = 5000.0
 DATA_LEAST, DATA_MAX = 0.01, 1e6
 """MiB/s by which data can be taken to come to a node."""
 SLOWDOWN_MAX = 100.0
+AGENT_ID_MOST = 32
 NEAR_MOST = 60
 """Letters of a rack's name."""
 _log = logging.getLogger(__name__)
@@ -177,7 +179,8 @@ def device_slow(*, user: User, node: str, kind: str, index: int, factor: float) 
 def node_report(report: dict[str, Any]) -> Node | None:
     """Take in a heartbeat of an agent: the node joins, its devices follow what it says. Idempotent.
 
-    A report that makes no sense is logged and dropped: agents of other versions must not stop control.
+    A report that makes no sense is logged and dropped: agents of other versions must not stop control. So is one of an
+    agent that has left: two processes may take its last report and its last word, in any order.
     """
     name = str(report.get("name", ""))
     if not NODE_NAME.fullmatch(name):
@@ -190,8 +193,11 @@ def node_report(report: dict[str, Any]) -> Node | None:
         return None
     with transaction.atomic():
         node, made = Node.objects.select_for_update().get_or_create(name=name)
+        if node.agent_left and node.agent_left == _agent_id(report.get("agent_id")):
+            _log.info("dropped a report of the node %s that its agent sent before it left", name)
+            return None
         before = NodeState.DOWN if made else NodeState(node.state)
-        clock_settle(told["description"], node.description)
+        clock_settle(told, node)
         for field, value in told.items():
             setattr(node, field, value)
         # What is sent to a clock that is off may be out of date there: starts, of one job after the other.
@@ -226,11 +232,23 @@ def nodes_mark_down(now: datetime) -> list[str]:
     return [node.name for node in Node.objects.filter(silent) if _mark_down(node, silent)]
 
 
-def node_leave(name: str) -> None:
-    """Start nothing more on a node that ends its runs: what it says next would send them back to it."""
+def node_leave(name: str, agent_id: str = "") -> None:
+    """Start nothing more on a node that ends its runs: what it says next would send them back to it.
+
+    `agent_id`: of the agent whose last word it is. What it reported and another process reads after that, or reads
+    already, does not bring the node back.
+    """
     node = Node.objects.filter(name=name).first()
-    if node is not None:
-        _mark_down(node)
+    if node is None:
+        return
+    if agent_id:
+        Node.objects.filter(pk=node.pk).update(agent_left=_agent_id(agent_id))  # before it is down: to stay so
+    _mark_down(node)
+
+
+def _agent_id(told: Any) -> str:
+    """As it is kept; empty of an agent of an earlier release."""
+    return text_plain(str(told or ""))[:AGENT_ID_MOST]
 
 
 def _mark_down(node: Node, *still: Q) -> bool:

@@ -16,6 +16,6 @@ def node_report(report: dict[str, Any]) -> None:
 
 
 @shared_task(name="control.node_leave", time_limit=60)
-def node_leave(name: str) -> None:
-    """An agent's last word."""
-    services.node_leave(name)
+def node_leave(name: str, agent_id: str = "") -> None:
+    """An agent's last word; those of an earlier release have no id."""
+    services.node_leave(name, agent_id)

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from worker import address, sandbox
-from worker.doctor import machine, network, portal
+from worker.doctor import broker, machine, network, portal
 from worker.doctor.findings import State
 from worker.sandbox.model import SandboxLevel
 from worker.transfer.cache import Cache
@@ -37,7 +37,7 @@ from worker.transfer.cache import Cache
     ],
 )
 def test_a_broker_with_the_lua_hole_is_named(kind, version, state):
-    found = portal.broker_release(kind, version)
+    found = broker.broker_release(kind, version)
     assert found.state is state
     assert ("CVE-2025-49844" in found.meaning) == (state is State.WARN)
 

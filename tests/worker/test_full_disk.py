@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,28 @@ def test_a_start_on_a_node_whose_cache_cannot_be_written_is_answered_at_once(
     data = ended(job)
     assert (data["outcome"], data["failure"]["code"]) == ("lost", "start_failed")
     assert "Not a directory" in data["failure"]["message"]
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EIO, errno.ENOSPC])
+def test_a_run_that_goes_on_is_not_told_as_lost_where_it_is_asked_for_again_and_its_disk_fails(
+    job: JobFixture, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def fails(paths: RunPaths) -> None:
+        raise OSError(number, os.strerror(number), str(paths.root))
+
+    job.program("while not os.path.exists(os.environ['DLH_WORK'] + '/seen'): time.sleep(0.02)")
+    assert tasks.start(job.plan().to_dict())
+    with monkeypatch.context() as now:
+        now.setattr(registry, "locked", fails)
+        assert not tasks.start(job.plan().to_dict())
+        assert not tasks.start(job.plan(token=2).to_dict())
+    wait_for(job.paths.work.exists)
+    (job.paths.work / "seen").touch()
+    wait_for(lambda: job.paths.exit_file(1).exists())
+    ends = [event for event in job.events() if event.kind is EventKind.EXITED]
+    (other,) = [event for event in ends if event.token == 2]
+    assert number == errno.ENOSPC or "could not prepare the run: " in other.data["failure"]["message"]
+    assert [event.data["outcome"] for event in ends if event.token == 1] == ["succeeded"]
 
 
 def test_where_home_and_store_share_a_disk_it_is_the_store_that_is_full(

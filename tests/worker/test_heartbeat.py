@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -45,16 +45,22 @@ def test_a_node_that_was_removed_is_told_from_a_broker_that_is_away(
     assert not is_there or "`dlh pool add node-9` makes a token" in line
 
 
-def test_a_node_says_that_it_leaves_when_control_has_had_time_for_its_last_report(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    said: list[tuple[str, float]] = []
+def test_an_agent_reports_and_leaves_by_one_id_that_no_other_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[tuple[str, list[Any]]] = []
     monkeypatch.setattr(heartbeat.compileall, "compile_dir", lambda *_, **__: True)
-    monkeypatch.setattr(heartbeat.Heartbeat, "_tell", lambda _, task, __: said.append((task, time.monotonic())))
-    beat = heartbeat.Heartbeat()
-    beat.start()
-    wait_for(lambda: said)
-    beat.leave()
-    (last, reported_s), (word, left_s) = said[-2:]
-    assert (last, word) == ("control.node_report", "control.node_leave")
-    assert left_s - reported_s >= heartbeat.LEAVE_AFTER_S
+    monkeypatch.setattr(heartbeat, "report", lambda: {"name": "node-9"})
+    monkeypatch.setattr(heartbeat, "node_name", lambda: "node-9")
+    monkeypatch.setattr(heartbeat, "own_clock_ahead_s", lambda: 0.0)
+    monkeypatch.setattr(heartbeat, "send_to_control", lambda task, told, expires_s: said.append((task, told)))
+    ids = set()
+    for _ in range(2):
+        said.clear()
+        beat = heartbeat.Heartbeat()
+        beat.start()
+        wait_for(lambda: said)
+        beat.leave()
+        (report, (reported,)), (leave, left) = said[-2:]
+        assert (report, leave) == ("control.node_report", "control.node_leave")
+        assert left == ["node-9", reported["agent_id"]] and reported["name"] == "node-9"
+        ids.add(reported["agent_id"])
+    assert len(ids) == 2 and all(len(each) == 32 for each in ids)

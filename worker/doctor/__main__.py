@@ -17,12 +17,13 @@ from typing import Any
 
 from worker import sandbox
 from worker.address import own_address
+from worker.doctor.broker import broker
 from worker.doctor.findings import Finding, State, bad
 from worker.doctor.inbound import NAME as INBOUND
 from worker.doctor.inbound import inbound
 from worker.doctor.machine import MACHINE, cache_contents, disk
 from worker.doctor.network import network
-from worker.doctor.portal import broker, portal
+from worker.doctor.portal import portal
 from worker.home import cache_dir, home, redis_url
 from worker.transfer.cache import Cache
 

@@ -17,7 +17,7 @@ from http import HTTPStatus
 from worker import address as addresses
 from worker.doctor.findings import Finding, ok, skip, warn
 from worker.doctor.network import port_range
-from worker.doctor.portal import post
+from worker.doctor.portal import UNHEARD, post
 from worker.reach import RANK_PORTS
 
 NAME = "inbound ports"
@@ -41,7 +41,7 @@ def inbound(own: str, url: str, secret: str, *, able: bool) -> Finding:
             told = post(f"{url}/api/v1/node/reach", secret, {"address": own, "ports": ports, "word": word})
         except urllib.error.HTTPError as error:
             return _not_tried(_refused(error))
-        except (OSError, ValueError) as error:
+        except (*UNHEARD, ValueError) as error:
             return _not_tried(str(error))
     if told.get("not_tried"):
         return _not_tried(str(told["not_tried"]))

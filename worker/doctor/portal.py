@@ -1,20 +1,17 @@
-"""The portal and the broker as this machine sees them: reach, clock, bandwidth, the broker's release."""
+"""The portal as this machine sees it: reach, clock, bandwidth."""
 
 from __future__ import annotations
 
+import http.client
 import json
-import re
 import ssl
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import IO, Any
 from urllib.parse import urlsplit
-
-import redis
 
 from worker.doctor.findings import Finding, bad, ok, skip, warn
 from worker.transfer.breaks import PROXY_STEP, SMALL_BYTES
@@ -30,13 +27,22 @@ MEASURED_BACK_BYTES = PIECE_BYTES
 """As much as a node sends at once of what a run makes."""
 BACK_TIMEOUT_S = 30.0
 BANDWIDTH_WARN_BYTES_PER_S = 10 << 20
-REDIS_FIXED = {(6, 2): 20, (7, 2): 11, (7, 4): 6, (8, 0): 4, (8, 2): 2}
-"""CVE-2025-49844 (a use after free in Lua): first fixed patch of each release line of Redis; newer lines have it."""
-VALKEY_FIXED = {(7, 2): 11, (8, 0): 6, (8, 1): 4}
-LINES_NEWEST = {"Redis": (8, 2), "Valkey": (8, 1)}
-_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""As the agent asks the portal: by no proxy that the environment names."""
-_CVE = "CVE-2025-49844: whoever can sign in to the broker can run code in it."
+_HEALTH = "/api/v1/health"
+_MOVED = range(300, 400)
+_PLACE_CHARS = 200
+UNHEARD = (OSError, http.client.HTTPException)
+"""No answer, or one that is none of HTTP or ends too early."""
+
+
+class _Here(urllib.request.HTTPRedirectHandler):
+    """Goes nowhere else: the node's secret is for the portal alone."""
+
+    def redirect_request(self, *_: object) -> None:
+        """What sends elsewhere is told as an error."""
+
+
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}), _Here())
+"""As the agent asks the portal: by no proxy that the environment names, and at no address but its own."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,9 @@ def portal(url: str, secret: str) -> PortalAnswer:
     began_s = time.time()
     try:
         body = health(url)
-    except (OSError, ValueError) as error:
+    except (*UNHEARD, ValueError) as error:
+        if isinstance(error, urllib.error.HTTPError) and error.code in _MOVED:
+            return PortalAnswer([_moved(url, error)])
         step = "Check the address, the portal, and firewalls between."
         return PortalAnswer([bad("portal", f"{url} does not answer: {error}", "This machine cannot join.", step)])
     took_s = time.time() - began_s
@@ -80,10 +88,26 @@ def portal(url: str, secret: str) -> PortalAnswer:
         return PortalAnswer([*findings, skip("bandwidth", "measured on joined nodes")])
     try:
         me = fetch(f"{url}/api/v1/node", secret)
-    except (OSError, ValueError) as error:
+    except (*UNHEARD, ValueError) as error:
         return PortalAnswer([*findings, _unknown(error)])
     findings += [bandwidth(url, secret), bandwidth_back(url, secret)]
     return PortalAnswer(findings, [dict(peer) for peer in me.get("peers", [])])
+
+
+def _moved(url: str, error: urllib.error.HTTPError) -> Finding:
+    step, place = "Give the address at which the portal itself answers", _place(error)
+    if place.endswith(_HEALTH):
+        step += f", as it seems {place.removesuffix(_HEALTH)}"
+    return bad("portal", f"{url}: {_moved_words(error)}", "A node does not follow that: it cannot work.", f"{step}.")
+
+
+def _place(error: urllib.error.HTTPError) -> str:
+    return str(error.headers.get("Location") or "another address")[:_PLACE_CHARS]
+
+
+def _moved_words(error: urllib.error.HTTPError) -> str:
+    """As the agent says it (`worker.transfer.portal`)."""
+    return f"what answers for the portal says {error.code} and names {_place(error)}"
 
 
 def _unknown(error: Exception) -> Finding:
@@ -94,12 +118,13 @@ def _unknown(error: Exception) -> Finding:
             if error.code == HTTPStatus.UNAUTHORIZED and _is_of_portal(error):
                 step = "Join again: an admin creates a token with dlh pool add NODE."
                 return bad("credentials", text, "The portal does not know this node.", step)
+            text = _moved_words(error) if error.code in _MOVED else text
     step = "Check the portal, and what lies between, then run dlh doctor again."
     return bad("credentials", f"cannot be tried: {text}", "The portal did not answer this node's own request.", step)
 
 
 def fetch(url: str, secret: str = "") -> dict[str, Any]:
-    """JSON of a GET. Raises `OSError`, `ValueError`."""
+    """JSON of a GET. Raises one of `UNHEARD`, `ValueError`."""
     with _open(url, secret) as answer:
         return _told(answer)
 
@@ -120,7 +145,7 @@ def _told(answer: IO[bytes]) -> dict[str, Any]:
 def health(url: str) -> dict[str, Any]:
     """What the portal says of itself, also where it answers 503 because a part is away. Raises like `fetch`."""
     try:
-        return fetch(f"{url}/api/v1/health")
+        return fetch(f"{url}{_HEALTH}")
     except urllib.error.HTTPError as error:
         with error:
             body = json.loads(error.read(1 << 20)) if error.code == HTTPStatus.SERVICE_UNAVAILABLE else None
@@ -168,15 +193,21 @@ def bandwidth(url: str, secret: str) -> Finding:
     except urllib.error.HTTPError as error:
         with error:
             return skip(name, f"not measured: the portal answers {error.code}")
-    except OSError as error:
-        step = "Check what lies between, such as a proxy or a firewall, then run dlh doctor again."
-        text = f"broke off after {size_words(done)} from the portal: {error}"
-        return warn(name, text, "Data may not get here.", step)
+    except UNHEARD as error:
+        return _broken(name, done, str(error))
+    if done < MEASURED_BYTES and took_s < MEASURED_S:
+        return _broken(name, done, "the connection was closed")
     rate = done / took_s if took_s else 0.0
     text = f"{size_words(rate)}/s from the portal"
     if done < MEASURED_BYTES or rate < BANDWIDTH_WARN_BYTES_PER_S:
         return warn(name, text, "A dataset of 10 GiB takes over a quarter of an hour.", "Use a faster link.")
     return ok(name, text)
+
+
+def _broken(name: str, done_bytes: int, how: str) -> Finding:
+    step = "Check what lies between, such as a proxy or a firewall, then run dlh doctor again."
+    text = f"broke off after {size_words(done_bytes)} from the portal: {how}"
+    return warn(name, text, "Data may not get here.", step)
 
 
 def bandwidth_back(url: str, secret: str) -> Finding:
@@ -189,7 +220,7 @@ def bandwidth_back(url: str, secret: str) -> Finding:
             if error.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and not _is_of_portal(error):
                 return _too_large(name, f"are refused on the way to the portal ({error.code})")
             return skip(name, f"not measured: the portal answers {error.code}, perhaps as one of an older release")
-    except OSError as error:
+    except UNHEARD as error:
         if isinstance(getattr(error, "reason", error), ConnectionError | ssl.SSLEOFError) and _small_pass(url, secret):
             return _too_large(name, "are cut off on the way to the portal, while small ones are answered")
         return skip(name, f"not measured: {error}")
@@ -211,7 +242,7 @@ def _probe_send(url: str, secret: str, size_bytes: int) -> None:
 def _small_pass(url: str, secret: str) -> bool:
     try:
         _probe_send(url, secret, SMALL_BYTES)
-    except OSError:
+    except UNHEARD:
         return False
     return True
 
@@ -220,50 +251,10 @@ def _is_of_portal(error: urllib.error.HTTPError) -> bool:
     """Whether the portal itself answers, and not a proxy before it in words of its own."""
     try:
         return "error" in json.loads(error.read(1 << 20))
-    except (ValueError, TypeError):
+    except (*UNHEARD, ValueError, TypeError):
         return False
 
 
 def _too_large(name: str, how: str) -> Finding:
     text = f"requests of {size_words(MEASURED_BACK_BYTES)} {how}"
     return warn(name, text, "With a cache of its own, nothing large that a run makes here returns.", PROXY_STEP)
-
-
-def broker(url: str) -> Iterator[Finding]:
-    """Whether it answers, and whether its release has the known hole."""
-    if not url:
-        yield skip("broker", "no address known: join first")
-        return
-    place = urlsplit(url)
-    where = f"{place.hostname}:{place.port}"
-    try:
-        with redis.Redis.from_url(url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S) as client:
-            began_s = time.perf_counter()
-            client.ping()
-            took_s = time.perf_counter() - began_s
-            told: dict[str, Any] = client.info("server")
-    except (redis.AuthenticationError, redis.exceptions.NoPermissionError) as error:
-        step = "A node that joined joins again (an admin: dlh pool add NODE); else check the broker's password."
-        yield bad("broker", f"{where} refuses our login: {error}", "No job reaches this node.", step)
-        return
-    except redis.RedisError as error:
-        step = "Check the address and firewalls; the portal's stack needs DLH_BROKER_HOST for other machines."
-        yield bad("broker", f"{where} does not answer: {error}", "No job reaches this node.", step)
-        return
-    yield ok("broker", f"{where} answers in {took_s * 1000:.1f} ms")
-    kind = "Valkey" if told.get("valkey_version") else "Redis"
-    yield broker_release(kind, str(told.get("valkey_version") or told.get("redis_version") or ""))
-
-
-def broker_release(kind: str, version: str) -> Finding:
-    """Judge a release of Redis or Valkey."""
-    name = f"{kind} release"
-    match = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
-    if match is None:
-        return skip(name, version or "not told")
-    major, minor, patch = (int(part) for part in match.groups())
-    fixed = (REDIS_FIXED if kind == "Redis" else VALKEY_FIXED).get((major, minor))
-    if (major, minor) > LINES_NEWEST[kind] or (fixed is not None and patch >= fixed):
-        return ok(name, version)
-    step = "Update it. Debian 12's 7.0.15 has the fix from package 5:7.0.15-1~deb12u6 on (dpkg -l redis-server)."
-    return warn(name, version, _CVE, step)

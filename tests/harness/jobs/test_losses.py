@@ -12,6 +12,7 @@ from harness.jobs.control.effects import events_apply
 from harness.jobs.control.losses import losses_read
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Allocation, Checkpoint, DeviceUse, Job, JobAttempt
+from harness.pool.models import Node
 from harness.pool.services import node_leave
 from tests.harness.jobs.helpers import event, place_now, queue, run_now, tick_later
 from worker.events import FailureCode, Outcome
@@ -104,6 +105,32 @@ def test_a_node_that_left_takes_runs_again_when_it_is_heard(job: Job, node_make)
     assert tick_later() == 0
     node_make()
     assert tick_later() == 1
+
+
+def test_what_a_node_reported_before_it_left_does_not_bring_it_back_when_it_is_read_after(job: Job, node_make) -> None:
+    node_make(agent_id="a" * 32)
+    attempt = run_now(job)
+    node_leave("node-1", "a" * 32)
+    ended(attempt)
+    assert node_make(agent_id="a" * 32) is None
+    assert Node.objects.get().state == "down" and tick_later() == 0
+    node_make(agent_id="b" * 32)
+    assert Node.objects.get().state == "up" and tick_later() == 1
+
+
+def test_an_agent_that_leaves_before_anything_of_it_was_read_is_not_there_afterwards(node_make) -> None:
+    node_make(agent_id="a" * 32)
+    Node.objects.update(state="down")
+    node_leave("node-1", "b" * 32)
+    assert node_make(agent_id="b" * 32) is None and Node.objects.get().state == "down"
+
+
+def test_an_agent_of_an_earlier_release_is_heard_though_the_one_before_it_left_by_its_id(node_make) -> None:
+    node_make(agent_id="a" * 32)
+    node_leave("node-1", "a" * 32)
+    assert node_make().state == "up"
+    node_leave("node-1")
+    assert node_make().state == "up"
 
 
 def test_a_restart_after_a_fault_waits_a_little_and_longer_each_time(job, node_make, monkeypatch):

@@ -6,7 +6,8 @@ import time
 from datetime import timedelta
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from harness.accounts.models import AuditEvent
@@ -20,7 +21,7 @@ from harness.pool.given import node_secret_give
 from harness.pool.links import link_list
 from harness.pool.models import JoinToken, Node, NodeLink, NodeState
 from harness.pool.removing import node_remove
-from harness.pool.services import node_drain, pool_setting_update
+from harness.pool.services import node_drain, pool_setting_get, pool_setting_update
 from tests.harness.jobs.helpers import run_now
 from tests.harness.measuring.linking import ABLE, FIGURES, asked, failed, orders, pair, timed
 
@@ -207,6 +208,24 @@ def test_a_node_that_joined_by_a_token_is_not_taken_for_one_that_was_given_its_s
     JoinToken.objects.create(node=node, digest="t" * 64, expires_at=now + timedelta(days=1), used_at=now)
     Node.objects.filter(pk=node.pk).update(secret_digest="d" * 64, joined_at=now)
     assert asked() == [], "it makes its checks now"
+
+
+def test_which_links_are_due_takes_as_many_queries_for_many_nodes_as_for_two(pair):
+    def queries(*names):
+        pair(*names)
+        for node in Node.objects.filter(secret_digest=""):
+            node.secret_digest, node.joined_at = node.pk, timezone.now()
+            node.save()
+            if node.name < "node-m":  # joined by a token, and was not looked over yet
+                JoinToken.objects.create(node=node, digest=node.pk, used_at=node.joined_at, expires_at=node.joined_at)
+        with CaptureQueriesContext(connection) as asked:
+            due = node_links._due()
+        assert all(node.name > "node-m" for two in due for node in two)
+        return len(due), len(asked)
+
+    pool_setting_get()
+    (none, few), (due, many) = queries("node-a", "node-z"), queries(*(f"node-{letter}" for letter in "abcdefnopqrz"))
+    assert (none, due) == (0, 15) and many == few
 
 
 def test_nodes_are_left_alone_while_they_work(pair, asked, job):

@@ -62,6 +62,12 @@ def test_a_clock_that_was_off_is_so_still_while_nobody_can_tell(job, node_make, 
     assert node.state == "up" and "clock_off_s" not in node.description
 
 
+def test_a_clock_that_was_off_is_not_said_to_be_so_once_the_machine_was_started_anew(node_make):
+    node_make(clock_ahead_s=HOUR_S)
+    node = node_make(clock_ahead_s=None, boot_id="another boot")
+    assert node.state == "up" and "clock_off_s" not in node.description
+
+
 def test_a_node_whose_clock_nobody_can_tell_is_not_said_to_be_off(node_make, ours):
     assert "clock_off_s" not in node_make(clock_ahead_s=None).description
     node_make(clock_ahead_s=HOUR_S)

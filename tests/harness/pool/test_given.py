@@ -120,5 +120,6 @@ def test_a_node_asks_the_portal_without_tls_inside_and_people_are_sent_to_it(set
     node_secret_give(name="far-0", secret=SECRET)
     caller = Client(headers={"Authorization": f"Bearer {SECRET}"})
     assert caller.get("/api/v1/node").status_code == 200
+    assert Client().get("/api/v1/health").status_code != 301, "the doctor goes nowhere else"
     for path in ("/login", "/api/v1/jobs", "/api/v1/nodes"):
         assert caller.get(path).status_code == 301

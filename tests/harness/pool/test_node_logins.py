@@ -51,14 +51,18 @@ def test_a_machine_that_joins_while_lost_users_are_made_again_keeps_its_new_secr
         redis.Redis.from_url(before).ping()
 
 
-def test_a_node_whose_login_cannot_be_ended_now_is_not_called_removed(text, people, monkeypatch):
+@pytest.mark.parametrize(
+    "error",
+    [redis.ConnectionError("Connection refused."), redis.AuthenticationError("invalid username-password pair")],
+)
+def test_a_node_whose_login_cannot_be_ended_now_is_not_called_removed(text, people, monkeypatch, error):
     url, real = join(text).redis_url, broker_users._acl
 
     def away(*_):
-        raise redis.ConnectionError("Connection refused")
+        raise error
 
     monkeypatch.setattr(broker_users, "_acl", away)
-    with pytest.raises(Unavailable, match="login of node-2") as told:
+    with pytest.raises(Unavailable, match=f"login of node-2 .* cannot be ended: {str(error).rstrip('.')}\\.$") as told:
         removing.node_remove(user=people.admin, name="node-2")
     assert told.value.hint and Node.objects.filter(name="node-2").exists()
     monkeypatch.setattr(broker_users, "_acl", real)
