@@ -39,10 +39,22 @@ def percent_words(share: float, decimals: int = 1) -> str:
 
 def share_words(share: float, decimals: int = 1) -> str:
     """`percent_words` for sentences that claim something: `99.98 %` and `0.004 %` are neither all nor none."""
+    return percent_words(share, _telling_decimals(share, decimals))
+
+
+def share_span_words(low: float, high: float) -> str:
+    """`82 to 99 %`, of two shares: whole ones, unless they would hardly differ, or be called none or all."""
+    decimals = next((digits for digits, width in ((0, 0.02), (1, 0.002)) if high - low >= width), 2)
+    decimals = max(_telling_decimals(low, decimals), _telling_decimals(high, decimals))
+    return f"{percent_words(low, decimals).removesuffix(' %')} to {percent_words(high, decimals)}"
+
+
+def _telling_decimals(share: float, decimals: int) -> int:
+    """So many, or as many more as it takes to write what is neither none nor all as neither."""
     enough = (
         digits for digits in range(decimals, _DECIMALS_MOST + 1) if round(100 * share, digits) not in (0.0, 100.0)
     )
-    return percent_words(share, next(enough, decimals))
+    return next(enough, decimals)
 
 
 def counted(number: int, one: str, many: str = "") -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.pages.results_read import number_of
-from worker.words import counted
+from worker.words import counted, share_words
 
 GAP = 0.1
 """From this difference of accuracy or R² on, training and validation tell of rows learnt by heart."""
@@ -112,6 +112,6 @@ def _far_rows(rmse: float | None, worst: Sequence[tuple[str, float]], rows: floa
         return []
     names, make = ", ".join(name for name, _ in told), "makes" if len(told) == 1 else "make"
     return [
-        f"Of {rows:,.0f} test rows {names} {make} {100 * share:.0f} % of the squared error: see whether the target is "
-        "a slip there (a unit, a digit too many), and correct it or leave such rows out."
+        f"Of {rows:,.0f} test rows {names} {make} {share_words(min(1.0, share), 0)} of the squared error: see whether "
+        "the target is a slip there (a unit, a digit too many), and correct it or leave such rows out."
     ]

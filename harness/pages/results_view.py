@@ -217,20 +217,21 @@ def _samples_written(job: Job, columns: list[str], rows: list[list[Any]]) -> lis
 
 def _sample(job: Job, columns: list[str], row: list[Any]) -> dict[str, Any]:
     pairs = list(zip(columns, row, strict=False))
-    # A feature may be called `row` or `name` too: only the first two columns are ours.
+    # A feature may be called `row`, `name` or `confidence` too: ours are known by their places.
     own = {key: value for key, value in pairs[:2] if key in {"row", "name"}}
+    share_at = 4 if columns[2:5] == ["true", "predicted", "confidence"] else None
     number, name = own.get("row"), own.get("name")
     is_picture = job.task == "image_classification" and type(number) is int and number >= 0
     return {
         "row": number,
         "name": name,
         "picture": reverse("dataset_row_picture", args=[job.dataset_id, number]) if is_picture else "",
-        "values": [(key, _said(key, value)) for key, value in pairs[len(own) :] if value is not None],
+        "values": [
+            (key, percent(value) if place == share_at and number_of(value) is not None else value)
+            for place, (key, value) in enumerate(pairs)
+            if place >= len(own) and value is not None
+        ],
     }
-
-
-def _said(key: str, value: Any) -> Any:
-    return percent(value) if key == "confidence" and number_of(value) is not None else value
 
 
 def _speedup_chart(job: Job) -> list[dict[str, Any]]:

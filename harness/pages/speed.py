@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Case, When
-
 from harness.errors import HarnessError
 from harness.jobs.emulated import emulated_devices
 from harness.jobs.models import Job
@@ -72,8 +70,9 @@ def speedup_rows(job: Job) -> list[dict[str, Any]]:
         state=JobState.SUCCEEDED, deleted_at=None,
     )  # fmt: skip
     chosen: dict[int, Job] = {}
-    own_first = Case(When(pk=job.pk, then=0), default=1)  # it may be older than so many others
-    others = list(relatives.prefetch_related("attempts", "uses").order_by(own_first, "-created_at")[:RELATIVES_MAX])
+    wanted = relatives.prefetch_related("attempts", "uses")
+    newest = wanted.exclude(pk=job.pk).order_by("-created_at")[: RELATIVES_MAX - 1]
+    others = [*wanted.filter(pk=job.pk), *newest]  # it may be older than so many others
     slowed, mode, work = emulated_devices(others), _way(job)[1] or "sync", _same_work(job)
     for other in others:
         ranks, other_mode = _way(other)

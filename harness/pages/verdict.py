@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from harness.pages.figures import figure
 from harness.pages.results_read import charts_of, dict_of, number_of, rows_of
 from worker.intervals import mean_share_interval
-from worker.words import share_words
+from worker.words import share_span_words, share_words
 
 TELLING_GAP = 0.05
 """From so much between accuracy and balanced accuracy on, the classes are too uneven for the first to tell all."""
@@ -89,9 +89,10 @@ def _ranked(test: dict[str, Any], metric: Any, what: str) -> str:
     area = number_of(test.get("roc_auc")) if metric == "roc_auc" else None
     if area is None:
         return ""
+    told = (words for digits in range(3, 9) if (words := figure(area, digits)) != "1")  # it is not 1 beside 99.996 %
     return (
         f" Of two {what}, one of a class and one not, it gives the former the higher probability in {_percent(area)} "
-        f"of cases (ROC AUC {figure(area, 3)}; 50 % is guessing)."
+        f"of cases (ROC AUC {next(told, '1')}; 50 % is guessing)."
     )
 
 
@@ -186,7 +187,7 @@ def _sure(body: dict[str, Any], name: str, what: str = "") -> str:
     low, high = map(number_of, ends) if isinstance(ends, list) and len(ends) == 2 else (None, None)
     count, told = number_of(dict_of(body.get("rows")).get("test")), []
     if low is not None and high is not None:
-        told.append(_percents(low, high) if "accuracy" in name else f"{figure(low, 3)} to {figure(high, 3)}")
+        told.append(share_span_words(low, high) if "accuracy" in name else f"{figure(low, 3)} to {figure(high, 3)}")
     if what and count:
         told.append(f"{count:,.0f} test {what.removesuffix('s') if count == 1 else what}")
     return f" ({', '.join(told)})" if told else ""
@@ -196,9 +197,3 @@ def _percent(share: float) -> str:
     """With three digits, and more of what is nearly all: `99.96 %` is not `100 %`."""
     words = f"{100 * share:.3g} %"
     return share_words(share, 0) if words == "100 %" else words
-
-
-def _percents(low: float, high: float) -> str:
-    """Whole ones, unless they would hardly differ."""
-    decimals = next((digits for digits, width in ((0, 0.02), (1, 0.002)) if high - low >= width), 2)
-    return f"{100 * low:.{decimals}f} to {100 * high:.{decimals}f} %"

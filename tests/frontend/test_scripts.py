@@ -16,6 +16,7 @@ import pytest
 from harness.csv import csv_chunks
 from harness.pages import figures
 from tests.untested import untested
+from worker.words import share_words
 
 HERE = Path(__file__).parent
 TESTS = sorted(HERE.glob("*.test.js"))
@@ -26,6 +27,7 @@ WRITERS: dict[str, Callable[[Any], str]] = {
     "number": figures.figure,
     "short": figures.short,
     "percent": figures.percent,
+    "share": share_words,
     "csv": lambda value: csv_line(value, "").removesuffix(",\n"),
 }
 

@@ -1,7 +1,7 @@
 // The threshold of a two-class model.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { hasThreshold, pointAt } from "../../harness/frontend/src/charts/threshold.js";
+import { hasThreshold, pointAt, told } from "../../harness/frontend/src/charts/threshold.js";
 
 const ROC = {
   kind: "curve",
@@ -28,4 +28,9 @@ test("the lowest cut that is as high as the threshold is taken", () => {
 
 test("of two points with one cut the one that finds more is taken", () => {
   assert.equal(pointAt(ROC, 0.5)[2], 0.8);
+});
+
+test("nearly all rows are not called all of them", () => {
+  const chart = { columns: ["class", "recall", "precision", "threshold"], rows: [["yes", 0.99996, 0.9999, 0.6]] };
+  assert.equal(told(chart, 0.5), "finds 99.996 % of “yes”; of the rows called so, 99.99 % are right");
 });

@@ -4,10 +4,10 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 import { csvField, csvText } from "../../harness/frontend/src/csv.js";
-import { bytes, clock, duration, number, percent, short } from "../../harness/frontend/src/format.js";
+import { bytes, clock, duration, number, percent, share, short } from "../../harness/frontend/src/format.js";
 
 const CASES = JSON.parse(readFileSync(new URL("written.json", import.meta.url)));
-const WRITERS = { number, short, percent, csv: csvField };
+const WRITERS = { number, short, percent, share, csv: csvField };
 
 for (const [kind, writer] of Object.entries(WRITERS)) {
   test(`${kind} is written as the server writes it`, () => {
@@ -20,7 +20,7 @@ for (const [kind, writer] of Object.entries(WRITERS)) {
 
 test("what is no finite number breaks no text", () => {
   assert.deepEqual([number(NaN), number(Infinity), number("width")], ["–", "not finite", "width"]);
-  for (const writer of [bytes, duration, percent]) {
+  for (const writer of [bytes, duration, percent, share]) {
     for (const value of [undefined, NaN, Infinity]) assert.equal(writer(value), "–");
   }
 });

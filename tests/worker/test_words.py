@@ -13,7 +13,16 @@ from harness.client.cli import output, taking
 from harness.pages.figures import figure
 from scheduler.offers.words import energy_words
 from tests.untested import untested
-from worker.words import counted, duration_words, energy_unit, number_words, share_words, size_words, step_words
+from worker.words import (
+    counted,
+    duration_words,
+    energy_unit,
+    number_words,
+    share_span_words,
+    share_words,
+    size_words,
+    step_words,
+)
 
 REPOSITORY = Path(__file__).parents[2]
 WRITTEN = json.loads((REPOSITORY / "tests" / "frontend" / "written.json").read_text("utf-8"))
@@ -62,6 +71,23 @@ def test_what_is_no_finite_number_is_said_to_be_none(value: float, said: str) ->
 )
 def test_nearly_all_is_not_called_all_and_a_few_are_not_called_none(share: float, decimals: int, said: str) -> None:
     assert share_words(share, decimals) == said
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (0.817, 0.993, "82 to 99 %"),
+        (0.962, 0.9996, "96.20 to 99.96 %"),
+        (0.004, 0.031, "0.4 to 3.1 %"),
+        (0.964, 1.0, "96 to 100 %"),
+        (0.0, 0.036, "0 to 4 %"),
+        (0.9601, 0.9662, "96.0 to 96.6 %"),
+    ],
+)
+def test_the_ends_of_an_interval_have_as_many_decimals_and_are_neither_all_nor_none(
+    low: float, high: float, said: str
+) -> None:
+    assert share_span_words(low, high) == said
 
 
 @pytest.mark.parametrize(("number", "said"), [(1, "1 row repeats"), (3, "3 rows repeat")])

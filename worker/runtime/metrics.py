@@ -69,13 +69,16 @@ def mean_roc_area(logits: Tensor, targets: Tensor) -> float:
 def regression_metrics(outputs: Tensor, targets: Tensor, std: float) -> dict[str, float]:
     """loss (on the standardised scale), rmse, mae and r2 (on the scale of the data) from [N, 1] and [N].
 
-    Of targets that are all the same r2 is not defined: it is the loss below zero then, so that it tells epochs apart.
+    Of targets that are all the same, but for a rounding, r2 is not defined: it is the loss below zero then, so that it
+    tells epochs apart.
     """
     predicted = outputs.squeeze(1).double()
+    rounding = 4 * torch.finfo(targets.dtype).eps
     targets = targets.double()
     error = predicted - targets
     square = float((error**2).mean())
-    is_flat = bool((targets == targets[0]).all())  # the mean may be off by a rounding: the spread tells it not
+    # The mean may be off by a rounding as well: the spread tells it not.
+    is_flat = bool(targets.max() - targets.min() <= rounding * targets.abs().max())
     spread = float(((targets - targets.mean()) ** 2).mean())
     return {
         "loss": square,

@@ -17,12 +17,13 @@ LEAST_DAYS, LEAST_WEEK_DAYS = 3, 6
 MONTH_S = 28 * DAY_S
 """The shortest."""
 MEAN_MONTH_S = 365.25 / 12 * DAY_S
-LIKE_STEPS = 5
-"""So many steps in a row are never alike where they are months, quarters or years: four are, of two months from April
-on."""
+LIKE_STEPS = 6
+"""Of fewer single steps that are alike it is not known whether they are days or months: five of four months are, from
+April 2019 on."""
 CLOCK_US = 2 * 3_600_000_000
 """By which steps of whole days differ where clocks are changed."""
 Moments = NDArray[np.int64]
+Dates = NDArray[np.datetime64]
 
 
 def moments_after(times: Moments, step_s: float, count: int) -> Moments:
@@ -33,7 +34,7 @@ def moments_after(times: Moments, step_s: float, count: int) -> Moments:
     """
     last, ahead = int(times[-1]), np.arange(1, count + 1)
     if step_s >= MONTH_S and not _in_days(times, step_s):
-        return _in_months(np.datetime64(last, "us"), ahead * round(step_s / MEAN_MONTH_S))
+        return _in_months(times[-1:].astype("datetime64[us]"), ahead * round(step_s / MEAN_MONTH_S))
     step_us = round(step_s * 1e6)
     if DAY_US % step_us:
         return last + ahead * step_us
@@ -48,10 +49,33 @@ def moments_after(times: Moments, step_s: float, count: int) -> Moments:
 
 
 def _in_days(times: Moments, step_s: float) -> bool:
-    """Whether so long steps are always as many days, as four weeks or ninety days are; rows may be missing."""
+    """Whether so long steps are always as many days, as four weeks or ninety days are; rows may be missing.
+
+    Where they all lie on one day of the month they are months, though of few or with rows missing all may be alike.
+    """
     steps, step_us = np.diff(times), round(step_s * 1e6)
-    off = np.abs(steps - np.round(steps / step_us).astype(np.int64) * step_us)
-    return len(steps) >= LIKE_STEPS and bool((off <= CLOCK_US).all())
+    each = np.round(steps / step_us).astype(np.int64)
+    alike = bool((np.abs(steps - each * step_us) <= CLOCK_US).all() and (each == 1).sum() >= LIKE_STEPS)
+    return alike and not _on_one_day(times.astype("datetime64[us]"))
+
+
+def _on_one_day(moments: Dates) -> bool:
+    """Whether all lie on the same day of their month, or on its last one where it has no such day."""
+    places, lengths = _place(moments), _length(moments.astype("datetime64[M]"))
+    return bool((places == np.minimum(places.max(), lengths - 1)).all())
+
+
+def _place(moments: Dates) -> Moments:
+    """Their days of the month, from 0 on."""
+    first = moments.astype("datetime64[M]").astype("datetime64[D]")
+    days: Moments = (moments.astype("datetime64[D]") - first).astype(np.int64)
+    return days
+
+
+def _length(months: Dates) -> Moments:
+    """In days."""
+    days: Moments = ((months + 1).astype("datetime64[D]") - months.astype("datetime64[D]")).astype(np.int64)
+    return days
 
 
 def _time_of_day(times: Moments, last: int, step_us: int) -> Moments:
@@ -63,14 +87,13 @@ def _weekday(times: Moments) -> Moments:
     return (times // DAY_US + 3) % 7
 
 
-def _in_months(moment: np.datetime64, months: Moments) -> Moments:
-    """The same day and time so many months later: the last day of a month stays the last one."""
+def _in_months(moment: Dates, months: Moments) -> Moments:
+    """The same day and time as of `moment` [1] so many months later: the last day of a month stays the last one."""
     month, day = moment.astype("datetime64[M]"), moment.astype("datetime64[D]")
-    later = month + months
-    lengths = ((later + 1).astype("datetime64[D]") - later.astype("datetime64[D]")).astype(int)
-    place = (day - month.astype("datetime64[D]")).astype(int)
-    is_last = (month + 1).astype("datetime64[D]") == day + 1
-    days = lengths - 1 if is_last else np.minimum(place, lengths - 1)
+    later = month + months.astype("timedelta64[M]")
+    lengths, place = _length(later), _place(moment)
+    is_last = place == _length(month) - 1
+    days = np.where(is_last, lengths, np.minimum(place + 1, lengths)) - 1
     found: Moments = (later.astype("datetime64[D]") + days + (moment - day)).astype("datetime64[us]").astype(np.int64)
     return found
 

@@ -84,6 +84,13 @@ export function percent(value) {
   return Number.isFinite(value) ? `${(Math.round(value * 1000) / 10 + 0).toFixed(1)} %` : NONE;
 }
 
+// For sentences: what is nearly all is not written as all, nor a few as none.
+export function share(value) {
+  if (!Number.isFinite(value)) return NONE;
+  const texts = [1, 2, 3, 4, 5, 6].map((decimals) => (100 * value).toFixed(decimals));
+  return `${texts.find((text) => ![0, 100].includes(Number(text))) ?? texts[0]} %`;
+}
+
 export function localTime(date) {
   return date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
 }

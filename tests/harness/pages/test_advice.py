@@ -49,6 +49,10 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         {"metrics": {"test": {"rmse": 5.0}}, "worst": [("row 7", 80.0), ("row 9", 60.0)], "rows": 442},
         "Of 442 test rows row 7, row 9 make 90 % of the squared error",
     ),
+    "one row with nearly all of the error": (
+        {"metrics": {"test": {"rmse": 5.0}}, "worst": [("row 3", 99.85)], "rows": 400},
+        "Of 400 test rows row 3 makes 99.7 % of the squared error",
+    ),
     "best at the end": ({"metrics": GOOD, "best_epoch": 12.0, "epochs": 12}, "Its last epoch was its best"),
 }
 

@@ -164,6 +164,18 @@ def test_a_long_text_of_a_sample_is_folded_and_a_short_one_stays(world: SimpleNa
     assert "short &amp; good" in page
 
 
+def test_only_the_models_own_confidence_of_a_sample_is_a_share(world: SimpleNamespace, owner: Client) -> None:
+    def shown(columns: list[str], row: list[Any]) -> str:
+        chart = {"id": "worst_samples", "title": "Worst", "kind": "samples"}
+        names = ["row", "name", "true", "predicted", *columns]
+        return page_with(world, owner, charts=[{**chart, "columns": names, "rows": [[6, "row 7", *row]]}])
+
+    number = shown(["error", "confidence"], [2.5, 3.0, 0.5, 37.5])
+    assert "37.5" in number and "3750" not in number
+    classes = shown(["confidence", "confidence"], ["a", "b", 0.905, 42.5])
+    assert "90.5 %" in classes and "42.5" in classes and "4250" not in classes
+
+
 def test_samples_show_plain_dates_without_a_time_of_day(world: SimpleNamespace, owner: Client) -> None:
     job = world.jobs["succeeded"]
     profile = job.dataset.profile

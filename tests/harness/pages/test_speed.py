@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -107,3 +109,15 @@ def test_a_job_older_than_many_of_its_like_is_still_the_one_that_its_speed_up_te
     run_like(job, "fouragain001", cores("sync", 4), 3900.0)
     run_like(job, "onerank00001", cores("single", 1), 1000.0)
     assert [(row["ranks"], row["speedup"]) for row in speedup_rows(four)] == [(1, 1.0), (4, 3.6)]
+
+
+def test_the_jobs_that_it_is_set_against_are_read_in_the_order_of_an_index(world: SimpleNamespace) -> None:
+    if connection.vendor != "sqlite":
+        pytest.skip("PostgreSQL chooses by what is in its tables")
+    with CaptureQueriesContext(connection) as asked:
+        speedup_rows(world.jobs["succeeded"])
+    (newest,) = [each["sql"] for each in asked if "ORDER BY" in each["sql"] and 'FROM "jobs_job"' in each["sql"]]
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN QUERY PLAN {newest}")
+        plan = " ".join(str(step) for step in cursor.fetchall())
+    assert "USING INDEX" in plan and "TEMP B-TREE" not in plan, plan

@@ -149,6 +149,8 @@ def test_figures_have_their_intervals_and_the_rows_they_rest_on() -> None:
     )
     narrow = classes | {"rows": {"test": 10_000}, "intervals": {"test": {"accuracy": [0.9601, 0.9662]}}}
     assert f"{SAID} 96.3 % (96.0 to 96.6 %, 10,000 test rows)." == verdict("", narrow)
+    nearly = {"metrics": {"test": {"accuracy": 0.99996}}, "intervals": {"test": {"accuracy": [0.99986, 0.99999]}}}
+    assert f"{SAID} 99.996 % (99.986 to 99.999 %)." == verdict("", nearly)
     assert "96.3 % (1 test picture)." in verdict("image_classification", classes | {"rows": {"test": 1}})
     assert f"{SAID} 96.3 %." == verdict("", classes | {"rows": 27, "intervals": {"test": {"accuracy": "high"}}})
     numbers = {
@@ -171,4 +173,6 @@ def test_who_asked_for_the_area_under_the_roc_curve_is_told_what_it_means() -> N
         "Of two rows, one of a class and one not, it gives the former the higher probability in 87.1 % of cases "
         "(ROC AUC 0.871; 50 % is guessing)."
     )
+    for area, words in ((0.99996, "99.996 % of cases (ROC AUC 0.99996;"), (1.0, "100 % of cases (ROC AUC 1;")):
+        assert words in verdict("", results({"accuracy": 0.9, "roc_auc": area}, [], metric="roc_auc"))
     assert "ROC" not in verdict("tabular_classification", results({"accuracy": 0.9, "roc_auc": 0.87}, []))

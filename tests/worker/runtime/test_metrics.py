@@ -131,6 +131,27 @@ def test_r2_of_targets_that_are_all_the_same_is_no_giant_and_tells_a_near_model_
     assert (far, near, right) == pytest.approx((-0.25, -0.0625, 0.0))
 
 
+@pytest.mark.parametrize(
+    "targets",
+    [
+        torch.tensor([0.3, 0.1 + 0.2, 0.3, 0.3], dtype=torch.float64),
+        torch.tensor([1e200, 1e200, 1e200 * (1 + 2**-52)], dtype=torch.float64),
+        torch.tensor([1.1, 1.1, 1.1 + 2**-23, 1.1]),
+    ],
+    ids=["double", "large", "single"],
+)
+def test_r2_of_targets_that_are_the_same_but_for_a_rounding_is_no_giant(targets: Tensor) -> None:
+    off = 0.5 if float(targets[0]) < 2 else 0.0
+    assert regression_metrics((targets + off)[:, None], targets, 2.0)["r2"] == pytest.approx(-(off**2))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_r2_of_targets_that_differ_little_is_that_of_their_spread(dtype: torch.dtype) -> None:
+    targets = 1 + torch.tensor([0.0, 8.0, 16.0], dtype=dtype) * torch.finfo(dtype).eps
+    assert regression_metrics(targets[:, None], targets, 2.0)["r2"] == 1.0
+    assert regression_metrics(targets[[1, 1, 1]][:, None], targets, 2.0)["r2"] == pytest.approx(0.0, abs=0.1)
+
+
 def test_r2_of_a_forecast_of_values_that_stay_the_same_is_no_giant_either() -> None:
     values, base = torch.full((5,), 0.3, dtype=torch.float64), torch.tensor([0.1, 0.7, 1.1, 12.3, 4.7]).double()
     targets = ((values - base - 0.05) / 0.7).float()

@@ -62,13 +62,33 @@ def test_steps_of_as_many_days_each_are_no_months(step: int, lacks: tuple[int, .
     assert pa.array(made).cast(pa.timestamp("us")).to_pylist() == every[14:]
 
 
-@pytest.mark.parametrize("every", [1, 2, 3, 6, 12])
+@pytest.mark.parametrize("rows", [6, 7, 8])
+@pytest.mark.parametrize("every", [1, 2, 3, 4, 6, 12])
 @pytest.mark.parametrize("begin", [datetime(2020, month, 1) for month in range(1, 13)], ids=lambda day: f"{day:%b}")
-def test_months_stay_months_wherever_their_lengths_are_alike(every: int, begin: datetime) -> None:
-    month = [begin.month - 1 + every * at for at in range(12)]
-    days_of = [datetime(begin.year + number // 12, number % 12 + 1, 1) for number in month]
+def test_months_stay_months_wherever_their_lengths_are_alike(every: int, begin: datetime, rows: int) -> None:
+    month = [begin.month - 1 + every * at for at in range(14)]
+    days_of = [datetime(begin.year - 1 + number // 12, number % 12 + 1, 1) for number in month]
     for first in range(6):
-        times = pa.array(days_of[first : first + 6], pa.timestamp("us")).cast(pa.int64()).to_numpy()
+        times = pa.array(days_of[first : first + rows], pa.timestamp("us")).cast(pa.int64()).to_numpy()
         step_s = sorted(times[1:] - times[:-1])[2] / 1e6
         (made,) = pa.array(moments_after(times, step_s, 1)).cast(pa.timestamp("us")).to_pylist()
-        assert made == days_of[first + 6]
+        assert made == days_of[first + rows]
+
+
+@pytest.mark.parametrize(
+    ("days_of", "step", "expected"),
+    [
+        (["2023-04-01", "2023-06-01", "2023-08-01", "2023-10-01", "2023-12-01", "2024-04-01", "2024-06-01",
+          "2024-08-01"], 61, "2025-02-01"),
+        (["2023-05-31", "2023-07-31", "2023-09-30", "2023-11-30", "2024-03-31", "2024-05-31", "2024-07-31",
+          "2024-09-30", "2024-11-30"], 61, "2025-05-31"),
+        (["2023-04-30", "2023-06-30", "2023-08-30", "2023-10-30", "2023-12-30", "2024-02-29", "2024-04-30",
+          "2024-06-30", "2024-08-30", "2024-10-30", "2024-12-30"], 61, "2025-06-30"),
+        ([f"{year}-01-01" for year in range(1897, 1905)], 365, "1907-01-01"),
+    ],
+    ids=["a row missing", "the last of the month, a row missing", "the 30th", "years"],
+)  # fmt: skip
+def test_months_of_which_all_steps_are_alike_stay_on_their_day(days_of: list[str], step: int, expected: str) -> None:
+    times = pa.array([datetime.fromisoformat(day) for day in days_of], pa.timestamp("us")).cast(pa.int64()).to_numpy()
+    made = pa.array(moments_after(times, step * 86400.0, 3)).cast(pa.timestamp("us"))
+    assert said(made[-1]) == expected

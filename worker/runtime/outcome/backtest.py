@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from worker.runtime.outcome.chart import Chart, chart, figure
 from worker.runtime.ranges import COLUMNS, STEPS, range_limits
-from worker.words import counted, share_words
+from worker.words import counted, percent_words
 
 SERIES_SHOWN, MOMENTS_SHOWN = 5, 600
 """In the picture: the first series, and the last moments of each."""
@@ -68,8 +68,9 @@ def _against(true: Floats, said: dict[str, Floats]) -> Chart:
     own = rows[0][1]
     told = f"The mean absolute error of the model is {figure(own)}"
     if best[1] > 0:
-        share = share_words(abs(own / best[1] - 1))
-        compared = f"{share} less than" if own < best[1] else f"{share} more than"
+        by = percent_words(abs(own / best[1] - 1))
+        compared = f"{by} less than" if own < best[1] else f"{by} more than"
+        compared = "as much as" if by == percent_words(0.0) else compared
         told += f", {compared} that of the best simple forecast ({best[0]}: {figure(best[1])})"
     more = "" if own < best[1] else " The simple forecast does as well without a model: use that one."
     columns = ["forecast", "mean_absolute_error", "rmse"]

@@ -24,7 +24,7 @@ from worker.runtime.ranges import (
     range_limits,
     ranges_found,
 )
-from worker.words import counted, number_words, share_words
+from worker.words import counted, number_words, share_span_words, share_words
 
 SHARE = SHARE_PERCENT / 100
 RARELY = 0.005
@@ -113,7 +113,7 @@ def _test_said(found: dict[str, Any]) -> str:
     lie = "lies" if test["rows"] == 1 else "lie"
     told = (
         f" Of {counted(test['rows'], 'test row')} {share_words(test['inside'])} {lie} inside "
-        f"(95 % interval {100 * least:.0f} to {100 * most:.0f} %)."
+        f"(95 % interval {share_span_words(least, most)})."
     )
     if _chance(found["rows"], test["rows"], round(test["inside"] * test["rows"])) < RARELY:
         told += " That is too few for chance: the test rows are unlike those of the validation, so count on less."

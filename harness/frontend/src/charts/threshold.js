@@ -1,7 +1,7 @@
 // From which probability on a row counts as of the class: one slider in each chart of a two-class model, all of them
 // one threshold, kept in the address.
 import { el, urlParam, urlState } from "../dom.js";
-import { number, percent } from "../format.js";
+import { number, share } from "../format.js";
 import { columnAt } from "./parts.js";
 
 const STEP = 0.01;
@@ -35,14 +35,14 @@ export function pointAt(chart, threshold) {
   return found;
 }
 
-function told(chart, threshold) {
+export function told(chart, threshold) {
   const point = pointAt(chart, threshold);
   const at = (name) => (point ? point[columnAt(chart, name)] : 0);
   const name = `“${chart.rows[0][columnAt(chart, "class")]}”`;
   if (columnAt(chart, "tpr") >= 0)
-    return `finds ${percent(at("tpr"))} of ${name}, and takes ${percent(at("fpr"))} of the others for it`;
+    return `finds ${share(at("tpr"))} of ${name}, and takes ${share(at("fpr"))} of the others for it`;
   if (!point || (at("recall") === 0 && at("precision") === 1)) return `calls no row ${name}`;
-  return `finds ${percent(at("recall"))} of ${name}; of the rows called so, ${percent(at("precision"))} are right`;
+  return `finds ${share(at("recall"))} of ${name}; of the rows called so, ${share(at("precision"))} are right`;
 }
 
 // Puts the slider above the chart; `draw(threshold)` is called at once and whenever any of them moves.

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from worker.runtime.outcome import backtest
 from worker.runtime.outcome.backtest import backtest_charts
@@ -77,3 +78,24 @@ def test_the_model_is_compared_with_the_best_forecast_without_one() -> None:
         "The mean absolute error of the model is 1, 50.0 % less than that of the best simple forecast (last value: 2)."
     )
     assert told["error_by_step"]["rows"][:3] == [["this model", step, 1.0] for step in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("off", "words"),
+    [
+        (2.0, "2, as much as that of the best simple forecast (last value: 2). The simple forecast does"),
+        (2.0 - 6e-8, "2, as much as that of the best simple forecast (last value: 2)."),
+        (
+            2.0 + 6e-8,
+            "2, as much as that of the best simple forecast (last value: 2). The simple forecast does as well",
+        ),
+        (2.02, "2.02, 1.0 % more than that of the best simple forecast (last value: 2). The simple forecast does"),
+    ],
+)
+def test_an_error_that_is_all_but_that_of_the_best_simple_forecast_is_called_as_much(off: float, words: str) -> None:
+    table = moments()
+    true = table["7 steps before"].to_numpy()
+    alone = backtest_charts(table.drop_columns(["7 steps before"]), true, true + off, {})
+    note = next(chart["note"] for chart in alone if chart["id"] == "simple_forecasts")
+    assert note.startswith(f"The mean absolute error of the model is {words}")
+    assert ("does as well" in note) == (off >= 2)

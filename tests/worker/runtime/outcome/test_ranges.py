@@ -44,6 +44,8 @@ def test_test_rows_that_are_unlike_the_validation_rows_are_told() -> None:
     random = np.random.default_rng(1)
     val = random.normal(0, 1, 400)
     assert "too few for chance" not in told(val, random.normal(0, 1, 400))["said"]
+    nearly = told(np.arange(1.0, 20.0), np.array([5.0] * 99_999 + [30.0]))["said"]
+    assert "100,000 test rows 99.999 % lie inside (95 % interval 99.9943 to 99.9998 %)." in nearly
     assert "Of 1 test row 100.0 % lies inside" in told(val, np.zeros(1))["said"]
     assert "too few for chance: the test rows are unlike those of the validation" in told(val, 2 * val)["said"]
 
