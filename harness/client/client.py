@@ -72,11 +72,16 @@ class Client:
             page += 1
 
     def first(self, path: str, limit: int, **params: Any) -> Json:
-        """So many items of a paged list as one page, which may be longer than those that the portal gives."""
+        """So many items of a paged list as one page, which may be longer than those that the portal gives.
+
+        What moves on to the next page, as something new comes before it, is listed once.
+        """
         size = min(limit, _PAGE_SIZE_MAX)
         found: Json = self.get(path, page_size=size, **params)
         for page in range(2, min(found["pages"], -(-limit // size)) + 1):
-            found["items"] += self.get(path, page=page, page_size=size, **params)["items"]
+            seen = {item["id"] for item in found["items"] if "id" in item}
+            more = self.get(path, page=page, page_size=size, **params)["items"]
+            found["items"] += [item for item in more if item.get("id") not in seen]
         items, pages = found["items"][:limit], max(1, -(-found["total"] // limit))
         return {**found, "items": items, "page_size": limit, "pages": pages}
 

@@ -117,7 +117,8 @@ def test_on_paper_no_chart_is_wider_than_its_card(open_as: Callable[..., Any], i
     wider = """() => {
       document.body.style.width = "700px";
       const right = (node) => node.getBoundingClientRect().right;
-      const wide = [...document.querySelectorAll("canvas")].filter((one) => right(one) > right(one.closest(".card")));
+      const drawn = [...document.querySelectorAll("canvas, .uplot *")].filter((one) => one.getClientRects().length);
+      const wide = drawn.filter((one) => right(one) > right(one.closest(".card")));
       document.body.style.width = "";
       return wide.length;
     }"""

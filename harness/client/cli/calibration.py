@@ -13,10 +13,10 @@ from rich.progress import BarColumn, Progress, TextColumn
 from harness.client.cli.common import open_client, text_read
 from harness.client.cli.moments import budget_read
 from harness.client.cli.output import (
+    CutColumn,
     ExitCode,
     JsonFlag,
     console,
-    cut_column,
     duration,
     json_print,
     notes,
@@ -97,7 +97,7 @@ def _follow(client: Client, run: Json, *, quiet: bool) -> Json:
     if not quiet:
         out.print(f"{_named(run)}. {run['reach']}".strip(), markup=False)
     columns = (
-        cut_column("{task.description}", out, others=55),
+        CutColumn("{task.description}", out, others=55),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f} %  {task.fields[left]}"),
     )

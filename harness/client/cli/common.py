@@ -13,7 +13,7 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from codegen import safe_yaml
-from harness.client.cli.output import ExitCode, cut_column, duration, notes
+from harness.client.cli.output import CutColumn, ExitCode, duration, notes
 from harness.client.cli.paths import path_meant
 from harness.client.client import Client, Json
 from harness.client.config import config_load
@@ -82,7 +82,7 @@ def transfer_bar(*, quiet: bool) -> Progress:
     """A bar for bytes on standard error."""
     out = notes()
     return Progress(
-        cut_column("{task.description}", out, others=50),
+        CutColumn("{task.description}", out, others=50),
         BarColumn(),
         DownloadColumn(),
         TransferSpeedColumn(),
@@ -96,7 +96,7 @@ def transfer_bar(*, quiet: bool) -> Progress:
 def share_bar(*, quiet: bool) -> Progress:
     """A bar of shares on standard error."""
     out = notes()
-    columns = (cut_column("{task.description}", out, others=20), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+    columns = (CutColumn("{task.description}", out, others=20), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
     return Progress(*columns, console=out, disable=quiet, transient=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from http import HTTPStatus
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ import typer
 from harness.client.cli.common import DataFailed, dataset_ready, open_client, transfer_bar
 from harness.client.cli.output import ExitCode, JsonFlag, json_print, notes, size, table_print
 from harness.client.client import Client, Json
+from harness.client.errors import ApiError, Unreachable
 from harness.client.transport import segment
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -23,14 +25,23 @@ def is_address(text: str) -> bool:
 def dataset_fetch(client: Client, fetch: Json, *, quiet: bool) -> Json:
     """Wait until the portal has fetched and read it; the dataset. Raises `DataFailed` with the problem.
 
-    Ctrl-C ends the waiting alone: the same command once more would fetch the file a second time.
+    Ctrl-C, or a portal that is gone, ends the waiting alone: the same command once more would fetch the file a second
+    time. Raises `ApiError`, `Unreachable` that name the fetch, and the dataset once there is one.
     """
+    waited = {"fetch": fetch["id"]}
     try:
-        return dataset_ready(client, _fetched(client, fetch, quiet=quiet), quiet=quiet)
+        dataset = _fetched(client, fetch, quiet=quiet)
+        waited["dataset"] = dataset["id"]
+        return dataset_ready(client, dataset, quiet=quiet)
     except KeyboardInterrupt:
         told = "Interrupted. The portal goes on with it: `dlh data fetches` and `dlh data list` show how far it is."
         notes().print(told, soft_wrap=True)
         raise typer.Exit(ExitCode.INTERRUPTED) from None
+    except (ApiError, Unreachable) as error:
+        if not isinstance(error, ApiError) or error.status != HTTPStatus.NOT_FOUND:
+            error.hint = f"{error.hint} It is fetch {fetch['id']}: `dlh data fetches` shows how far it is.".strip()
+        error.details = waited
+        raise
 
 
 def _fetched(client: Client, fetch: Json, *, quiet: bool) -> Json:

@@ -90,11 +90,18 @@ def notes() -> Console:
     return _Console(file=sys.stderr, highlight=False, width=None if sys.stderr.isatty() else PIPE_WIDTH)
 
 
-def cut_column(text: str, out: Console, *, others: int) -> TextColumn:
+class CutColumn(TextColumn):
     """A column of a bar for a name or a sentence: too long, it is cut, and not the figures beside it, which need
-    `others` letters of the line."""
-    room = Column(no_wrap=True, max_width=max(WORD_WIDTH // 2, out.width - others))
-    return TextColumn(text, markup=False, table_column=room)
+    `others` letters of the line, however wide the terminal is by now."""
+
+    def __init__(self, text: str, out: Console, *, others: int) -> None:
+        super().__init__(text, markup=False)
+        self._out = out
+        self._others = others
+
+    def get_table_column(self) -> Column:
+        """As wide as the line leaves it now."""
+        return Column(no_wrap=True, max_width=max(WORD_WIDTH // 2, self._out.width - self._others))
 
 
 def json_print(value: Any) -> None:

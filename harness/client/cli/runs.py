@@ -10,9 +10,9 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from harness.client.cli.common import JobArgument, finish, open_client
 from harness.client.cli.output import (
+    CutColumn,
     JsonFlag,
     console,
-    cut_column,
     duration,
     idle_words,
     json_line,
@@ -70,18 +70,19 @@ def watch_and_print(client: Client, job_id: str, *, as_json: bool, quiet: bool =
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
-        cut_column("{task.fields[note]}", out, others=30),
+        CutColumn("{task.fields[note]}", out, others=30),
     )
     updates = job_updates(client, job_id, away=client.away)
     first = next(updates)
-    said = ""
+    said = ("", False)
     with Progress(*columns, console=out, disable=not out.is_terminal) as bar:
         task = bar.add_task("", total=1.0, note="")
         for job in chain([first], updates):
             bar.update(task, completed=job["progress"], description=job["state"], note=_note(job))
-            if not out.is_terminal and (job["state"] != said or rests(job)):  # a bar would be cut at some width
-                said = job["state"]
-                line = filter(None, (said, percent_words(job["progress"], 0), _note(job)))
+            stands = (job["state"], rests(job))
+            if not out.is_terminal and stands != said:  # a bar would be cut at some width
+                said = stands
+                line = filter(None, (job["state"], percent_words(job["progress"], 0), _note(job)))
                 out.print(" · ".join(line), markup=False, soft_wrap=True)
     summary_print(job)
     _rest_tell(client, job)

@@ -130,6 +130,6 @@ def _watch(client: Client, job_id: str, *, quiet: bool) -> Json:
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     except (ApiError, Unreachable) as error:
         if not isinstance(error, ApiError) or error.status != HTTPStatus.NOT_FOUND:
-            error.hint = f"{error.hint} The job is queued as {job_id}: `dlh watch {job_id}` follows it.".strip()
+            error.hint = f"{error.hint} It is job {job_id}: `dlh watch {job_id}` follows it.".strip()
         error.details = {"job": job_id}
         raise

@@ -253,11 +253,14 @@ def job_act(request: HttpRequest, job_id: str, action: str) -> HttpResponseBase:
     )
 
 
-@page("POST")
+@page("GET", "HEAD", "POST")
 def job_edit(request: HttpRequest, job_id: str) -> HttpResponseBase:
-    """Name, notes, tags. What is refused can be corrected: notes may be the work of an hour."""
+    """Name, notes, tags. What is refused can be corrected: notes may be the work of an hour. The page that comes back
+    stands at this address: loaded anew it is the job's page."""
     user = person(request)
     job = job_get(user=user, job_id=job_id)
+    if request.method != "POST":
+        return redirect("job_page", job_id=job_id)
     name, notes, tags = map(request.POST.get, ("name", "notes", "tags"))
     try:
         job_update(user=user, job=job, name=name, notes=notes, tags=None if tags is None else tags.split(","))

@@ -168,16 +168,23 @@ def _project_page(request: HttpRequest, project: Project, form: MemberForm, *, s
     return show(request, "projects/page.html", context, nav="projects", status=status)
 
 
-@page("POST")
+@page("GET", "HEAD", "POST")
 def member_set(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """Give a person a role. A name that nobody has can be corrected."""
+    """Give a person a role. A name that nobody has can be corrected. The page that comes back stands at this address:
+    loaded anew it is the project's page."""
     user = person(request)
     project = project_get(user=user, slug=slug)
+    if request.method != "POST":
+        return redirect("project_page", slug=slug)
     name, role = request.POST.get("username", "").strip(), request.POST.get("role", "")
     require(user, project, Role.ADMIN)
     try:
         member = user_get(username=name)
     except NotFound as error:
+        if membership_list(user=user, project=project).filter(user__username=name).exists():
+            hint = "An admin of the installation enables it again; Remove takes them out of the project."
+            messages.error(request, f"The account of {name} is disabled: the role stays as it is.", extra_tags=hint)
+            return redirect("project_page", slug=slug)
         form = MemberForm(request.POST)
         form.add_error("username", f"{error.message} {error.hint}")
         return _project_page(request, project, form, status=422)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from harness.client.cli import common, runs
 
 NAME = "measurements-of-the-second-quarter-2026-all-sites.parquet"
+CODES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 JOB = {
     "id": "abc", "name": "wine", "state": "running", "progress": 0.4, "epoch": 2.4, "epochs": 10,
     "metric_name": "accuracy",
@@ -63,6 +65,35 @@ def test_a_long_name_leaves_room_for_what_was_sent_and_how_fast(monkeypatch: pyt
         bar.update(task, completed=0.4)
         bar.refresh()
         assert "40 %" in lines(screen)[-1]
+
+
+def test_a_terminal_that_was_made_narrower_still_shows_bar_and_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = screen_made(monkeypatch)
+    with common.share_bar(quiet=False) as bar:
+        task = bar.add_task(f"Reading {NAME}", total=1.0)
+        bar.update(task, completed=0.4)
+        for width in (80, 50):
+            bar.console.width = width
+            bar.refresh()
+            shown = lines(screen)[-1]
+            assert all(part in shown for part in ("40 %", "\u2501", "\u2026"))
+            assert len(CODES.sub("", shown)) <= width
+
+
+def test_a_state_at_rest_is_told_once_however_often_the_portal_tells_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tested = {**JOB, "state": "draft", "rate_test_first": True}
+    ended = {**JOB, "state": "succeeded", "progress": 1.0}
+    client: Any = type("Nobody", (), {"away": None, "job_part": lambda *_: {"items": []}})()
+    for states, words in (
+        ([JOB, ended, ended], ["running", "succeeded"]),
+        ([tested, tested, {**tested, "rate_test_first": False}], ["draft", "draft"]),
+    ):
+        monkeypatch.setattr(runs, "job_updates", lambda *_, told=states, **__: iter(told))
+        runs.watch_and_print(client, "abc", as_json=False)
+        told = capsys.readouterr().err.splitlines()
+        assert [line.split(" · ")[0] for line in told if " · " in line] == words
 
 
 def test_off_a_terminal_each_state_of_a_job_that_is_followed_is_told(

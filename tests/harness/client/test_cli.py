@@ -15,6 +15,7 @@ import typer
 from django.utils import timezone
 
 from harness.calibration.models import DeviceModelRow
+from harness.client import Client
 from harness.client.cli.app import app
 from harness.jobs.models import Allocation, Job
 from harness.pool.models import Device, Node
@@ -196,6 +197,24 @@ def test_more_jobs_are_listed_than_the_portal_gives_at_once(
     assert "3 of 5; --limit shows more." in dlh("jobs", "--limit", 3).err
     every = dlh("jobs", "--limit", 1000, "--json").json
     assert {item["id"] for item in every["items"]} == made and not dlh("jobs", "--limit", 1000).err
+
+
+def test_a_job_that_moves_on_to_the_next_page_is_listed_once(
+    dlh: Dlh, job_make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [job_make(name=f"job {number}").pk for number in range(4)]
+    monkeypatch.setattr("harness.client.client._PAGE_SIZE_MAX", 2)
+    get = Client.get
+
+    def get_then_make(self: Any, path: str, **params: Any) -> Any:
+        page = get(self, path, **params)
+        if path == "/jobs" and "page" not in params:
+            job_make(name="made meanwhile")
+        return page
+
+    monkeypatch.setattr(Client, "get", get_then_make)
+    listed = [item["id"] for item in dlh("jobs", "--limit", 4, "--json").json["items"]]
+    assert listed == made[:0:-1]
 
 
 def test_a_job_is_cancelled_paused_and_resumed(dlh: Dlh, job: Any) -> None:

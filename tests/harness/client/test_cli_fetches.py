@@ -11,6 +11,7 @@ from django.db import transaction
 
 from harness.client import Client
 from harness.client.cli import fetches
+from harness.client.errors import Unreachable
 from tests.file_servers import Files, files_running, status, whole
 from tests.harness.client.conftest import Dlh
 from tests.harness.fetches.conftest import LOOPBACK
@@ -69,6 +70,25 @@ def test_ctrl_c_tells_no_one_to_have_the_file_fetched_a_second_time(
             ended = dlh("data", "add", files.url("/flowers.csv"))
         assert ended.code == 130 and "The portal goes on with it" in ended.err
         assert "same command again" not in ended.err
+
+
+def test_a_portal_that_is_gone_while_it_fetches_leaves_the_name_of_what_is_waited_for(
+    dlh: Dlh, files: Files, flowers_csv: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: Any, **__: Any) -> None:
+        raise Unreachable("The portal does not answer.", hint="Is it running?")
+
+    files.acts["/flowers.csv"] = whole(flowers_csv.read_bytes())
+    for place, waits, known in ((Client, "fetch_wait", {"fetch"}), (fetches, "dataset_ready", {"fetch", "dataset"})):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, waits, gone)
+            ended = dlh("data", "add", files.url("/flowers.csv"), "--json")
+        error, newest = ended.json["error"], dlh("data", "fetches", "--json").json
+        assert ended.code == 4 and "Is it running? It is fetch" in error["hint"]
+        assert error["details"].keys() == known
+        assert error["details"]["fetch"] in error["hint"] and "`dlh data fetches` shows how far" in error["hint"]
+        (one,) = [one for one in newest if one["id"] == error["details"]["fetch"]]
+        assert "dataset" not in known or one["dataset"] == error["details"]["dataset"]
 
 
 def test_an_address_that_is_none_is_refused_by_the_portal(dlh: Dlh, files: Files) -> None:

@@ -61,7 +61,7 @@ def test_who_waits_for_a_new_job_is_told_which_it_is_where_the_portal_is_gone(
         error = ended.json["error"]
         assert error["details"] == {"job": made} and f"`dlh watch {made}` follows it" in error["hint"]
     else:
-        assert f"The job is queued as {made}: `dlh watch {made}` follows it." in ended.err
+        assert f"It is job {made}: `dlh watch {made}` follows it." in ended.err
 
 
 def test_letters_that_an_output_does_not_know_reach_a_program_all_the_same(portal: SimpleNamespace, job: Any) -> None:

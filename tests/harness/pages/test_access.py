@@ -266,7 +266,23 @@ def test_changes_need_post_and_a_csrf_token(world: SimpleNamespace) -> None:
         if row.post is not None:
             url = address(world, name, row)
             assert strict.post(url, row.post).status_code == 403, name
-            assert strict.get(url).status_code == 405, name
+            shown = strict.get(url)
+            assert (shown.status_code, shown.headers.get("Location")) == _shown_on(world).get(name, (405, None)), name
+
+
+def _shown_on(world: SimpleNamespace) -> dict[str, tuple[int, str]]:
+    """Where addresses lead whose form comes back as a whole page when it is refused: a reload asks for them."""
+    return {
+        "job_edit": (302, reverse("job_page", args=[world.jobs["running"].pk])),
+        "member_set": (302, reverse("project_page", args=["orchard"])),
+    }
+
+
+def test_nobody_learns_from_the_address_of_a_form_what_is_hidden_from_them(world: SimpleNamespace) -> None:
+    client = Client()
+    client.force_login(world.outsider)
+    for name in _shown_on(world):
+        assert client.get(address(world, name, ROWS[name])).status_code == 404, name
 
 
 def test_pages_that_only_show_something_take_no_post(world: SimpleNamespace) -> None:

@@ -64,6 +64,19 @@ def test_a_member_is_added_by_the_name_in_whatever_case_they_sign_in_with(
     assert world.project.memberships.filter(user__username="outsider").exists()
 
 
+def test_why_the_role_of_a_member_stays_whose_account_is_disabled_is_not_said_of_a_new_member(
+    world: SimpleNamespace, client: Client
+) -> None:
+    client.force_login(world.owner)
+    type(world.member).objects.filter(pk=world.member.pk).update(is_active=False)
+    sent = {"username": world.member.username, "role": "viewer"}
+    told: Any = client.post(reverse("member_set", args=[world.project.slug]), sent, follow=True)
+    page = told.content.decode()
+    assert told.redirect_chain and f"The account of {world.member.username} is disabled" in page
+    assert "There is no user" not in page
+    assert world.project.memberships.get(user=world.member).role == "member"
+
+
 def test_the_last_admin_cannot_be_disabled_and_nobody_finds_the_button_for_themselves(
     world: SimpleNamespace, client: Client
 ) -> None:
