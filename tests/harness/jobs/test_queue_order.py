@@ -124,9 +124,9 @@ def test_a_job_without_a_deadline_is_not_moved_before_one_that_has_one(job_make,
 @pytest.mark.django_db
 def test_a_promise_that_has_passed_goes_first_and_is_not_moved(job_make, people, node_make):
     node_make(cpus=1)
-    held = queue(estimated(job_make(name="held")))
+    queue(estimated(job_make(name="held")))
     tick()
-    a, b, late = [queue(estimated(job_make(name=name))) for name in ("a", "b", "late")]
+    _, b, late = [queue(estimated(job_make(name=name))) for name in ("a", "b", "late")]
     dated(late, -1, promised=True)
     tick()
     assert names(people.admin) == ["late", "a", "b"]
@@ -135,7 +135,6 @@ def test_a_promise_that_has_passed_goes_first_and_is_not_moved(job_make, people,
         job_reorder(user=people.admin, job=b, before=late)
     with pytest.raises(Conflict, match="promised finish"):
         job_reorder(user=people.admin, job=late, before=None)
-    assert held.pk and a.pk
 
 
 @pytest.mark.django_db
