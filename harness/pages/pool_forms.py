@@ -220,11 +220,12 @@ class QuotaForm(Tabler):
         max_value=1_000_000,
         label="Devices held together at most",
     )
-    may_borrow = forms.BooleanField(
+    may_borrow = forms.TypedChoiceField(
         required=False,
-        initial=True,
+        coerce="yes".__eq__,
+        empty_value=None,
         label="May use more while no other project wants them",
-        widget=forms.CheckboxInput(attrs={"class": "form-check-input"}),
+        choices=[("", "As it is; yes for a new quota"), ("yes", "Yes"), ("no", "No")],
     )
 
     def set_projects(self, projects: Iterable[Project]) -> None:

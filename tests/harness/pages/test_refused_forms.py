@@ -121,7 +121,7 @@ MEANWHILE = {
     "own_network": (False, "Its ranks have a network of their own: changed meanwhile to off; it stays."),
     "max_restarts": (7, "Restarts of a job after faults of the platform: changed meanwhile to 7; it stays."),
     "data_mib_per_s": (2500.0, "Speed at which data come to nodes, MiB/s: changed meanwhile to 2,500; it stays."),
-    "power_table": ({"cpu": {"idle_w": 1.5, "busy_w": 8}}, 'to {"cpu": {"busy_w": 8, "idle_w": 1.5}}; it stays.'),
+    "power_table": ({"cpu": {"idle_w": 1.5, "busy_w": 8}}, 'to {"cpu": {"idle_w": 1.5, "busy_w": 8}}; it stays.'),
 }
 
 
@@ -199,6 +199,21 @@ def test_a_quota_that_is_none_can_be_corrected(admin: Client, devices: str, look
     page = refused(admin, "quota_save", **given)
     assert "Enter a whole number from 0 to 1,000,000." in page and '<option value="cuda" selected>' in page
     assert list(Quota.objects.values()) == before
+
+
+def test_a_quota_whose_number_alone_is_changed_lends_as_before(admin: Client, world: SimpleNamespace) -> None:
+    Quota.objects.all().delete()
+    for devices, borrow, kept, said in (
+        ("2", "", True, "Saved: the project may use more while no other one wants them."),
+        ("3", "no", False, "Saved: the project never uses more."),
+        ("4", "", False, "Saved: the project never uses more."),
+        ("4", "yes", True, "Saved: the project may use more while no other one wants them."),
+    ):
+        given = {"project": "orchard", "device_kind": "cuda", "devices": devices, "may_borrow": borrow}
+        assert admin.post(reverse("quota_save"), {**given, "look": "1"}).status_code == 200
+        page = told(admin, "quota_save", **given)
+        assert said in page and '<option value="" selected>As it is; yes for a new quota</option>' in page
+        assert list(Quota.objects.values_list("devices", "may_borrow")) == [(int(devices), kept)]
 
 
 def test_a_project_without_a_name_is_refused_on_the_page_of_projects(admin: Client) -> None:
