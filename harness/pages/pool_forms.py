@@ -175,7 +175,8 @@ class PoolForm(Tabler):
 def _words(field: forms.Field, value: Any) -> str:
     """A setting as the page shows it."""
     if isinstance(field, forms.ChoiceField):
-        return str(dict(field.choices).get(value, value))
+        choices: Any = field.choices
+        return str(dict(choices).get(value, value))
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, (int, float)):
